@@ -1,4 +1,4 @@
-//! What one evaluation may still do: it can be stopped, and what it makes is counted.
+//! The budget of one evaluation: it can be stopped, and the size of the values it creates is counted.
 
 use crate::{
     Stop,
@@ -6,10 +6,11 @@ use crate::{
     value::{self, Value},
 };
 
-/// The most that the texts, lists and maps of one evaluation may come to, in bytes and elements: ten times an object of the greatest size.
+/// Limit for the total size of strings, lists and maps created by one evaluation, in bytes and elements: ten times the
+/// largest possible object.
 pub(crate) const MAX_MADE: usize = 16 * 1024 * 1024;
 
-/// What is left of one evaluation.
+/// The remaining budget of one evaluation.
 pub(crate) struct Budget<'a> {
     stop: &'a Stop,
     made: usize,
@@ -20,7 +21,7 @@ impl<'a> Budget<'a> {
         Self { stop, made: 0 }
     }
 
-    /// Goes on, unless it is stopped.
+    /// Returns `Fault::Stopped` if the evaluation was stopped.
     pub(crate) fn go_on(&self) -> Evaluated<()> {
         if self.stop.is_stopped() {
             return Err(Fault::Stopped);
@@ -28,7 +29,7 @@ impl<'a> Budget<'a> {
         Ok(())
     }
 
-    /// Counts what is about to be made.
+    /// Counts a value of `size` that is about to be created.
     pub(crate) fn make(&mut self, size: usize) -> Evaluated<()> {
         self.made = self.made.saturating_add(size);
         if self.made > MAX_MADE {

@@ -1,4 +1,4 @@
-//! The value of an expression. Each step of a loop asks whether to go on, and what is made is counted ([`Budget`]).
+//! Evaluates an expression. Each step of a loop checks for a stop, and created values are counted ([`Budget`]).
 
 use std::{cmp::Ordering, collections::BTreeMap, mem, rc::Rc};
 
@@ -18,7 +18,7 @@ use crate::{
     value::{self, Key, Map, Order, TYPES, Value},
 };
 
-/// The value of an expression over variables.
+/// Evaluates an expression with these variables.
 pub(crate) fn evaluate(expression: &IdedExpr, variables: &BTreeMap<String, Value>, stop: &Stop) -> Evaluated {
     Machine {
         variables,
@@ -31,7 +31,7 @@ pub(crate) fn evaluate(expression: &IdedExpr, variables: &BTreeMap<String, Value
 struct Machine<'a> {
     variables: &'a BTreeMap<String, Value>,
     budget: Budget<'a>,
-    /// The variables of comprehensions, the innermost last.
+    /// The variables of comprehensions, innermost last.
     scope: Vec<(&'a str, Evaluated)>,
 }
 
@@ -50,7 +50,7 @@ impl<'a> Machine<'a> {
                 self.scope.truncate(outside);
                 value
             }
-            // Refused when it was parsed.
+            // The parser already rejects it.
             Expr::Struct(_) | Expr::Unspecified => no("a message cannot be made"),
         }
     }
@@ -157,7 +157,7 @@ impl<'a> Machine<'a> {
         self.eval(&comprehension.result)
     }
 
-    /// A step of a loop. What `map` and `filter` gather is not copied for each element.
+    /// One step of a loop. The accumulator of `map` and `filter` is not copied for each element.
     fn step(&mut self, step: &'a IdedExpr, at: usize, accu: &str) -> Evaluated {
         let Expr::Call(call) = &step.expr else {
             return self.eval(step);
@@ -246,7 +246,7 @@ impl<'a> Machine<'a> {
         }
     }
 
-    /// `&&` is decided by a false, `||` by a true, on whatever side it stands; only if none decides, an error counts.
+    /// `false` decides `&&` and `true` decides `||`, on either side; an error counts only if neither side decides.
     fn logic(&mut self, args: &'a [IdedExpr], name: &str, decides: bool) -> Evaluated {
         let mut fault = None;
         for arg in args {
@@ -365,7 +365,7 @@ impl<'a> Machine<'a> {
                     value
                 }
             }
-            // Of what is no optional they are the value itself, as with cel-go.
+            // On a value that is not an optional they return the value itself, like cel-go.
             ("or" | "orValue", [otherwise]) => match &this {
                 Value::Optional(None) => self.eval(otherwise),
                 Value::Optional(Some(inner)) if name == "orValue" => Ok((**inner).clone()),
@@ -383,7 +383,7 @@ impl<'a> Machine<'a> {
     }
 }
 
-/// What a map has at a key, or a list at an index.
+/// The value of a map at a key, or of a list at an index.
 fn item(container: &Value, key: &Value) -> Evaluated<Option<Value>> {
     match container {
         Value::Map(map) => match key.key() {
@@ -401,7 +401,7 @@ fn item(container: &Value, key: &Value) -> Evaluated<Option<Value>> {
     }
 }
 
-/// The same as an optional. What is no container has nothing.
+/// The same as an optional. A value that is not a container yields none.
 fn present(container: Option<&Value>, key: &Value) -> Evaluated {
     Ok(Value::Optional(match container {
         Some(container @ (Value::Map(_) | Value::List(_))) => item(container, key)?.map(Rc::new),

@@ -2,12 +2,12 @@
 
 use crate::value::Value;
 
-/// Why there is no value.
+/// Why an evaluation has no value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Fault {
-    /// As CEL defines it; `false && …` and `true || …` make up for it.
+    /// An error as CEL defines it; `false && …` and `true || …` absorb it.
     NoValue(String),
-    /// It makes too much.
+    /// It creates too many or too large values.
     TooLarge,
     /// It was stopped.
     Stopped,
@@ -19,7 +19,7 @@ pub(crate) fn no<T>(message: impl Into<String>) -> Evaluated<T> {
     Err(Fault::NoValue(message.into()))
 }
 
-/// What a function is of no use for.
+/// The function is not defined for these types.
 pub(crate) fn no_overload<T>(name: &str) -> Evaluated<T> {
     no(format!("{name} is not defined for values of these types"))
 }
@@ -28,7 +28,7 @@ pub(crate) fn overflow<T>() -> Evaluated<T> {
     no("the number is out of range")
 }
 
-/// What an optional holds.
+/// The value inside an optional.
 pub(crate) fn optional<'v>(value: &'v Value, name: &str) -> Evaluated<Option<&'v Value>> {
     match value {
         Value::Optional(inner) => Ok(inner.as_deref()),

@@ -1,4 +1,4 @@
-//! `format`, and how values are written.
+//! The `format` function, and the string form of values.
 
 use std::fmt::Write as _;
 
@@ -9,7 +9,7 @@ use crate::{
     value::Value,
 };
 
-/// More digits than any number has.
+/// Larger than the digit count of any number.
 const MAX_PRECISION: usize = 1_000;
 
 /// A double as Go writes it.
@@ -23,7 +23,7 @@ pub(crate) fn double(value: f64) -> String {
     }
 }
 
-/// A double as Go writes it in the shortest way: very small and large ones with an exponent.
+/// A double in Go's shortest form: very small and very large ones with an exponent.
 pub(crate) fn shortest(value: f64) -> String {
     let text = format!("{value:e}");
     let exponent = text
@@ -119,7 +119,7 @@ fn hex(out: &mut String, clause: char, bytes: &[u8]) -> std::fmt::Result {
     })
 }
 
-/// Go writes a sign and two digits at least.
+/// Go writes a sign and at least two digits.
 fn signed_exponent(text: &str) -> String {
     let (mantissa, exponent) = text.split_once('e').unwrap_or((text, "0"));
     let (sign, digits) = exponent

@@ -1,4 +1,4 @@
-//! The functions of CEL, of cel-go's strings, sets and encoders, and of optionals.
+//! The functions of CEL, of cel-go's `strings`, `sets` and `encoders` extensions, and of optionals.
 
 use base64::{
     Engine as _, alphabet,
@@ -14,19 +14,19 @@ use crate::{
     value::Value,
 };
 
-/// With and without padding, as cel-go.
+/// Accepts input with and without padding, like cel-go.
 const BASE64: GeneralPurpose = GeneralPurpose::new(
     &alphabet::STANDARD,
     GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent),
 );
 
-/// The largest program that a pattern may become, in bytes.
+/// Size limit of a compiled regular expression, in bytes.
 const PATTERN: usize = 1024 * 1024;
 
-/// Namespaces of functions: `sets.contains`.
+/// Namespaces of functions, as in `sets.contains`.
 pub(crate) const NAMESPACES: [&str; 4] = ["base64", "optional", "sets", "strings"];
 
-/// From one type to another.
+/// Type conversions.
 pub(crate) const CONVERSIONS: [&str; 8] = [
     "bool",
     "bytes",
@@ -104,14 +104,14 @@ const METHODS: [&str; 36] = [
     "value",
 ];
 
-/// Whether there is a function of this name. Operators are functions without letters.
+/// Whether a function with this name exists. Operators are functions whose names have no letters.
 pub(crate) fn is_function(name: &str) -> bool {
     FUNCTIONS.contains(&name)
         || name == "@in"
         || !name.contains(|character: char| character.is_ascii_alphabetic())
 }
 
-/// Whether values have a method of this name.
+/// Whether a method with this name exists.
 pub(crate) fn is_method(name: &str) -> bool {
     METHODS.contains(&name)
 }
@@ -149,7 +149,7 @@ pub(crate) fn function(budget: &mut Budget<'_>, name: &str, args: &[Value]) -> E
     }
 }
 
-/// Whether a list has all values of another one.
+/// Whether a list contains all values of another list.
 fn within(budget: &mut Budget<'_>, values: &[Value], list: &Value) -> Evaluated<bool> {
     for value in values {
         if let Value::Bool(false) = budget.contains(value, list)? {
@@ -238,7 +238,7 @@ fn matches(text: &str, with: &Value) -> Evaluated {
     Ok(Value::Bool(pattern(with)?.is_match(text)))
 }
 
-/// A pattern of `matches`.
+/// Compiles the pattern of `matches`.
 pub(crate) fn pattern(value: &Value) -> Evaluated<Regex> {
     let Value::Text(pattern) = value else {
         return no_overload("matches");
@@ -288,7 +288,7 @@ fn last_index(text: &str, part: &str, from: Option<i64>) -> Evaluated<i64> {
     if from >= all {
         return Ok(-1);
     }
-    // A match begins at `from` at the latest, and may end behind it.
+    // A match starts at `from` at the latest, and may end after it.
     let end = usize::try_from(from.saturating_add(count(part))).unwrap_or(usize::MAX);
     let end = text.char_indices().nth(end).map_or(text.len(), |(at, _)| at);
     Ok(text[..end].rfind(part).map_or(-1, |at| count(&text[..at])))

@@ -5,15 +5,16 @@
 //!   object ─► Expressions::judge (a worker with a deadline) ─► inProgress, failed, current ─► Verdict
 //! ```
 //!
-//! The `cel` crate parses. Evaluation is ours: it must end when it is stopped, must not panic, and must read absent fields and optionals
-//! as cel-go does, by which Flux evaluates. Flux's own package makes the fixtures of the tests.
+//! The `cel` crate parses. Evaluation is implemented here: it must end when it is stopped, must not panic, and must
+//! read absent fields and optionals as cel-go does, which Flux uses. The fixtures of the tests are generated with
+//! Flux's own package.
 //!
-//! Not as Flux: time zones but UTC are refused, and so are messages (`google.protobuf.Struct{}`). A function that does not exist is an
-//! error when it is parsed; Flux's is one when it is reached.
+//! Differences from Flux: time zones other than UTC and messages (`google.protobuf.Struct{}`) are rejected. An unknown
+//! function is an error when the expression is parsed; in Flux it is one when it is reached.
 //!
-//! [`table`] has such expressions for kinds of others.
+//! [`table`] contains such expressions for kinds of other projects.
 //!
-//! Invariant: no value of an object is in an error: it may be a Secret.
+//! Invariant: errors contain no value of an object, because it may be a Secret.
 
 mod budget;
 mod eval;
@@ -39,26 +40,26 @@ use serde_json::Value as Json;
 
 use fault::Fault;
 
-/// The longest expression, in bytes.
+/// Maximum length of an expression, in bytes.
 pub const MAX_LENGTH: usize = 1024;
 
-/// How deep an expression may nest.
+/// Maximum nesting depth of an expression.
 pub const MAX_DEPTH: usize = 32;
 
-/// How many comprehensions (`all`, `exists`, `map`, `filter`) may stand within one another.
+/// Maximum nesting depth of comprehensions (`all`, `exists`, `map`, `filter`).
 pub const MAX_COMPREHENSIONS: usize = 2;
 
-/// How long the expressions of one object may be evaluated: some thousand times what those of a usual object take.
+/// Time limit for the evaluation of the expressions of one object: some thousand times what a typical object takes.
 pub const DEADLINE: Duration = Duration::from_secs(2);
 
-/// An expression of a kind.
+/// The field that an expression is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Field {
-    /// Its controller has not finished.
+    /// The controller has not finished.
     InProgress,
-    /// Its controller gave up.
+    /// The controller gave up.
     Failed,
-    /// It is as its specification says.
+    /// The object matches its spec.
     Current,
 }
 
@@ -72,50 +73,50 @@ impl fmt::Display for Field {
     }
 }
 
-/// Why an expression cannot be taken.
+/// An expression is rejected.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{field} {expression:?}: {problem}")]
 pub struct ParseError {
-    /// Which one.
+    /// The field of the expression.
     pub field: Field,
-    /// Its text, as far as it is not too long.
+    /// The expression, truncated if it is too long.
     pub expression: String,
     /// What is wrong with it.
     pub problem: Problem,
 }
 
-/// What is wrong with an expression.
+/// Why an expression is rejected.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Problem {
-    /// There is none.
+    /// The expression is empty.
     #[error("write an expression")]
     Empty,
-    /// It is too long.
+    /// It is longer than [`MAX_LENGTH`]; with its length in bytes.
     #[error("has {0} bytes: write at most {MAX_LENGTH}")]
     TooLong(usize),
-    /// It is no CEL.
+    /// It is not valid CEL; with the parser's message.
     #[error("does not parse: {0}")]
     Syntax(String),
-    /// It nests too deep.
+    /// It nests deeper than [`MAX_DEPTH`].
     #[error("nests deeper than {MAX_DEPTH}")]
     TooDeep,
-    /// It has loops in loops in loops.
+    /// It nests more than [`MAX_COMPREHENSIONS`] comprehensions.
     #[error(
         "has more than {MAX_COMPREHENSIONS} comprehensions (all, exists, map, filter) within one another"
     )]
     TooManyComprehensions,
-    /// It calls a function that does not exist.
+    /// It calls an unknown function; with its name.
     #[error("calls {0}, which is no function")]
     UnknownFunction(String),
-    /// It makes a message of protobuf.
+    /// It constructs a protobuf message.
     #[error("makes a message: only lists and maps can be written")]
     Message,
 }
 
-/// Where an object stands by its expressions.
+/// The health of an object according to its expressions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// Its controller has not observed its generation.
+    /// The controller has not observed the current generation.
     NotObserved,
     /// `inProgress` is true.
     InProgress,
@@ -127,51 +128,51 @@ pub enum Verdict {
     NotCurrent,
 }
 
-/// Why expressions say nothing of an object.
+/// Why the expressions give no verdict.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum EvaluationError {
-    /// It is something else than true or false.
+    /// The result is not a boolean.
     #[error("{field} {expression:?} is of type {kind}, not bool")]
     NotBoolean {
-        /// Which one.
+        /// The field of the expression.
         field: Field,
-        /// Its text.
+        /// The expression.
         expression: String,
-        /// The type of its value.
+        /// The type of the result.
         kind: &'static str,
     },
-    /// It has no value.
+    /// The evaluation failed, and the expression has no value.
     #[error("{field} {expression:?}: {message}")]
     NoValue {
-        /// Which one.
+        /// The field of the expression.
         field: Field,
-        /// Its text.
+        /// The expression.
         expression: String,
-        /// Why.
+        /// The error message.
         message: String,
     },
-    /// It makes texts or lists without end.
+    /// It creates too many or too large values.
     #[error("{field} {expression:?} makes more than {} MiB", budget::MAX_MADE / 1024 / 1024)]
     TooLarge {
-        /// Which one.
+        /// The field of the expression.
         field: Field,
-        /// Its text.
+        /// The expression.
         expression: String,
     },
-    /// They take too long.
+    /// The evaluation takes longer than this limit.
     #[error("the expressions were not evaluated within {}ms", .0.as_millis())]
     TooSlow(Duration),
-    /// Their worker failed.
+    /// The worker task failed; with its error.
     #[error("the expressions could not be evaluated: {0}")]
     Worker(String),
 }
 
-/// Ends an evaluation.
+/// Stops an evaluation.
 #[derive(Clone, Debug, Default)]
 pub struct Stop(Arc<AtomicBool>);
 
 impl Stop {
-    /// Ends it.
+    /// Stops the evaluation soon after the call.
     pub fn stop(&self) {
         self.0.store(true, Ordering::Relaxed);
     }
@@ -181,7 +182,7 @@ impl Stop {
     }
 }
 
-/// Ends an evaluation that is no longer waited for.
+/// Stops an evaluation when its caller is dropped.
 struct StopOnDrop(Stop);
 
 impl Drop for StopOnDrop {
@@ -190,10 +191,10 @@ impl Drop for StopOnDrop {
     }
 }
 
-/// The expressions of a kind; they are the same if their texts are.
+/// The expressions of a kind; equal if their texts are equal.
 #[derive(Clone, Debug)]
 pub struct Expressions {
-    /// In the order in which they are asked.
+    /// In the order of evaluation.
     each: Vec<Expression>,
 }
 
@@ -218,10 +219,10 @@ impl PartialEq for Expressions {
 impl Eq for Expressions {}
 
 impl Expressions {
-    /// Parses the expressions of a kind. An empty optional one is none, as with Flux.
+    /// Parses the expressions of a kind. An empty optional expression counts as absent, as with Flux.
     pub fn parse(current: &str, in_progress: Option<&str>, failed: Option<&str>) -> Result<Self, ParseError> {
         let optional = |text: Option<&str>| text.filter(|text| !text.is_empty()).map(str::to_owned);
-        // Flux's order: what is in progress may still carry the failure of before.
+        // Flux's order: an object in progress may still carry a previous failure.
         let texts = [
             (Field::InProgress, optional(in_progress)),
             (Field::Failed, optional(failed)),
@@ -247,7 +248,7 @@ impl Expressions {
         Ok(Self { each })
     }
 
-    /// Where an object stands. It ends soon after `stop`.
+    /// The health of an object. The evaluation ends soon after `stop` is set.
     pub fn evaluate(&self, object: &Json, stop: &Stop) -> Result<Verdict, EvaluationError> {
         let number = |pointer: &str| object.pointer(pointer).and_then(Json::as_i64);
         let generations = (
@@ -283,8 +284,8 @@ impl Expressions {
         Ok(Verdict::NotCurrent)
     }
 
-    /// Where an object stands, found out by a worker that has until `deadline`. An evaluation that is too slow, or that is no longer waited
-    /// for, ends by itself.
+    /// The health of an object, evaluated on a worker thread until `deadline`. An evaluation that is too slow, or whose
+    /// caller is dropped, stops automatically.
     pub async fn judge(
         self: Arc<Self>,
         object: Json,

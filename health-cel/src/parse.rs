@@ -1,4 +1,4 @@
-//! From text to a tree within its bounds.
+//! Parses an expression within its limits.
 
 use std::{
     collections::BTreeMap,
@@ -19,11 +19,11 @@ use crate::{
     value::{self, Value},
 };
 
-/// The parser recurses some ten calls for each level of a text, and a text of the greatest length has at most a quarter of its bytes as
+/// The parser uses about ten stack frames for each level, and at most a quarter of the bytes of the longest text are
 /// levels that [`prepare`] does not count (`a?b:a?b:…`).
 const STACK: usize = 32 * 1024 * 1024;
 
-/// Words that are no names.
+/// Reserved words, which cannot be names.
 const RESERVED: [&str; 17] = [
     "as",
     "break",
@@ -44,18 +44,18 @@ const RESERVED: [&str; 17] = [
     "while",
 ];
 
-/// How many texts are kept with their trees: those of thirty packages with all that they may have.
+/// Size of the cache: the expressions of thirty packages with the maximum number of expressions.
 const KEPT: usize = 1_000;
 
-/// Texts that were parsed. The same few come with each decision about a module and each run of a Kustomization, and the parser takes
-/// longer than an evaluation.
+/// Cache of parsed expressions. The same few are used by each decision about a module and each run of a Kustomization,
+/// and parsing takes longer than an evaluation.
 static PARSED: Mutex<BTreeMap<String, Arc<IdedExpr>>> = Mutex::new(BTreeMap::new());
 
 fn parsed() -> MutexGuard<'static, BTreeMap<String, Arc<IdedExpr>>> {
     PARSED.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The tree of a text, kept for the next time.
+/// The parsed expression, from the cache if possible.
 pub(crate) fn parse(text: &str) -> Result<Arc<IdedExpr>, Problem> {
     if let Some(tree) = parsed().get(text) {
         return Ok(Arc::clone(tree));
@@ -95,7 +95,7 @@ fn parse_anew(text: &str) -> Result<IdedExpr, Problem> {
     })
 }
 
-/// Without the lines that show the expression once more, and without all that might stand there.
+/// The first line of the parser's errors, without the copy of the expression and without the list of expected tokens.
 fn first_line(errors: &str) -> String {
     let line = errors.lines().next().unwrap_or_default();
     let line = line.trim_start_matches("ERROR: <input>:");
@@ -103,13 +103,14 @@ fn first_line(errors: &str) -> String {
     line.replace("Syntax error: ", "")
 }
 
-/// A text for the parser, and how deep its brackets nest outside of its strings.
+/// Returns the text for the parser, and the nesting depth of its brackets outside of strings.
 ///
-/// The parser takes an even number of `!` or `-` before a value for one of them: an odd number is left as one, an even one as none.
+/// The parser reads an even number of `!` or `-` before a value as one of them: an odd number is reduced to one, an
+/// even number to none.
 fn prepare(text: &str) -> (String, usize) {
     let mut out: Vec<char> = text.chars().collect();
     let (mut depth, mut deepest) = (0_usize, 0);
-    // The word before, of which a quote may be the string; and whether a `-` is for two values.
+    // The word before a quote, which may be a prefix of the string; and whether a `-` would be binary.
     let (mut word, mut is_binary) = (String::new(), false);
     let mut at = 0;
     while let Some(&character) = out.get(at) {
@@ -137,7 +138,7 @@ fn prepare(text: &str) -> (String, usize) {
                 let last = run.last().copied().unwrap_or(at);
                 let before = usize::from(character == '-' && is_binary);
                 let signs = run.get(before..).unwrap_or_default();
-                // In `a != b` it is no sign.
+                // In `a != b` it is not a negation.
                 if out.get(last + 1) != Some(&'=') {
                     for index in signs.iter().skip(signs.len() % 2) {
                         out[*index] = ' ';
@@ -159,7 +160,7 @@ fn prepare(text: &str) -> (String, usize) {
     (out.into_iter().collect(), deepest)
 }
 
-/// Where the same signs stand from here on, with nothing but white space between them.
+/// Positions of the run of the same sign from here on, with only white space in between.
 fn run(text: &[char], from: usize) -> Vec<usize> {
     let rest = text.iter().enumerate().skip(from);
     let rest = rest.take_while(|(_, character)| character.is_whitespace() || **character == text[from]);
@@ -168,7 +169,7 @@ fn run(text: &[char], from: usize) -> Vec<usize> {
         .collect()
 }
 
-/// Where the string ends that begins here.
+/// The end of the string that starts here.
 fn end_of_string(text: &[char], from: usize, raw: bool) -> usize {
     let mut at = from + 1;
     while let Some(character) = text.get(at) {
@@ -180,7 +181,7 @@ fn end_of_string(text: &[char], from: usize, raw: bool) -> usize {
     at
 }
 
-/// A conversion of a constant, or a pattern, that has no value has none for any object.
+/// Rejects a conversion of a constant, or a pattern, that fails for every object.
 fn constant(call: &CallExpr, name: &str) -> Result<(), Problem> {
     let part = match call.args.as_slice() {
         [.., pattern] if name == "matches" => pattern,
@@ -212,7 +213,7 @@ fn literal(expression: &IdedExpr) -> Option<Value> {
 }
 
 fn check(root: &IdedExpr) -> Result<(), Problem> {
-    // On a list of our own instead of the stack: the tree is not yet known to be shallow.
+    // Uses an explicit list instead of recursion: the tree is not yet known to be shallow.
     let mut rest = vec![(root, 1_usize, 0_usize)];
     while let Some((expression, depth, loops)) = rest.pop() {
         if depth > MAX_DEPTH {

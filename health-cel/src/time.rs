@@ -66,7 +66,7 @@ pub(crate) fn parse_duration(text: &str) -> Option<i64> {
 }
 
 pub(crate) fn parse_timestamp(text: &str) -> Option<Timestamp> {
-    // RFC 3339 has a T and a zone, of which jiff is less strict.
+    // RFC 3339 requires a T and a zone; jiff is less strict.
     let shape = text.len() >= 20 && text.as_bytes()[10] == b'T' && !text.contains('[');
     shape.then(|| text.parse().ok()).flatten()
 }

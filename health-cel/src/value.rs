@@ -1,4 +1,4 @@
-//! Values of expressions.
+//! The values of expressions.
 
 use std::{cmp::Ordering, collections::BTreeMap, rc::Rc};
 
@@ -6,7 +6,7 @@ use cel::common::ast::LiteralValue;
 use jiff::Timestamp;
 use serde_json::Value as Json;
 
-/// A value.
+/// A CEL value.
 #[derive(Clone, Debug)]
 pub(crate) enum Value {
     Null,
@@ -18,7 +18,7 @@ pub(crate) enum Value {
     Bytes(Rc<[u8]>),
     List(Rc<Vec<Self>>),
     Map(Rc<Map>),
-    /// In nanoseconds, as Go's.
+    /// In nanoseconds, as in Go.
     Duration(i64),
     Timestamp(Timestamp),
     Optional(Option<Rc<Self>>),
@@ -27,12 +27,12 @@ pub(crate) enum Value {
 
 pub(crate) type Map = BTreeMap<Key, Value>;
 
-/// A key of a map. A number is the same key whatever its type.
+/// A key of a map. Equal numbers are the same key whatever their type.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Key {
     Bool(bool),
     Int(i64),
-    /// What no `Int` can be.
+    /// A number that does not fit `Int`.
     Uint(u64),
     Text(Rc<str>),
 }
@@ -64,7 +64,7 @@ impl Value {
         Self::Optional(Some(Rc::new(self)))
     }
 
-    /// The name of its type.
+    /// The name of the value's type.
     pub(crate) fn kind(&self) -> &'static str {
         match self {
             Self::Null => "null_type",
@@ -83,7 +83,7 @@ impl Value {
         }
     }
 
-    /// As the key of a map, if it can be one.
+    /// The value as a map key, if it can be one.
     pub(crate) fn key(&self) -> Option<Key> {
         match self {
             Self::Bool(value) => Some(Key::Bool(*value)),
@@ -94,7 +94,7 @@ impl Value {
         }
     }
 
-    /// As an index, if it is a whole number.
+    /// The value as an index, if it is a whole number.
     pub(crate) fn integral(&self) -> Option<i64> {
         match self {
             Self::Int(value) => Some(*value),
@@ -173,12 +173,12 @@ pub(crate) fn variables(object: &Json) -> BTreeMap<String, Value> {
         .collect()
 }
 
-/// How two values compare.
+/// The result of a comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Order {
-    /// So.
+    /// They are ordered like this.
     Is(Ordering),
-    /// One of them is "not a number", which has no order.
+    /// One of them is NaN, which has no order.
     NotANumber,
 }
 
@@ -188,7 +188,7 @@ impl From<Option<Ordering>> for Order {
     }
 }
 
-/// How numbers of any types compare; `None`: one is no number.
+/// Compares numbers of any types; `None` if one is not a number.
 #[allow(clippy::cast_precision_loss, reason = "as cel-go compares them")]
 fn numbers(a: &Value, b: &Value) -> Option<Order> {
     use Value::{Double, Int, Uint};
@@ -207,7 +207,7 @@ fn numbers(a: &Value, b: &Value) -> Option<Order> {
     Some(order.into())
 }
 
-/// Whether two values are equal. Values of different types are not, but for numbers.
+/// Whether two values are equal. Values of different types are not, except numbers.
 pub(crate) fn equal(a: &Value, b: &Value) -> bool {
     if let Some(order) = numbers(a, b) {
         return order == Order::Is(Ordering::Equal);
@@ -231,7 +231,7 @@ pub(crate) fn equal(a: &Value, b: &Value) -> bool {
     }
 }
 
-/// How two values compare; `None`: values of their types do not.
+/// Compares two values; `None` if their types have no order.
 pub(crate) fn compare(a: &Value, b: &Value) -> Option<Order> {
     if let Some(order) = numbers(a, b) {
         return Some(order);

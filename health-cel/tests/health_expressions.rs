@@ -1,4 +1,4 @@
-//! Expressions: what Flux says of them, what is refused, and what ends.
+//! Expressions: results that match Flux, rejected expressions, and limits of evaluation.
 
 #![allow(clippy::unwrap_used, reason = "a helper that fails fails its test")]
 
@@ -200,14 +200,14 @@ async fn what_never_ends_is_stopped() {
         let deadline = Duration::from_millis(50);
         let judged = Arc::clone(&expressions).judge(object.clone(), deadline).await;
         assert_eq!(judged, Err(EvaluationError::TooSlow(deadline)));
-        // The worker lets go of them when it ends.
+        // The worker releases them when it ends.
         while Arc::strong_count(&expressions) > 1 {
             tokio::task::yield_now().await;
         }
     }
 }
 
-/// A status of a mebibyte is read in time by what is usually written.
+/// Usual expressions read a status of one mebibyte within the time limit.
 #[tokio::test]
 async fn large_statuses() {
     let condition =

@@ -1,4 +1,4 @@
-//! Promise: a table that was released never changes, and each of its expressions can be evaluated.
+//! Promise: a released table never changes, and each of its expressions can be evaluated.
 
 #![allow(clippy::unwrap_used, reason = "a helper that fails fails its test")]
 
@@ -11,7 +11,7 @@ use muster_health::{
 };
 use sha2::{Digest, Sha256};
 
-/// Never write another hash here: a fleet would change its verdicts by an upgrade. What must be another goes into another version.
+/// Never change a hash here: an upgrade would change the verdicts of a fleet. Changes belong in another version.
 #[test]
 fn a_released_table_never_changes() {
     let hash: [u8; 32] = Sha256::digest(canonical(V1).as_bytes()).into();

@@ -1,5 +1,5 @@
-//! Whether the updaters together can make a change in place: the patches of each are applied to what those before it reached, and the end
-//! is to be what is desired.
+//! Decides whether the updaters together can make a change in place: the patches of each updater are applied to the
+//! result of those before it, and the final result must equal the desired state.
 
 use serde_json::{Value, json};
 
@@ -9,7 +9,7 @@ use crate::{
     wire::CanAnswer,
 };
 
-/// A change whose updaters are being asked.
+/// A change in place, while its updaters are called one after the other.
 #[derive(Clone, Debug)]
 pub struct Coverage {
     before: Objects,
@@ -18,33 +18,33 @@ pub struct Coverage {
     steps: Vec<String>,
 }
 
-/// How it ended.
+/// The result of asking all updaters.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Covered {
     /// The updaters make the whole change.
     InPlace {
-        /// Those that change something, in their order.
+        /// The updaters that change something, in order.
         steps: Vec<String>,
-        /// The digest of what is desired.
+        /// The digest of the desired objects.
         digest: String,
-        /// For each object, what they change together.
+        /// The combined patch of all updaters, for each object.
         patches: Vec<(Part, Patch)>,
     },
-    /// Something is left.
+    /// These objects still differ.
     NotCovered(Vec<Difference>),
 }
 
 /// An object that still differs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Difference {
-    /// Its kind.
+    /// The kind of the object.
     pub kind: String,
-    /// The fields that differ, as JSON pointers into what is compared; empty if the object is there on one side only.
+    /// The fields that differ, as JSON pointers into the compared scope; empty if only one side has the object.
     pub fields: Vec<String>,
 }
 
 impl Coverage {
-    /// Begins with a request of Cluster API.
+    /// Starts with a request of Cluster API.
     pub fn begin(level: Level, request: &Value) -> Result<Self, Malformed> {
         let side = |name: &str| {
             let side = request.get(name).unwrap_or(&Value::Null);
@@ -62,23 +62,23 @@ impl Coverage {
         })
     }
 
-    /// Whether nothing is left to be covered.
+    /// Whether all differences are covered.
     pub fn is_reached(&self) -> bool {
         self.left().is_empty()
     }
 
-    /// Whether updaters can make a difference: there are a bootstrap config on both sides or on none, and something is left.
+    /// Whether updaters can help: both sides have a bootstrap config or neither has one, and a difference remains.
     pub fn is_open(&self) -> bool {
         let has = |side: &Objects| side.get(Part::Bootstrap).is_some();
         has(&self.before) == has(&self.desired) && !self.is_reached()
     }
 
-    /// What the next updater is asked.
+    /// The request body for the next updater.
     pub fn sides(&self) -> Value {
         json!({"current": self.reached.side(), "desired": self.desired.side()})
     }
 
-    /// Takes what an updater answered; false if it changes nothing. After an error nothing was taken.
+    /// Applies the answer of an updater; false if it changes nothing. An error leaves the state unchanged.
     pub fn take(&mut self, updater: &str, answer: &CanAnswer) -> Result<bool, PatchError> {
         let mut reached = self.reached.clone();
         let mut changed = false;
@@ -96,22 +96,22 @@ impl Coverage {
         Ok(changed)
     }
 
-    /// What there is.
+    /// The current objects.
     pub const fn before(&self) -> &Objects {
         &self.before
     }
 
-    /// What the updaters reached so far, as a side of a request.
+    /// The objects after the patches so far.
     pub const fn reached(&self) -> &Objects {
         &self.reached
     }
 
-    /// What is desired.
+    /// The desired objects.
     pub const fn desired(&self) -> &Objects {
         &self.desired
     }
 
-    /// What came out.
+    /// The final result.
     pub fn end(self) -> Covered {
         let left = self.left();
         if !left.is_empty() {

@@ -1,16 +1,17 @@
-//! Updates of machines in place, as Cluster API's hooks ask for them: which updaters cover a change, in which order they carry it out, and
-//! when a machine is done.
+//! In-place updates of machines, as requested by Cluster API's hooks: which updaters cover a change, in which order
+//! they run, and when a machine is done.
 //!
 //! ```text
 //!   CanUpdateMachine(Set) ─► Coverage ◄── answer of each updater, in order ──► InPlace | NotCovered ─► Verdict (fallback)
 //!   UpdateMachine ─────────► pinned (is this what was planned?) ─► Progress ◄── polls of the updaters ──► Reply
 //! ```
 //!
-//! Everything here is pure: the server that answers Cluster API calls the updaters and gives their answers to it.
+//! Everything here is pure: the server that handles Cluster API's requests calls the updaters and passes their answers
+//! in.
 //!
-//! Invariant: a machine is done only when each updater of its plan has acknowledged the digest of that plan.
-//! Invariant: an answer that is missing, late or cannot be read is never a success.
-//! Invariant: the updaters are asked and called in one order, whatever order they were registered in.
+//! Invariant: a machine is done only when each updater of its plan has acknowledged the digest of that plan. Invariant:
+//! an answer that is missing, late or unreadable is never a success. Invariant: the updaters are called in a fixed
+//! order that does not depend on the order of registration.
 
 mod coverage;
 mod objects;

@@ -3,7 +3,7 @@
 use muster_api::digest::{DIGEST_PREFIX, canonical, sha256_hex};
 use serde_json::{Map, Value, json};
 
-/// What a request is about.
+/// The kind of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Level {
     /// One Machine of a control plane (`CanUpdateMachine`), and every `UpdateMachine`.
@@ -12,7 +12,7 @@ pub enum Level {
     MachineSet,
 }
 
-/// One of the three objects.
+/// One of the three objects of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Part {
     /// The Machine or MachineSet.
@@ -29,12 +29,12 @@ pub enum Malformed {
     /// The body is not JSON, or a field has another type.
     #[error("the request cannot be read: {0}")]
     Json(String),
-    /// An object that each request has is not there.
+    /// A required object is missing.
     #[error("{0} is missing or is not an object")]
     Missing(String),
 }
 
-/// Fields of a Machine's spec that Cluster API changes in place by itself, so that they are not compared.
+/// Fields of a Machine's spec that Cluster API itself changes in place, so they are not compared.
 const IGNORED: [&str; 8] = [
     "clusterName",
     "bootstrap",
@@ -53,14 +53,14 @@ const IGNORED_DELETION: [&str; 3] = [
     "nodeDeletionTimeoutSeconds",
 ];
 
-/// Fields of a Machine's spec that are compared: a patch can set them where they are not.
+/// Fields of a Machine's spec that are compared; a patch can add them if they are absent.
 const COMPARED: [&str; 2] = ["version", "failureDomain"];
 
 impl Level {
     /// The objects, in the order in which differences are reported.
     pub const PARTS: [Part; 3] = [Part::Own, Part::Bootstrap, Part::Infrastructure];
 
-    /// The name of an object in requests.
+    /// The key of the object in requests.
     pub const fn key(self, part: Part) -> &'static str {
         match (self, part) {
             (Self::Machine, Part::Own) => "machine",
@@ -72,7 +72,7 @@ impl Level {
         }
     }
 
-    /// The name of its patch in responses.
+    /// The key of the object's patch in responses.
     pub const fn patch_key(self, part: Part) -> &'static str {
         match (self, part) {
             (Self::Machine, Part::Own) => "machinePatch",
@@ -84,7 +84,7 @@ impl Level {
         }
     }
 
-    /// The part of an object that is compared and can be patched, as a JSON pointer.
+    /// The scope of an object that is compared and can be patched, as a JSON pointer.
     pub const fn scope(self) -> &'static str {
         match self {
             Self::Machine => "/spec",
@@ -93,7 +93,7 @@ impl Level {
     }
 }
 
-/// The objects of one side of a request: apiVersion, kind, metadata that means something, and spec.
+/// The objects of one side of a request, reduced to apiVersion, kind, relevant metadata and spec.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Objects {
     level: Level,
@@ -138,12 +138,12 @@ impl Objects {
         (text("namespace"), text("name"))
     }
 
-    /// An annotation of it.
+    /// The value of an annotation of the Machine or MachineSet.
     pub fn annotation(&self, key: &str) -> Option<&str> {
         self.own["metadata"]["annotations"][key].as_str()
     }
 
-    /// A label of it.
+    /// The value of a label of the Machine or MachineSet.
     pub fn label(&self, key: &str) -> Option<&str> {
         self.own["metadata"]["labels"][key].as_str()
     }
@@ -156,19 +156,20 @@ impl Objects {
         Value::Object(entries.collect())
     }
 
-    /// Whether an object differs from that of the other side in what is compared.
+    /// Whether an object differs from the other side within the compared scope.
     pub fn differs(&self, other: &Self, part: Part) -> bool {
         self.compared(part) != other.compared(part)
     }
 
-    /// The identity of what is compared: `sha256:` and hexadecimal digits. Equal objects have equal digests, whatever their names.
+    /// Digest of the compared scope: `sha256:` and hexadecimal digits. Equal objects have equal digests, whatever their
+    /// names.
     pub fn digest(&self) -> String {
         let parts = Level::PARTS.map(|part| canonical(&json!(self.compared(part))));
         let parts = parts.each_ref().map(String::as_str);
         format!("{DIGEST_PREFIX}{}", sha256_hex(&parts))
     }
 
-    /// What is compared of an object: its spec, or that of its template, without what Cluster API ignores.
+    /// The compared scope of an object: its spec, or that of its template, without the fields that Cluster API ignores.
     pub(crate) fn compared(&self, part: Part) -> Option<Value> {
         let object = self.get(part)?;
         let mut scope = object.pointer(self.level.scope()).cloned().unwrap_or_default();
@@ -178,8 +179,9 @@ impl Objects {
         Some(scope)
     }
 
-    /// Takes over the scope of a patched object; false if nothing changed. What a patch makes of the rest is dropped, as is a field of a
-    /// Machine's spec that neither side has and that no version of Cluster API compares: it would be lost there.
+    /// Takes over the scope of a patched object; false if nothing changed. Patches outside of the scope are dropped,
+    /// and so is a field of a Machine's spec that neither side has and that no version of Cluster API compares: Cluster
+    /// API would lose it.
     pub(crate) fn take(&mut self, part: Part, patched: &Value, desired: &Self) -> bool {
         let scope = self.level.scope();
         let Some(mut after) = patched.pointer(scope).cloned() else {
@@ -215,7 +217,7 @@ fn missing(level: Level, part: Part) -> Malformed {
     Malformed::Missing(level.key(part).to_owned())
 }
 
-/// As Cluster API sends objects: without status, owners, versions.
+/// As Cluster API sends objects: without status, owner references and versions.
 fn reduced(object: &Map<String, Value>) -> Value {
     let kept = |from: &Map<String, Value>, names: &[&str]| -> Map<String, Value> {
         let entries = names

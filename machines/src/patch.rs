@@ -1,34 +1,34 @@
-//! The patch that an updater answers for one object.
+//! The patch of one object in an updater's answer.
 
 use base64::{Engine as _, prelude::BASE64_STANDARD};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// What an updater would change of an object. Empty: nothing.
+/// The changes that an updater would make to an object; empty if there are none.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Patch {
     /// `JSONPatch` (RFC 6902) or `JSONMergePatch` (RFC 7386).
     pub patch_type: String,
-    /// The document, in base64.
+    /// The patch document, base64-encoded.
     pub patch: String,
 }
 
-/// Why a patch cannot be applied; texts as Cluster API has them, which is where they are read.
+/// Why a patch cannot be applied. The messages are those of Cluster API, which shows them.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum PatchError {
-    /// There is a patch without its type.
+    /// A patch without a type.
     #[error("failed to apply patch: patchType is not set")]
     NoType,
-    /// The type is neither of the two.
+    /// The type is neither `JSONPatch` nor `JSONMergePatch`.
     #[error("failed to apply patch: unknown patchType {0}")]
     UnknownType(String),
     /// The document is not base64, or not a patch of its type.
     #[error("failed to apply patch: error decoding json patch (RFC{rfc}): {problem}")]
     Decode {
-        /// 6902 or 7386.
+        /// The number of the RFC: 6902 or 7386.
         rfc: u16,
-        /// In words.
+        /// The error message.
         problem: String,
     },
     /// The patch does not fit the object.
@@ -46,7 +46,7 @@ impl Patch {
         }
     }
 
-    /// The object after the patch; nothing if there is no patch.
+    /// The object after the patch; `None` if there is no patch.
     pub(crate) fn applied(&self, object: &Value) -> Result<Option<Value>, PatchError> {
         if self.patch_type.is_empty() && self.patch.is_empty() {
             return Ok(None);

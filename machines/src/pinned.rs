@@ -1,23 +1,23 @@
-//! Whether what `UpdateMachine` desires is what was planned.
+//! Checks whether the desired objects of `UpdateMachine` match the plan.
 //!
-//! The plan of a MachineSet knows templates, the request names objects of one Machine: each value that the desired template sets has to
-//! stand in the object; what a provider adds to an object, such as its id, is not compared.
+//! The plan of a MachineSet contains templates, and the request contains the objects of one Machine: each value that
+//! the desired template sets must be in the object. Fields that a provider adds, such as its id, are not compared.
 
 use serde_json::{Value, json};
 
 use crate::objects::{Level, Objects, Part};
 
-/// The first value of the plan that does not stand in the request.
+/// The first value of the plan that the request lacks.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{object}{field} is not what was planned")]
 pub struct Deviation {
-    /// The object's name in the request.
+    /// The object's key in the request.
     pub object: &'static str,
-    /// Where in its spec, as a JSON pointer.
+    /// The path in its spec, as a JSON pointer.
     pub field: String,
 }
 
-/// How the objects of a request deviate from the planned ones. `request` is of [`Level::Machine`].
+/// The deviations of a request from the planned objects. `request` is of [`Level::Machine`].
 pub fn deviation(planned: &Objects, request: &Objects) -> Option<Deviation> {
     Level::PARTS.into_iter().find_map(|part| {
         let deviation = |field: String| Deviation {
@@ -39,7 +39,7 @@ pub fn deviation(planned: &Objects, request: &Objects) -> Option<Deviation> {
     })
 }
 
-/// Where a value of the plan does not stand in the object. An empty map stands in whatever is a map or absent.
+/// The paths of planned values that the object lacks. An empty map matches a map or an absent field.
 fn missing(planned: &Value, object: &Value) -> Option<String> {
     match (planned, object) {
         (Value::Object(planned), Value::Object(object)) => planned.iter().find_map(|(name, value)| {
@@ -61,8 +61,8 @@ fn escaped(name: &str) -> String {
     name.replace('~', "~0").replace('/', "~1")
 }
 
-/// The spec of a KubeadmConfig as Cluster API's control plane compares it: one that initialised its cluster as one that joined it, and with
-/// the defaults of fields that it fills in.
+/// The spec of a KubeadmConfig in the form that Cluster API's control plane compares: an init configuration is
+/// converted to a join configuration, and defaults are filled in.
 fn comparable(spec: &mut Value) {
     let Some(fields) = spec.as_object_mut() else {
         return;
@@ -100,7 +100,7 @@ fn comparable(spec: &mut Value) {
     }
 }
 
-/// What Cluster API fills into an init configuration that says nothing.
+/// The value that Cluster API fills into an empty init configuration.
 fn only_default(name: &str) -> Value {
     match name {
         "nodeRegistration" => json!({"imagePullPolicy": "IfNotPresent"}),

@@ -1,6 +1,6 @@
-//! The update of one machine: one updater after the other, until each has acknowledged the digest of the plan.
+//! The update of one machine: the updaters run one after the other, until each has acknowledged the digest of the plan.
 //!
-//! Nothing of it has to be kept over a restart but the instant at which a step began: an updater answers the same question again.
+//! Only the start time of the step must survive a restart: an updater gives the same answer again.
 
 use std::fmt;
 
@@ -9,29 +9,29 @@ use muster_api::update_plan::UpdateNodeAction;
 
 use crate::wire::Polled;
 
-/// How long after a failure an updater is called again, and after which time Cluster API is to ask while nothing else is known.
+/// The delay until an updater is called again after a failure, and the default `retryAfterSeconds` for Cluster API.
 const AGAIN: SignedDuration = SignedDuration::from_secs(10);
 
 /// A step of a plan.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Step {
-    /// What is done.
+    /// The action of the step.
     pub task: Task,
-    /// How long it may take from its first attempt on.
+    /// Maximum duration, from the first attempt on.
     pub deadline: SignedDuration,
 }
 
-/// What a step does.
+/// The action of a step.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Task {
-    /// An updater is called.
+    /// Calls an updater.
     Update {
-        /// Its name.
+        /// The name of the updater.
         updater: String,
-        /// When its end is believed.
+        /// When its success is accepted.
         acknowledgement: Acknowledgement,
     },
-    /// The Node is prepared for what updaters do to its machine, or given back.
+    /// Cordons, drains or uncordons the Node around the calls of updaters.
     Node(UpdateNodeAction),
 }
 
@@ -53,17 +53,17 @@ impl Task {
     }
 }
 
-/// When the end of an updater is believed.
+/// When the success of an updater is accepted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Acknowledgement {
-    /// Its message says `digest=` and the digest that it was sent.
+    /// Its message contains `digest=` and the digest that it was sent.
     #[default]
     Digest,
-    /// It says that it is done. For updaters that know nothing of digests.
+    /// It reports success. For updaters that do not know digests.
     Trust,
 }
 
-/// How far the update of a machine is.
+/// The progress of a machine's update.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Progress {
     step: usize,
@@ -73,33 +73,33 @@ pub struct Progress {
     failed: Option<Failed>,
 }
 
-/// A step that did not end within its deadline, or that was aborted. Only a retry goes on.
+/// A step that missed its deadline or was aborted. Only a retry continues the update.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failed {
-    /// When.
+    /// The time of the failure.
     pub at: Timestamp,
-    /// The last words of the updater.
+    /// The last message of the updater, or the reason of the abort.
     pub message: String,
 }
 
-/// What Cluster API is answered.
+/// The answer to Cluster API.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Reply {
-    /// It is to ask again.
+    /// Cluster API must ask again.
     InProgress {
-        /// After so many seconds, at least one.
+        /// Seconds until then, at least one.
         after: u32,
-        /// What the updater said last.
+        /// The step, and the last message of its updater.
         message: String,
     },
     /// Each updater has acknowledged the digest.
     Done,
-    /// The step is over and the machine is not updated.
+    /// The step failed, and the machine is not updated.
     Failed(Failed),
 }
 
 impl Progress {
-    /// A step that began before a restart.
+    /// Resumes a step that began before a restart.
     pub fn resumed(step: usize, since: Timestamp) -> Self {
         Self {
             step,
@@ -108,7 +108,8 @@ impl Progress {
         }
     }
 
-    /// An update whose next step is this one, which did not begin. At the number of all steps it is over.
+    /// An update whose next step is this one, not started yet. If `step` is the number of all steps, the update is
+    /// done.
     pub fn at(step: usize) -> Self {
         Self {
             step,
@@ -116,7 +117,7 @@ impl Progress {
         }
     }
 
-    /// A step that failed before a restart.
+    /// Resumes after a step that failed before a restart.
     pub fn failed(step: usize, failed: Failed) -> Self {
         Self {
             step,
@@ -125,17 +126,17 @@ impl Progress {
         }
     }
 
-    /// The number of the present step, from 0; that of all steps at the end.
+    /// The index of the current step, from 0; the number of steps when all are done.
     pub const fn step(&self) -> usize {
         self.step
     }
 
-    /// The last words of its updater.
+    /// The last message of the step's updater.
     pub fn words(&self) -> &str {
         &self.message
     }
 
-    /// The step that is under way, and since when: what is kept over a restart.
+    /// The current step and its start time, which must survive a restart.
     pub const fn began(&self) -> Option<(usize, Timestamp)> {
         match self.since {
             Some(since) => Some((self.step, since)),
@@ -143,8 +144,8 @@ impl Progress {
         }
     }
 
-    /// The step that is to be attempted now. Its time runs from its first attempt on: that other objects are marked later is
-    /// not its fault.
+    /// The step to attempt now. Its deadline counts from its first attempt, so time spent on marking other objects does
+    /// not count.
     pub fn call<'a>(&mut self, steps: &'a [Step], now: Timestamp) -> Option<&'a Step> {
         let step = steps.get(self.step)?;
         self.expire(steps, now);
@@ -155,7 +156,7 @@ impl Progress {
         Some(step)
     }
 
-    /// Takes what came of an attempt of the present step.
+    /// Records the result of an attempt of the current step.
     pub fn take(&mut self, steps: &[Step], digest: &str, polled: Polled, now: Timestamp) {
         let Some(step) = steps.get(self.step) else { return };
         self.expire(steps, now);
@@ -184,7 +185,7 @@ impl Progress {
         self.message = message;
     }
 
-    /// What Cluster API is answered now.
+    /// The answer to Cluster API now.
     pub fn reply(&mut self, steps: &[Step], now: Timestamp) -> Reply {
         let Some(step) = steps.get(self.step) else {
             return Reply::Done;
@@ -203,7 +204,7 @@ impl Progress {
         Reply::InProgress { after, message }
     }
 
-    /// Ends the step that is under way, as a person asks for.
+    /// Fails the current step, on request of a user.
     pub fn abort(&mut self, reason: &str, now: Timestamp) {
         self.failed = Some(Failed {
             at: now,
@@ -211,7 +212,7 @@ impl Progress {
         });
     }
 
-    /// Begins the step that failed once more; its time counts anew. Where the Node was prepared for it, that is done again: it may have
+    /// Restarts the failed step with a new deadline. If the Node was prepared for it, that is repeated too: it may have
     /// been uncordoned since.
     pub fn retry(&mut self, steps: &[Step]) {
         if self.failed.is_some() {
@@ -219,7 +220,7 @@ impl Progress {
         }
     }
 
-    /// Since when its next attempt is due; none: at once.
+    /// The time of the next attempt; `None` if it is due at once.
     pub const fn next(&self) -> Option<Timestamp> {
         self.next
     }
@@ -239,7 +240,7 @@ impl Progress {
     }
 }
 
-/// The step with which a retry of a failed step begins. What it repeats is acknowledged at once where it is as it was.
+/// The step that a retry of a failed step starts with. Steps that it repeats succeed at once if nothing changed.
 pub fn resumed_at(steps: &[Step], failed: usize) -> usize {
     let is_update = |step: &Step| matches!(step.task, Task::Update { .. });
     let prepares = |step: &Step| {

@@ -1,4 +1,4 @@
-//! The updaters: where their hooks are, and in which order they are asked and called.
+//! The registered updaters: the URLs of their hooks, and the order in which they are called.
 
 use std::collections::BTreeSet;
 
@@ -7,36 +7,36 @@ use muster_api::validate::names::dns_label;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// The API of Cluster API's hooks.
+/// The API version of Cluster API's runtime hooks.
 pub const GROUP_VERSION: &str = "hooks.runtime.cluster.x-k8s.io/v1alpha1";
-/// The hook that lists the others.
+/// The discovery hook, which lists the others.
 pub const DISCOVERY: &str = "discovery";
 
-/// Seconds that a handler may ask for.
+/// Maximum timeout of a handler, in seconds.
 const MAX_TIMEOUT: i32 = 30;
-/// Seconds if it asks for none.
+/// Default timeout of a handler, in seconds.
 const TIMEOUT: i32 = 10;
 
-/// A hook for updates in place.
+/// A hook for in-place updates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Hook {
-    /// May one Machine of a control plane be updated in place?
+    /// Whether one Machine of a control plane can be updated in place.
     CanUpdateMachine,
-    /// May the Machines of an old MachineSet?
+    /// Whether the Machines of an old MachineSet can be updated in place.
     CanUpdateMachineSet,
-    /// Update a Machine, or say how far that is.
+    /// Updates a Machine, or reports the progress.
     UpdateMachine,
 }
 
 impl Hook {
-    /// All of them.
+    /// All hooks.
     pub const ALL: [Self; 3] = [
         Self::CanUpdateMachine,
         Self::CanUpdateMachineSet,
         Self::UpdateMachine,
     ];
 
-    /// As in requests and discovery.
+    /// The name of the hook in requests and discovery.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::CanUpdateMachine => "CanUpdateMachine",
@@ -46,50 +46,50 @@ impl Hook {
     }
 }
 
-/// Where an updater is, as an ExtensionConfig says it.
+/// The address of an updater, as in the `clientConfig` of an ExtensionConfig.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ClientConfig {
     /// `https://host[:port][/path]`.
     pub url: Option<String>,
-    /// A Service instead.
+    /// A Service, instead of `url`.
     pub service: Option<Service>,
-    /// Certificates, in base64 of PEM, that its certificate is checked with.
+    /// CA bundle that the server's certificate is verified with: PEM, base64-encoded.
     pub ca_bundle: Option<String>,
 }
 
-/// A Service of the cluster.
+/// A Service of the management cluster.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Service {
-    /// Its namespace.
+    /// The namespace of the Service.
     pub namespace: String,
-    /// Its name.
+    /// The name of the Service.
     pub name: String,
-    /// What stands before the path of a hook.
+    /// Prefix of the path of a hook.
     pub path: Option<String>,
-    /// 443 if absent.
+    /// The port; 443 if absent.
     pub port: Option<u16>,
 }
 
-/// Why an updater cannot be called.
+/// Why an updater has no valid address.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum UrlError {
-    /// Neither a url nor a service.
+    /// Neither `url` nor `service` is set.
     #[error("clientConfig has neither url nor service")]
     Missing,
-    /// Both.
+    /// Both `url` and `service` are set.
     #[error("clientConfig has both url and service")]
     Both,
-    /// The url cannot be read.
+    /// The URL does not parse.
     #[error("clientConfig.url {0:?} is not a URL")]
     Invalid(String),
-    /// Hooks are called by https alone.
+    /// The URL is not https.
     #[error("clientConfig.url {0:?} is not https")]
     NotHttps(String),
 }
 
-/// The path of a hook, and of a handler of it.
+/// The path of a hook, or of one of its handlers.
 pub fn path(group_version: &str, hook: &str, handler: Option<&str>) -> String {
     let handler = handler.map(|name| format!("/{}", name.to_ascii_lowercase()));
     format!(
@@ -99,7 +99,7 @@ pub fn path(group_version: &str, hook: &str, handler: Option<&str>) -> String {
     )
 }
 
-/// The URL at which a hook of an updater is called.
+/// The URL of a hook of an updater.
 pub fn url(
     config: &ClientConfig,
     group_version: &str,
@@ -134,55 +134,55 @@ pub fn url(
     text.parse().map_err(|_| invalid())
 }
 
-/// A handler that an updater names.
+/// A handler that an updater registers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Handler {
     /// Its name, a DNS label.
     pub name: String,
-    /// The API of its hook.
+    /// The API version of the hook.
     pub group_version: String,
-    /// Its hook.
+    /// The name of the hook.
     pub hook: String,
-    /// How long a call may take.
+    /// The timeout of a call.
     pub timeout_seconds: u8,
 }
 
-/// Why an answer to discovery is not accepted.
+/// Why a discovery response is rejected.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum HandlerError {
-    /// It is not of the form.
+    /// It does not have the expected form.
     #[error("the answer to discovery cannot be read: {0}")]
     Unreadable(String),
-    /// Paths are made of names.
+    /// The name of a handler is not a DNS label, so it cannot be part of a path.
     #[error("handler name {0:?} is not a DNS label")]
     Name(String),
-    /// Two of one name.
+    /// Two handlers have the same name.
     #[error("handler name {0:?} is there twice")]
     Twice(String),
-    /// Seconds out of range.
+    /// The timeout is out of range.
     #[error("handler {name}: timeoutSeconds is {seconds}: at least 0 and at most 30 are accepted")]
     Timeout {
-        /// The handler.
+        /// The name of the handler.
         name: String,
-        /// What it asks for.
+        /// The requested timeout, in seconds.
         seconds: i32,
     },
-    /// An unknown policy.
+    /// An unknown failure policy.
     #[error("handler {name}: failurePolicy {policy:?} is neither Fail nor Ignore")]
     Policy {
-        /// The handler.
+        /// The name of the handler.
         name: String,
-        /// What it says.
+        /// The value of `failurePolicy`.
         policy: String,
     },
-    /// A hook that is not known.
+    /// An unknown hook.
     #[error("handler {name}: {group_version} {hook} is not a hook that is known here")]
     Hook {
-        /// The handler.
+        /// The name of the handler.
         name: String,
-        /// Its API.
+        /// The API version of the hook.
         group_version: String,
-        /// Its hook.
+        /// The name of the hook.
         hook: String,
     },
 }
@@ -209,8 +209,8 @@ struct RequestHook {
     hook: String,
 }
 
-/// The handlers of an answer to discovery; `known` are the hooks that may be named. What a handler says of failures is checked and then not
-/// heeded: a failure is never taken for a success here.
+/// The handlers of a discovery response; `known` lists the hooks that are supported. The failure policy is validated
+/// but ignored: a failure is never treated as a success here.
 pub fn handlers(answer: &Value, known: &[(&str, &str)]) -> Result<Vec<Handler>, HandlerError> {
     let discovered =
         Discovered::deserialize(answer).map_err(|error| HandlerError::Unreadable(error.to_string()))?;
@@ -252,8 +252,8 @@ pub fn handlers(answer: &Value, known: &[(&str, &str)]) -> Result<Vec<Handler>, 
     Ok(all)
 }
 
-/// The order in which updaters are asked, and in which they update: by their number, those of one number by name. It does not depend on the
-/// order in which they are given.
+/// The order in which updaters are called: by their number, and by name for equal numbers. It does not depend on the
+/// order of the input.
 pub fn in_order<T>(updaters: &mut [T], key: impl Fn(&T) -> (i32, &str)) {
     updaters.sort_by(|one, other| key(one).cmp(&key(other)));
 }

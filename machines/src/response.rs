@@ -1,4 +1,4 @@
-//! What Cluster API is answered, as bodies.
+//! The bodies of responses to Cluster API.
 
 use serde_json::{Value, json};
 
@@ -9,7 +9,7 @@ use crate::{
     verdict::Verdict,
 };
 
-/// The response to a question whether a change can be made in place.
+/// The response to `CanUpdateMachine` and `CanUpdateMachineSet`.
 pub fn verdict_response(level: Level, verdict: &Verdict) -> Value {
     let hook = match level {
         Level::Machine => Hook::CanUpdateMachine,
@@ -28,7 +28,8 @@ pub fn verdict_response(level: Level, verdict: &Verdict) -> Value {
     }
 }
 
-/// The response to `UpdateMachine`. Cluster API takes a success without `retryAfterSeconds` for the end, so that it is always there.
+/// The response to `UpdateMachine`. Cluster API treats a success without `retryAfterSeconds` as the end, so the field
+/// is always set.
 pub fn reply(reply: &Reply) -> Value {
     let hook = Hook::UpdateMachine;
     let (mut response, after) = match reply {
@@ -40,7 +41,7 @@ pub fn reply(reply: &Reply) -> Value {
     response
 }
 
-/// A response that no one takes for a success.
+/// A failure response, which cannot be taken for a success.
 pub fn failure(hook: Hook, message: &str) -> Value {
     response(hook, "Failure", message)
 }

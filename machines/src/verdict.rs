@@ -1,4 +1,4 @@
-//! What Cluster API is answered to a question whether a change can be made in place.
+//! The answer to `CanUpdateMachine` and `CanUpdateMachineSet`.
 
 use crate::{
     coverage::{Covered, Difference},
@@ -6,18 +6,18 @@ use crate::{
     patch::Patch,
 };
 
-/// What is to become of machines whose change the updaters do not cover.
+/// What happens to machines whose change the updaters do not cover.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Fallback {
     /// Cluster API replaces them.
     #[default]
     Replace,
-    /// They stay as they are until the change is covered, or taken back.
+    /// They stay as they are until the change is covered or reverted.
     Hold,
 }
 
 impl Fallback {
-    /// As an annotation says it; nothing if it is neither.
+    /// Parses the value of an annotation; `None` if it is neither `Replace` nor `Hold`.
     pub fn parse(text: &str) -> Option<Self> {
         match text {
             "Replace" => Some(Self::Replace),
@@ -33,40 +33,41 @@ pub enum Unanswered {
     /// No updater is configured for the hook.
     #[error("no updater is configured")]
     NoUpdaters,
-    /// An updater gave no answer that can be read, or says that it failed.
+    /// An updater gave no readable answer, or reported a failure.
     #[error("updater {updater}: {problem}")]
     Updater {
-        /// Its name.
+        /// The name of the updater.
         updater: String,
-        /// In words.
+        /// The error message.
         problem: String,
     },
-    /// The time of the request is over before all were asked.
+    /// The time of the request ended before all updaters were asked; with the next updater.
     #[error("there was no time left to ask updater {0}")]
     NoTime(String),
 }
 
-/// The answer.
+/// The answer to Cluster API.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Verdict {
-    /// In place, by this plan, which is to be stored before it is answered.
+    /// Update in place with this plan, which must be stored before the response is sent.
     InPlace {
-        /// The updaters, in their order.
+        /// The updaters, in order.
         steps: Vec<String>,
-        /// The digest of what is desired.
+        /// The digest of the desired objects.
         digest: String,
-        /// What they change.
+        /// The changes of the updaters.
         patches: Vec<(Part, Patch)>,
     },
     /// Not in place: Cluster API replaces the machines, and keeps this answer.
     Replace(String),
-    /// Not in place, and not by replacement: an error, which Cluster API does not keep. It asks again, and changes nothing meanwhile.
+    /// Neither an in-place update nor a replacement: an error, which Cluster API does not cache. It asks again, and
+    /// changes nothing in between.
     Hold(String),
-    /// No decision: an error, as above. The next answer may be another.
+    /// No decision: an error, as for `Hold`. The next answer may differ.
     Again(String),
 }
 
-/// Decides. No answer is no decision, whatever the fallback; that no updater is configured is an answer.
+/// Decides on the answer. A missing answer is no decision, whatever the fallback; a missing updater is one.
 pub fn verdict(outcome: Result<Covered, Unanswered>, fallback: Fallback) -> Verdict {
     let not_covered = |words: String| match fallback {
         Fallback::Replace => Verdict::Replace(words),

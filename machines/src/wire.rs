@@ -1,4 +1,4 @@
-//! What updaters answer, as it is read.
+//! Parses the answers of updaters.
 
 use std::fmt;
 
@@ -10,44 +10,45 @@ use crate::{
     patch::Patch,
 };
 
-/// Bytes of a body that are read: three objects of at most 1.5 MiB each, which is etcd's limit for one, rarely come near it.
+/// Maximum size of a body, in bytes: three objects of at most 1.5 MiB each, etcd's limit for one object, rarely reach
+/// it.
 pub const MAX_BODY: usize = 4 << 20;
-/// The setting in which an updater is sent the digest that it is to acknowledge.
+/// The key of the setting that sends an updater the digest it must acknowledge.
 pub const DIGEST_SETTING: &str = "muster.dev/digest";
 
-/// What came back from a call: the code and the body, or why there is neither.
+/// The result of a call: status code and body, or an error message.
 pub type Received<'a> = Result<(u16, &'a [u8]), &'a str>;
 
 /// Why an answer is not a success.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refused {
-    /// The updater cannot be reached, or not in time.
+    /// The updater is unreachable or timed out.
     #[error("no answer: {0}")]
     NoAnswer(String),
-    /// Another code than 200; redirects are not followed.
+    /// A status code other than 200; redirects are not followed.
     #[error("HTTP {0}")]
     Code(u16),
-    /// The body is longer than what is read.
+    /// The body is longer than [`MAX_BODY`].
     #[error("the answer is longer than {MAX_BODY} bytes")]
     TooLong,
-    /// The body is not of the form.
+    /// The body does not have the expected form.
     #[error("the answer cannot be read: {0}")]
     Unreadable(String),
-    /// Its status is none of the two.
+    /// The status is neither `Success` nor `Failure`.
     #[error("the answer's status is {0:?}, which is neither Success nor Failure")]
     Status(String),
-    /// The updater says that it failed.
+    /// The updater reports a failure.
     #[error("{0}")]
     Failure(String),
-    /// A success that does not say whether it is the end.
+    /// A success without `retryAfterSeconds`, so it is unknown whether it is final.
     #[error("the answer says Success without retryAfterSeconds, which would have to be 0 at the end")]
     NoEnd,
-    /// A negative time.
+    /// `retryAfterSeconds` is negative.
     #[error("the answer's retryAfterSeconds is {0}")]
     Negative(i32),
 }
 
-/// Which changes an updater can make.
+/// The answer to whether an updater can make a change: its patches.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CanAnswer {
     own: Patch,
@@ -56,7 +57,7 @@ pub struct CanAnswer {
 }
 
 impl CanAnswer {
-    /// Its patch of an object.
+    /// The updater's patch of an object.
     pub(crate) const fn patch(&self, part: Part) -> &Patch {
         match part {
             Part::Own => &self.own,
@@ -66,24 +67,24 @@ impl CanAnswer {
     }
 }
 
-/// How far an updater is with a machine.
+/// The progress of an updater with a machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Polled {
-    /// It is to be asked again.
+    /// The updater must be called again.
     InProgress {
-        /// After so many seconds.
+        /// Seconds until the next call.
         after: u32,
-        /// Its words.
+        /// The updater's message.
         message: String,
     },
-    /// It says that it is done.
+    /// The updater reports success.
     Done {
-        /// Its words, with the digest that it acknowledges.
+        /// The updater's message, with the digest that it acknowledges.
         message: String,
     },
-    /// It failed, or there is no answer that can be read.
+    /// It failed, or its answer is missing or unreadable.
     Failed {
-        /// Why.
+        /// The error message.
         message: String,
     },
 }
@@ -98,7 +99,7 @@ struct Common {
     after: Option<i32>,
 }
 
-/// The answer of an updater to a question whether it can make a change.
+/// Parses the answer to `CanUpdateMachine` or `CanUpdateMachineSet`.
 pub fn can_answer(level: Level, received: Received<'_>) -> Result<CanAnswer, Refused> {
     let (answer, _) = success(received)?;
     let patch = |part: Part| match answer.get(level.patch_key(part)) {
@@ -112,7 +113,7 @@ pub fn can_answer(level: Level, received: Received<'_>) -> Result<CanAnswer, Ref
     })
 }
 
-/// The answer of an updater to `UpdateMachine`.
+/// Parses the answer to `UpdateMachine`.
 pub fn polled(received: Received<'_>) -> Polled {
     let read = success(received).and_then(|(_, common)| match common.after {
         None => Err(Refused::NoEnd),
@@ -149,7 +150,7 @@ fn success(received: Received<'_>) -> Result<(Value, Common), Refused> {
     }
 }
 
-/// Reads a map. A list of the values of its fields is not taken for one, as serde would.
+/// Parses a JSON object. A list of its field values is rejected, although serde would accept it.
 fn object<T: DeserializeOwned>(value: &Value) -> Result<T, Refused> {
     if value.is_object() {
         T::deserialize(value).map_err(unreadable)

@@ -1,4 +1,5 @@
-//! The agent of a node: it is given all rows of the node, changes at most one of them at a time, and says how each stands.
+//! The agent of a node: it gets all rows of the node, changes at most one of them at a time, and reports the state of
+//! each.
 
 use std::{collections::BTreeMap, rc::Rc, time::Duration};
 
@@ -22,7 +23,7 @@ use crate::{
     start::{Services, Started},
 };
 
-/// What keeps an agent from starting.
+/// Why an agent cannot start.
 #[derive(Debug, thiserror::Error)]
 pub enum AgentError {
     /// Another process has the lock, or it cannot be made.
@@ -33,34 +34,34 @@ pub enum AgentError {
     Disk(#[from] DiskError),
 }
 
-/// The surroundings of an agent.
+/// The environment of an agent.
 #[derive(Clone)]
 pub struct Surroundings {
     /// The agent's own folder, absolute; it exists.
     pub folder: String,
     /// The disk: the own folder and all prefixes.
     pub disk: Rc<dyn Disk>,
-    /// Time.
+    /// The clocks.
     pub clock: Rc<dyn Clock>,
     /// Programs, links and connections.
     pub host: Rc<dyn Host>,
-    /// Which boot of which machine.
+    /// The identity of the boot and the machine.
     pub identity: Identity,
 }
 
-/// Reports that a row is about to be changed; `false`: that could not be reported, and the change does not begin.
+/// Reports that a row is about to change; `false` if that could not be reported, so the change does not start.
 pub type Acknowledge<'a> = &'a mut dyn FnMut(&Report) -> bool;
 
-/// How all rows stand.
+/// The state of all rows.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Answer {
-    /// One for each row that was given, in their order.
+    /// One report for each row, in order.
     pub reports: Vec<Report>,
-    /// When to ask again although nothing changed; `None`: not before something does.
+    /// When to call again without an event; `None` if only an event changes something.
     pub again: Option<Duration>,
 }
 
-/// The agent. It holds the lock of its folder for as long as it lives.
+/// The agent. It holds the lock of its folder during its lifetime.
 pub struct Agent {
     own: Own,
     clock: Rc<dyn Clock>,
@@ -71,10 +72,10 @@ pub struct Agent {
     _lock: Option<Lock>,
 }
 
-/// What to do about a row.
+/// The next action for a row.
 enum Next {
     Stands(State),
-    /// It stands, and is tried again after this time.
+    /// Its state stays, and it is tried again after this time.
     Later(State, Duration),
     Try {
         change: Box<Change>,
@@ -83,7 +84,8 @@ enum Next {
 }
 
 impl Agent {
-    /// Starts: restores what is unconfirmed, and nothing else. `lock` is `None` only where no other process can be.
+    /// Starts the agent: restores unconfirmed changes, and nothing else. `lock` is `None` only if there can be no other
+    /// process.
     pub fn start(
         surroundings: Surroundings,
         config: Config,
@@ -110,18 +112,18 @@ impl Agent {
         };
         if !agent.state.newer {
             let (state, means) = agent.parts();
-            // What cannot be cleared away now is at the next change or start.
+            // A failed cleanup is retried at the next change or start.
             let _ = state.settle(&means, damaged, services);
         }
         Ok(agent)
     }
 
-    /// Takes another configuration of the node.
+    /// Switches to another configuration of the node.
     pub fn configure(&mut self, config: Config) {
         self.config = config;
     }
 
-    /// Brings back what could not be brought back before. Whether nothing is left unrestored.
+    /// Restores what could not be restored before. Whether nothing is left to restore.
     pub fn restore(&mut self) -> bool {
         let (state, means) = self.parts();
         if state.last.as_ref().is_some_and(|last| !last.step.is_settled()) {
@@ -146,7 +148,8 @@ impl Agent {
         (&mut self.state, means)
     }
 
-    /// Says how all rows of the node stand, and changes at most one that has to be. It returns when that change is confirmed or taken back.
+    /// Reports the state of all rows of the node, and changes at most one of them. It returns when that change is
+    /// confirmed or restored.
     pub fn assign(&mut self, rows: &[Assignment], acknowledge: Acknowledge<'_>) -> Answer {
         let conflicts = conflicts::find(rows, &self.state.originals);
         let mut pass = Pass {
@@ -174,7 +177,7 @@ impl Agent {
         }
     }
 
-    /// How a row stands after what is to be done about it now.
+    /// Runs the next action for a row, and returns its state.
     fn carry_on(&mut self, row: &Assignment, change: Box<Change>, pass: &mut Pass<'_>) -> State {
         match self.next(row, change) {
             Next::Stands(state) => state,
@@ -190,7 +193,7 @@ impl Agent {
                 match self.try_change(row, &change, tries, pass.acknowledge) {
                     Ok(state) => {
                         pass.changed = Some(row.name.clone());
-                        // How the row stands from now on.
+                        // The state of the row after the change is reported by the next pass.
                         pass.ask_again(Duration::ZERO);
                         state
                     }
@@ -200,13 +203,13 @@ impl Agent {
         }
     }
 
-    /// The change that the row asks for, or why it is out of the question.
+    /// The change that the row requests, or why it is not admitted.
     fn admit(&self, row: &Assignment, conflicts: &BTreeMap<String, Waiting>) -> Result<Box<Change>, State> {
         if self.state.newer {
             return Err(State::Waiting(Waiting::JournalFromNewer));
         }
         if row.deleting && row.content.on_delete == OnDelete::Orphan {
-            // Nothing is written but the memory: what is asked need not be allowed.
+            // Only the memory is written, so the content need not be allowed.
             return Err(State::Confirmed);
         }
         if let Some(waiting) = conflicts.get(&row.name) {
@@ -216,7 +219,7 @@ impl Agent {
         admitted.map(Box::new).map_err(State::Refused)
     }
 
-    /// What to do about a row whose change is admitted; it only reads the memory.
+    /// The next action for a row whose change is admitted; only the memory is read.
     fn next(&mut self, row: &Assignment, change: Box<Change>) -> Next {
         let memory = self.state.memory.rows.get(&row.name);
         if row.deleting && memory.is_none() && self.state.originals.all().all(|head| head.row != row.name) {
@@ -232,7 +235,7 @@ impl Agent {
         }
     }
 
-    /// What follows a try of the same key.
+    /// The next action after a try of the same key.
     fn after(&self, last: &Try, change: Box<Change>) -> Next {
         match last.outcome.verdict.class() {
             None => Next::Stands(State::Confirmed),
@@ -259,8 +262,8 @@ impl Agent {
         }
     }
 
-    /// Tries a change. `Err`: it did not begin, because the node is held, something else has to be brought back first, the draft is
-    /// refused, or its begin cannot be reported.
+    /// Tries a change. `Err`: it did not start, because the node is held, something else must be restored first, the
+    /// draft is refused, or the start cannot be reported.
     fn try_change(
         &mut self,
         row: &Assignment,
@@ -301,7 +304,7 @@ impl Agent {
         }
     }
 
-    /// The plan of the change; the disk is only read, but for what has to be remembered of the change before.
+    /// The plan of the change. The disk is only read, except for pending memory of the previous change.
     fn draft(&mut self, change: &Change, tries: u32) -> Result<plan::Draft, State> {
         let (state, means) = self.parts();
         if !state.remember(&means) {
@@ -320,13 +323,13 @@ impl Agent {
             .rows
             .get(&change.row)
             .and_then(|row| row.last.as_ref());
-        // What the services read last is known only where the last try was confirmed.
+        // What the services last read is known only if the last try was confirmed.
         let reload_anyway = memory.is_some_and(|last| last.outcome.verdict != Verdict::Confirmed);
         let failing = crate::checks::failing(&change.procedure.checks, means.config, means.host);
         if tries > 0
             && let Some(first) = failing.first()
         {
-            // The surroundings are as bad as they were: another try would prove nothing.
+            // The environment has the same problem as before: another try would prove nothing.
             let message = change.secrets.mask(&format!("{}: {}", first.name, first.message));
             let outcome = Outcome::new(Verdict::Inconclusive, &message, &change::names(&failing));
             return Err(State::Ended(outcome));
@@ -336,7 +339,7 @@ impl Agent {
         plan::draft(change, &state.originals, means.own.disk.as_ref(), before).map_err(State::Refused)
     }
 
-    /// Forgets a row that is deleted and has nothing left to do.
+    /// Forgets a deleted row that has nothing left to do.
     fn leave(&mut self, row: &Assignment, state: State) -> State {
         if !row.deleting || state != State::Confirmed {
             return state;
@@ -366,8 +369,8 @@ impl Agent {
         Ok(())
     }
 
-    /// Has the services read a confirmed row's files once in each boot: what they have done since the boot is not known. Files that are not
-    /// as they were confirmed are left unread. Says what failed.
+    /// Reloads the services of a confirmed row once in each boot, as their state since the boot is unknown. Files that
+    /// differ from what was confirmed are not reloaded. Returns what failed.
     fn read_after_boot(&mut self, row: &Assignment, drift: &[String]) -> Option<String> {
         let boot_id = self.identity.boot_id.clone();
         let memory = self.state.memory.rows.get(&row.name)?;
@@ -390,7 +393,7 @@ impl Agent {
         })
     }
 
-    /// The files of a confirmed row that are not as they were confirmed.
+    /// The files of a confirmed row that differ from what was confirmed.
     fn drift(&self, row: &Assignment) -> Vec<String> {
         let Ok(change) = row.admit(&self.config, self.host.as_ref()) else {
             return Vec::new();
@@ -405,13 +408,14 @@ impl Agent {
     }
 }
 
-/// Whether a try of this key would be that one again. What is confirmed stays so whatever its names mean by now.
+/// Whether a try of this key would repeat that one. A confirmed row stays confirmed even if the meaning of its names
+/// changes.
 fn is_same(last: &Key, key: &Key, verdict: Verdict) -> bool {
     let definitions = last.definitions == key.definitions || verdict == Verdict::Confirmed;
     last.digest == key.digest && last.token == key.token && last.attempt == key.attempt && definitions
 }
 
-/// What a pass over the rows has come to.
+/// The results of a pass over the rows.
 struct Pass<'a> {
     acknowledge: Acknowledge<'a>,
     /// The row that was changed.
@@ -424,7 +428,7 @@ impl Pass<'_> {
         self.again = Some(self.again.map_or(pause, |again| again.min(pause)));
     }
 
-    /// A row that did not change: what stands in its way may go by itself.
+    /// A row that was not changed: its obstacle may disappear on its own.
     fn not_yet(&mut self, state: State) -> State {
         if state != State::Confirmed {
             self.ask_again(PAUSE);
@@ -448,7 +452,7 @@ impl Started {
         let outcome = record.outcome.clone();
         let (settled, confirmed) = (record.step.is_settled(), record.step == Step::Confirmed);
         self.last = Some(record);
-        // A full disk keeps both from being done now: the journal remembers, and the next change does them first.
+        // A full disk prevents both now: the journal has the result, and the next change starts with them.
         self.remember(means);
         if settled {
             let _ = self.clear(&draft.plan, confirmed, means.own);

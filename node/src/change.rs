@@ -1,12 +1,12 @@
-//! One change: prepared, swapped, reloaded, confirmed by its checks, or taken back.
+//! One change: prepared, swapped, reloaded, and then confirmed by its checks, or restored.
 //!
 //! ```text
 //!   Prepared ─► Swapping(i) ─► Swapped ─► Reloaded ─► Confirmed
 //!       └───────────┴────────────┴───────────┴─► Restoring ─► Restored | RestoreFailed
 //! ```
 //!
-//! Invariant: the record of a step is durable before what it names begins.
-//! Invariant: once a file may have been swapped, every way out leads over Confirmed or Restoring.
+//! Invariant: the record of a step is durable before the step begins.
+//! Invariant: once a file may have been swapped, every path ends with Confirmed or Restoring.
 
 use std::time::Duration;
 
@@ -25,10 +25,10 @@ use crate::{
     swap,
 };
 
-/// The least time of a check: systems refuse none at all.
+/// The minimum timeout of a check: systems reject a timeout of zero.
 const SHORTEST: Duration = Duration::from_millis(1);
 
-/// What a change is carried out with.
+/// The dependencies of a change.
 pub(crate) struct Means<'a> {
     pub own: &'a Own,
     pub clock: &'a dyn Clock,
@@ -52,13 +52,13 @@ impl Failure {
     }
 }
 
-/// How a change ends whose old files are back, by the checks that failed before it and fail now.
+/// The verdict about a change whose old files are restored, from the checks that failed before it and fail now.
 pub fn verdict(changed: bool, before: &[String], after: &[String]) -> Verdict {
     let same = before.len() == after.len() && before.iter().all(|name| after.contains(name));
     match (after.is_empty(), same) {
         (true, _) if changed => Verdict::Failed,
         (false, true) => Verdict::FailsBefore,
-        // Where nothing was changed, what failed for a while was not the revision.
+        // Without any changed file, a temporary failure was not caused by the revision.
         (true, _) | (false, false) => Verdict::Inconclusive,
     }
 }
@@ -68,7 +68,7 @@ pub(crate) fn names(failing: &[Failing]) -> Vec<String> {
 }
 
 impl Means<'_> {
-    /// Carries a change out. A refusal left all targets untouched; the record has how it ended.
+    /// Runs a change. A refusal leaves all targets unchanged; the record has the result.
     pub(crate) fn carry_out(
         &self,
         draft: &Draft,
@@ -96,7 +96,7 @@ impl Means<'_> {
             journal.write(&mut record)
         });
         if let Err(error) = prepared {
-            // Nothing was swapped; what cannot be cleared away now is at the next start.
+            // Nothing was swapped; a failed cleanup is retried at the next start.
             let _ = swap::finish(plan, false, originals, self.own);
             return Err(plan::failed(&error));
         }
@@ -114,7 +114,7 @@ impl Means<'_> {
         Ok(record)
     }
 
-    /// From the first swap to checks that hold.
+    /// From the first swap to successful checks.
     fn new_files(
         &self,
         plan: &Plan,
@@ -128,7 +128,7 @@ impl Means<'_> {
                 record.step = Step::Swapping(number);
                 record.swapped = number + 1;
                 journal.write(record)?;
-                // A name that was not given away is not taken back: another file may stand there.
+                // A file that was not swapped is not restored: another file may be there.
                 swap::swap(file, disk).inspect_err(|_| record.swapped = number)?;
             }
             swap::sync(plan, disk)?;
@@ -161,7 +161,7 @@ impl Means<'_> {
         checks::failing(&plan.procedure.checks, self.config, self.host)
     }
 
-    /// Runs the reloaders in order; the first that fails ends it.
+    /// Runs the reloaders in order, and stops at the first failure.
     fn reload(&self, plan: &Plan, secrets: &Secrets) -> Result<(), String> {
         for name in &plan.procedure.reload {
             self.reload_one(name).map_err(|error| secrets.mask(&error))?;
@@ -180,7 +180,7 @@ impl Means<'_> {
             .map_err(|error| format!("reload {name}: {error}"))
     }
 
-    /// Runs the reloaders once more; all of them, whatever the others do.
+    /// Runs all reloaders again, even if some fail.
     pub(crate) fn reload_all(&self, reload: &[String], secrets: &Secrets) -> Result<(), String> {
         let failed: Vec<String> = reload
             .iter()
@@ -193,7 +193,7 @@ impl Means<'_> {
         }
     }
 
-    /// Brings the old files back, and finds out what that proves.
+    /// Restores the old files, and determines the verdict.
     fn take_back(
         &self,
         plan: &Plan,
@@ -215,7 +215,7 @@ impl Means<'_> {
         let deadline = self.clock.since_boot() + plan.procedure.confirm_within;
         let after = match self.hold(plan, deadline) {
             Ok(()) => Vec::new(),
-            // What is good at the end, but did not hold, proves as little as what fails.
+            // Checks that succeed at the end but were unstable prove as little as failing ones.
             Err(not) if not.failing.is_empty() => vec!["holding".to_owned()],
             Err(not) => names(&not.failing),
         };
@@ -233,7 +233,7 @@ impl Means<'_> {
         );
     }
 
-    /// Brings the old files back after a restart; `reload` also has the services read them.
+    /// Restores the old files after a restart; with `reload` the services read them again.
     pub(crate) fn restore(&self, plan: &Plan, record: &mut Record, reload: bool, journal: &mut Journal) {
         let failed_before = record.outcome.take();
         let secrets = Secrets::all(self.config, self.host);
@@ -270,7 +270,7 @@ impl Means<'_> {
         secrets: &Secrets,
         journal: &mut Journal,
     ) -> Result<(), String> {
-        // The step before is as good as this one to restore from: a journal that fails does not stop it.
+        // The previous step is sufficient for a restore: a failing journal does not stop it.
         record.step = Step::Restoring;
         let journalled = journal.write(record);
         swap::restore(plan, record.swapped, self.own.disk.as_ref()).map_err(|error| error.to_string())?;
@@ -282,7 +282,7 @@ impl Means<'_> {
     }
 }
 
-/// Ends a change whose plan cannot be read any more: nothing can be brought back.
+/// Ends a change whose plan is unreadable: nothing can be restored.
 pub(crate) fn plan_is_lost(record: &mut Record, journal: &mut Journal) {
     let lost = Outcome::new(
         Verdict::RestoreFailed,
@@ -293,7 +293,7 @@ pub(crate) fn plan_is_lost(record: &mut Record, journal: &mut Journal) {
     end(Step::RestoreFailed, outcome, record, journal);
 }
 
-/// Ends a change. If even that cannot be journalled the next start restores again, which changes nothing.
+/// Ends a change. If this cannot be journalled, the next start restores again, which changes nothing.
 fn end(step: Step, outcome: Outcome, record: &mut Record, journal: &mut Journal) {
     record.outcome = Some(outcome);
     record.step = step;

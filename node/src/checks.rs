@@ -1,4 +1,5 @@
-//! The checks of a change: each has a name, and all of them are run, so that what failed before is known from what fails now.
+//! The checks of a change: each has a name, and all of them are run, so that failures from before the change can be
+//! recognized.
 
 use std::{net::SocketAddr, time::Duration};
 
@@ -9,9 +10,9 @@ use crate::{
     host::{Dialed, Host},
 };
 
-/// How often checks are run while they have to hold.
+/// The interval of checks while they must stay successful.
 pub const PERIOD: Duration = Duration::from_secs(3);
-/// How long the API server may take to answer.
+/// Timeout for the response of the API server.
 pub const API_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// A check that failed.
@@ -19,12 +20,12 @@ pub const API_TIMEOUT: Duration = Duration::from_secs(5);
 pub struct Failing {
     /// What was checked: `interface bond0`, `tcp 10.0.0.1:179`, `service frr`, `apiServer`.
     pub name: String,
-    /// Why it failed; it may have secrets in it.
+    /// The error; it may contain secrets.
     pub message: String,
 }
 
 impl Failing {
-    /// The reason of the condition that says so, by the kind of check.
+    /// The reason of the condition, by the kind of check.
     pub fn reason(name: &str) -> &'static str {
         match name.split(' ').next() {
             Some("interface") => "InterfaceCheckFailed",
@@ -40,7 +41,7 @@ pub fn failing(checks: &Checks, config: &Config, host: &dyn Host) -> Vec<Failing
     failing_within(checks, config, host, &|| Duration::MAX)
 }
 
-/// The same, with each check ended when no time is `left`: a check that hangs must not hold up a restore.
+/// The same, with each check limited to the time that is `left`: a check that hangs must not delay a restore.
 pub(crate) fn failing_within(
     checks: &Checks,
     config: &Config,
@@ -76,7 +77,7 @@ pub(crate) fn failing_within(
     failing
 }
 
-/// Each pattern has to match an interface, and all that match have to be up.
+/// Each pattern must match an interface, and all matching interfaces must be up.
 fn interfaces(patterns: &[String], host: &dyn Host) -> Vec<Failing> {
     if patterns.is_empty() {
         return Vec::new();
@@ -121,13 +122,14 @@ fn tcp(target: &str, config: &Config, host: &dyn Host, left: &dyn Fn() -> Durati
     Err(last)
 }
 
-/// Why checks did not hold.
+/// Why the checks were not successful for long enough.
 pub(crate) struct NotHeld {
     pub message: String,
     pub failing: Vec<Failing>,
 }
 
-/// Waits until all checks have held for `hold_for`: one failure begins it again. `deadline` is since the boot.
+/// Waits until all checks have been successful for `hold_for`: a failure restarts that time. `deadline` is relative to
+/// the boot.
 pub(crate) fn hold(
     run: &dyn Fn() -> Vec<Failing>,
     clock: &dyn Clock,
@@ -155,7 +157,7 @@ pub(crate) fn hold(
                 Some(first) => format!("{}: {}", first.name, first.message),
                 None => format!("the checks did not hold for {hold_for:?} in time"),
             };
-            // What failed once and is good at the end does not fail.
+            // A check that failed once and succeeds at the end does not count as failing.
             let failing = if since.is_some() { Vec::new() } else { last };
             return Err(NotHeld { message, failing });
         };

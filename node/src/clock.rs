@@ -1,4 +1,4 @@
-//! Time: the clock that no correction moves for deadlines, the wall clock for what people wrote.
+//! Time: a clock without corrections for deadlines, and the wall clock for times set by users.
 
 use std::{thread, time::Duration};
 
@@ -7,11 +7,11 @@ use rustix::time::{ClockId, clock_gettime};
 
 /// The two clocks of a host.
 pub trait Clock {
-    /// Time since the host booted, sleep included (CLOCK_BOOTTIME): corrections of the wall clock do not move it.
+    /// Time since the host booted, including sleep (CLOCK_BOOTTIME): not affected by corrections of the wall clock.
     fn since_boot(&self) -> Duration;
-    /// The wall clock. Deadlines never use it.
+    /// The wall clock, never used for deadlines.
     fn wall(&self) -> Timestamp;
-    /// Waits.
+    /// Waits for this time.
     fn sleep(&self, time: Duration);
 }
 
@@ -21,7 +21,7 @@ pub struct HostClock;
 
 impl Clock for HostClock {
     fn since_boot(&self) -> Duration {
-        // It neither fails nor is negative on Linux; the start of the boot is what an absent clock would say.
+        // It cannot fail or be negative on Linux; the fallback is the time of the boot.
         Duration::try_from(clock_gettime(ClockId::Boottime)).unwrap_or_default()
     }
 

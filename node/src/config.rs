@@ -1,4 +1,4 @@
-//! The agent's configuration: a file of the host, and the only thing that defines what objects may name.
+//! The agent's configuration: a file on the host, and the only definition of the names that objects may use.
 //!
 //! ```yaml
 //! prefixes: [/etc/netplan, /etc/frr]
@@ -26,27 +26,27 @@ use crate::{
     paths::{self, PathProblem},
 };
 
-/// Longest time that a reloader or a service's check may be given.
+/// Maximum timeout of a reloader or of a service's check.
 pub const MAX_TIMEOUT: Duration = Duration::from_mins(10);
-/// Longest name of a reloader, a service or a secret.
+/// Maximum length of the name of a reloader, a service or a secret.
 pub(crate) const MAX_NAME: usize = 63;
-/// Entries of each list of the configuration.
+/// Maximum number of entries in each list of the configuration.
 pub(crate) const MAX_ENTRIES: usize = 256;
-/// How often a connection is tried before its check fails, where the configuration does not say: one lost answer is no failure.
+/// Default number of connection attempts before a check fails: one lost packet is not a failure.
 pub const DIAL_TRIES: u32 = 3;
 
-/// What objects may name on this node. The default allows nothing.
+/// What objects may use on this node. The default allows nothing.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Config {
     /// Folders below which files may be written, absolute.
     pub prefixes: Vec<String>,
-    /// What `reload` names.
+    /// The programs that `reload` names.
     pub reloaders: BTreeMap<String, Program>,
-    /// What `checks.services` names.
+    /// The programs that `checks.services` names.
     pub services: BTreeMap<String, Program>,
     /// Addresses that `checks.tcp` may name.
     pub check_targets: Vec<CheckTarget>,
-    /// Secrets that contents may name: the file whose content each is, absolute.
+    /// Secrets that contents may name: the absolute path of the file with each secret.
     pub secrets: BTreeMap<String, String>,
     /// The API server of this node, as its kubelet uses it.
     pub server: Option<Server>,
@@ -54,14 +54,14 @@ pub struct Config {
     pub dial: Dial,
 }
 
-/// A program of the host, with everything that it is started with.
+/// A program of the host, with its arguments and environment.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Program {
-    /// The program by its absolute path, and its arguments. No shell reads them.
+    /// The absolute path of the program, and its arguments. No shell is involved.
     pub argv: Vec<String>,
-    /// When its process group is killed.
+    /// Its process group is killed after this time.
     pub timeout: Duration,
-    /// Its whole environment.
+    /// Its complete environment.
     pub environment: BTreeMap<String, String>,
 }
 
@@ -79,16 +79,16 @@ pub struct CheckTarget {
 pub struct Server {
     /// Host name or address; an IPv6 address without brackets.
     pub host: String,
-    /// Port.
+    /// The port.
     pub port: u16,
 }
 
 /// How connections of checks are opened.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Dial {
-    /// How long one try may take.
+    /// Timeout of one attempt.
     pub timeout: Duration,
-    /// Tries, without a pause between them.
+    /// Number of attempts, without a pause in between.
     pub tries: u32,
 }
 
@@ -101,44 +101,44 @@ impl Default for Dial {
     }
 }
 
-/// A value of the configuration that cannot be used.
+/// An invalid value in the configuration.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{field}: {problem}")]
 pub struct ConfigError {
-    /// Where, such as `reloaders.netplan.argv`.
+    /// The path of the field, such as `reloaders.netplan.argv`.
     pub field: String,
-    /// What is wrong.
+    /// The problem.
     pub problem: ConfigProblem,
 }
 
-/// What is wrong with a value of the configuration.
+/// The problem of a value in the configuration.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ConfigProblem {
-    /// A field that does not exist, or a value of another type.
+    /// An unknown field, or a value of the wrong type.
     #[error("{0}")]
     Malformed(String),
-    /// A path of the wrong form.
+    /// An invalid path.
     #[error("{0:?} {1}")]
     Path(String, PathProblem),
-    /// A prefix that is, or lies below, what no configuration allows.
+    /// A prefix that is, or is below, a path that no configuration may allow.
     #[error("{0:?} is never allowed: it is within {1}")]
     Refused(String, &'static str),
-    /// A program without a path.
+    /// A program without an absolute path.
     #[error("names no program: write its absolute path first")]
     EmptyArgv,
-    /// A timeout that is no span, zero or above [`MAX_TIMEOUT`].
+    /// A timeout that is not a duration, is zero, or is above [`MAX_TIMEOUT`].
     #[error("{0:?} is not a timeout between 1ms and 10m")]
     Timeout(String),
-    /// A name with other characters than objects may use.
+    /// A name with characters that objects must not use.
     #[error("{0:?} is not a name of at most {MAX_NAME} letters, digits, `-`, `_` and `.`")]
     Name(String),
     /// A check target that is not `CIDR:port`.
     #[error("{0:?} is not a network and a port, such as 10.0.0.0/8:179")]
     Target(String),
-    /// A server that is not an https address.
+    /// A server that is not an https URL.
     #[error("{0:?} is not the address of an API server, such as https://10.0.0.1:6443")]
     Server(String),
-    /// An environment variable that cannot be set.
+    /// An invalid environment variable.
     #[error("{0:?} is not an environment variable with a value without NUL")]
     Variable(String),
     /// More entries than [`MAX_ENTRIES`].
@@ -169,7 +169,7 @@ struct RawProgram {
 }
 
 impl Config {
-    /// Reads a configuration, YAML or JSON that was parsed into a value; `null`, as an empty file is, allows nothing.
+    /// Reads a configuration from parsed YAML or JSON; `null`, the value of an empty file, allows nothing.
     pub fn parse(value: &Value) -> Result<Self, ConfigError> {
         let raw = match value {
             Value::Null => RawConfig::default(),
@@ -225,7 +225,8 @@ impl Config {
         })
     }
 
-    /// Whether a file may be written there: a prefix allows it, and it is not one of [`paths::REFUSED`]. Says why not.
+    /// Whether a file may be written at this path: a prefix allows it, and it is not one of [`paths::REFUSED`]. The
+    /// error says why not.
     pub fn allows_path(&self, path: &str) -> Result<(), String> {
         if let Some(folder) = paths::refused(path) {
             return Err(format!("files within {folder} are never written"));
@@ -237,7 +238,7 @@ impl Config {
         Err("it is below no prefix of the node's configuration".to_owned())
     }
 
-    /// Whether a check may connect there.
+    /// Whether a check may connect to this address.
     pub fn allows_target(&self, target: SocketAddr) -> bool {
         let covers =
             |allowed: &CheckTarget| allowed.port == target.port() && allowed.network.contains(&target.ip());

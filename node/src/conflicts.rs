@@ -1,4 +1,4 @@
-//! A path belongs to one row, also as a parent of another's path.
+//! A path belongs to one row, and so do its parents and the paths below it.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use crate::{
     report::Waiting,
 };
 
-/// The rows that cannot be changed because of another one's paths, each with the first reason.
+/// The rows that cannot be changed because another row has their paths, each with the first conflict.
 pub(crate) fn find(rows: &[Assignment], originals: &Originals) -> BTreeMap<String, Waiting> {
     let mut found = BTreeMap::new();
     let live: Vec<&Assignment> = rows.iter().filter(|row| !row.deleting).collect();
@@ -44,7 +44,7 @@ fn listed(row: &Assignment, path: &str, rows: &[&Assignment]) -> Option<Waiting>
     })
 }
 
-/// Another row had the path, and has not given it up yet.
+/// Another row had the path, and has not released it yet.
 fn kept(row: &Assignment, path: &str, rows: &[Assignment], originals: &Originals) -> Option<Waiting> {
     let others = |head: &&Head| head.row != row.name && paths::conflict(&head.path, path);
     let head = originals.all().find(others)?;

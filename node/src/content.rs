@@ -1,4 +1,4 @@
-//! What one row asks of this node, and the check of it against the node's configuration, before anything is written.
+//! The content that a row requests, and its validation against the node's configuration before anything is written.
 
 use std::{collections::BTreeSet, fmt, net::SocketAddr, time::Duration};
 
@@ -16,37 +16,37 @@ use crate::{
     secrets::Secrets,
 };
 
-/// Bytes of all contents of a row, as a NodeModule may have.
+/// Maximum total size of all contents of a row, as for a NodeModule.
 pub const MAX_CONTENT: usize = 256 * 1024;
-/// Files, reloads, and checks of each kind of a row.
+/// Maximum number of files, reloads, and checks of each kind in a row.
 pub const MAX_ENTRIES: usize = 256;
-/// Permission bits that a file may have: none that make a program run as its owner.
+/// Permission bits that a file may have: no setuid, setgid and sticky bits.
 const MODES: u32 = 0o777;
 
-/// A row of the node: one NodeModule's content for it.
+/// A row of the node: the content of one NodeModule.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Assignment {
-    /// The NodeModule.
+    /// The name of the NodeModule.
     pub name: String,
-    /// The NodeRevision, for people.
+    /// The name of the NodeRevision, for display.
     #[serde(default)]
     pub revision: String,
-    /// Hash of the content for this node. The caller has checked it.
+    /// Hash of the content for this node, verified by the caller.
     pub digest: String,
-    /// Number of the assignment: it grows with each one.
+    /// Number of the assignment: it increases with each one.
     pub token: u64,
-    /// Grows when another try of the same content is asked for.
+    /// Increases when another try of the same content is requested.
     #[serde(default)]
     pub attempt: u64,
-    /// Whether the row is on its way out: `content.on_delete` says what is done.
+    /// Whether the row is being deleted: `content.on_delete` says what happens to its files.
     #[serde(default)]
     pub deleting: bool,
-    /// What is asked.
+    /// The requested content.
     pub content: Content,
 }
 
-/// Files and the checks that confirm them. All variables but secrets are filled in.
+/// Files and the checks that confirm them. All variables except secrets are substituted.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct Content {
@@ -54,15 +54,15 @@ pub struct Content {
     pub files: Vec<File>,
     /// Reloaders of the node's configuration, run in this order after a change.
     pub reload: Vec<String>,
-    /// What has to hold for the change to stay.
+    /// The checks that must succeed for the change to be confirmed.
     pub checks: Checks,
-    /// Span after the reload in which no check counts; absent: 10s.
+    /// Time after the reload in which checks are ignored; absent: 10s.
     pub settle: Option<String>,
-    /// How long all checks have to hold without a failure; absent: 15s.
+    /// How long all checks must succeed without interruption; absent: 15s.
     pub hold_for: Option<String>,
-    /// All of it, from the first write; absent: 2m.
+    /// Timeout of the change, from the first write; absent: 2m.
     pub confirm_within: Option<String>,
-    /// What becomes of the files of a row that is deleted.
+    /// What happens to the files when the row is deleted.
     pub on_delete: OnDelete,
 }
 
@@ -70,64 +70,64 @@ pub struct Content {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct File {
-    /// Absolute.
+    /// The absolute path.
     pub path: String,
     /// Permission bits in octal; absent: 0644.
     pub mode: Option<String>,
-    /// Name of its owner; absent: root.
+    /// Name of the owner; absent: root.
     pub owner: Option<String>,
-    /// Name of its group; absent: root.
+    /// Name of the group; absent: root.
     pub group: Option<String>,
-    /// Whether it is there.
+    /// Whether the file exists.
     pub state: FileState,
-    /// Its content; empty where the state is Absent.
+    /// The content; empty if the state is Absent.
     pub content: Vec<Piece>,
 }
 
-/// Whether a file is there.
+/// Whether a file exists.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 pub enum FileState {
-    /// It is there with the content.
+    /// The file exists with the content.
     #[default]
     Present,
-    /// It is not there.
+    /// The file does not exist.
     Absent,
 }
 
-/// What becomes of the files of a row that is deleted.
+/// What happens to the files of a row that is deleted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 pub enum OnDelete {
-    /// They stay as they are, and the originals are forgotten.
+    /// The files stay as they are, and the originals are deleted.
     #[default]
     Orphan,
-    /// The originals come back, as a change like any other.
+    /// The originals are restored, as a change like any other.
     Restore,
 }
 
-/// What has to hold.
+/// The checks that confirm a change.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct Checks {
-    /// Names of network interfaces, and globs over them: each has to match one, and all that match have to be up.
+    /// Names of network interfaces, and globs over them: each must match one, and all matching interfaces must be up.
     pub interfaces: Vec<String>,
-    /// Addresses and ports that have to answer; a refused connection is an answer.
+    /// Addresses and ports that must respond; a refused connection is a response.
     pub tcp: Vec<String>,
-    /// Services of the node's configuration, whose program has to succeed.
+    /// Services of the node's configuration, whose program must succeed.
     pub services: Vec<String>,
-    /// Whether the node's API server has to answer.
+    /// Whether the node's API server must respond.
     pub api_server: bool,
 }
 
-/// What identifies a try: nothing of the same key is tried again once it failed for the revision's own reasons.
+/// Identifies a try: a try with the same key is not repeated after it failed because of the revision.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 pub struct Key {
-    /// Hash of the content; of a row that is deleted, another one.
+    /// Hash of the content; a deleted row has a different one.
     pub digest: String,
     /// Number of the assignment.
     pub token: u64,
     /// Number of the try.
     pub attempt: u64,
-    /// Hash of what the content names in the node's configuration.
+    /// Hash of the definitions in the node's configuration that the content names.
     pub definitions: String,
 }
 
@@ -141,7 +141,7 @@ pub(crate) struct Change {
     pub secrets: Secrets,
 }
 
-/// What surrounds the swap of files; it is kept with the plan, so that a restart can restore by it.
+/// The steps around the swap of files; they are stored with the plan, so that a restore after a restart can use them.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 pub(crate) struct Procedure {
     pub reload: Vec<String>,
@@ -151,14 +151,14 @@ pub(crate) struct Procedure {
     pub confirm_within: Duration,
 }
 
-/// A file as it is wanted.
+/// A desired file.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Wanted {
     pub path: String,
     pub target: Target,
 }
 
-/// What a path is to have.
+/// The desired state of a path.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Target {
     Absent,
@@ -170,16 +170,16 @@ pub(crate) enum Target {
 pub struct Attributes {
     /// Permission bits.
     pub mode: u32,
-    /// Number of the owner.
+    /// The user ID of the owner.
     pub uid: u32,
-    /// Number of the group.
+    /// The group ID.
     pub gid: u32,
 }
 
 impl Attributes {
-    /// Instead of a number: the user and the group that the agent runs as.
+    /// Used instead of IDs: the user and the group of the agent.
     pub const KEEP: u32 = u32::MAX;
-    /// Files of the agent's own folder.
+    /// Attributes of files in the agent's own folder.
     pub const PRIVATE: Self = Self {
         mode: 0o600,
         uid: Self::KEEP,
@@ -187,7 +187,7 @@ impl Attributes {
     };
 }
 
-/// Content with secrets in it: never printed.
+/// Content that contains secrets: never printed.
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) struct Filled(pub Vec<u8>);
 
@@ -198,7 +198,7 @@ impl fmt::Debug for Filled {
 }
 
 impl Assignment {
-    /// The change that is asked for, secrets filled in, if the node's configuration allows all of it.
+    /// The requested change with its secrets, if the node's configuration allows all of it.
     pub(crate) fn admit(&self, config: &Config, host: &dyn Host) -> Result<Change, Refusal> {
         self.check_sizes()?;
         let content = &self.content;
@@ -257,7 +257,7 @@ impl Assignment {
             let problem = format!("{bytes} bytes of content are more than {MAX_CONTENT}");
             return Err(Refusal::invalid("files", problem));
         }
-        // What is kept of a row has to fit a slot of the journal.
+        // The stored part of a row must fit a slot of the journal.
         let plain = |byte: u8| byte.is_ascii_graphic() && !matches!(byte, b'"' | b'\\');
         let short = |text: &str| !text.is_empty() && text.len() <= 253 && text.bytes().all(plain);
         if !short(&self.name) || !short(&self.digest) {
@@ -270,7 +270,7 @@ impl Assignment {
     }
 }
 
-/// The hash of everything that the content means by its names: where one of them changes, a known bad content may be tried again.
+/// The hash of all definitions that the content names: if one of them changes, known bad content may be tried again.
 fn definitions(content: &Content, config: &Config, secrets: &Secrets) -> String {
     let programs = |names: &[String], programs: &std::collections::BTreeMap<_, crate::config::Program>| {
         let used: Vec<_> = names.iter().map(|name| (name, programs.get(name))).collect();
@@ -316,7 +316,7 @@ fn procedure(content: &Content, config: &Config) -> Result<Procedure, Refusal> {
     })
 }
 
-/// A span of at most a day; absent: so many seconds.
+/// A duration of at most a day; absent: this number of seconds.
 fn span(field: &str, text: Option<&str>, absent: u64) -> Result<Duration, Refusal> {
     let Some(text) = text else {
         return Ok(Duration::from_secs(absent));
@@ -369,7 +369,7 @@ fn check_checks(checks: &Checks, config: &Config) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// The matcher of a pattern of interfaces; `*` does not match a slash.
+/// The matcher for a pattern of interfaces; `*` does not match a slash.
 pub(crate) fn glob(pattern: &str) -> Result<globset::GlobMatcher, String> {
     let glob = GlobBuilder::new(pattern).literal_separator(true).build();
     glob.map(|glob| glob.compile_matcher())

@@ -1,19 +1,19 @@
-//! Spans of time as people write them: `10s`, `1m30s`.
+//! Durations in their text form: `10s`, `1m30s`.
 
 use std::time::Duration;
 
 use jiff::SignedDuration;
 
-/// How long a connection may take to open where the configuration does not say.
+/// Default timeout for opening a connection.
 pub const DIAL_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// The span; `None` where the text is none, or a negative one.
+/// The duration; `None` if the text is not one, or is negative.
 pub fn parse(text: &str) -> Option<Duration> {
     text.parse::<SignedDuration>().ok()?.try_into().ok()
 }
 
-/// How long a connection may take to open: a span or whole seconds. What is neither, zero or negative is [`DIAL_TIMEOUT`]: a check without
-/// a deadline could keep the agent from restoring.
+/// Timeout for opening a connection: a duration or whole seconds. Anything else, zero or a negative value gives
+/// [`DIAL_TIMEOUT`]: a check without a deadline could keep the agent from restoring.
 pub fn dial_timeout(text: &str) -> Duration {
     let seconds = text.parse().ok().map(Duration::from_secs);
     let given = seconds.or_else(|| parse(text));

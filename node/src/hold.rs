@@ -1,4 +1,4 @@
-//! `muster node-agent hold`: a local file that stops every write but a pending restore.
+//! `muster node-agent hold`: a local file that stops every write except a pending restore.
 
 use std::time::Duration;
 
@@ -7,24 +7,24 @@ use serde::{Deserialize, Serialize};
 
 use crate::{clock::Clock, disk::DiskResult, own::Own};
 
-/// Its name in the agent's own folder.
+/// The file name in the agent's own folder.
 const FILE: &str = "hold";
 
-/// A hold.
+/// A hold of this node.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 pub struct Hold {
-    /// When it ends, by the wall clock when it was set.
+    /// When it ends, by the wall clock at the time it was set.
     pub until: Timestamp,
-    /// Why.
+    /// The reason.
     pub reason: String,
     /// The boot in which it was set.
     pub boot_id: String,
-    /// When it ends in that boot, in milliseconds since it: what the wall clock does meanwhile does not matter.
+    /// When it ends, in milliseconds since that boot: later changes of the wall clock do not matter.
     pub until_since_boot: u64,
 }
 
 impl Hold {
-    /// Whether it still holds. After a reboot the wall clock says so.
+    /// Whether it is still active. After a reboot the wall clock decides.
     pub fn is_active(&self, boot_id: &str, clock: &dyn Clock) -> bool {
         if self.boot_id == boot_id {
             crate::change::milliseconds(clock.since_boot()) < self.until_since_boot
@@ -34,7 +34,7 @@ impl Hold {
     }
 }
 
-/// Sets a hold for so long. A span beyond the calendar ends with it.
+/// Sets a hold for this time. A time beyond the calendar is cut.
 pub(crate) fn set(
     own: &Own,
     boot_id: &str,
@@ -57,7 +57,7 @@ pub(crate) fn release(own: &Own) -> DiskResult<()> {
     own.remove(FILE)
 }
 
-/// The hold that is active. A file that is damaged holds nothing: it is whole or of before, unless the disk lost it.
+/// The active hold. A damaged file holds nothing: writes are atomic, so only the disk can damage it.
 pub(crate) fn active(own: &Own, boot_id: &str, clock: &dyn Clock) -> DiskResult<Option<Hold>> {
     if own.disk.entry(&own.path(FILE))?.is_none() {
         return Ok(None);

@@ -1,10 +1,10 @@
-//! What the agent asks of its host beside files: a seam, so that tests play it.
+//! The host as the agent uses it, except for files: an abstraction, so that tests can simulate it.
 
 use std::{collections::BTreeMap, fmt, net::SocketAddr, time::Duration};
 
 use crate::config::{Program, Server};
 
-/// Users or groups.
+/// The kind of account.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Account {
     /// A user.
@@ -22,29 +22,29 @@ impl fmt::Display for Account {
     }
 }
 
-/// What became of one try to open a connection.
+/// The result of one attempt to open a connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Dialed {
     /// It was opened.
     Open,
-    /// The address refused it (ECONNREFUSED), which is an answer.
+    /// The address refused it (ECONNREFUSED), which is a response.
     Refused,
-    /// Nothing answered, with the system's words.
+    /// There was no response; with the system's error message.
     Failed(String),
 }
 
 /// The host: its programs, links, connections, accounts and secrets.
 pub trait Host {
-    /// Runs a program to its end. `Err` has what it printed, or why it did not run; both may have secrets in them.
+    /// Runs a program to completion. `Err` contains its output, or why it did not run; both may contain secrets.
     fn run(&self, program: &Program) -> Result<(), String>;
     /// The operational state of each network interface, as the kernel names it (`up`, `down`, `unknown`, ...).
     fn links(&self) -> Result<BTreeMap<String, String>, String>;
-    /// One try to open a connection.
+    /// One attempt to open a connection.
     fn dial(&self, target: SocketAddr, timeout: Duration) -> Dialed;
-    /// Whether the API server answers a request, read from the server itself and from no cache.
+    /// Whether the API server responds to a request, from the server itself and not from a cache.
     fn api_server(&self, server: &Server, timeout: Duration) -> Result<(), String>;
-    /// Number of a user or group.
+    /// The ID of a user or group.
     fn account(&self, kind: Account, name: &str) -> Option<u32>;
-    /// Content of the file of a secret, at most [`crate::secrets::MAX_SECRET`] bytes.
+    /// Content of a secret's file, at most [`crate::secrets::MAX_SECRET`] bytes.
     fn secret(&self, file: &str) -> Result<Vec<u8>, String>;
 }

@@ -1,10 +1,11 @@
-//! The journal: how far the one change of this node is, so that a restart knows what to do about it.
+//! The journal: the progress of this node's current change, so that a restart knows how to continue.
 //!
-//! Two slots of a file that is allocated once are written alternately, each durable before the next step is taken. What a power cut tears is
-//! the slot that was being written: the other one holds, and the step that it has is safe to restore from.
+//! Two slots of a file that is allocated once are written alternately, each durable before the next step begins. A
+//! power cut can tear only the slot that was being written: the other one is intact, and its step is safe to restore
+//! from.
 //!
-//! Invariant: what a step names is journalled before it is done, and no step is skipped.
-//! Invariant: no write of the journal needs space, so a full disk cannot stop a restore.
+//! Invariant: a step is journalled before it begins, and no step is skipped.
+//! Invariant: writing the journal needs no space, so a full disk cannot stop a restore.
 
 use serde::{Deserialize, Serialize};
 
@@ -16,74 +17,74 @@ use crate::{
     sealed::hash,
 };
 
-/// Bytes of a slot: what disks write as one.
+/// Size of a slot in bytes: what disks write atomically.
 pub const SLOT: usize = 4096;
-/// What this version writes and reads.
+/// The version that is written and read.
 pub const FORMAT: u32 = 1;
-/// How a slot begins; format, checksum and body follow.
+/// The magic bytes of a slot; format, checksum and body follow.
 const MAGIC: &str = "muster-journal ";
-/// Name in the agent's own folder.
+/// File name in the agent's own folder.
 pub const FILE: &str = "journal";
 
-/// How far a change is.
+/// The progress of a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 pub enum Step {
-    /// New files and second names of the old ones stand beside their targets.
+    /// New files and hard links of the old ones exist beside their targets.
     Prepared,
-    /// The file of this number may have been swapped, and all before it are.
+    /// The file with this index may have been swapped, and all before it are.
     Swapping(usize),
     /// All files are swapped, durably.
     Swapped,
     /// All reloaders have succeeded.
     Reloaded,
-    /// All checks held: the new files stay.
+    /// All checks were successful: the new files stay.
     Confirmed,
-    /// Old files are being brought back.
+    /// The old files are being restored.
     Restoring,
-    /// The old files are back.
+    /// The old files are restored.
     Restored,
-    /// The old files, or the services that read them, could not be brought back.
+    /// The old files, or the services that read them, could not be restored.
     RestoreFailed,
 }
 
 impl Step {
-    /// Whether nothing is left to be done about the change.
+    /// Whether the change is complete.
     pub fn is_settled(self) -> bool {
         matches!(self, Self::Confirmed | Self::Restored)
     }
 }
 
-/// Which boot of which host.
+/// Identifies a boot of a host.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 pub struct Identity {
-    /// The kernel's name of this boot.
+    /// The boot id of the kernel.
     pub boot_id: String,
-    /// The name of this machine.
+    /// The machine id.
     pub machine_id: String,
 }
 
-/// What a slot holds.
+/// The content of a slot.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 pub struct Record {
-    /// Grows with each write.
+    /// Increases with each write.
     pub seq: u64,
-    /// Where it was written.
+    /// The boot in which it was written.
     pub identity: Identity,
-    /// The row that is changed.
+    /// The row that is being changed.
     pub row: String,
-    /// The try.
+    /// The key of the try.
     pub key: Key,
-    /// The plan that it is about.
+    /// The id of the plan.
     pub plan: u64,
-    /// How many tries of this key there were before.
+    /// The number of previous tries of this key.
     pub tries: u32,
-    /// How far it is.
+    /// The progress.
     pub step: Step,
-    /// How many files may have been swapped: those are restored.
+    /// Number of files that may have been swapped, and must be restored.
     pub swapped: usize,
-    /// When the checks have to hold at the latest, in milliseconds since the boot.
+    /// The deadline of the checks, in milliseconds since the boot.
     pub deadline: u64,
-    /// How it ended; only with a settled step and [`Step::RestoreFailed`].
+    /// The result; only with a settled step and [`Step::RestoreFailed`].
     pub outcome: Option<Outcome>,
 }
 
@@ -94,23 +95,23 @@ impl Record {
     }
 }
 
-/// What the journal says at the start.
+/// The state of the journal at the start.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Reading {
-    /// There is none yet.
+    /// It does not exist yet.
     Empty,
-    /// The last step.
+    /// The last record.
     Record(Box<Record>),
-    /// A newer version wrote it: this one must not write.
+    /// A newer version wrote it, so this one must not write.
     Newer,
-    /// Neither slot can be read, and it was written.
+    /// It was written, and neither slot can be read.
     Damaged,
 }
 
-/// The journal of this process.
+/// The journal file of this process.
 pub(crate) struct Journal {
     own: Own,
-    /// The slot that holds the last record; the other one is written next.
+    /// The slot with the last record; the other one is written next.
     slot: usize,
     seq: u64,
 }
@@ -140,7 +141,8 @@ fn parse(bytes: &[u8]) -> Slot {
     }
 }
 
-/// A slot of any format, up to the zeroes behind it: every version keeps this frame, so that an older one sees what it must not touch.
+/// A slot of any format, up to the trailing zeroes: every version keeps this frame, so that an older version recognizes
+/// what it must not touch.
 pub fn frame(format: u32, body: &[u8]) -> Vec<u8> {
     let checksum = hash(&[format.to_string().as_bytes(), body]);
     let mut slot = format!("{MAGIC}{format} {checksum}\n").into_bytes();
@@ -148,7 +150,7 @@ pub fn frame(format: u32, body: &[u8]) -> Vec<u8> {
     slot
 }
 
-/// Format and body of a slot whose checksum fits.
+/// Format and body of a slot with a valid checksum.
 fn unframe(slot: &[u8]) -> Option<(u32, &[u8])> {
     let rest = slot.strip_prefix(MAGIC.as_bytes())?;
     let end = rest.iter().position(|byte| *byte == b'\n')?;
@@ -157,13 +159,13 @@ fn unframe(slot: &[u8]) -> Option<(u32, &[u8])> {
     (frame(format, body) == slot).then_some((format, body))
 }
 
-/// What the bytes of a journal say.
+/// Parses the bytes of a journal.
 pub fn read(bytes: &[u8]) -> Reading {
     let (reading, _) = newest(bytes);
     reading
 }
 
-/// The newest record, and the slot that it is in.
+/// The newest record, and its slot.
 fn newest(bytes: &[u8]) -> (Reading, usize) {
     let slots: Vec<Slot> = bytes.chunks(SLOT).take(2).map(parse).collect();
     if slots.iter().any(|slot| matches!(slot, Slot::Newer)) {
@@ -186,7 +188,7 @@ fn newest(bytes: &[u8]) -> (Reading, usize) {
 }
 
 impl Journal {
-    /// Opens the journal, or makes one, and says what it has.
+    /// Opens or creates the journal, and returns its state.
     pub(crate) fn open(own: Own) -> DiskResult<(Self, Reading)> {
         let bytes = own.disk.read(&own.path(FILE), 2 * SLOT as u64)?;
         if bytes.as_ref().is_none_or(|bytes| bytes.len() < 2 * SLOT) {
@@ -220,17 +222,17 @@ impl Journal {
         Ok(())
     }
 
-    /// The number of the record that is written next.
+    /// The number of the next record.
     pub(crate) fn next(&self) -> u64 {
         self.seq + 1
     }
 
-    /// Numbers what is written from now on above this: a journal that was lost begins where the memory ended.
+    /// Numbers later records above this one: after a lost journal, numbers continue from the memory.
     pub(crate) fn go_on_from(&mut self, seq: u64) {
         self.seq = self.seq.max(seq);
     }
 
-    /// Puts a journal of another machine away, and begins a new one.
+    /// Renames a journal of another machine, and starts a new one.
     pub(crate) fn set_aside(own: Own) -> DiskResult<Self> {
         let disk = &own.disk;
         disk.rename(&own.path(FILE), &own.path("journal.other-machine"))?;

@@ -1,33 +1,33 @@
-//! What failed on this node, and is not tried again until it changes.
+//! Contents that failed on this node, and are not tried again until they change.
 
 use serde::{Deserialize, Serialize};
 
 use crate::{content::Key, outcome::Outcome};
 
-/// How many are remembered; the oldest goes first.
+/// Maximum number of entries; the oldest one is dropped first.
 pub(crate) const MOST: usize = 64;
 
-/// A content that failed here for its own reasons.
+/// A content that failed here because of the revision.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 pub struct KnownBad {
     /// Hash of the content.
     pub digest: String,
     /// Number of the try.
     pub attempt: u64,
-    /// Hash of what the content named in the node's configuration.
+    /// Hash of the definitions that the content named in the node's configuration.
     pub definitions: String,
-    /// How it failed.
+    /// The result of the failed change.
     pub outcome: Outcome,
 }
 
 impl KnownBad {
-    /// Whether a try would be the same again: its token does not matter.
+    /// Whether a try would be the same: its token does not matter.
     pub fn is_about(&self, key: &Key) -> bool {
         self.digest == key.digest && self.attempt == key.attempt && self.definitions == key.definitions
     }
 }
 
-/// Adds one, and drops the oldest beyond [`MOST`].
+/// Adds an entry, and drops the oldest ones beyond [`MOST`].
 pub(crate) fn remember(all: &mut Vec<KnownBad>, key: &Key, outcome: &Outcome) {
     all.retain(|bad| !bad.is_about(key));
     all.push(KnownBad {

@@ -1,4 +1,4 @@
-//! The node agent on its host: files that are changed, checked, and taken back where the checks do not hold.
+//! The node agent on its host: it changes files, checks the node, and restores the files if the checks fail.
 //!
 //! ```text
 //!   configuration of the node ─────────┐
@@ -7,12 +7,15 @@
 //!            journal, plan, originals, memory ◄───────┴── start: restores what is unconfirmed
 //! ```
 //!
-//! It knows no Kubernetes: the shell that watches and reports gives rows to [`Agent::assign`] and writes what comes back.
+//! This crate does not depend on Kubernetes: the shell that watches and reports passes rows to [`Agent::assign`] and
+//! writes the result.
 //!
-//! Invariant: a file is old or new as a whole, and which of them is known, whatever is killed or loses power, whenever.
-//! Invariant: what is not confirmed is taken back without any help: by the running agent, by its next start, or at boot.
-//! Invariant: nothing is opened but the agent's own folder, files below the prefixes of the node's configuration, and what the checks read.
-//! Invariant: a content is condemned only if the node is good with the old files and was not with the new ones.
+//! Invariant: each file is completely old or completely new, and which of them is known, after a kill or a power cut at
+//! any time.
+//! Invariant: unconfirmed changes are restored without help: by the running agent, by its next start, or at boot.
+//! Invariant: nothing is opened except the agent's own folder, files below the prefixes of the node's configuration,
+//! and what the checks read.
+//! Invariant: a content is condemned only if the checks succeed with the old files and failed with the new ones.
 //! Invariant: no secret is in anything that is stored, printed or reported.
 
 mod agent;

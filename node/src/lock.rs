@@ -1,4 +1,4 @@
-//! One agent for each folder, for as long as its process lives.
+//! One agent for each folder, during the lifetime of its process.
 
 use std::{
     fs::{File, OpenOptions, TryLockError},
@@ -7,28 +7,28 @@ use std::{
     path::Path,
 };
 
-/// Its name in the agent's own folder.
+/// The file name in the agent's own folder.
 const FILE: &str = "lock";
 
-/// Why the lock is not ours.
+/// Why the lock was not acquired.
 #[derive(Debug, thiserror::Error)]
 pub enum LockError {
     /// Another process has it.
     #[error("another agent or muster node-agent restore is running")]
     Held,
-    /// It cannot be made.
+    /// The lock file cannot be created.
     #[error("cannot lock the folder of the agent: {0}")]
     Io(#[from] io::Error),
 }
 
-/// The lock. The kernel gives it up when the process ends, however it ends.
+/// The lock. The kernel releases it when the process ends, however it ends.
 #[derive(Debug)]
 pub struct Lock {
     _file: File,
 }
 
 impl Lock {
-    /// Takes the lock of this folder.
+    /// Acquires the lock of this folder.
     pub fn take(folder: &Path) -> Result<Self, LockError> {
         let mut options = OpenOptions::new();
         options.write(true).create(true).truncate(false).mode(0o600);

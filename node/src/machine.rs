@@ -18,14 +18,14 @@ use crate::{
     secrets::MAX_SECRET,
 };
 
-/// Bytes of the files that list users and groups.
+/// Maximum size of the files that list users and groups.
 const MAX_ACCOUNTS: u64 = 4 * 1024 * 1024;
-/// Bytes of the first line of an answer.
+/// Maximum length of the first line of a response.
 const MAX_LINE: u64 = 1024;
 
-/// Asks an API server whether it answers.
+/// Sends requests to an API server.
 pub trait ApiServer {
-    /// One request; `Err` says why there was no answer.
+    /// Sends one request; `Err` says why there was no response.
     fn answers(&self, server: &Server, timeout: Duration) -> Result<(), String>;
 }
 
@@ -42,7 +42,7 @@ impl Machine {
     }
 }
 
-/// The names of this boot and of this machine.
+/// The identity of this boot and of this machine.
 pub fn identity() -> io::Result<Identity> {
     let read = |file: &str| Ok::<_, io::Error>(fs::read_to_string(file)?.trim().to_owned());
     Ok(Identity {
@@ -61,7 +61,7 @@ impl Host for Machine {
         let mut links = BTreeMap::new();
         for entry in fs::read_dir("/sys/class/net").map_err(text)? {
             let entry = entry.map_err(text)?;
-            // What is no interface (bonding_masters), or just went away, has no state.
+            // An entry that is not an interface (bonding_masters), or was just removed, has no state.
             if let Ok(state) = fs::read_to_string(entry.path().join("operstate")) {
                 let name = entry.file_name().to_string_lossy().into_owned();
                 links.insert(name, state.trim().to_owned());
@@ -105,7 +105,7 @@ impl Host for Machine {
     }
 }
 
-/// The number of a line `name:password:number:...`, if it is about this name.
+/// The number in a line `name:password:number:...`, if the name matches.
 fn number(line: &str, name: &str) -> Option<u32> {
     let mut fields = line.split(':');
     if fields.next() != Some(name) {
@@ -114,7 +114,8 @@ fn number(line: &str, name: &str) -> Option<u32> {
     fields.nth(1)?.parse().ok()
 }
 
-/// Asks by a GET of `/readyz` over plain HTTP: for servers without TLS, such as a local proxy. Any answer but a server error counts.
+/// Sends GET `/readyz` over plain HTTP: for servers without TLS, such as a local proxy. Any response except a server
+/// error counts.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct PlainHttp;
 

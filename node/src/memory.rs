@@ -1,6 +1,8 @@
-//! What the agent remembers of its rows beside the journal: what each confirmed, how its last try ended, and what is known bad.
+//! The agent's memory of its rows in addition to the journal: the confirmed key of each row, the result of its last
+//! try, and known bad contents.
 //!
-//! It is written whole into a new file, and the one before is kept. A damaged memory is an empty one: then files are compared anew.
+//! It is written atomically, and the previous file is kept. A damaged memory counts as empty: then files are compared
+//! again.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -15,43 +17,43 @@ use crate::{
     own::Own,
 };
 
-/// How often a try of the same key is repeated that ended for the surroundings' reasons.
+/// How often a try of the same key is repeated after it failed because of the environment.
 pub const MAX_TRIES: u32 = 3;
-/// The pause before the first repetition; it doubles with each one.
+/// The pause before the first repetition; it doubles each time.
 pub const PAUSE: Duration = Duration::from_mins(1);
 
-/// Its name in the agent's own folder.
+/// The file name in the agent's own folder.
 pub(crate) const FILE: &str = "memory";
 
-/// Everything.
+/// The content of the memory.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 pub(crate) struct Memory {
-    /// Where it was written.
+    /// The machine on which it was written.
     pub machine_id: String,
-    /// The last record of the journal that was taken over: those before it say nothing new.
+    /// The last record of the journal that was merged: earlier ones are already included.
     pub taken: u64,
     /// By name of the row.
     pub rows: BTreeMap<String, RowMemory>,
     pub known_bad: Vec<KnownBad>,
 }
 
-/// What is remembered of a row.
+/// The memory of a row.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 pub(crate) struct RowMemory {
-    /// The key whose files stand on the node.
+    /// The key whose files are on the node.
     pub confirmed: Option<Key>,
     /// The boot in which the services last read them.
     pub read_in_boot: String,
-    /// The last try.
+    /// The last try of the row.
     pub last: Option<Try>,
 }
 
-/// A try that ended.
+/// A completed try.
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 pub(crate) struct Try {
     pub key: Key,
     pub outcome: Outcome,
-    /// How many there were of this key before.
+    /// The number of previous tries of this key.
     pub tries: u32,
     /// When it ended, in milliseconds since the boot of this name.
     pub boot_id: String,
@@ -59,14 +61,14 @@ pub(crate) struct Try {
 }
 
 impl Try {
-    /// Whether the same is tried again: it ended for the surroundings' reasons, and not too often.
+    /// Whether the same is tried again: it failed because of the environment, and not too often.
     pub(crate) fn is_repeated(&self) -> bool {
         self.outcome.verdict.class() == Some(Class::Infra) && self.tries + 1 < MAX_TRIES
     }
 }
 
 impl Memory {
-    /// The memory of this machine, or the one before it, or an empty one.
+    /// The memory of this machine, the previous one, or an empty one.
     pub(crate) fn open(own: &Own, machine_id: &str) -> DiskResult<Self> {
         let mut memory = None;
         for name in [FILE, "memory.before"] {
@@ -86,7 +88,7 @@ impl Memory {
         own.put_json(FILE, self, true)
     }
 
-    /// Takes over how a change ended. Whether that is news.
+    /// Merges the result of a change. Whether that changed anything.
     pub(crate) fn take(&mut self, record: &Record, now: u64) -> bool {
         let Some(outcome) = record.outcome.as_ref().filter(|_| record.seq > self.taken) else {
             return false;
@@ -110,7 +112,7 @@ impl Memory {
         true
     }
 
-    /// Whether the files of this key stand since its last try.
+    /// Whether the files of this key have been on the node since its last try.
     pub(crate) fn has_confirmed(&self, row: &str, key: &Key) -> bool {
         let last = self.rows.get(row).and_then(|row| row.last.as_ref());
         last.is_some_and(|last| last.key == *key && last.outcome.verdict == Verdict::Confirmed)

@@ -1,6 +1,6 @@
-//! What stood at each path before muster first wrote there: kept once, until the path is given back.
+//! The original of each path before muster first wrote it: kept until the path is released.
 //!
-//! The originals are also the list of what is managed: a path has one exactly while a row has it.
+//! The originals also list what is managed: a path has one exactly as long as a row has the path.
 
 use std::collections::BTreeMap;
 
@@ -13,18 +13,18 @@ use crate::{
     paths, sealed,
 };
 
-/// Largest original that is kept: a larger file is not replaced.
+/// Maximum size of an original: a larger file is not replaced.
 pub const MAX_ORIGINAL: u64 = 4 * 1024 * 1024;
 
-/// What stood at a path.
+/// What was at a path.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 pub(crate) struct Head {
     pub path: String,
     /// The row that has the path.
     pub row: String,
-    /// Owner and permissions; `None` where nothing stood there.
+    /// Owner and permissions; `None` if the path did not exist.
     pub attributes: Option<Attributes>,
-    /// Folders that were made for it, outermost first.
+    /// Folders that were created for it, outermost first.
     pub folders: Vec<String>,
 }
 
@@ -38,14 +38,14 @@ fn file(path: &str) -> String {
     sealed::hash(&[path.as_bytes()])
 }
 
-/// Head and content of an original.
+/// Metadata and content of an original.
 fn parse(bytes: &[u8]) -> Option<(Head, &[u8])> {
     let end = bytes.iter().position(|byte| *byte == b'\n')?;
     Some((serde_json::from_slice(&bytes[..end]).ok()?, &bytes[end + 1..]))
 }
 
 impl Originals {
-    /// Reads the heads of all originals; one that is damaged is none.
+    /// Reads the metadata of all originals; a damaged one is skipped.
     pub(crate) fn open(own: &Own) -> DiskResult<Self> {
         let own = Own {
             path: own.path("originals"),
@@ -68,7 +68,7 @@ impl Originals {
         Ok(Self { own, heads })
     }
 
-    /// All, by path.
+    /// All originals, ordered by path.
     pub(crate) fn all(&self) -> impl Iterator<Item = &Head> {
         self.heads.values()
     }
@@ -77,7 +77,7 @@ impl Originals {
         self.heads.get(path)
     }
 
-    /// Keeps what stands at a path that has no original.
+    /// Stores the file at a path that has no original.
     pub(crate) fn keep(&mut self, head: Head, content: &[u8]) -> DiskResult<()> {
         if self.heads.is_empty() {
             self.own.disk.make_dir(&self.own.path)?;
@@ -91,7 +91,7 @@ impl Originals {
         Ok(())
     }
 
-    /// What has to stand at the path for it to be as it was; `None` where no original can be read.
+    /// The state of the path that restores the original; `None` if no original can be read.
     pub(crate) fn target(&self, path: &str) -> DiskResult<Option<Target>> {
         let bytes = self.own.get(&file(path))?;
         let original = bytes.as_deref().and_then(parse);
@@ -104,7 +104,7 @@ impl Originals {
         }))
     }
 
-    /// Gives the path up.
+    /// Releases the path.
     pub(crate) fn forget(&mut self, path: &str) -> DiskResult<()> {
         if self.heads.contains_key(path) {
             self.own.remove(&file(path))?;

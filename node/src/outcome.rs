@@ -1,37 +1,37 @@
-//! What became of a change, in the words that the API has.
+//! The outcome of a change, with the names used in the API.
 
 use serde::{Deserialize, Serialize};
 
-/// Whose fault a failure is: it says what the rollout makes of it.
+/// The class of a failure, which determines how the rollout handles it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 pub enum Class {
-    /// The revision's: it is bad wherever it goes.
+    /// Caused by the revision: it fails on any node.
     Revision,
-    /// This node's.
+    /// Caused by this node.
     Unit,
-    /// The surroundings': it proves nothing about the revision.
+    /// Caused by the environment: it proves nothing about the revision.
     Infra,
 }
 
 /// How a change ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 pub enum Verdict {
-    /// The new files stay: all checks held.
+    /// The new files stay: all checks succeeded.
     Confirmed,
-    /// The old files are back, and all checks are good with them: the new ones were bad.
+    /// The old files are restored, and all checks succeed with them: the new ones were bad.
     Failed,
-    /// The old files are back, and exactly those checks fail that failed before the change.
+    /// The old files are restored, and exactly those checks fail that failed before the change.
     FailsBefore,
-    /// The old files are back, and checks fail that did not before: nothing is proved.
+    /// The old files are restored, and checks fail that did not before: inconclusive.
     Inconclusive,
-    /// The agent or the host went down during the change; the old files are back.
+    /// The agent or the host went down during the change; the old files are restored.
     Interrupted,
-    /// The old files, or the services that read them, could not be brought back.
+    /// The old files, or the services that read them, could not be restored.
     RestoreFailed,
 }
 
 impl Verdict {
-    /// Whose fault it is; `None` where nothing failed.
+    /// The class of the failure; `None` if nothing failed.
     pub fn class(self) -> Option<Class> {
         match self {
             Self::Confirmed => None,
@@ -41,7 +41,7 @@ impl Verdict {
         }
     }
 
-    /// The reason, as the API has it.
+    /// The reason in the API.
     pub fn reason(self) -> &'static str {
         match self {
             Self::Confirmed => "Confirmed",
@@ -59,19 +59,19 @@ impl Verdict {
 pub struct Outcome {
     /// How it ended.
     pub verdict: Verdict,
-    /// What failed, for people: at most [`MAX_MESSAGE`] bytes, no secrets, no control characters.
+    /// The error, for display: at most [`MAX_MESSAGE`] bytes, no secrets, no control characters.
     pub message: String,
     /// The checks that failed last.
     pub failing: Vec<String>,
 }
 
-/// Bytes of a message.
+/// Maximum length of a message, in bytes.
 pub const MAX_MESSAGE: usize = 512;
-/// Checks that an outcome names; there may be more.
+/// Maximum number of checks that an outcome names; there may be more.
 pub const MAX_FAILING: usize = 8;
 
 impl Outcome {
-    /// An outcome that fits a slot of the journal.
+    /// An outcome, cut to fit a slot of the journal.
     pub(crate) fn new(verdict: Verdict, message: &str, failing: &[String]) -> Self {
         Self {
             verdict,
@@ -85,7 +85,8 @@ impl Outcome {
     }
 }
 
-/// The text without control characters, quotes and backslashes (which grow when they are written), cut to so many bytes.
+/// The text without control characters, and without quotes and backslashes (which grow when escaped), cut to a maximum
+/// length in bytes.
 fn printable(text: &str, most: usize) -> String {
     let plain = text.chars().map(|char| match char {
         '"' | '\\' => '\'',
@@ -102,37 +103,37 @@ fn printable(text: &str, most: usize) -> String {
     short
 }
 
-/// A row that is not changed: what it asks is refused before the first write.
+/// A row that is refused before the first write.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{field}: {problem}")]
 pub struct Refusal {
-    /// Where in the content, such as `files[0].path`.
+    /// The path of the field, such as `files[0].path`.
     pub field: String,
-    /// Why.
+    /// The problem.
     pub problem: RefusalProblem,
 }
 
 /// Why a row is refused.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RefusalProblem {
-    /// It is wrong on every node.
+    /// The content is invalid on every node.
     #[error("{0}")]
     Invalid(String),
     /// The configuration of this node does not allow or define it.
     #[error("{value:?} is not allowed: {why}")]
     NotAllowed {
-        /// What was asked.
+        /// The requested value.
         value: String,
-        /// Why not.
+        /// Why it is not allowed.
         why: String,
     },
-    /// This node lacks it.
+    /// It does not exist on this node.
     #[error("there is no {0} on this node")]
     NotOnNode(String),
-    /// The file that is there cannot be replaced and restored.
+    /// The existing file cannot be replaced and restored.
     #[error("{0}")]
     Target(String),
-    /// The disk does not take what has to be written before the first change.
+    /// The preparations of the change cannot be written to the disk.
     #[error("{0}")]
     Disk(String),
 }
@@ -155,13 +156,13 @@ impl Refusal {
         }
     }
 
-    /// The same below a field.
+    /// The same refusal with its path below a field.
     pub(crate) fn below(mut self, field: &str) -> Self {
         self.field = format!("{field}.{}", self.field);
         self
     }
 
-    /// Whose fault it is.
+    /// The class of the failure.
     pub fn class(&self) -> Class {
         match self.problem {
             RefusalProblem::Invalid(_) => Class::Revision,
@@ -169,7 +170,7 @@ impl Refusal {
         }
     }
 
-    /// The reason, as the API has it.
+    /// The reason in the API.
     pub fn reason(&self) -> &'static str {
         match self.problem {
             RefusalProblem::Invalid(_) => "Invalid",

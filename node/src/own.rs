@@ -1,4 +1,4 @@
-//! The agent's own folder: sealed files that are old or new as a whole, whatever happens.
+//! The agent's own folder: sealed files that are replaced atomically.
 
 use std::rc::Rc;
 
@@ -10,10 +10,10 @@ use crate::{
     sealed,
 };
 
-/// Largest file that is read back: an original and its head.
+/// Maximum size of a file that is read: an original with its metadata.
 const MOST: u64 = 16 * 1024 * 1024;
 
-/// A folder of sealed files.
+/// A folder with sealed files.
 #[derive(Clone)]
 pub(crate) struct Own {
     pub disk: Rc<dyn Disk>,
@@ -25,7 +25,7 @@ impl Own {
         format!("{}/{name}", self.path)
     }
 
-    /// Replaces a file as a whole; with `before`, the old one is kept under its name and `.before`.
+    /// Replaces a file atomically; with `before`, the old one is kept as `<name>.before`.
     pub(crate) fn put(&self, name: &str, content: &[u8], before: bool) -> DiskResult<()> {
         let (path, new) = (self.path(name), self.path(&format!("{name}.new")));
         self.disk
@@ -40,24 +40,24 @@ impl Own {
         self.disk.sync_dir(&self.path)
     }
 
-    /// The content; `None` where it is not there or damaged.
+    /// The content; `None` if the file does not exist or is damaged.
     pub(crate) fn get(&self, name: &str) -> DiskResult<Option<Vec<u8>>> {
         let read = self.disk.read(&self.path(name), MOST)?;
         Ok(read.as_deref().and_then(sealed::open).map(<[u8]>::to_vec))
     }
 
     pub(crate) fn put_json<T: Serialize>(&self, name: &str, value: &T, before: bool) -> DiskResult<()> {
-        // Our own types have no map keys that JSON lacks.
+        // Our own types have no map keys that JSON cannot represent.
         self.put(name, &serde_json::to_vec(value).unwrap_or_default(), before)
     }
 
-    /// The value; `None` where it is not there, damaged, or of a form that this version does not know.
+    /// The value; `None` if the file does not exist, is damaged, or has a form unknown to this version.
     pub(crate) fn get_json<T: DeserializeOwned>(&self, name: &str) -> DiskResult<Option<T>> {
         let content = self.get(name)?;
         Ok(content.and_then(|content| serde_json::from_slice(&content).ok()))
     }
 
-    /// Removes a file, and remembers that over a power cut.
+    /// Removes a file durably.
     pub(crate) fn remove(&self, name: &str) -> DiskResult<()> {
         self.disk.unlink(&self.path(name))?;
         self.disk.sync_dir(&self.path)

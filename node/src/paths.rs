@@ -1,6 +1,8 @@
-//! Which paths the agent may write: below a prefix of its configuration, and never the ones that would make it something else.
+//! Which paths the agent may write: those below a prefix of its configuration, except for paths that would give it more
+//! access.
 
-/// What no configuration allows, with everything below: the agent's own folders, credentials of the kubelet, and what runs as root by itself.
+/// Paths that no configuration may allow, with everything below: the agent's own folders, credentials of the kubelet,
+/// and files that are run automatically as root.
 pub const REFUSED: &[&str] = &[
     "/dev",
     "/etc/anacrontab",
@@ -37,35 +39,35 @@ pub const REFUSED: &[&str] = &[
     "/var/spool/cron",
 ];
 
-/// Names beside targets begin so while a change is under way.
+/// Prefix of temporary names beside targets during a change.
 pub const RESERVED: &str = ".muster-";
 
-/// Longest path: what Linux takes at once, with room for the names beside it.
+/// Maximum length of a path: Linux's limit, with room for the names beside it.
 pub const MAX_PATH: usize = 4_000;
-/// Longest name within a path: what file systems take.
+/// Maximum length of a name in a path: the limit of file systems.
 pub const MAX_NAME: usize = 255;
 
-/// What is wrong with the form of a path.
+/// Why the form of a path is invalid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PathProblem {
-    /// It does not begin at the root.
+    /// It is not absolute.
     #[error("is not absolute")]
     Relative,
     /// `.`, `..`, an empty name, or a slash at the end.
     #[error("has an empty name, . or .. in it, or ends with a slash")]
     NotPlain,
-    /// It, or a name in it, is longer than the system takes.
+    /// It, or a name in it, is longer than the system allows.
     #[error("is too long")]
     TooLong,
-    /// A control character.
+    /// It contains a control character.
     #[error("has a control character in it")]
     Control,
-    /// A name that the agent itself uses.
+    /// It contains a name that is reserved for the agent.
     #[error("has a name in it that begins with {RESERVED}, which the agent uses itself")]
     Reserved,
 }
 
-/// Whether a path has the one form that is accepted: absolute, plain names, nothing that a later reader could take for something else.
+/// Checks that a path has the only accepted form: absolute, with plain names, and unambiguous.
 pub fn check(path: &str) -> Result<(), PathProblem> {
     let Some(names) = path.strip_prefix('/') else {
         return Err(PathProblem::Relative);
@@ -101,12 +103,12 @@ pub fn refused(path: &str) -> Option<&'static str> {
     REFUSED.iter().find(|folder| is_within(path, folder)).copied()
 }
 
-/// Whether one of the paths is the other or a parent of it: two owners of such paths cannot both have theirs.
+/// Whether one of the paths equals the other or is a parent of it, so that two owners would conflict.
 pub fn conflict(one: &str, other: &str) -> bool {
     is_within(one, other) || is_within(other, one)
 }
 
-/// Folder and name of a path.
+/// Splits a path into folder and name.
 pub(crate) fn split(path: &str) -> (&str, &str) {
     match path.rsplit_once('/') {
         Some(("", name)) => ("/", name),

@@ -2,18 +2,18 @@
 
 use serde::{Deserialize, Serialize};
 
-/// A piece of a content. What is text stays text, whatever it looks like: a value that comes from elsewhere names no secret.
+/// A piece of content. Text is never interpreted: a value from another source cannot name a secret.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Piece {
-    /// Written as it is.
+    /// Literal text.
     Text(String),
-    /// The secret of this name, filled in on this node.
+    /// The secret with this name, substituted on this node.
     Secret(String),
 }
 
 impl Piece {
-    /// Its bytes, without those of a secret.
+    /// Its size in bytes, without secrets.
     pub(crate) fn len(&self) -> usize {
         match self {
             Self::Text(text) | Self::Secret(text) => text.len(),

@@ -1,5 +1,5 @@
-//! The plan of a change: which files are swapped, and what has to be known to bring the old ones back. It is on the disk before anything
-//! else of the change is, and has no content in it.
+//! The plan of a change: the files to swap, and what is needed to restore the old ones. It is on the disk before
+//! anything else of the change, and contains no file content.
 
 use std::collections::BTreeSet;
 
@@ -14,49 +14,49 @@ use crate::{
     sealed::hash,
 };
 
-/// Its name in the agent's own folder.
+/// The file name in the agent's own folder.
 pub(crate) const FILE: &str = "plan";
-/// Bytes that stay free on each file system beside what is written.
+/// Bytes that must stay free on each file system in addition to the written files.
 const RESERVE: u64 = 1024 * 1024;
 
-/// What is done to the files of a row.
+/// The changes to the files of a row.
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 pub(crate) struct Plan {
-    /// The first record of the journal that is about it.
+    /// The number of the first journal record about it.
     pub id: u64,
     pub row: String,
     pub key: Key,
     pub swaps: Vec<Swap>,
-    /// Paths whose originals are kept from now on: they are given up if the old files come back.
+    /// Paths whose originals are stored by this change: they are deleted if the old files are restored.
     pub kept: Vec<String>,
-    /// Paths that get their originals back: those are given up if the new files stay.
+    /// Paths that return to their originals: those are deleted if the new files stay.
     pub returned: Vec<String>,
     pub procedure: Procedure,
-    /// Whether the services read their files anew although none changed.
+    /// Whether to reload the services even if no file changes.
     pub reload_anyway: bool,
     /// The checks that failed before the change.
     pub before: Vec<String>,
 }
 
-/// One path that changes.
+/// A path that changes.
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 pub(crate) struct Swap {
     pub path: String,
-    /// The file that stands there; `None` where none does.
+    /// The existing file; `None` if there is none.
     pub old: Option<Inode>,
-    /// Whether one is to stand there.
+    /// Whether a file should exist.
     pub present: bool,
-    /// Folders to make for it, outermost first.
+    /// Folders to create for it, outermost first.
     pub folders: Vec<String>,
 }
 
-/// A plan with the contents that only this process has.
+/// A plan with the contents, which only this process has.
 #[derive(Debug)]
 pub(crate) struct Draft {
     pub plan: Plan,
     /// In the order of the swaps.
     pub contents: Vec<Option<(Filled, Attributes)>>,
-    /// Originals to keep.
+    /// Originals to store.
     pub originals: Vec<(Head, Filled)>,
 }
 
@@ -68,43 +68,45 @@ impl Swap {
         format!("{folder}/{RESERVED}{name}.{what}")
     }
 
-    /// The new file before it has its name.
+    /// The temporary name of the new file.
     pub(crate) fn new_name(&self) -> String {
         self.beside("new")
     }
 
-    /// The old file's second name; it stays until the journal says that the old file has its own again.
+    /// The hard link of the old file; it stays until the journal records that the old file is restored.
     pub(crate) fn old_name(&self) -> String {
         self.beside("old")
     }
 
-    /// The old file's third name, which becomes its first one: made beforehand, so that a restore needs no space.
+    /// The spare link of the old file, which a restore renames to the target: created in advance, so that a restore
+    /// needs no space.
     pub(crate) fn spare_name(&self) -> String {
         self.beside("spare")
     }
 }
 
 impl Plan {
-    /// The folders of the swaps, each once.
+    /// The folders of the swaps, without duplicates.
     pub(crate) fn folders(&self) -> BTreeSet<&str> {
         self.swaps.iter().map(|swap| paths::split(&swap.path).0).collect()
     }
 
-    /// Whether the services are to read their files anew.
+    /// Whether the services must be reloaded.
     pub(crate) fn reloads(&self) -> bool {
         self.reload_anyway || !self.swaps.is_empty()
     }
 }
 
-/// What stands at a path of a row.
+/// The state of a path of a row.
 struct Observed {
     entry: Option<Entry>,
     content: Vec<u8>,
-    /// Folders on the way that are not there.
+    /// Missing folders on the way.
     missing: Vec<String>,
 }
 
-/// Reads what stands at all paths of the change, and refuses what could not be swapped and brought back. Writes nothing.
+/// Reads the state of all paths of the change, and refuses paths that could not be swapped and restored. Writes
+/// nothing.
 pub(crate) fn draft(
     change: &Change,
     originals: &Originals,
@@ -180,7 +182,7 @@ impl Draft {
     }
 }
 
-/// Whether nothing has to be done at a path.
+/// Whether the path already has the desired state.
 fn is_as_wanted(target: &Target, entry: Option<&Entry>, content: &[u8]) -> bool {
     match (target, entry) {
         (Target::Absent, None) => true,
@@ -195,7 +197,7 @@ fn is_as_wanted(target: &Target, entry: Option<&Entry>, content: &[u8]) -> bool 
     }
 }
 
-/// Whether a file is as it is wanted; anything that cannot be read is not.
+/// Whether a file has the desired state; an unreadable one does not.
 pub(crate) fn stands(file: &Wanted, disk: &dyn Disk) -> bool {
     observe(file, disk)
         .is_ok_and(|observed| is_as_wanted(&file.target, observed.entry.as_ref(), &observed.content))
@@ -236,7 +238,7 @@ fn obstacle(obstacle: Obstacle) -> &'static str {
     }
 }
 
-/// The folders on the way to the path that are not there, outermost first; refuses what is no folder, or may not change.
+/// The missing folders on the way to the path, outermost first; refuses entries that are not folders, or cannot change.
 fn missing_folders(path: &str, disk: &dyn Disk) -> Result<Vec<String>, Refusal> {
     let mut missing = Vec::new();
     let mut folder = paths::split(path).0;
@@ -265,7 +267,7 @@ fn missing_folders(path: &str, disk: &dyn Disk) -> Result<Vec<String>, Refusal> 
     }
 }
 
-/// Refuses a read-only file system, and one that has no space for all new files beside the old ones.
+/// Refuses a read-only file system, and one without space for all new files in addition to the old ones.
 fn check_space(draft: &Draft, disk: &dyn Disk) -> Result<(), Refusal> {
     let needed: usize = draft
         .contents
@@ -277,7 +279,7 @@ fn check_space(draft: &Draft, disk: &dyn Disk) -> Result<(), Refusal> {
         let outermost = swap.folders.first().map_or(swap.path.as_str(), String::as_str);
         let (folder, _) = paths::split(outermost);
         let Ok(free) = disk.free(folder) else {
-            // Another file of the change makes this folder.
+            // Another file of the change creates this folder.
             continue;
         };
         let free =

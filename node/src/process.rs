@@ -1,4 +1,5 @@
-//! Programs of the node's configuration, run to their end or to their timeout. No shell, no input, no environment but the given one.
+//! Runs programs of the node's configuration until they end or time out. No shell, no input, and only the given
+//! environment.
 
 use std::{
     io::{self, PipeReader, Read as _},
@@ -18,12 +19,13 @@ use rustix::{
 
 use crate::{clock::Clock, config::Program};
 
-/// Bytes of the output that are kept; what follows is read and dropped.
+/// Maximum size of the stored output; the rest is read and dropped.
 pub const MAX_OUTPUT: usize = 16 * 1024;
-/// Bytes of the end of the output that a message has.
+/// Length of the end of the output that a message contains.
 const TAIL: usize = 300;
 
-/// Runs the program; if it does not succeed, says how it ended and what it printed last. At the timeout its whole process group is killed.
+/// Runs the program; an error contains its exit status and the end of its output. At the timeout its whole process
+/// group is killed.
 pub fn run(program: &Program, clock: &dyn Clock) -> Result<(), String> {
     let Some((path, arguments)) = program.argv.split_first() else {
         return Err("it names no program".to_owned());
@@ -50,7 +52,7 @@ pub fn run(program: &Program, clock: &dyn Clock) -> Result<(), String> {
     })
 }
 
-/// The end of a text; of one that was cut its begin, so that nothing is cut in two that a mask should find.
+/// The end of a text; or its beginning if the output was cut, so that no secret is split before it is masked.
 fn tail(text: &str) -> &str {
     let whole = text.len() < MAX_OUTPUT;
     let from = if whole { text.len().saturating_sub(TAIL) } else { 0 };
@@ -78,7 +80,8 @@ fn spawn(path: &str, arguments: &[String], program: &Program) -> io::Result<(Chi
     Ok((child, reader))
 }
 
-/// Waits for the end of the program itself: what it leaves running may keep the output open. `None`: it was killed at the timeout.
+/// Waits for the end of the program itself: its child processes may keep the output open. `None`: it was killed at the
+/// timeout.
 fn wait(
     mut child: Child,
     mut reader: PipeReader,
@@ -95,7 +98,7 @@ fn wait(
         open = open && drain(&mut reader, output)?;
         let left = deadline.saturating_sub(clock.since_boot());
         if left.is_zero() {
-            // It is not reaped yet: its number is still its own.
+            // It is not reaped yet, so its process ID is still its own.
             let _ = kill_process_group(pid, Signal::KILL);
             child.wait()?;
             drain(&mut reader, output)?;
@@ -110,7 +113,7 @@ fn wait(
     }
 }
 
-/// Waits until the program ended, has printed something, or the time is over. Whether it ended.
+/// Waits until the program ends, prints something, or the time is over. Whether it ended.
 fn is_readable(ended: BorrowedFd<'_>, output: Option<BorrowedFd<'_>>, time: Duration) -> io::Result<bool> {
     let mut watched = vec![PollFd::from_borrowed_fd(ended, PollFlags::IN)];
     watched.extend(output.map(|output| PollFd::from_borrowed_fd(output, PollFlags::IN)));
@@ -122,7 +125,7 @@ fn is_readable(ended: BorrowedFd<'_>, output: Option<BorrowedFd<'_>>, time: Dura
     Ok(watched.first().is_some_and(|ended| !ended.revents().is_empty()))
 }
 
-/// Reads what is there. Whether there may be more later.
+/// Reads the available output. Whether there may be more later.
 fn drain(reader: &mut PipeReader, output: &mut Vec<u8>) -> io::Result<bool> {
     let mut piece = [0; 4096];
     loop {

@@ -1,4 +1,4 @@
-//! What the agent says of each row.
+//! The agent's report about each row.
 
 use crate::{
     content::Assignment,
@@ -6,43 +6,44 @@ use crate::{
     outcome::{Class, Outcome, Refusal},
 };
 
-/// A row as it stands on this node.
+/// The state of a row on this node.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Report {
     /// The row.
     pub row: String,
-    /// The digest of the assignment that the state is about.
+    /// The digest of the assignment that the report is about.
     pub digest: String,
-    /// Its token.
+    /// The token of the assignment.
     pub token: u64,
-    /// Its attempt.
+    /// The attempt of the assignment.
     pub attempt: u64,
-    /// How it stands.
+    /// The state of the row.
     pub state: State,
-    /// Files of a confirmed row that are not as they were confirmed. They are reported and left alone.
+    /// Files of a confirmed row that differ from what was confirmed. They are reported and left alone.
     pub drift: Vec<String>,
-    /// What failed when the services read the files of a confirmed row again after a boot.
+    /// The error of a reload after a boot, for a confirmed row.
     pub note: Option<String>,
-    /// The digest that the row last confirmed here: after a restore, that of the files that stand.
+    /// The digest that was last confirmed for the row here: after a restore, that of the current files.
     pub confirmed: Option<String>,
-    /// The same is tried again by itself.
+    /// The same content is tried again automatically.
     pub retries: bool,
 }
 
-/// How a row stands.
+/// The state of a row.
 #[derive(Clone, Debug, PartialEq)]
 pub enum State {
-    /// It is about to be changed: this is reported before the first write.
+    /// The change is about to start, which is reported before the first write.
     Changing,
-    /// Its files stand, and its checks held with them.
+    /// Its files are in place, and its checks succeeded.
     Confirmed,
-    /// A try ended otherwise, and the files of before stand. The outcome is of this key, or of the same content before.
+    /// A try had another result, and the previous files are in place. The outcome is of this key, or of an earlier one
+    /// with the same content.
     Ended(Outcome),
     /// It is refused; nothing was written.
     Refused(Refusal),
     /// It is not changed yet; nothing was written.
     Waiting(Waiting),
-    /// It was deleted, and nothing of it is left to do.
+    /// It was deleted, and nothing of it remains.
     Gone,
 }
 
@@ -52,10 +53,10 @@ pub enum Waiting {
     /// `muster node-agent hold` on the node.
     #[error("held on the node until {}: {}", .0.until, .0.reason)]
     HeldLocally(Hold),
-    /// This row is changed, or could not be brought back.
+    /// This row is being changed, or could not be restored.
     #[error("waits for {0}")]
     BusyWith(String),
-    /// This row has the path, or a parent of it, or one below.
+    /// This row has the path, a parent of it, or a path below it.
     #[error("{path} belongs to {row}")]
     PathConflict {
         /// The other row.
@@ -69,13 +70,13 @@ pub enum Waiting {
     /// The start of the change could not be reported, so it did not start.
     #[error("the start of the change could not be reported")]
     NotAcknowledged,
-    /// The agent's own folder cannot be written: nothing is begun that could not be remembered.
+    /// The agent's own folder cannot be written, and no change starts that could not be remembered.
     #[error("nothing is begun that could not be remembered: {0}")]
     CannotRemember(String),
 }
 
 impl State {
-    /// The reason, as the API has it.
+    /// The reason in the API.
     pub fn reason(&self) -> &'static str {
         match self {
             Self::Changing => "Changing",
@@ -94,7 +95,7 @@ impl State {
         }
     }
 
-    /// Whose fault it is that the row is not confirmed; `None` where nothing failed.
+    /// The class of the failure to confirm the row; `None` if nothing failed.
     pub fn class(&self) -> Option<Class> {
         match self {
             Self::Ended(outcome) => outcome.verdict.class(),
@@ -122,7 +123,7 @@ impl Report {
         }
     }
 
-    /// What stands in the way, for people; `None` where nothing does.
+    /// The obstacle, for display; `None` if there is none.
     pub fn message(&self) -> Option<String> {
         match &self.state {
             State::Changing | State::Confirmed | State::Gone => self.note.clone(),
@@ -132,7 +133,7 @@ impl Report {
         }
     }
 
-    /// Whether the assignment was carried out to its end, good or not.
+    /// Whether the assignment is complete, successful or not.
     pub fn has_ended(&self) -> bool {
         matches!(self.state, State::Confirmed | State::Ended(_) | State::Gone)
     }

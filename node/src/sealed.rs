@@ -1,9 +1,9 @@
-//! Files of the agent's own folder: content behind its checksum, so that a torn or damaged file is recognised.
+//! Files in the agent's own folder: content with a checksum, so that a torn or damaged file is recognized.
 
 use data_encoding::HEXLOWER;
 use sha2::{Digest as _, Sha256};
 
-/// Bytes of the checksum and the line break behind it.
+/// Size of the checksum and the line break after it, in bytes.
 const HEAD: usize = 65;
 
 /// SHA-256 of the parts, joined by NUL, in lower-case hex.
@@ -18,7 +18,7 @@ pub(crate) fn hash(parts: &[&[u8]]) -> String {
     HEXLOWER.encode(&hasher.finalize())
 }
 
-/// The content behind its checksum.
+/// Prepends the checksum to the content.
 pub(crate) fn seal(content: &[u8]) -> Vec<u8> {
     let mut sealed = hash(&[content]).into_bytes();
     sealed.push(b'\n');
@@ -26,7 +26,7 @@ pub(crate) fn seal(content: &[u8]) -> Vec<u8> {
     sealed
 }
 
-/// The content; `None` if the checksum is another.
+/// The content; `None` if the checksum does not match.
 pub(crate) fn open(sealed: &[u8]) -> Option<&[u8]> {
     let (head, content) = sealed.split_at_checked(HEAD)?;
     let fits = head.strip_suffix(b"\n")? == hash(&[content]).as_bytes();

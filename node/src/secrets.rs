@@ -1,14 +1,14 @@
-//! Secrets of the node: filled into files, and in nothing that is stored or printed.
+//! Secrets of the node: they are substituted in files, and never stored elsewhere or printed.
 
 use std::fmt;
 
 use crate::{config::Config, host::Host, outcome::Refusal, piece::Piece, sealed::hash};
 
-/// Bytes of a secret's file.
+/// Maximum size of a secret's file, in bytes.
 pub const MAX_SECRET: u64 = 64 * 1024;
-/// Bytes of a content with its secrets.
+/// Maximum size of a content with its secrets, in bytes.
 const MAX_FILLED: usize = 1024 * 1024;
-/// Lines of a secret that are shorter are not masked by themselves: they would mask words of messages.
+/// Shorter lines of a secret are not masked individually, as they would mask ordinary words in messages.
 const SHORTEST_LINE: usize = 4;
 
 /// The secrets that a content names.
@@ -25,17 +25,17 @@ impl fmt::Debug for Secrets {
 }
 
 impl Secrets {
-    /// All that the node's configuration names and that can be read: what is printed after a restart may have any of them in it.
+    /// All readable secrets of the node's configuration: output after a restart may contain any of them.
     pub(crate) fn all(config: &Config, host: &dyn Host) -> Self {
         let mut all = Self::default();
         for name in config.secrets.keys() {
-            // One that cannot be read was not filled in either.
+            // An unreadable secret was not substituted either.
             let _ = all.value(name, config, host);
         }
         all
     }
 
-    /// The content with each secret as the file of it that the node's configuration names has it, without its last line break.
+    /// The content with each secret substituted from its file, without the last line break.
     pub(crate) fn fill(
         &mut self,
         pieces: &[Piece],
@@ -73,7 +73,7 @@ impl Secrets {
         Ok(self.values.last().map_or("", |(_, value)| value.as_str()))
     }
 
-    /// A hash of all of them: it changes when one does.
+    /// A hash of all secrets: it changes when one of them does.
     pub(crate) fn hash(&self) -> String {
         let parts = self
             .values
@@ -82,7 +82,7 @@ impl Secrets {
         hash(&parts.collect::<Vec<_>>())
     }
 
-    /// The text without any of them, or a line of them.
+    /// The text with all secrets, and lines of them, masked.
     pub(crate) fn mask(&self, text: &str) -> String {
         let values = self.values.iter().map(|(_, value)| value.as_str());
         let lines = values

@@ -1,4 +1,4 @@
-//! What a start does before anything else: it brings back what is unconfirmed, and remembers how the last change ended.
+//! The start of the agent: it restores unconfirmed changes, and records the result of the last change.
 
 use crate::{
     change::{Means, milliseconds, plan_is_lost},
@@ -14,13 +14,13 @@ use crate::{
 /// Whether the services of the host run at a start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Services {
-    /// They run: after a restore they read their files anew, and the checks are run.
+    /// They run: after a restore they are reloaded, and the checks are run.
     Running,
-    /// The host boots, and they will read their files by themselves: only files are restored.
+    /// The host is booting, and they will read their files on their own: only files are restored.
     NotStarted,
 }
 
-/// What the journal of a start came to.
+/// The state after reading the journal.
 pub(crate) struct Started {
     pub journal: Journal,
     pub last: Option<Record>,
@@ -28,12 +28,12 @@ pub(crate) struct Started {
     pub originals: Originals,
     /// A newer version wrote the journal.
     pub newer: bool,
-    /// The memory on the disk lacks something.
+    /// The memory on the disk is incomplete.
     pub unsaved: bool,
 }
 
 impl Started {
-    /// Reads journal, memory and originals. A journal of another machine is put away: the disk is a copy.
+    /// Reads journal, memory and originals. A journal of another machine is renamed: the disk is a copy.
     pub(crate) fn read(own: &Own, machine_id: &str) -> DiskResult<(Self, bool)> {
         let (mut journal, reading) = Journal::open(own.clone())?;
         let mut damaged = false;
@@ -75,14 +75,14 @@ impl Started {
         Ok((started, damaged))
     }
 
-    /// Restores what is unconfirmed, and clears away what a cut left behind.
+    /// Restores unconfirmed changes, and cleans up after an interruption.
     pub(crate) fn settle(&mut self, means: &Means<'_>, damaged: bool, services: Services) -> DiskResult<()> {
         let plan: Option<Plan> = means.own.get_json(plan::FILE)?;
         if damaged && let Some(plan) = &plan {
             if self.memory.has_confirmed(&plan.row, &plan.key) {
                 return self.clear(plan, true, means.own);
             }
-            // Which step it was is lost: all files of the plan go back, those that never moved stay.
+            // The current step is lost: all files of the plan are restored, and those that never moved stay.
             let mut record = unknown(plan, means);
             record.swapped = plan.swaps.len();
             self.last = Some(record);
@@ -110,7 +110,7 @@ impl Started {
         }
     }
 
-    /// Takes how the last change ended into the memory. On a full disk the journal remembers it instead.
+    /// Merges the result of the last change into the memory. On a full disk the journal keeps it.
     pub(crate) fn remember(&mut self, means: &Means<'_>) -> bool {
         if let Some(last) = &self.last {
             self.unsaved |= self.memory.take(last, milliseconds(means.clock.since_boot()));
@@ -121,7 +121,7 @@ impl Started {
         !self.unsaved
     }
 
-    /// Clears a plan away whose change has ended.
+    /// Cleans up after a plan whose change has ended.
     pub(crate) fn clear(&mut self, plan: &Plan, confirmed: bool, own: &Own) -> DiskResult<()> {
         swap::finish(plan, confirmed, &mut self.originals, own)
     }

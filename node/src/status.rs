@@ -1,4 +1,4 @@
-//! What `muster node-agent status` prints, read from the agent's own folder beside a running agent.
+//! The output of `muster node-agent status`, read from the agent's own folder while the agent may be running.
 
 use std::{rc::Rc, time::Duration};
 
@@ -15,37 +15,37 @@ use crate::{
     own::Own,
 };
 
-/// The agent's own folder, as it is.
+/// The content of the agent's own folder.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Status {
-    /// The last step of the last change; `None` where there was none.
+    /// The last step of the last change; `None` if there was none.
     pub journal: Option<Record>,
     /// Why the journal has no record: `Newer` or `Damaged`.
     pub journal_problem: Option<&'static str>,
     /// All rows.
     pub rows: Vec<RowStatus>,
-    /// What is not tried again.
+    /// Known bad contents, which are not tried again.
     pub known_bad: Vec<KnownBad>,
     /// The hold that is active.
     pub hold: Option<Hold>,
 }
 
-/// A row.
+/// The status of a row.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RowStatus {
-    /// Its name.
+    /// The name of the row.
     pub name: String,
-    /// The digest whose files stand; `None` where none was confirmed.
+    /// The digest of the confirmed files; `None` if none was confirmed.
     pub confirmed: Option<String>,
     /// The digest of the last try.
     pub last: Option<String>,
-    /// How that ended.
+    /// The result of the last try.
     pub outcome: Option<Outcome>,
 }
 
-/// Reads it. Nothing is written.
+/// Reads the status. Nothing is written.
 pub fn status(surroundings: &Surroundings) -> Result<Status, DiskError> {
     let own = own(surroundings);
     let bytes = own
@@ -83,7 +83,7 @@ pub fn held(surroundings: &Surroundings) -> Result<Option<Hold>, DiskError> {
     hold::active(&own(surroundings), boot_id, surroundings.clock.as_ref())
 }
 
-/// `muster node-agent hold`: stops every write but a pending restore for so long.
+/// `muster node-agent hold`: stops every write except a pending restore for some time.
 pub fn hold_for(surroundings: &Surroundings, time: Duration, reason: &str) -> Result<Hold, DiskError> {
     let boot_id = &surroundings.identity.boot_id;
     hold::set(

@@ -1,4 +1,5 @@
-//! Files of a plan on the disk: prepared, swapped, brought back, and cleared away. Each of these may be done again after it was cut short.
+//! The files of a plan on the disk: prepared, swapped, restored, and cleaned up. Each of these can be repeated after an
+//! interruption.
 
 use crate::{
     disk::{Disk, DiskError, DiskResult},
@@ -7,7 +8,8 @@ use crate::{
     plan::{self, Draft, Plan, Swap},
 };
 
-/// Writes the plan, the originals, the new files and the second names of the old ones, all durable. The targets are untouched.
+/// Writes the plan, the originals, the new files and hard links of the old ones, all durable. The targets are
+/// unchanged.
 pub(crate) fn prepare(draft: &Draft, originals: &mut Originals, own: &Own) -> DiskResult<()> {
     let disk = own.disk.as_ref();
     own.put_json(plan::FILE, &draft.plan, false)?;
@@ -34,7 +36,7 @@ pub(crate) fn prepare(draft: &Draft, originals: &mut Originals, own: &Own) -> Di
     sync(&draft.plan, disk)
 }
 
-/// Makes the names in all folders of the plan durable; a folder that was made for a file may be gone with it.
+/// Makes the names in all folders of the plan durable; a folder that was created for a file may be removed with it.
 pub(crate) fn sync(plan: &Plan, disk: &dyn Disk) -> DiskResult<()> {
     let synced = plan.folders().into_iter().map(|folder| disk.sync_dir(folder));
     synced
@@ -42,7 +44,7 @@ pub(crate) fn sync(plan: &Plan, disk: &dyn Disk) -> DiskResult<()> {
         .collect()
 }
 
-/// Gives the new file its name. Refuses if another file stands there than the one that was prepared for.
+/// Renames the new file to its target. Refuses if the target is not the file that the plan was prepared for.
 pub(crate) fn swap(swap: &Swap, disk: &dyn Disk) -> DiskResult<()> {
     let standing = disk.entry(&swap.path)?.map(|entry| entry.inode);
     if standing != swap.old {
@@ -59,7 +61,7 @@ pub(crate) fn swap(swap: &Swap, disk: &dyn Disk) -> DiskResult<()> {
     }
 }
 
-/// Brings the first `swapped` old files back, by names that exist already. All are tried; the first error is given.
+/// Restores the first `swapped` old files, from links that exist already. All are tried; the first error is returned.
 pub(crate) fn restore(plan: &Plan, swapped: usize, disk: &dyn Disk) -> DiskResult<()> {
     let swaps = plan.swaps.iter().take(swapped).rev();
     let done: Vec<DiskResult<()>> = swaps.map(|swap| bring_back(swap, disk)).collect();
@@ -78,7 +80,7 @@ fn bring_back(swap: &Swap, disk: &dyn Disk) -> DiskResult<()> {
     if standing.is_some() && standing == wanted {
         return Ok(());
     }
-    // The spare name is gone where an earlier restore was cut short. Without space for it, the last name has to do.
+    // The spare link may be missing after an interrupted restore. If there is no space for it, the last link is used.
     let from = if spare.is_some() || disk.link(&swap.old_name(), &swap.spare_name()).is_ok() {
         swap.spare_name()
     } else {
@@ -87,7 +89,7 @@ fn bring_back(swap: &Swap, disk: &dyn Disk) -> DiskResult<()> {
     disk.rename(&from, &swap.path)
 }
 
-/// Clears away what the plan has beside its targets, gives up the originals that are no longer needed, and the plan with them.
+/// Removes the plan's files beside its targets, the originals that are no longer needed, and the plan itself.
 pub(crate) fn finish(plan: &Plan, confirmed: bool, originals: &mut Originals, own: &Own) -> DiskResult<()> {
     let disk = own.disk.as_ref();
     for swap in &plan.swaps {
@@ -102,7 +104,7 @@ pub(crate) fn finish(plan: &Plan, confirmed: bool, originals: &mut Originals, ow
             .into_iter()
             .flat_map(|head| head.folders.iter().rev())
         {
-            // It stays where something else has come into it.
+            // The folder stays if something else was put into it.
             let _ = disk.remove_dir(folder);
         }
         originals.forget(path)?;

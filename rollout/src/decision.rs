@@ -1,4 +1,4 @@
-//! What is decided: the new memory, steps, one reason for each unit, a summary, and when to ask again.
+//! The decision: the new memory, steps, one reason for each unit, a summary, and when to decide again.
 
 use std::sync::Arc;
 
@@ -9,29 +9,29 @@ use crate::{
     Verdict,
 };
 
-/// The outcome of one [`plan`](crate::plan).
+/// The result of one [`plan`](crate::plan).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Decision {
-    /// To be written by compare-and-swap before any step is carried out.
+    /// Must be written by compare-and-swap before any step is applied.
     pub memory: Memory,
-    /// To be carried out in any order; any of them may fail, the next plan repeats it.
+    /// Can be applied in any order; if one fails, the next plan repeats it.
     pub steps: Vec<Step>,
     /// The counts.
     pub summary: Summary,
     /// Exactly one reason for each unit, ordered by unit.
     pub reasons: Vec<(UnitId, Why)>,
-    /// What is in the way of the stage that is open, whether somebody waits behind it or not.
+    /// What the open stage waits for, whether other units wait behind it or not.
     pub open: Option<Why>,
-    /// When time alone will change something. None: only an event will.
+    /// When time alone changes something. None: only an event does.
     pub wake_at: Option<Millis>,
-    /// What was said once and is taken now, and whether it had an effect. An edge, as verdicts are.
+    /// The ids of the controls taken by this decision, and whether each had an effect. Reported once, like verdicts.
     pub taken: Vec<(u64, bool)>,
 }
 
-/// Something to do.
+/// A write or an action that the caller must apply.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Step {
-    /// Write this into the unit's row, if the row's token is smaller.
+    /// Write this into the unit's assignment, if the token there is smaller.
     Assign {
         /// The unit.
         unit: UnitId,
@@ -39,249 +39,253 @@ pub enum Step {
         revision: Revision,
         /// That revision with this unit's values.
         digest: Digest,
-        /// The token that the row gets.
+        /// The new token of the assignment.
         token: Token,
     },
-    /// Turn the unit's row into a withdrawal, if the row's token is smaller.
+    /// Turn the unit's assignment into a withdrawal, if the token there is smaller.
     Withdraw {
         /// The unit.
         unit: UnitId,
-        /// The token that the row gets.
+        /// The new token of the assignment.
         token: Token,
-        /// What becomes of the content.
+        /// What happens to the content.
         how: How,
     },
-    /// Raise the token of the unit's row and change nothing else; without a row, write one with name and token.
+    /// Raise the token of the unit's assignment and change nothing else; without an assignment, write one with name and
+    /// token.
     Fence {
         /// The unit.
         unit: UnitId,
-        /// The token that the row gets.
+        /// The new token of the assignment.
         token: Token,
     },
-    /// Leave nothing of the unit's row but name and token, if the row's token is smaller: it is no longer selected, and somebody gave
-    /// it up ([`Spec::abandoned`](crate::Spec::abandoned)). What it has stays there, nobody's.
+    /// Empty the unit's assignment except for name and token, if the token there is smaller: the unit is no longer
+    /// selected, and it was abandoned ([`Spec::abandoned`](crate::Spec::abandoned)). Its content stays there, without
+    /// an owner.
     ///
-    /// The row stays, as that of a withdrawal does. Without it nobody who reads of no row could tell whether it is gone or was not
-    /// there yet, and whoever saw none would write with a token of before what was given up (W3, W5).
+    /// The assignment itself stays, as after a withdrawal. Without it a reader could not tell whether it was removed or
+    /// did not exist yet, and could write with an older token (W3, W5).
     Abandon {
         /// The unit.
         unit: UnitId,
-        /// The token that the row gets.
+        /// The new token of the assignment.
         token: Token,
     },
-    /// Read a gate, and give its [`Reading`](crate::Reading) with the next plan. Repeated until that comes.
+    /// Read a gate, and pass its [`Reading`](crate::Reading) to the next plan. Repeated until it is passed.
     Evaluate {
-        /// Which.
+        /// The gate.
         gate: GateId,
     },
-    /// A verdict was reached in this plan. An edge: what holds is [`Memory::verdict`], to be compared with what is recorded.
+    /// This plan reached a verdict. It is reported once; [`Memory::verdict`] has the current one, which can be compared
+    /// with what is recorded.
     Conclude {
         /// The revision.
         revision: Revision,
         /// Good or bad.
         verdict: Verdict,
-        /// Of a bad one: who failed, how, when.
+        /// For a bad revision: the unit that failed, its message, and the time.
         evidence: Option<Evidence>,
     },
 }
 
-/// Why a unit is where it is.
+/// The reason for the state of a unit.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Why {
-    /// It cannot be touched.
+    /// It cannot be changed.
     Ineligible {
         /// The caller's reason.
         reason: Ineligible,
-        /// Since when its slot is kept for it.
+        /// Since when its slot has been kept for it.
         since: Option<Millis>,
     },
-    /// Deselected together with so many others that somebody must acknowledge it.
+    /// It was deselected together with so many others that an acknowledgement is required.
     WithdrawalHeld {
-        /// What the acknowledgement must name.
+        /// The name that the acknowledgement must contain.
         acknowledge: Arc<str>,
-        /// How many units are held.
+        /// Number of units that are held.
         units: u32,
     },
-    /// What it has is being withdrawn.
+    /// Its content is being withdrawn.
     Withdrawing {
-        /// Since when.
+        /// When the withdrawal was decided.
         since: Millis,
-        /// What is in the way, if it says so.
+        /// The reported problem, if any.
         message: Option<Arc<str>>,
     },
-    /// Its row cannot be written ([`Spec::refused`](crate::Spec::refused)).
+    /// Its assignment cannot be written ([`Spec::refused`](crate::Spec::refused)).
     WriteFailed {
-        /// Since when it is charged.
+        /// Since when it is in flight.
         since: Millis,
-        /// For longer than a row may take to be picked up.
+        /// It has not been written within `deadlines.pickup`.
         overdue: bool,
-        /// The words of the refusal.
+        /// The error message of the API server.
         message: Arc<str>,
     },
     /// It reports a failure.
     Failed {
-        /// Whose fault it is.
+        /// The class of the failure.
         class: Class,
-        /// What it says.
+        /// The reported message.
         message: Arc<str>,
-        /// When the failure was counted, or since when it is charged if it was not; None after a run, when it is not charged.
+        /// When the failure was counted, or since when the unit is in flight if it was not; None after a run, when the
+        /// unit is not in flight.
         since: Option<Millis>,
         /// When the failure will count, if it does not yet.
         until: Option<Millis>,
     },
     /// It acknowledged the change but does not finish.
     Overdue {
-        /// Since when it is charged.
+        /// Since when it is in flight.
         since: Millis,
     },
     /// It does not acknowledge the change.
     NotPickedUp {
-        /// Since when it is charged.
+        /// Since when it is in flight.
         since: Millis,
     },
-    /// It was not ready before; what it does now counts for nothing.
+    /// It was not ready before the change, so its failure does not count.
     AlreadyUnready {
-        /// What it says, if it does.
+        /// The reported message, if any.
         message: Option<Arc<str>>,
-        /// Since when it is charged; None while it waits for its turn.
+        /// Since when it is in flight; None while it waits for its turn.
         since: Option<Millis>,
     },
     /// It was confirmed at the target and is no longer ready.
     Relapsed {
-        /// Since when.
+        /// Since when it is in flight again.
         since: Millis,
-        /// When that will count as a failure.
+        /// When this counts as a failure.
         until: Option<Millis>,
     },
     /// It is being changed.
     Updating {
-        /// Since when.
+        /// Since when it is in flight.
         since: Millis,
-        /// When that will count as a failure; None while the clock stands.
+        /// When this counts as a failure; None while the clock is stopped.
         until: Option<Millis>,
         /// It acknowledged the change.
         picked_up: bool,
-        /// What holds it up, if it says so.
+        /// What holds it up, if reported.
         message: Option<Arc<str>>,
     },
-    /// It succeeded and has to stay so for a while.
+    /// It succeeded, and has to stay so for `minReadySeconds`.
     Soaking {
-        /// Since when.
+        /// Since when it has been observed as succeeded.
         since: Millis,
-        /// Until when.
+        /// When it is confirmed.
         until: Millis,
     },
-    /// Somebody pinned it to something else than the target.
+    /// A pin sets other content than the target.
     Pinned {
-        /// What is in the way of that, if anything.
+        /// The problem with the pinned content, if any.
         message: Option<Arc<str>>,
     },
-    /// It goes back to the last good revision.
+    /// It returns to the last good revision.
     Reverting {
-        /// Since when.
+        /// Since when it is in flight.
         since: Millis,
-        /// When that will be late.
+        /// When this is overdue.
         until: Option<Millis>,
-        /// What holds it up, if it says so.
+        /// What holds it up, if reported.
         message: Option<Arc<str>>,
     },
     /// The target was known to be bad when it was set.
     KnownBad {
         /// The target.
         revision: Revision,
-        /// Who failed, how, when.
+        /// The unit that failed, its message, and the time.
         evidence: Evidence,
     },
     /// The target was condemned in this run.
     Halted {
         /// The target.
         revision: Revision,
-        /// Who failed, how, when.
+        /// The unit that failed, its message, and the time.
         evidence: Evidence,
     },
-    /// Somebody aborted the run of the target.
+    /// The run of the target was aborted.
     Aborted {
         /// The target.
         revision: Revision,
     },
     /// The rollout is paused.
     Paused,
-    /// Its turn may not come yet, for a reason of the caller's.
+    /// Its turn has not come yet, for a reason of the caller.
     NotYet {
         /// The caller's reason.
         reason: Ineligible,
     },
-    /// No change may begin: a change window is closed.
+    /// No change may start: a change window is closed.
     Closed {
         /// The caller's reason.
         reason: Ineligible,
     },
-    /// What it shall have is not known.
+    /// Its desired content is not known.
     Unresolved,
-    /// A stage before its own is done but for somebody's approval.
+    /// An earlier stage waits only for its approval.
     WaitingApproval {
         /// That stage.
         stage: Arc<str>,
     },
-    /// A stage before its own is done but for a gate.
+    /// An earlier stage waits only for a gate.
     WaitingGate {
         /// That stage.
         stage: Arc<str>,
         /// The gate.
         gate: GateId,
-        /// What it said last, and when.
+        /// The last result and its time.
         last: Option<(Outcome, Millis)>,
-        /// How many times in a row it held, and has to.
+        /// Consecutive passes so far, and the number required.
         passes: (u32, u32),
     },
-    /// A stage before its own is not done.
+    /// An earlier stage is not done.
     WaitingStage {
         /// That stage.
         stage: Arc<str>,
         /// Some of its units that are not confirmed.
         units: Arc<[UnitId]>,
-        /// When it has been confirmed for long enough, if all of them are.
+        /// When its soak ends, if all its units are confirmed.
         until: Option<Millis>,
     },
-    /// Units of other domains are changing, or such as are not in the view, so that theirs are not known; or as many of its own domain as
-    /// may; or domains before its own are not done.
+    /// Units of other domains are changing, or units in flight are not in the view, so their domains are unknown; or
+    /// its own domain has used up its limit; or earlier domains are not done.
     WaitingDomain {
         /// Some of those units.
         holders: Arc<[UnitId]>,
     },
-    /// It is available, and as many units are changing or not available as may be.
+    /// It is available, and the number of units that are changing or unavailable is at its limit.
     WaitingBudget {
-        /// Some of them.
+        /// Some of the units that are changing or unavailable.
         holders: Arc<[UnitId]>,
-        /// How many may be.
+        /// The limit.
         limit: u32,
     },
-    /// The batch that is open has no place any more.
+    /// The open batch is full.
     WaitingBatch {
-        /// Some of those that are not confirmed.
+        /// Some of its units that are not confirmed.
         holders: Arc<[UnitId]>,
         /// The size of the batch.
         size: u32,
     },
-    /// The window is full.
+    /// The limit is used up.
     WaitingTurn {
-        /// Some of those who fill it.
+        /// Some of the units in flight.
         holders: Arc<[UnitId]>,
-        /// How many it holds.
+        /// The limit.
         limit: u32,
     },
-    /// It shall be withdrawn, or takes the place of a namesake, but the last read was not complete.
+    /// It must be withdrawn from, or replaces a unit of the same name, but the last read was not complete.
     WaitingRead,
-    /// It has what it shall have.
+    /// It has its desired content.
     UpToDate,
-    /// It is not selected, and has nothing or was given up.
+    /// It is not selected, and has nothing or was abandoned.
     Excluded,
 }
 
 impl Why {
-    /// The place of this reason in the order of all reasons, those of later features and of the caller included: the smaller wins.
-    /// 0 to 11 are the caller's, for units that cannot be touched (9 is the engine's, too: a pin); 26 is, for those that wait for
-    /// something that it knows.
+    /// The priority of this reason among all reasons, including those of later features and of the caller: the smallest
+    /// wins. 0 to 11 are reserved for the caller, for units that cannot be changed (9 is also used for pins); 26 is
+    /// reserved for the caller, for units that wait for something that it knows.
     pub fn rank(&self) -> u8 {
         match self {
             Self::Ineligible { reason, .. } | Self::NotYet { reason } | Self::Closed { reason } => {
@@ -290,7 +294,7 @@ impl Why {
             Self::Pinned { .. } => 9,
             Self::WithdrawalHeld { .. } => 12,
             Self::Withdrawing { .. } => 13,
-            // No unit has both: one that failed has its row.
+            // No unit has both: a unit that failed has its assignment.
             Self::WriteFailed { .. } | Self::Failed { .. } => 14,
             Self::Overdue { .. } => 15,
             Self::NotPickedUp { .. } => 16,
@@ -321,7 +325,7 @@ impl Why {
 pub struct Summary {
     /// Selected units.
     pub total: u32,
-    /// Selected units that are confirmed at what they shall have, eligible or not; those that are pinned are apart.
+    /// Selected units that are confirmed at their desired content, eligible or not; pinned units are not included.
     pub updated: u32,
     /// Selected, eligible units that are confirmed and report success now.
     pub ready: u32,
@@ -329,37 +333,37 @@ pub struct Summary {
     pub updating: u32,
     /// Selected units that wait for something.
     pub waiting: u32,
-    /// Selected units that failed, overran, or were not ready before.
+    /// Selected units that failed, are overdue, or were not ready before.
     pub failed: u32,
-    /// Selected units that cannot be touched.
+    /// Selected units that cannot be changed.
     pub skipped: u32,
-    /// Selected units that are pinned to something else than the target.
+    /// Selected units that are pinned to other content than the target.
     pub held: u32,
-    /// Units that are, or shall be, withdrawn from.
+    /// Units that are or must be withdrawn from.
     pub withdrawing: u32,
-    /// Charged units that count against the limit.
+    /// Units in flight that count against the limit.
     pub charged: u32,
-    /// The limit in units, as it is now.
+    /// The current limit in units.
     pub limit: u32,
-    /// Where the run stands.
+    /// The state of the run.
     pub phase: Phase,
 }
 
-/// Where the run stands.
+/// The state of the run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Serialize, Deserialize)]
 pub enum Phase {
     /// There is no target yet.
     #[default]
     Idle,
-    /// Units are on the way.
+    /// Units are changing or waiting.
     Rolling,
-    /// Somebody paused it.
+    /// It is paused.
     Paused,
     /// The target was condemned.
     Halted,
-    /// It was condemned, or aborted, and units go back to the last good revision.
+    /// It was condemned or aborted, and units return to the last good revision.
     Reverting,
-    /// Somebody aborted it.
+    /// It was aborted.
     Aborted,
     /// Every eligible selected unit was confirmed.
     Done,

@@ -1,7 +1,7 @@
 //! Identities: units and their incarnations, revisions, digests, tokens.
 //!
-//! Hashes are known to the engine by their first 16 bytes: enough to tell two apart, small enough to remember.
-//! The full ones stand in the rows, which are the caller's.
+//! The engine stores the first 16 bytes of a hash: enough to distinguish hashes, and short enough to store. The
+//! caller's assignments have the full ones.
 
 use std::borrow::Borrow;
 use std::fmt;
@@ -9,18 +9,18 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// The name of a unit (of a cluster: its name). Units are ordered by it.
+/// The name of a unit: for a cluster, its name. Units are ordered by it.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct UnitId(Arc<str>);
 
 impl UnitId {
-    /// The name as text.
+    /// The name as a string.
     pub fn as_str(&self) -> &str {
         &self.0
     }
 }
 
-/// Text and name are ordered alike: what is kept by name is found by text.
+/// A name is ordered like its text, so maps keyed by name can be searched by text.
 impl Borrow<str> for UnitId {
     fn borrow(&self) -> &str {
         &self.0
@@ -51,35 +51,35 @@ impl fmt::Debug for UnitId {
     }
 }
 
-/// Which life of a unit: another one of the same name is another unit.
+/// Distinguishes successive units with the same name: an object that is re-created is another unit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
 pub struct Incarnation(pub(crate) u64);
 
 impl Incarnation {
-    /// The incarnation of a unique id, whatever its form (of a cluster: the uid of its object).
+    /// The incarnation of a unique id in any format: for a cluster, the uid of its object.
     pub fn of(uid: &str) -> Self {
-        // 48 bits: enough for the lives of one name, and few digits in the memory.
+        // 48 bits: enough to distinguish the incarnations of one name, and few digits in the memory.
         Self(fnv64(uid.as_bytes()) >> 16)
     }
 }
 
-/// A stage, by its name: one that is moved among the others stays the same.
+/// A stage, identified by its name: it stays the same when stages are reordered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct StageId(u64);
 
 impl StageId {
-    /// The stage of this name.
+    /// The id of the stage with this name.
     pub fn of(name: &str) -> Self {
         // 48 bits, as for incarnations.
         Self(fnv64(name.as_bytes()) >> 16)
     }
 }
 
-/// The hash of what is rolled out: targeted, judged, remembered as good or bad.
+/// The hash of a module's content, which is targeted, judged, and remembered as good or bad.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Revision([u8; 16]);
 
-/// The hash of what one unit gets (a revision with this unit's values): assigned, echoed, confirmed.
+/// The hash of what one unit gets (a revision with this unit's values), which is assigned, reported and confirmed.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Digest([u8; 16]);
 
@@ -91,7 +91,7 @@ macro_rules! short_hash {
                 Self(bytes)
             }
 
-            /// From at least 32 hexadecimal digits, with or without the prefix `sha256:`. None for anything else.
+            /// From at least 32 hexadecimal digits, with or without the prefix `sha256:`; `None` for anything else.
             pub fn parse(text: &str) -> Option<Self> {
                 parse_hash(text).map(Self)
             }
@@ -130,12 +130,12 @@ macro_rules! short_hash {
 short_hash!(Revision);
 short_hash!(Digest);
 
-/// The number of a decision. Rows and reports carry it; on a row it never falls.
+/// The number of a decision. Assignments and reports contain it; the token of an assignment never decreases.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
 pub struct Token(pub u64);
 
 impl Token {
-    /// The next one; the greatest stays what it is.
+    /// The next token; the maximum stays as it is.
     #[must_use]
     pub const fn next(self) -> Self {
         Self(self.0.saturating_add(1))
@@ -148,7 +148,7 @@ impl fmt::Display for Token {
     }
 }
 
-/// FNV-1a: stable over builds and machines, which the standard library's hasher does not promise.
+/// FNV-1a: stable across builds and machines, unlike the standard library's hasher.
 pub(crate) fn fnv64(bytes: &[u8]) -> u64 {
     bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
         (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)

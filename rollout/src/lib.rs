@@ -1,31 +1,35 @@
-//! The decision function of muster: which unit changes next, and what the evidence says.
+//! The decision function of muster: which unit changes next, and what the reports mean for a revision.
 //!
 //! ```text
-//!   Spec: what people wish ──────────┐
+//!   Spec: the desired state ─────────┐
 //!   Memory: what was decided ────────┼──► plan ──► Memory   written by compare-and-swap, and only then
-//!   Units: rows, reports, fitness ───┤        ├──► Steps    Assign, Withdraw, Fence, Abandon, Evaluate, Conclude
+//!   Units: assignments, reports ─────┤        ├──► Steps    Assign, Withdraw, Fence, Abandon, Evaluate, Conclude
 //!   now ─────────────────────────────┘        ├──► Reasons  one for each unit
 //!                                             └──► wake_at, Summary
 //! ```
 //!
-//! A *unit* is a cluster today. Its *row* is what stands written for it, its *echo* what it reports about a row.
-//! A unit is *charged* from the decision to change it until the change is confirmed: the charges are the window.
+//! A *unit* is a cluster. Its *assignment* is the entry that is written for it; its *report* is what it reports about
+//! an assignment. A unit is *in flight* from the decision to change it until the change is confirmed: the in-flight
+//! changes fill the limit.
 //!
-//! Its rules, by name, with the code and the tests of each: `docs/engine.md`. "Rule 4" and "W3" in comments are rules of that page.
+//! The rules, with the code and the tests of each: `docs/engine.md`. "Rule 4" and "W3" in comments refer to that page.
 //!
-//! Invariant: who is not charged is confirmed at what its row says, or has nothing.
-//! Invariant: a new charge is made only while fewer units are charged than the limit allows.
-//! Invariant: an intent that was given out and not written leaves its slot only behind a row with a greater token.
+//! Invariant: a unit that is not in flight is confirmed at its assignment, or has nothing.
+//! Invariant: a change starts only while fewer units are in flight than the limit allows.
+//! Invariant: the slot of a change that was issued but not written becomes free only after an assignment with a greater
+//! token is written.
 //! Invariant: a report counts only for the digest and the token that it names.
-//! Invariant: steps follow from the new memory and the rows alone, so a lost step is repeated with its token and a
-//! step carried out is not repeated.
+//! Invariant: steps follow only from the new memory and the assignments, so a lost step is repeated with its token, and
+//! a completed step is not.
 //! Invariant: a revision that is known to be bad is never newly assigned.
-//! Invariant: nothing is withdrawn but on a complete read, and not many units at once without an acknowledgement.
-//! Invariant: no clock, no randomness, no I/O, no panic, no order of a hash map; permuting the units changes nothing.
+//! Invariant: withdrawals need a complete read, and many at once need an acknowledgement.
+//! Invariant: no clock, no randomness, no I/O, no panic, no dependence on hash map order; the order of the units does
+//! not matter.
 //!
-//! What was decided can be put on [`record`], and be made again.
+//! Decisions can be recorded with [`record`] and replayed.
 //!
-//! Who carries the steps out lets a row's token never fall, and lets a step fail if the row is not as it was seen.
+//! The code that applies the steps must never lower the token of an assignment, and must let a step fail if the
+//! assignment differs from the one that was read.
 
 mod decision;
 mod id;

@@ -1,4 +1,4 @@
-//! What people wish: the target and how it shall be rolled out.
+//! The desired state: the target and how to roll it out.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -7,58 +7,63 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Millis, Revision, Token, UnitId};
 
-/// The settings of one module, as they are now.
+/// The current settings of one module.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Spec {
-    /// The revision that every selected unit shall get. None: not known yet (its source cannot be read); nothing new moves.
+    /// The revision that every selected unit should get. None: not known yet (its source cannot be read); no new change
+    /// starts.
     pub target: Option<Revision>,
     /// How many units change at once.
     pub strategy: Strategy,
-    /// Growing batches: the next one opens when the last is confirmed. None: slots refill one by one.
+    /// Growing batches: the next one opens when the last one is confirmed. None: a free slot is used at once.
     pub batch: Option<Batch>,
-    /// Which domains change together ([`Unit::domain`](crate::Unit::domain)). In records it is called `exclusive`, as it was a yes or no once.
+    /// Which domains change together ([`Unit::domain`](crate::Unit::domain)). Records call it `exclusive`, as it used
+    /// to be a boolean.
     #[serde(rename = "exclusive")]
     pub domains: Domains,
-    /// Passed one after the other. They narrow the limit, and never widen it.
+    /// Passed one after the other. They lower the limit, and never raise it.
     pub stages: Vec<Stage>,
-    /// What gates last said: see [`Step::Evaluate`](crate::Step::Evaluate).
+    /// The last results of gates: see [`Step::Evaluate`](crate::Step::Evaluate).
     pub readings: Vec<Reading>,
-    /// What somebody said once.
+    /// One-time commands such as abort, retry and approve.
     pub controls: Vec<Control>,
-    /// The most units that may be charged at one time. Of no effect with [`Strategy::Replace`].
+    /// Maximum number of units in flight. Ignored with [`Strategy::Replace`].
     pub limit: Limit,
-    /// A change of an available unit begins only while fewer units than this are changing or not available
-    /// ([`Unit::available`](crate::Unit::available)); a unit that is not available may be changed beside them. A percentage is of the
-    /// selected units, eligible or not. None: any number.
+    /// A change of an available unit starts only while fewer units than this are changing or unavailable
+    /// ([`Unit::available`](crate::Unit::available)); an unavailable unit may change in addition. A percentage refers
+    /// to the selected units, eligible or not. None: any number.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unavailable: Option<Limit>,
-    /// How long a unit must have been seen as succeeded before it is confirmed.
+    /// How long a unit must be observed as succeeded before it is confirmed.
     pub min_ready: Millis,
-    /// What a condemned revision leads to.
+    /// What happens when a revision is condemned.
     pub on_failure: OnFailure,
-    /// How many units may fail before the revision is condemned (a percentage is of the selected units, whether they can be
-    /// touched or not: that others cannot be reached condemns nothing).
+    /// How many units may fail before the revision is condemned. A percentage refers to all selected units, eligible or
+    /// not: unreachable units must not lead to a verdict.
     pub max_failed: Limit,
-    /// How long is waited for what.
+    /// The deadlines of a change.
     pub deadlines: Deadlines,
-    /// What a unit gets first that joins while a run is under way.
+    /// What a unit that joins during a run gets first.
     pub on_join: OnJoin,
-    /// How units are left that are no longer selected.
+    /// How to withdraw from units that are no longer selected.
     pub withdraw: Withdraw,
-    /// No new charge; the charged ones finish.
+    /// No new change starts; those in flight finish.
     pub paused: bool,
-    /// Units that somebody gave up, for as long as they are named here: what is left of them is not waited for, see
-    /// [`Step::Abandon`](crate::Step::Abandon). Of no effect on selected units, nor on those that have nothing left.
+    /// Abandoned units, as long as they are named here: what remains of them is not waited for, see
+    /// [`Step::Abandon`](crate::Step::Abandon). Ignored for selected units, and for those that have nothing left.
     pub abandoned: BTreeSet<UnitId>,
-    /// Units whose row was refused when it was written, and would be refused again. Of effect on the charge that has this token.
+    /// Units whose assignment was refused when it was written, and would be refused again. Applies to the in-flight
+    /// change with this token.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub refused: BTreeMap<UnitId, Refusal>,
-    /// When the first change window of a unit opens or closes, as the caller knows: it then gives the units anew. None: none will.
+    /// When the next change window opens or closes, as the caller knows: it then passes the units again. None: none
+    /// will.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub window_change: Option<Millis>,
-    /// The units given to [`plan`](crate::plan) are a complete and successful read, not older than the memory given with them.
-    /// When false nothing is withdrawn, nothing is concluded to be good, and a unit that is missing is absent rather than gone.
+    /// The units passed to [`plan`](crate::plan) are a complete and successful read, not older than the memory passed
+    /// with them. If false, nothing is withdrawn, no verdict "good" is reached, and a missing unit is absent rather
+    /// than gone.
     pub complete: bool,
 }
 
@@ -89,12 +94,12 @@ impl Default for Spec {
     }
 }
 
-/// A row that cannot be written.
+/// An assignment that cannot be written.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Refusal {
-    /// The token of the row.
+    /// The token of the assignment.
     pub token: Token,
-    /// The words of the refusal.
+    /// The error message of the API server.
     pub message: Arc<str>,
 }
 
@@ -107,51 +112,53 @@ pub enum Strategy {
     Incremental,
 }
 
-/// A number of units.
+/// A number or a percentage of units.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Limit {
-    /// So many.
+    /// A number of units.
     Count(u32),
-    /// This part of a whole (0 to 100; more is 100).
+    /// A percentage (0 to 100; more is 100).
     Percent(u8),
 }
 
-/// How units change together that share something: a rack, a region. The default constrains nothing.
+/// How units that share something, such as a rack or a region, change together. The default constrains nothing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(from = "WireDomains", into = "WireDomains")]
 pub struct Domains {
-    /// Domains begin in the order of their numbers; units that share nothing come last. A domain gets what is rolled out only while fewer
-    /// than `at_once` domains before it are not done: their needed units, as far as their stage has come, are not all confirmed. A unit that
-    /// goes back, joins with the last good revision, or follows its pin waits for no order. Of no effect without `at_once`.
+    /// Domains start in the order of their numbers; units without a domain come last. A domain gets the target only
+    /// while fewer than `at_once` domains before it are not done: their needed units, as far as their stage is open,
+    /// are not all confirmed. A unit that reverts, joins with the last good revision, or follows its pin waits for no
+    /// order. Ignored without `at_once`.
     pub ordered: bool,
-    /// The most domains with charged units. None: any number.
+    /// Maximum number of domains with units in flight. None: any number.
     pub at_once: Option<u32>,
-    /// The most units of one domain that may be charged (a percentage is of its selected, eligible units). None: any number.
+    /// Maximum number of units in flight of one domain (a percentage refers to its selected, eligible units). None: any
+    /// number.
     pub limit: Option<Limit>,
 }
 
 impl Domains {
-    /// It does not matter which domain a unit is of.
+    /// Whether the domain of a unit does not matter.
     pub const ANY: Self = Self {
         ordered: false,
         at_once: None,
         limit: None,
     };
-    /// Charged units share one domain.
+    /// All units in flight share one domain.
     pub const EXCLUSIVE: Self = Self {
         ordered: false,
         at_once: Some(1),
         limit: None,
     };
 
-    /// Whether it matters at all which domain a unit is of.
+    /// Whether the domain of a unit matters.
     pub fn constrain(self) -> bool {
         self.at_once.is_some() || self.limit.is_some()
     }
 }
 
-/// As it is recorded: whether there is only to be one domain, or all of it.
-// A field that is not known would be left out, and something else decided: it is an error.
+/// The recorded form: whether there is only one domain, or all settings.
+// An unknown field is an error: ignoring it could lead to another decision.
 #[derive(Serialize, Deserialize)]
 #[serde(untagged, deny_unknown_fields)]
 enum WireDomains {
@@ -203,120 +210,122 @@ impl From<WireDomains> for Domains {
     }
 }
 
-/// What a condemned revision leads to.
+/// What happens when a revision is condemned.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum OnFailure {
-    /// Nothing new; who is in flight may still confirm.
+    /// No new change starts; units in flight may still be confirmed.
     Halt,
-    /// Who has it goes back to the last good revision, the newest first, under the same limits. Without one: as `Halt`.
+    /// Units that have it return to the last good revision, latest change first, under the same limits. Without a last
+    /// good revision: as `Halt`.
     Revert,
-    /// It is recorded, once, and the run goes on.
+    /// The verdict is recorded once, and the run continues.
     Continue,
 }
 
-/// Batches that grow.
+/// Growing batches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Batch {
-    /// The first.
+    /// The size of the first batch.
     pub start: u32,
-    /// How many times as large as the last one the next is.
+    /// The size of a batch relative to the previous one.
     pub factor: u32,
-    /// No batch is larger.
+    /// Maximum size of a batch.
     pub max: u32,
 }
 
-/// A part of the units, which is passed before the next begins: when its eligible units are confirmed, have been so for a while,
-/// its gates hold, and somebody approved.
+/// A group of units that is passed before the next one starts: when its eligible units are confirmed and have soaked,
+/// its gates have passed, and it is approved.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Stage {
-    /// By this it is remembered as passed, whatever becomes of its place.
+    /// Identifies the stage in the memory, even if its position changes.
     pub name: Arc<str>,
-    /// The most of its units that may be charged at one time.
+    /// Maximum number of its units in flight.
     pub limit: Option<Limit>,
-    /// How long all its units stay confirmed before it is passed.
+    /// How long all its units must stay confirmed before it is passed.
     pub soak: Millis,
-    /// Somebody must approve.
+    /// An approval is required.
     pub approval: bool,
-    /// What must hold.
+    /// The gates of the stage.
     pub gates: Vec<Gate>,
 }
 
-/// Something that is measured elsewhere.
+/// A check that is evaluated elsewhere.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Gate {
-    /// Tells what is asked from what was asked in its place before: what that said counts for nothing.
+    /// Hash of the definition: results of another definition do not count.
     pub definition: u64,
-    /// The time from one reading to the next.
+    /// The time between readings.
     pub interval: Millis,
-    /// How many times in a row it must hold.
+    /// Number of consecutive passes that are required.
     pub passes: u32,
-    /// No data is as bad as a reading that does not hold; or else it says nothing.
+    /// Treats missing data as a failed reading; otherwise it is ignored.
     pub no_data_fails: bool,
 }
 
-/// What a gate said.
+/// A result of a gate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Reading {
-    /// Whose.
+    /// The gate.
     pub gate: GateId,
-    /// When it was read. Of older ones than what is remembered nothing is made.
+    /// When it was read. Readings older than the recorded one are ignored.
     pub at: Millis,
-    /// What it said.
+    /// The result.
     pub outcome: Outcome,
 }
 
-/// A gate of a stage, by their places.
+/// A gate of a stage, by index.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct GateId {
-    /// The place of the stage.
+    /// The index of the stage.
     pub stage: u8,
-    /// The place in the stage.
+    /// The index of the gate in the stage.
     pub gate: u8,
 }
 
-/// What a reading says.
+/// The result of a reading.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Outcome {
-    /// It holds.
+    /// The gate passes.
     Pass,
-    /// It does not hold.
+    /// The gate does not pass.
     Fail,
-    /// It cannot be told.
+    /// No data, or inconclusive.
     NoData,
 }
 
-/// What somebody said once: taken when first seen, and of no effect again while it stands.
+/// A one-time command: it is taken when it is first observed, and has no effect again while it remains.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Control {
-    /// Tells it from all others.
+    /// Unique id of the control.
     pub id: u64,
-    /// What.
+    /// The command.
     pub says: Says,
 }
 
-/// What can be said once.
+/// The one-time commands.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Says {
-    /// The target, which is being rolled out, shall not be: as a verdict, without blame.
+    /// Aborts the run of the target: like a verdict, without blame.
     Abort(Revision),
-    /// What is known of this revision is forgotten; if it is the target, it is rolled out again.
+    /// Forgets the verdict about this revision; if it is the target, it is rolled out again.
     Retry(Revision),
-    /// This stage of the target's run may be passed.
+    /// Approves this stage of the target's run.
     Approve(Revision, Arc<str>),
-    /// The same, without waiting for its soak and its gates.
+    /// Approves the stage, and skips its soak and its gates.
     Promote(Revision, Arc<str>),
 }
 
-/// How long is waited for what, on time that the unit was eligible and somebody led.
+/// The deadlines of a change. Only time in which the unit was eligible and a leader ran counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Deadlines {
-    /// From the row being written until the unit acknowledges it.
+    /// From the write of the assignment until the unit acknowledges it.
     pub pickup: Millis,
-    /// From the acknowledgement until it is confirmed; of one that reports its steps, from the last that was done to the next.
+    /// From the acknowledgement until the unit is confirmed; for a unit that reports steps, from one completed step to
+    /// the next.
     pub progress: Millis,
-    /// How long a charged unit that is not eligible keeps its slot.
+    /// How long a unit in flight that is not eligible keeps its slot.
     pub absence: Millis,
-    /// From the acknowledgement until it is confirmed, whatever steps are reported as done meanwhile. None: as long as it gets on.
+    /// From the acknowledgement until the unit is confirmed, over all steps. None: no limit while it makes progress.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub total: Option<Millis>,
 }
@@ -332,7 +341,7 @@ impl Default for Deadlines {
     }
 }
 
-/// What a unit gets first that joins while a run is under way.
+/// What a unit that joins during a run gets first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum OnJoin {
     /// The last good revision, if there is one, and the target when its turn comes.
@@ -341,19 +350,20 @@ pub enum OnJoin {
     Target,
 }
 
-/// How units are left that are no longer selected.
+/// How to withdraw from units that are no longer selected.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Withdraw {
-    /// The most units withdrawn from at one time, beside the limit (a percentage is of the units that carry something).
+    /// Maximum number of units withdrawn from at the same time, in addition to the limit (a percentage refers to the
+    /// units that have content).
     pub max: Limit,
-    /// More than this (and more than one) deselected at once waits for an acknowledgement. None: no brake.
+    /// If more units than this (and more than one) are deselected at once, an acknowledgement is required. None: never.
     pub brake: Option<Limit>,
-    /// What becomes of the content.
+    /// What happens to the content.
     pub how: How,
-    /// The withdrawal that somebody acknowledged, as named by [`Why::WithdrawalHeld`](crate::Why::WithdrawalHeld).
+    /// The acknowledged withdrawal, as named by [`Why::WithdrawalHeld`](crate::Why::WithdrawalHeld).
     pub acknowledged: Option<String>,
-    /// The units whose content moves to another owner: withdrawing from them removes nothing that is wanted, so the brake does not count
-    /// them.
+    /// The units whose content moves to another owner: withdrawing from them removes nothing that is desired, so the
+    /// brake does not count them.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub moving: BTreeSet<UnitId>,
 }
@@ -370,11 +380,11 @@ impl Default for Withdraw {
     }
 }
 
-/// What becomes of the content of a unit that is left.
+/// What happens to the content of a unit that is withdrawn from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum How {
     /// It is removed.
     Prune,
-    /// It stays, nobody's.
+    /// It stays, without an owner.
     Orphan,
 }

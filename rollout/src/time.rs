@@ -1,32 +1,32 @@
-//! Time as the caller gives it. Arithmetic saturates: a clock that jumps never panics.
+//! Time, as passed by the caller. Arithmetic saturates: a clock that jumps never panics.
 
 use std::fmt;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-/// Milliseconds: an instant since the Unix epoch, or a span between two.
+/// Milliseconds: an instant since the Unix epoch, or a duration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
 pub struct Millis(pub u64);
 
 impl Millis {
-    /// So many seconds.
+    /// A duration in seconds.
     pub const fn seconds(seconds: u64) -> Self {
         Self(seconds.saturating_mul(1000))
     }
 
-    /// So many minutes.
+    /// A duration in minutes.
     pub const fn minutes(minutes: u64) -> Self {
         Self::seconds(minutes.saturating_mul(60))
     }
 
-    /// This much later, at most the end of time.
+    /// This instant plus a duration; saturates.
     #[must_use]
     pub const fn plus(self, span: Self) -> Self {
         Self(self.0.saturating_add(span.0))
     }
 
-    /// The span from `earlier` until this instant; nothing when the clock went back.
+    /// The duration from `earlier` until this instant; zero if the clock went back.
     #[must_use]
     pub const fn since(self, earlier: Self) -> Self {
         Self(self.0.saturating_sub(earlier.0))

@@ -1,4 +1,4 @@
-//! What is seen of one unit: a small row of facts. What is missing is unknown, never assumed.
+//! The observed state of one unit. What is missing is unknown, never assumed.
 
 use std::num::NonZeroU32;
 use std::sync::Arc;
@@ -7,221 +7,223 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Digest, Incarnation, Revision, Token, UnitId};
 
-/// One unit as seen. The view may be older than the memory.
+/// One unit as observed. The view may be older than the memory.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Unit {
-    /// Its name.
+    /// The name of the unit.
     pub id: UnitId,
-    /// Which life of it.
+    /// Distinguishes it from other units of the same name.
     pub incarnation: Incarnation,
-    /// What it shall have.
+    /// The desired content.
     pub desired: Desired,
-    /// The row that stands written for it. None: no row.
+    /// The assignment that is written for it. None: no assignment.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub assigned: Option<Row>,
-    /// What it last reported about its row. None: nothing.
+    /// Its last report. None: no report.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub observed: Option<Echo>,
-    /// Whether it can be touched.
+    /// Whether it can be changed now.
     pub eligible: Eligible,
-    /// Where it comes in the order of stages.
+    /// Its position in the order of stages.
     pub place: Place,
-    /// What it shares with others: see [`Spec::domains`](crate::Spec::domains). None: nothing, it is its own domain.
+    /// The domain that it shares with other units: see [`Spec::domains`](crate::Spec::domains). None: it is its own
+    /// domain.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub domain: Option<Domain>,
-    /// It does its work, as far as the caller can tell: see [`Spec::unavailable`](crate::Spec::unavailable). A unit that is not eligible
-    /// counts as unavailable whatever this says.
+    /// It is available, as far as the caller knows: see [`Spec::unavailable`](crate::Spec::unavailable). A unit that is
+    /// not eligible counts as unavailable in any case.
     #[serde(default = "yes", skip_serializing_if = "Clone::clone")]
     pub available: bool,
-    /// What it shall have is not the target, because somebody pinned it.
+    /// A pin sets other content than the target.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub pinned: bool,
 }
 
-/// A unit of a record in which nothing else is said is available.
+/// The default for records: available.
 const fn yes() -> bool {
     true
 }
 
-/// Where a unit comes in the order of stages.
+/// The position of a unit in the order of stages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default, Serialize, Deserialize)]
 pub enum Place {
-    /// In the stage of this place in [`Spec::stages`](crate::Spec::stages).
+    /// In the stage with this index in [`Spec::stages`](crate::Spec::stages).
     Stage(u8),
     /// After all stages.
     #[default]
     Last,
-    /// Nowhere: it keeps what it has.
+    /// In no stage: it keeps its content.
     Excluded,
 }
 
-/// One of the values that units share, by its number among them.
+/// A domain of units, by its number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Domain(NonZeroU32);
 
 impl Domain {
-    /// The value of this number, from zero. None: that is more than anybody counts to.
+    /// The domain with this index, from zero. None: the index is out of range.
     pub fn nth(number: usize) -> Option<Self> {
         let number = u32::try_from(number).ok()?.checked_add(1)?;
         NonZeroU32::new(number).map(Self)
     }
 }
 
-/// What a unit shall have.
+/// The desired content of a unit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Desired {
-    /// It is not selected: what it has is withdrawn.
+    /// The unit is not selected: its content is withdrawn.
     Nothing,
-    /// It is selected, but what it shall have is not known (source or values cannot be read): what it has stays.
+    /// The unit is selected, but its content is not known (source or values cannot be read): it keeps what it has.
     Unresolved,
-    /// It is selected and shall have this.
+    /// The unit is selected and should have this content.
     Content {
         /// The revision.
         revision: Revision,
-        /// That revision with today's values of this unit.
+        /// That revision with the unit's current values.
         digest: Digest,
-        /// The last good revision of the memory with today's values of this unit, if there is one.
+        /// The last good revision of the memory with the unit's current values, if there is one.
         last_good: Option<Digest>,
     },
 }
 
-/// A row: what stands written for a unit.
+/// An assignment: the entry that is written for a unit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Row {
-    /// The decision that wrote it.
+    /// The token of the decision that wrote it.
     pub token: Token,
-    /// What it says.
+    /// The assigned content.
     pub content: Content,
 }
 
-/// What a row says.
+/// The content of an assignment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Content {
-    /// Name and token only: fenced before it ever had something, or withdrawn and tidied.
+    /// Name and token only: fenced before it had content, or withdrawn and cleaned up.
     Nothing,
-    /// The unit shall carry this.
+    /// The unit should have this content.
     Carries {
-        /// The revision, if the row names one.
+        /// The revision, if the assignment names one.
         revision: Option<Revision>,
         /// The digest.
         digest: Digest,
     },
-    /// What the unit has shall be withdrawn.
+    /// The unit's content must be withdrawn.
     Withdraw,
 }
 
-/// What a unit reports.
+/// The report of a unit.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Echo {
     /// The digest that the report is about.
     pub digest: Option<Digest>,
     /// The token that the report is about; zero if it names none.
     pub token: Token,
-    /// How it stands.
+    /// The reported state.
     pub state: State,
 }
 
-/// How a unit stands at what it reports about.
+/// The state of a unit in its report.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum State {
-    /// On the way.
+    /// In progress.
     Updating,
-    /// On the way step by step, and it reports how far.
+    /// In progress, with the number of completed steps.
     Progressing(Progress),
     /// Done, and healthy.
     Succeeded,
-    /// Not done. Something that is held up by its surroundings is given as failed with [`Class::Infra`].
+    /// Not done. A change that its environment holds up is reported as failed with [`Class::Infra`].
     Failed {
-        /// Whose fault it is.
+        /// The class of the failure.
         class: Class,
-        /// It will not get better by itself.
+        /// It does not recover on its own.
         terminal: bool,
-        /// For people: which object, and why.
+        /// For display: the object and the error.
         message: Arc<str>,
     },
-    /// What it had is gone (or let go).
+    /// The content was removed or released.
     Withdrawn,
-    /// Nobody can say.
+    /// The state cannot be determined.
     Unknown,
 }
 
-/// How far a unit is that goes step by step, such as one that renews its machines.
+/// The progress of a unit that changes in steps, such as one that rolls its machines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Progress {
-    /// Steps that are done: while it grows the deadline starts anew.
+    /// Number of completed steps: when it increases the deadline starts again.
     pub done: u32,
-    /// It waits for something that is no work of its own: an approval, a gate, a soak, a window, the end of a pause. Its deadline stands.
+    /// It waits for something outside of its own work: an approval, a gate, a soak, a window, the end of a pause. Its
+    /// deadline is stopped.
     pub waiting: bool,
 }
 
-/// Whose fault a failure is.
+/// The class of a failure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Class {
-    /// The revision's: it cannot be built, is refused, or is not healthy.
+    /// Caused by the revision: it does not build, is rejected, or is not healthy.
     Revision,
-    /// The unit's: quota, rights, something missing there.
+    /// Caused by the unit: quota, permissions, something missing there.
     Unit,
-    /// The surroundings': network, source, a dependency.
+    /// Caused by the environment: network, source, a dependency.
     Infra,
 }
 
-/// Whether a unit can be touched.
+/// Whether a unit can be changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Eligible {
     /// Yes.
     Yes,
-    /// Yes, but for this reason its turn has not come yet, to get something or to be left: it is waited for. Who goes back to what was
-    /// good waits for nothing.
+    /// Yes, but its turn to get content or to be withdrawn from has not come yet, for this reason; the run waits for
+    /// it. A unit that reverts does not wait.
     NotYet(Ineligible),
-    /// Yes, but no change may begin at present: a change window is closed.
+    /// Yes, but no change may start now: a change window is closed.
     ///
-    /// A change in flight goes on: one whose row was written is confirmed, is late, fails and is retargeted as ever. One that was decided
-    /// and not written is fenced (W5). The unit is waited for and is part of the whole of percentages. A caller whose stages go on
-    /// without closed units says [`Eligible::No`] with [`Absence::Skip`] of those that [`Memory::may_skip`](crate::Memory::may_skip)
-    /// names, and this of the others.
+    /// A change that has begun continues: if its assignment was written, it can be confirmed, become overdue, fail and
+    /// be retargeted as usual. A change that was decided and not written is fenced (W5). The run waits for the unit,
+    /// and it counts for percentages. A caller whose stages continue without closed units returns [`Eligible::No`] with
+    /// [`Absence::Skip`] for those that [`Memory::may_skip`](crate::Memory::may_skip) names, and this for the others.
     Closed {
         /// The reason.
         why: Ineligible,
-        /// A unit may begin to go back to the last good revision.
+        /// A unit may start to revert to the last good revision.
         reverts: bool,
-        /// A withdrawal may begin.
+        /// A withdrawal may start.
         withdrawals: bool,
     },
     /// No, for this reason.
     No(Ineligible),
 }
 
-/// Why a unit cannot be touched: carried through, not understood.
+/// Why a unit cannot be changed; the engine passes it through without interpreting it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Ineligible {
-    /// The caller's number for it.
+    /// The caller's code.
     pub code: u8,
-    /// Its place in the order of all reasons (see [`Why::rank`](crate::Why::rank)): the smaller wins.
+    /// Its priority among all reasons (see [`Why::rank`](crate::Why::rank)): the smallest wins.
     pub rank: u8,
-    /// What its absence means.
+    /// How the run handles the unit in the meantime.
     pub absence: Absence,
 }
 
-/// What it means that a unit cannot be touched.
+/// How a run handles a unit that cannot be changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default, Serialize, Deserialize)]
 pub enum Absence {
-    /// The others go on without it; its slot is free after a while.
+    /// The others continue without it; its slot becomes free after `deadlines.absence`.
     #[default]
     Skip,
-    /// It is waited for, and keeps its slot.
+    /// The run waits for it, and it keeps its slot.
     Wait,
-    /// The same as `Skip`; when it loses its slot it counts as failed.
+    /// Like `Skip`, and it counts as failed when it loses its slot.
     Fail,
 }
 
 impl Unit {
-    /// It shall have something, known or not.
+    /// Whether it is selected, with known content or not.
     pub fn selected(&self) -> bool {
         !matches!(self.desired, Desired::Nothing)
     }
 
-    /// It can be touched.
+    /// Whether it can be changed.
     pub fn is_eligible(&self) -> bool {
         match self.eligible {
             Eligible::Yes | Eligible::NotYet(_) | Eligible::Closed { .. } => true,
@@ -229,17 +231,17 @@ impl Unit {
         }
     }
 
-    /// It does its work, and can be touched.
+    /// Whether it is available and eligible.
     pub(crate) fn is_available(&self) -> bool {
         self.available && self.is_eligible()
     }
 
-    /// It is one of those that percentages of the limit are of.
+    /// Whether percentages of the limit include it.
     pub(crate) fn is_base(&self) -> bool {
         self.selected() && self.place != Place::Excluded && self.is_eligible()
     }
 
-    /// The run, and its stage, do not end without it.
+    /// Whether the run and its stage wait for it.
     pub(crate) fn is_needed(&self) -> bool {
         let waited_for = match self.eligible {
             Eligible::Yes | Eligible::NotYet(_) | Eligible::Closed { .. } => true,
@@ -248,12 +250,12 @@ impl Unit {
         self.selected() && waited_for && self.place != Place::Excluded
     }
 
-    /// The token of its row; zero without a row.
+    /// The token of its assignment; zero without one.
     pub fn token(&self) -> Token {
         self.assigned.map(|row| row.token).unwrap_or_default()
     }
 
-    /// What it carries by its row, confirmed or not.
+    /// Its assigned content, confirmed or not.
     pub(crate) fn carries(&self) -> Option<(Option<Revision>, Digest)> {
         match self.assigned?.content {
             Content::Carries { revision, digest } => Some((revision, digest)),
@@ -261,7 +263,7 @@ impl Unit {
         }
     }
 
-    /// Its row says what it shall have.
+    /// Whether its assignment has the desired content.
     pub(crate) fn has_desired(&self) -> bool {
         let Desired::Content { digest, .. } = self.desired else {
             return false;
@@ -269,37 +271,37 @@ impl Unit {
         self.carries().is_some_and(|(_, carried)| carried == digest)
     }
 
-    /// The revision that its row names.
+    /// The revision of its assignment.
     pub(crate) fn carried_revision(&self) -> Option<Revision> {
         self.carries().and_then(|(revision, _)| revision)
     }
 
-    /// Its row says withdraw, and it has not reported yet that it did.
+    /// Whether its assignment is a withdrawal that the unit has not reported as done.
     pub(crate) fn being_withdrawn(&self) -> bool {
         self.assigned.is_some_and(|row| {
             row.content == Content::Withdraw && self.state_at(None, row.token) != Some(&State::Withdrawn)
         })
     }
 
-    /// It has nothing of this module: no row, an empty row, or a withdrawal that is done.
+    /// Whether it has nothing of this module: no assignment, an empty one, or a completed withdrawal.
     pub(crate) fn is_empty(&self) -> bool {
         self.carries().is_none() && !self.being_withdrawn()
     }
 
-    /// The report, if it is about this token and, when given, this digest.
+    /// The reported state, if the report is about this token and, if given, this digest.
     pub(crate) fn state_at(&self, digest: Option<Digest>, token: Token) -> Option<&State> {
         let echo = self.observed.as_ref()?;
         let same = token != Token(0) && echo.token == token && (digest.is_none() || echo.digest == digest);
         same.then_some(&echo.state)
     }
 
-    /// The report about what the row says it carries; None when there is none or it is about something else.
+    /// The reported state at its assignment; None if there is no report or it is about something else.
     pub fn state_at_row(&self) -> Option<&State> {
         let (_, digest) = self.carries()?;
         self.state_at(Some(digest), self.token())
     }
 
-    /// The failure at what its row says, if it is not its surroundings' (who waits for those is still on its way).
+    /// The failure at its assignment, except for [`Class::Infra`], which counts as in progress.
     pub(crate) fn failure_at_row(&self) -> Option<(Class, &Arc<str>)> {
         match self.state_at_row()? {
             State::Failed { class, message, .. } if *class != Class::Infra => Some((*class, message)),
@@ -307,7 +309,7 @@ impl Unit {
         }
     }
 
-    /// It reports success at what its row carries, only with a smaller token.
+    /// Whether it reports success at the digest of its assignment, only with a smaller token.
     pub(crate) fn has_only_a_new_token(&self) -> bool {
         let carried = self.carries().map(|(_, digest)| digest);
         self.observed.as_ref().is_some_and(|echo| {
@@ -316,7 +318,7 @@ impl Unit {
         })
     }
 
-    /// It has nothing, or what its row says is reported as succeeded: nothing of an earlier write is still under way.
+    /// Whether it has nothing, or reports success at its assignment: no earlier write is still in progress.
     pub(crate) fn is_quiet(&self) -> bool {
         self.is_empty() || self.state_at_row() == Some(&State::Succeeded)
     }

@@ -1,7 +1,7 @@
-//! Tables of expressions for kinds whose status the rules of kstatus misread.
+//! Tables of expressions for kinds whose status the kstatus rules misread.
 //!
-//! Invariant: a table that was released never changes: verdicts of a fleet change only where somebody asks for another version. What is
-//! wrong in one is corrected in the next (a test holds each by a hash).
+//! Invariant: a released table never changes: verdicts of a fleet change only when another version is requested. Errors
+//! are corrected in the next version (a test checks each table by a hash).
 
 mod v1;
 
@@ -9,24 +9,24 @@ use std::fmt::Write as _;
 
 pub use v1::V1;
 
-/// How the health of objects of one kind is judged.
+/// The health expressions of one kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Entry {
-    /// The kind's apiVersion; its group alone counts.
+    /// The apiVersion of the kind; only its group is used.
     pub api_version: &'static str,
     /// The kind.
     pub kind: &'static str,
     /// The project whose controller writes the status.
     pub operator: &'static str,
-    /// What was read of it: versions of the API, of the project, and the age of the statuses.
+    /// What the expressions are based on: versions of the API and of the project, and the age of the statuses.
     pub versions: &'static str,
-    /// Why the rules of kstatus misread it.
+    /// Why the kstatus rules misread it.
     pub why: &'static str,
-    /// True where its controller has not finished, whatever else its status says.
+    /// True while the controller has not finished, whatever the rest of the status says.
     pub in_progress: Option<&'static str>,
-    /// True where its controller gave up.
+    /// True when the controller gave up.
     pub failed: Option<&'static str>,
-    /// True where it is as its specification says.
+    /// True when the object matches its spec.
     pub current: &'static str,
 }
 
@@ -37,7 +37,7 @@ impl Entry {
     }
 }
 
-/// All that verdicts rest on, as one text: the same text is the same table.
+/// Everything that verdicts depend on, as one text: equal texts mean equal tables.
 pub fn canonical(table: &[Entry]) -> String {
     let mut text = String::new();
     for entry in table {

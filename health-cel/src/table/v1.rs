@@ -1,28 +1,29 @@
 //! The first table, by group and kind.
 //!
-//! `failed` ends the waiting at once. It is set only where the controller says that it gave up on what the object itself asks for, never
-//! where it tries again or where the failure may be of an earlier version of something else.
+//! `failed` ends the wait at once. It is set only where the controller reports that it gave up on the object's own
+//! spec, never where it retries or where the failure may come from an earlier version of something else.
 
 use super::Entry;
 
-/// The conditions of prometheus-operator: it updates pods one by one, and says for which generation it did.
+/// The conditions of prometheus-operator: it updates pods one by one, and sets the generation that the condition is
+/// about.
 const PROMETHEUS_OPERATOR: &str = "has(status.conditions) && ['Available', 'Reconciled'].all(t, status.conditions.exists(c, c.type == t && c.status == 'True' && (!has(c.observedGeneration) || c.observedGeneration == metadata.generation))) && status.?updatedReplicas.orValue(0) == status.?replicas.orValue(-1)";
 
-/// As many parents as the route names have accepted this generation, and none found something wrong with it.
+/// As many parents as the route names have accepted this generation, and none reports a problem.
 const ROUTE: &str = "has(status.parents) && size(status.parents) > 0 && status.parents.filter(p, p.conditions.exists(c, c.type == 'Accepted' && c.status == 'True' && (!has(c.observedGeneration) || c.observedGeneration == metadata.generation))).size() >= size(spec.?parentRefs.orValue([])) && !status.parents.exists(p, p.conditions.exists(c, c.type in ['Accepted', 'ResolvedRefs', 'Programmed'] && c.status != 'True' && (!has(c.observedGeneration) || c.observedGeneration == metadata.generation)))";
 
-/// The condition of a run of Tekton.
+/// The condition of a completed Tekton run.
 const SUCCEEDED: &str =
     "has(status.conditions) && status.conditions.exists(c, c.type == 'Succeeded' && c.status == 'True')";
 
-/// The same of one that failed, was cancelled or timed out.
+/// The condition of a Tekton run that failed, was cancelled or timed out.
 const NOT_SUCCEEDED: &str =
     "has(status.conditions) && status.conditions.exists(c, c.type == 'Succeeded' && c.status == 'False')";
 
-/// The state of a database of Percona's operators.
+/// The state of a database managed by Percona's operators.
 const PERCONA: &str = "status.?state.orValue('') == (spec.?pause.orValue(false) ? 'paused' : 'ready')";
 
-/// Version 1.
+/// Version 1 of the table.
 pub const V1: &[Entry] = &[
     Entry {
         api_version: "acid.zalan.do/v1",

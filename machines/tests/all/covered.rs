@@ -1,4 +1,5 @@
-//! Promise: "in place" is answered only for a change that the updaters make together, and what is answered is that change.
+//! Promise: "in place" is answered only for a change that the updaters can make together, and the answer contains
+//! exactly that change.
 
 use base64::{Engine as _, prelude::BASE64_STANDARD};
 use muster_machines::{Coverage, Covered, Level, Objects, Part, can_answer};
@@ -21,7 +22,7 @@ fn two_updaters_that_cover_half_each() {
     let version = sets("machinePatch", "/spec/version", "v1.31.0");
     assert!(coverage.take("kubelet", &version).unwrap());
     assert!(coverage.is_open(), "half is left");
-    // One that covers what is covered already has no part in the plan.
+    // An updater that covers only what is already covered is not part of the plan.
     assert!(!coverage.take("another", &version).unwrap());
     assert!(
         coverage
@@ -59,7 +60,7 @@ fn a_patch_that_goes_elsewhere_covers_nothing() {
         let answer = json!([{"op": "add", "path": path, "value": "x"}]);
         let body = json!({"status": "Success", "machinePatch": {"patchType": "JSONPatch", "patch": BASE64_STANDARD.encode(answer.to_string())}});
         let answer = can_answer(Level::Machine, Ok((200, body.to_string().as_bytes()))).unwrap();
-        // `/status` is not sent, so that a patch below it does not fit.
+        // `/status` is not sent, so a patch below it fails.
         assert!(!coverage.take("liar", &answer).unwrap_or(false), "{path}");
     }
     assert!(!coverage.is_reached());
@@ -122,7 +123,8 @@ fn spec() -> impl Strategy<Value = Value> {
 }
 
 proptest! {
-    /// Cluster API applies the answer to what it has, and compares with what it wants: it must come to the same end.
+    /// Cluster API applies the answer to the current objects and compares the result with the desired ones: they must
+    /// be equal.
     #[test]
     fn the_answer_leads_from_current_to_desired(current in spec(), desired in spec()) {
         let side = |spec: &Value| json!({"machine": {"kind": "Machine", "spec": {}}, "infrastructureMachine": {"kind": "T", "spec": spec}});
@@ -141,7 +143,7 @@ proptest! {
         prop_assert_eq!(&object["spec"], &desired);
     }
 
-    /// One digest for what is equal, whatever it is called; another for everything else that is compared.
+    /// Equal content has the same digest, whatever its name; any other compared difference changes it.
     #[test]
     fn digests_are_those_of_what_is_compared(one in spec(), other in spec()) {
         let side = |name: &str, spec: &Value| json!({"machine": {"kind": "Machine", "metadata": {"name": name}, "spec": {"taints": name}}, "infrastructureMachine": {"kind": "T", "spec": spec}});

@@ -47,7 +47,7 @@ fn one_after_the_other_and_each_acknowledges() {
     assert_eq!(progress.call(&steps, at(3)), None);
 }
 
-/// CX1, R36: an end is believed only where it names the digest that was sent.
+/// CX1, R36: a success is accepted only if it names the digest that was sent.
 #[test]
 fn an_end_that_names_no_digest_or_another_is_none() {
     let steps = [step("kubelet", Acknowledgement::Digest)];
@@ -72,7 +72,7 @@ fn an_end_that_names_no_digest_or_another_is_none() {
     assert_eq!(progress.reply(&steps, at(1)), Reply::Done);
 }
 
-/// CX3, R31: a failure, work that goes on, and an end are three answers; a step that fails each time has a deadline.
+/// CX3, R31: failure, progress and success are three different answers; a step that always fails has a deadline.
 #[test]
 fn a_failure_is_in_progress_with_its_words_until_the_deadline() {
     let steps = [step("kubelet", Acknowledgement::Digest)];
@@ -96,7 +96,7 @@ fn a_failure_is_in_progress_with_its_words_until_the_deadline() {
         panic!()
     };
     assert_eq!((failed.at, failed.message.as_str()), (at(1_600), "disk full"));
-    // Late words change nothing; a retry does.
+    // Late messages change nothing; a retry does.
     progress.take(&steps, "sha256:2", done("digest=sha256:2"), at(1_701));
     assert!(matches!(progress.reply(&steps, at(1_701)), Reply::Failed(_)));
     assert_eq!(progress.call(&steps, at(1_702)), None);
@@ -132,7 +132,7 @@ fn silence_has_a_deadline_too_and_an_end_can_be_asked_for() {
     );
 }
 
-/// R30: only the instant at which a step began is kept.
+/// R30: only the start time of a step is kept.
 #[test]
 fn a_restart_keeps_the_time_of_the_step() {
     let steps = [
@@ -152,7 +152,7 @@ fn a_restart_keeps_the_time_of_the_step() {
     assert!(matches!(after.reply(&steps, at(607)), Reply::Failed(_)));
 }
 
-/// What was done to the Node before an updater may be undone by the time of a retry.
+/// The preparation of the Node may be undone by the time of a retry.
 #[test]
 fn a_retry_prepares_the_node_again() {
     let node = |action| Step {

@@ -1,5 +1,5 @@
-//! Promise: what no updater covers is replaced or held as its owner asked; a held machine is never updated or replaced, and no answer is no
-//! decision.
+//! Promise: a change that no updater covers leads to a replacement or a hold, as configured; a held machine is never
+//! updated or replaced, and a missing answer is no decision.
 
 use muster_machines::{Covered, Difference, Fallback, Level, Unanswered, verdict, verdict_response};
 
@@ -18,7 +18,7 @@ fn answered(outcome: Result<Covered, Unanswered>, fallback: Fallback) -> (String
     (text("status"), text("message"))
 }
 
-/// R28: what becomes of a change that is not covered is chosen before, and is replacement or a halt.
+/// R28: whether an uncovered change leads to a replacement or a halt is configured in advance.
 #[test]
 fn replaced_is_a_success_that_covers_nothing_and_held_is_a_failure() {
     let (status, message) = answered(Ok(left()), Fallback::Replace);

@@ -1,4 +1,4 @@
-//! What updates in place promise: one file per promise.
+//! Promises of in-place updates: one file per promise.
 
 // Fixtures are test code too, although no `#[test]` functions.
 #![allow(

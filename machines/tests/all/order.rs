@@ -1,4 +1,5 @@
-//! Promise: updaters have one order, whatever order they were given in (CX7: a walk of a map gives another one each time).
+//! Promise: the order of updaters does not depend on the order of the input (CX7: iterating over a map gives a
+//! different order each time).
 
 use muster_machines::in_order;
 use proptest::prelude::*;

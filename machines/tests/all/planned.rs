@@ -1,5 +1,5 @@
-//! Promise: what is updated is what was planned: each value of the plan stands in the object of the machine; what a provider or Cluster API
-//! adds to it is not compared.
+//! Promise: a machine is updated only as planned: each value of the plan is in the object of the machine. Fields that a
+//! provider or Cluster API adds are not compared.
 
 use muster_machines::{Level, Objects, deviation};
 use serde_json::{Value, json};
@@ -16,7 +16,7 @@ fn deviates(planned: &Value, request: &Value) -> Option<String> {
     deviation(&objects(planned), &objects(request)).map(|found| found.to_string())
 }
 
-/// CX2, R37: what is desired in UpdateMachine is compared with what was decided.
+/// CX2, R37: the desired objects of `UpdateMachine` are compared with the plan.
 #[test]
 fn the_plan_of_a_machine_set_is_compared_with_the_objects_of_a_machine() {
     let planned = json!({

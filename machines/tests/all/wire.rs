@@ -1,5 +1,5 @@
-//! Promise: paths, requests and responses are those of Cluster API's hooks (api/runtime/hooks/v1alpha1), and an end is always said in words
-//! that no reader takes for another.
+//! Promise: paths, requests and responses are those of Cluster API's hooks (api/runtime/hooks/v1alpha1), and a final
+//! answer cannot be mistaken for another.
 
 use muster_machines::{
     ClientConfig, Coverage, DISCOVERY, Failed, Fallback, GROUP_VERSION, Hook, Level, MAX_BODY, Polled,
@@ -58,7 +58,7 @@ fn a_covered_change_is_answered_with_one_patch_for_each_object() {
         (&response["kind"], &response["status"]),
         (&json!("CanUpdateMachineResponse"), &json!("Success"))
     );
-    // It reads back as what an updater would answer.
+    // It parses like an updater's answer.
     can_answer(Level::Machine, Ok((200, response.to_string().as_bytes()))).unwrap();
     assert_eq!(response["machinePatch"]["patchType"], "JSONPatch");
     assert_eq!(response.get("infrastructureMachinePatch"), None);
@@ -113,7 +113,7 @@ fn an_answer_that_cannot_be_read_is_a_failure_with_its_reason() {
         let message = words.to_owned();
         assert_eq!(polled(received), Polled::Failed { message });
     }
-    // Serde reads a list as the fields of a struct in their order.
+    // Serde accepts a list of values in place of a struct.
     assert!(matches!(
         polled(Ok((200, br#"["Success", "", 0]"#))),
         Polled::Failed { .. }

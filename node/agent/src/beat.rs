@@ -1,4 +1,5 @@
-//! Whether the thread of the agent lives: each reading of its clock is a sign of it, and it reads it in whatever it waits for.
+//! Detects whether the agent's thread is alive: each reading of its clock is a heartbeat, and every wait reads the
+//! clock.
 
 use std::{
     rc::Rc,
@@ -12,10 +13,10 @@ use std::{
 use jiff::Timestamp;
 use muster_node::Clock;
 
-/// The longest sleep between two signs of life.
+/// The longest sleep between two heartbeats.
 const STEP: Duration = Duration::from_secs(5);
 
-/// The last sign of life.
+/// The time of the last heartbeat.
 #[derive(Clone, Debug)]
 pub struct Beat {
     start: Instant,
@@ -32,7 +33,7 @@ impl Default for Beat {
 }
 
 impl Beat {
-    /// How long ago the last sign was.
+    /// The time since the last heartbeat.
     pub fn age(&self) -> Duration {
         let last = Duration::from_millis(self.last.load(Ordering::Relaxed));
         self.start.elapsed().saturating_sub(last)
@@ -44,14 +45,14 @@ impl Beat {
     }
 }
 
-/// A clock whose readings are signs of life.
+/// A clock whose readings are heartbeats.
 pub struct BeatingClock {
     inner: Rc<dyn Clock>,
     beat: Beat,
 }
 
 impl BeatingClock {
-    /// The same clock.
+    /// The wrapped clock.
     pub fn new(inner: Rc<dyn Clock>, beat: Beat) -> Self {
         Self { inner, beat }
     }

@@ -1,5 +1,5 @@
-//! `muster node-agent`: the service of a host, its local verbs, and the steps of its pod. Two programs have this verb: `muster`, and the
-//! smaller one of this crate, which is what hosts get.
+//! `muster node-agent`: the service of a host, its local commands, and the steps of its pod. Two programs have this
+//! command: `muster`, and the smaller one of this crate, which runs on hosts.
 
 use std::{io, path::PathBuf, sync::Arc, time::Duration};
 
@@ -18,7 +18,7 @@ use crate::{
     token,
 };
 
-/// Examples, for the help of the verb.
+/// Examples for the help of the command.
 pub const EXAMPLES: &str = "\
 Examples:
   muster node-agent status                                     what is confirmed on this node, and what is not
@@ -58,13 +58,13 @@ const TOKEN_EXAMPLES: &str = "\
 Examples:
   muster node-agent token --from /var/run/secrets/muster --to /host/node";
 
-/// What is given to `muster node-agent`.
+/// The arguments of `muster node-agent`.
 #[derive(Args, Clone, Debug)]
 pub struct NodeAgentFlags {
     /// The files of the agent.
     #[command(flatten)]
     pub host: HostFlags,
-    /// The verb.
+    /// The subcommand.
     #[command(subcommand)]
     pub verb: NodeAgentVerb,
 }
@@ -72,7 +72,7 @@ pub struct NodeAgentFlags {
 /// The files of an agent.
 #[derive(Args, Clone, Debug)]
 pub struct HostFlags {
-    /// The configuration of this node: what NodeModules may name (docs/nodes.md)
+    /// The configuration of this node: what NodeModules may use (docs/nodes.md)
     #[arg(long, global = true, value_name = "FILE", default_value = config_file::FILE, env = "MUSTER_NODE_CONFIG")]
     pub config: PathBuf,
     /// The agent's own folder
@@ -80,10 +80,10 @@ pub struct HostFlags {
     pub data_dir: PathBuf,
 }
 
-/// A verb of the node agent.
+/// A subcommand of the node agent.
 #[derive(Clone, Debug, Subcommand)]
 pub enum NodeAgentVerb {
-    /// Run the service, until SIGTERM
+    /// Run the service until SIGTERM
     #[command(before_help = RUN_EXAMPLES)]
     Run(RunFlags),
     /// Print the journal, the rows and the hold of this node, without an API server
@@ -91,35 +91,35 @@ pub enum NodeAgentVerb {
     /// Exit codes: 0 all rows are confirmed, 1 something is not, 2 could not find out.
     #[command(before_help = STATUS_EXAMPLES)]
     Status(StatusFlags),
-    /// Bring back what is not confirmed, without an API server
+    /// Restore what is not confirmed, without an API server
     ///
-    /// Exit codes: 0 nothing is left to bring back, 1 something is, 2 could not be done.
+    /// Exit codes: 0 nothing is left to restore, 1 something is, 2 failed.
     #[command(before_help = RESTORE_EXAMPLES)]
     Restore(RestoreFlags),
-    /// Stop every change of this node but a pending restore, for a time
+    /// Stop all changes of this node except pending restores, for some time
     ///
-    /// Exit codes: 0 held, 2 could not be done.
+    /// Exit codes: 0 held, 2 failed.
     #[command(before_help = HOLD_EXAMPLES)]
     Hold(LocalHoldFlags),
     /// End the hold of this node
     ///
-    /// Exit codes: 0 released, or it was not held, 2 could not be done.
+    /// Exit codes: 0 released, or it was not held, 2 failed.
     #[command(before_help = RELEASE_EXAMPLES)]
     Release,
-    /// Install this program as a service of the host: what the init container of the DaemonSet does
+    /// Install this program as a service of the host, as the init container of the DaemonSet does
     ///
-    /// Exit codes: 0 installed, 2 could not be done; it is tried again.
+    /// Exit codes: 0 installed, 2 failed; the pod retries.
     #[command(before_help = INSTALL_EXAMPLES)]
     Install(InstallFlags),
-    /// Copy the token of the pod to the agent of the host, whenever it changes: what the container of the DaemonSet does
+    /// Copy the pod's token to the agent of the host whenever it changes, as the container of the DaemonSet does
     #[command(before_help = TOKEN_EXAMPLES)]
     Token(TokenFlags),
 }
 
-/// How the service runs.
+/// The options of the service.
 #[derive(Args, Clone, Debug)]
 pub struct RunFlags {
-    /// The name of this node, where its token does not say it
+    /// The name of this node, if its token does not contain it
     #[arg(long, value_name = "NODE", env = "MUSTER_NODE_NAME")]
     pub node_name: Option<String>,
     /// Log format
@@ -127,7 +127,7 @@ pub struct RunFlags {
     pub log_format: LogFormat,
 }
 
-/// How the status is printed.
+/// The options of `status`.
 #[derive(Args, Clone, Debug)]
 pub struct StatusFlags {
     /// Output format
@@ -135,40 +135,40 @@ pub struct StatusFlags {
     pub output: View,
 }
 
-/// What a restore does.
+/// The options of `restore`.
 #[derive(Args, Clone, Debug)]
 pub struct RestoreFlags {
-    /// Services do not run yet: only files are brought back, nothing is reloaded or checked
+    /// Restore only files, without reloads and checks, because services do not run yet
     #[arg(long)]
     pub boot: bool,
 }
 
-/// How long a node is held, and why.
+/// The options of `hold`.
 #[derive(Args, Clone, Debug)]
 pub struct LocalHoldFlags {
-    /// For how long, such as 2h
+    /// The duration, such as 2h
     #[arg(long = "for", value_name = "DURATION", value_parser = span)]
     pub time: Duration,
-    /// Why: it is reported
+    /// The reason, which is reported
     #[arg(long)]
     pub reason: String,
 }
 
-/// Where the agent is installed.
+/// The options of `install`.
 #[derive(Args, Clone, Debug)]
 pub struct InstallFlags {
-    /// Enter the mount namespace of process 1 first: in a pod with hostPID that is the host
+    /// Enter the mount namespace of process 1 first: in a pod with hostPID, that of the host
     #[arg(long)]
     pub enter_host: bool,
 }
 
-/// From where to where a token is copied.
+/// The options of `token`.
 #[derive(Args, Clone, Debug)]
 pub struct TokenFlags {
-    /// The folder of the projected volume, with token and ca.crt
+    /// The folder of the projected volume, which contains token and ca.crt
     #[arg(long, value_name = "FOLDER")]
     pub from: PathBuf,
-    /// The agent's own folder, as the pod has it
+    /// The agent's own folder, as mounted in the pod
     #[arg(long, value_name = "FOLDER")]
     pub to: PathBuf,
 }
@@ -178,50 +178,50 @@ fn span(text: &str) -> Result<Duration, String> {
     read.ok_or_else(|| "write a span of time, such as 30m or 2h".to_owned())
 }
 
-/// How log lines are written.
+/// The format of log lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum LogFormat {
-    /// For people
+    /// Human-readable text
     Text,
-    /// One JSON object a line
+    /// One JSON object per line
     Json,
 }
 
-/// How the status is printed.
+/// The output format of the status.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum View {
-    /// For people
+    /// Human-readable table
     Table,
-    /// As JSON
+    /// JSON
     Json,
 }
 
-/// Why a verb could not be carried out. The program exits with 2.
+/// Why a command failed. The program exits with 2.
 #[derive(Debug, Error)]
 pub enum CommandError {
-    /// The agent's folder is not found.
+    /// The agent's folder does not exist.
     #[error("--data-dir: {0}")]
     Folder(io::Error),
-    /// Signals cannot be listened to, or nothing can be printed.
+    /// Signal handling or output failed.
     #[error(transparent)]
     Io(#[from] io::Error),
     /// The agent refuses, or its files cannot be read.
     #[error(transparent)]
     Process(#[from] ProcessError),
-    /// What the agent remembers cannot be read.
+    /// The agent's memory cannot be read.
     #[error("what the agent remembers cannot be read: {0}")]
     Status(ProcessError),
-    /// It was not installed.
+    /// The installation failed.
     #[error(transparent)]
     Install(#[from] InstallError),
-    /// A restore ended without an answer.
+    /// The task of a restore failed.
     #[error("the restore ended: {0}")]
     Restore(#[from] JoinError),
 }
 
-/// What the program around a verb does for it.
+/// The environment of a command.
 pub trait Program {
-    /// Prints to standard output. Control characters in it come from files: a terminal must not obey them.
+    /// Prints to standard output. Text from files may contain control characters, which a terminal must not interpret.
     fn print(&self, text: &str) -> io::Result<()>;
     /// Prints to standard error.
     fn complain(&self, text: &str);
@@ -229,12 +229,12 @@ pub trait Program {
     fn log(&self, format: LogFormat, filter: &str);
 }
 
-/// Done, and all is confirmed.
+/// Success, and everything is confirmed.
 const DONE: u8 = 0;
 /// Something is not confirmed, or the service ended with an error.
 const FAILED: u8 = 1;
 
-/// Runs a verb, and returns the exit code.
+/// Runs a command and returns the exit code.
 pub async fn run(flags: NodeAgentFlags, program: &dyn Program) -> Result<u8, CommandError> {
     let node = Node {
         config: flags.host.config,
@@ -264,7 +264,8 @@ pub async fn run(flags: NodeAgentFlags, program: &dyn Program) -> Result<u8, Com
     }
 }
 
-/// A check asks an API server that may be cut off every three seconds: what comes of it is reported, and not logged each time.
+/// A check may call an unreachable API server every three seconds: only its result is reported, and not logged each
+/// time.
 const LOGGED: &str = "info,kube_client=off";
 
 async fn serve(node: &Node, flags: RunFlags, program: &dyn Program) -> Result<u8, CommandError> {
@@ -288,7 +289,7 @@ async fn restore(node: Node, flags: &RestoreFlags, program: &dyn Program) -> Res
     } else {
         Services::Running
     };
-    // It blocks, and its checks may ask the API server.
+    // It blocks, and its checks may call the API server.
     let restored = tokio::task::spawn_blocking(move || node.restore(services)).await??;
     if restored {
         program.print("nothing is left to bring back")?;
@@ -370,7 +371,7 @@ fn lines(status: &Status) -> Vec<String> {
     lines
 }
 
-/// The first digits of a digest, as other tables have them.
+/// The first digits of a digest, as in other tables.
 fn short(digest: &str) -> &str {
     let digits = digest.strip_prefix("sha256:").unwrap_or(digest);
     digits.get(..12).unwrap_or(digits)

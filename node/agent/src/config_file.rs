@@ -1,5 +1,5 @@
-//! The configuration of the node: a file of the host. The last one under which nothing was left to restore is kept, so that what is
-//! unconfirmed can be restored whatever was written to the file since.
+//! The configuration of the node: a file on the host. The last one with which nothing was left to restore is kept, so
+//! that unconfirmed changes can be restored after any edit of the file.
 
 use std::{
     fs, io,
@@ -13,74 +13,74 @@ use rustix::process::geteuid;
 use thiserror::Error;
 use tracing::warn;
 
-/// Where the configuration is, unless the command says otherwise.
+/// The default path of the configuration.
 pub const FILE: &str = "/etc/muster/node.yaml";
-/// The last configuration that was kept, in the agent's own folder.
+/// The file name of the kept configuration, in the agent's own folder.
 const KEPT: &str = "node.yaml";
-/// Bytes of a configuration.
+/// Maximum size of a configuration, in bytes.
 const MAX: u64 = 1024 * 1024;
 
 /// Why a configuration cannot be used.
 #[derive(Debug, Error)]
 pub enum ConfigFileError {
-    /// It cannot be read.
+    /// The file cannot be read.
     #[error("{}: {error}", .file.display())]
     Io {
         /// The file.
         file: PathBuf,
-        /// Why.
+        /// The error.
         error: io::Error,
     },
-    /// More than can be one.
+    /// The file is too large.
     #[error("{} is larger than {MAX} bytes", .0.display())]
     TooLarge(PathBuf),
-    /// Others than root may write it: they would be root.
+    /// Users other than root may write it, which would give them root access.
     #[error(
         "{file} can be written by others than its owner, root: chown root:root {file}; chmod go-w {file}", file = .0.display()
     )]
     Writable(PathBuf),
-    /// It is no YAML.
+    /// It is not valid YAML.
     #[error("{}: {error}", .file.display())]
     Yaml {
         /// The file.
         file: PathBuf,
-        /// Why.
+        /// The error.
         error: YamlError,
     },
-    /// A field is wrong.
+    /// A field is invalid.
     #[error("{}: {error}", .file.display())]
     Field {
         /// The file.
         file: PathBuf,
-        /// Why.
+        /// The error.
         error: ConfigError,
     },
 }
 
-/// The file, and the folder of the agent that keeps the last one.
+/// The configuration file, and the agent's folder that has the kept one.
 #[derive(Clone, Debug)]
 pub struct ConfigFile {
     file: PathBuf,
     kept: PathBuf,
 }
 
-/// What is to be done once nothing is left to restore.
+/// The action to run once nothing is left to restore.
 pub type Settled = Box<dyn FnOnce() + Send>;
 
-/// What was read.
+/// The result of reading the configuration.
 pub struct Loaded {
-    /// The configuration: of the file, or the one that was kept.
+    /// The configuration: from the file, or the kept one.
     pub config: Config,
-    /// Prefixes of the one that was kept: a change under them may have to be restored.
+    /// Prefixes of the kept configuration: a change below them may have to be restored.
     pub earlier: Vec<String>,
-    /// Keeps this configuration. To be called once nothing is left to restore.
+    /// Keeps this configuration. Must be called once nothing is left to restore.
     pub settled: Option<Settled>,
     /// Why the file cannot be used.
     pub problem: Option<ConfigFileError>,
 }
 
 impl ConfigFile {
-    /// This file; the last one is kept in `folder`.
+    /// Uses this file; the last configuration is kept in `folder`.
     pub fn new(file: impl Into<PathBuf>, folder: &Path) -> Self {
         Self {
             file: file.into(),
@@ -98,7 +98,7 @@ impl ConfigFile {
         checked_text(&self.file)
     }
 
-    /// The configuration. Without any that can be read nothing is allowed.
+    /// The configuration. Without a readable one nothing is allowed.
     pub fn load(&self) -> Loaded {
         let kept = self.kept();
         let earlier = kept
@@ -126,7 +126,7 @@ impl ConfigFile {
         Ok((parse(&self.file, &text)?, text))
     }
 
-    /// What is kept was readable when it was; a file of another version may not be.
+    /// The kept file was readable when it was written; one of another version may not be.
     fn kept(&self) -> Option<Config> {
         let text = fs::read_to_string(&self.kept).ok()?;
         parse(&self.kept, &text).ok()
@@ -143,7 +143,7 @@ impl ConfigFile {
     }
 }
 
-/// Parses the text of a configuration; `file` is for messages.
+/// Parses the text of a configuration; `file` is used in messages.
 pub fn parse(file: &Path, text: &str) -> Result<Config, ConfigFileError> {
     let file = || file.to_owned();
     let value = yaml::to_json(text).map_err(|error| ConfigFileError::Yaml { file: file(), error })?;

@@ -1,4 +1,4 @@
-//! The connection to the API server: at the address that the kubelet uses, with the token that the pod of this node copies.
+//! The connection to the API server: to the address that the kubelet uses, with the token that this node's pod copies.
 
 use std::{
     fs, io,
@@ -28,31 +28,31 @@ use thiserror::Error;
 use tokio::{runtime::Handle, time::timeout};
 use tower::{BoxError, service_fn};
 
-/// The token, in the agent's own folder.
+/// The file of the token, in the agent's own folder.
 pub const TOKEN: &str = "token";
-/// The authority of the API server's certificate, in the agent's own folder.
+/// The file of the API server's CA certificate, in the agent's own folder.
 pub const AUTHORITY: &str = "ca.crt";
 
 /// Why there is no connection yet.
 #[derive(Debug, Error)]
 pub enum ConnectError {
-    /// A file is not there yet, or cannot be read.
+    /// A file does not exist yet, or cannot be read.
     #[error("{}: {error}: the pod of DaemonSet {NAMESPACE}/muster-node-agent on this node writes it", .file.display())]
     File {
         /// The file.
         file: PathBuf,
-        /// Why.
+        /// The error.
         error: io::Error,
     },
-    /// No certificate is in it.
+    /// The file contains no certificate.
     #[error("{} has no certificate that can be read", .0.display())]
     Authority(PathBuf),
-    /// It cannot be sent.
+    /// The token is not a valid header value.
     #[error("{} is no token: {error}", .file.display())]
     Token {
         /// The file.
         file: PathBuf,
-        /// Why.
+        /// The error.
         error: InvalidHeaderValue,
     },
     /// The configuration has no API server.
@@ -60,29 +60,29 @@ pub enum ConnectError {
         "the configuration has no server: write the server of the kubelet's kubeconfig, such as server: https://10.0.0.1:6443"
     )]
     NoServer,
-    /// The address, or the certificate, cannot be used.
+    /// The address or the certificate is invalid.
     #[error(transparent)]
     Config(#[from] ConfigError),
 }
 
-/// The files that make a connection.
+/// The files used for a connection.
 #[derive(Clone, Debug)]
 pub struct Access {
     token: PathBuf,
     authority: PathBuf,
 }
 
-/// The node that a token is for.
+/// The node that a token is bound to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Claim {
-    /// Its name.
+    /// The name of the node.
     pub node: String,
     /// The uid of its Node.
     pub uid: Option<String>,
 }
 
 impl Access {
-    /// By the files of the agent's own folder.
+    /// Uses the files in the agent's own folder.
     pub fn new(folder: &Path) -> Self {
         Self {
             token: folder.join(TOKEN),
@@ -90,7 +90,7 @@ impl Access {
         }
     }
 
-    /// A client that reads the token anew whenever the API server does not accept it.
+    /// A client that reads the token again when the API server rejects it.
     pub fn client(&self, server: Option<&Server>) -> Result<Client, ConnectError> {
         let inner = self.open(server.ok_or(ConnectError::NoServer)?)?;
         let token = Arc::new(Mutex::new(self.token()?));
@@ -104,7 +104,7 @@ impl Access {
                 if answer.status() == StatusCode::UNAUTHORIZED
                     && let Ok(read) = access.token()
                 {
-                    // What failed is tried again by its caller.
+                    // The caller retries failed requests.
                     *token.lock() = read;
                 }
                 Ok::<_, BoxError>(answer)
@@ -113,7 +113,7 @@ impl Access {
         Ok(Client::new(service, NAMESPACE))
     }
 
-    /// The node that the token is for, if it names one.
+    /// The node that the token is bound to, if the token names one.
     pub fn claim(&self) -> Option<Claim> {
         claim(&fs::read_to_string(&self.token).ok()?)
     }
@@ -132,7 +132,7 @@ impl Access {
                 .map(|certificate| certificate.to_vec())
                 .collect(),
         );
-        // Retries are ours: bounded, and only of what may be repeated.
+        // This crate retries on its own: with a limit, and only requests that may be repeated.
         config.default_retry = false;
         Ok(sendable::client(config, Client::try_from)?)
     }
@@ -157,7 +157,7 @@ fn read(file: &Path) -> Result<Vec<u8>, ConnectError> {
     })
 }
 
-/// The claim of a token that is bound to a pod (KEP-4193); what cannot be read names no node.
+/// The claim of a token that is bound to a pod (KEP-4193); a token that cannot be decoded names no node.
 pub fn claim(token: &str) -> Option<Claim> {
     let payload = token.trim().split('.').nth(1)?;
     let payload = BASE64URL_NOPAD.decode(payload.as_bytes()).ok()?;
@@ -186,14 +186,15 @@ fn address(server: &Server) -> Result<Uri, ConnectError> {
     })
 }
 
-/// The check `apiServer`: a connection of its own, so that none that still stands from before a change answers for it.
+/// The check `apiServer`: it opens a new connection, so that an existing one from before a change cannot succeed in its
+/// place.
 pub struct Probe {
     access: Access,
     runtime: Handle,
 }
 
 impl Probe {
-    /// By these files; requests run on this runtime.
+    /// Uses these files; requests run on this runtime.
     pub fn new(access: Access, runtime: Handle) -> Self {
         Self { access, runtime }
     }
@@ -207,7 +208,7 @@ impl ApiServer for Probe {
             let request = request.map_err(|error| error.to_string())?;
             let answer = timeout(limit, client.send(request)).await;
             let answer = answer.map_err(|_elapsed| format!("no answer within {limit:?}"))?;
-            // Who may not ask is answered, too.
+            // A response 401 or 403 is a response too.
             match answer.map_err(|error| explain(&error))?.status() {
                 status if status.is_server_error() => Err(format!("it answers {status}")),
                 _ => Ok(()),

@@ -1,4 +1,4 @@
-//! Files of the agent's own folder that are replaced as a whole.
+//! Files in the agent's own folder that are replaced atomically.
 
 use std::{
     fs::{self, File, OpenOptions},
@@ -7,7 +7,7 @@ use std::{
     path::Path,
 };
 
-/// Replaces a file: it is the old one or the new one, whatever happens.
+/// Replaces a file atomically.
 pub(crate) fn replace(file: &Path, content: &[u8], mode: u32) -> io::Result<()> {
     let folder = file.parent().unwrap_or_else(|| Path::new("/"));
     let new = file.with_added_extension("new");

@@ -1,11 +1,12 @@
-//! Installs the agent as a service of the host: the binary by its digest, two units, and a restart where something of it changed.
+//! Installs the agent as a service of the host: a binary named by its digest, two units, and a restart if anything
+//! changed.
 //!
 //! ```text
 //!   systemd? ─► journal confirmed? ─► binary ─► runs on this host? ─► units ─► link ─► enable ─► restart
 //! ```
 //!
 //! Invariant: nothing of a running agent is replaced while a change of the node is not confirmed.
-//! Invariant: a step that fails leaves the agent that is there running.
+//! Invariant: a step that fails leaves the current agent running.
 
 use std::{
     fs::{self, File},
@@ -23,9 +24,9 @@ use thiserror::Error;
 
 use crate::{files, process::FOLDER};
 
-/// The service.
+/// The unit of the service.
 pub const AGENT_UNIT: &str = "muster-node-agent.service";
-/// What restores at a boot.
+/// The unit that restores at boot.
 pub const RESTORE_UNIT: &str = "muster-node-restore.service";
 
 const UNITS: [(&str, &str); 2] = [
@@ -33,15 +34,15 @@ const UNITS: [(&str, &str); 2] = [
     (RESTORE_UNIT, include_str!("../units/muster-node-restore.service")),
 ];
 const UNIT_FOLDER: &str = "etc/systemd/system";
-/// The link to the binary that runs.
+/// The link to the current binary.
 const LINK: &str = "muster";
-/// Binaries that are kept beside the one that runs.
+/// Number of old binaries that are kept.
 const KEPT: usize = 1;
 
 /// Why the agent is not installed.
 #[derive(Debug, Error)]
 pub enum InstallError {
-    /// The host has another init.
+    /// The host does not run systemd.
     #[error(
         "this host runs {init}, not systemd: the agent of nodes needs systemd; leave the node out of the DaemonSet"
     )]
@@ -49,7 +50,7 @@ pub enum InstallError {
         /// The name of process 1.
         init: String,
     },
-    /// A change of the node is under way.
+    /// A change of the node is in progress.
     #[error(
         "a change of {row} is not confirmed on this node yet: nothing is installed before it is, or is restored; it is tried again"
     )]
@@ -68,40 +69,40 @@ pub enum InstallError {
     Io {
         /// The file.
         file: PathBuf,
-        /// Why.
+        /// The error.
         error: io::Error,
     },
-    /// systemd refuses.
+    /// A systemctl call failed.
     #[error("systemctl {what}: {problem}")]
     Systemctl {
-        /// What was asked.
+        /// The arguments of the call.
         what: String,
-        /// What it said.
+        /// The output of the call.
         problem: String,
     },
-    /// The host cannot be entered.
+    /// The mount namespace of the host cannot be entered.
     #[error("cannot enter the mount namespace of process 1: {0}: the pod needs hostPID and privileged")]
     Namespace(io::Error),
 }
 
 /// Programs of the host.
 pub trait Programs {
-    /// Runs a program of the host to its end. `Err` has what it printed.
+    /// Runs a program of the host to completion. `Err` contains its output.
     fn run(&self, program: &str, arguments: &[&str]) -> Result<(), String>;
 }
 
-/// What was done.
+/// The result of an installation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Installed {
-    /// It is as it was before: nothing was restarted.
+    /// Nothing changed, and nothing was restarted.
     Unchanged,
-    /// Something changed, and the service was started anew.
+    /// Something changed, and the service was restarted.
     Restarted,
 }
 
-/// An installation below a root: that of the host.
+/// An installation in the root directory of a host.
 pub struct Install<'a> {
-    /// The root, `/` on the host.
+    /// The root directory, `/` on the host.
     pub root: &'a Path,
     /// Programs of the host.
     pub programs: &'a dyn Programs,
@@ -124,7 +125,7 @@ impl Install<'_> {
         if runs && !units && !replaced {
             return Ok(Installed::Unchanged);
         }
-        // It may have begun a change meanwhile: that would be interrupted, restored by the start, and tried again.
+        // It may have started a change in the meantime, which the restart would interrupt, restore and retry.
         self.check_journal()?;
         self.systemctl(&["restart", AGENT_UNIT])?;
         self.remove_old(&name);
@@ -153,7 +154,7 @@ impl Install<'_> {
                 Err(InstallError::Unconfirmed { row: record.row })
             }
             Reading::Newer => Err(InstallError::Newer),
-            // What is damaged is restored by the start of the agent.
+            // A damaged journal is restored when the agent starts.
             Reading::Record(_) | Reading::Empty | Reading::Damaged => Ok(()),
         }
     }
@@ -174,7 +175,7 @@ impl Install<'_> {
         ran.map_err(InstallError::DoesNotRun)
     }
 
-    /// Whether a unit changed.
+    /// Writes the units. Whether one changed.
     fn write_units(&self) -> Result<bool, InstallError> {
         let mut changed = false;
         for (name, text) in UNITS {
@@ -189,7 +190,7 @@ impl Install<'_> {
         Ok(changed)
     }
 
-    /// Whether another binary runs from the next start on.
+    /// Links the binary. Whether another one runs from the next start on.
     fn link(&self, name: &str) -> Result<bool, InstallError> {
         let link = self.bin().join(LINK);
         if fs::read_link(&link).is_ok_and(|there| there == Path::new(name)) {
@@ -197,7 +198,7 @@ impl Install<'_> {
         }
         let replace = || {
             let new = self.bin().join("muster.new");
-            // Left over by a step that was interrupted.
+            // A file left by an interrupted step.
             let _ = fs::remove_file(&new);
             symlink(name, &new)?;
             fs::rename(&new, &link)?;
@@ -218,7 +219,7 @@ impl Install<'_> {
         })
     }
 
-    /// Binaries that run no more, but for the last one. What cannot be removed is at the next installation.
+    /// Removes old binaries except for the last one. A failure is retried at the next installation.
     fn remove_old(&self, name: &str) {
         let entries = fs::read_dir(self.bin()).into_iter().flatten().flatten();
         let is_old = |entry: &fs::DirEntry| {
@@ -247,7 +248,7 @@ impl Install<'_> {
     }
 }
 
-/// Programs of the host whose mount namespace this process is in.
+/// Runs programs of the host, in the mount namespace of this process.
 #[derive(Clone, Copy, Debug)]
 pub struct HostPrograms;
 
@@ -264,7 +265,7 @@ impl Programs for HostPrograms {
     }
 }
 
-/// The bytes of this very program, as they were started.
+/// The bytes of the running program.
 pub fn this_program() -> Result<Vec<u8>, InstallError> {
     let file = Path::new("/proc/self/exe");
     fs::read(file).map_err(|error| InstallError::Io {
@@ -273,7 +274,8 @@ pub fn this_program() -> Result<Vec<u8>, InstallError> {
     })
 }
 
-/// Enters the mount namespace of process 1, which is the host's in a pod with `hostPID`. Only a process with one thread can.
+/// Enters the mount namespace of process 1, which is the host's in a pod with `hostPID`. This needs a process with a
+/// single thread.
 pub fn enter_host() -> Result<(), InstallError> {
     let enter = || {
         let namespace = File::open("/proc/1/ns/mnt")?;

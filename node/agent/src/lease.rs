@@ -1,4 +1,4 @@
-//! The Lease of the agent: as long as it is renewed, the controller takes the agent to live.
+//! The Lease of the agent: while it is renewed, the controller considers the agent alive.
 
 use std::time::Duration;
 
@@ -18,10 +18,11 @@ use tracing::warn;
 
 use crate::MANAGER;
 
-/// How often it is renewed.
+/// The renewal interval.
 pub const PERIOD: Duration = Duration::from_secs(10);
 
-/// Renews the Lease of this node until the future is dropped. With the uid of the Node the Lease goes when the Node does.
+/// Renews the Lease of this node until the future is dropped. With the uid of the Node as owner, the Lease is deleted
+/// with the Node.
 pub async fn renew(client: Client, node: String, uid: Option<String>, clock: Clock) {
     let leases: Api<Lease> = Api::namespaced(client, NAMESPACE);
     let mut ticks = tokio::time::interval(PERIOD);

@@ -1,12 +1,13 @@
-//! The agent of a node as a service of its host: rows from the API server, reports to it, and the steps that install it.
+//! The node agent as a service of its host: it reads rows from the API server, reports to it, and contains the
+//! installation.
 //!
 //! ```text
 //!   install (init container) ─► binary, units ─► systemd ─► restore (at boot, no network) ─► service
 //!   copy_token (container)   ─► token, ca.crt ───────────────────────────────────────────────┘
 //! ```
 //!
-//! Invariant: what is unconfirmed is restored before anything is read from the API server, and whatever that answers.
-//! Invariant: no credential but the token that is bound to this node is used.
+//! Invariant: unconfirmed changes are restored before anything is read from the API server, whatever it responds.
+//! Invariant: no credential is used but the token that is bound to this node.
 
 pub mod beat;
 pub mod command;

@@ -1,4 +1,4 @@
-//! What an agent stands on: the host of this process, or a played one.
+//! The environment of an agent: the host of this process, or a simulated one.
 
 use std::{io, rc::Rc};
 
@@ -9,15 +9,15 @@ use muster_node::{
     journal::Identity,
 };
 
-/// Clock, programs and disk of a node. All of it is made in the thread of the agent.
+/// Clock, programs and disk of a node, all created in the agent's thread.
 pub trait Platform: Send + Sync {
-    /// The names of this boot and of this machine.
+    /// The identity of this boot and of this machine.
     fn identity(&self) -> io::Result<Identity>;
-    /// Time.
+    /// Creates the clock.
     fn clock(&self) -> Rc<dyn Clock>;
-    /// Programs, links, connections, accounts and secrets.
+    /// Creates access to programs, links, connections, accounts and secrets.
     fn host(&self, clock: Rc<dyn Clock>, api_server: Box<dyn ApiServer>) -> Rc<dyn Host>;
-    /// The disk below these folders.
+    /// Creates access to the disk below these folders.
     fn disk(&self, folders: Vec<String>) -> Rc<dyn Disk>;
 }
 

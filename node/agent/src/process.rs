@@ -1,4 +1,4 @@
-//! The process of the agent on its host: what is unconfirmed first, then a connection, then the service.
+//! The process of the agent on its host: it restores unconfirmed changes first, then connects, then runs the service.
 
 use std::{
     fs::DirBuilder, os::unix::fs::DirBuilderExt as _, path::PathBuf, rc::Rc, sync::Arc, time::Duration,
@@ -22,14 +22,14 @@ use crate::{
     worker::{self, Start, StartError, Worker},
 };
 
-/// The agent's own folder, unless the command says otherwise.
+/// The default path of the agent's own folder.
 pub const FOLDER: &str = "/var/lib/muster/node";
-/// How often a connection is tried, and systemd gets a sign of life.
+/// The interval of connection attempts and of systemd watchdog notifications.
 const RETRY: Duration = Duration::from_secs(5);
-/// How long the thread of the agent may give no sign of life before the service gives none.
+/// How long the agent's thread may send no heartbeat before the service stops notifying the watchdog.
 const SILENT: Duration = Duration::from_mins(2);
 
-/// What an agent of a host is made of.
+/// The parts of an agent on a host.
 #[derive(Clone)]
 pub struct Node {
     /// The configuration of the node.
@@ -40,29 +40,29 @@ pub struct Node {
     pub platform: Arc<dyn Platform>,
 }
 
-/// Why the process ended before it was told to.
+/// Why the process ended before a shutdown was requested.
 #[derive(Debug, Error)]
 pub enum ProcessError {
-    /// The agent's own folder cannot be made.
+    /// The agent's own folder cannot be created.
     #[error("{}: {error}", .folder.display())]
     Folder {
         /// The folder.
         folder: PathBuf,
-        /// Why.
+        /// The error.
         error: std::io::Error,
     },
-    /// There is no folder of an agent.
+    /// The folder of the agent does not exist.
     #[error("there is no folder {}: the agent is not installed on this host", .0.display())]
     NotInstalled(PathBuf),
     /// The token is for another node.
     #[error("the token is for node {claimed}, and --node-name says {given}")]
     OtherNode {
-        /// By the token.
+        /// The node named by the token.
         claimed: String,
-        /// By the flag.
+        /// The node named by the flag.
         given: String,
     },
-    /// It is not known which node this is.
+    /// The name of this node is unknown.
     #[error(
         "the token names no node (Kubernetes has such tokens from 1.32 on): --node-name says which one this is"
     )]
@@ -76,13 +76,13 @@ pub enum ProcessError {
     /// The agent's own folder cannot be read or written.
     #[error(transparent)]
     Disk(#[from] DiskError),
-    /// It is not known which boot of which machine this is.
+    /// The boot id or the machine id cannot be read.
     #[error("cannot read the boot_id and the machine-id of this host: {0}")]
     Identity(std::io::Error),
 }
 
 impl Node {
-    /// Runs the service until shutdown. `name` is that of the node where tokens name none.
+    /// Runs the service until shutdown. `name` is the name of the node for tokens that contain none.
     pub async fn run(
         &self,
         name: Option<String>,
@@ -96,7 +96,7 @@ impl Node {
         };
         let worker = worker?;
         let mut tasks = JoinSet::new();
-        // Systemd waits for signs of life from the beginning on, connected or not.
+        // The systemd watchdog expects notifications from the start, connected or not.
         tasks.spawn(watchdog(worker.beat()));
         let Some((client, watched)) = shutdown.run_until_cancelled(self.connect(watched, &worker)).await
         else {
@@ -119,18 +119,19 @@ impl Node {
         Ok(service::run(service).await?)
     }
 
-    /// Restores what is unconfirmed, and says whether all of it is: at a boot before what reads the files, or by hand. It blocks.
+    /// Restores unconfirmed changes, and returns whether all are restored: at boot before services read the files, or
+    /// on a command. It blocks.
     pub fn restore(&self, services: Services) -> Result<bool, ProcessError> {
         let (start, _) = self.start(services)?;
         Ok(worker::restore(start)?)
     }
 
-    /// What the agent remembers. Nothing is written.
+    /// The agent's memory. Nothing is written.
     pub fn status(&self) -> Result<Status, ProcessError> {
         Ok(muster_node::status(&self.surroundings()?)?)
     }
 
-    /// Stops every write but a pending restore for so long.
+    /// Stops every write except a pending restore for this time.
     pub fn hold(&self, time: Duration, reason: &str) -> Result<Hold, ProcessError> {
         Ok(muster_node::hold_for(&self.surroundings()?, time, reason)?)
     }
@@ -140,7 +141,7 @@ impl Node {
         Ok(muster_node::release(&self.surroundings()?)?)
     }
 
-    /// What the thread of the agent is started with, and the configuration as it was read.
+    /// The inputs of the agent's thread, and the configuration as it was read.
     fn start(&self, services: Services) -> Result<(Start, Watched), ProcessError> {
         self.make_folder()?;
         let file = ConfigFile::new(&self.config, &self.folder);
@@ -175,7 +176,7 @@ impl Node {
         })
     }
 
-    /// Waits for token, authority and server. Meanwhile the agent has no rows, and restores what is unconfirmed.
+    /// Waits for token, CA certificate and server. Meanwhile the agent has no rows, and restores unconfirmed changes.
     async fn connect(&self, mut watched: Watched, worker: &Worker) -> (Client, Watched) {
         let mut last = String::new();
         loop {
@@ -213,7 +214,7 @@ impl Node {
     }
 }
 
-/// Tells systemd that the service runs, and that its thread lives. Without systemd it does nothing.
+/// Notifies systemd that the service runs, and that its thread is alive. Without systemd it does nothing.
 async fn watchdog(beat: Beat) {
     let _ = sd_notify::notify(false, &[NotifyState::Ready]);
     loop {
@@ -224,7 +225,7 @@ async fn watchdog(beat: Beat) {
     }
 }
 
-/// What stays the same is said once.
+/// The same message is logged once.
 fn warn_once(last: &mut String, error: &ConnectError) {
     let text = error.to_string();
     if *last != text {
@@ -233,7 +234,7 @@ fn warn_once(last: &mut String, error: &ConnectError) {
     }
 }
 
-/// The node of the token; without one, the name that is given.
+/// The node of the token; otherwise the given name.
 fn this_node(claim: Option<Claim>, given: Option<String>) -> Result<Claim, ProcessError> {
     match (claim, given) {
         (Some(claim), Some(given)) if claim.node != given => Err(ProcessError::OtherNode {

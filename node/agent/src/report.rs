@@ -1,4 +1,4 @@
-//! What the agent says of its rows, as the status of the NodeAssemblage has it. Pure.
+//! The status of the NodeAssemblage: the agent's report about its rows. Pure.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,7 +17,7 @@ use muster_api::{
 };
 use muster_node::{Class, Hold, Report, State, Waiting};
 
-/// How a row stands, by the agent's report about it.
+/// The status of a row, from the agent's report about it.
 pub fn state(row: &NodeRow, report: &Report) -> NodeRowState {
     let leaving = row.withdraw.is_some();
     let phase = phase(&report.state, leaving);
@@ -52,7 +52,7 @@ fn phase(state: &State, leaving: bool) -> NodePhase {
     }
 }
 
-/// What does not go by itself is a failure of the node; the rest is waited for.
+/// A failure that does not recover on its own is one of the node; otherwise the agent waits.
 const fn is_failure(waiting: &Waiting) -> bool {
     match waiting {
         Waiting::PathConflict { .. } | Waiting::JournalFromNewer | Waiting::CannotRemember(_) => true,
@@ -60,7 +60,7 @@ const fn is_failure(waiting: &Waiting) -> bool {
     }
 }
 
-/// Nothing more is tried of it.
+/// It is not retried.
 fn is_terminal(report: &Report) -> bool {
     match &report.state {
         State::Ended(_) => !report.retries,
@@ -82,7 +82,7 @@ fn drift(paths: &[String]) -> Vec<String> {
     sorted.into_iter().take(MAX_DRIFT).cloned().collect()
 }
 
-/// What the agent says of itself.
+/// The agent's report about itself.
 pub fn agent(version: &str, hold: Option<&Hold>) -> NodeAgent {
     NodeAgent {
         version: version.to_owned(),
@@ -94,7 +94,7 @@ pub fn agent(version: &str, hold: Option<&Hold>) -> NodeAgent {
     }
 }
 
-/// The status: each row as it stands, and whether all are carried out. What is known of a row that is there no more is left out.
+/// The status: the state of each row, and whether all are applied. The state of rows that no longer exist is left out.
 pub fn status(
     assemblage: &NodeAssemblage,
     agent: NodeAgent,
@@ -118,7 +118,7 @@ pub fn status(
     }
 }
 
-/// Ready: every row is carried out as it is written now.
+/// The condition Ready: whether every row is applied as it is written now.
 fn ready(rows: &[NodeRow], states: &[NodeRowState]) -> Conditions {
     let carried = |row: &&NodeRow| {
         let about = states.iter().find(|state| state.name == row.name);

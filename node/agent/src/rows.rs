@@ -1,5 +1,5 @@
-//! What the rows of a NodeAssemblage ask of this node: the agent renders each from its NodeRevision, and refuses what hashes to something
-//! else than the controller wrote. Pure.
+//! What the rows of a NodeAssemblage ask of this node: the agent renders each from its NodeRevision, and rejects
+//! content whose hash differs from the one that the controller wrote. Pure.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -17,46 +17,46 @@ use muster_api::{
 use muster_node::{Assignment, Checks, Content, File, FileState, OnDelete, Report};
 use thiserror::Error;
 
-/// Contents of NodeRevisions that were read, by their names. None: there is no such object.
+/// The contents of NodeRevisions, by name. None: the object does not exist.
 pub type Contents = BTreeMap<String, Option<Arc<NodeContent>>>;
 
-/// What a row asks for.
+/// The request of a row.
 #[derive(Clone, Debug)]
 pub enum Asked {
-    /// A change, or that it stands.
+    /// A change, or that content remains in place.
     Assignment(Box<Assignment>),
-    /// Nothing: it holds its token.
+    /// Nothing: the row only has a token.
     Nothing,
-    /// What is in the NodeRevision of this name, which was not read yet.
+    /// The content of the NodeRevision with this name, which was not read yet.
     Unread(String),
-    /// What cannot be carried out as it is written.
+    /// Content that cannot be applied as it is written.
     Refused(RowError),
 }
 
-/// Why a row cannot be carried out as it is written.
+/// Why a row cannot be applied as it is written.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum RowError {
-    /// The content is gone.
+    /// The NodeRevision does not exist.
     #[error("there is no NodeRevision {0}")]
     NoRevision(String),
-    /// The content is another one than the row names.
+    /// The content differs from the one that the row names.
     #[error("NodeRevision {0} has another content than the one of this name: it was changed")]
     OtherContent(String),
     /// The content cannot be rendered with the values of the row.
     #[error(transparent)]
     Render(#[from] RenderError),
-    /// Controller and agent make something else of the same content.
+    /// Controller and agent render the same content differently.
     #[error("the row asks for {wanted}, and what it names is {rendered} here")]
     OtherDigest {
         /// The digest of the row.
         wanted: String,
-        /// The digest of what is rendered here.
+        /// The digest of the content as rendered here.
         rendered: String,
     },
 }
 
 impl RowError {
-    /// Why, in one word.
+    /// The reason, for conditions.
     pub const fn reason(&self) -> &'static str {
         match self {
             Self::NoRevision(_) => "RevisionMissing",
@@ -73,7 +73,7 @@ impl RowError {
             token: row.token,
             state: NodePhase::Failed,
             class: Some(FailureClass::Unit),
-            // A NodeRevision may come back; what hashes to something else stays as it is.
+            // A missing NodeRevision may be re-created; content with a different hash stays different.
             terminal: !matches!(self, Self::NoRevision(_)),
             reason: Some(self.reason().to_owned()),
             message: Some(self.to_string()),
@@ -89,7 +89,7 @@ pub fn revision_name(row: &NodeRow) -> Option<String> {
     Some(names::node_revision(&row.name, uid, revision))
 }
 
-/// What a row asks for, by the contents that were read.
+/// The request of a row, with the contents that were read.
 pub fn asked(row: &NodeRow, contents: &Contents) -> Asked {
     match (row.withdraw, &row.digest) {
         (None, None) => Asked::Nothing,
@@ -122,13 +122,13 @@ fn carried(row: &NodeRow, wanted: &str, rendered: Rendered) -> Asked {
     }))
 }
 
-/// The digest of what is on its way out: there is no content to compare. Each withdrawal has one of its own, so that one that failed, and is
-/// known to be bad, keeps neither another NodeModule's files nor a later try.
+/// The digest of a withdrawal: there is no content to compare. Each withdrawal has its own, so that a failed one, which
+/// is known to be bad, blocks neither another NodeModule's files nor a later attempt.
 fn withdrawal(row: &NodeRow) -> String {
     format!("withdrawal/{}/{}", row.name, row.token)
 }
 
-/// Whether a report is about this very row: a token alone may come again where the object was made anew.
+/// Whether a report is about this row: a token alone may occur again if the object was re-created.
 pub fn is_about(row: &NodeRow, report: &Report) -> bool {
     let digest = match row.withdraw {
         Some(_) => Some(withdrawal(row)),

@@ -1,4 +1,4 @@
-//! The agent as a service: rows in, reports out, and what it needs of the API server between.
+//! The agent as a service: it reads rows, writes reports, and reads from the API server what it needs in between.
 //!
 //! ```text
 //!   NodeAssemblage ─► rows (rendered from NodeRevisions) ─► thread of the agent ─► reports ─► status
@@ -41,12 +41,12 @@ use crate::{
     worker::{Event, Worker},
 };
 
-/// How often is tried again what could not be read or written, and the configuration is compared.
+/// The interval of retries and of comparing the configuration.
 const TICK: Duration = Duration::from_secs(5);
 
-/// What the service is made of.
+/// The parts of the service.
 pub struct Service {
-    /// The API server.
+    /// The client for the API server.
     pub client: Client,
     /// The name of this node.
     pub node: String,
@@ -54,28 +54,28 @@ pub struct Service {
     pub version: String,
     /// The thread of the agent.
     pub worker: Worker,
-    /// What it says.
+    /// Its messages.
     pub events: UnboundedReceiver<Event>,
-    /// The configuration of the node, where it can change.
+    /// The configuration of the node, if it can change.
     pub config: Option<Watched>,
-    /// The only source of `now`.
+    /// The source of the current time.
     pub clock: Clock,
-    /// Cancelled when the service is to end.
+    /// Cancelled when the service must end.
     pub shutdown: Shutdown,
 }
 
-/// Why the service ended before it was told to.
+/// Why the service ended before a shutdown was requested.
 #[derive(Debug, Error)]
 pub enum ServiceError {
-    /// The API server is another one by the configuration: a new process connects to that.
+    /// The configuration names another API server: a new process must connect to it.
     #[error("the server of the configuration changed: starting again")]
     ServerChanged,
-    /// Its thread ended.
+    /// The agent's thread ended.
     #[error("the thread of the agent ended: please report this as a defect of muster")]
     Ended,
 }
 
-/// Runs until shutdown. Whatever the API server does, the agent restores what is not confirmed.
+/// Runs until shutdown. Whatever the API server does, the agent restores unconfirmed changes.
 pub async fn run(service: Service) -> Result<(), ServiceError> {
     let shutdown = service.shutdown.clone();
     let mut shell = Shell::new(service);
@@ -95,16 +95,16 @@ pub async fn run(service: Service) -> Result<(), ServiceError> {
 
 /// A configuration that is read again when its text changes.
 pub struct Watched {
-    /// The file.
+    /// The configuration file.
     pub file: ConfigFile,
-    /// Its text as it was read; none where it could not be.
+    /// The text that was read; none if it could not be read.
     pub text: Option<String>,
-    /// The API server by it.
+    /// The API server that it names.
     pub server: Option<Server>,
 }
 
 impl Watched {
-    /// The configuration, if its text is another one than before.
+    /// The configuration, if its text has changed.
     pub fn changed(&mut self) -> Option<Loaded> {
         let text = self.file.text().ok();
         if text == self.text {
@@ -129,7 +129,7 @@ struct Shell {
     given: Vec<Assignment>,
     states: BTreeMap<String, NodeRowState>,
     hold: Option<Hold>,
-    /// Something could not be read, or written.
+    /// A read or a write failed and must be retried.
     is_behind: bool,
 }
 
@@ -163,14 +163,14 @@ impl Shell {
         }
     }
 
-    /// What the watch says of this node's NodeAssemblage.
+    /// Handles an event of the watch for this node's NodeAssemblage.
     async fn read(&mut self, event: watch::Watched<NodeAssemblage>) {
         match event {
             watcher::Event::Apply(guard) | watcher::Event::InitApply(guard) => match guard.0 {
                 Ok(assemblage) => self.take(assemblage).await,
                 Err(error) => warn!(%error, "the NodeAssemblage of this node cannot be read"),
             },
-            // Files stay as they are: only a row says that they go.
+            // Files stay as they are: only a row requests a removal.
             watcher::Event::Delete(_) => {
                 self.assemblage = None;
                 self.forget();
@@ -188,13 +188,13 @@ impl Shell {
         self.give().await;
     }
 
-    /// What was reported of rows says nothing of those of another object: the agent is asked anew, though they be the same.
+    /// Reports about rows of another object do not apply: the agent is asked again, even if the rows are the same.
     fn forget(&mut self) {
         self.states.clear();
         self.given.clear();
     }
 
-    /// Gives the agent what the rows ask for, and reports what cannot be given.
+    /// Passes the rows' requests to the agent, and reports those that cannot be passed.
     async fn give(&mut self) {
         let Some(assemblage) = &self.assemblage else {
             return;
@@ -219,7 +219,7 @@ impl Shell {
         self.write().await;
     }
 
-    /// A row that is refused changes nothing of what the node carries.
+    /// A rejected row changes nothing on the node.
     fn with_confirmed(&self, state: NodeRowState) -> NodeRowState {
         let before = self.states.get(&state.name);
         NodeRowState {
@@ -228,13 +228,13 @@ impl Shell {
         }
     }
 
-    /// Reads the contents that rows name, and forgets others. Whether all were read.
+    /// Reads the contents that rows name, and drops others. Whether all were read.
     async fn read_contents(&mut self, all: &[NodeRow]) -> bool {
         let names: Vec<String> = all.iter().filter_map(rows::revision_name).collect();
         self.contents.retain(|name, _| names.contains(name));
         let mut complete = true;
         for name in names {
-            // A NodeRevision that was not there may be by now.
+            // A NodeRevision that did not exist may exist now.
             if matches!(self.contents.get(&name), Some(Some(_))) {
                 continue;
             }
@@ -248,7 +248,7 @@ impl Shell {
                     warn!(error = explain(&error), "a NodeRevision is not read");
                     complete = false;
                     if error.is_unreachable() {
-                        // Nor would the others be, each after its deadline.
+                        // The others would fail too, each after its timeout.
                         break;
                     }
                 }
@@ -262,13 +262,13 @@ impl Shell {
         call(format!("reading NodeRevision {name}"), revisions.get_opt(name)).await
     }
 
-    /// What the thread of the agent says.
+    /// Handles a message of the agent's thread.
     async fn heard(&mut self, event: Event) {
         match event {
             Event::Begins(report, answer) => {
                 self.note(&report);
                 let begins = self.write().await && self.is_asked(&report);
-                // A thread that waits no longer has not begun.
+                // A thread that no longer waits has not started the change.
                 let _ = answer.send(begins);
             }
             Event::Stand { reports, hold } => {
@@ -281,7 +281,7 @@ impl Shell {
         }
     }
 
-    /// Takes a report, if it is about the row as it is now.
+    /// Records a report, if it is about the current row.
     fn note(&mut self, report: &Report) {
         if let Some(row) = self.row(&report.row).filter(|row| rows::is_about(row, report)) {
             let state = report::state(row, report);
@@ -289,7 +289,7 @@ impl Shell {
         }
     }
 
-    /// Whether the row that the report is about still is what is asked.
+    /// Whether the row that the report is about is still requested.
     fn is_asked(&self, report: &Report) -> bool {
         self.row(&report.row)
             .is_some_and(|row| rows::is_about(row, report))
@@ -300,7 +300,7 @@ impl Shell {
         rows.iter().find(|row| row.name == name)
     }
 
-    /// Writes the status, if it changed. Whether it stands there.
+    /// Writes the status if it changed. Whether it is written.
     async fn write(&mut self) -> bool {
         let Some(assemblage) = &self.assemblage else {
             return false;
@@ -316,7 +316,7 @@ impl Shell {
         };
         match self.patch(body).await {
             Ok(written) => {
-                // Rows that changed meanwhile come by the watch, too.
+                // The watch also delivers rows that changed in the meantime.
                 self.assemblage = Some(written);
                 true
             }
@@ -341,7 +341,7 @@ impl Shell {
         call(what, self.assemblages.patch_status(&self.node, &by, &body)).await
     }
 
-    /// What is behind is tried again, and the configuration is compared.
+    /// Retries what failed, and compares the configuration.
     async fn tick(&mut self) -> Result<(), ServiceError> {
         self.configure()?;
         if self.is_behind {

@@ -1,4 +1,4 @@
-//! What the pod of a node does: it copies its token, and the authority of the API server, to the agent of the host.
+//! The pod of a node copies its token and the CA certificate of the API server to the agent of the host.
 
 use std::{
     fs, io,
@@ -15,7 +15,7 @@ use crate::{
     files,
 };
 
-/// How often the files are compared. The kubelet writes a new token when four fifths of the time of the old one have passed.
+/// The interval of comparing the files. The kubelet writes a new token after 80% of the old one's lifetime.
 const PERIOD: Duration = Duration::from_secs(10);
 
 /// Why a file was not copied.
@@ -24,7 +24,7 @@ const PERIOD: Duration = Duration::from_secs(10);
 pub struct CopyError {
     /// The file.
     pub file: PathBuf,
-    /// Why.
+    /// The error.
     pub error: io::Error,
 }
 
@@ -50,7 +50,7 @@ pub async fn keep(from: &Path, to: &Path, shutdown: Shutdown) {
     }
 }
 
-/// Copies both files, where they differ: each is the old one or the new one, readable for root alone.
+/// Copies both files if they differ: atomically, readable by root only.
 pub fn copy(from: &Path, to: &Path) -> Result<(), CopyError> {
     for name in [AUTHORITY, TOKEN] {
         let (from, to) = (from.join(name), to.join(name));

@@ -1,4 +1,4 @@
-//! The thread of the agent: it blocks while a node changes, and nothing else of the process does.
+//! The thread of the agent: it blocks while a node changes, without blocking the rest of the process.
 
 use std::{
     path::PathBuf,
@@ -24,78 +24,79 @@ use crate::{
     platform::Platform,
 };
 
-/// How often is read whether the node is held.
+/// The interval of reading whether the node is held.
 const HOLD: Duration = Duration::from_secs(5);
-/// How often files are compared with what was confirmed.
+/// The interval of comparing files with what was confirmed.
 const DRIFT: Duration = Duration::from_mins(1);
-/// How long the report that a change begins may take to be written.
+/// Timeout for writing the report that a change starts.
 const ACKNOWLEDGED: Duration = Duration::from_mins(1);
 
-/// What the agent is started with.
+/// The inputs of the agent.
 pub struct Start {
     /// Its own folder, absolute; it exists.
     pub folder: PathBuf,
-    /// What it stands on.
+    /// Its environment.
     pub platform: Arc<dyn Platform>,
-    /// How it asks its API server.
+    /// How it calls its API server.
     pub api_server: Arc<dyn ApiServer + Send + Sync>,
     /// The configuration of the node.
     pub config: Config,
-    /// Prefixes of configurations before: what is unconfirmed below them is restored.
+    /// Prefixes of previous configurations: unconfirmed changes below them are restored.
     pub earlier: Vec<String>,
-    /// What is to be done once nothing is left to restore.
+    /// The action to run once nothing is left to restore.
     pub settled: Option<Settled>,
     /// Whether the services of the host run.
     pub services: Services,
 }
 
-/// What keeps an agent from starting.
+/// Why an agent cannot start.
 #[derive(Debug, Error)]
 pub enum StartError {
-    /// Another process works on this folder, or it cannot be locked.
+    /// Another process uses this folder, or it cannot be locked.
     #[error(transparent)]
     Lock(#[from] LockError),
     /// The folder cannot be read or written.
     #[error(transparent)]
     Agent(#[from] AgentError),
-    /// It is not known which boot of which machine this is.
+    /// The boot id or the machine id cannot be read.
     #[error("cannot read the boot_id and the machine-id of this host: {0}")]
     Identity(std::io::Error),
-    /// There is no thread for it.
+    /// The thread cannot be started.
     #[error("the process cannot start the thread of the agent: {0}")]
     Thread(std::io::Error),
-    /// The thread ended while it started.
+    /// The thread ended during its start.
     #[error("the thread of the agent ended: please report this as a defect of muster")]
     Ended,
 }
 
-/// What is asked of the thread.
+/// A request to the thread.
 enum Request {
     Rows(Vec<Assignment>),
     Configure(Box<Config>, Option<Settled>),
 }
 
-/// What the thread says.
+/// A message of the thread.
 pub enum Event {
-    /// A change is about to begin: it does once this is answered by `true`.
+    /// A change is about to start: it waits for the answer `true`.
     Begins(Box<Report>, SyncSender<bool>),
-    /// How all rows stand.
+    /// The state of all rows.
     Stand {
-        /// One for each row, in their order.
+        /// One report for each row, in order.
         reports: Vec<Report>,
         /// The hold that is active.
         hold: Option<Hold>,
     },
 }
 
-/// The thread.
+/// The agent's thread.
 pub struct Worker {
     requests: Sender<Request>,
     beat: Beat,
 }
 
 impl Worker {
-    /// Starts it, and waits until it has restored what is unconfirmed. Its checks may ask an API server on this runtime meanwhile.
+    /// Starts the thread, and waits until it has restored unconfirmed changes. Its checks may call an API server on
+    /// this runtime in the meantime.
     pub async fn spawn(start: Start, events: UnboundedSender<Event>) -> Result<Self, StartError> {
         let (requests, received) = channel();
         let (tell, started) = oneshot::channel();
@@ -103,7 +104,7 @@ impl Worker {
         let beats = beat.clone();
         let work = move || match Work::start(start, beats) {
             Ok(mut work) => {
-                // The process is ending if this, or what follows, is not received.
+                // The process is ending if this or a later message is not received.
                 let _ = tell.send(Ok(()));
                 work.run(&received, &events);
             }
@@ -115,24 +116,24 @@ impl Worker {
         Ok(Self { requests, beat })
     }
 
-    /// Gives it the rows of the node, all of them.
+    /// Sends it all rows of the node.
     pub fn assign(&self, rows: Vec<Assignment>) {
-        // A thread that has ended has said so.
+        // A thread that has ended has reported it.
         let _ = self.requests.send(Request::Rows(rows));
     }
 
-    /// Gives it another configuration of the node.
+    /// Sends it another configuration of the node.
     pub fn configure(&self, config: Config, settled: Option<Settled>) {
         let _ = self.requests.send(Request::Configure(Box::new(config), settled)); // as above
     }
 
-    /// Its signs of life.
+    /// Its heartbeats.
     pub fn beat(&self) -> Beat {
         self.beat.clone()
     }
 }
 
-/// Restores what is unconfirmed, as at a boot before networks and the kubelet. Whether all of it is restored.
+/// Restores unconfirmed changes, as at boot before networks and the kubelet. Whether all of them are restored.
 pub fn restore(start: Start) -> Result<bool, StartError> {
     Ok(Work::start(start, Beat::default())?.restore())
 }
@@ -171,7 +172,7 @@ impl Work {
         Ok(work)
     }
 
-    /// Brings back what could not be brought back before. Whether nothing is left: then the configuration that led there is kept.
+    /// Restores what could not be restored before. Whether nothing is left: then the configuration in use is kept.
     fn restore(&mut self) -> bool {
         let restored = self.agent.restore();
         if restored && let Some(settled) = self.start.settled.take() {
@@ -197,7 +198,7 @@ impl Work {
             }
             let passed = self.surroundings.clock.since_boot().saturating_sub(begun);
             left = left.saturating_sub(passed);
-            // A hold that cannot be read is asked for again with the next change, which it stops.
+            // A hold that cannot be read is read again with the next change, which it stops.
             let hold = held(&self.surroundings).unwrap_or_else(|_| self.hold.clone());
             if !left.is_zero() && hold == self.hold {
                 continue;
@@ -214,7 +215,8 @@ impl Work {
         }
     }
 
-    /// The disk knows the prefixes from its start: it is made anew, and with it the agent, which finds its memory in its folder.
+    /// The disk gets the prefixes at its start: it is created again, and with it the agent, which reads its memory from
+    /// its folder.
     fn configure(&mut self, config: Config, settled: Option<Settled>) {
         let before = std::mem::replace(&mut self.start.config, config);
         self.start.earlier.extend(before.prefixes);
@@ -223,16 +225,16 @@ impl Work {
         let (surroundings, config) = (self.surroundings.clone(), self.start.config.clone());
         match Agent::start(surroundings, config, Services::Running, None) {
             Ok(agent) => self.agent = agent,
-            // The folder cannot be read: the agent that is there goes on, with the new definitions.
+            // The folder cannot be read: the existing agent continues, with the new definitions.
             Err(_) => self.agent.configure(self.start.config.clone()),
         }
         if self.restore() {
-            // From the next change on these are out of reach.
+            // From the next change on these are inaccessible.
             self.start.earlier.clear();
         }
     }
 
-    /// One pass over the rows. When the next one is due.
+    /// One pass over the rows. Returns when the next one is due.
     fn pass(&mut self, events: &UnboundedSender<Event>) -> Duration {
         self.restore();
         let answer = self.agent.assign(&self.rows, &mut |report| {
@@ -261,7 +263,7 @@ fn folders(start: &Start) -> Vec<String> {
     folders
 }
 
-/// An API server that is asked from several threads.
+/// An API server that is called from several threads.
 struct Shared(Arc<dyn ApiServer + Send + Sync>);
 
 impl ApiServer for Shared {

@@ -1,4 +1,5 @@
-//! Promise: the agent is installed whole or not at all, and nothing of it is replaced while a change of the node is not confirmed.
+//! Promise: the agent is installed completely or not at all, and no part of it is replaced while a change of the node
+//! is not confirmed.
 #![allow(
     clippy::expect_used,
     clippy::panic,
@@ -18,7 +19,7 @@ use muster_node_agent::{
 };
 use tempfile::TempDir;
 
-/// A host: a folder as its root, and a systemd that remembers what it was asked.
+/// A host: a folder as its root, and a systemd that records its calls.
 struct Host {
     root: TempDir,
     asked: RefCell<Vec<String>>,
@@ -117,7 +118,7 @@ fn it_is_installed_and_what_is_as_it_was_is_not_restarted() {
     assert_eq!(binaries, 3, "the link, what runs, and what ran before");
 }
 
-/// Where systemd-analyze is, it reads the units as they are, but for the program, which is not there.
+/// Checks the units with systemd-analyze if it exists, except for the program, which does not exist.
 #[test]
 fn systemd_reads_the_units() {
     let host = Host::new();
@@ -181,7 +182,7 @@ fn a_step_that_fails_is_taken_up_by_the_next_try() {
     }
 }
 
-/// A journal as the agent writes it, with this step as its last.
+/// A journal as written by the agent, with this step as its last.
 fn journal(step: Step, format: u32) -> Vec<u8> {
     let record = Record {
         seq: 1,

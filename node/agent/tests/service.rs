@@ -1,4 +1,5 @@
-//! Promise: what a row asks is carried out as it was rendered, reported before it begins and after it ends, and nothing else is written.
+//! Promise: a row's content is applied as it was rendered, reported before it starts and after it ends, and nothing
+//! else is written.
 #![allow(
     clippy::expect_used,
     clippy::panic,
@@ -56,11 +57,11 @@ use tempfile::TempDir;
 use tokio::sync::mpsc::unbounded_channel;
 use tokio_util::task::AbortOnDropHandle;
 
-/// How long a state may take to come.
+/// Timeout for reaching a state.
 const PATIENCE: Duration = Duration::from_secs(30);
 const NODE: &str = "n1";
 
-/// A host in a folder: its service refuses a file in which it reads `bad`.
+/// A host in a folder: its service rejects a file that contains `bad`.
 #[derive(Clone)]
 struct Folder(PathBuf);
 
@@ -213,7 +214,7 @@ impl Bed {
         self.running = Some(AbortOnDropHandle::new(tokio::spawn(run)));
     }
 
-    /// What the agent asked the API server.
+    /// The agent's requests to the API server.
     fn requests(&self) -> impl Iterator<Item = Arc<RequestRecord>> {
         let requests = self.api.recorder().requests().into_iter();
         requests.filter(|request| request.client == "agent")
@@ -234,7 +235,7 @@ impl Bed {
         };
         let revisions = Api::<NodeRevision>::all(self.api.client_as("person"));
         let object = NodeRevision::new(&name, spec);
-        // What is on record is the same.
+        // The recorded state is the same.
         let _ = revisions.create(&PostParams::default(), &object).await;
     }
 
@@ -253,7 +254,7 @@ impl Bed {
             .unwrap();
     }
 
-    /// Records the content, and assigns it.
+    /// Writes the content's NodeRevision, and assigns it.
     async fn roll(&self, token: u64, content: &NodeContent) -> NodeRow {
         self.record(content).await;
         let row = row(token, content, &Values::new());
@@ -296,7 +297,7 @@ impl Bed {
     }
 }
 
-/// One file, for the service to read.
+/// One file that the service reads.
 fn content(path: &str, text: &str) -> NodeContent {
     serde_json::from_value(json!({
         "parts": [{"files": [{"path": path, "content": text}]}],
@@ -345,7 +346,7 @@ async fn a_row_is_carried_out_and_what_fails_is_taken_back() {
     assert_eq!((ready.type_.as_str(), ready.reason.as_str()), ("Ready", "Failed"));
 }
 
-/// DX9: what fails again and again does not keep the service from ending.
+/// DX9: repeated failures do not keep the service from ending.
 #[tokio::test(flavor = "multi_thread")]
 async fn it_ends_when_it_is_asked_to_though_every_request_fails() {
     let mut bed = Bed::running().await;
@@ -383,7 +384,7 @@ async fn a_change_does_not_begin_before_its_begin_is_written() {
     let refused = || bed.requests().filter(|request| request.code() == 503).count();
     bed.roll(2, &content(&bed.path("etc/a"), "two")).await;
     let tried = async {
-        // That it read the row, that the change begins, that it did not, and once more.
+        // Reports: the row was read, the change starts, it failed, and once more.
         while refused() < 4 {
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
@@ -521,7 +522,7 @@ async fn a_restart_changes_nothing_and_at_rest_nothing_is_written() {
     assert_ne!(after.resource_version(), before);
     let writes = || bed.requests().filter(|request| request.method != "GET").count();
     let written = writes();
-    // The files are compared, and the status with what stands there.
+    // The files are compared, and the status with their content.
     tokio::time::sleep(Duration::from_secs(7)).await;
     assert_eq!(writes(), written);
     assert!(bed.folder.path().exists());
@@ -546,7 +547,7 @@ async fn the_files_stay_when_the_rows_are_deleted_by_hand() {
         state.digest == row.digest && state.state == NodePhase::Confirmed
     })
     .await;
-    // The same row in another object is reported of anew.
+    // The same row in another object is reported again.
     delete().await;
     bed.assign(row).await;
     bed.until_phase(1, NodePhase::Confirmed).await;
@@ -633,7 +634,7 @@ async fn the_lease_is_renewed() {
     assert!(lease.spec.unwrap().renew_time.is_some());
 }
 
-/// The one configuration that is written by others than root would make them root.
+/// Users other than root who can write the configuration would get root access.
 #[test]
 fn a_configuration_that_others_may_write_is_not_used() {
     use std::os::unix::fs::PermissionsExt as _;
@@ -660,7 +661,8 @@ fn a_configuration_that_others_may_write_is_not_used() {
     assert_eq!(nothing.load().config, Config::default());
 }
 
-/// Whatever happens to the process until nothing is left to restore, the next one knows where it may have to.
+/// Whatever happens to the process until nothing is left to restore, the next one knows which folders may have to be
+/// restored.
 #[test]
 fn the_prefixes_of_before_are_kept_until_nothing_is_left_to_restore() {
     let folder = tempfile::tempdir().unwrap();

@@ -1,7 +1,7 @@
 //! The disk of this host: held folders, and nothing outside of them.
 //!
-//! Each operation opens the folder of its path below a held one with `openat2`, which the kernel keeps from following links and from
-//! leaving, and works on the name in it.
+//! Each operation opens the folder of its path below a held one with `openat2`, where the kernel rejects links and
+//! paths that leave the held folder, and works on the name in it.
 
 use std::{
     cell::RefCell,
@@ -27,7 +27,7 @@ use rustix::{
 use super::{Disk, DiskError, DiskResult, Entry, Inode, Kind, Obstacle};
 use crate::{content::Attributes, paths};
 
-/// Folders that this agent makes are for all to read.
+/// Folders created by this agent are readable by all users.
 const FOLDER_MODE: u32 = 0o755;
 
 /// The disk below held folders.
@@ -38,7 +38,7 @@ pub struct HostDisk {
 }
 
 impl HostDisk {
-    /// The disk below these folders. A folder is opened when it is first used, and held from then on.
+    /// The disk below these folders. A folder is opened at its first use, and held from then on.
     pub fn new(roots: impl IntoIterator<Item = String>) -> Self {
         Self {
             roots: roots.into_iter().collect(),
@@ -46,7 +46,7 @@ impl HostDisk {
         }
     }
 
-    /// The held folder above the path, and the way from there.
+    /// The held folder above the path, and the relative path.
     fn root<'p>(&self, path: &'p str) -> rustix::io::Result<(Rc<OwnedFd>, &'p str)> {
         let above = self.roots.iter().filter(|root| paths::is_within(path, root));
         let root = above.max_by_key(|root| root.len()).ok_or(Errno::XDEV)?;
@@ -56,7 +56,7 @@ impl HostDisk {
 
     fn hold(&self, root: &str) -> rustix::io::Result<Rc<OwnedFd>> {
         if let Some(held) = self.held.borrow().get(root) {
-            // A folder that was removed and made again is another one.
+            // A folder that was removed and re-created is another one.
             if fstat(held.as_ref())?.st_nlink > 0 {
                 return Ok(Rc::clone(held));
             }
@@ -77,7 +77,7 @@ impl HostDisk {
         self.open(path, OFlags::RDONLY | OFlags::DIRECTORY)
     }
 
-    /// Does something with the name in its folder.
+    /// Runs an operation with the name in its folder.
     fn in_folder<T>(
         &self,
         operation: &'static str,
@@ -125,7 +125,7 @@ fn unlink(folder: BorrowedFd<'_>, name: &str) -> rustix::io::Result<()> {
     }
 }
 
-/// A new file that is on the disk as a whole, or an error: the space is reserved before the content is written.
+/// A new file that is completely on the disk, or an error: the space is reserved before the content is written.
 fn create(
     folder: BorrowedFd<'_>,
     name: &str,
@@ -137,7 +137,7 @@ fn create(
     let mut file = File::from(open_below(folder, name, flags)?);
     if !content.is_empty() {
         match fallocate(&file, FallocateFlags::empty(), 0, content.len() as u64) {
-            // Some file systems cannot: then writing says whether there is space.
+            // Some file systems do not support it: then the write fails if there is no space.
             Ok(()) | Err(Errno::OPNOTSUPP | Errno::NOSYS) => {}
             Err(code) => return Err(code),
         }
@@ -194,7 +194,7 @@ impl Disk for HostDisk {
 
     fn read(&self, path: &str, most: u64) -> DiskResult<Option<Vec<u8>>> {
         absent_is_none(self.in_folder("read", path, |folder, name| {
-            // A pipe would wait for a writer.
+            // Opening a pipe would block until there is a writer.
             let file = File::from(open_below(folder, name, OFlags::RDONLY | OFlags::NONBLOCK)?);
             let mut content = Vec::new();
             let read = file.take(most + 1).read_to_end(&mut content);

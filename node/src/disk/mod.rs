@@ -1,7 +1,9 @@
-//! The disk as the agent uses it: a seam, so that tests can lose what was not synced, fill it, and cut the power at each operation.
+//! The disk as the agent uses it: an abstraction, so that tests can lose unsynced data, fill the disk, and cut the
+//! power at each operation.
 //!
-//! All paths are absolute. Durable are: what [`Disk::write_at`] wrote, the content of a file after [`Disk::sync_file`], and the names in a
-//! folder after [`Disk::sync_dir`]. Anything else may be lost, or not, at a power cut.
+//! All paths are absolute. Durable are: the data written by [`Disk::write_at`], the content of a file after
+//! [`Disk::sync_file`], and the names in a folder after [`Disk::sync_dir`]. Anything else may or may not survive a
+//! power cut.
 
 mod host;
 
@@ -13,17 +15,17 @@ use rustix::io::Errno;
 
 use crate::content::Attributes;
 
-/// What an operation of the disk gives.
+/// The result of a disk operation.
 pub type DiskResult<T> = Result<T, DiskError>;
 
 /// An operation that failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DiskError {
-    /// The operation, for people.
+    /// The operation, for display.
     pub operation: &'static str,
-    /// What it was about.
+    /// The path.
     pub path: String,
-    /// The system's number of the error.
+    /// The error number (errno).
     pub code: i32,
 }
 
@@ -36,7 +38,7 @@ impl DiskError {
         }
     }
 
-    /// Whether the path, or a folder on the way to it, is not there.
+    /// Whether the path, or a folder on the way to it, does not exist.
     pub fn is_absent(&self) -> bool {
         self.code == Errno::NOENT.raw_os_error()
     }
@@ -51,7 +53,7 @@ impl fmt::Display for DiskError {
 
 impl std::error::Error for DiskError {}
 
-/// What a name in a folder stands for.
+/// The type of a folder's entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// A regular file.
@@ -64,11 +66,11 @@ pub enum Kind {
     Other,
 }
 
-/// A file's identity while it exists: the device and the number of its inode.
+/// Identifies an existing file: its device and inode numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Deserialize, serde::Serialize)]
 pub struct Inode(pub u64, pub u64);
 
-/// What keeps a name from being replaced.
+/// Why a name cannot be replaced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Obstacle {
     /// The immutable attribute is set.
@@ -79,47 +81,49 @@ pub enum Obstacle {
     MountPoint,
 }
 
-/// What stands at a path.
+/// The entry at a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Entry {
-    /// File, folder, ...
+    /// The type of the entry.
     pub kind: Kind,
-    /// Owner and permission bits, those beyond 0777 included.
+    /// Owner and permission bits, including those beyond 0777.
     pub attributes: Attributes,
-    /// Which file it is.
+    /// The identity of the file.
     pub inode: Inode,
-    /// What keeps it from being replaced.
+    /// Why it cannot be replaced, if so.
     pub obstacle: Option<Obstacle>,
 }
 
-/// The operations. No symbolic link is followed anywhere, and no path leaves the folders that the disk was opened with.
+/// The disk operations. Symbolic links are never followed, and no path leaves the folders that the disk was opened
+/// with.
 pub trait Disk {
-    /// What stands at the path; `None` where nothing does, or a folder on the way is not there.
+    /// The entry at the path; `None` if it, or a folder on the way, does not exist.
     fn entry(&self, path: &str) -> DiskResult<Option<Entry>>;
-    /// Content of a file of at most so many bytes; `None` where it is not there.
+    /// Content of a file up to a maximum size in bytes; `None` if it does not exist.
     fn read(&self, path: &str, most: u64) -> DiskResult<Option<Vec<u8>>>;
     /// Names in a folder.
     fn list(&self, folder: &str) -> DiskResult<Vec<String>>;
-    /// Bytes that are free on the file system of a folder; `None` where it is mounted read-only.
+    /// Free bytes on the file system of a folder; `None` if it is mounted read-only.
     fn free(&self, folder: &str) -> DiskResult<Option<u64>>;
-    /// A new file with this content; one that stands there is unlinked first. Not durable before [`Disk::sync_file`] and [`Disk::sync_dir`].
+    /// Creates a file with this content; an existing one is unlinked first. Not durable before [`Disk::sync_file`] and
+    /// [`Disk::sync_dir`].
     fn write_new(&self, path: &str, content: &[u8], attributes: Attributes) -> DiskResult<()>;
     /// Makes the content of a file durable.
     fn sync_file(&self, path: &str) -> DiskResult<()>;
     /// Makes the names in a folder durable.
     fn sync_dir(&self, folder: &str) -> DiskResult<()>;
-    /// A second name in the same folder for a file.
+    /// Creates a hard link in the same folder.
     fn link(&self, from: &str, to: &str) -> DiskResult<()>;
-    /// Gives a file the name of another, which loses it, at once.
+    /// Renames a file atomically, and replaces the target.
     fn rename(&self, from: &str, to: &str) -> DiskResult<()>;
-    /// Removes a name; it need not be there.
+    /// Removes a name; it need not exist.
     fn unlink(&self, path: &str) -> DiskResult<()>;
-    /// A new folder, for all to read.
+    /// Creates a folder that is readable by all users.
     fn make_dir(&self, path: &str) -> DiskResult<()>;
     /// Removes an empty folder.
     fn remove_dir(&self, path: &str) -> DiskResult<()>;
-    /// A file of so many zeroes, which are on the disk: writing over them needs no space. Durable.
+    /// Creates a file of this size, filled with zeroes on the disk, so that overwriting needs no space. Durable.
     fn allocate(&self, path: &str, bytes: usize) -> DiskResult<()>;
-    /// Writes over a part of an allocated file. Durable when it returns; at a power cut it may be torn.
+    /// Overwrites a part of an allocated file. Durable when it returns; a power cut may tear it.
     fn write_at(&self, path: &str, offset: usize, content: &[u8]) -> DiskResult<()>;
 }

@@ -1,4 +1,5 @@
-//! Promise: a check is good only by evidence: a pattern that matches, an interface that is up, an address that answers.
+//! Promise: a check succeeds only with evidence: a pattern that matches, an interface that is up, an address that
+//! responds.
 
 use muster_node::{Checks, Config, Dial, failing};
 
@@ -64,7 +65,7 @@ fn all_are_run_and_each_has_a_name() {
     assert_eq!(names(&world, &config(), &checks), wanted);
 }
 
-/// DX12: what was reached before says nothing.
+/// DX12: an address that was reached before proves nothing.
 #[test]
 fn each_check_asks_anew() {
     let world = World::new();

@@ -1,4 +1,4 @@
-//! Promise: what the wall clock does moves no deadline, and a hold that was set in this boot ends when it was to end.
+//! Promise: changes of the wall clock do not affect deadlines, and a hold that was set in this boot ends on time.
 
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ fn a_change_takes_as_long_whatever_the_wall_clock_does() {
         let world = World::new();
         world.disk.put(&path("a"), "a of before");
         let mut agent = world.start();
-        // While the change is acknowledged the clock is corrected, so that its end is after the correction.
+        // The clock is corrected during the acknowledgement, so that the end is after the correction.
         let row = row(1, vec![file(&path("a"), "link-down")]);
         let answer = agent.assign(std::slice::from_ref(&row), &mut |_| {
             world.clock.set_wall(SignedDuration::from_secs(shift));

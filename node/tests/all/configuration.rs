@@ -1,4 +1,4 @@
-//! Promise: a configuration of the node that could mean something else than it says is refused, with the field and the value.
+//! Promise: an ambiguous configuration of the node is rejected, with the field and the value.
 
 use std::time::Duration;
 

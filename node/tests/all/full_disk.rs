@@ -41,7 +41,7 @@ fn full_from_any_operation_on() {
         if world.disk.operations.get() <= at {
             break;
         }
-        // The verdict outlives the process, although nothing could be written after the restore.
+        // The verdict survives the process, although nothing could be written after the restore.
         if matches!(answer.reports[0].state, State::Ended(_)) {
             drop(agent);
             let mut agent = world.start();

@@ -1,4 +1,4 @@
-//! Promise: what the host is asked is answered by the host: its interfaces, connections, accounts and secrets.
+//! Promise: questions about the host are answered by the host: its interfaces, connections, accounts and secrets.
 
 use std::{
     fs,
@@ -17,7 +17,7 @@ fn machine() -> Machine {
     Machine::new(Rc::new(HostClock), Box::new(PlainHttp))
 }
 
-/// A port of this machine on which nothing listens.
+/// A port of this machine without a listener.
 fn closed() -> SocketAddr {
     TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap()
 }
@@ -50,12 +50,12 @@ fn connections() {
         Dialed::Open
     );
     assert_eq!(machine().dial(closed(), second), Dialed::Refused);
-    // No connection leads to a broadcast address: the kernel says so itself.
+    // The kernel itself rejects connections to a broadcast address.
     let failed = machine().dial("255.255.255.255:179".parse().unwrap(), second);
     assert!(matches!(failed, Dialed::Failed(_)), "{failed:?}");
 }
 
-/// What the client makes of a server that answers so; nothing: it never answers.
+/// The client's result for a server that sends this response; without one the server never responds.
 fn asked(answer: Option<&'static str>) -> Result<(), String> {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();

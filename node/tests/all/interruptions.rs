@@ -11,7 +11,8 @@ use crate::support::{
 
 type Files = BTreeMap<String, (u32, String)>;
 
-/// A node on which a first configuration is confirmed: a file that was there, one that was not, one that goes, one that is dropped.
+/// A node with a confirmed first configuration: a file that existed, one that did not, one that is removed, one that is
+/// no longer listed.
 pub(crate) fn node() -> World {
     let world = World::new();
     world.disk.put_with(&path("a"), "a of before", 0o600);
@@ -53,7 +54,7 @@ pub(crate) fn files_of(first: bool, a: &str) -> Files {
     }
 }
 
-/// What has to hold after a restart: whole, known, and nothing lies about.
+/// Conditions after a restart: all files are consistent, the state is known, and no temporary files remain.
 pub(crate) fn is_whole(world: &World, a: &str, context: &str) {
     let files = world.files();
     let (first, new) = (files_of(true, a), files_of(false, a));
@@ -75,7 +76,7 @@ pub(crate) fn is_whole(world: &World, a: &str, context: &str) {
     );
 }
 
-/// Runs the second configuration with a fault at each operation in turn, until it gets through.
+/// Runs the second configuration with a fault at each operation in turn, until it succeeds.
 fn at_each_operation(a: &str, restart: impl Fn(&mut World), then: impl Fn(&World, &str)) -> usize {
     for at in 0.. {
         let mut world = node();
@@ -142,7 +143,7 @@ fn the_host_reboots_anywhere_in_a_change() {
         let status = muster_node::status(&world.surroundings()).unwrap();
         let journal = status.journal.unwrap();
         let verdict = journal.outcome.as_ref().map(|outcome| outcome.verdict);
-        // At boot nothing is run, so nothing more is known than that it was interrupted.
+        // At boot no program is run, so it is only known that it was interrupted.
         let interrupted = verdict == Some(Verdict::Interrupted) && journal.key.digest == "digest-2";
         let before = verdict == Some(Verdict::Confirmed) && journal.key.digest == "digest-1";
         let done = verdict == Some(Verdict::Failed) && journal.key.digest == "digest-2";

@@ -1,5 +1,5 @@
-//! Promise: whatever bytes the journal has, a start does the safe thing: the other slot for a torn one, nothing for a newer one, and a journal
-//! of another machine is put away.
+//! Promise: whatever bytes the journal contains, a start is safe: it uses the other slot for a torn one, does nothing
+//! for a newer one, and renames a journal of another machine.
 
 use muster_node::{
     Agent, State,
@@ -19,7 +19,7 @@ fn journal() -> String {
     format!("{OWN}/journal")
 }
 
-/// A node that was killed in the middle of its swaps.
+/// A node that was killed during its swaps.
 fn interrupted() -> World {
     let world = node();
     let mut agent = world.start();
@@ -75,7 +75,7 @@ fn both_slots_damaged_restores_by_the_plan() {
     });
     drop(world.start());
     assert_eq!(world.files(), files_of(true, ""));
-    // And with nothing under way it is no obstacle.
+    // With no change in progress it is no obstacle.
     world.disk.damage(&journal(), |bytes| bytes.fill(1));
     let mut agent = world.start();
     assert_eq!(
@@ -165,7 +165,7 @@ fn a_damaged_memory_keeps_no_agent_from_starting() {
         assert_eq!(reason(&mut agent, &second("a two")), "Confirmed", "{file}");
         assert_eq!(world.files(), files_of(false, "a two"), "{file}");
     }
-    // Without any memory the files are compared anew, and nothing is written to them.
+    // Without any memory the files are compared again, and nothing is written to them.
     let world = node();
     let mut agent = world.start();
     assert_eq!(reason(&mut agent, &second("a two")), "Confirmed");
@@ -192,7 +192,7 @@ proptest! {
     #[test]
     fn any_bytes_are_read_without_a_panic(noise in proptest::collection::vec(any::<u8>(), 0..3 * SLOT), framed: bool, format in 0_u32..4) {
         let bytes = if framed { journal::frame(format, &noise[..noise.len().min(2000)]) } else { noise };
-        // Zeroes at the end are not of the body.
+        // Trailing zeroes are not part of the body.
         prop_assume!(bytes.last() != Some(&0));
         let reading = journal::read(&bytes);
         prop_assert!(!matches!(reading, Reading::Record(_)), "a record out of noise");

@@ -1,4 +1,5 @@
-//! Promise: a content that failed on this node is not tried again until it, its attempt, or what it names in the node's configuration changes.
+//! Promise: a content that failed on this node is not tried again until it, its attempt, or a definition that it names
+//! in the node's configuration changes.
 
 use std::time::Duration;
 
@@ -16,7 +17,7 @@ fn failed() -> (World, Assignment) {
     (world, row)
 }
 
-/// Whether the row is tried, by what the services were made to read.
+/// Whether the row is tried, by what the services had to reload.
 fn is_tried(world: &World, row: &Assignment) -> bool {
     let mut agent = world.start();
     world.host.programs.borrow_mut().clear();

@@ -1,4 +1,5 @@
-//! Promise: nothing is opened but the agent's own folder and what is below its prefixes: the kernel forbids the rest, and nothing changes.
+//! Promise: nothing is opened except the agent's own folder and paths below its prefixes: the kernel forbids the rest,
+//! and the results are the same.
 
 use std::{env, fs, os::unix::fs::symlink, path::Path, process::Command};
 
@@ -13,7 +14,7 @@ use crate::{
     support::world::{absent, file},
 };
 
-/// Forbids this thread, and what it starts, everything outside of the folders. Whether the kernel does.
+/// Denies this thread, and its children, everything outside of the folders. Whether the kernel supports it.
 fn confine(folders: &[String]) -> bool {
     let all = AccessFs::from_all(ABI::V5);
     let mut ruleset = Ruleset::default().handle_access(all).unwrap().create().unwrap();
@@ -25,7 +26,7 @@ fn confine(folders: &[String]) -> bool {
     ruleset.restrict_self().unwrap().ruleset == RulesetStatus::FullyEnforced
 }
 
-/// What a node goes through, as text.
+/// The history of a node, as text.
 fn life(node: &Node) -> String {
     let path = |name: &str| node.path(&format!("etc/{name}"));
     let rows = [

@@ -1,4 +1,4 @@
-//! What the node agent promises: one file per promise.
+//! The promises of the node agent: one file per promise.
 
 // Fixtures are test code too, although no `#[test]` functions.
 #![allow(clippy::panic, clippy::unwrap_used)]

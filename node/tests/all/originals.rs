@@ -1,4 +1,5 @@
-//! Promise: what stood at a path before muster wrote there is kept once, and comes back when the path is no longer listed.
+//! Promise: the original of a path before muster wrote it is stored once, and is restored when the path is no longer
+//! listed.
 
 use muster_node::{Assignment, OnDelete, State};
 
@@ -42,7 +43,7 @@ fn the_first_one_is_kept_with_its_mode() {
         !world.disk.is_there(&path("sub")),
         "and the folder that was made for it with it"
     );
-    // It is given up: what stands there now is the original of the next time.
+    // The path is released: the current file is the original of the next time.
     world.disk.put(&path("a"), "edited since");
     assert_eq!(
         reason(&mut agent, &row(5, vec![file(&path("a"), "5")])),

@@ -1,5 +1,5 @@
-//! Promise: the power may go at any operation, and take any part of what was not synced with it. After the boot all files are old or all are
-//! new, and which is known.
+//! Promise: a power cut may happen at any operation, and lose any unsynced data. After the boot all files are old or
+//! all are new, and which is known.
 
 use muster_node::{State, Verdict};
 use proptest::prelude::*;
@@ -12,7 +12,7 @@ use crate::{
     },
 };
 
-/// Choices out of a seed: a small generator, so that each case can be played again.
+/// Choices generated from a seed, so that each case can be reproduced.
 pub(crate) fn choices(seed: u64) -> impl FnMut(usize) -> usize {
     let mut state = seed | 1;
     move |below| {
@@ -23,7 +23,7 @@ pub(crate) fn choices(seed: u64) -> impl FnMut(usize) -> usize {
     }
 }
 
-/// A change whose power goes at an operation, the boot after it, and, if asked for, another cut in the middle of the restore.
+/// A change with a power cut at an operation, the boot after it, and, if requested, another cut during the restore.
 fn cut(a: &str, at: usize, seed: u64, again: Option<usize>) -> (World, bool) {
     let mut world = node();
     let mut agent = world.start();

@@ -1,4 +1,5 @@
-//! Promise: a program gets its arguments and its environment and nothing else, and at its timeout its whole process group is gone.
+//! Promise: a program gets only its arguments and its environment, and at its timeout its whole process group is
+//! killed.
 
 use std::{collections::BTreeMap, fs, path::Path, time::Duration};
 
@@ -21,7 +22,7 @@ fn run(script: &str) -> Result<(), String> {
     process::run(&shell(script, Duration::from_secs(20)), &HostClock)
 }
 
-/// Whether a process ends within a while.
+/// Whether a process ends within some time.
 fn ends(pid: i32) -> bool {
     let pidfd = match pidfd_open(Pid::from_raw(pid).unwrap(), PidfdFlags::empty()) {
         Ok(pidfd) => pidfd,
@@ -75,7 +76,7 @@ fn nothing_but_the_given_environment() {
         .skip(1)
         .map(|line| line.split('=').next().unwrap())
         .collect();
-    // The shell itself sets PWD and the like.
+    // The shell itself sets PWD and similar variables.
     assert!(
         names
             .iter()

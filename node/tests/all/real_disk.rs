@@ -1,4 +1,4 @@
-//! Promise: on a real file system the files are swapped and brought back by rename, and no path leads out of its prefix.
+//! Promise: on a real file system the files are swapped and restored by rename, and no path leaves its prefix.
 
 use std::{
     cell::Cell,
@@ -22,7 +22,7 @@ use tempfile::TempDir;
 
 use crate::support::world::{absent, file};
 
-/// Time that passes by itself.
+/// Time that passes automatically.
 #[derive(Default)]
 struct QuickClock(Cell<Duration>);
 
@@ -40,7 +40,7 @@ impl Clock for QuickClock {
     }
 }
 
-/// Services that fail where a file says so.
+/// Services that fail if a file says so.
 struct Services_(PathBuf);
 
 impl Host for Services_ {
@@ -311,7 +311,8 @@ fn immutable_files() {
     assert_eq!(node.names(), ["a"]);
 }
 
-/// Runs a test of this file again in a mount namespace of its own, after the script. `None`: there are none here.
+/// Runs a test of this file again in its own mount namespace, after the script. `None`: namespaces are not available
+/// here.
 fn in_a_mount_namespace(test: &str, script: &str, folder: &Path) -> Option<bool> {
     let program = env::current_exe().unwrap();
     let command = format!(

@@ -1,4 +1,5 @@
-//! Promise: what the node's configuration does not allow, and what could not be brought back, is refused by name before the first write.
+//! Promise: content that the node's configuration does not allow, or that could not be restored, is refused with the
+//! field before the first write.
 
 use muster_node::{
     Assignment, Checks, Class, FileState, MAX_CONTENT, State,
@@ -9,7 +10,7 @@ use proptest::prelude::*;
 
 use crate::support::world::{ETC, World, absent, ask, file, path, pieces, row};
 
-/// Asks for it, and sees that nothing was written.
+/// Requests it, and checks that nothing was written.
 fn refused(world: &World, row: &Assignment) -> (&'static str, Class, String) {
     let mut agent = world.start();
     let before = world.disk.files("/");
@@ -71,7 +72,7 @@ fn what_no_configuration_allows() {
     }
 }
 
-/// What is edited, how, the field that is named, and the reason.
+/// What is edited, how, the named field, and the reason.
 type Field = (&'static str, fn(&mut Assignment), &'static str, &'static str);
 
 fn refuse_all(table: &[Field]) {
@@ -261,7 +262,7 @@ fn what_stands_at_the_path() {
             };
             let (reason, class, text) = refused(&world, &row(1, vec![file(&path("0"), "x"), last]));
             assert_eq!((reason, class), ("TargetRefused", Class::Unit), "{what}: {text}");
-            // In a folder that may not change the first file is refused.
+            // In a folder that cannot change, the first file is refused.
             let target = if what == "append-only folder" {
                 path("0")
             } else {

@@ -1,4 +1,4 @@
-//! Promise: one change at a time, each path has one row, and a change that could not be reported does not begin.
+//! Promise: one change at a time, each path has one row, and a change that could not be reported does not start.
 
 use muster_node::{Assignment, State, Waiting};
 
@@ -89,10 +89,10 @@ fn a_path_that_another_row_still_has() {
         reasons(&world, &[named("one", 1, &["/etc/net/a"])]),
         ["Confirmed"]
     );
-    // It is not given, so it is not known whether it gives the path up.
+    // The row is not passed, so it is not known whether it releases the path.
     let two = named("two", 1, &["/etc/net/a"]);
     assert_eq!(reasons(&world, std::slice::from_ref(&two)), ["PathConflict"]);
-    // It gives the path up, and then the other one has it.
+    // It releases the path, and then the other one has it.
     let one = named("one", 2, &["/etc/net/b"]);
     let mut agent = world.start();
     let both = [two, one];

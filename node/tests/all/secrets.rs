@@ -1,4 +1,4 @@
-//! Promise: a secret is in the file that it is for, and in nothing else that is stored, printed or reported.
+//! Promise: a secret is only in its file, and in nothing else that is stored, printed or reported.
 
 use muster_node::{File, Piece, State};
 use proptest::prelude::*;

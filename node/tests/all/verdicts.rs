@@ -1,4 +1,4 @@
-//! Promise: a content is condemned only if the node is good with the old files and was not with the new ones.
+//! Promise: a content is condemned only if the node's checks succeed with the old files and failed with the new ones.
 
 use std::time::Duration;
 
@@ -122,7 +122,7 @@ fn a_repair_may_start_from_failing_checks() {
 #[test]
 fn an_outage_condemns_nothing_and_the_change_is_tried_again_after_it() {
     let world = node();
-    // It begins while the new files are checked, and outlives the restore.
+    // It starts while the new files are checked, and continues after the restore.
     world
         .host
         .outage
@@ -180,11 +180,11 @@ fn a_restore_whose_reload_fails_is_reported_and_blocks_the_node() {
         "RestoreFailed",
         "it is not tried again"
     );
-    // Another row is not changed on a node that is not whole.
+    // Another row is not changed while the node is not restored.
     let mut other = row(9, vec![file("/etc/other/x", "x")]);
     other.name = "other".to_owned();
     assert_eq!(reason(&mut agent, &other), "BusyWith");
-    // Once the services can be reloaded, the next assignment brings it back first.
+    // Once the services can be reloaded, the next assignment restores it first.
     world.host.reload_fails_after.set(None);
     world.host.programs.borrow_mut().clear();
     assert_eq!(
@@ -228,7 +228,7 @@ fn nothing_to_change_reloads_nothing_and_is_checked() {
 
 #[test]
 fn checks_count_after_settle_and_have_to_hold() {
-    // Down at every other check for a while: each failure begins the time anew.
+    // Down at every other check for some time: each failure restarts the time.
     let world = node();
     world.host.flaps.set(9);
     let begun = world.clock.since_boot.get();
@@ -251,7 +251,7 @@ fn checks_count_after_settle_and_have_to_hold() {
 #[test]
 fn a_failure_after_the_first_good_check_is_not_confirmed() {
     let world = node();
-    // The network goes 5 s after the reload, inside settle, and 12 s after it, inside holdFor.
+    // The network fails 5 s after the reload, inside settle, and 12 s after it, inside holdFor.
     for begins in [105, 112] {
         let world_begins = Duration::from_secs(begins);
         world.clock.since_boot.set(Duration::from_secs(100));
@@ -278,7 +278,7 @@ fn a_check_that_hangs_holds_no_restore_up() {
     let begun = world.clock.since_boot.get();
     assert_eq!(reason(&mut world.start(), &row), "Failed");
     let taken = world.clock.since_boot.get().saturating_sub(begun);
-    // The checks of the old files are good at once: what follows the restore is settle and holdFor.
+    // The checks of the old files succeed at once: settle and holdFor follow the restore.
     assert!(
         taken <= Duration::from_secs(120 + 10 + 15 + 1),
         "it took {taken:?}"

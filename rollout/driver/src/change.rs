@@ -1,38 +1,38 @@
-//! What becomes of one row.
+//! The change of one assignment.
 
 use muster_rollout::{Content, Digest, How, Revision, Row, Step, Token, UnitId};
 
 use crate::Rules;
 
-/// A change of one row, as the memory names it.
+/// A change of one assignment, as the memory names it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Change {
-    /// The token that the row gets.
+    /// The new token of the assignment.
     pub token: Token,
-    /// What it says then.
+    /// The new content.
     pub then: Then,
 }
 
-/// What a row says once it is changed.
+/// The content of an assignment after a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Then {
-    /// The unit is to carry this.
+    /// The unit should have this content.
     Assigned {
         /// The revision.
         revision: Revision,
         /// That revision with the values of the unit.
         digest: Digest,
     },
-    /// What the unit has is to be withdrawn.
+    /// The unit's content must be withdrawn.
     Withdrawn(How),
-    /// The same as before, under the new token; without a row, nothing (W5).
+    /// The same content under the new token; without an assignment, an empty one (W5).
     Fenced,
-    /// Nothing, although the unit still has what the row said: a person gave that up.
+    /// Empty, although the unit still has the content: it was abandoned.
     Abandoned,
 }
 
 impl Change {
-    /// The change that a step asks for, and of which unit's row. `None`: the step is about no row.
+    /// The unit and the change that a step asks for; `None` if the step changes no assignment.
     pub fn of(step: &Step) -> Option<(&UnitId, Self)> {
         let (unit, token, then) = match step {
             Step::Assign {
@@ -52,7 +52,7 @@ impl Change {
         Some((unit, Self { token: *token, then }))
     }
 
-    /// The row that this one becomes.
+    /// The assignment after the change.
     pub fn applied(self, row: Option<Row>) -> Row {
         let content = match self.then {
             Then::Assigned { revision, digest } => Content::Carries {
@@ -69,24 +69,26 @@ impl Change {
         }
     }
 
-    /// Whether the row has this token, or a greater one: there is nothing to write. Else the write was not sent, is on its way, or was
-    /// lost, and is to be sent (again): its token makes it the same one.
+    /// Whether the assignment has this token or a greater one, so nothing must be written. Otherwise the write was not
+    /// sent, is pending, or was lost, and must be sent (again): with its token it is the same write.
     pub fn stands(self, row: Option<Token>) -> bool {
         row >= Some(self.token)
     }
 }
 
-/// A change bound to the row that was read: how played worlds carry rows. Real APIs have preconditions of their own for it.
+/// A change with the precondition of the assignment that was read, for simulated writes. Real APIs have preconditions
+/// of their own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Tested {
     /// The change.
     pub change: Change,
-    /// The token of the row that was read. `None`: there was no row.
+    /// The token of the assignment that was read; `None` if there was none.
     pub read: Option<Token>,
 }
 
 impl Tested {
-    /// The row after this write has come to the row that is there. `None`: the test fails, and nothing is changed (W3).
+    /// The assignment after this write arrives at the existing one; `None` if the precondition fails and nothing
+    /// changes (W3).
     pub fn arrive(self, here: Option<Row>, rules: &Rules<'_>) -> Option<Row> {
         let token = here.map(|row| row.token);
         if rules.tests_rows && (token != self.read || self.change.stands(token)) {

@@ -1,4 +1,4 @@
-//! Decide, write the memory, then the rows.
+//! Decides, then writes the memory, then the assignments.
 
 use std::{borrow::Cow, collections::BTreeMap};
 
@@ -6,44 +6,44 @@ use muster_rollout::{Decision, Evidence, Memory, Millis, Revision, Row, Spec, To
 
 use crate::{Change, Rules, Tested};
 
-/// What a decision rests on.
+/// The input of a decision.
 #[derive(Clone, Copy, Debug)]
 pub struct Facts<'a> {
     /// The settings.
     pub spec: &'a Spec,
-    /// The memory, as [`Recalled::believed`] gives it.
+    /// The memory, as [`Recalled::believed`] returns it.
     pub memory: &'a Memory,
     /// The units. They may be older than the memory (W1).
     pub units: &'a [Unit],
-    /// The instant.
+    /// The time of the decision.
     pub now: Millis,
 }
 
 /// The memory as it was read.
 #[derive(Clone, Debug)]
 pub enum Recalled<'a> {
-    /// It stands, and was written by this process, or by one before it.
+    /// It was written by this process or a previous one.
     Kept {
         /// The memory.
         memory: &'a Memory,
-        /// How long no process led since it was written; zero where this one wrote it.
+        /// How long there was no leader since it was written; zero if this process wrote it.
         gap: Millis,
     },
-    /// There is none, it cannot be read, or it is of another life of the module (W7).
+    /// It does not exist, cannot be read, or is of another incarnation of the module (W7).
     Lost(Verdicts),
 }
 
-/// What stands on record of revisions outside of the memory.
+/// The verdicts that are recorded outside of the memory.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Verdicts {
-    /// The last good one.
+    /// The last good revision.
     pub last_good: Option<Revision>,
-    /// Bad ones, with what condemned each.
+    /// The bad revisions, with their evidence.
     pub bad: BTreeMap<Revision, Evidence>,
 }
 
 impl<'a> Recalled<'a> {
-    /// The memory that a decision rests on. Where it is lost, `units` come from a complete, fresh read of all rows.
+    /// The memory to decide with. If it is lost, `units` must come from a complete, fresh read of all assignments.
     pub fn believed(self, units: &[Unit], now: Millis) -> Cow<'a, Memory> {
         match self {
             Self::Kept {
@@ -56,18 +56,18 @@ impl<'a> Recalled<'a> {
     }
 }
 
-/// A memory in place of a lost one: from a complete, fresh read of all rows, and from what is on record of revisions (W7).
+/// Rebuilds a lost memory from a complete, fresh read of all assignments, and from the recorded verdicts (W7).
 pub fn rebuild(units: &[Unit], verdicts: Verdicts, now: Millis) -> Memory {
     Memory::rebuild(units, verdicts.last_good, verdicts.bad, now)
 }
 
-/// Decides. Nothing of it may be carried out before its memory stands.
+/// Decides. Nothing may be applied before the new memory is written.
 pub fn decide(facts: Facts<'_>, rules: &Rules<'_>) -> Decided {
     let decision = (rules.plan)(facts.spec, facts.memory, facts.units, facts.now);
     Decided { decision }
 }
 
-/// A decision whose memory does not stand yet.
+/// A decision whose memory is not written yet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Decided {
     decision: Decision,
@@ -79,75 +79,75 @@ impl Decided {
         &self.decision
     }
 
-    /// What it will change once its memory stands, in the order of its steps: to be examined, not to be carried out.
+    /// The changes that it will make once its memory is written, in the order of its steps: for inspection only.
     pub fn planned<R: Rows + ?Sized>(&self, rows: &R) -> Vec<Planned> {
         planned(&self.decision, rows)
     }
 
-    /// How many rows it is about.
+    /// The number of assignments that it changes.
     pub fn rows(&self) -> usize {
         changes(&self.decision).count()
     }
 
-    /// The memory stands if its write was answered with success: this write, by compare-and-swap on what was read, or none where the
-    /// memory is equal to what was read. Any other answer, and none, gives the error: read again (W2).
+    /// Takes the result of writing the memory: by compare-and-swap on what was read, or no write if the memory is
+    /// unchanged. On an error or a timeout the caller must read again (W2).
     pub fn written<T, E>(self, answer: Result<T, E>) -> Result<Remembered, E> {
         let Self { decision } = self;
         answer.map(|_| Remembered { decision })
     }
 }
 
-/// A decision whose memory stands.
+/// A decision whose memory is written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Remembered {
     decision: Decision,
 }
 
-/// What becomes of the row of a unit.
+/// The change of one unit's assignment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Planned {
     /// The unit.
     pub unit: UnitId,
-    /// The change. `None`: the row goes.
+    /// The change; `None` if the assignment is removed.
     pub change: Option<Change>,
 }
 
 impl Planned {
-    /// The token that the row gets; 0 if it goes.
+    /// The new token of the assignment; 0 if it is removed.
     pub fn token(&self) -> Token {
         self.change.map_or(Token(0), |change| change.token)
     }
 
-    /// Whether the row is as it is to be, or has a greater token.
+    /// Whether the assignment is already as planned, or has a greater token.
     pub fn stands(&self, row: Option<Token>) -> bool {
         self.change
             .map_or_else(|| row.is_none(), |change| change.stands(row))
     }
 }
 
-/// Rows of one kind of unit, as they were read.
+/// The assignments of units, as they were read.
 pub trait Rows {
-    /// A write of one row that fails if the row is not as it was read.
+    /// A write of one assignment that fails if it differs from what was read.
     type Write;
 
-    /// The token of the row of a unit. `None`: there is no row.
+    /// The token of the unit's assignment; `None` if there is none.
     fn token(&self, unit: &UnitId) -> Option<Token>;
 
-    /// Whether what the row is to say is known: else it stays as it is.
+    /// Whether the new content is known: otherwise the assignment stays as it is.
     fn knows(&self, _unit: &UnitId, _change: Change) -> bool {
         true
     }
 
-    /// Units whose rows are to go once nothing else is to be written: the end of what is being deleted.
+    /// Units whose assignments must be removed once there is nothing else to write: the end of a deletion.
     fn over(&self) -> Vec<UnitId> {
         Vec::new()
     }
 
-    /// The write that carries this out. `None`: there is nothing to write.
+    /// The write that makes this change; `None` if there is nothing to write.
     fn write(&self, planned: &Planned) -> Option<Self::Write>;
 }
 
-/// A write of one row that may be sent: the memory that names it stands.
+/// A write of one assignment that may be sent: the memory that names it is written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RowWrite<W> {
     planned: Planned,
@@ -155,12 +155,12 @@ pub struct RowWrite<W> {
 }
 
 impl<W> RowWrite<W> {
-    /// Whose row, and what becomes of it.
+    /// The unit and its change.
     pub fn planned(&self) -> &Planned {
         &self.planned
     }
 
-    /// The write, with its test.
+    /// The write, with its precondition.
     pub fn write(&self) -> &W {
         &self.write
     }
@@ -172,8 +172,8 @@ impl Remembered {
         &self.decision
     }
 
-    /// The writes of the rows that do not stand yet, in the order of the steps. Any of them may fail, or be lost: the next decision
-    /// has it again, with its token.
+    /// The pending writes of assignments, in the order of the steps. Any of them may fail or be lost: the next decision
+    /// repeats it with its token.
     pub fn writes<R: Rows + ?Sized>(&self, rows: &R) -> Vec<RowWrite<R::Write>> {
         let write = |planned: Planned| {
             let write = rows.write(&planned)?;
@@ -208,7 +208,7 @@ fn changes(decision: &Decision) -> impl Iterator<Item = (&UnitId, Change)> {
     decision.steps.iter().filter_map(Change::of)
 }
 
-/// Units in the order of their names, whose rows are played.
+/// Simulated assignments of units, sorted by name.
 impl Rows for [Unit] {
     type Write = Tested;
 

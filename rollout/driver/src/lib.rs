@@ -1,4 +1,4 @@
-//! The shell around the decision: what a decision rests on, and in which order it is written.
+//! The shell around the decision: the input of a decision, and the order in which it is written.
 //!
 //! ```text
 //!   memory as read, or rebuilt ─┐
@@ -6,13 +6,14 @@
 //!   spec, now ──────────────────┘            (pure)      by compare-and-swap (W2)                      each with a test (W3)
 //! ```
 //!
-//! The caller reads and writes. Nothing here knows Kubernetes, a clock, or I/O; the controllers, the model, the simulator and the
-//! tests of the engine run the same functions.
+//! The caller reads and writes. This crate contains no Kubernetes, clock or I/O; the controllers, the model, the
+//! simulator and the tests of the engine run the same functions.
 //!
-//! Invariant: a row is written only by a [`RowWrite`], and that is made only from a [`Remembered`]: the memory that names the change
-//! stands (W2).
-//! Invariant: a write of a row carries the token that was read there, and a greater one (W3).
-//! Invariant: a memory that is lost is rebuilt from all rows, and from verdicts on record, before anything moves (W7).
+//! Invariant: an assignment is written only by a [`RowWrite`], which is created only from a [`Remembered`]: the memory
+//! that names the change is written (W2).
+//! Invariant: a write of an assignment has the token that was read there as its precondition, and a greater one as its
+//! content (W3).
+//! Invariant: a lost memory is rebuilt from all assignments and from recorded verdicts before anything changes (W7).
 
 mod change;
 mod decide;

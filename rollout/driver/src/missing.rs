@@ -1,29 +1,31 @@
-//! Units that something rests on, and that are not among those read: a watch may be behind what another process has read and decided.
+//! Units that a decision depends on and that are missing among those read: a watch may be behind what another process
+//! has read and decided.
 
 use muster_rollout::{Incarnation, Memory, UnitId};
 
 use crate::Rules;
 
-/// A unit that has a row.
+/// A unit that has an assignment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Holder {
-    /// Its name.
+    /// The name of the unit.
     pub unit: UnitId,
-    /// Which unit of that name. `None`: whichever there is.
+    /// The incarnation; `None` for any unit of that name.
     pub incarnation: Option<Incarnation>,
 }
 
 impl Holder {
-    /// Whether this is the one.
+    /// Whether this is the unit.
     pub fn is(&self, incarnation: Incarnation) -> bool {
         self.incarnation.is_none_or(|expected| expected == incarnation)
     }
 }
 
-/// The units that are to be read once more: nothing is decided while one of them is there after all.
+/// The units that must be read again: nothing is decided while one of them exists after all.
 ///
-/// `memory` is `None` where it is lost; then `holders` count, the units that have rows. Else those that are charged count: a unit
-/// loses its charge only by having gone (W1). `read` gives the unit of a name as it was read.
+/// `memory` is `None` if it is lost; then the `holders`, the units that have assignments, are checked. Otherwise the
+/// units in flight are: the in-flight change of a missing unit is dropped only if the unit is really gone (W1). `read`
+/// returns the unit of a name as it was read.
 pub fn missing(
     memory: Option<&Memory>,
     holders: impl IntoIterator<Item = Holder>,

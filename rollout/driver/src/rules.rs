@@ -1,27 +1,28 @@
-//! What the shell relies on, as values: a world in which one of them does not hold is wrong on purpose.
+//! The rules that the shell relies on, as values: a world in which one of them does not apply is deliberately wrong.
 
 use muster_rollout::{Decision, Memory, Millis, Spec, Unit, plan};
 
 /// A decision function.
 pub type Plan<'a> = dyn Fn(&Spec, &Memory, &[Unit], Millis) -> Decision + 'a;
 
-/// How the shell works. What ships is [`Rules::shipped`]; every other value is for the model, which shows that each rule is needed.
+/// The behavior of the shell. Releases use [`Rules::shipped`]; all other values are for the model, which shows that
+/// each rule is needed.
 #[derive(Clone, Copy)]
 pub struct Rules<'a> {
-    /// The decision.
+    /// The decision function.
     pub plan: &'a Plan<'a>,
-    /// W3: a write changes the row that was read, or nothing, and a token never falls.
+    /// W3: a write changes only the assignment that was read, and a token never decreases.
     pub tests_rows: bool,
-    /// W5: a fence raises the token of the row.
+    /// W5: a fence raises the token of the assignment.
     pub fences_raise: bool,
-    /// W1: a unit that is charged, and missing among those read, is read once more before anything is decided.
+    /// W1: a unit in flight that is missing among those read is read again before anything is decided.
     pub checks_charged: bool,
-    /// W7: the same of a unit that has a row, where the memory is rebuilt from rows.
+    /// W7: the same for a unit that has an assignment, when the memory is rebuilt from assignments.
     pub checks_holders: bool,
 }
 
 impl Rules<'_> {
-    /// The shell that ships.
+    /// The behavior of releases.
     pub fn shipped() -> Self {
         Self {
             plan: &plan,

@@ -1,4 +1,4 @@
-//! Exhausts a world, and says what was found.
+//! Explores all states of a world and reports the result.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -11,23 +11,23 @@ use crate::scope::Scope;
 use crate::world::World;
 use crate::wrong::Wrong;
 
-/// What is known of a world when all its states were seen, or a law was broken.
+/// The result of exploring all states of a world, or of finding a broken law.
 #[derive(Clone, Debug, Default)]
 pub struct Found {
-    /// How many states there are.
+    /// The number of states.
     pub states: usize,
-    /// How far the last one is from the first.
+    /// The depth of the last state.
     pub depth: usize,
-    /// How long it took.
+    /// The time it took.
     pub took: Duration,
-    /// The laws that are broken, each with the way there.
+    /// The broken laws, each with the path to it.
     pub broken: BTreeMap<&'static str, Vec<String>>,
-    /// What happens somewhere.
+    /// The events that occur somewhere.
     pub reached: Vec<&'static str>,
 }
 
 impl Found {
-    /// What is not as the table says: nothing, if all is well.
+    /// The differences from the table; empty if all is as expected.
     pub fn problems(&self, scope: &Scope) -> Vec<String> {
         let mut problems = Vec::new();
         for (law, way) in &self.broken {
@@ -57,13 +57,13 @@ impl Reporter<World> for Clock {
     fn report_discoveries(&mut self, _: &World, _: BTreeMap<&'static str, ReportDiscovery<World>>) {}
 }
 
-/// Looks at all states of a world.
+/// Explores all states of a world.
 pub fn exhaust(world: World, threads: usize) -> Found {
     search(world, threads, None)
 }
 
-/// Looks for broken laws, each with a way there that is as short as can be: what is found first may not be, so it is looked for in fewer
-/// and fewer steps.
+/// Searches for broken laws, each with a shortest path. The first path found may not be the shortest, so the search
+/// repeats with fewer steps.
 pub fn shortest(scope: &Scope, wrong: Wrong, law: &str) -> Option<Vec<String>> {
     let mut way = None;
     loop {
@@ -80,7 +80,7 @@ pub fn shortest(scope: &Scope, wrong: Wrong, law: &str) -> Option<Vec<String>> {
     }
 }
 
-/// `fewer_than`: only what comes in fewer steps is looked at.
+/// `fewer_than`: limits the search to paths with fewer steps.
 fn search(world: World, threads: usize, fewer_than: Option<usize>) -> Found {
     let mut clock = Clock::default();
     let checker = world.checker().threads(threads);

@@ -1,20 +1,22 @@
-//! Somebody who sees only writes of rows, reports, verdicts, and who can be reached: E1, E3, E4 and E5 in the words of the page.
+//! An observer that sees only writes of assignments, reports, verdicts, and which clusters are reachable: checks E1,
+//! E3, E4 and E5 as docs/engine.md states them.
 //!
-//! A cluster counts from the write of a row with a new token until its report of that digest and token, succeeded. At each
-//! write of a new token to a cluster not yet counted, the number counted, without those absent longer than `absence` and with
-//! this one, is at most the limit. A row that asks for a withdrawal, or for nothing, ends it: that is beside the limit.
+//! A cluster counts from the write of an assignment with a new token until its report of success for that digest and
+//! token. At each write of a new token to a cluster that does not count yet, the number of counted clusters, without
+//! those absent longer than `absence` and including this one, is at most the limit. An assignment that is a withdrawal
+//! or empty ends this, as it is outside of the limit.
 //!
-//! Three things no writer can know, and so the sentence is read with them, as in the random histories: who came back after the
-//! view was taken that a write was decided on is not counted against that write; a cluster that came back, or was charged out
-//! of its row when the memory was lost, may itself be written, until nobody charges it any more; and a cluster that was
-//! confirmed after that view is written on the slot that it had beside who came back.
+//! Three facts are unknown to any writer, so the rule has these exceptions, as in the random histories: a cluster that
+//! returned after the view of a decision was read does not count against its writes; a cluster that returned, or was
+//! adopted when the memory was lost, may itself be written until it is no longer in flight; and a cluster that was
+//! confirmed after that view is written on its own slot beside clusters that returned.
 
 use muster_rollout::{Content, Token};
 
 use crate::flying::Flying;
 use crate::set::Set;
 
-/// Nothing is broken, or what, in words.
+/// No violation, or its message.
 pub type Verdict = Result<(), String>;
 
 /// Room for the clusters of the largest scope.
@@ -22,77 +24,77 @@ pub const CLUSTERS: usize = 4;
 /// Room for all revisions, and those of fair times.
 pub const REVISIONS: usize = 8;
 
-/// The last intent that was sent to a cluster.
+/// The last change that was sent to a cluster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Intent {
-    /// Its token.
+    /// The token of the change.
     pub token: Token,
-    /// Who came back since the view that it was decided on.
+    /// Clusters that returned since the view of the decision.
     pub returned: Set,
-    /// Its cluster was confirmed since.
+    /// The cluster was confirmed since.
     pub confirmed: bool,
 }
 
-/// What was seen so far.
+/// The observations so far.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Eye {
-    /// Who counts.
+    /// The clusters that count.
     pub counted: Set,
-    /// Who came back, or was charged anew, and is still charged.
+    /// The clusters that returned or were adopted, and are still in flight.
     pub returned: Set,
-    /// The last intents.
+    /// The last changes.
     pub intents: [Option<Intent>; CLUSTERS],
-    /// For how many beats each cluster has been away, at most as many as an absence may take.
+    /// Number of ticks that each cluster has been absent, at most the number that an absence may take.
     pub away: [Option<u8>; CLUSTERS],
-    /// The same of who came back while nobody looked: should it leave again, its absence was one.
+    /// The same for clusters that returned unobserved: if they leave again, it is one absence.
     pub unseen: [Option<u8>; CLUSTERS],
-    /// For how many beats each cluster has had its row.
+    /// Number of ticks that each cluster has had its assignment.
     pub since: [u8; CLUSTERS],
-    /// Who was ready when its slot began.
+    /// The clusters that were ready when their slot began.
     pub ready: Set,
-    /// Who failed on which revision, or had it long enough to be late, and was ready before.
+    /// The clusters that failed at each revision, or had it long enough to be overdue, and were ready before.
     pub failed: [Set; REVISIONS],
-    /// What was concluded to be bad, and not tried again since.
+    /// Revisions that were concluded to be bad, and not retried since.
     pub bad: Set,
-    /// What was concluded to be good.
+    /// Revisions that were concluded to be good.
     pub good: Set,
 }
 
-/// What a decision says of revisions.
+/// What a decision concludes about revisions.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Judged {
-    /// Known to be bad from now on.
+    /// Revisions that are now known to be bad.
     pub bad: Set,
-    /// Good.
+    /// The good revision.
     pub good: Option<usize>,
-    /// Somebody tries them again.
+    /// Revisions that are retried.
     pub tried: Set,
 }
 
-/// Who gets what.
+/// An assignment of a revision to a cluster.
 #[derive(Clone, Copy, Debug)]
 pub struct Assigned {
     /// The cluster.
     pub cluster: usize,
     /// The revision that it gets.
     pub gets: usize,
-    /// The revision that it shall have.
+    /// The desired revision.
     pub shall: usize,
 }
 
-/// What the world is measured by.
+/// The settings that the rules refer to.
 #[derive(Clone, Copy, Debug)]
 pub struct Measure {
-    /// How many may change at once.
+    /// Maximum number of clusters that change at once.
     pub limit: u32,
-    /// How many may fail.
+    /// Maximum number of failures.
     pub max_failed: u32,
-    /// Beats after which who is away does not count.
+    /// Number of ticks after which an absent cluster no longer counts.
     pub absence: Option<u8>,
 }
 
 impl Eye {
-    /// E1: a row was written.
+    /// E1: an assignment was written.
     pub fn wrote(&mut self, flying: &Flying, content: Content, measure: Measure) -> Verdict {
         let at = flying.cluster;
         let Content::Carries { .. } = content else {
@@ -121,12 +123,13 @@ impl Eye {
         Ok(())
     }
 
-    /// It said that what its row says is done. True if it counted until now.
+    /// A cluster reported its assignment as done. True if it counted until now.
     pub fn succeeded(&mut self, at: usize) -> bool {
         self.counted.remove(at)
     }
 
-    /// A write with the token of one that was decided before is that one, whenever it is sent again: nobody can tell them apart.
+    /// A write with the token of an earlier decision is the same write, whenever it is sent again: they cannot be
+    /// distinguished.
     pub fn decided_before(&mut self, flying: Flying) -> Flying {
         let token = flying.write.change.token;
         let intent = &mut self.intents[flying.cluster];
@@ -145,7 +148,7 @@ impl Eye {
         flying
     }
 
-    /// A cluster is charged now, and was not before. `ready`: it was seen confirmed, or with nothing.
+    /// A cluster is in flight now, and was not before. `ready`: it was observed as confirmed, or without content.
     pub fn charged(&mut self, at: usize, ready: bool) {
         if ready {
             self.ready.insert(at);
@@ -154,20 +157,20 @@ impl Eye {
         }
     }
 
-    /// A charged cluster was seen failing on a revision, or had it for so long that it may be late.
+    /// A cluster in flight was observed failing at a revision, or had it for so long that it may be overdue.
     pub fn failed_on(&mut self, at: usize, revision: usize) {
         if self.ready.contains(at) {
             self.failed[revision].insert(at);
         }
     }
 
-    /// It cannot be touched any more.
+    /// The cluster is no longer eligible.
     pub fn went_away(&mut self, at: usize) {
         let before = self.unseen[at].take();
         self.away[at] = self.away[at].or(before).or(Some(0));
     }
 
-    /// It can be touched again.
+    /// The cluster is eligible again.
     pub fn came_back(&mut self, at: usize) {
         if let Some(beats) = self.away[at].take() {
             self.unseen[at] = Some(beats);
@@ -175,14 +178,14 @@ impl Eye {
         }
     }
 
-    /// There is no such cluster any more.
+    /// The cluster no longer exists.
     pub fn is_gone(&mut self, at: usize) {
         self.counted.remove(at);
         self.returned.remove(at);
         (self.away[at], self.unseen[at], self.since[at]) = (None, None, 0);
     }
 
-    /// E3, E4, E5: what was decided about revisions, and who gets which instead of what it shall have.
+    /// E3, E4, E5: the verdicts of a decision, and which cluster gets which revision instead of the desired one.
     pub fn decided(&mut self, told: &Judged, assigned: &[Assigned], measure: Measure) -> Verdict {
         for revision in told.tried.iter() {
             self.bad.remove(revision);
@@ -216,7 +219,7 @@ impl Eye {
         Ok(())
     }
 
-    /// A beat of the clock. `late`: after so many beats with a row a cluster may be late at it.
+    /// A tick of the clock. `late`: after this number of ticks with an assignment a cluster may be overdue.
     pub fn beat(&mut self, longest: u8, absence: Option<u8>) {
         let counts = |beats: u8| beats.saturating_add(1).min(longest);
         for beats in self.away.iter_mut().chain(&mut self.unseen).flatten() {

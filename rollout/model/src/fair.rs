@@ -1,7 +1,7 @@
-//! EL1 to EL5, as safety: from every state a time in which everybody does what it can reaches the goal.
+//! EL1 to EL5, as safety: from every state a fair time, in which every participant acts, reaches the goal.
 //!
-//! Such a time is a line, not a tree, and most lines meet: what is on one that reached its goal is remembered, so that each state is
-//! walked through once. Time passes only when that was asked for.
+//! A fair time is a single path, and most paths meet: the states of a path that reached its goal are stored, so that
+//! each is visited once. Time passes only when a decision asked to be woken.
 
 use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
 
@@ -18,21 +18,21 @@ use crate::shell::told;
 use crate::state::{Cluster, Fit, Said, State};
 use crate::world::{APPROVE, BAD_GOAL, GOAL, World, revision};
 
-/// How many rounds a fair time may take.
+/// Maximum number of rounds of a fair time.
 const ROUNDS: usize = 200;
 
-/// What a fair time shall lead to.
+/// The goal of a fair time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Goal {
-    /// EL1, EL3: all have the target, and it is good.
+    /// EL1, EL3: all clusters have the target, and it is good.
     Good,
-    /// EL2: the target is condemned, and nothing moves.
+    /// EL2: the target is condemned, and no change is pending.
     Condemned,
-    /// EL4: the first cluster does not answer, and all others have the target.
+    /// EL4: the first cluster does not respond, and all others have the target.
     BesideStuck,
-    /// EL4: the first cluster is away, and all others have the target.
+    /// EL4: the first cluster is absent, and all others have the target.
     BesideAway,
-    /// EL5: the memory is lost, and all have the target.
+    /// EL5: the memory is lost, and all clusters have the target.
     Recovered,
 }
 
@@ -60,20 +60,21 @@ pub(crate) fn goals(world: &World) -> Vec<Property<World>> {
 }
 
 impl World {
-    /// Whether a fair time leads from this state to that.
+    /// Whether a fair time leads from this state to the goal.
     pub fn reaches(&self, state: &State, goal: Goal) -> bool {
         state.broken.is_some() || self.way(state, goal).is_ok()
     }
 
-    /// The way there; or why there is none.
+    /// The path to the goal; or why there is none.
     pub fn way(&self, from: &State, goal: Goal) -> Result<(), String> {
         let mut state = from.clone();
         match goal {
-            // Where no more may change at once than may fail, a failure is waited for, and nobody else can fail.
+            // If no more clusters may change at once than may fail, the run waits for a failure, and no other cluster
+            // can fail.
             Goal::Condemned if self.scope.limit <= self.scope.max_failed || self.scope.batch.is_some() => {
                 return Ok(());
             }
-            // Who is not ready proves nothing: first all are.
+            // A cluster that is not ready proves nothing: first all become ready.
             Goal::Condemned => self.walk(&mut state, Goal::Good, Goal::Condemned)?,
             Goal::BesideStuck | Goal::BesideAway if !self.others_go_on(goal) => return Ok(()),
             Goal::Good | Goal::BesideStuck | Goal::BesideAway | Goal::Recovered => {}
@@ -82,7 +83,7 @@ impl World {
         generous.unwrap_or(self).walk(&mut state, goal, goal)
     }
 
-    /// By design a cluster keeps others back where they wait for its stage, its domain, its batch, or for it to be available.
+    /// By design a cluster holds up others that wait for its stage, its domain, its batch, or for its availability.
     fn others_go_on(&self, goal: Goal) -> bool {
         let scope = &self.scope;
         let apart = [Feature::Stages, Feature::Domains, Feature::Order];
@@ -90,7 +91,7 @@ impl World {
         scope.absence == Absence::Skip && !scope.has(Feature::Budget) && (goal == Goal::BesideAway || alone)
     }
 
-    /// Walks on until nothing moves. What leads to `whole` is remembered.
+    /// Continues until nothing changes. The states on a path to `whole` are stored.
     fn walk(&self, state: &mut State, goal: Goal, whole: Goal) -> Result<(), String> {
         Self::prepare(state, goal);
         let stuck = match goal {
@@ -147,7 +148,7 @@ impl World {
         Ok(())
     }
 
-    /// Everything is as well as it can be, and the goal is wished.
+    /// All clusters are as healthy as possible, and the goal is the desired state.
     fn prepare(state: &mut State, goal: Goal) {
         state.leaders.clear();
         state.left = 0;
@@ -232,7 +233,7 @@ impl World {
     }
 }
 
-/// Who watches has seen enough: what happens in a fair time is held elsewhere.
+/// The observer stops here: the events of a fair time are checked elsewhere.
 fn blind(state: &State) -> Eye {
     let mut eye = Eye {
         bad: state.module.memory.as_deref().map_or(state.module.told, told).bad,

@@ -1,20 +1,20 @@
-//! Writes of rows on their way.
+//! Pending writes of assignments.
 
 use muster_driver::Tested;
 
 use crate::set::Set;
 
-/// A write of a row on its way.
+/// A pending write of an assignment.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Flying {
     /// The cluster.
     pub cluster: usize,
-    /// The life for which it was decided.
+    /// The incarnation that it was decided for.
     pub life: u8,
-    /// What is written, on the row that was seen.
+    /// The change, with the assignment that was read as its precondition.
     pub write: Tested,
-    /// Who came back since the view that it was decided on.
+    /// Clusters that returned since the view of the decision.
     pub returned: Set,
-    /// Its cluster was confirmed since.
+    /// The cluster was confirmed since.
     pub confirmed: bool,
 }

@@ -1,4 +1,4 @@
-//! What can happen next, and what it makes of the world.
+//! The possible events, and their effects on the world.
 
 use muster_rollout::{Class, Content, Echo, Millis, Row, State as Phase};
 
@@ -11,57 +11,57 @@ use crate::state::{Cluster, Fit, Said, State, Told};
 use crate::world::{ABORT, APPROVE, RETRY, World, entries, number_of, sheets};
 use crate::wrong::Wrong;
 
-/// Something that happens.
+/// An event.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Happens {
-    /// A leader's watch of assemblages is up to date.
+    /// A leader's watch of assemblages catches up.
     SeesRows(usize),
-    /// A leader's watch of the registry is up to date.
+    /// A leader's watch of the registry catches up.
     SeesClusters(usize),
     /// A leader decides, writes the memory, and sends its writes.
     Decides(usize),
-    /// The same, but it dies after so many writes.
+    /// The same, but it dies after this number of writes.
     Dies(usize, usize),
-    /// A write of a row arrives.
+    /// A write of an assignment arrives.
     Arrives(Flying),
-    /// All writes on their way are lost: their leader died.
+    /// All pending writes are lost: their leader died.
     AllLost,
-    /// The row is mirrored into its cluster.
+    /// The assignment is mirrored into its cluster.
     Mirrors(usize),
-    /// An agent says that it has begun.
+    /// An agent reports that it has started.
     Begins(usize),
-    /// An agent says how it ended.
+    /// An agent reports its result.
     Ends(usize),
     /// A confirmed cluster fails.
     Relapses(usize),
-    /// The target is another one.
+    /// The target changes.
     Target(u8),
-    /// Somebody pauses, or ends that.
+    /// The rollout is paused or resumed.
     Pause(bool),
-    /// A cluster is selected, or not any more.
+    /// A cluster is selected or deselected.
     Select(usize, bool),
-    /// A cluster can be touched, or not.
+    /// A cluster becomes eligible or ineligible.
     Fit(usize, Fit),
-    /// A cluster is gone.
+    /// A cluster is removed.
     Leaves(usize),
-    /// Another of its name is there.
+    /// Another cluster of the same name is added.
     Joins(usize),
     /// The memory is lost.
     Forgotten,
-    /// Somebody says something once.
+    /// A one-time command is given.
     Says(usize, u8),
-    /// Somebody acknowledges the withdrawal that is held.
+    /// The held withdrawal is acknowledged.
     Acknowledged,
-    /// A cluster is given up, or not any more.
+    /// A cluster is abandoned, or no longer abandoned.
     GivenUp(usize, bool),
-    /// A beat of the clock.
+    /// A tick of the clock.
     Beat,
-    /// The module goes with its rows and its memory, and is back. What its clusters have stays there.
+    /// The module is deleted with its assignments and its memory, and re-created. The clusters keep their content.
     Back,
 }
 
 impl World {
-    /// Everything that can happen.
+    /// All possible events.
     pub(crate) fn possible(&self, state: &State, all: &mut Vec<Happens>) {
         if state.broken.is_some() {
             return;
@@ -89,7 +89,7 @@ impl World {
 
     fn leaders(&self, state: &State, all: &mut Vec<Happens>) {
         for (at, leader) in state.leaders.iter().enumerate() {
-            // Of two that are alike one is enough.
+            // One of two equivalent events is enough.
             if at > 0 && state.leaders.get(at - 1) == Some(leader) {
                 continue;
             }
@@ -118,7 +118,7 @@ impl World {
         }
     }
 
-    /// What a cluster does by itself.
+    /// The events of a cluster itself.
     fn of_cluster(&self, state: &State, at: usize, all: &mut Vec<Happens>) {
         let cluster = &state.clusters[at];
         let reachable = cluster.entry.present && cluster.entry.fit != Fit::Away;
@@ -142,7 +142,8 @@ impl World {
         }
     }
 
-    /// The row in the cluster once it is mirrored. Only a module that comes back meets a greater token there, or what it never wrote.
+    /// The assignment in the cluster after it is mirrored. Only a re-created module finds a greater token there, or
+    /// content that it never wrote.
     fn mirrored(&self, cluster: &Cluster) -> Option<Row> {
         let (row, there) = (cluster.sheet.row, cluster.mirror);
         if !self.scope.has(Feature::Back) {
@@ -162,7 +163,7 @@ impl World {
         })
     }
 
-    /// What its agent says in the end about what it has.
+    /// The final report of the agent about its content.
     pub(crate) fn ended(&self, state: &State, at: usize) -> Option<Echo> {
         let cluster = &state.clusters[at];
         let row = if self.scope.has(Feature::Mirror) {
@@ -189,7 +190,7 @@ impl World {
         })
     }
 
-    /// What happens to a cluster.
+    /// The events that affect a cluster.
     fn to_cluster(&self, state: &State, at: usize, all: &mut Vec<Happens>) {
         let entry = state.clusters[at].entry;
         let more = state.left > 0;
@@ -226,7 +227,7 @@ impl World {
         }
     }
 
-    /// What people wish.
+    /// The events of users.
     fn wishes(&self, state: &State, all: &mut Vec<Happens>) {
         let module = &state.module;
         let more = state.left > 0;
@@ -261,7 +262,7 @@ impl World {
         said.is_none_or(|said| said.revision != state.module.target)
     }
 
-    /// What an acknowledgement must name.
+    /// The name that an acknowledgement must contain.
     pub(crate) fn held(&self, state: &State) -> Option<String> {
         let seen = self.see(state, None);
         let decided = self.decided(&seen);
@@ -272,7 +273,7 @@ impl World {
         })
     }
 
-    /// It happens.
+    /// Applies the event.
     pub(crate) fn happen(&self, state: &mut State, what: &Happens) {
         match what {
             Happens::SeesRows(at) => self.sees_rows(state, *at),
@@ -318,7 +319,7 @@ impl World {
         }
     }
 
-    /// An agent reports about what it has.
+    /// An agent reports about its content.
     pub(crate) fn says(&self, state: &mut State, at: usize, phase: Phase) {
         let Some(ended) = self.ended(state, at) else {
             return;
@@ -351,7 +352,7 @@ impl World {
         });
     }
 
-    /// Views and writes of before are of objects that are gone: nothing of them is seen, and none arrives.
+    /// Earlier views and writes refer to objects that are gone: the views are dropped, and the writes never arrive.
     fn back(&self, state: &mut State) {
         state.left -= 1;
         let module = &mut state.module;
@@ -396,7 +397,7 @@ impl World {
         }
     }
 
-    /// Something that nobody in the world makes.
+    /// An event from outside of the world.
     fn event(&self, state: &mut State, event: &Happens) {
         let costs = !matches!(
             event,
@@ -475,7 +476,7 @@ impl World {
         state.flying = returned.collect();
     }
 
-    /// Everybody is confirmed at the target.
+    /// All clusters are confirmed at the target.
     pub(crate) fn settle(&self, state: &mut State) {
         for _ in 0..40 {
             if self.scope.has(Feature::Stages) && Self::waits_for_approval(state) {
@@ -488,7 +489,8 @@ impl World {
         }
     }
 
-    /// A leader that sees everything decides, all writes arrive, and all agents but these work. When time alone changes something.
+    /// A leader with a current view decides, all writes arrive, and all agents except these work. Returns when time
+    /// alone changes something.
     pub(crate) fn round(&self, state: &mut State, stuck: Set) -> Option<Millis> {
         let decision = self.decide(state, None, usize::MAX);
         while let Some(flying) = state.flying.first().cloned() {
@@ -506,7 +508,7 @@ impl World {
     }
 }
 
-/// What a revision that is broken makes clusters say.
+/// The reports of clusters about a broken revision.
 pub(crate) fn failed() -> Phase {
     Phase::Failed {
         class: Class::Revision,

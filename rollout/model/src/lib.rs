@@ -1,4 +1,4 @@
-//! The shell around the decision function of muster as a model, exhausted scope by scope.
+//! A model of muster's decision function and the shell around it, explored exhaustively scope by scope.
 //!
 //! ```text
 //!   scope ──► world ──► states ──► laws        E1 to E13 of every decision and every write

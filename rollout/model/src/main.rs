@@ -1,4 +1,5 @@
-//! Exhausts scopes and prints the table. Without names: all; `--short`: those of the test command; `--table`: nothing, and the table is as the docs have it; or the names of scopes.
+//! Explores scopes and prints the table. Without arguments: all; `--short`: those of the test command; `--table`: none,
+//! only prints the table as in the docs; or the names of scopes.
 
 use std::process::ExitCode;
 

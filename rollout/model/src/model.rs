@@ -1,4 +1,4 @@
-//! The world as stateright wants it: what can happen, and what must hold.
+//! Implements stateright's model: the possible events, and the laws that must hold.
 
 use stateright::{Model, Property};
 
@@ -17,7 +17,7 @@ fn holds(state: &State, law: &str) -> bool {
 
 macro_rules! laws {
     ($($law:literal, $text:literal;)*) => {
-        /// The laws that are seen in single states, with what they say.
+        /// The laws that are checked in single states, with their descriptions.
         pub const LAWS: &[(&str, &str)] = &[$(($law, concat!($law, " ", $text)),)*];
 
         fn laws() -> Vec<Property<World>> {

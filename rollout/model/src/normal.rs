@@ -1,18 +1,18 @@
-//! One form for states that differ only in how late it is and how tokens are numbered.
+//! The normal form of states that differ only in the time and in the numbering of tokens.
 //!
-//! **Time.** A state has no clock: its time is always [`NOW`], and when time passes all instants that are remembered move into
-//! the past. Of an instant only its distance from now is ever asked for, and only whether that has reached a setting: so a
-//! greater distance is as good as that setting. Instants that are only told (since when, evidence) are always now.
+//! **Time.** A state has no clock: its time is always [`NOW`], and when time passes all stored instants move into the
+//! past. Only the distance of an instant from now matters, and only whether that has reached a setting: so a greater
+//! distance is replaced by that setting. Instants that are only reported (since when, evidence) are always now.
 //!
-//! **Tokens.** Tokens are compared with each other, and the next one of a token is formed: so they are numbered anew in their
-//! order, and two that do not follow each other still do not. Where no memory is lost every new token is greater than all that
-//! there are, and less matters: whether a charge follows what its cluster's row has or may get, and whether the first token that
-//! may be on its way is the charge's own.
+//! **Tokens.** Tokens are compared with each other, and the successor of a token is formed: so they are renumbered in
+//! order, and two that are not consecutive stay so. If no memory is lost every new token is greater than all existing
+//! ones, and less matters: whether the token of an in-flight change is the successor of one that the cluster's
+//! assignment has or may get, and whether the first token that may be pending is the change's own.
 //!
-//! **Reports** of a token that nobody has any more say nothing (again where no memory is lost).
+//! **Reports** about a token that no longer exists have no effect (again if no memory is lost).
 //!
-//! **Writes** whose precondition can hold no more (a token never falls, and a row is not made again in the same life) are
-//! as good as lost, and forgotten.
+//! **Writes** whose precondition can no longer be met (a token never decreases, and an assignment is not re-created in
+//! the same incarnation) are equivalent to lost ones, and are dropped.
 
 use std::collections::{BTreeMap, BTreeSet, hash_map::DefaultHasher};
 use std::hash::{Hash, Hasher};
@@ -25,12 +25,12 @@ use crate::state::{Sheet, State};
 
 /// The time of every state.
 pub const NOW: Millis = Millis(1 << 42);
-/// One beat of the clock.
+/// One tick of the clock.
 pub const BEAT: Millis = Millis(1000);
-/// A setting that no time reaches, unless somebody waits for nothing else.
+/// A setting that no time reaches, unless nothing else is waited for.
 pub const NEVER: Millis = Millis(1 << 38);
 
-/// So much time passes.
+/// The duration of this number of ticks.
 pub fn pass(memory: &mut Memory, time: Millis) {
     let earlier = |at: &mut Millis| *at = at.since(time);
     for charge in memory.charges.values_mut() {
@@ -44,7 +44,7 @@ pub fn pass(memory: &mut Memory, time: Millis) {
     memory.course.clear_since.iter_mut().for_each(earlier);
 }
 
-/// The memory with instants that say no more than they have to.
+/// The memory, with instants reduced to what matters.
 pub fn settled(memory: &mut Memory, spec: &Spec) {
     for charge in memory.charges.values_mut() {
         let deadlines = &spec.deadlines;
@@ -87,7 +87,8 @@ fn at_most(at: Millis, longest: Millis) -> Millis {
     NOW.since(told(NOW.since(at), longest))
 }
 
-/// As much of a time as matters to a setting. On the way to what is never reached nothing is nearer than anything else.
+/// The part of a duration that matters to a setting. On the way to a limit that is never reached all distances are
+/// equal.
 fn told(time: Millis, setting: Millis) -> Millis {
     if setting == NEVER && time < NEVER {
         Millis(0)
@@ -106,16 +107,16 @@ fn stopped(clock: Clock, allowed: Millis) -> Clock {
     }
 }
 
-/// Of which tokens it matters whether they follow each other.
+/// The tokens for which it matters whether they are consecutive.
 #[derive(Clone, Copy, Debug)]
 pub enum Tokens<'a> {
-    /// Of all: a lost memory may issue one for the second time.
+    /// All tokens: after a lost memory one may be issued twice.
     All,
-    /// Of a cluster's row and of its charge. The names of the clusters.
+    /// Those of a cluster's assignment and of its in-flight change, for these clusters.
     OfClusters(&'a [UnitId]),
 }
 
-/// The state in its normal form. `wrong`: writes may be carried out that should not be. `returns`: clusters may come back.
+/// The normal form of the state. `wrong`: writes may be applied that must not be. `returns`: clusters may return.
 pub fn normal(state: &mut State, spec: &Spec, wrong: bool, returns: bool, tokens: Tokens<'_>) {
     let rows: Vec<Option<Token>> = state
         .clusters
@@ -123,7 +124,7 @@ pub fn normal(state: &mut State, spec: &Spec, wrong: bool, returns: bool, tokens
         .map(|cluster| cluster.sheet.row.map(|row| row.token))
         .collect();
     for (intent, row) in state.eye.intents.iter_mut().zip(rows) {
-        // What is written is not sent again; and where nobody comes back it does not matter who did.
+        // A write that was applied is not sent again; and if no cluster returns it does not matter which did.
         *intent = intent.filter(|intent| returns && row < Some(intent.token));
     }
     if !returns {
@@ -165,7 +166,7 @@ pub fn normal(state: &mut State, spec: &Spec, wrong: bool, returns: bool, tokens
     });
 }
 
-/// What was said once has one number while nobody took it, and another one afterwards.
+/// A one-time command has one number until it is taken, and another one afterwards.
 fn controls(state: &mut State) {
     let Some(memory) = &mut state.module.memory else {
         return;
@@ -184,7 +185,7 @@ fn controls(state: &mut State) {
     memory.taken = taken;
 }
 
-/// The number of what was said once.
+/// The number of a one-time command.
 pub fn number(word: usize, fresh: bool) -> u64 {
     word as u64 * 2 + u64::from(fresh)
 }
@@ -213,12 +214,12 @@ fn renumber(state: &mut State, matter: Tokens<'_>) {
     each_token(state, &mut |token| {
         token.0 = numbers.get(&token.0).copied().unwrap_or(token.0);
     });
-    // Sets are ordered by what is in them.
+    // Sets are ordered by content.
     state.flying = std::mem::take(&mut state.flying);
 }
 
-/// Of the first token that may be on its way to a cluster it is asked whether a row has it or a greater one, and whether it is the
-/// charge's own: so it is as good as the next one that there is.
+/// For the first token that may be pending for a cluster it only matters whether an assignment has it or a greater one,
+/// and whether it is the change's own: so it is replaced by the next existing token.
 fn raise_firsts(state: &mut State) {
     let mut others = BTreeSet::new();
     each_but_firsts(state, &mut |token| {
@@ -239,9 +240,9 @@ fn raise_firsts(state: &mut State) {
 
 /// The tokens of one cluster.
 struct Known {
-    /// Those that its row has, had where somebody looks at it, or may get.
+    /// Those that its assignment has, had in the view of a leader, or may get.
     rows: BTreeSet<u64>,
-    /// That of its charge.
+    /// That of its in-flight change.
     charge: Option<u64>,
 }
 
@@ -267,13 +268,14 @@ impl Known {
         }
     }
 
-    /// What must not seem to follow each other if it does not: a row, and the charge after it.
+    /// Tokens that must not become consecutive if they are not: that of an assignment, and that of the change after it.
     fn pairs(&self) -> impl Iterator<Item = (u64, u64)> {
         self.rows.iter().filter_map(|row| Some((*row, self.charge?)))
     }
 }
 
-/// A report is compared with a row and a charge by its token. One that no row and no charge has says nothing any more.
+/// A report is compared with an assignment and an in-flight change by its token. Without a matching one it has no
+/// effect.
 fn forget_reports(state: &mut State, known: &[Known]) {
     let forget = |at: usize, sheet: &mut Sheet| {
         let says = |echo: &Echo| {

@@ -1,4 +1,4 @@
-//! States that a scope shall reach, so that nobody takes an empty room for a clean one.
+//! Events that a scope must reach, so that an empty state space is not taken for a correct one.
 
 use muster_rollout::{Charge, Content, Kind, Memory, RunState};
 use stateright::Property;
@@ -37,7 +37,7 @@ fn carries(content: Content) -> bool {
 
 macro_rules! reached {
     ($($name:literal: |$world:pat_param, $state:ident| $is:expr;)*) => {
-        /// Their names.
+        /// The names of the events.
         pub const NAMES: &[&str] = &[$($name,)*];
 
         pub(crate) fn all() -> Vec<Property<World>> {

@@ -1,64 +1,66 @@
-//! A scope: how large a world is, and what may happen in it.
+//! A scope: the size of a world, and the events that are possible in it.
 
 use muster_rollout::{Absence, Batch, OnFailure, OnJoin};
 
 use crate::set::Set;
 
-/// Something that a world has, or that may happen in it. Each pair of them is together in at least one scope.
+/// A feature of a world or an event in it. Each pair of features occurs together in at least one scope.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Feature {
     /// Two leaders, each with its own view.
     Leaders,
     /// Views are read at one time and decided on at another.
     Stale,
-    /// Writes of rows arrive late, in any order, or never.
+    /// Writes of assignments arrive late, in any order, or never.
     Late,
     /// A leader dies between any two of its writes.
     Crash,
-    /// Rows are mirrored into the cluster before its agent sees them.
+    /// Assignments are mirrored into the cluster before its agent reads them.
     Mirror,
     /// The memory is lost and rebuilt.
     Loss,
-    /// Clusters leave, and others of their name join.
+    /// Clusters leave, and others with the same name join.
     Joins,
-    /// Clusters cannot be reached.
+    /// Clusters become unreachable.
     Away,
-    /// Clusters are held: nobody may write them, and they still report.
+    /// Clusters are held: they must not be changed, and still report.
     Held,
-    /// Somebody pauses the rollout.
+    /// The rollout is paused.
     Pause,
-    /// The target changes, also back to one of before.
+    /// The target changes, also back to a previous one.
     Targets,
     /// Some revisions fail.
     Failing,
-    /// What failed is taken back.
+    /// Failing changes are reverted.
     Revert,
     /// Clusters of one domain change at a time.
     Domains,
     /// Domains change one after the other, and one cluster of each at a time.
     Order,
-    /// A change of an available cluster begins only while all others are available and none changes; clusters become unavailable.
+    /// A change of an available cluster starts only while all others are available and not changing; clusters become
+    /// unavailable.
     Budget,
     /// Change windows close, and open again.
     Windows,
-    /// Stages, one of which asks for an approval.
+    /// Stages, one of which requires an approval.
     Stages,
     /// Clusters are deselected and selected again.
     Withdraw,
-    /// Somebody aborts, and tries again.
+    /// The run is aborted and retried.
     Words,
-    /// Clusters are given up.
+    /// Clusters are abandoned.
     GivenUp,
     /// Confirmed clusters fail, and recover.
     Relapse,
     /// Time passes: deadlines, absences, soaks.
     Time,
-    /// The module goes with its rows and its memory, and comes back; its clusters keep what they have, and report it.
+    /// The module is deleted with its assignments and its memory, and re-created; its clusters keep their content, and
+    /// report it.
     Back,
 }
 
 impl Feature {
-    /// All of them.
+    /// All features.
     pub const ALL: [Self; 24] = [
         Self::Leaders,
         Self::Stale,
@@ -87,71 +89,72 @@ impl Feature {
     ];
 }
 
-/// How long is waited for what, in beats of the clock. None: for ever (or, of a soak, not at all).
+/// Deadlines in ticks of the clock. None: never (or, for a soak, no soak).
 #[derive(Clone, Copy, Debug)]
 pub struct Beats {
     /// Until an assignment is acknowledged.
     pub pickup: Option<u8>,
-    /// Until it is confirmed.
+    /// Until a change is confirmed.
     pub progress: Option<u8>,
-    /// How long who is away keeps its slot.
+    /// How long an absent cluster keeps its slot.
     pub absence: Option<u8>,
-    /// How long the first stage stays confirmed.
+    /// The soak of the first stage.
     pub soak: Option<u8>,
-    /// How long a success has to last.
+    /// How long a success must last.
     pub ready: Option<u8>,
 }
 
-/// A row of the table.
+/// A row of the table of scopes.
 #[derive(Clone, Debug)]
 pub struct Scope {
-    /// Its name.
+    /// The name of the scope.
     pub name: &'static str,
-    /// What it has.
+    /// The features of the scope.
     pub features: &'static [Feature],
-    /// How many clusters there are.
+    /// Number of clusters.
     pub clusters: usize,
-    /// How many there are revisions.
+    /// Number of revisions.
     pub revisions: u8,
-    /// How many leaders; their views are kept only with [`Feature::Stale`].
+    /// Number of leaders; their views are kept only with [`Feature::Stale`].
     pub leaders: usize,
-    /// How many clusters may change at once.
+    /// The limit of clusters that change at once.
     pub limit: u32,
-    /// How many things may happen that nobody in the world makes: a target, a loss, an absence, … What undoes one is free.
+    /// Maximum number of events from outside of the world: a new target, a loss, an absence and so on. The event that
+    /// undoes one is free.
     pub events: u8,
-    /// To which clusters they happen.
+    /// The clusters that these events affect.
     pub subjects: Set,
-    /// Before the first event all clusters are confirmed at the first revision, and the second is the target.
+    /// Initially all clusters are confirmed at the first revision, and the second is the target.
     pub settled: bool,
-    /// Revisions that fail wherever they are carried out.
+    /// Revisions that always fail.
     pub failing: Set,
     /// How many clusters may fail before a revision is condemned.
     pub max_failed: u32,
-    /// What that leads to.
+    /// What happens when a revision is condemned.
     pub on_failure: OnFailure,
-    /// What who joins gets first.
+    /// What a joining cluster gets first.
     pub on_join: OnJoin,
-    /// What an absence means.
+    /// What the absence of a cluster means.
     pub absence: Absence,
-    /// Batches.
+    /// Batches, if any.
     pub batch: Option<Batch>,
-    /// More withdrawals than this at once wait for an acknowledgement.
+    /// More withdrawals than this at once require an acknowledgement.
     pub brake: Option<u32>,
-    /// Agents say that they began before they say how it ended.
+    /// Agents report the start before the result.
     pub slow: bool,
-    /// How long is waited for what.
+    /// The deadlines.
     pub beats: Beats,
-    /// From each state a fair time is tried (EL1 to EL5).
+    /// A fair time is tried from each state (EL1 to EL5).
     pub fair: bool,
-    /// It is exhausted by the test command; the others by `cargo xtask model`.
+    /// It is explored by the test command; the others by `cargo xtask model`.
     pub short: bool,
-    /// How many states it has.
+    /// Number of states.
     pub states: usize,
-    /// What happens somewhere in it.
+    /// Events that must occur somewhere in it.
     pub reaches: &'static [&'static str],
 }
 
-/// What most scopes have.
+/// The defaults of most scopes.
 pub const PLAIN: Scope = Scope {
     name: "",
     features: &[],
@@ -184,7 +187,7 @@ pub const PLAIN: Scope = Scope {
 };
 
 impl Scope {
-    /// Whether it has this.
+    /// Whether the scope has this feature.
     pub fn has(&self, feature: Feature) -> bool {
         self.features.contains(&feature)
     }

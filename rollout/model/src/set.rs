@@ -1,28 +1,28 @@
-//! A few clusters, or revisions, by number.
+//! A small set of clusters or revisions, by number.
 
 /// A set of small numbers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Set(u8);
 
 impl Set {
-    /// The numbers of these bits.
+    /// The set with these bits.
     pub const fn bits(bits: u8) -> Self {
         Self(bits)
     }
 
-    /// Whether it has this number.
+    /// Whether the set contains this number.
     pub const fn contains(self, at: usize) -> bool {
         self.0 & (1 << at) != 0
     }
 
-    /// Puts a number in. True if it was not there.
+    /// Adds a number. True if it was not in the set.
     pub fn insert(&mut self, at: usize) -> bool {
         let new = !self.contains(at);
         self.0 |= 1 << at;
         new
     }
 
-    /// Takes a number out. True if it was there.
+    /// Removes a number. True if it was in the set.
     pub fn remove(&mut self, at: usize) -> bool {
         let was = self.contains(at);
         self.0 &= !(1 << at);
@@ -34,12 +34,12 @@ impl Set {
         (0..8).filter(move |at| self.contains(*at))
     }
 
-    /// How many there are.
+    /// The size of the set.
     pub const fn len(self) -> u32 {
         self.0.count_ones()
     }
 
-    /// Whether there are none.
+    /// Whether the set is empty.
     pub const fn is_empty(self) -> bool {
         self.0 == 0
     }

@@ -1,8 +1,9 @@
-//! A leader runs the shell that ships ([`muster_driver`], W1 to W7): it decides on what it has seen, writes the memory by
-//! compare-and-swap, and then rows, each with a test.
+//! A leader runs the released shell ([`muster_driver`], W1 to W7): it decides on its view, writes the memory by
+//! compare-and-swap, and then assignments, each with a precondition.
 //!
-//! A decision and the write of its memory are one step: a leader whose write loses the race changes nothing and observes again,
-//! and one whose write wins has decided on the memory as it stood. What it saw of rows and of the registry may be of any age.
+//! A decision and the write of its memory are one step: a leader whose write loses the race changes nothing and reads
+//! again, and one whose write wins has decided on the current memory. Its view of assignments and of the registry may
+//! be of any age.
 
 use std::{convert::Infallible, sync::Arc};
 
@@ -22,7 +23,7 @@ use crate::state::{Entry, Leader, Sheet, State, Told};
 use crate::world::{RETRY, World, entries, incarnation, life, number_of, revision, sheets};
 use crate::wrong::Wrong;
 
-/// What a leader decides on.
+/// The input of a leader's decision.
 pub(crate) struct Seen {
     pub(crate) spec: Spec,
     pub(crate) memory: Arc<Memory>,
@@ -35,7 +36,7 @@ pub(crate) struct Seen {
 }
 
 impl World {
-    /// What a leader sees. Without leaders of their own views everything is seen as it is.
+    /// The view of a leader. Without separate views leaders see the current state.
     pub(crate) fn see(&self, state: &State, leader: Option<&Leader>) -> Seen {
         let mut sheets = leader.map_or_else(|| Arc::new(sheets(state)), |leader| Arc::clone(&leader.sheets));
         let entries = leader.map_or_else(|| Arc::new(entries(state)), |leader| Arc::clone(&leader.entries));
@@ -46,7 +47,7 @@ impl World {
         };
         let rebuilt = memory.is_none();
         let memory = memory.unwrap_or_else(|| {
-            // W7: from a list of all rows, not from what a watch has shown so far.
+            // W7: from a list of all assignments, not from the state of a watch.
             let mut list = crate::world::sheets(state);
             if let Some(last) = list.last_mut().filter(|_| self.wrong == Wrong::PartialList) {
                 (last.row, last.echo) = (None, None);
@@ -56,7 +57,7 @@ impl World {
             let units = self.units(&state.module, &empty, &sheets, &entries);
             Arc::new(rebuilt_from(&units, state.module.told))
         });
-        // What is told of the last good revision stands in the memory: a lost one knows none on this pass.
+        // The recorded last good revision is part of the memory: a rebuilt one has none on this pass.
         let known = if rebuilt {
             Memory::default()
         } else {
@@ -75,8 +76,8 @@ impl World {
         }
     }
 
-    /// The registry as it is seen does not have a cluster that is charged, or of whose assemblage the memory is rebuilt, and a read
-    /// of that cluster shows that it is there: then nothing is decided until it is seen.
+    /// The registry view lacks a cluster that is in flight, or from whose assemblage the memory is rebuilt, and reading
+    /// that cluster shows that it exists: then nothing is decided until the view has it.
     fn is_behind(&self, state: &State, seen: &Seen) -> bool {
         let memory = (!seen.rebuilt).then_some(&*seen.memory);
         let holders = self.names.iter().zip(seen.sheets.iter());
@@ -99,7 +100,7 @@ impl World {
         })
     }
 
-    /// A leader decides and writes the memory; the first `sent` of its writes are on their way.
+    /// A leader decides and writes the memory; the first `sent` of its writes become pending.
     pub(crate) fn decide(&self, state: &mut State, leader: Option<usize>, sent: usize) -> Option<Decision> {
         let seen = self.see(state, leader.and_then(|at| state.leaders.get(at)));
         if self.is_behind(state, &seen) {
@@ -139,7 +140,7 @@ impl World {
                 .insert(state.eye.decided_before(write.write().clone()));
         }
         if sent >= all {
-            // A leader that dies before tells it with the next plan.
+            // A leader that dies before reports it with the next plan.
             state.module.told = told(&remembered.decision().memory);
         }
         Some(remembered.decision().clone())
@@ -156,7 +157,7 @@ impl World {
         muster_driver::decide(facts, &self.wrong.rules(&plan))
     }
 
-    /// How many writes a leader would make now.
+    /// The number of writes that a leader would send now.
     pub(crate) fn writes(&self, state: &State, leader: Option<usize>) -> usize {
         let seen = self.see(state, leader.and_then(|at| state.leaders.get(at)));
         self.decided(&seen).rows()
@@ -173,7 +174,7 @@ impl World {
             now: NOW,
         };
         match laws::examine(&case) {
-            // What is wrong on purpose breaks this one at once, and shall be seen to break its own.
+            // A deliberate error would break this law at once, and must be shown to break its own.
             Err(broken) if broken.law == Law::E10 && !self.wrong.is_of_repetition() => {}
             held => held?,
         }
@@ -210,7 +211,7 @@ impl World {
         state.eye.decided(&judged, &assigned, self.measure())
     }
 
-    /// Rules 3 and 6: whether it was ready is read when it is charged; who failed is read while it is.
+    /// Rules 3 and 6: readiness is read when a unit becomes in flight; failures are read while it is.
     fn look_at_failures(&self, state: &mut State, seen: &Seen, decision: &Decision) {
         for (at, id) in self.names.iter().enumerate() {
             let (Some(charge), Some(sheet)) = (decision.memory.charges.get(id), seen.sheets.get(at)) else {
@@ -254,7 +255,7 @@ impl World {
         self.names.iter().position(|name| name == id)
     }
 
-    /// A write arrives: it is carried out if its test holds (W3).
+    /// A write arrives: it is applied if its precondition is met (W3).
     pub(crate) fn deliver(&self, state: &mut State, flying: &Flying) {
         state.flying.remove(flying);
         let cluster = &mut state.clusters[flying.cluster];
@@ -275,7 +276,7 @@ impl World {
         if let Err(broken) = state.eye.wrote(flying, content, self.measure()) {
             state.broken.get_or_insert_with(|| broken.into());
         }
-        // By chance a module that is back writes the very row that its cluster has, and has reported as done.
+        // By chance a re-created module writes the same assignment that its cluster has, and has reported as done.
         let sheet = &state.clusters[flying.cluster].sheet;
         let carried = match content {
             Content::Carries { digest, .. } => Some(digest),
@@ -287,7 +288,7 @@ impl World {
         }
     }
 
-    /// The row as the shell reads it.
+    /// The assignment as the shell reads it.
     pub(crate) fn seen_row(&self, row: Row, sheet: &Sheet) -> Row {
         let raised = sheet.fence.filter(|_| self.wrong == Wrong::FenceOfSameToken);
         Row {
@@ -296,7 +297,7 @@ impl World {
         }
     }
 
-    /// What a wrong shell makes of a row and its report.
+    /// What a deliberately wrong shell makes of an assignment and its report.
     pub(crate) fn mistaken(&self, unit: &mut Unit, sheet: &Sheet) {
         let Some(row) = unit.assigned else { return };
         let Content::Carries { digest, .. } = row.content else {
@@ -317,14 +318,15 @@ impl World {
     }
 }
 
-/// The rows as a leader has read them.
+/// The assignments as a leader has read them.
 struct View<'a> {
     world: &'a World,
     seen: &'a Seen,
 }
 
 impl View<'_> {
-    /// The sheet of a cluster, its entry, and the row in it; the row of another life is none of its own.
+    /// The assemblage of a cluster, its registry entry, and the assignment in it; an assignment of another incarnation
+    /// is ignored.
     fn row(&self, cluster: usize) -> Option<(&Sheet, Entry, Option<Row>)> {
         let (sheet, entry) = (self.seen.sheets.get(cluster)?, *self.seen.entries.get(cluster)?);
         let row = sheet.row.filter(|_| sheet.life == entry.life || !entry.present);
@@ -382,7 +384,7 @@ fn says(sheet: &Sheet, token: Token) -> Option<&Phase> {
     Some(&echo.state)
 }
 
-/// Verdicts as they are told after a decision.
+/// Verdicts as they are recorded after a decision.
 pub(crate) fn told(memory: &Memory) -> Told {
     let mut bad = Set::default();
     for revision in memory.bad.keys() {
@@ -407,7 +409,7 @@ fn rebuilt_from(units: &[Unit], told: Told) -> Memory {
     muster_driver::rebuild(units, verdicts, NOW)
 }
 
-/// The charge of a cluster.
+/// The in-flight change of a cluster.
 pub(crate) fn charge<'a>(world: &World, state: &'a State, at: usize) -> Option<&'a Charge> {
     let memory = state.module.memory.as_ref()?;
     memory.charges.get(world.names.get(at)?)

@@ -1,4 +1,4 @@
-//! States and what happens, for people: one line each.
+//! Prints states and events, one line each.
 
 use std::fmt::Write as _;
 
@@ -19,7 +19,7 @@ impl World {
         self.names.get(at).map_or("?", |name| name.as_str())
     }
 
-    /// What happens, in a few words.
+    /// The event in a few words.
     pub fn told(&self, what: &Happens) -> String {
         let name = |at: &usize| self.name(*at);
         match what {
@@ -73,14 +73,14 @@ impl World {
         }
     }
 
-    /// A state.
+    /// Prints a state.
     pub fn shown(&self, state: &State) -> String {
         let mut text = format!("target {}", letter(state.module.target));
         for (at, cluster) in state.clusters.iter().enumerate() {
             let stands = cluster.sheet.row.map_or_else(|| "-".to_owned(), row);
             let says = cluster.sheet.echo.as_ref().map_or(String::new(), echo);
             let counts = if state.eye.counted.contains(at) { " *" } else { "" };
-            // A String takes everything.
+            // Writing to a String cannot fail.
             let _ = write!(text, " | {}: {stands} {says}{counts}", self.name(at));
         }
         let memory = state
@@ -131,7 +131,7 @@ fn memory(memory: &Memory) -> String {
             .revision
             .map_or(String::new(), |of| letter(number_of(of)).to_string());
         let released = if charge.skipped { " released" } else { "" };
-        // A String takes everything.
+        // Writing to a String cannot fail.
         let _ = write!(text, ", {unit}{kind} {of}{}{released}", charge.token);
     }
     if let Some(run) = memory.run {

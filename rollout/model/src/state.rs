@@ -1,4 +1,4 @@
-//! A state of the world: what stands in objects, what is on its way, and what leaders have seen.
+//! A state of the world: the content of objects, pending writes, and the views of leaders.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -12,129 +12,129 @@ use crate::set::Set;
 /// A state of the world. Its time is always [`NOW`](crate::normal::NOW): see [`crate::normal`].
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct State {
-    /// The module's object: what people wish, and the memory.
+    /// The module's object: the spec and the memory.
     pub module: Module,
     /// The clusters.
     pub clusters: Vec<Cluster>,
-    /// What leaders have seen; none where views are never stale.
+    /// The views of leaders; empty if views are never stale.
     pub leaders: Vec<Leader>,
-    /// Writes of rows on their way.
+    /// Pending writes of assignments.
     pub flying: BTreeSet<Flying>,
-    /// How much may still happen.
+    /// Number of events that may still happen.
     pub left: u8,
-    /// What an observer has seen.
+    /// The observations of the observer.
     pub eye: Eye,
     /// The law that is broken.
     pub broken: Option<Arc<str>>,
 }
 
-/// The module's object: one, so that all of it is written by compare-and-swap.
+/// The module's object: a single one, so that all of it is written by compare-and-swap.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Module {
-    /// The revision that is wished.
+    /// The target revision.
     pub target: u8,
-    /// Nothing new is to begin.
+    /// The rollout is paused: no change may start.
     pub paused: bool,
-    /// What was said once: approve, abort, retry.
+    /// The one-time commands: approve, abort, retry.
     pub said: [Option<Said>; 3],
-    /// The withdrawal that was acknowledged.
+    /// The acknowledged withdrawal.
     pub acknowledged: Option<String>,
-    /// Who was given up.
+    /// The abandoned clusters.
     pub given_up: Set,
-    /// None: lost.
+    /// The memory; None if it is lost.
     pub memory: Option<Arc<Memory>>,
-    /// What was told of revisions in objects of their own.
+    /// The verdicts recorded in objects of their own.
     pub told: Told,
 }
 
-/// What somebody said once of a revision.
+/// A one-time command about a revision.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Said {
-    /// Which.
+    /// The revision.
     pub revision: u8,
-    /// Nobody took it yet.
+    /// It is not taken yet.
     pub fresh: bool,
 }
 
-/// Verdicts on record.
+/// Recorded verdicts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Told {
     /// The last good revision.
     pub good: Option<u8>,
-    /// The bad ones.
+    /// The bad revisions.
     pub bad: Set,
 }
 
-/// A cluster, with its row.
+/// A cluster, with its assignment.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Cluster {
-    /// The registry's entry.
+    /// The registry entry of the cluster.
     pub entry: Entry,
-    /// Its assemblage.
+    /// The assemblage of the cluster.
     pub sheet: Sheet,
-    /// The row as it was mirrored into the cluster.
+    /// The assignment as it was mirrored into the cluster.
     pub mirror: Option<Row>,
 }
 
-/// What the registry says of a cluster.
+/// The registry entry of a cluster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Entry {
-    /// Which life of the name.
+    /// The incarnation of the cluster.
     pub life: u8,
-    /// There is such a cluster.
+    /// The cluster exists.
     pub present: bool,
     /// It is selected.
     pub selected: bool,
-    /// Whether it can be touched.
+    /// Whether it can be changed.
     pub fit: Fit,
 }
 
-/// Whether a cluster can be touched.
+/// Whether a cluster can be changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Fit {
     /// Yes.
     Ready,
-    /// It cannot be reached.
+    /// It is unreachable.
     Away,
-    /// Nobody may.
+    /// No change is allowed.
     Held,
-    /// Yes, but it does not do its work.
+    /// Yes, but it is unavailable.
     Unavailable,
     /// Yes, but its change window is closed.
     Closed,
 }
 
 impl Fit {
-    /// A leader may write its row.
+    /// A leader may write its assignment.
     pub fn is_eligible(self) -> bool {
         !matches!(self, Self::Away | Self::Held)
     }
 }
 
-/// An assemblage with the module's row, and its status.
+/// An assemblage with the module's assignment, and its status.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Sheet {
-    /// The life of the cluster that owns it.
+    /// The incarnation of the cluster that owns it.
     pub life: u8,
-    /// The row.
+    /// The assignment.
     pub row: Option<Row>,
-    /// What the cluster said last.
+    /// The last report of the cluster.
     pub echo: Option<Echo>,
-    /// The token of the fence that wrote it last: only for worlds in which fences are wrong.
+    /// The token of the fence that wrote it last: only for worlds with wrong fences.
     pub fence: Option<Token>,
 }
 
 /// A leader.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Leader {
-    /// The assemblages as its watch has them.
+    /// The assemblages in its watch.
     pub sheets: Arc<Vec<Sheet>>,
-    /// The registry as its watch has it.
+    /// The registry in its watch.
     pub entries: Arc<Vec<Entry>>,
     /// The memory as it read it: only for a world without compare-and-swap.
     pub memory: Option<Arc<Memory>>,
-    /// Who came back since the registry was seen.
+    /// Clusters that returned since the registry was read.
     pub returned: Set,
-    /// Who was confirmed since the assemblages were seen.
+    /// Clusters that were confirmed since the assemblages were read.
     pub confirmed: Set,
 }

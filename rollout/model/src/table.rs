@@ -1,5 +1,5 @@
-//! The table of scopes. Each is exhausted, and has exactly so many states; what changes a number is a change of the rules, of the
-//! shell, or of the model, and is to be understood before it is written down.
+//! The table of scopes. Each is explored exhaustively, and has exactly the given number of states; a different number
+//! means a change of the rules, of the shell, or of the model, which must be understood before the table is updated.
 
 use muster_rollout::{Absence, Batch, OnFailure, OnJoin};
 
@@ -14,10 +14,10 @@ use crate::set::Set;
 const C_FAILS: Set = Set::bits(0b100);
 /// The second revision fails.
 const B_FAILS: Set = Set::bits(0b10);
-/// Things happen to the first cluster only.
+/// Events affect the first cluster only.
 const FIRST: Set = Set::bits(1);
 
-/// Two beats for each: so one may begin in the midst of another.
+/// Two ticks each, so that one may begin during another.
 const CLOCKS: Beats = Beats {
     pickup: Some(2),
     progress: Some(2),
@@ -26,7 +26,7 @@ const CLOCKS: Beats = Beats {
     ready: None,
 };
 
-/// All that may happen to clusters, and what people may say.
+/// All events of clusters and all one-time commands.
 const EVENTS: &[Feature] = &[
     Late, Crash, Mirror, Loss, Joins, Away, Held, Pause, Targets, Failing, Withdraw, Words, GivenUp, Relapse,
 ];
@@ -501,7 +501,7 @@ pub fn missing_pairs() -> Vec<(Feature, Feature)> {
     pairs.filter(|(one, other)| !together(*one, *other)).collect()
 }
 
-/// A line of the table as the docs have it.
+/// A line of the table in the docs.
 pub fn row(scope: &Scope, states: usize) -> String {
     let yes = |is: bool| if is { "yes" } else { "" };
     let features: Vec<String> = scope

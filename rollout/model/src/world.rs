@@ -1,4 +1,4 @@
-//! The world of a scope: the shell around the decision function, clusters, and what happens to them.
+//! The world of a scope: the shell around the decision function, clusters, and their events.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Mutex};
@@ -15,7 +15,7 @@ use crate::set::Set;
 use crate::state::{Cluster, Entry, Fit, Leader, Module, Sheet, State, Told};
 use crate::wrong::Wrong;
 
-/// Words that are said once, in the order of [`Module::said`].
+/// The one-time commands, in the order of [`Module::said`].
 pub const APPROVE: usize = 0;
 /// See [`APPROVE`].
 pub const ABORT: usize = 1;
@@ -29,30 +29,30 @@ pub const BAD_GOAL: u8 = 6;
 
 /// The name of the first stage.
 const CANARY: &str = "canary";
-/// The name of the second.
+/// The name of the second stage.
 const MOST: &str = "most";
 
-/// A world.
+/// The world of a scope.
 #[derive(Debug)]
 pub struct World {
     /// Its scope.
     pub scope: Scope,
-    /// What is wrong with it.
+    /// The deliberate error.
     pub wrong: Wrong,
     pub(crate) names: Vec<UnitId>,
-    /// Prints of states from which each goal is known to be reached.
+    /// Fingerprints of states from which each goal is known to be reached.
     pub(crate) known: Mutex<HashMap<u64, Arc<State>>>,
     /// The same with a slot and failures to spare.
     pub(crate) generous: Option<Box<Self>>,
 }
 
 impl World {
-    /// The world of a scope, in which nothing is wrong.
+    /// The world of a scope without an error.
     pub fn new(scope: Scope) -> Self {
         Self::wrong(scope, Wrong::Nothing)
     }
 
-    /// The world of a scope in which this is wrong.
+    /// The world of a scope with this error.
     pub fn wrong(scope: Scope, wrong: Wrong) -> Self {
         let generous = Scope {
             limit: scope.limit + 1,
@@ -84,7 +84,7 @@ impl World {
         }
     }
 
-    /// The first state: a fleet that has nothing, and a target.
+    /// The first state: clusters without content, and a target.
     pub(crate) fn begin(&self) -> State {
         let entry = Entry {
             life: 0,
@@ -132,7 +132,7 @@ impl World {
         state
     }
 
-    /// A leader that has just seen everything.
+    /// A leader with a current view.
     pub(crate) fn looked(&self, state: &State) -> Leader {
         Leader {
             sheets: Arc::new(sheets(state)),
@@ -160,7 +160,7 @@ impl World {
         normal(state, &spec, self.wrong.is_of_writes(), returns, tokens);
     }
 
-    /// What people wish, as the engine has it.
+    /// The desired state in the form of the engine.
     pub(crate) fn spec(&self, module: &Module) -> Spec {
         let scope = &self.scope;
         let beats = |beats: Option<u8>| beats.map_or(NEVER, |beats| Millis(BEAT.0 * u64::from(beats)));
@@ -213,7 +213,8 @@ impl World {
         }
     }
 
-    /// The clusters as the engine has them, from what is seen of assemblages and of the registry: as the shell does it.
+    /// The clusters in the form of the engine, from the views of assemblages and of the registry: as the shell builds
+    /// them.
     pub(crate) fn units(
         &self,
         module: &Module,
@@ -323,7 +324,7 @@ pub(crate) fn incarnation(entry: Entry) -> Incarnation {
     }
 }
 
-/// A life of a cluster by its number.
+/// An incarnation of a cluster by its number.
 pub(crate) fn life(number: u8) -> Incarnation {
     Incarnation::of(["0", "1", "2", "3"].get(usize::from(number)).unwrap_or(&"n"))
 }
@@ -355,7 +356,7 @@ fn eligible(absence: muster_rollout::Absence, sheet: &Sheet, entry: Entry) -> El
     }
 }
 
-/// What stands in assemblages.
+/// The content of the assemblages.
 pub(crate) fn sheets(state: &State) -> Vec<Sheet> {
     state
         .clusters
@@ -364,7 +365,7 @@ pub(crate) fn sheets(state: &State) -> Vec<Sheet> {
         .collect()
 }
 
-/// What stands in the registry.
+/// The content of the registry.
 pub(crate) fn entries(state: &State) -> Vec<Entry> {
     state.clusters.iter().map(|cluster| cluster.entry).collect()
 }

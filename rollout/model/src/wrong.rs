@@ -1,4 +1,4 @@
-//! Worlds that are wrong on purpose: each must break a law, or else the model proves nothing. Nothing of this is in what ships.
+//! Deliberately wrong worlds: each must break a law, or else the model proves nothing. None of this is in releases.
 
 use muster_driver::{Plan, Rules};
 use muster_rollout::{
@@ -6,93 +6,95 @@ use muster_rollout::{
     Step, Token, Unit, Why, plan,
 };
 
-/// What is wrong.
+/// The error.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Wrong {
-    /// Nothing: the shell as it is, and the shipped function.
+    /// None: the shell and the decision function of releases.
     #[default]
     Nothing,
-    /// W2: the memory is written whatever stands there.
+    /// W2: the memory is written without compare-and-swap.
     NoCompareAndSwap,
-    /// W2: a new intent gets a token that was given out before.
+    /// W2: a new change gets a token that was issued before.
     SameToken,
-    /// W3: a row is written whatever token was seen, and nobody holds that a token never falls.
+    /// W3: an assignment is written without its precondition, and its token may decrease.
     TokenFalls,
-    /// W4: a report is believed by its digest alone.
+    /// W4: a report is accepted by its digest alone.
     NoTokenInEcho,
-    /// W5: an intent is given up without a fence.
+    /// W5: a change is given up without a fence.
     NoFence,
-    /// W5: a fence leaves the row's token as it is.
+    /// W5: a fence does not raise the assignment's token.
     FenceOfSameToken,
-    /// W6: a cluster that is fenced is not charged for what it carries.
+    /// W6: a fenced cluster is not in flight for its current content.
     FenceFrees,
-    /// W1: a charged cluster that the registry as seen does not have is believed to be gone.
+    /// W1: a cluster in flight that the registry view lacks is treated as gone.
     BelievesGone,
-    /// W7: a lost memory is rebuilt from a fresh list of rows, and clusters that the registry as seen does not have are left out.
+    /// W7: a lost memory is rebuilt from a fresh list of assignments, and clusters that the registry view lacks are
+    /// left out.
     OldRegistry,
-    /// W7: a lost memory is rebuilt from what a watch has shown so far.
+    /// W7: a lost memory is rebuilt from the state of a watch.
     PartialList,
-    /// W7: writes of before are still on their way when the memory is lost.
+    /// W7: earlier writes are still pending when the memory is lost.
     LateOverLoss,
-    /// E1: one more than the limit.
+    /// E1: the limit is exceeded by one.
     LimitAndOne,
-    /// E1: it does not matter how many are not available.
+    /// E1: unavailable clusters do not count.
     NoBudget,
-    /// E2: the domain is forgotten.
+    /// E2: the domain is ignored.
     NoDomains,
-    /// E2: the order of domains is forgotten.
+    /// E2: the order of domains is ignored.
     NoOrder,
-    /// E3: what is bad is forgotten.
+    /// E3: bad revisions are forgotten.
     NothingBad,
     /// E4: one failure condemns.
     OneFailureCondemns,
     /// E4: a cluster that was not ready before is blamed.
     BlamesAll,
-    /// E5: it goes back to what was never good.
+    /// E5: a cluster reverts to a revision that was never good.
     NeverGood,
-    /// E6: it does not matter who can be touched.
+    /// E6: eligibility is ignored.
     AllEligible,
-    /// E6: closed change windows are forgotten.
+    /// E6: closed change windows are ignored.
     AlwaysOpen,
-    /// E6: it does not matter whether somebody paused it.
+    /// E6: a pause is ignored.
     NotPaused,
-    /// E7: stages are forgotten.
+    /// E7: stages are ignored.
     NoStages,
     /// E8: there is no brake.
     NoBrake,
-    /// E9: who is named first is left out.
+    /// E9: the cluster that is named first is left out.
     OrderMatters,
-    /// E10: each plan gives new tokens.
+    /// E10: each plan issues new tokens.
     NewTokens,
-    /// E11: a step is given once.
+    /// E11: a step is returned only once.
     OnlyOnce,
-    /// E12: who waits says that it is done.
+    /// E12: a waiting cluster is reported as done.
     WrongReason,
-    /// E13: what a cluster says is kept as it is.
+    /// E13: messages of clusters are stored unchanged.
     LongMessage,
-    /// EL1: who is confirmed keeps its slot.
+    /// EL1: a confirmed cluster keeps its slot.
     NeverConfirmed,
     /// EL2: any number may fail.
     NeverCondemns,
-    /// EL3: nobody asks to be woken.
+    /// EL3: `wake_at` is never set.
     NoWake,
-    /// EL4: who is away keeps its slot.
+    /// EL4: an absent cluster keeps its slot.
     AwayKeepsSlot,
 }
 
 impl Wrong {
-    /// Writes are carried out that a precondition should have stopped: those whose time is over cannot be forgotten.
+    /// Writes may be applied that a precondition should have stopped, so outdated writes cannot be dropped.
     pub fn is_of_writes(self) -> bool {
         matches!(self, Self::TokenFalls | Self::FenceOfSameToken)
     }
 
-    /// What a token says is not what it says in the world as it is: one is issued twice, or what has an old one is believed.
+    /// Tokens do not mean what they mean in a correct world: one is issued twice, or a report with an old one is
+    /// accepted.
     pub fn is_of_tokens(self) -> bool {
         let twice = matches!(self, Self::NoCompareAndSwap | Self::SameToken);
         twice || self.is_of_writes() || self == Self::NoTokenInEcho
     }
 
-    /// It is about planning twice, or nothing is wrong.
+    /// Whether the error is about planning twice, or there is none.
     pub fn is_of_repetition(self) -> bool {
         matches!(self, Self::Nothing | Self::NewTokens | Self::SameToken)
     }
@@ -102,7 +104,7 @@ impl Wrong {
         move |spec, memory, units, now| self.plan(spec, memory, units, now)
     }
 
-    /// The shell of this world, around its decision function.
+    /// The rules of this world's shell, with its decision function.
     pub fn rules<'a>(self, plan: &'a Plan<'a>) -> Rules<'a> {
         Rules {
             plan,
@@ -232,7 +234,7 @@ fn unconfirmed(unit: &mut Unit) {
     }
 }
 
-/// All that has this token gets that one.
+/// All assignments with this token get that one.
 fn renumber(decision: &mut Decision, from: Token, to: Token) {
     let change = |token: &mut Token| {
         if *token == from {

@@ -1,4 +1,5 @@
-//! The table: every pair of features is in it, the docs have it, and what is short is exhausted here. The rest: `cargo xtask model`.
+//! The table: it contains every pair of features, matches the docs, and its short scopes are explored here. The rest:
+//! `cargo xtask model`.
 
 use muster_model::check::exhaust;
 use muster_model::reached;
@@ -23,7 +24,7 @@ fn every_pair_of_features_is_together_somewhere() {
     assert!(missing.is_empty(), "{missing:?}");
 }
 
-/// A feature that is an event needs another event beside it, or the pair is only on paper.
+/// A feature that is an event needs another event in the same scope, or the pair exists only on paper.
 #[test]
 fn events_may_happen_where_they_are_named() {
     let events = [
@@ -51,7 +52,7 @@ fn events_may_happen_where_they_are_named() {
     assert!(SCOPES.iter().all(|scope| leaders(&scope)));
 }
 
-/// The least that the table has to have.
+/// The minimum content of the table.
 #[test]
 fn the_table_is_large_enough() {
     let four = SCOPES
@@ -77,7 +78,7 @@ fn the_table_is_large_enough() {
     }
 }
 
-/// Reached wherever anything happens.
+/// Reached wherever any event happens.
 const TRIVIAL: &[&str] = &[
     "a write on its way",
     "as many counted as the limit",

@@ -1,4 +1,4 @@
-//! Worlds that are wrong: each breaks the law that it is about, and the way there is as short as can be. Without that the model proves
+//! Deliberately wrong worlds: each breaks the law that it is about, on a shortest path. Without that the model proves
 //! nothing.
 #![allow(
     clippy::panic,

@@ -1,4 +1,5 @@
-//! Plays random histories: `cargo xtask simulate`. `MUSTER_SEED` says which comes first, `MUSTER_RUNS` how many.
+//! Runs random histories: `cargo xtask simulate`. `MUSTER_SEED` is the first seed, `MUSTER_RUNS` the number of
+//! histories.
 
 use std::env::{VarError, var};
 use std::process::ExitCode;
@@ -44,7 +45,7 @@ fn main() -> ExitCode {
     ExitCode::SUCCESS
 }
 
-/// A number out of the environment.
+/// A number from the environment.
 fn number(name: &str) -> Result<Option<u64>, String> {
     match var(name) {
         Ok(text) => match text.parse() {

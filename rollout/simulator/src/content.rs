@@ -1,8 +1,8 @@
-//! Revisions and digests of a fleet that does not exist.
+//! Revisions and digests of a simulated fleet.
 
 use muster_rollout::{Digest, Revision};
 
-/// The revision of this number; the lower half comes first, as that is what is shown.
+/// The revision with this number; the lower half comes first, as that is what is displayed.
 pub fn revision(number: u64) -> Revision {
     let mut bytes = [0; 16];
     for (byte, number) in bytes.iter_mut().zip(number.rotate_left(32).to_be_bytes()) {
@@ -11,7 +11,7 @@ pub fn revision(number: u64) -> Revision {
     Revision::new(bytes)
 }
 
-/// What a unit gets of a revision when these are its values: the first 12 bytes of the one, and the others.
+/// The digest of a revision with these values: the first 12 bytes of the revision, and the values.
 pub fn digest(revision: Revision, values: u32) -> Digest {
     let text = revision.to_string();
     let bytes = text.as_bytes().chunks(2).map(|pair| {

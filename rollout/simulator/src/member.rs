@@ -1,4 +1,4 @@
-//! One simulated unit: what stands written for it, what it is seen to say, and how it goes about its work.
+//! One simulated unit: its assignment, its visible report, and how it works.
 
 use std::collections::BTreeMap;
 
@@ -12,92 +12,92 @@ use crate::digest;
 /// How long a unit takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pace {
-    /// From its row being written until it acknowledges it.
+    /// From the write of its assignment until it acknowledges it.
     pub pickup: Millis,
-    /// From there until it is done.
+    /// From the acknowledgement until it is done.
     pub work: Millis,
 }
 
-/// What is wrong with a unit, whatever it shall have.
+/// A problem of a unit, whatever its desired content is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Trouble {
-    /// It does not look at its row.
+    /// It does not read its assignment.
     Deaf,
-    /// It begins, and does not end.
+    /// It starts, and never ends.
     Stuck,
-    /// It reports a failure of this class, which waiting may mend.
+    /// It reports a failure of this class, which may resolve later.
     Fails(Class),
 }
 
 /// How a revision fails.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fault {
-    /// Whose fault it is.
+    /// The class of the failure.
     pub class: Class,
-    /// It will not get better by itself.
+    /// It does not recover on its own.
     pub terminal: bool,
 }
 
 /// A closed change window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Closure {
-    /// The reason that is given.
+    /// The reason of the caller.
     pub why: Ineligible,
-    /// A unit may begin to go back.
+    /// A unit may start to revert.
     pub reverts: bool,
-    /// A withdrawal may begin.
+    /// A withdrawal may start.
     pub withdrawals: bool,
-    /// Stages go on without the unit, unless it is being changed.
+    /// Stages continue without the unit, unless it is changing.
     pub skips: bool,
 }
 
 /// One simulated unit.
 #[derive(Clone, Debug)]
 pub struct Member {
-    /// Which life of it.
+    /// The incarnation of the unit.
     pub incarnation: Incarnation,
-    /// It shall have something.
+    /// It is selected.
     pub selected: bool,
-    /// What it shall have is known.
+    /// Its desired content is known.
     pub resolved: bool,
-    /// Where it comes.
+    /// Its position in the order of stages.
     pub place: Place,
-    /// What it shares with others.
+    /// Its domain.
     pub domain: Option<Domain>,
     /// The number of its values.
     pub values: u32,
-    /// What somebody pinned it to.
+    /// The content that it is pinned to.
     pub pin: Option<Revision>,
-    /// Whether it can be touched.
+    /// Whether it can be changed.
     pub eligible: Eligible,
-    /// The change window that closes it.
+    /// The change window that is closed.
     pub closed: Option<Closure>,
-    /// It does its work.
+    /// It is available.
     pub available: bool,
-    /// Nothing comes from it, and it sees nothing.
+    /// It is disconnected: it sends no reports, and reads nothing.
     pub away: bool,
-    /// What stands written for it.
+    /// The assignment that is written for it.
     pub row: Option<Row>,
-    /// What it is seen to say.
+    /// The report that others see.
     pub echo: Option<Echo>,
     /// How long it takes.
     pub pace: Pace,
-    /// What is wrong with it.
+    /// The problem of the unit.
     pub trouble: Option<Trouble>,
     /// The revisions that fail on it.
     pub faults: BTreeMap<Revision, Fault>,
-    /// Digests of a real fleet; others are made up.
+    /// Digests of a real fleet; others are generated.
     pub known: BTreeMap<Revision, Digest>,
-    /// The row that it acknowledged last.
+    /// The assignment that it acknowledged last.
     pub(crate) acknowledged: Token,
-    /// When what it said last arrives: nothing that it says later arrives sooner.
+    /// When its last report arrives: no later report arrives earlier.
     pub(crate) mail: Millis,
-    /// How often its row was written.
+    /// How often its assignment was written.
     pub(crate) writes: u32,
 }
 
 impl Member {
-    /// One that has nothing yet.
+    /// A unit without content.
     pub fn new(pace: Pace) -> Self {
         Self {
             incarnation: Incarnation::default(),
@@ -123,7 +123,7 @@ impl Member {
         }
     }
 
-    /// One that is as this unit was seen, and goes on from there. `last_good` is that of the memory.
+    /// Starts from the observed state of this unit. `last_good` is that of the memory.
     pub fn of(unit: &Unit, last_good: Option<Revision>, pace: Pace) -> Self {
         let mut known = BTreeMap::new();
         if let Desired::Content {
@@ -156,13 +156,13 @@ impl Member {
         }
     }
 
-    /// What it gets of a revision.
+    /// The digest that it gets for a revision.
     pub fn digest(&self, revision: Revision) -> Digest {
         let known = self.known.get(&revision).copied();
         known.unwrap_or_else(|| digest(revision, self.values))
     }
 
-    /// As it is seen.
+    /// The unit as the engine reads it.
     pub(crate) fn unit(&self, id: &UnitId, target: Option<Revision>, memory: &Memory) -> Unit {
         let unit = Unit {
             id: id.clone(),
@@ -203,13 +203,13 @@ impl Member {
         }
     }
 
-    /// The row that it can see, if it asks for something.
+    /// The assignment that it can read, if it has content or is a withdrawal.
     pub(crate) fn task(&self) -> Option<Row> {
         self.row
             .filter(|row| !self.away && row.content != Content::Nothing)
     }
 
-    /// What comes of its work; None: nothing yet.
+    /// The result of its work; None: nothing yet.
     pub(crate) fn outcome(&self, content: Content) -> Option<State> {
         let fails = |class: Class, terminal: bool, message: &str| State::Failed {
             class,

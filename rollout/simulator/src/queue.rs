@@ -1,11 +1,11 @@
-//! What will happen, in the order of time; at one instant, in the order in which it was said.
+//! The event queue, ordered by time; events at the same time are ordered by insertion.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 
 use muster_rollout::Millis;
 
-/// Events to come.
+/// The pending events.
 #[derive(Debug)]
 pub(crate) struct Queue<E> {
     order: BinaryHeap<Reverse<(Millis, u64)>>,
@@ -30,7 +30,7 @@ impl<E> Queue<E> {
         self.events.insert(self.said, event);
     }
 
-    /// When the next event is.
+    /// The time of the next event.
     pub(crate) fn next_at(&self) -> Option<Millis> {
         self.order.peek().map(|Reverse((at, _))| *at)
     }
@@ -40,7 +40,7 @@ impl<E> Queue<E> {
         Some((at, self.events.remove(&number)?))
     }
 
-    /// Forget those that this is not true of.
+    /// Keeps only the events that match.
     pub(crate) fn retain(&mut self, keep: impl Fn(&E) -> bool) {
         self.events.retain(|_, event| keep(event));
         let events = &self.events;

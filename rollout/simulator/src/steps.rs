@@ -1,8 +1,8 @@
-//! Steps that change rows, and words for reasons.
+//! Steps that change assignments, and names of reasons.
 
 use muster_rollout::{Decision, Step, Why};
 
-/// The steps that change rows.
+/// The steps that change assignments.
 pub fn row_steps(decision: &Decision) -> Vec<&Step> {
     decision
         .steps
@@ -11,7 +11,7 @@ pub fn row_steps(decision: &Decision) -> Vec<&Step> {
         .collect()
 }
 
-/// The name of a reason without its particulars.
+/// The name of a reason without its details.
 pub fn word(why: &Why) -> String {
     let text = format!("{why:?}");
     text.split([' ', '{', '(']).next().unwrap_or_default().to_owned()

@@ -1,4 +1,4 @@
-//! What happens in a fleet, and what people wish meanwhile.
+//! Events of units, and of users.
 
 use std::collections::BTreeSet;
 
@@ -6,86 +6,87 @@ use muster_rollout::{Absence, Limit, Millis, Revision, Says, UnitId};
 
 use crate::{Closure, Pace, Trouble};
 
-/// Something that happens at some instant.
+/// An event at some time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Happening {
-    /// To a unit.
+    /// An event of a unit.
     To(UnitId, What),
-    /// Somebody wishes something else.
+    /// A change of the desired state.
     Wish(Wish),
-    /// Who decides dies, and nobody decides for so long. What it had sent may still arrive.
+    /// The leader dies, and there is none for some time. Its pending writes may still arrive.
     Crash {
-        /// How long.
+        /// The duration without a leader.
         gap: Millis,
-        /// The memory is lost, and rebuilt.
+        /// The memory is lost and rebuilt.
         lost: bool,
     },
 }
 
-/// Something that happens to a unit.
+/// An event of a unit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum What {
-    /// Something is wrong with it.
+    /// It gets this problem.
     Breaks(Trouble),
-    /// Nothing is.
+    /// Its problem is gone.
     Recovers,
-    /// It takes longer, or less.
+    /// Its duration changes.
     Takes(Pace),
-    /// It cannot be reached.
+    /// It becomes unreachable.
     Disappears(Absence),
-    /// Somebody holds it.
+    /// It is held.
     IsHeld(Absence),
-    /// Its turn may not come yet.
+    /// Its turn has not come yet.
     IsBehind,
     /// Its change window closes.
     Closes(Closure),
-    /// It opens again.
+    /// Its change window opens again.
     Opens,
-    /// It does its work no longer.
+    /// It becomes unavailable.
     IsUnavailable,
-    /// It does.
+    /// It becomes available.
     IsAvailable,
-    /// It can be touched.
+    /// It becomes eligible again.
     Returns,
     /// It joins the fleet.
     Joins,
     /// It leaves the fleet.
     Leaves,
-    /// Another one gets its name.
+    /// It is replaced by another one with the same name.
     IsReplaced,
-    /// It is selected no longer.
+    /// It is deselected.
     IsDeselected,
     /// It is selected again.
     IsReselected,
     /// Its values change.
     GetsValues,
-    /// What it shall have cannot be found out.
+    /// Its desired content becomes unknown.
     IsUnresolved,
-    /// It can be.
+    /// Its desired content becomes known.
     IsResolved,
     /// It is pinned.
     IsPinned(Revision),
-    /// It is not.
+    /// Its pin is removed.
     IsUnpinned,
-    /// What it said is deleted; it says it again when it looks.
+    /// Its report is deleted; it reports again after the next read.
     IsForgotten,
-    /// A report is seen that is about something else: an older row, another digest, or none that anybody wrote.
+    /// A report about something else becomes visible: an older assignment, another digest, or an assignment that was
+    /// never written.
     Lies,
 }
 
-/// What people wish.
+/// A change of the desired state.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Wish {
-    /// Another revision, or none that is known.
+    /// Another target, or an unknown one.
     Target(Option<Revision>),
     /// Another limit.
     Limit(Limit),
-    /// Nothing new begins, or it goes on.
+    /// The rollout is paused or resumed.
     Pause(bool),
-    /// The withdrawal that is held now may begin.
+    /// The held withdrawal is acknowledged.
     Acknowledge,
-    /// These units are given up, and no others.
+    /// Exactly these units are abandoned.
     GiveUp(BTreeSet<UnitId>),
-    /// Something is said once.
+    /// A one-time command is given.
     Say(Says),
 }

@@ -1,45 +1,45 @@
-//! Who looks on: the laws, or somebody who draws what happens.
+//! The witness of a simulation: the laws, or code that draws the events.
 
 use muster_rollout::{Content, Millis, Revision, Spec, State, Unit, UnitId};
 
 use crate::laws::{Case, Observer, Verdict, Verdicts, examine};
 
-/// Somebody who sees what is decided, written and reported. Views are numbered: what happens carries the number of the first view
-/// that shows it.
+/// Is notified of decisions, writes and reports. Views are numbered: an event has the number of the first view that
+/// shows it.
 pub trait Witness {
     /// A memory was written that was decided on this view.
     fn decided(&mut self, _case: &Case<'_>, _view: usize) -> Verdict {
         Ok(())
     }
 
-    /// A row was written, or dropped.
+    /// An assignment was written or removed.
     fn wrote(&mut self, _unit: &UnitId, _content: Option<Content>, _view: usize, _now: Millis) -> Verdict {
         Ok(())
     }
 
-    /// A unit reported about what its row says.
+    /// A unit reported about its assignment.
     fn reported(&mut self, _unit: &UnitId, _revision: Option<Revision>, _state: &State, _view: usize) {}
 
-    /// A unit cannot be touched any more.
+    /// A unit is no longer eligible.
     fn went_away(&mut self, _unit: &UnitId, _now: Millis) {}
 
-    /// It can be.
+    /// A unit is eligible again.
     fn came_back(&mut self, _unit: &UnitId, _view: usize, _now: Millis) {}
 
-    /// It is no more.
+    /// A unit is gone.
     fn is_gone(&mut self, _unit: &UnitId, _now: Millis) {}
 
-    /// The memory was lost, and this unit is charged out of its row.
+    /// The memory was lost, and this unit was adopted for its assignment.
     fn is_charged_anew(&mut self, _unit: &UnitId, _view: usize) {}
 
-    /// Nothing is under way.
+    /// No change is pending.
     fn calm(&mut self, _spec: &Spec, _view: &[Unit]) {}
 }
 
-/// Nobody.
+/// A witness that does nothing.
 impl Witness for () {}
 
-/// The laws: the first that does not hold ends the history.
+/// Checks the laws: the first broken one ends the history.
 #[derive(Debug)]
 pub struct Laws {
     observer: Observer,

@@ -1,4 +1,4 @@
-//! The laws hold of the shipped function in random histories, and a function that is wrong on purpose breaks the law that it breaks.
+//! The laws hold for the released function in random histories, and each deliberately wrong function breaks its law.
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
@@ -10,13 +10,14 @@ use muster_simulator::{
     random,
 };
 
-/// Seeds of histories that broke a law once. One time the engine was wrong: a unit that came back at work into a closed window was not
-/// counted (14725963622641510477). Else the law was. A unit was charged, another one above the limit came back, and the first unit's
-/// row arrived only after its target had changed: the law said one too many, and the unit had held its slot all the time. A unit that
-/// was released for its absence reported a failure: the law asked for a slot that it no longer held. A row was written again, with a
-/// new token for the same content: the law counted its deadline anew. A unit was charged, beside the limit, on a view that did not
-/// show its success, as it was old or a report was false, and its target had changed, or another one held its slot before: the law said
-/// one too many.
+/// Seeds of histories that once broke a law. In one case the engine was wrong: a unit that returned at work into a
+/// closed window was not counted (14725963622641510477). In the others the law was wrong. A unit was in flight, another
+/// one above the limit returned, and the first unit's assignment arrived only after its target had changed: the law
+/// reported an excess, although the unit had held its slot all the time. A unit that was released for its absence
+/// reported a failure: the law required a slot that it no longer held. An assignment was written again, with a new
+/// token for the same content: the law restarted its deadline. A unit became in flight, above the limit, on a view that
+/// did not show its success, as the view was old or a report was false, and its target had changed, or another one held
+/// its slot before: the law reported an excess.
 const BROKE_ONCE: [u64; 7] = [
     12_514_814_577_455_792_852,
     14_938_237_122_109_392_664,
@@ -27,7 +28,7 @@ const BROKE_ONCE: [u64; 7] = [
     7_405_709_277_263_751_380,
 ];
 
-/// A few histories as everybody walks them, or those that `MUSTER_SEED` names: as many as `MUSTER_RUNS` says, or that one.
+/// A few histories with fixed seeds, or those that `MUSTER_SEED` and `MUSTER_RUNS` select.
 #[test]
 fn hold_of_the_shipped_function() {
     let named = std::env::var("MUSTER_SEED").ok();
@@ -54,7 +55,7 @@ fn a_seed_plays_the_same_history_again() {
     assert_ne!(tell(1), tell(2));
 }
 
-/// Some history breaks one of these laws. Others may be broken before: who goes wrong once goes wrong in many ways.
+/// Some history breaks one of these laws. Others may be broken before: one error leads to others.
 fn check(what: &str, decide: Decide<'_>, laws: &[Law]) {
     const PATIENCE: u64 = 3000;
     let is_it = |found: &random::Found| laws.contains(&found.broken.law);
@@ -96,14 +97,14 @@ fn confirmed_by_the_digest_alone() {
             .collect();
         plan(spec, memory, &believed, now)
     };
-    // What is believed too early makes room too early.
+    // A report that is accepted too early frees a slot too early.
     check("no token in the echo", &wrong, &[Law::E1]);
 }
 
 #[test]
 fn what_is_bad_is_forgotten() {
     let wrong = |spec: &Spec, memory: &Memory, units: &[Unit], now: Millis| {
-        // Those of the run under way it still knows.
+        // It still knows those of the current run.
         let target = memory.run.map(|run| run.target);
         let mut memory = memory.clone();
         memory.bad.retain(|bad, _| Some(*bad) == target);

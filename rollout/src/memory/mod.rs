@@ -1,7 +1,7 @@
-//! What is remembered: the only state of the engine, kept by the caller and written by compare-and-swap.
+//! The memory: the only state of the engine, stored by the caller with compare-and-swap.
 //!
-//! Bounded by construction: see [`MAX_CHARGES`], [`MAX_MARKS`], [`MAX_BAD`], [`MAX_MESSAGE`]; as JSON it stays
-//! below [`MAX_BYTES`] for names of at most 63 bytes.
+//! Bounded by construction: see [`MAX_CHARGES`], [`MAX_MARKS`], [`MAX_BAD`], [`MAX_MESSAGE`]; its JSON stays below
+//! [`MAX_BYTES`] for names of at most 63 bytes.
 
 mod rebuild;
 mod wire;
@@ -18,49 +18,49 @@ use crate::{
     Deadlines, Digest, Incarnation, Millis, Outcome, Revision, Says, State, Token, Unit, UnitId, Verdict,
 };
 
-/// Charges kept; a wider window is filled in waves of so many.
+/// Maximum number of in-flight changes; a larger limit is used in waves of this size.
 pub const MAX_CHARGES: usize = 500;
-/// Marks kept by name; more are only counted.
+/// Maximum number of marks stored by name; others are only counted.
 pub const MAX_MARKS: usize = 100;
-/// Revisions remembered as bad; the oldest but the target is forgotten first.
+/// Maximum number of revisions remembered as bad; the oldest one that is not the target is dropped first.
 pub const MAX_BAD: usize = 20;
-/// Bytes of a message kept as evidence.
+/// Maximum length of a message stored as evidence, in bytes.
 pub const MAX_MESSAGE: usize = 256;
-/// Controls looked at; more are not.
+/// Maximum number of controls that are processed; others are ignored.
 pub const MAX_CONTROLS: usize = 16;
-/// Bytes of the memory as JSON.
+/// Maximum size of the memory as JSON, in bytes.
 pub const MAX_BYTES: usize = 160 * 1024;
 
-/// The state of one module's rollout. The default is the memory of a module that never rolled;
-/// for one that did and lost it see [`Memory::rebuild`].
+/// The state of one module's rollout. The default is the memory of a module that was never rolled out; if it was and
+/// the memory is lost, see [`Memory::rebuild`].
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 #[serde(into = "wire::Wire", try_from = "wire::Wire")]
 pub struct Memory {
-    /// The greatest token given out or seen when one was given out.
+    /// The greatest token issued so far, or read when one was issued.
     pub seq: Token,
-    /// The run under way, or the last one.
+    /// The current run, or the last one.
     pub run: Option<Run>,
-    /// The units that are being changed. Who is not here is confirmed at what its row says, or has nothing.
+    /// The units in flight. Any other unit is confirmed at its assignment, or has nothing.
     pub charges: BTreeMap<UnitId, Charge>,
-    /// The units whose failure counts against the target of the run, and when it was counted.
+    /// The units whose failure counts against the target of the run, with the time of the mark.
     pub marks: BTreeMap<UnitId, Millis>,
-    /// Failures counted beyond the marks that are kept.
+    /// Number of failures beyond the marks that are stored.
     pub marks_beyond: u32,
     /// The last revision that every eligible selected unit was confirmed at.
     pub last_good: Option<Revision>,
-    /// Condemned revisions, never newly assigned.
+    /// Condemned revisions, which are never newly assigned.
     pub bad: BTreeMap<Revision, Evidence>,
-    /// The withdrawal that was acknowledged: what is left of it.
+    /// What remains of the acknowledged withdrawal.
     pub acknowledged: Option<Acknowledged>,
-    /// It was rebuilt and not decided on yet: nothing is withdrawn on that pass.
+    /// The memory was rebuilt and not used for a decision yet: nothing is withdrawn on that pass.
     pub rebuilt: bool,
-    /// How far the run has come in batches and stages.
+    /// The progress of the run in batches and stages.
     pub course: Course,
-    /// Of what is said once ([`Spec::controls`](crate::Spec::controls)): what stands, and was taken.
+    /// The controls in [`Spec::controls`](crate::Spec::controls) that were already taken.
     pub taken: BTreeSet<u64>,
 }
 
-/// How far a run has come in batches and stages. A new run begins with an empty one.
+/// The progress of a run in batches and stages. A new run starts with an empty one.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Course {
@@ -70,63 +70,63 @@ pub struct Course {
     /// The stages that were passed.
     #[serde(skip_serializing_if = "BTreeSet::is_empty")]
     pub passed: BTreeSet<StageId>,
-    /// The stages that somebody approved.
+    /// The stages that are approved.
     #[serde(skip_serializing_if = "BTreeSet::is_empty")]
     pub approved: BTreeSet<StageId>,
-    /// Those for whose soak and gates nobody waits.
+    /// The promoted stages, which need no soak and no gates.
     #[serde(skip_serializing_if = "BTreeSet::is_empty")]
     pub promoted: BTreeSet<StageId>,
-    /// Since when all units of the stage that is open are confirmed.
+    /// Since when all units of the open stage are confirmed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub clear_since: Option<Millis>,
-    /// What the gates of the stage that is open said since then, in their order.
+    /// The results of the open stage's gates since then, in order.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub gates: Vec<GateCount>,
-    /// The target was condemned, and the run goes on all the same.
+    /// The target was condemned, and the run continues (`onFailure: Continue`).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub recorded: Option<Evidence>,
 }
 
-/// A batch of which units are begun.
+/// A batch that has started.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct OpenBatch {
-    /// How many units it has.
+    /// The number of its units.
     pub size: u32,
-    /// How many of them are not begun yet.
+    /// The number of its units that have not started yet.
     pub left: u32,
 }
 
-/// What a gate said so far.
+/// The results of a gate so far.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 pub struct GateCount {
-    /// What was asked.
+    /// The hash of the gate's definition.
     #[serde(default)]
     pub definition: u64,
-    /// How many times in a row it held.
+    /// Number of consecutive passes.
     pub passes: u32,
-    /// When it was last read, and what it said.
+    /// The time and the result of the last reading.
     pub last: Option<(Millis, Outcome)>,
 }
 
-/// A target on its way, or where it ended.
+/// The rollout of one target, running or ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Run {
-    /// Counts the runs of this memory.
+    /// The number of the run in this memory.
     pub id: u64,
-    /// The revision that is rolled out.
+    /// The revision that is being rolled out.
     pub target: Revision,
-    /// The last good revision when it began.
+    /// The last good revision at the start of the run.
     pub from: Option<Revision>,
-    /// When it began.
+    /// When the run started.
     pub started: Millis,
-    /// Where it stands.
+    /// The state of the run.
     pub state: RunState,
 }
 
-/// Where a run stands.
+/// The state of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum RunState {
-    /// Its verdict is open.
+    /// There is no verdict yet.
     Open,
     /// Every eligible selected unit was confirmed.
     Good,
@@ -134,12 +134,12 @@ pub enum RunState {
     Halted,
     /// The target was known to be bad before.
     KnownBad,
-    /// Somebody aborted it.
+    /// The run was aborted.
     Aborted,
 }
 
 impl Run {
-    /// It ended, and not well: a retry begins another one.
+    /// The run ended without success: a retry starts another one.
     pub(crate) const fn is_refused(self) -> bool {
         matches!(
             self.state,
@@ -148,122 +148,124 @@ impl Run {
     }
 }
 
-/// A unit that is being changed: its slot in the window.
+/// A unit in flight, which takes a slot of the limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Charge {
-    /// Which life of the unit.
+    /// The incarnation of the unit.
     pub incarnation: Incarnation,
-    /// The intent.
+    /// The kind of change.
     pub kind: Kind,
-    /// What it gets; None for a withdrawal or a fence, or when the row does not say.
+    /// The revision that the unit gets; None for a withdrawal or a fence, or if the assignment does not name it.
     pub revision: Option<Revision>,
-    /// What it gets; None for a withdrawal or a fence.
+    /// The digest that the unit gets; None for a withdrawal or a fence.
     pub digest: Option<Digest>,
-    /// The decision to do so.
+    /// The token of the decision.
     pub token: Token,
-    /// When that was decided.
+    /// When the change was decided.
     pub since: Millis,
-    /// The unit reported about this digest and token.
+    /// The unit has reported about this digest and token.
     pub picked_up: bool,
-    /// Since when it was seen as succeeded at this digest and token.
+    /// Since when the unit has been observed as succeeded at this digest and token.
     pub succeeded_since: Option<Millis>,
-    /// The first token that was given out on this slot and is not confirmed, for this or an earlier intent: who watches the
-    /// rows counts the unit from when its row has that token. A withdrawal that took the place of such an intent keeps its
-    /// slot of the limit until it is written itself: that is the fence (W5).
+    /// The first token issued on this slot that is not confirmed, for this change or an earlier one: an observer of the
+    /// assignments counts the unit from the time its assignment has that token. A withdrawal that replaces such a
+    /// change keeps its slot of the limit until it is written itself, which fences the change (W5).
     pub sent: Option<Token>,
-    /// It was released while it was away, came back, and something that was given out before may still be on its way: it is above
-    /// the limit, and the others wait for it.
+    /// The unit was released while absent and has returned, and a change issued before may still be written: it is
+    /// above the limit, and the others wait for it.
     pub returned: bool,
-    /// Nobody knows whether what its row says was confirmed before it was charged, and so whether who watches counts it:
-    /// it waits for room itself, and others wait for it. Only as long as nothing was given out on the slot.
+    /// It is unknown whether the unit was confirmed at its assignment before this change, and so whether an observer
+    /// counts it: it waits for room, and others wait for it. Only until something is issued on the slot.
     pub doubtful: bool,
-    /// It was seen ready before it was charged.
+    /// The unit was observed as ready before the change.
     pub was_ready: bool,
-    /// It had the same revision before: only its values change, its failure marks no revision.
+    /// The unit had the same revision before: only its values change, so its failure does not mark the revision.
     pub values_only: bool,
-    /// This intent failed, or its deadline is over.
+    /// This change failed, or its deadline has passed.
     pub failed: bool,
-    /// Its failure is counted against the target of the run: once, whatever else fails on this slot.
+    /// The failure is counted against the target of the run: once, whatever else fails on this slot.
     pub marked: bool,
-    /// Time spent against the deadline that runs now.
+    /// Time spent against the current deadline.
     pub clock: Clock,
     /// Since when the unit has not been eligible.
     pub absent_since: Option<Millis>,
-    /// It was absent for too long: released, counted for nothing, remembered as unconfirmed.
+    /// The unit was absent for too long: its slot is released, and it is remembered as unconfirmed.
     pub skipped: bool,
-    /// A window closed before its intent was written, and it is fenced: only its row's token is raised, so nothing is in flight. It gets
-    /// no other intent before the window opens.
+    /// A window closed before the change was written, and it was fenced: only the token of the assignment is raised, so
+    /// the change has not begun. No other change is decided before the window opens.
     pub unbegun: bool,
-    /// After such a fence its intent was decided anew, as the window had opened: nothing is in flight before the row of that is written.
+    /// After such a fence the change was decided again when the window opened: it begins only when its
+    /// assignment is written.
     pub resumed: bool,
 }
 
-/// What is intended with a charged unit.
+/// The kind of an in-flight change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Kind {
-    /// It gets what it shall have.
+    /// The unit gets its desired content.
     Assign,
-    /// It joined: it gets the last good revision first.
+    /// The unit joined: it gets the last good revision first.
     Join,
-    /// It was confirmed at the target, and then failed.
+    /// The unit was confirmed at the target, and failed later.
     Relapsed,
-    /// An intent was given up: its row's token is raised, so that no late write can still carry it out.
+    /// A change was given up: the token of its assignment is raised, so that a late write cannot apply it.
     Fence,
-    /// What it has is withdrawn.
+    /// The unit's content is withdrawn.
     Withdraw,
-    /// What it has is condemned, or its run was aborted: it gets the last good revision back.
+    /// The unit's content is condemned, or its run was aborted: it returns to the last good revision.
     Revert,
-    /// It is given up: nothing is left of its row. Given up in the midst of a change it keeps its slot until then, as a withdrawal does.
+    /// The unit is abandoned: its assignment is emptied. If this happens during a change, it keeps its slot until then,
+    /// as a withdrawal does.
     Abandon,
 }
 
-/// Time spent, counted only while it runs.
+/// A stopwatch for time spent, counted only while it runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct Clock {
-    /// Spent before it was last started.
+    /// Time spent before the last start.
     pub spent: Millis,
-    /// When it was last started; None while it stands.
+    /// When it was last started; None while it is stopped.
     pub from: Option<Millis>,
-    /// Spent on steps that are done: the deadline of each starts anew, and all of them have one in common.
+    /// Time spent on completed steps: each step has its own deadline, and all of them share a total.
     pub before: Millis,
-    /// The most steps that were reported as done.
+    /// The highest reported number of completed steps.
     pub done: u32,
 }
 
 /// Why a revision is bad.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Evidence {
-    /// The unit whose failure was one too many.
+    /// The unit whose failure exceeded the tolerance.
     pub unit: UnitId,
-    /// What it said: at most [`MAX_MESSAGE`] bytes, without control characters, quotes and backslashes.
+    /// The failure message: at most [`MAX_MESSAGE`] bytes, without control characters, quotes and backslashes.
     pub message: Arc<str>,
-    /// When it was counted.
+    /// When the failure was counted.
     pub at: Millis,
 }
 
-/// A withdrawal that somebody acknowledged.
+/// An acknowledged withdrawal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Acknowledged {
-    /// The set of units that it named.
+    /// The set of units that the acknowledgement named.
     pub named: u64,
-    /// The set of those that are still to be withdrawn from.
+    /// The set of units that are still to be withdrawn from.
     pub left: u64,
 }
 
 impl Kind {
-    /// The unit gets something.
+    /// The unit gets content.
     pub(crate) const fn is_assignment(self) -> bool {
         matches!(self, Self::Assign | Self::Join | Self::Revert)
     }
 
-    /// Its row says that it has nothing: that is beside the limit.
+    /// The assignment becomes a withdrawal or is emptied, outside of the limit.
     pub(crate) const fn empties(self) -> bool {
         matches!(self, Self::Withdraw | Self::Abandon)
     }
 }
 
 impl Charge {
-    /// A new intent for a unit; nothing has happened yet.
+    /// A new change of a unit, with nothing done yet.
     pub(crate) fn new(unit: &Unit, kind: Kind, token: Token, now: Millis) -> Self {
         Self {
             incarnation: unit.incarnation,
@@ -289,10 +291,10 @@ impl Charge {
         }
     }
 
-    /// The same slot with another intent: what is known of the old one no longer says anything.
+    /// The same slot with another change: what is known about the old one no longer applies.
     #[must_use]
     pub(crate) fn redirected(self, kind: Kind, token: Token, now: Millis) -> Self {
-        // For the slot of a withdrawal maybe nothing was given out but itself: then who comes after it waits for room.
+        // If nothing but a withdrawal was issued on its slot, the change that replaces it waits for room.
         let itself = |first: &Token| self.kind.empties() && *first == self.token;
         let sent = self.sent.filter(|first| !itself(first));
         Self {
@@ -311,10 +313,11 @@ impl Charge {
         }
     }
 
-    /// The same intent on the same slot with a greater token. Only a success has to be seen anew: it was of the smaller token.
+    /// The same change on the same slot with a greater token. Only success has to be observed again, as it was reported
+    /// for the smaller token.
     #[must_use]
     pub(crate) fn above(self, token: Token) -> Self {
-        // The slot of a withdrawal for which nothing was given out but itself.
+        // The slot of a withdrawal on which nothing else was issued.
         let itself = self.kind.empties() && self.sent == Some(self.token);
         Self {
             token,
@@ -324,53 +327,53 @@ impl Charge {
         }
     }
 
-    /// It takes a slot of the limit: it is neither released, nor a withdrawal, which has a window of its own, nor given up (but see
-    /// [`Charge::sent`]).
+    /// Whether it takes a slot of the limit: it is not released, and it is neither a withdrawal, which has a limit of
+    /// its own, nor abandoned (but see [`Charge::sent`]).
     pub fn counts(&self) -> bool {
         !self.skipped && (!self.kind.empties() || self.sent.is_some())
     }
 
-    /// Its row has something that was given out on this slot, and that is not confirmed. A withdrawal that was written before it
-    /// was taken back is nothing of that.
+    /// Whether the assignment has content that was issued on this slot and is not confirmed. A withdrawal that was
+    /// written before it was reverted does not count.
     pub(crate) fn is_counted(&self, unit: &Unit) -> bool {
         !unit.is_quiet() && unit.carries().is_some() && self.sent.is_some_and(|first| unit.token() >= first)
     }
 
-    /// A change of the unit has begun on this slot and is not done: its row was written, for this or an earlier intent, and the unit does not
-    /// report success at it. An intent whose row is not written has not begun, nor has one of which only the token is new. The fence of an
-    /// intent that was given up for another reason, before a window closed, counts as written: nothing tells it from an intent with the same
-    /// content.
+    /// Whether a change of the unit has begun on this slot and is not done: its assignment was written, for this change
+    /// or an earlier one, and the unit does not report success at it. A change that is not written has not begun, and
+    /// neither has one that only has a new token. The fence of a change that was given up for another reason, before a
+    /// window closed, counts as written: it cannot be distinguished from a change with the same content.
     pub(crate) fn is_in_flight(&self, unit: &Unit) -> bool {
         let earlier = !self.resumed && (self.is_counted(unit) || self.is_found(unit));
         let written = self.is_written(unit) && !unit.is_quiet();
         !self.unbegun && (written || earlier) && !unit.has_only_a_new_token()
     }
 
-    /// It was charged out of its row, which is not confirmed: of what was given out on its slot that is the first.
+    /// Whether it was created from an existing assignment that is not confirmed: that is the first token of its slot.
     pub(crate) fn is_found(&self, unit: &Unit) -> bool {
         self.doubtful && !unit.is_quiet() && unit.carries().is_some()
     }
 
-    /// Its intent is in the row, as far as the view tells. A report that has its token is no proof: without the row it is about one of
-    /// another life, and the write of this one may still be on its way.
+    /// Whether the change is written in the assignment, as far as the view shows. A report with its token is no proof:
+    /// without the assignment the report is about another incarnation, and the write of this one may still be pending.
     pub(crate) fn is_written(&self, unit: &Unit) -> bool {
         unit.token() >= self.token
     }
 
-    /// The unit reports about a row of which nothing is remembered: its token is greater than that of this intent, or the same where no
-    /// row has it here.
+    /// Whether the unit reports about an assignment that is not remembered: its token is greater than that of this
+    /// change, or equal although no assignment has it here.
     pub(crate) fn is_overtaken(&self, unit: &Unit) -> bool {
         let reported = unit.observed.as_ref().map(|echo| echo.token);
         reported > Some(self.token) || reported == Some(self.token) && !self.is_written(unit)
     }
 
-    /// What the unit reports about this intent.
+    /// The unit's report about this change.
     pub(crate) fn report<'a>(&self, unit: &'a Unit) -> Option<&'a State> {
         unit.state_at(Some(self.digest?), self.token)
             .filter(|_| self.is_written(unit))
     }
 
-    /// When the deadline that runs now ends, if its clock runs.
+    /// When the current deadline ends, if its clock runs.
     pub(crate) fn deadline(&self, deadlines: &Deadlines) -> Option<Millis> {
         let left = self.allowed(deadlines).since(self.clock.spent);
         let in_all = self.clock.before.plus(self.clock.spent);
@@ -380,7 +383,7 @@ impl Charge {
         self.clock.from.map(|from| from.plus(left))
     }
 
-    /// The deadline that runs now is over.
+    /// Whether the current deadline has passed.
     pub(crate) fn is_overdue(&self, deadlines: &Deadlines, now: Millis) -> bool {
         let elapsed = self.clock.elapsed(now);
         let in_all = self.clock.before.plus(elapsed);
@@ -397,7 +400,7 @@ impl Charge {
 }
 
 impl Clock {
-    /// Let it run, or stand.
+    /// Starts or stops the clock.
     pub(crate) fn set(&mut self, run: bool, now: Millis) {
         match (self.from, run) {
             (None, true) => self.from = Some(now),
@@ -412,7 +415,7 @@ impl Clock {
         }
     }
 
-    /// More steps are done than were: the deadline starts anew.
+    /// If more steps are done than before, the deadline starts again.
     pub(crate) fn advance(&mut self, done: u32, now: Millis) {
         if done > self.done {
             *self = Self {
@@ -424,7 +427,7 @@ impl Clock {
         }
     }
 
-    /// The time spent until now.
+    /// The total time spent.
     pub(crate) fn elapsed(&self, now: Millis) -> Millis {
         self.from
             .map_or(self.spent, |from| self.spent.plus(now.since(from)))
@@ -432,8 +435,8 @@ impl Clock {
 }
 
 impl Evidence {
-    /// Evidence whose message is fit to be kept: one line, bounded, nothing that JSON would have to escape. One that is too long ends
-    /// with an ellipsis.
+    /// Evidence with a message that can be stored: one line, limited in length, without characters that JSON would have
+    /// to escape. A message that is too long ends with an ellipsis.
     pub fn new(unit: UnitId, message: &str, at: Millis) -> Self {
         const ELLIPSIS: &str = "…";
         let mut kept = String::with_capacity(message.len().min(MAX_MESSAGE));
@@ -460,7 +463,7 @@ impl Evidence {
 }
 
 impl Memory {
-    /// What the evidence says about this revision, as far as it is remembered.
+    /// The verdict about this revision, as far as it is remembered.
     pub fn verdict(&self, revision: Revision) -> Option<Verdict> {
         if self.bad.contains_key(&revision) {
             return Some(Verdict::Bad);
@@ -468,24 +471,24 @@ impl Memory {
         (self.last_good == Some(revision)).then_some(Verdict::Good)
     }
 
-    /// Whether a stage may go on without this unit while its change window is closed: it is to get something, and no change of it was
-    /// decided that is not confirmed or fenced yet. A caller whose windows say so gives such a unit as [`Eligible::No`](crate::Eligible::No)
-    /// with [`Absence::Skip`](crate::Absence::Skip).
+    /// Whether a stage may continue without this unit while its change window is closed: it needs a change, and no
+    /// change of it is pending that is not confirmed or fenced. A caller that uses this reports such a unit as
+    /// [`Eligible::No`](crate::Eligible::No) with [`Absence::Skip`](crate::Absence::Skip).
     pub fn may_skip(&self, unit: &Unit) -> bool {
         let charge = self.charges.get(&unit.id);
-        // What was released for its absence and is back may be at work on its row: it takes a slot again (rule 4).
+        // A unit that was released and has returned may be working on its assignment: it takes a slot again (rule 4).
         let is_open = |charge: &Charge| !charge.skipped || !unit.is_quiet();
         let charged = charge.is_some_and(|charge| charge.incarnation == unit.incarnation && is_open(charge));
         unit.selected() && !unit.has_desired() && !charged
     }
 
-    /// Is this revision condemned, or its run aborted? Then it is never newly assigned.
+    /// Whether this revision is condemned or its run was aborted, so it is never newly assigned.
     pub fn refuses(&self, revision: Revision) -> bool {
         let aborted = |run: Run| run.target == revision && run.state == RunState::Aborted;
         self.is_bad(revision) || self.run.is_some_and(aborted)
     }
 
-    /// Whether something that is said once would have an effect, were it heard now. Which stages there are is for whoever knows the spec.
+    /// Whether a control would have an effect now. Which stages exist is known only from the spec.
     pub fn heeds(&self, says: &Says) -> bool {
         let run_of = |revision: Revision| self.run.filter(|run| run.target == revision);
         let open = |revision| run_of(revision).is_some_and(|run| run.state == RunState::Open);
@@ -502,7 +505,7 @@ impl Memory {
         self.bad.is_empty() && self.run.is_none_or(|run| run.state != RunState::Aborted)
     }
 
-    /// Is this revision condemned?
+    /// Whether this revision is condemned.
     pub fn is_bad(&self, revision: Revision) -> bool {
         self.bad.contains_key(&revision)
     }

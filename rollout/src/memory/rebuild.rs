@@ -1,4 +1,4 @@
-//! Memory over gaps: nobody led for a while, or the memory is lost.
+//! Memory after a gap: no leader for some time, or a lost memory.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -7,11 +7,12 @@ use super::{Charge, Evidence, Kind, MAX_BAD, MAX_CHARGES, Memory};
 use crate::{Content, Millis, Revision, State, Token, Unit};
 
 impl Memory {
-    /// A memory in place of one that is absent, unreadable or of another life of the module: from a complete, fresh
-    /// read of the rows, and from the verdicts that were recorded elsewhere. It is written before anything moves.
+    /// Replaces a memory that is absent, unreadable or of another incarnation of the module: from a complete, fresh
+    /// read of the assignments, and from the verdicts that were recorded elsewhere. It is written before anything
+    /// changes.
     ///
-    /// A unit whose row is not reported as done is charged, without blame, as nobody knows what it was before.
-    /// Nothing is withdrawn on the pass that is decided on it.
+    /// A unit whose assignment is not reported as done becomes in flight, without blame, as its previous state is
+    /// unknown. Nothing is withdrawn on the pass that uses this memory.
     pub fn rebuild(
         units: &[Unit],
         last_good: Option<Revision>,
@@ -43,12 +44,11 @@ impl Memory {
         memory
     }
 
-    /// The same memory after a time in which nobody led: that time is on no unit's account, neither of a deadline nor of an
-    /// absence.
+    /// The same memory after a time without a leader: that time counts against no deadline and no absence.
     ///
-    /// To be applied once, to the memory that a process read when it began to lead, with how long nobody led before. A gap of
-    /// nothing changes nothing, and one that is said to be longer than it was takes back no more than what ran since it began
-    /// to run: what was spent before stays spent. The soak goes on: success is what was seen, whoever looked.
+    /// Must be applied once, to the memory that a process reads when it becomes the leader, with the duration without a
+    /// leader. A zero duration changes nothing, and one that is too long removes at most the time since the clock was
+    /// started: time spent before remains. The soak continues: success remains observed, whichever process observed it.
     #[must_use]
     pub fn after_gap(mut self, gap: Millis, now: Millis) -> Self {
         for charge in self.charges.values_mut() {
@@ -63,8 +63,8 @@ impl Memory {
     }
 }
 
-/// The greatest token in rows and reports. A report comes from elsewhere: a token that no decision can have given
-/// out is not believed.
+/// The greatest token in assignments and reports. A report is untrusted input: a token that no decision can have issued
+/// is ignored.
 pub(crate) fn greatest_token<'a>(units: impl IntoIterator<Item = &'a Unit>) -> Token {
     const BELIEVABLE: Token = Token(1 << 53);
     let tokens = units.into_iter().map(|unit| {
@@ -89,7 +89,7 @@ fn unconfirmed(unit: &Unit, now: Millis) -> Option<Charge> {
         Content::Withdraw if unit.being_withdrawn() => Charge::new(unit, Kind::Withdraw, row.token, now),
         Content::Carries { .. } | Content::Withdraw | Content::Nothing => return None,
     };
-    // Who reported about its row may have been confirmed once.
+    // A unit that reported about its assignment may have been confirmed once.
     let reported = unit.state_at_row().is_some();
     let changes = charge.kind != Kind::Withdraw;
     Some(Charge {

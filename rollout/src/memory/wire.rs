@@ -1,4 +1,4 @@
-//! The memory as it is written: compact rows, revisions by number, hashes by their first 16 bytes.
+//! The serialized form of the memory: compact arrays, revisions by index, hashes by their first 16 bytes.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,7 +14,7 @@ pub(super) struct Wire {
     seq: Token,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     run: Option<Run>,
-    /// Revisions that charges refer to by their place.
+    /// Revisions that in-flight changes refer to by index.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     revs: Vec<Revision>,
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
@@ -37,10 +37,10 @@ pub(super) struct Wire {
     taken: BTreeSet<u64>,
 }
 
-/// Incarnation, place of the revision, digest, token, flags, since, succeeded so much later, spent, one instant: since when
-/// the clock runs, or else since when the unit is absent; and by how much the first token that was given out is smaller, or,
-/// when none was, 1 for a charge in doubt. 0 is none (a place counts from 1). Of a unit that goes step by step also: the steps that are
-/// done, and the time that was spent on them.
+/// Incarnation, index of the revision, digest, token, flags, `since`, time from `since` to success, time spent, one
+/// instant (when the clock was started, or since when the unit is absent), and the difference to the first token issued
+/// or, if none was issued, 1 for a doubtful change. 0 means none (an index counts from 1). For a unit with steps also:
+/// the completed steps, and the time spent on them.
 #[derive(Serialize, Deserialize)]
 struct WireCharge(
     Incarnation,

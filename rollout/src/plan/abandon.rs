@@ -1,22 +1,22 @@
-//! Rule 15: units that are not selected and that somebody gave up. Nothing is waited for, and nothing is left of their rows.
+//! Rule 15: abandoned units that are not selected. The engine does not wait for them, and empties their assignments.
 
 use super::{Pass, evidence::returned, withdraw};
 use crate::{Charge, Content, Kind, Unit};
 
 impl<'a> Pass<'a> {
-    /// It is given up: it is not selected, somebody named it, and a complete read shows that something is left of it.
+    /// It is abandoned: it is not selected, the spec names it, and a complete read shows that something of it remains.
     pub(super) fn gives_up(&self, unit: &Unit) -> bool {
         self.may_withdraw && !unit.selected() && !unit.is_empty() && self.spec.abandoned.contains(&unit.id)
     }
 
-    /// All of them: few, if any.
+    /// All abandoned units: few, if any.
     fn given_up(&self) -> impl Iterator<Item = &'a Unit> {
         let named = self.spec.abandoned.iter().filter_map(|id| self.unit(id));
         named.filter(|unit| self.gives_up(unit))
     }
 
-    /// Nothing is waited for. In the midst of a change its slot of the limit is free when its row says so: until then an older write
-    /// may come (W5).
+    /// No wait is needed. During a change its slot of the limit becomes free when the assignment is emptied: until then
+    /// an older write may arrive (W5).
     pub(super) fn abandon(&mut self) {
         if self.spec.abandoned.is_empty() || !self.may_withdraw {
             return;
@@ -36,8 +36,8 @@ impl<'a> Pass<'a> {
         }
     }
 
-    /// With the slot that it has: what was given out and is not there may come, and what is there and not confirmed counts. So does
-    /// what was released while the unit was away, should that come back.
+    /// It keeps its slot: a change that was issued and is not written may arrive, and one that is written and not
+    /// confirmed counts. So does one that was released while the unit was absent, if the unit returns.
     fn on_its_way_out(&self, unit: &Unit) -> Charge {
         let new = Charge::new(unit, Kind::Abandon, self.token, self.now);
         let Some(slot) = self.slot_of(unit).filter(|slot| slot.counts() || slot.skipped) else {
@@ -55,7 +55,7 @@ impl<'a> Pass<'a> {
         }
     }
 
-    /// The slot of a unit that is given up. Who came back unconfirmed has one again (rule 4).
+    /// The slot of an abandoned unit. A unit that returned unconfirmed has one again (rule 4).
     fn slot_of(&self, unit: &Unit) -> Option<Charge> {
         match self.charge_of(unit).copied() {
             Some(charge) if unit.is_eligible() => Some(returned(unit, charge)),
@@ -64,7 +64,7 @@ impl<'a> Pass<'a> {
         }
     }
 
-    /// Of whom nothing is left by now nothing is withdrawn.
+    /// A unit that has nothing left needs no withdrawal.
     fn forget_withdrawals(&mut self) {
         for id in &self.spec.abandoned {
             let gone = |unit: &&Unit| !unit.selected() && unit.is_empty();
@@ -75,8 +75,8 @@ impl<'a> Pass<'a> {
         }
     }
 
-    /// What becomes of the charge: it ends with the row. If the unit is not given up after all, what may still come to its slot is
-    /// fenced off; without a slot it is as if it had not been charged.
+    /// The result for the in-flight change: it ends with the assignment. If the unit is not abandoned after all, late
+    /// writes to its slot are fenced; without a slot it is dropped.
     pub(super) fn weigh_abandoned(&mut self, unit: &Unit, charge: Charge) -> Option<Charge> {
         let row = unit.assigned.filter(|row| row.token >= charge.token);
         let named = !unit.selected() && self.spec.abandoned.contains(&unit.id);
@@ -93,7 +93,7 @@ impl<'a> Pass<'a> {
         }
     }
 
-    /// An acknowledged withdrawal goes on without those that are given up now.
+    /// An acknowledged withdrawal continues without units that are abandoned now.
     fn shrink_acknowledged(&mut self) {
         let begun = |unit: &Unit| {
             self.charge_of(unit)

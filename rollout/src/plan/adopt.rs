@@ -1,7 +1,7 @@
-//! Units that are not charged although they are not confirmed: returned, relapsed, or written by somebody else.
+//! Units that are not in flight although they are not confirmed: returned, relapsed, or written by another actor.
 //!
-//! Whoever is not charged counts as confirmed at what its row says. This file keeps that true against everything
-//! that the memory does not know, and so also repairs a memory that is older than the rows.
+//! A unit that is not in flight counts as confirmed at its assignment. This module keeps that true against everything
+//! that the memory lacks, and so also repairs a memory that is older than the assignments.
 
 use super::Pass;
 use crate::{Charge, Clock, Content, Desired, Kind, RunState, Unit};
@@ -20,7 +20,7 @@ impl Pass<'_> {
         }
     }
 
-    /// What it is charged with if it is not confirmed at what its row says.
+    /// The change to adopt if the unit is not confirmed at its assignment.
     pub(super) fn unconfirmed(&self, unit: &Unit) -> Option<Charge> {
         let row = unit.assigned?;
         match row.content {
@@ -53,7 +53,7 @@ impl Pass<'_> {
         }
     }
 
-    /// Rule 1: it was confirmed at the target of a run that is under way.
+    /// Rule 1: it was confirmed at the target of the current run.
     fn relapses(&self, unit: &Unit) -> bool {
         let under_way = |state| matches!(state, RunState::Open | RunState::Halted);
         let Some(run) = self.memory.run.filter(|run| under_way(run.state)) else {

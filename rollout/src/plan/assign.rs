@@ -1,4 +1,4 @@
-//! Rules 2, 7, 8, 9: what a unit shall get, who is retargeted on the slot it has, and who gets a new slot.
+//! Rules 2, 7, 8, 9: what a unit should get, which units are retargeted on their slots, and which get a new slot.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use super::window::must_wait;
 use crate::{Charge, Desired, Digest, Kind, MAX_CHARGES, OnFailure, OnJoin, Place, Revision, Unit, UnitId};
 
 impl Pass<'_> {
-    /// What this unit gets next; None when that is not known, or known to be bad (rule 7).
+    /// What this unit gets next; None if that is unknown or known to be bad (rule 7).
     pub(super) fn wanted(&self, unit: &Unit, charge: Option<&Charge>) -> Option<Wanted> {
         let Desired::Content {
             revision,
@@ -45,7 +45,8 @@ impl Pass<'_> {
         }
     }
 
-    /// Rule 6: who has what is refused gets the last good revision back, if that is what people wish; so does who has nothing.
+    /// Rule 6: with `onFailure: Revert`, a unit that has a condemned revision returns to the last good revision; so
+    /// does a unit without content.
     fn way_back(&self, unit: &Unit, charge: Option<&Charge>, last_good: Option<Digest>) -> Option<Wanted> {
         let refused = |revision: Revision| self.memory.refuses(revision);
         let good = self.memory.last_good.filter(|good| !refused(*good))?;
@@ -61,7 +62,7 @@ impl Pass<'_> {
         })
     }
 
-    /// Rule 9: charged units are the first to get what is now wanted, on the slot they have.
+    /// Rule 9: units in flight are the first to get the new desired content, on their slots.
     pub(super) fn retarget(&mut self) {
         if self.spec.paused {
             return;
@@ -97,9 +98,9 @@ impl Pass<'_> {
             Some(revision) if revision == wanted.revision => charge.values_only,
             _ => unit.is_quiet() && unit.carried_revision() == Some(wanted.revision),
         };
-        // One that failed at the last good revision was not ready for the target.
+        // A unit that failed at the last good revision was not ready for the target.
         let was_ready = charge.was_ready && !(charge.kind == Kind::Join && charge.failed);
-        // Taken back, but its withdrawal was written all the same: nobody counts it until it is written anew.
+        // Reverted, but its withdrawal was written anyway: no observer counts it until it is written again.
         let left = charge.kind == Kind::Fence && unit.being_withdrawn();
         let redirected = charge.redirected(wanted.kind, self.issue(), self.now);
         Charge {
@@ -115,7 +116,7 @@ impl Pass<'_> {
         }
     }
 
-    /// W5: an intent that is not written and will not be carried out leaves the window only behind a fence.
+    /// W5: a change that is not written and will not be applied leaves its slot only after a fence.
     pub(super) fn give_up(&mut self) {
         for (id, charge) in self.memory.charges.clone() {
             let intent = charge.kind.is_assignment() && !charge.skipped;
@@ -136,7 +137,7 @@ impl Pass<'_> {
         }
     }
 
-    /// Rule 2: new charges, while there is room. True if there are any.
+    /// Rule 2: starts new changes while there is room. True if any were started.
     pub(super) fn admit(&mut self) -> bool {
         if self.spec.paused {
             return false;
@@ -174,12 +175,12 @@ impl Pass<'_> {
         any
     }
 
-    /// What a unit would get that has no slot yet; None when it needs nothing or must not be touched.
-    /// `charge` is that of its name.
+    /// What a unit without a slot would get; None if it needs nothing or must not be changed. `charge` is the in-flight
+    /// change of its name.
     pub(super) fn next(&self, unit: &Unit, charge: Option<&Charge>) -> Option<Wanted> {
         let leaves = match charge {
             None => false,
-            // The place of a namesake of before, which was not seen to be gone, is not free yet.
+            // A previous unit of the same name, which was not observed to be gone, still has the slot.
             Some(charge) if charge.incarnation != unit.incarnation || charge.counts() => return None,
             Some(charge) => charge.kind.empties(),
         };
@@ -194,7 +195,7 @@ impl Pass<'_> {
         (leaves || carried != Some(wanted.digest)).then_some(wanted)
     }
 
-    /// Some of the units that fill the window, for those who wait.
+    /// Some of the units that fill the limit, for the reasons of waiting units.
     pub(super) fn holders(&self, filling: impl Fn(&Charge) -> bool) -> Arc<[UnitId]> {
         let holders = self.memory.charges.iter().filter(|(_, charge)| filling(charge));
         holders.take(NAMED).map(|(id, _)| id.clone()).collect()

@@ -1,17 +1,17 @@
-//! Rule 11: the next batch opens when the last is confirmed, and is larger.
+//! Rule 11: the next batch opens when the last one is confirmed, and is larger.
 
 use super::Pass;
 use crate::OpenBatch;
 
 impl Pass<'_> {
-    /// Who is charged when a run begins, for a target of before, is in its first batch.
+    /// Units in flight for a previous target when a run starts are part of its first batch.
     pub(super) fn begin_batches(&mut self) {
         if self.memory.course.batch.is_none() && self.charged() > 0 {
             self.memory.course.batch = self.batch();
         }
     }
 
-    /// The batch that is open, or that may be opened now.
+    /// The open batch, or the one that may be opened now.
     pub(super) fn batch(&self) -> Option<OpenBatch> {
         let wish = self.spec.batch.filter(|_| self.open_run().is_some())?;
         let largest = wish.max.max(1);
@@ -29,21 +29,21 @@ impl Pass<'_> {
         })
     }
 
-    /// A unit of the batch that is open was not begun after all: its place is free.
+    /// A unit of the open batch was not started after all: its slot is free.
     pub(super) fn free_place(&mut self) {
         if let Some(open) = &mut self.memory.course.batch {
             open.left = open.left.saturating_add(1).min(open.size);
         }
     }
 
-    /// It is begun now.
+    /// Counts a unit as started.
     pub(super) fn take_place(&mut self) {
         if let Some(open) = &mut self.memory.course.batch {
             open.left = open.left.saturating_sub(1);
         }
     }
 
-    /// The size of the batch that has no place any more, if it is that.
+    /// The size of the open batch, if it is full.
     pub(super) fn full_batch(&self) -> Option<u32> {
         self.batch().filter(|open| open.left == 0).map(|open| open.size)
     }

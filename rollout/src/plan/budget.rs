@@ -1,9 +1,10 @@
-//! Rule 2, of units that are not available: a change of an available unit begins only while few others are changing or not available.
+//! Rule 2, budget of unavailable units: a change of an available unit starts only while few others are changing or
+//! unavailable.
 
 use super::{Pass, limit::count, stages::NAMED, withdraw::is_active};
 use crate::{Charge, Place, Unit, UnitId, Why};
 
-/// How many more available units may begin to change. None: any number.
+/// How many more available units may start to change; None: no limit.
 pub(super) struct Budget(Option<u32>);
 
 impl Pass<'_> {
@@ -11,17 +12,17 @@ impl Pass<'_> {
         self.budget_beside(|_, _| true)
     }
 
-    /// The budget in units: a percentage is of the selected units, whether they can be touched or not.
+    /// The budget in units: a percentage refers to all selected units, eligible or not.
     pub(super) fn budget_limit(&self) -> Option<u32> {
         Some(self.spec.unavailable?.of(self.counts.selected))
     }
 
-    /// A change of it uses the budget: it does not count as unavailable, and is not changing yet.
+    /// Whether a change of the unit uses the budget: it is available and not changing yet.
     pub(super) fn uses_budget(&self, unit: &Unit) -> bool {
         !is_unavailable(unit) && !self.charge_of(unit).is_some_and(changes)
     }
 
-    /// Why a unit waits that the budget has no room for; None: there is no budget.
+    /// The reason of units that do not fit into the budget; None without a budget.
     pub(super) fn full_budget(&self) -> Option<Why> {
         let limit = self.budget_limit()?;
         Some(Why::WaitingBudget {
@@ -30,7 +31,7 @@ impl Pass<'_> {
         })
     }
 
-    /// The same for units that are charged and to which nothing was sent yet: what fits beside all others.
+    /// The same for units in flight to which nothing was sent yet: the number that fits in addition to all others.
     pub(super) fn budget_of_unsent(&self) -> Budget {
         let unsent = |unit: &Unit, charge: &Charge| {
             charge.counts() && charge.sent.is_none() && !charge.doubtful && !charge.is_written(unit)
@@ -43,7 +44,8 @@ impl Pass<'_> {
         Budget(limit.map(|limit| limit.saturating_sub(count(self.disrupted(those)))))
     }
 
-    /// The selected units that are not available, and all that are changing; of the charged ones in the view only those.
+    /// The selected units that are unavailable, and all that are changing; of the units in flight in the view only the
+    /// changing ones.
     fn disrupted(&self, those: impl Fn(&Unit, &Charge) -> bool) -> impl Iterator<Item = &UnitId> {
         let charges = self.memory.charges.iter().filter(|(_, charge)| changes(charge));
         let hidden = charges.filter(|(id, charge)| self.unit_of(id, charge).is_none());
@@ -56,12 +58,12 @@ impl Pass<'_> {
 }
 
 impl Budget {
-    /// There is one: of a unit it is asked only then whether it uses it.
+    /// Whether there is a budget: only then is a unit checked for its use.
     pub(super) const fn is_bounded(&self) -> bool {
         self.0.is_some()
     }
 
-    /// Whether a unit may begin to change.
+    /// Whether a unit may start to change.
     pub(super) fn admit(&self, uses: bool) -> bool {
         !uses || self.0 != Some(0)
     }
@@ -73,12 +75,12 @@ impl Budget {
     }
 }
 
-/// It is one of the selected units, and does not do its work.
+/// Whether the unit is selected and unavailable.
 pub(super) fn is_unavailable(unit: &Unit) -> bool {
     unit.selected() && unit.place != Place::Excluded && !unit.is_available()
 }
 
-/// The unit of this charge is changing: it takes a slot, or is being withdrawn from.
+/// Whether the unit of this in-flight change is changing: it takes a slot, or is being withdrawn from.
 fn changes(charge: &Charge) -> bool {
     charge.counts() || is_active(charge)
 }

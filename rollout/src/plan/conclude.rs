@@ -1,5 +1,5 @@
-//! Rule 8: a target is good when every eligible selected unit is confirmed at it and every stage is passed. An empty fleet proves
-//! nothing, nor does one that has nothing but pinned units.
+//! Rule 8: a target is good when every eligible selected unit is confirmed at it and every stage is passed. A fleet
+//! that is empty or has only pinned units proves nothing.
 
 use super::Pass;
 use crate::{Run, RunState, Step, Unit, Verdict};
@@ -33,7 +33,7 @@ impl Pass<'_> {
         });
     }
 
-    /// It is not charged, and has what it shall have.
+    /// Whether the unit is not in flight and has its desired content.
     pub(super) fn is_confirmed(&self, unit: &Unit) -> bool {
         unit.has_desired() && self.charge_of(unit).is_none()
     }

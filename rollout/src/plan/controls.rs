@@ -1,4 +1,4 @@
-//! Rule 15: what somebody said once is taken when it is first seen, and not again while it stands.
+//! Rule 15: a control takes effect once, when it is first observed, and not again while it remains in the spec.
 
 use std::collections::BTreeSet;
 
@@ -26,7 +26,7 @@ impl Pass<'_> {
         }
     }
 
-    /// The stage, if it is about one, is one of this spec.
+    /// Whether the stage that the control names, if any, exists in this spec.
     fn knows(&self, says: &Says) -> bool {
         match says {
             Says::Abort(_) | Says::Retry(_) => true,
@@ -57,7 +57,7 @@ impl Pass<'_> {
         }
     }
 
-    /// Rule 7: what is known is forgotten. If that ended the run, another one begins, in which nobody has failed yet.
+    /// Rule 7: forgets the verdict. If the run ended with it, another one starts, without failures.
     fn retry(&mut self, revision: Revision) {
         self.memory.bad.remove(&revision);
         let ended = |run: &Run| run.target == revision && run.is_refused();
@@ -69,7 +69,7 @@ impl Pass<'_> {
         let failed: Vec<(UnitId, Charge)> = failed.map(|(id, charge)| (id.clone(), *charge)).collect();
         self.begin(run.target, RunState::Open);
         for (id, charge) in failed {
-            // What it said so far counts no more, as that was about another token.
+            // Earlier reports no longer count, as they are about another token.
             let again = Charge {
                 revision: charge.revision,
                 digest: charge.digest,

@@ -1,4 +1,4 @@
-//! Rule 13: which domains change at a time, how many units of each, and in which order.
+//! Rule 13: which domains change at the same time, how many units of each, and in which order.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -6,21 +6,21 @@ use std::sync::Arc;
 use super::{Pass, stages::NAMED};
 use crate::{Domain, Kind, Unit, UnitId};
 
-/// The domain of a unit; a unit that shares nothing is its own, and those come after all others.
+/// The domain of a unit; a unit without one is its own domain, which comes after all others.
 pub(super) type Key<'a> = Result<Domain, &'a UnitId>;
 
-/// What there is room for beside the units that are charged.
+/// The room for more changes beside the units in flight.
 #[derive(Default)]
 pub(super) struct DomainWindows<'a> {
-    /// How many units of each domain are charged.
+    /// Number of units in flight of each domain.
     charged: BTreeMap<Key<'a>, u32>,
-    /// Charged units that are not in the view: any of them may be of any domain.
+    /// Units in flight that are not in the view: each may be of any domain.
     unknown: u32,
-    /// How many domains may be changing.
+    /// Maximum number of domains that may change at the same time.
     at_once: Option<u32>,
-    /// How many units of each domain may be charged; empty without a limit.
+    /// Maximum number of units in flight of each domain; empty without a limit.
     limits: BTreeMap<Key<'a>, u32>,
-    /// The domains whose turn it is, with an order.
+    /// The domains whose turn it is, if domains are ordered.
     open: Option<BTreeSet<Key<'a>>>,
     /// Some units that later domains wait for.
     ahead: Arc<[UnitId]>,
@@ -59,7 +59,7 @@ impl<'a> Pass<'a> {
         windows
     }
 
-    /// The first domains that are not done, and some of their units that are not confirmed. Units whose stage has not come hold up no
+    /// The first domains that are not done, and some of their unconfirmed units. Units of a later stage hold up no
     /// domain: otherwise two orders could wait for each other.
     fn open_domains(&self, at_once: u32) -> (BTreeSet<Key<'a>>, Arc<[UnitId]>) {
         let undone = |unit: &&&'a Unit| {
@@ -84,7 +84,8 @@ impl<'a> Pass<'a> {
         (open, ahead)
     }
 
-    /// It gets its turn by the order of domains: to get what is rolled out, not to go back, to join, or to follow its pin.
+    /// Whether the unit waits for the order of domains: for the target, not for reverting, joining, or following its
+    /// pin.
     pub(super) fn is_in_order(&self, unit: &Unit, kind: Kind) -> bool {
         let of_the_run = || !unit.pinned || self.is_run_for(unit);
         self.spec.domains.ordered && kind == Kind::Assign && of_the_run()
@@ -92,7 +93,7 @@ impl<'a> Pass<'a> {
 }
 
 impl<'a> DomainWindows<'a> {
-    /// It may be charged beside those that are.
+    /// Whether its change may start beside those in flight.
     pub(super) fn admit(&self, unit: &Unit, in_order: bool) -> bool {
         self.is_open(unit, in_order) && self.has_room(unit)
     }
@@ -120,7 +121,7 @@ impl<'a> DomainWindows<'a> {
         at_once && limit.is_none_or(|most| charged.unwrap_or_default().saturating_add(self.unknown) < *most)
     }
 
-    /// It matters which units of which domain are charged.
+    /// Whether the domains of units in flight matter.
     fn is_bounded(&self) -> bool {
         self.at_once.is_some() || !self.limits.is_empty()
     }

@@ -1,18 +1,18 @@
-//! Rules 1, 4, 5: what a report says about a charge. A report about another digest or token says nothing.
+//! Rules 1, 4, 5: what a report means for an in-flight change. A report about another digest or token means nothing.
 
 use super::Pass;
 use crate::{Absence, Charge, Class, Content, Eligible, Kind, State, Unit, UnitId};
 
-/// What becomes of a charge.
+/// The result for an in-flight change.
 enum Fate {
     /// The unit is confirmed, or there is nothing left to confirm.
     Ends,
-    /// It stays.
+    /// The change stays in flight.
     Stays(Charge),
 }
 
 impl Pass<'_> {
-    /// Rule 8: who left counts for nothing, neither a slot nor a failure. Only a complete read shows that somebody did.
+    /// Rule 8: a unit that left takes no slot and counts as no failure. Only a complete read shows that it left.
     pub(super) fn release_gone(&mut self) {
         if !self.spec.complete {
             return;
@@ -30,7 +30,7 @@ impl Pass<'_> {
         let left: Vec<UnitId> = self.memory.marks.keys().filter(|id| left(id)).cloned().collect();
         for id in left {
             self.memory.marks.remove(&id);
-            // Should it be selected again while it is still charged, it may fail again.
+            // If it is selected again while it is still in flight, it may fail again.
             if let Some(charge) = self.memory.charges.get_mut(&id) {
                 (charge.failed, charge.marked) = (false, false);
             }
@@ -72,7 +72,7 @@ impl Pass<'_> {
         Fate::Stays(self.attend(unit, charge))
     }
 
-    /// Rule 4, of a charge that stays: whether its unit can be touched.
+    /// Rule 4, for a change that stays in flight: handles its eligibility.
     pub(super) fn attend(&mut self, unit: &Unit, charge: Charge) -> Charge {
         if unit.is_eligible() {
             returned(unit, charge)
@@ -81,7 +81,7 @@ impl Pass<'_> {
         }
     }
 
-    /// Rule 1: confirmed or not; rules 5 and 6: late or failed.
+    /// Rule 1: confirmed or not; rules 5 and 6: overdue or failed.
     fn weigh(&mut self, unit: &Unit, mut charge: Charge) -> Fate {
         let report = charge.report(unit);
         if report.is_some() && !charge.picked_up {
@@ -91,7 +91,7 @@ impl Pass<'_> {
         match report {
             Some(State::Succeeded) => {
                 let since = *charge.succeeded_since.get_or_insert(self.now);
-                // What succeeded counts even if the unit cannot be touched now; that it stays so has to be seen.
+                // A success counts even if the unit is not eligible now; a success that lasts must be observed.
                 let seen = unit.is_eligible() || self.spec.min_ready.0 == 0;
                 if seen && self.now.since(since) >= self.spec.min_ready {
                     return Fate::Ends;
@@ -102,7 +102,8 @@ impl Pass<'_> {
                 charge.clock.advance(progress.done, self.now);
             }
             Some(State::Updating | State::Failed { .. }) => charge.succeeded_since = None,
-            // What succeeded is no longer what the cluster has: the deadline runs on at once, not only in the next decision.
+            // The success is no longer about what the cluster has: the deadline continues at once, not only in the next
+            // decision.
             None if !self.spec.paused && self.is_overtaken(unit, &charge) => charge.succeeded_since = None,
             Some(State::Unknown | State::Withdrawn) | None => {}
         }
@@ -111,7 +112,8 @@ impl Pass<'_> {
             Some(State::Progressing(progress)) => progress.waiting,
             _ => false,
         };
-        // Once it runs it does not stop while a greater token is written for the same intent (see `overtake`); unless that is refused.
+        // Once started, the clock does not stop while a greater token is written for the same change (see `overtake`),
+        // unless that write is refused.
         let refused = self.refusal(unit, &charge).is_some();
         let begun = charge.clock != crate::Clock::default() && !self.spec.paused && !refused;
         let written = charge.is_written(unit) || begun;
@@ -154,8 +156,8 @@ impl Pass<'_> {
         }
     }
 
-    /// Rule 4: a charged unit that cannot be touched, or is not in a partial view, keeps its slot for a while.
-    /// Then it is fenced and released, and remembered as unconfirmed; unless it is waited for.
+    /// Rule 4: a unit in flight that is not eligible, or is missing from a partial view, keeps its slot for
+    /// `deadlines.absence`. Then it is fenced and released, and remembered as unconfirmed, unless the run waits for it.
     fn miss(&mut self, unit: Option<&Unit>, mut charge: Charge) -> Charge {
         let since = *charge.absent_since.get_or_insert(self.now);
         charge.clock.set(false, self.now);
@@ -167,7 +169,7 @@ impl Pass<'_> {
         if charge.skipped || !over || absence == Absence::Wait {
             return charge;
         }
-        // Who never got it cannot have failed on it.
+        // A unit that never got the change cannot have failed on it.
         let fails = |unit: &&Unit| {
             absence == Absence::Fail && unit.selected() && charge.is_written(unit) && !charge.failed
         };
@@ -182,7 +184,7 @@ impl Pass<'_> {
     }
 }
 
-/// Rule 4: who comes back unconfirmed is charged again at once, above the limit if need be.
+/// Rule 4: a unit that returns unconfirmed is in flight again at once, above the limit if necessary.
 pub(super) fn returned(unit: &Unit, charge: Charge) -> Charge {
     let counted = charge.skipped && charge.kind != Kind::Withdraw && !unit.is_quiet();
     let sent = charge.sent.or_else(|| counted.then_some(unit.token()));
@@ -196,7 +198,7 @@ pub(super) fn returned(unit: &Unit, charge: Charge) -> Charge {
     }
 }
 
-/// What was given out and is confirmed is no longer counted; what was given out after it may be on its way.
+/// A change that was issued and is confirmed no longer counts; one that was issued after it may still arrive.
 fn confirmed(unit: &Unit, charge: Charge) -> Charge {
     let over = unit.is_quiet() && charge.sent.is_some_and(|first| unit.token() >= first);
     let sent = if over {
@@ -212,8 +214,8 @@ fn confirmed(unit: &Unit, charge: Charge) -> Charge {
     }
 }
 
-/// What the row says about the charge: it is written; or it says something newer, which is what now has to be
-/// confirmed (W6: of a fenced unit what it still carries).
+/// What the assignment means for the change: it is written, or the assignment is newer, and that is what has to be
+/// confirmed now (W6: for a fenced unit, its current content).
 fn read_row(unit: &Unit, mut charge: Charge) -> Fate {
     let Some(row) = unit.assigned.filter(|row| row.token >= charge.token) else {
         return Fate::Stays(charge);
@@ -221,7 +223,8 @@ fn read_row(unit: &Unit, mut charge: Charge) -> Fate {
     if row.token == charge.token && charge.kind != Kind::Fence {
         return Fate::Stays(charge);
     }
-    // Its own fence was given out. What is newer than it was found, like who is adopted: nobody knows whether it was confirmed.
+    // The change's own fence was issued. A newer assignment is treated like an adopted one: it is unknown whether it
+    // was confirmed.
     let fenced = row.token == charge.token;
     charge.sent = charge.sent.or_else(|| fenced.then_some(row.token));
     match row.content {

@@ -1,18 +1,18 @@
-//! Rule 2: how many at once.
+//! Rule 2: how many units change at once.
 
 use super::Pass;
 use crate::{Limit, Place, Strategy};
 
-/// How many units there are: what percentages are of.
+/// Numbers of units, which percentages refer to.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Counts {
-    /// They shall have something.
+    /// Selected units that are not excluded from all stages.
     pub(super) selected: u32,
-    /// And can be touched.
+    /// Those of them that are eligible.
     eligible: u32,
-    /// They have something, and are not given up.
+    /// Units that have content and are not abandoned.
     carrying: u32,
-    /// They carry something that they shall not have.
+    /// Units that have content and are no longer selected.
     pub(super) leaving: u32,
 }
 
@@ -40,22 +40,23 @@ impl Pass<'_> {
         }
     }
 
-    /// The units that fill it.
+    /// The units that take its slots.
     pub(super) fn charged(&self) -> u32 {
         count(self.memory.charges.values().filter(|charge| charge.counts()))
     }
 
-    /// How many failures are tolerated. Not of the eligible units: that others cannot be reached condemns nothing.
+    /// How many failures are tolerated. A percentage does not refer to eligible units only: unreachable units must not
+    /// lead to a verdict.
     pub(super) fn max_failed(&self) -> u32 {
         self.spec.max_failed.of(self.counts.selected)
     }
 
-    /// How many units may be withdrawn from at one time.
+    /// How many units may be withdrawn from at the same time.
     pub(super) fn withdraw_limit(&self) -> u32 {
         self.spec.withdraw.max.of(self.counts.carrying)
     }
 
-    /// How many may be deselected at once before somebody has to acknowledge it; None: any number.
+    /// How many units may be deselected at once without an acknowledgement; None: any number.
     pub(super) fn brake_limit(&self) -> Option<u32> {
         let brake = self.spec.withdraw.brake?;
         Some(brake.of(self.counts.carrying).max(1))
@@ -63,7 +64,7 @@ impl Pass<'_> {
 }
 
 impl Limit {
-    /// In units of this whole: a percentage is rounded down, but is at least one when above zero.
+    /// In units of this total: a percentage is rounded down, but is at least one if it is above zero.
     pub(super) fn of(self, whole: u32) -> u32 {
         match self {
             Self::Count(count) => count,

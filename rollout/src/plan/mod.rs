@@ -1,4 +1,4 @@
-//! The decision, step by step. Each step is a file; all of them change one memory.
+//! The decision, step by step. Each step is a module; all of them change one memory.
 
 mod abandon;
 mod adopt;
@@ -31,11 +31,11 @@ use self::limit::Counts;
 use crate::memory::greatest_token;
 use crate::{Charge, Decision, MAX_CHARGES, Memory, Millis, Spec, Step, Token, Unit, UnitId};
 
-/// Decide who changes next, and what the evidence says.
+/// Decides which units change next, and what their reports mean.
 ///
 /// Pure and total: the same input gives the same output, whatever the order of `units`. `memory` is what was last
-/// written, `units` is what is seen, maybe older than that (see [`Spec::complete`]). The caller writes
-/// [`Decision::memory`] by compare-and-swap before it carries out [`Decision::steps`].
+/// written, `units` is what was read, possibly older (see [`Spec::complete`]). The caller writes [`Decision::memory`]
+/// by compare-and-swap before it applies [`Decision::steps`].
 pub fn plan(spec: &Spec, memory: &Memory, units: &[Unit], now: Millis) -> Decision {
     let mut pass = Pass::new(spec, memory, units, now);
     pass.follow_target();
@@ -53,38 +53,38 @@ pub fn plan(spec: &Spec, memory: &Memory, units: &[Unit], now: Millis) -> Decisi
     pass.overtake();
     pass.hold_back();
     pass.begin_batches();
-    // Each may make room for the other: no unit changes sides more than once.
+    // Each may make room for the other; no unit changes sides more than once, so the loop ends.
     while pass.admit() | pass.withdraw() {}
     pass.give_up();
     pass.conclude();
     pass.decide()
 }
 
-/// One decision in the making.
+/// A decision in progress.
 struct Pass<'a> {
     spec: &'a Spec,
     now: Millis,
     /// The units, ordered by name, each once.
     units: Vec<&'a Unit>,
-    /// How many there are.
+    /// The numbers of units.
     counts: Counts,
-    /// The memory, on its way from the old one to the new one.
+    /// The memory, on its way from the old to the new state.
     memory: Memory,
-    /// The token of every intent that this pass makes or changes.
+    /// The token of every change that this pass creates or modifies.
     token: Token,
-    /// The unit that was marked last in this pass, and what it said.
+    /// The unit that was marked last in this pass, with its message.
     last_mark: Option<(UnitId, Arc<str>)>,
-    /// The withdrawal that waits for an acknowledgement: its name, and how many units.
+    /// The withdrawal that waits for an acknowledgement: its name, and the number of units.
     held: Option<(Arc<str>, u32)>,
-    /// The read is good enough to withdraw on it.
+    /// Whether the read is good enough for withdrawals.
     may_withdraw: bool,
-    /// Charged units whose step does not fit into the limit at present.
+    /// Units in flight whose step does not fit into the limit now.
     crowded: BTreeSet<UnitId>,
-    /// The same, whose step does not fit into the budget of unavailable units.
+    /// Units in flight whose step does not fit into the budget of unavailable units.
     beyond_budget: BTreeSet<UnitId>,
-    /// Verdicts reached.
+    /// The verdicts of this pass.
     verdicts: Vec<Step>,
-    /// What was said once and is taken in this pass.
+    /// The controls taken in this pass, by id, and whether they had an effect.
     taken: Vec<(u64, bool)>,
 }
 
@@ -142,14 +142,14 @@ impl<'a> Pass<'a> {
         self.units.get(at).copied()
     }
 
-    /// The unit of a charge; None when it is not in the view, or another life of it is.
+    /// The unit of an in-flight change; None if it is not in the view, or only another incarnation is.
     fn unit_of(&self, id: &UnitId, charge: &Charge) -> Option<&'a Unit> {
         self.unit(id)
             .filter(|unit| unit.incarnation == charge.incarnation)
     }
 
-    /// All units in order, each with the charge of its name if there is one, maybe another life's. One walk over both,
-    /// as thousands of searches would take longer than all the rest.
+    /// All units in order, each with the in-flight change of its name, if any, possibly of another incarnation. One
+    /// walk over both, as thousands of lookups would take longer than everything else.
     fn with_charges(&self) -> impl Iterator<Item = (&'a Unit, Option<&Charge>)> {
         let mut charges = self.memory.charges.iter().peekable();
         self.units.iter().map(move |unit| {
@@ -166,14 +166,15 @@ impl<'a> Pass<'a> {
             .filter(|charge| charge.incarnation == unit.incarnation)
     }
 
-    /// The token for an intent that is made or changed now.
+    /// The token for a change that is created or modified now.
     fn issue(&mut self) -> Token {
         self.memory.seq = self.token;
         self.token
     }
 
-    /// Keep a charge. When all are taken, the unit that is released the longest makes room: should it come back
-    /// unconfirmed, its row still tells. False when there is no room, or another life of the unit has a charge.
+    /// Stores an in-flight change. If the memory is full, the unit that was released first makes room: if it returns
+    /// unconfirmed, its assignment still shows it. False if there is no room, or another incarnation of the unit is in
+    /// flight.
     fn charge(&mut self, unit: &Unit, charge: Charge) -> bool {
         let charges = &mut self.memory.charges;
         if charges

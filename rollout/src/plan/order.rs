@@ -1,4 +1,4 @@
-//! Rules 3, 6 and 12: who comes first. Total and stable.
+//! Rules 3, 6 and 12: the order of changes. Total and stable.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -10,23 +10,24 @@ use super::{
 };
 use crate::{Kind, Place, State, Unit};
 
-/// Where a unit comes among its like: the smaller first.
+/// The class of a unit in the order: smaller ones first.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Class {
     /// It has a revision that is known to be bad: changing it is the fix.
     HoldsBad,
     /// It is ready, or has nothing.
     Ready,
-    /// It is not, and will not tell much about the revision.
+    /// It is not ready, so its result says little about the revision.
     Unready,
 }
 
-/// By what units come first: their stage, their domain if those have an order, and their class.
+/// The sort key: stage, domain if domains are ordered, and class.
 type Turn<'a> = (Place, Option<Key<'a>>, Class);
 
 impl<'a> Pass<'a> {
-    /// The first units of those that wait for a slot and may have one, with what they get. Stage by stage; in each domain by domain if
-    /// those have an order, then by class; in that by name, which is the order of the units. Of those who go back, whatever their stage, first who was changed last.
+    /// The first of the units that may get a slot, with their content. They are ordered by stage, in each by domain if
+    /// domains are ordered, then by class, then by name, which is the order of the units. Units that revert come first
+    /// by their last change, latest first, whatever their stage.
     pub(super) fn first(&self, most: usize) -> Vec<(&'a Unit, Wanted)> {
         let mut chosen = Vec::new();
         if most == 0 {
@@ -97,7 +98,7 @@ impl<'a> Pass<'a> {
     }
 }
 
-/// It is seen as succeeded at what its row says, or has nothing.
+/// It is observed as succeeded at its assignment, or has nothing.
 pub(super) fn is_ready(unit: &Unit) -> bool {
     unit.is_empty() || unit.state_at_row() == Some(&State::Succeeded)
 }

@@ -1,13 +1,14 @@
-//! Rule 9, of a unit that reports a greater token than that of its charge: its cluster still has a row of a life of which nothing is
-//! remembered here (the module was removed and is back, the management cluster was restored, its namespace made again), and a row with
-//! a smaller token never arrives there.
+//! Rule 9, for a unit that reports a greater token than that of its in-flight change: its cluster still has an
+//! assignment of an unknown incarnation (the module was removed and is back, the management cluster was restored, its
+//! namespace re-created), and an assignment with a smaller token is ignored there.
 
 use super::Pass;
 use crate::{Charge, Unit};
 
 impl Pass<'_> {
-    /// The charge gets a token above the one that is reported, on the slot that it has. The intent is the same, and so are its deadlines:
-    /// otherwise a cluster that always reports a greater token would keep its slot forever. One that failed gets no more tokens.
+    /// The change gets a token above the reported one, on its slot. The change itself and its deadlines stay the same:
+    /// otherwise a cluster that always reports a greater token would keep its slot forever. A change that failed gets
+    /// no more tokens.
     pub(super) fn overtake(&mut self) {
         if self.spec.paused {
             return;
@@ -25,13 +26,13 @@ impl Pass<'_> {
         }
     }
 
-    /// A token that this pass could not exceed is not believed (see `greatest_token`).
+    /// A token that this pass could not exceed is ignored (see `greatest_token`).
     pub(super) fn is_overtaken(&self, unit: &Unit, charge: &Charge) -> bool {
         let reported = unit.observed.as_ref().map(|echo| echo.token);
         reported.is_some_and(|token| token < self.token) && charge.is_overtaken(unit)
     }
 
-    /// What the row would be written for is still wanted; otherwise the next intent gets a greater token anyway.
+    /// The content to write is still desired; otherwise the next change gets a greater token anyway.
     fn still_means(&self, unit: &Unit, charge: &Charge) -> bool {
         if charge.kind.empties() {
             return !unit.selected() && self.may_withdraw;

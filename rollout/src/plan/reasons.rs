@@ -8,11 +8,11 @@ use crate::{
     Unit, UnitId, Why,
 };
 
-/// No window is wider than what can be remembered.
+/// The limit is never larger than what the memory can store.
 #[allow(clippy::cast_possible_truncation)] // five hundred
 const MOST: u32 = MAX_CHARGES as u32;
 
-/// What all those say who wait for a turn: worked out once.
+/// The reasons shared by all waiting units, computed once.
 struct Windows<'a> {
     change: Why,
     withdrawal: Why,
@@ -21,16 +21,16 @@ struct Windows<'a> {
     /// For units of other domains.
     domain: Why,
     domains: DomainWindows<'a>,
-    /// When there is a budget: how much of it is left, and what those say for whom that is not enough.
+    /// With a budget: what is left of it, and the reason of units that do not fit.
     budget: Option<(Budget, Why)>,
-    /// When the batch has no place any more.
+    /// If the batch is full.
     batch: Option<Why>,
-    /// By the place of the stage, if its window is full.
+    /// By stage index, if the stage's limit is used up.
     stages: Vec<Option<Why>>,
 }
 
 impl Windows<'_> {
-    /// The budget has no room for a unit that uses it. Where there is no budget nothing is asked of the unit.
+    /// The reason if the budget has no room for a unit that uses it. `uses` is called only if there is a budget.
     fn lacks_budget(&self, uses: impl Fn() -> bool) -> Option<&Why> {
         let (budget, why) = self.budget.as_ref()?;
         (!budget.admit(uses())).then_some(why)
@@ -38,7 +38,7 @@ impl Windows<'_> {
 }
 
 impl Pass<'_> {
-    /// The reasons, and the counts that follow from them.
+    /// The reasons, and the counts derived from them.
     pub(super) fn tell(&self) -> (Vec<(UnitId, Why)>, Summary) {
         let windows = Windows {
             change: Why::WaitingTurn {
@@ -170,7 +170,8 @@ impl Pass<'_> {
         }
     }
 
-    /// When its failure was counted, if it was for this intent; else since when it is charged: no other instant is remembered.
+    /// When its failure was counted, if it was for this change; otherwise since when it is in flight, as no other time
+    /// is stored.
     fn failed_since(&self, unit: &Unit, charge: &Charge) -> Millis {
         let counted = self.memory.marks.get(&unit.id).copied();
         counted
@@ -178,7 +179,7 @@ impl Pass<'_> {
             .unwrap_or(charge.since)
     }
 
-    /// Charged, but its row does not say so yet: on its way, or held back by something.
+    /// In flight, but not written in the assignment yet: in progress, or held up.
     fn why_unwritten(&self, unit: &Unit, charge: &Charge, windows: &Windows<'_>) -> Why {
         let condemned = match unit.desired {
             Desired::Unresolved => return Why::Unresolved,
@@ -202,7 +203,7 @@ impl Pass<'_> {
         let Desired::Content { revision, digest, .. } = unit.desired else {
             return Why::Unresolved;
         };
-        // Selected again, with a withdrawal that still has to be fenced off: it waits for a slot.
+        // It is selected again, and its withdrawal must still be fenced: it waits for a slot.
         let fenced_off = charge.is_none_or(|charge| charge.skipped);
         let back = self
             .wanted(unit, None)
@@ -221,7 +222,7 @@ impl Pass<'_> {
             },
             (true, None) => Why::UpToDate,
             (false, Some((class, message))) => match charge {
-                // It failed on the slot that its withdrawal took over, and not before it was touched.
+                // It failed on the slot that its withdrawal took over, not before the change.
                 Some(charge) if charge.was_ready => Why::Failed {
                     class,
                     message,
@@ -236,14 +237,14 @@ impl Pass<'_> {
             (false, None) => match self.why_refused(revision).filter(|_| back.is_none()) {
                 Some(why) => why,
                 None if self.spec.paused => Why::Paused,
-                // Its namesake of before was not seen to be gone: only a complete read tells.
+                // A previous unit of the same name was not observed to be gone: only a complete read shows it.
                 None if !self.spec.complete && self.memory.charges.contains_key(&unit.id) => Why::WaitingRead,
                 None => self.why_waiting(unit, windows),
             },
         }
     }
 
-    /// Nothing but others is in its way.
+    /// Only other units are in its way.
     fn why_waiting(&self, unit: &Unit, windows: &Windows<'_>) -> Why {
         let kind = self.wanted(unit, None).map_or(Kind::Assign, |wanted| wanted.kind);
         let in_order = self.is_in_order(unit, kind);
@@ -283,7 +284,7 @@ impl Pass<'_> {
     }
 }
 
-/// What is in the way of what it is pinned to.
+/// The problem with the content that the unit is pinned to.
 fn pinned(unit: &Unit, why: Why) -> Why {
     let message = match why {
         Why::UpToDate => None,

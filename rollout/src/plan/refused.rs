@@ -1,16 +1,17 @@
-//! Rows that cannot be written. A refusal is never a failure of the revision: its unit did not get it.
+//! Assignments that cannot be written. A refused write is never a failure of the revision: the unit did not get it.
 
 use super::Pass;
 use crate::{Charge, Kind, Millis, Refusal, Unit, Why};
 
 impl Pass<'_> {
-    /// Why the row of this charge cannot be written, if that was refused.
+    /// Why the assignment of this change cannot be written, if the write was refused.
     pub(super) fn refusal(&self, unit: &Unit, charge: &Charge) -> Option<&Refusal> {
         let refusal = self.spec.refused.get(&unit.id)?;
         (refusal.token == charge.token && !charge.is_written(unit)).then_some(refusal)
     }
 
-    /// A unit that was abandoned is not waited for: the slot of a row that cannot be written is free. Without a row nothing is left of it.
+    /// An abandoned unit needs no wait: the slot of an assignment that cannot be written is free. Without an assignment
+    /// nothing of the unit remains.
     pub(super) fn abandon_refused(&mut self) {
         if !self.may_withdraw {
             return;
@@ -36,7 +37,7 @@ impl Pass<'_> {
         }
     }
 
-    /// What such a charge is shown as.
+    /// The reason of such a change.
     pub(super) fn why_not_written(&self, unit: &Unit, charge: &Charge) -> Option<Why> {
         let refusal = self.refusal(unit, charge)?;
         Some(Why::WriteFailed {
@@ -46,7 +47,7 @@ impl Pass<'_> {
         })
     }
 
-    /// When each of them is overdue.
+    /// When each of them becomes overdue.
     pub(super) fn write_deadlines(&self) -> impl Iterator<Item = Millis> {
         self.spec.refused.keys().filter_map(|id| {
             let unit = self.unit(id)?;

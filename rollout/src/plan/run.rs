@@ -1,4 +1,4 @@
-//! Rule 9: a new target replaces the run. Who is charged stays charged, and is retargeted on the slot it has.
+//! Rule 9: a new target replaces the run. Units in flight stay in flight, and are retargeted on their slots.
 
 use super::Pass;
 use crate::{Course, Revision, Run, RunState};
@@ -20,7 +20,7 @@ impl Pass<'_> {
         self.begin(target, state);
     }
 
-    /// Another run: nobody has failed in it, nothing is passed.
+    /// Starts another run: no failures, and no passed stages.
     pub(super) fn begin(&mut self, target: Revision, state: RunState) {
         let last = self.memory.run;
         self.memory.run = Some(Run {
@@ -38,7 +38,7 @@ impl Pass<'_> {
         }
     }
 
-    /// The run whose verdict is open.
+    /// The run without a verdict.
     pub(super) fn open_run(&self) -> Option<Run> {
         self.memory.run.filter(|run| run.state == RunState::Open)
     }

@@ -1,4 +1,4 @@
-//! Rule 10: stages are passed one after the other, and narrow the limit.
+//! Rule 10: stages are passed one after the other, and lower the limit.
 
 use std::sync::Arc;
 
@@ -8,29 +8,29 @@ use crate::{
     UnitId, Why,
 };
 
-/// How many units are named to those who wait for them.
+/// Maximum number of units named in the reason of waiting units.
 pub(super) const NAMED: usize = 3;
 
-/// What is in the way of the stage that is open.
+/// What the open stage waits for.
 enum Lack {
-    /// Units that are not confirmed.
+    /// These units, which are not confirmed.
     Units(Arc<[UnitId]>),
-    /// Somebody's word.
+    /// An approval.
     Approval,
-    /// Time, until then.
+    /// The end of its soak, at this time.
     Soak(Millis),
-    /// A gate.
+    /// This gate.
     Gate(usize),
 }
 
-/// The windows of stages that have one of their own.
+/// The limits of stages that have one of their own.
 pub(super) struct StageWindows {
-    /// By place: how many may still be charged.
+    /// By stage index: how many more changes may start.
     room: Vec<Option<u32>>,
 }
 
 impl<'a> Pass<'a> {
-    /// Pass as many stages as are done. Only a complete read shows that one is.
+    /// Passes all stages that are done. Only a complete read shows that one is.
     pub(super) fn pass_stages(&mut self) {
         if self.spec.stages.is_empty() || !self.spec.complete {
             return;
@@ -52,7 +52,7 @@ impl<'a> Pass<'a> {
         }
     }
 
-    /// The stage that is passed next, while a run is under way.
+    /// The stage that is passed next, during a run.
     pub(super) fn open_stage(&self) -> Option<(usize, &'a Stage)> {
         self.open_run()?;
         let passed = &self.memory.course.passed;
@@ -60,8 +60,8 @@ impl<'a> Pass<'a> {
         stages.find(|(_, stage)| !passed.contains(&stage.id()))
     }
 
-    /// Its stage has come. Who joins gets the last good revision without waiting for that, and who is pinned its pin: stages are of the
-    /// target.
+    /// Whether the unit's stage is open. A joining unit gets the last good revision without waiting, and a pinned unit
+    /// its pin: stages apply to the target.
     pub(super) fn is_open(&self, unit: &Unit, kind: Kind) -> bool {
         let Some((open, _)) = self.open_stage().filter(|_| kind == Kind::Assign) else {
             return true;
@@ -73,13 +73,13 @@ impl<'a> Pass<'a> {
         }
     }
 
-    /// What it shall have is what is rolled out, though the target may not be known at present.
+    /// Whether the desired content is the target, even if the target is not known now.
     pub(super) fn is_run_for(&self, unit: &Unit) -> bool {
         let run = self.open_run();
         matches!(unit.desired, Desired::Content { revision, .. } if run.is_some_and(|run| run.target == revision))
     }
 
-    /// How long its units are confirmed, and what its gates said since.
+    /// Updates since when its units are confirmed, and the results of its gates since then.
     fn look_at(&mut self, place: usize, stage: &Stage) {
         if !self.unconfirmed_in(place).is_empty() {
             self.memory.course.clear_since = None;
@@ -108,7 +108,7 @@ impl<'a> Pass<'a> {
         }
     }
 
-    /// What is in the way of a stage that was looked at.
+    /// What a stage that was checked waits for.
     fn lack(&self, place: usize, stage: &Stage) -> Option<Lack> {
         let course = &self.memory.course;
         let Some(since) = course.clear_since else {
@@ -133,7 +133,7 @@ impl<'a> Pass<'a> {
         failing.map(Lack::Gate)
     }
 
-    /// Some of the units of a stage that are not confirmed, and without which it does not end.
+    /// Some of the units of a stage that are not confirmed and hold it up.
     fn unconfirmed_in(&self, place: usize) -> Vec<UnitId> {
         let of_it = self
             .units
@@ -143,7 +143,7 @@ impl<'a> Pass<'a> {
         open.map(|unit| unit.id.clone()).collect()
     }
 
-    /// What is in the way of the stage that is open: what those say who wait for a later one.
+    /// What the open stage waits for: the reason of units of later stages.
     pub(super) fn why_stage(&self) -> Option<Why> {
         let (place, stage) = self.open_stage()?;
         let name = stage.name.clone();
@@ -178,7 +178,7 @@ impl<'a> Pass<'a> {
         Some(why)
     }
 
-    /// The gates of the open stage that are to be read now.
+    /// The gates of the open stage that must be read now.
     pub(super) fn readings_to_take(&self) -> Vec<Step> {
         let due = self.gates_to_read().filter(|(_, at)| *at <= self.now);
         due.map(|(gate, _)| Step::Evaluate { gate }).collect()
@@ -193,7 +193,7 @@ impl<'a> Pass<'a> {
         self.gates_to_read().map(|(_, at)| at).chain(soak)
     }
 
-    /// The gates of the open stage that do not hold yet, and when each is to be read.
+    /// The gates of the open stage that have not passed yet, and when each must be read.
     fn gates_to_read(&self) -> impl Iterator<Item = (GateId, Millis)> {
         let course = &self.memory.course;
         let open = self
@@ -209,7 +209,7 @@ impl<'a> Pass<'a> {
         })
     }
 
-    /// How many units of each stage may still be charged, where that is less than all.
+    /// How many more units of each stage may be in flight, for stages with a limit.
     pub(super) fn stage_windows(&self) -> StageWindows {
         let stages = self.spec.stages.iter().enumerate();
         let room = stages.map(|(place, stage)| {
@@ -219,7 +219,7 @@ impl<'a> Pass<'a> {
         StageWindows { room: room.collect() }
     }
 
-    /// What those say who wait for a turn in their stage, for each stage whose window is full.
+    /// The reason of units that wait for a turn in their stage, for each stage whose limit is used up.
     pub(super) fn full_stages(&self) -> Vec<Option<Why>> {
         let stages = self.spec.stages.iter().enumerate();
         let full = stages.map(|(place, stage)| {
@@ -239,7 +239,7 @@ impl<'a> Pass<'a> {
         Some(limit.of(count(self.units.iter().filter(counted))))
     }
 
-    /// The units of a stage that fill its window.
+    /// The units that take slots of a stage's limit.
     fn charged_in(&self, place: usize) -> impl Iterator<Item = &UnitId> {
         let charges = self.memory.charges.iter().filter(|(_, charge)| charge.counts());
         let of_it = charges
@@ -249,7 +249,7 @@ impl<'a> Pass<'a> {
 }
 
 impl StageWindows {
-    /// Its stage has room for it.
+    /// Whether the stage's limit has room for the unit.
     pub(super) fn admit(&self, unit: &Unit) -> bool {
         self.room_of(unit).is_none_or(|room| room > 0)
     }
@@ -277,7 +277,7 @@ impl Stage {
 }
 
 impl GateCount {
-    /// Forget what was said about something else.
+    /// Drops results of other gate definitions.
     fn is_of(&mut self, gate: &Gate) {
         if self.definition != gate.definition {
             *self = Self {
@@ -287,7 +287,7 @@ impl GateCount {
         }
     }
 
-    /// One reading more, if it is newer than what is known, and was taken since all units are confirmed.
+    /// Records a reading, if it is newer than the last one and was taken after all units were confirmed.
     fn count(&mut self, gate: &Gate, reading: &Reading, since: Millis) {
         if reading.at < since || self.last.is_some_and(|(at, _)| reading.at <= at) {
             return;

@@ -1,5 +1,5 @@
-//! The steps: what the memory intends and the rows do not say yet. So a step that was lost is repeated with its
-//! token, and one that was carried out is not.
+//! The steps: what the memory intends and the assignments do not contain yet. So a lost step is repeated with its
+//! token, and a completed one is not.
 
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
@@ -21,7 +21,8 @@ impl Pass<'_> {
             };
             match self.step(unit, charge) {
                 Some(step @ (Step::Withdraw { .. } | Step::Abandon { .. })) => steps.push(step),
-                // Who has nothing is counted by nobody when it is fenced off, also where no unit is selected and the limit is none.
+                // No observer counts a unit without content when it is fenced, even if no unit is selected and the
+                // limit is zero.
                 Some(step @ Step::Fence { .. }) if unit.carries().is_none() => steps.push(step),
                 Some(step) if charge.counts() && charge.sent.is_none() => {
                     let pending = if charge.doubtful {
@@ -29,7 +30,7 @@ impl Pass<'_> {
                     } else {
                         &mut fresh
                     };
-                    // Who was written last is the likeliest to be counted already: it goes first.
+                    // Units written last come first: an observer most likely counts them already.
                     pending.push((Reverse(unit.token()), id.clone(), step));
                 }
                 Some(step) if charge.counts() && !charge.is_counted(unit) => {
@@ -43,10 +44,11 @@ impl Pass<'_> {
                 step => steps.extend(step),
             }
         }
-        // The newest first: an older write of a unit that came back may still be on its way, until a newer one is there.
+        // Newest first: an older write of a unit that returned may still arrive until a newer one is there.
         returned.sort_unstable();
         repeated.sort_unstable();
-        // Who came back is above the limit, and what was given out before may still arrive there: the others wait for it.
+        // A returned unit is above the limit, and a change issued before may still arrive there: the others wait for
+        // it.
         let mut crowded = split_at(&mut repeated, self.room_to_repeat(|charge| charge.returned));
         crowded.extend(split_at(&mut returned, self.room_to_repeat(|_| false)));
         repeated.append(&mut returned);
@@ -68,14 +70,15 @@ impl Pass<'_> {
         steps
     }
 
-    /// A unit to which nothing was sent yet is written only into a window that has room for it, also when the
-    /// limit fell, or others came back, since it was charged. Of the doubtful each waits for all but its like, and the others
-    /// wait for them, too. Keeps the first that fit, and returns those that do not.
+    /// A unit to which nothing was sent yet is written only if the limit has room for it, even if the limit was lowered
+    /// or other units returned since the change was decided. Each doubtful unit waits for all others except doubtful
+    /// ones, and the others wait for the doubtful ones. Keeps the first that fit, and returns the rest.
     fn split_fresh(&self, doubtful: &mut Vec<Pending>, others: &mut Vec<Pending>) -> Vec<Pending> {
         doubtful.sort_unstable();
         others.sort_unstable();
         let taken = self.memory.charges.iter().filter(|(id, charge)| {
-            // Who was charged for what its row says, and is not there: nobody may have sent it, but it may be counted.
+            // A unit that was adopted for its assignment and is not in the view: perhaps nothing was sent to it, but an
+            // observer may count it.
             let moves = |unit: &Unit| (charge.is_written(unit) || charge.doubtful) && !unit.is_quiet();
             charge.counts() && (charge.sent.is_some() || self.unit_of(id, charge).is_none_or(moves))
         });
@@ -86,7 +89,8 @@ impl Pass<'_> {
         crowded
     }
 
-    /// The same for the budget: others may have become unavailable since. Takes out those that do not fit, and keeps their names.
+    /// The same for the budget, as other units may have become unavailable since. Removes those that do not fit, and
+    /// stores their names.
     fn split_by_budget(&mut self, fresh: &mut Vec<Pending>) {
         let mut budget = self.budget_of_unsent();
         let mut beyond = BTreeSet::new();
@@ -102,12 +106,12 @@ impl Pass<'_> {
         self.beyond_budget = beyond;
     }
 
-    /// What was sent and perhaps lost is repeated only while it fits beside those that are changing already: when
-    /// others came back since, it waits for them. `beside`: whose slot is taken whatever is seen of them.
+    /// A change that was sent and may be lost is repeated only if it fits beside the units that are changing: if other
+    /// units returned since, it waits for them. `beside` selects the changes whose slot is taken whatever was observed.
     fn room_to_repeat(&self, beside: impl Fn(&Charge) -> bool) -> usize {
         let busy = self.memory.charges.iter().filter(|(id, charge)| {
             let moves = |unit: &Unit| charge.is_counted(unit) || charge.is_written(unit) && !unit.is_quiet();
-            // Instead of what it took the place of its row is emptied, and until then that may still arrive.
+            // An assignment is emptied instead of the change that it replaces, which may still arrive until then.
             let taken = charge.kind.empties() || beside(charge);
             charge.counts() && (taken || self.unit_of(id, charge).is_none_or(moves))
         });
@@ -144,7 +148,7 @@ impl Pass<'_> {
     }
 }
 
-/// A step that has to fit, by the token that orders it.
+/// A step that has to fit into the limit, with its sort key.
 type Pending = (Reverse<Token>, UnitId, Step);
 
 /// Keeps the first that fit, and returns the others.
@@ -153,7 +157,7 @@ fn split_at(pending: &mut Vec<Pending>, room: usize) -> Vec<Pending> {
 }
 
 impl Step {
-    /// The unit whose row it changes.
+    /// The unit whose assignment the step changes.
     pub fn unit(&self) -> Option<&UnitId> {
         match self {
             Self::Assign { unit, .. }

@@ -1,10 +1,10 @@
-//! The counts: each selected unit in exactly one of them, by its reason.
+//! The counts: each selected unit is in exactly one of them, by its reason.
 
 use super::Pass;
 use crate::{Charge, Kind, Phase, RunState, State, Summary, Unit, Why};
 
 impl Pass<'_> {
-    /// What can be said without looking at units one by one.
+    /// The counts that need no loop over the units.
     pub(super) fn summary(&self) -> Summary {
         Summary {
             charged: self.charged(),
@@ -30,7 +30,7 @@ impl Pass<'_> {
 }
 
 impl Pass<'_> {
-    /// Somebody is on the way back to the last good revision.
+    /// Whether a unit is reverting to the last good revision.
     fn goes_back(&self) -> bool {
         let mut charges = self.memory.charges.values();
         charges.any(|charge| charge.kind == Kind::Revert && charge.counts())
@@ -38,7 +38,7 @@ impl Pass<'_> {
 }
 
 impl Summary {
-    /// Count one unit, by its reason.
+    /// Counts one unit by its reason.
     pub(super) fn add(&mut self, unit: &Unit, charge: Option<&Charge>, why: &Why) {
         if !unit.selected() {
             self.withdrawing += u32::from(!matches!(why, Why::Excluded) && !unit.is_empty());
@@ -46,7 +46,7 @@ impl Summary {
         }
         self.total += 1;
         if charge.is_none() && unit.has_desired() {
-            // What a pinned unit has is not the target.
+            // The content of a pinned unit is not the target.
             self.updated += u32::from(!unit.pinned);
             let now = unit.state_at_row() == Some(&State::Succeeded);
             self.ready += u32::from(now && unit.is_eligible());

@@ -1,4 +1,5 @@
-//! Rules 6, 7: failures are counted over distinct units that were ready; too many condemn the target, and the run halts.
+//! Rules 6, 7: failures are counted over distinct units that were ready; too many condemn the target, and `onFailure`
+//! applies.
 
 use std::sync::Arc;
 
@@ -8,7 +9,8 @@ use crate::{
 };
 
 impl Pass<'_> {
-    /// Count the failure of a charged unit against the target, if it says anything about it (rules 3 and 6). True if it does.
+    /// Counts the failure of a unit in flight against the target, if it says anything about it (rules 3 and 6). True if
+    /// it does.
     pub(super) fn mark(&mut self, unit: &Unit, charge: &Charge, message: Arc<str>) -> bool {
         let blames = self
             .open_run()
@@ -24,7 +26,7 @@ impl Pass<'_> {
         if self.memory.marks.len() < kept {
             self.memory.marks.insert(unit.id.clone(), self.now);
         } else if charge.kind == Kind::Assign {
-            // Only a first charge is known to be of a unit that was not counted before.
+            // Only for a first change is it known that its unit was not counted before.
             self.memory.marks_beyond = self.memory.marks_beyond.saturating_add(1);
         }
         self.last_mark = Some((unit.id.clone(), message));
@@ -80,7 +82,8 @@ impl Pass<'_> {
         });
     }
 
-    /// Who was one too many: the one marked now, or, when the setting fell below the marks, the last one.
+    /// The unit that exceeded the tolerance: the one marked now, or the last one if the setting was lowered below the
+    /// number of marks.
     fn evidence(&self) -> Option<Evidence> {
         if let Some((unit, message)) = &self.last_mark {
             return Some(Evidence::new(unit.clone(), message, self.now));

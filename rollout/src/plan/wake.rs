@@ -1,4 +1,5 @@
-//! When time alone changes something: a deadline, the end of an absence, the end of a soak, a window that opens or closes. Never polled for.
+//! The next time at which time alone changes something: a deadline, the end of an absence or a soak, a window that
+//! opens or closes. Nothing is polled.
 
 use super::Pass;
 use crate::{Charge, Kind, Millis};
@@ -6,7 +7,7 @@ use crate::{Charge, Kind, Millis};
 impl Pass<'_> {
     pub(super) fn wake_at(&self) -> Option<Millis> {
         if self.spec.complete && !self.may_withdraw {
-            // The memory was rebuilt: what may not be withdrawn on this pass may be on the next.
+            // After a rebuild, withdrawals that are not allowed on this pass may be allowed on the next.
             return Some(self.now);
         }
         self.memory

@@ -10,8 +10,8 @@ pub(super) struct Wanted {
     pub(super) kind: Kind,
 }
 
-/// Its turn has not come yet, as the caller knows, or its window is closed. A unit that goes back to what was good waits for nothing but a
-/// window that says so.
+/// Whether its turn has not come yet, as the caller says, or its window is closed. A unit that reverts waits only for a
+/// window that excludes reverts.
 pub(super) fn waits(unit: &Unit, kind: Kind) -> bool {
     let goes_back = kind == Kind::Revert && !unit.is_empty();
     match unit.eligible {

@@ -1,10 +1,11 @@
-//! W5, of units whose change window is closed: nothing begins, and what was decided and is not written is fenced. What was written goes on.
+//! W5, for units whose change window is closed: no change begins, and a change that was decided and is not written is
+//! fenced. A written change continues.
 
 use super::{Pass, wanted::waits};
 use crate::{Charge, Desired, Eligible, Kind, Unit, Why};
 
 impl Pass<'_> {
-    /// Fences each intent that is not written and may not begin now, or lets it go where nothing was given out.
+    /// Fences each change that is not written and may not begin now, or drops it if nothing was issued.
     pub(super) fn hold_back(&mut self) {
         let charges = self.memory.charges.iter();
         let closed: Vec<(&Unit, Charge)> = charges
@@ -21,14 +22,15 @@ impl Pass<'_> {
         }
     }
 
-    /// The fence of a withdrawal may have to wait for a slot of the limit; the withdrawal is not repeated meanwhile.
+    /// The fence of a withdrawal may have to wait for a slot of the limit; the withdrawal is not repeated in the
+    /// meantime.
     fn stop(&mut self, unit: &Unit, charge: Charge) {
         let assigns = charge.kind.is_assignment();
         if assigns {
             self.free_place();
         }
         if assigns && charge.sent.is_none() && !charge.doubtful && unit.is_quiet() {
-            // Nothing was given out for the slot: no late write can come.
+            // Nothing was issued on the slot, so no late write can arrive.
             self.memory.charges.remove(&unit.id);
         } else if charge.counts() || self.charged() < self.limit() {
             let token = self.issue();
@@ -37,7 +39,7 @@ impl Pass<'_> {
         }
     }
 
-    /// Why a charged unit does not begin, unless a worse reason holds.
+    /// Why the change of a unit does not begin, unless a reason with a higher priority applies.
     pub(super) fn why_held_back(&self, unit: &Unit, charge: &Charge) -> Option<Why> {
         let Eligible::Closed { why: reason, .. } = unit.eligible else {
             return None;
@@ -62,12 +64,13 @@ const fn unbegun(charge: Charge) -> Charge {
     }
 }
 
-/// Its slot may not get an intent of this kind yet. A change in flight is retargeted whether a window is closed or not.
+/// Whether its slot must not get a change of this kind yet. A change that has begun is retargeted even while the window
+/// is closed.
 pub(super) fn must_wait(unit: &Unit, charge: &Charge, kind: Kind) -> bool {
     waits(unit, kind) && !(is_closed(unit) && charge.is_in_flight(unit))
 }
 
-/// Its intent is not written and may not be: a window is closed, and no change of the unit is in flight.
+/// Whether its change is not written and must not be: a window is closed, and no change of the unit has begun.
 pub(super) fn is_barred(unit: &Unit, charge: &Charge) -> bool {
     let Eligible::Closed { withdrawals, .. } = unit.eligible else {
         return false;

@@ -1,4 +1,5 @@
-//! Rule 14: units that are no longer selected are withdrawn from, a few at a time, and not many at once unnoticed.
+//! Rule 14: withdrawals from units that are no longer selected: a few at a time, and an acknowledgement is required for
+//! many at once.
 
 use super::Pass;
 use super::limit::count;
@@ -8,8 +9,8 @@ use crate::id::fnv64;
 use crate::{Acknowledged, Charge, Eligible, Kind, Unit};
 
 impl Pass<'_> {
-    /// Rule 8: a unit that is no longer selected, and to which nothing was sent for the slot that it has, leaves it at once:
-    /// no late write can come.
+    /// Rule 8: a unit that is no longer selected, and to which nothing was sent on its slot, leaves at once: no late
+    /// write can arrive.
     pub(super) fn release_unsent(&mut self) {
         let mut charges = std::mem::take(&mut self.memory.charges);
         charges.retain(|id, charge| {
@@ -20,8 +21,9 @@ impl Pass<'_> {
         self.memory.charges = charges;
     }
 
-    /// A unit that is selected again before its withdrawal was written gets what is wanted, on the slot that it kept, or when
-    /// there is room. When nothing is wanted (the target is bad, or not known), the withdrawal is fenced off all the same (W5).
+    /// A unit that is selected again before its withdrawal was written gets its desired content, on the slot that it
+    /// kept, or when there is room. If there is none (the target is bad or unknown), the withdrawal is still fenced
+    /// (W5).
     pub(super) fn take_back(&mut self) {
         for (id, charge) in self.memory.charges.clone() {
             let Some(unit) = self.unit_of(&id, &charge).filter(|unit| unit.selected()) else {
@@ -40,7 +42,7 @@ impl Pass<'_> {
         }
     }
 
-    /// New withdrawals, while there is room. True if there are any.
+    /// Starts new withdrawals, while there is room. True if any were started.
     pub(super) fn withdraw(&mut self) -> bool {
         if !self.may_withdraw {
             return false;
@@ -55,7 +57,8 @@ impl Pass<'_> {
             return false;
         }
         let held = self.held.is_some();
-        // One that is taken back and not written goes no further: it must not keep out the one whose slot it waits for.
+        // A withdrawal that was reverted and is not written goes no further: it must not block the unit whose slot it
+        // waits for.
         let goes_on = |unit: &Unit, charge: &Charge| !unit.selected() || charge.is_written(unit);
         let active = count(self.memory.charges.iter().filter(|(id, charge)| {
             is_active(charge) && self.unit_of(id, charge).is_none_or(|unit| goes_on(unit, charge))
@@ -101,7 +104,7 @@ impl Pass<'_> {
         any
     }
 
-    /// It shall be left, and that has not begun.
+    /// Whether the unit must be withdrawn from, and that has not begun.
     pub(super) fn leaves(&self, unit: &Unit) -> bool {
         let begun = self
             .charge_of(unit)
@@ -109,14 +112,14 @@ impl Pass<'_> {
         !unit.selected() && unit.carries().is_some() && !begun && !self.gives_up(unit)
     }
 
-    /// What it carries goes over to another owner, by the caller's word.
+    /// Whether its content moves to another owner, as the caller says.
     pub(super) fn moves(&self, unit: &Unit) -> bool {
         !unit.selected() && self.spec.withdraw.moving.contains(&unit.id)
     }
 
-    /// More than the brake allows are held until somebody names exactly them. An acknowledgement is taken once;
-    /// it holds for what is left of its units, and ends when others join them or the brake no longer needs it.
-    /// Units that move are not among them.
+    /// Withdrawals above the brake are held until an acknowledgement names exactly their units. It is taken once; it
+    /// covers the remaining units, and ends when others join them or the brake no longer needs it. Units that move are
+    /// not counted.
     fn brake(&mut self, leaving: &[&Unit]) {
         let leaving: Vec<&Unit> = leaving.iter().copied().filter(|unit| !self.moves(unit)).collect();
         let set = leaving
@@ -144,12 +147,12 @@ impl Pass<'_> {
     }
 }
 
-/// It fills the window of withdrawals.
+/// Whether it takes a slot of the limit of withdrawals.
 pub(super) fn is_active(charge: &Charge) -> bool {
     charge.kind == Kind::Withdraw && !charge.skipped
 }
 
-/// A set of units is named by the sum of their hashes, so that units can be taken out of it one by one.
+/// A set of units is named by the sum of their hashes, so that single units can be removed from it.
 pub(super) fn hash(unit: &Unit) -> u64 {
     let mut bytes = unit.id.as_str().as_bytes().to_vec();
     bytes.push(0);

@@ -1,4 +1,4 @@
-//! A line as it is written: all of a case, or what differs from the one before.
+//! The form of a recorded line: a complete case, or the difference from the previous one.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,43 +7,43 @@ use serde::{Deserialize, Serialize};
 use super::{Case, LineError, Origin, SCHEMA};
 use crate::{Decision, Memory, Millis, Spec, Step, Summary, Unit, UnitId, Why};
 
-// A field that is not known would be left out, and something else decided: it is an error.
+// An unknown field is an error: ignoring it could lead to another decision.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Line {
-    /// Of a whole line: the form of all that follow.
+    /// In complete lines: the format of all lines that follow.
     #[serde(skip_serializing_if = "Option::is_none")]
     schema: Option<String>,
-    /// Of a whole line.
+    /// In complete lines.
     #[serde(skip_serializing_if = "Option::is_none")]
     origin: Option<Origin>,
     now: Millis,
-    /// None: as before.
+    /// None: unchanged.
     #[serde(skip_serializing_if = "Option::is_none")]
     spec: Option<Spec>,
-    /// None: what was decided before.
+    /// None: the previous decision's memory.
     #[serde(skip_serializing_if = "Option::is_none")]
     memory: Option<Memory>,
-    /// Those that are not as before.
+    /// Units that changed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     units: Vec<Unit>,
-    /// Those that are not seen any more.
+    /// Units that are no longer in the view.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     gone: BTreeSet<UnitId>,
     decided: Decided,
 }
 
-/// What came out.
+/// The recorded decision.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Decided {
-    /// None: what was remembered.
+    /// None: the memory is unchanged.
     #[serde(skip_serializing_if = "Option::is_none")]
     memory: Option<Memory>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     steps: Vec<Step>,
     summary: Summary,
-    /// Those that are not as before, each with its units: many units have the same.
+    /// Changed reasons, each with its units: many units share a reason.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     reasons: Vec<(Why, Vec<UnitId>)>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -55,7 +55,7 @@ struct Decided {
 }
 
 impl Line {
-    /// All of a case.
+    /// Creates a complete line.
     pub(super) fn whole(origin: &Origin, case: &Case) -> Self {
         Self {
             schema: Some(SCHEMA.to_owned()),
@@ -69,7 +69,7 @@ impl Line {
         }
     }
 
-    /// What differs.
+    /// Creates a line with the differences.
     pub(super) fn after(last: &Case, case: &Case) -> Self {
         let before: BTreeMap<&UnitId, &Unit> = last.units.iter().map(|unit| (&unit.id, unit)).collect();
         let changed = case
@@ -90,7 +90,7 @@ impl Line {
         }
     }
 
-    /// The case, and whose it is if the line says so.
+    /// The case, and its origin if the line contains it.
     pub(super) fn read(self, last: Option<Case>) -> Result<(Option<Origin>, Case), LineError> {
         let last = last.filter(|_| self.schema.is_none());
         let (spec, memory, units, reasons) = match last {
@@ -152,7 +152,7 @@ impl Decided {
         }
     }
 
-    /// Each unit has a reason, and whoever has one is a unit: who is gone has none.
+    /// Each unit has a reason, and each reason a unit: units that are gone have none.
     fn read(self, memory: &Memory, before: Vec<(UnitId, Why)>, gone: &BTreeSet<UnitId>) -> Decision {
         let mut reasons: BTreeMap<UnitId, Why> = before.into_iter().collect();
         reasons.retain(|id, _| !gone.contains(id));

@@ -1,14 +1,15 @@
-//! Decisions on record: each call of [`plan`] is a line of JSON, so that it can be made again and compared.
+//! Recorded decisions: each call of [`plan`] is a line of JSON, so that it can be replayed and compared.
 //!
 //! ```text
 //!   Case ─► Recorder ─► line   what differs from the line before; the first of a file is whole
 //!   line ─► Reader ───► Case ─► again: the decision as it comes out now
 //! ```
 //!
-//! Who writes and reads files is the caller's matter. Nothing secret is in a line: units carry digests instead of values. What units report,
-//! messages included, is.
+//! The caller reads and writes files. Lines contain no secrets: units have digests instead of values. They do contain
+//! the reports of units, including messages.
 //!
-//! Invariant: what is read of a line is what was recorded, but for the order of the units and what [`plan`] leaves out of them itself.
+//! Invariant: a line is read back as it was recorded, except for the order of the units and what [`plan`] itself
+//! ignores.
 
 mod line;
 
@@ -18,41 +19,41 @@ use thiserror::Error;
 
 use crate::{Decision, Memory, Millis, Spec, Unit, plan};
 
-/// The form of the lines. Of another one nothing is read.
+/// The format of the lines. Lines of another format are not read.
 pub const SCHEMA: &str = "decisions/v1";
 
-/// One call of [`plan`], and what came out.
+/// One call of [`plan`], and its result.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Case {
-    /// When.
+    /// The time of the call.
     pub now: Millis,
-    /// What people wished.
+    /// The spec that was passed.
     pub spec: Spec,
-    /// What was remembered.
+    /// The memory that was passed.
     pub memory: Memory,
-    /// What was seen.
+    /// The units that were passed.
     pub units: Vec<Unit>,
-    /// What was decided.
+    /// The result.
     pub decision: Decision,
 }
 
-/// Whose decisions they are, and who decided.
+/// The module that the decisions are about, and the version that made them.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Origin {
-    /// The module: kind, namespace and name, for people.
+    /// The module: kind, namespace and name, for display.
     pub module: String,
     /// The version of muster.
     pub version: String,
 }
 
-/// Makes lines of cases, one after the other.
+/// Converts cases to lines, one after the other.
 #[derive(Debug)]
 pub struct Recorder {
     origin: Origin,
     last: Option<Case>,
 }
 
-/// Makes cases of lines, one after the other.
+/// Converts lines to cases, one after the other.
 #[derive(Debug, Default)]
 pub struct Reader {
     origin: Option<Origin>,
@@ -62,23 +63,23 @@ pub struct Reader {
 /// Why a line cannot be read.
 #[derive(Debug, Error)]
 pub enum LineError {
-    /// It is no JSON, or not what a line holds.
+    /// It is not valid JSON, or has unexpected content.
     #[error("no line of a record of decisions: {what} at column {column}")]
     Unreadable {
-        /// What is wrong.
+        /// The error message.
         what: String,
-        /// Where, from 1.
+        /// The column, from 1.
         column: usize,
     },
-    /// It is of another form.
+    /// It has another format.
     #[error(
         "its schema is {found}, and this version of muster reads {SCHEMA}: replay it with the version that recorded it"
     )]
     Schema {
-        /// Which.
+        /// The format of the line.
         found: String,
     },
-    /// It rests on a line that is not there.
+    /// It depends on a previous line that is missing.
     #[error(
         "it holds only what changed, and no whole line is before it: the beginning of the file is missing"
     )]
@@ -89,19 +90,19 @@ impl From<serde_json::Error> for LineError {
     fn from(error: serde_json::Error) -> Self {
         let column = error.column();
         let what = error.to_string();
-        // A line has one line: which is known to who reads the file.
+        // A recorded line is a single line; the reader of the file knows its number.
         let what = what.split(" at line ").next().unwrap_or(&what).to_owned();
         Self::Unreadable { what, column }
     }
 }
 
 impl Case {
-    /// What comes out of the same input now.
+    /// The decision for the same input now.
     pub fn again(&self) -> Decision {
         plan(&self.spec, &self.memory, &self.units, self.now)
     }
 
-    /// Only the time differs.
+    /// Whether only the time differs.
     fn repeats(&self, other: &Self) -> bool {
         let Self {
             now: _,
@@ -113,7 +114,7 @@ impl Case {
         (spec, memory, units, decision) == (&other.spec, &other.memory, &other.units, &other.decision)
     }
 
-    /// The units as [`plan`] takes them: ordered by name, each once.
+    /// The units as [`plan`] uses them: ordered by name, without duplicates.
     fn in_order(mut self) -> Self {
         self.units.sort_unstable();
         self.units.dedup_by(|later, first| later.id == first.id);
@@ -122,22 +123,22 @@ impl Case {
 }
 
 impl Recorder {
-    /// Its first line is whole.
+    /// The first line is complete.
     pub fn new(origin: Origin) -> Self {
         Self { origin, last: None }
     }
 
-    /// The next line is whole: it begins a file, or nobody knows what stands before it.
+    /// Makes the next line complete: for a new file, or if the end of the file is unknown.
     pub fn begin(&mut self) {
         self.last = None;
     }
 
-    /// Nothing was recorded since the beginning.
+    /// Whether nothing was recorded since the start.
     pub fn is_at_the_beginning(&self) -> bool {
         self.last.is_none()
     }
 
-    /// The line of a case, with its end. None: it is as the one before, at another time.
+    /// The line of a case, with its newline. None: nothing but the time differs from the previous one.
     pub fn line(&mut self, case: Case) -> Result<Option<String>, serde_json::Error> {
         let case = case.in_order();
         if self.last.as_ref().is_some_and(|last| case.repeats(last)) {
@@ -156,7 +157,7 @@ impl Recorder {
 impl Reader {
     /// The case of the next line.
     pub fn read(&mut self, line: &[u8]) -> Result<&Case, LineError> {
-        /// What a line of any form says of its form.
+        /// The format field, which lines of any format have.
         #[derive(Deserialize)]
         struct Head {
             schema: Option<String>,
@@ -171,7 +172,7 @@ impl Reader {
         Ok(self.last.insert(case))
     }
 
-    /// Whose decisions the last line is of, and who decided.
+    /// The origin of the decisions in the last line.
     pub fn origin(&self) -> Option<&Origin> {
         self.origin.as_ref()
     }

@@ -1,4 +1,4 @@
-//! Rule 15: units that somebody gave up.
+//! Rule 15: abandoned units.
 
 use muster_rollout::{Content, Limit, Millis, State, Step, Token, UnitId, Why};
 
@@ -71,7 +71,7 @@ fn what_is_left_of_a_row_is_not_made_again_to_withdraw_something() {
     give_up(&mut world, &["u00"]);
     let before = world.member("u00").clone();
     assert_eq!(shown(&mut world), ["abandon u00"]);
-    // Who reads what was there before believes that the withdrawal goes on.
+    // A leader with an outdated view assumes that the withdrawal continues.
     let now = std::mem::replace(world.member("u00"), before);
     world.spec.complete = false;
     world.remember();
@@ -82,7 +82,7 @@ fn what_is_left_of_a_row_is_not_made_again_to_withdraw_something() {
     assert!(world.charged().is_empty());
 }
 
-/// A unit in this state is named: is its row dropped?
+/// A unit in this state is abandoned: is its assignment emptied?
 fn check(note: &str, prepare: impl Fn(&mut World), dropped: bool) {
     let mut world = fleet(3);
     prepare(&mut world);

@@ -1,4 +1,4 @@
-//! Rule 15: an aborted run ends without blame, until there is another target, or it is tried again.
+//! Rule 15: an aborted run ends without blame, until there is another target or a retry.
 
 use muster_rollout::{OnFailure, Phase, RunState, Says};
 

@@ -1,4 +1,4 @@
-//! Rule 3: who was not ready before is no evidence.
+//! Rule 3: a unit that was not ready before is no evidence.
 
 use muster_rollout::{Class, State, Verdict, Why};
 

@@ -1,4 +1,4 @@
-//! Rule 2, E1: a change of an available unit begins only while fewer units than the budget are changing or not available.
+//! Rule 2, E1: a change of an available unit starts only while fewer units than the budget are changing or unavailable.
 
 use muster_rollout::{Absence, Eligible, Limit, UnitId, Why};
 
@@ -67,7 +67,7 @@ fn none_changes_only_what_is_not_available() {
     assert_eq!(world.why("a"), waits(&["c"], 0));
 }
 
-/// The leader died before it wrote the rows, and meanwhile units fell.
+/// The leader died before it wrote the assignments, and units became unavailable in the meantime.
 #[test]
 fn a_row_that_is_not_written_waits_for_it() {
     let mut world = rolling(Limit::Count(2));

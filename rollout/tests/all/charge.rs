@@ -1,10 +1,11 @@
-//! Rule 1: a unit is charged from the decision until the change is confirmed, and only a report about it counts.
+//! Rule 1: a unit is in flight from the decision until the change is confirmed, and only a report about that change
+//! counts.
 
 use muster_rollout::{Class, Echo, Kind, Millis, State, Token};
 
 use crate::world::{World, digest, failure, rev, row_steps};
 
-/// One unit is charged with r2 under token 2; what does this report make of it?
+/// One unit is in flight to r2 with token 2; what does this report lead to?
 fn check(echo: Option<(&str, u64, &State)>, still_charged: bool) {
     let mut world = World::settled(&["a"], "r1");
     world.aim("r2");

@@ -1,11 +1,11 @@
-//! Which interesting states the histories reached: a generator that never gets somewhere proves nothing about it.
+//! Which states the histories reached: a generator that never reaches a state proves nothing about it.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 
 use muster_rollout::{Decision, Kind, Memory, RunState, Spec, Step, Unit, Verdict, Why};
 
-/// States and events by name, and how often each was reached.
+/// States and events by name, with the number of occurrences.
 #[derive(Default)]
 pub(crate) struct Coverage(RefCell<BTreeMap<&'static str, u64>>);
 
@@ -20,7 +20,7 @@ impl Coverage {
         }
     }
 
-    /// Every one of these was reached.
+    /// All of these were reached.
     pub(crate) fn assert_all(&self, wanted: &[&'static str]) {
         let reached = self.0.borrow();
         reached
@@ -33,7 +33,7 @@ impl Coverage {
         assert!(never.is_empty(), "never reached: {never:?}");
     }
 
-    /// What one decision was about.
+    /// The facts of one decision.
     pub(crate) fn decided(&self, spec: &Spec, before: &Memory, view: &[Unit], decision: &Decision) {
         self.charges(before, decision);
         self.steps(decision);

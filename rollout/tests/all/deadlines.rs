@@ -1,4 +1,4 @@
-//! Rule 5: deadlines run on time that the unit was eligible, the row was written and somebody led.
+//! Rule 5: deadlines count only time in which the unit was eligible, the assignment was written and there was a leader.
 
 use muster_rollout::{Class, Millis, State, Verdict, Why};
 

@@ -124,7 +124,7 @@ fn a_percentage_of_each() {
     );
 }
 
-/// By its number, whatever the names of its units; a unit that shares nothing comes last.
+/// By its number, whatever the names of its units; a unit without a domain comes last.
 #[test]
 fn one_after_the_other() {
     let mut world = domains(Domains {
@@ -153,7 +153,7 @@ fn one_after_the_other() {
     assert_eq!(world.charged(), ["e"]);
 }
 
-/// A unit whose stage has not come holds up no domain.
+/// A unit of a later stage holds up no domain.
 #[test]
 fn stages_come_before_their_order() {
     let mut world = domains(Domains {
@@ -174,7 +174,7 @@ fn stages_come_before_their_order() {
     assert_eq!(world.charged(), ["a", "c"]);
 }
 
-/// Records of before have yes or no, and are read.
+/// Older records contain a boolean, and are read.
 #[test]
 fn recorded_as_yes_or_no_or_in_full() {
     let all = [
@@ -193,6 +193,6 @@ fn recorded_as_yes_or_no_or_in_full() {
         assert_eq!(serde_json::to_string(&domains).unwrap(), text);
         assert_eq!(serde_json::from_str::<Domains>(text).unwrap(), domains);
     }
-    // What a later version may add is not left out.
+    // Fields of later versions are not ignored.
     assert!(serde_json::from_str::<Domains>(r#"{"at_once":2,"spread":true}"#).is_err());
 }

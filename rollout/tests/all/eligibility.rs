@@ -1,4 +1,4 @@
-//! Rule 4: who cannot be touched is left alone, named, skipped; and charged again on return.
+//! Rule 4: a unit that cannot be changed is left alone, named and skipped; it is in flight again when it returns.
 
 use muster_rollout::{Limit, Millis, State, Step, Why};
 

@@ -1,5 +1,5 @@
-//! W5, W6: an intent that is given up leaves the window behind a fence only, and its unit stays charged for what
-//! it still carries.
+//! W5, W6: a change that is given up leaves the limit only after a fence, and its unit stays in flight for its current
+//! content.
 
 use muster_rollout::{Content, Millis, Step, Token};
 
@@ -98,7 +98,7 @@ fn who_was_confirmed_and_failed_is_not_fenced_beside_others() {
     world.step();
     let before = world.member("a").clone();
     world.reselect("a");
-    // Another does not see yet that its withdrawal was written: it is taken back on the slot that it had.
+    // Another leader does not see yet that its withdrawal was written: it is reverted on its slot.
     world.remember_on("a", &first);
     world.step();
     world.succeed("a");
@@ -107,7 +107,7 @@ fn who_was_confirmed_and_failed_is_not_fenced_beside_others() {
         (world.charged(), world.on("r2")),
         (vec!["b".to_owned()], vec!["a", "b"])
     );
-    // Another still sees it being withdrawn from.
+    // Another leader still sees the withdrawal.
     world.remember_on("a", &before);
     world.fail("a");
     world.remember();

@@ -1,14 +1,14 @@
-//! Histories that broke a law once, as short as they could be made: each is played, and then a fair time.
+//! Histories that once broke a law, minimized: each is replayed, followed by a fair time.
 
 use crate::coverage::Coverage;
 use crate::histories::{Event, Event::*, play};
 use crate::play::{Settings, What::*};
 
-/// A leader decides on what is there, and all its writes are lost.
+/// A leader decides on the current state, and all its writes are lost.
 const LOST: Event = Lead { lag: 0, sent: 0 };
-/// A leader decides on what is there, and its writes are on their way.
+/// A leader decides on the current state, and its writes are pending.
 const SENT: Event = Lead { lag: 0, sent: 15 };
-/// A leader decides on what was there before, and all its writes are lost.
+/// A leader decides on a previous state, and all its writes are lost.
 const STALE: Event = Lead { lag: 1, sent: 0 };
 
 fn check(events: &[Event]) {

@@ -1,4 +1,4 @@
-//! Rule 5: time in which nobody led is on no unit's account, whatever happened before.
+//! Rule 5: time without a leader counts against no unit, whatever happened before.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use crate::coverage::Coverage;
 use crate::histories::{history, play, runner};
 use crate::play::Settings;
 
-/// What is spent of a charge's deadline, and of its absence.
+/// The time spent of the deadline of an in-flight change, and of its absence.
 fn spent(charge: &Charge, now: Millis) -> (Millis, Option<Millis>) {
     let running = charge.clock.from.map_or(Millis(0), |from| now.since(from));
     (
@@ -49,7 +49,8 @@ fn nothing_runs_over_a_gap_and_nothing_is_prolonged_by_none() {
             all_spent(&memory, then),
             "what ran before the gap, and no more"
         );
-        // Somebody led for a part of it: that part counts. A gap said to be longer than it was gives nobody time.
+        // There was a leader for a part of it: that part counts. A gap that is longer than the actual one extends no
+        // deadline.
         let later = now.plus(Millis(beyond));
         let told = memory.clone().after_gap(Millis(gap), later);
         let all = memory.clone().after_gap(Millis(u64::MAX), later);

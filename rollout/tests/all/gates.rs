@@ -1,4 +1,4 @@
-//! Rule 10: gates are read elsewhere, at intervals, and have to hold several times in a row.
+//! Rule 10: gates are read elsewhere, at intervals, and must pass several times in a row.
 
 use muster_rollout::{Gate, GateId, Millis, Outcome, Reading, Says, Stage, Step, Why};
 
@@ -73,7 +73,7 @@ fn it_has_to_hold_in_a_row_and_one_reading_counts_once() {
     assert_eq!(passes(&world), (0, 2));
 }
 
-/// What no data makes of one reading that held.
+/// What missing data does to one passed reading.
 fn check(no_data_fails: bool, expect: u32) {
     let mut world = gated(no_data_fails);
     world.succeed("b");
@@ -125,7 +125,7 @@ fn what_was_said_about_something_else_counts_for_nothing() {
         "what is asked now is read at once"
     );
     read(&mut world, Outcome::Pass);
-    // It asks for less in a row: what was said is about the same.
+    // It now requires fewer consecutive passes: earlier results are about the same gate.
     world.spec.stages[0].gates[0].passes = 1;
     world.step();
     assert_eq!(world.charged(), ["a", "c"]);

@@ -1,8 +1,8 @@
-//! Random histories: E1 to E13 at every moment, EL1 to EL5 by a fair time afterwards.
+//! Random histories: E1 to E13 at every step, EL1 to EL5 by a fair time afterwards.
 //!
-//! Two deciders race by compare-and-swap, views are
-//! stale, steps are lost, late and repeated, leaders die, memories are lost, nobody leads for a while; units join, leave,
-//! fail, are held up, disappear, return and begin another life; targets go and come back; settings change in mid-run.
+//! Two leaders race by compare-and-swap, views are stale, steps are lost, late and repeated, leaders die, memories are
+//! lost, there is no leader for a while; units join, leave, fail, are held up, disappear, return and are re-created;
+//! targets change and return; settings change during a run.
 
 use muster_rollout::{Domains, Limit, OnFailure, OnJoin, Outcome};
 use proptest::prelude::*;
@@ -12,7 +12,7 @@ use crate::coverage::{Coverage, wanted};
 use crate::play::{NAMES, Play, Settings, What};
 use crate::world::rev;
 
-/// What is said once.
+/// The one-time commands.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Word {
     Abort,
@@ -21,15 +21,15 @@ pub(crate) enum Word {
     Promote,
 }
 
-/// Something that happens.
+/// An event.
 #[derive(Debug, Clone)]
 pub(crate) enum Event {
-    /// A leader decides on a view so many events old; of the steps those with a bit are sent, none if it dies.
+    /// A leader decides on a view of this age in events; the steps whose bit is set are sent, none if it dies.
     Lead {
         lag: usize,
         sent: u8,
     },
-    /// One of two deciders reads, and later writes if nobody was faster.
+    /// One of two leaders reads, and writes later if the other was not faster.
     Read {
         who: usize,
         lag: usize,
@@ -38,18 +38,18 @@ pub(crate) enum Event {
         who: usize,
         sent: u8,
     },
-    /// The memory is lost, and rebuilt.
+    /// The memory is lost and rebuilt.
     Forget,
-    /// Nobody leads for so many seconds.
+    /// There is no leader for this number of seconds.
     Gap(u64),
-    /// A step on its way arrives, arrives and will again, or is lost.
+    /// A pending step arrives, arrives and will arrive again, or is lost.
     Deliver(usize),
     Twice(usize),
     Lose(usize),
-    /// A write is refused for good.
+    /// A write is refused permanently.
     Refuse(usize),
     Time(u64),
-    /// A leader decides, all writes arrive, all agents look.
+    /// A leader decides, all writes arrive, all agents read their assignments.
     Round,
     Unit(usize, What),
     /// A unit is deselected, which a leader that dies decides on, and selected again.
@@ -58,11 +58,11 @@ pub(crate) enum Event {
     NoTarget,
     Limit(Limit),
     Pause(bool),
-    /// Somebody acknowledges what is held now.
+    /// The held withdrawals are acknowledged.
     Acknowledge,
-    /// Somebody gives these units up, and no others.
+    /// Exactly these units are abandoned.
     GiveUp(Vec<usize>),
-    /// Somebody says something once, of a target or of the one that is wished.
+    /// A one-time command is given, about a past target or the current one.
     Say(Word, Option<usize>),
     /// The gate is read.
     Gate(Outcome),
@@ -193,7 +193,7 @@ pub(crate) fn history(longest: usize) -> impl Strategy<Value = Vec<Event>> {
     proptest::collection::vec(event(), 1..longest)
 }
 
-/// The test command walks the same histories each time; `PROPTEST_RNG_SEED` and `PROPTEST_CASES` walk others.
+/// The test command runs the same histories each time; `PROPTEST_RNG_SEED` and `PROPTEST_CASES` select others.
 pub(crate) fn runner(cases: u32) -> TestRunner {
     let given = ProptestConfig::default();
     let rng_seed = match given.rng_seed {
@@ -214,7 +214,7 @@ pub(crate) fn runner(cases: u32) -> TestRunner {
     })
 }
 
-/// Plays a history; what breaks is named with the event after which it broke.
+/// Runs a history; a failure is reported with the event after which it occurred.
 pub(crate) fn play<'a>(
     coverage: &'a Coverage,
     events: &[Event],
@@ -238,7 +238,7 @@ fn whatever_happens() {
     coverage.assert_all(&wanted());
 }
 
-/// EL1, EL3, EL5: time passes only when it was asked for.
+/// EL1, EL3, EL5: time passes only when a decision asked to be woken.
 #[test]
 fn then_a_fair_time_reaches_a_good_target() {
     let coverage = Coverage::default();
@@ -281,7 +281,7 @@ fn then_a_fair_time_ends_a_bad_target_halted() {
     assert!(first.world.memory.is_bad(rev("r1-bad")));
 }
 
-/// EL4: who is stuck, or away, takes one slot and no more.
+/// EL4: a stuck or absent unit takes one slot and no more.
 #[test]
 fn who_is_stuck_does_not_block_the_others() {
     let coverage = Coverage::default();
@@ -314,7 +314,7 @@ fn who_is_stuck_does_not_block_the_others() {
     result.unwrap_or_else(|error| panic!("{error}"));
 }
 
-/// No trouble of the surroundings condemns what is good: everybody does at once what it can, and leaders look at it.
+/// Problems of the environment never condemn a good revision: every participant acts at once, and leaders observe it.
 #[test]
 fn a_good_revision_is_condemned_by_no_trouble_of_the_surroundings() {
     let trouble = prop_oneof![

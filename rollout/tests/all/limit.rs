@@ -1,10 +1,10 @@
-//! Rule 2: how many at once.
+//! Rule 2: how many units change at once.
 
 use muster_rollout::{Class, Limit, Strategy};
 
 use crate::world::{World, failure};
 
-/// So many of ten units (of which so many cannot be touched) are charged at once.
+/// With ten units, of which some are not eligible: how many are in flight at once?
 fn check(limit: Limit, ineligible: usize, expect: usize) {
     let names: Vec<String> = (0..10).map(|at| format!("u{at}")).collect();
     let mut world = World::settled(&names.iter().map(String::as_str).collect::<Vec<_>>(), "r1");

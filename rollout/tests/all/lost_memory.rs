@@ -1,4 +1,4 @@
-//! W7, EL5: a lost memory is rebuilt from rows and verdicts.
+//! W7, EL5: a lost memory is rebuilt from assignments and verdicts.
 
 use std::collections::BTreeMap;
 

@@ -1,6 +1,6 @@
-//! What the engine promises: one file per rule of the page, random histories for what must always hold.
+//! The promises of the engine: one file per rule of docs/engine.md, random histories for the invariants.
 
-// The world and its observer are test code too, although no `#[test]` functions; one line for each unit reads best.
+// The world and its observer are test code too, although not `#[test]` functions; one line for each unit reads best.
 #![allow(clippy::panic, clippy::unwrap_used, clippy::needless_for_each)]
 
 mod abandon;

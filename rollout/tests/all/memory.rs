@@ -1,4 +1,4 @@
-//! E13: the memory within its bounds, and as it is written.
+//! E13: the size limits and the serialized form of the memory.
 
 use muster_rollout::{
     Charge, Clock, Evidence, Incarnation, Kind, Limit, MAX_BAD, MAX_BYTES, MAX_CHARGES, MAX_MARKS,

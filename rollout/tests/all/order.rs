@@ -1,4 +1,4 @@
-//! Rule 12: who comes first.
+//! Rule 12: the order of changes.
 
 use muster_rollout::{Class, State};
 

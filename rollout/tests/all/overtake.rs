@@ -1,5 +1,6 @@
-//! Rule 9 of a unit that reports a greater token than that of its charge: the charge gets one above it, on its slot and with its
-//! deadlines. So what was removed here and not there comes back, and a cluster that lies gains nothing.
+//! Rule 9, for a unit that reports a greater token than that of its in-flight change: the change gets a token above it,
+//! on its slot and with its deadlines. So a module that was deleted here and not in the cluster can return, and a
+//! cluster with false reports gains nothing.
 
 use std::collections::BTreeMap;
 
@@ -10,17 +11,17 @@ use proptest::prelude::*;
 
 use crate::world::{World, digest, rev, row_steps};
 
-/// What a cluster has of a life that is forgotten here.
+/// What a cluster has from a forgotten incarnation.
 #[derive(Clone, Copy, Debug)]
 struct Left {
     token: u64,
-    /// Of revision `r0`; else it is withdrawn.
+    /// Content of revision `r0`; otherwise it is withdrawn.
     carries: bool,
     /// It is reported before the first decision.
     at_once: bool,
 }
 
-/// Clusters whose own rows have a life of their own, as the mirror keeps them: a smaller token changes nothing there.
+/// Clusters whose mirrored assignments have a life of their own: a smaller token changes nothing there.
 struct Fleet {
     world: World,
     there: BTreeMap<String, Row>,
@@ -51,7 +52,7 @@ impl Fleet {
         fleet
     }
 
-    /// The mirror, and what the cluster says about the row that it has.
+    /// The mirror, and the cluster's report about its assignment.
     fn report(&mut self, name: &str) {
         let member = self.world.member(name);
         let own = self.there.get(name).copied();
@@ -71,7 +72,7 @@ impl Fleet {
         });
     }
 
-    /// Who has something else than what was confirmed, by the rows here.
+    /// Units that have something other than what was confirmed, by the assignments here.
     fn changing(&self) -> usize {
         let moves = |name: &String| {
             let member = &self.world.members[name];
@@ -84,7 +85,7 @@ impl Fleet {
         self.there.keys().filter(|name| moves(name)).count()
     }
 
-    /// A few rounds, in which never more than `limit` change.
+    /// A few rounds, in which never more than `limit` units change.
     fn settle(&mut self, limit: usize) {
         for _ in 0..4 * self.there.len() + 4 {
             self.world.step();
@@ -109,7 +110,7 @@ fn carries(revision: &str) -> Content {
     }
 }
 
-/// The unit reports about this token of another life, whatever its row says.
+/// The unit reports about this token of another incarnation, whatever its assignment is.
 fn reports(world: &mut World, name: &str, token: u64) {
     world.member(name).echo = Some(Echo {
         digest: None,
@@ -166,7 +167,7 @@ fn who_always_reports_a_greater_token_is_not_picked_up_in_time() {
         for round in 0..30 {
             let decision = world.remember();
             if slow {
-                // The write takes its time, and the module is looked at again before it stands.
+                // The write takes time, and the module is reconciled again before it is done.
                 world.remember();
             }
             let first = if round == 0 { 0 } else { 10 };
@@ -289,8 +290,8 @@ fn left() -> impl Strategy<Value = Left> {
 }
 
 proptest! {
-    /// Whatever was left in the clusters, whenever it is reported, and whatever is remembered here: all get the target, never more at a
-    /// time than may, and tokens grow.
+    /// Whatever remains in the clusters, whenever it is reported, and whatever the memory contains: all get the target,
+    /// never more at a time than allowed, and tokens grow.
     #[test]
     fn whatever_was_left_there_all_get_the_target(
         left in prop::collection::vec(left(), 1..6), limit in 1..3_u32, lost in any::<bool>(), cut in 0..8_usize,

@@ -1,4 +1,4 @@
-//! Rules 4 and 15: pins, holds, and units that wait for something the caller knows.
+//! Rules 4 and 15: pins, holds, and units that wait for a reason of the caller.
 
 use muster_rollout::{Absence, Eligible, Millis, OnFailure, Place, Why};
 
@@ -181,7 +181,7 @@ fn who_is_left_out_keeps_what_it_has() {
     assert_eq!(world.memory.last_good, Some(rev("r2")));
 }
 
-/// One of two is away in the midst of its change, for longer than is waited for.
+/// One of two units is absent during its change, for longer than its slot is kept.
 fn away(absence: Absence) -> World {
     let mut world = World::settled(&["a", "b"], "r1");
     world.aim("r2");

@@ -1,4 +1,4 @@
-//! A world in which things happen: deciders that race, writes that are late, lost or come twice, units that come and go.
+//! A world with events: leaders that race, writes that are late, lost or repeated, units that join and leave.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,27 +15,27 @@ use crate::coverage::Coverage;
 use crate::histories::{Event, Word};
 use crate::world::{UNREACHABLE, World, failure, ineligible, label, rev};
 
-/// What is broken, in words.
+/// The broken law, as text.
 pub(crate) type Verdict = Result<(), String>;
 
 pub(crate) const NAMES: [&str; 4] = ["a", "b", "c", "d"];
 pub(crate) const TARGETS: [&str; 6] = ["r1", "r2", "r3-bad", "r4", "r5-bad", "r6"];
 
-/// A write on its way: it fails if the row is not as it was seen (W3).
+/// A pending write: it fails if the assignment is not as it was read (W3).
 #[derive(Clone)]
 struct Flying {
     unit: UnitId,
     write: Tested,
-    /// How often the unit's rows were written: an append fails if that is another number than it was.
+    /// How often the unit's assignments were written: an append fails if that number has changed.
     writes: u32,
-    /// The life for which it was decided. It never comes to another: rows go with their unit, and the shell appends only for the
-    /// owner that it decided for (its test `namesake`).
+    /// The incarnation that it was decided for. It is never applied to another: assignments are removed with their
+    /// unit, and the shell appends only for the owner that it decided for (its test `namesake`).
     life: Incarnation,
     /// The number of the view that it was decided on.
     view: usize,
 }
 
-/// What a decider read.
+/// What a leader read.
 #[derive(Clone)]
 struct Snapshot {
     version: u64,
@@ -50,7 +50,7 @@ pub(crate) struct Play<'a> {
     pub world: World,
     coverage: &'a Coverage,
     eye: Observer,
-    /// Counts the writes of the module: settings and memory are one object, written by compare-and-swap.
+    /// Number of writes of the module: settings and memory are one object, written by compare-and-swap.
     version: u64,
     views: Vec<Vec<Unit>>,
     deciders: [Option<Snapshot>; 2],
@@ -58,15 +58,15 @@ pub(crate) struct Play<'a> {
     writes: BTreeMap<String, u32>,
     trouble: BTreeMap<String, Class>,
     targets: BTreeSet<usize>,
-    /// When the last decision asked to be woken.
+    /// The time at which the last decision asked to be woken.
     asked: Option<Millis>,
-    /// All that was ever concluded.
+    /// All verdicts so far.
     verdicts: Verdicts,
-    /// How much was said once.
+    /// Number of one-time commands.
     said: u64,
 }
 
-/// What a history is played with.
+/// The settings of a history.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Settings {
     pub min_ready: u64,
@@ -76,7 +76,7 @@ pub(crate) struct Settings {
     pub domains: Domains,
     pub stages: bool,
     pub batches: bool,
-    /// A change of an available unit begins only while all others are available and none changes.
+    /// A change of an available unit starts only while all others are available and not changing.
     pub budget: bool,
 }
 
@@ -99,7 +99,7 @@ const BATCH: Batch = Batch {
     max: 3,
 };
 
-/// a is the canary, which is watched and approved; behind b and c is a gate; d comes last.
+/// a is the canary, which is soaked and approved; b and c come after it, followed by a gate; d comes last.
 fn stages() -> Vec<Stage> {
     let gate = Gate {
         definition: 1,
@@ -171,7 +171,7 @@ impl<'a> Play<'a> {
         }
     }
 
-    /// Let it happen, and look.
+    /// Applies the event, and checks the laws.
     pub(crate) fn happen(&mut self, event: &Event) -> Verdict {
         match event {
             Event::Lead { lag, sent } => self.lead(*lag, *sent).map(drop)?,
@@ -215,7 +215,7 @@ impl<'a> Play<'a> {
         Ok(())
     }
 
-    /// What people wish is written into the module: whoever read it before loses the race.
+    /// A change of the desired state is written into the module: a leader that read it before loses the race.
     fn set(&mut self, event: &Event) {
         self.version += 1;
         match event {
@@ -323,8 +323,8 @@ impl<'a> Play<'a> {
         self.eye.is_gone(&name.into(), self.world.now);
     }
 
-    /// The agent sees a new row: it is on its way. It sees it again: it is done, or failed. A report of who cannot be
-    /// reached is not seen, but for two of the units, whose obstacle is another one.
+    /// The agent reads a new assignment: it is in progress. It reads it again: it is done, or failed. A report of an
+    /// unreachable unit is not visible, except for two of the units, which have another problem.
     fn agent(&mut self, name: &str, checks: bool) {
         let silent = ["a", "b"].contains(&name);
         let trouble = self.trouble.get(name).copied();
@@ -369,7 +369,7 @@ impl<'a> Play<'a> {
         let number = self.views.len().saturating_sub(lag);
         let view = match lag {
             0 => newest,
-            // What is wished is read with the memory; only rows, reports and fitness may be old.
+            // The spec is read with the memory; only assignments, reports and eligibility may be outdated.
             _ => self.views[number]
                 .iter()
                 .map(|unit| with_wish(unit, &newest))
@@ -393,7 +393,7 @@ impl<'a> Play<'a> {
         self.decide(&read, sent)
     }
 
-    /// A decider writes what it read the grounds for some time ago.
+    /// A leader writes a decision that is based on an earlier read.
     fn write(&mut self, who: usize, sent: u8) -> Verdict {
         let Some(read) = self.deciders[who].take() else {
             return Ok(());
@@ -409,7 +409,7 @@ impl<'a> Play<'a> {
         self.decide(&read, sent).map(drop)
     }
 
-    /// W7. A write that is still on its way when the memory is lost is known to nobody: there is none here.
+    /// W7. A write that is pending when the memory is lost would be unknown: there is none here.
     fn forget(&mut self) -> Verdict {
         self.flying.clear();
         let read = self.read(0);
@@ -429,7 +429,7 @@ impl<'a> Play<'a> {
         self.decide(&Snapshot { memory, ..read }, u8::MAX).map(drop)
     }
 
-    /// Nobody leads for a while.
+    /// There is no leader for a while.
     fn gap(&mut self, gap: Millis) -> Verdict {
         self.pass(gap);
         let read = self.read(0);
@@ -489,7 +489,7 @@ impl<'a> Play<'a> {
             token: flying.write.change.token,
             message: "denied".into(),
         };
-        // A unit that was given up takes no slot once its row cannot be written, whatever it still does (rule 15).
+        // An abandoned unit takes no slot once its assignment cannot be written, whatever it still does (rule 15).
         let charge = self.world.memory.charges.get(&flying.unit);
         let given_up = |charge: &Charge| charge.kind == Kind::Abandon && charge.token == refusal.token;
         if charge.is_some_and(given_up) {
@@ -530,7 +530,7 @@ impl<'a> Play<'a> {
         Ok(())
     }
 
-    /// Whoever can do something does it, and leaders look, until nothing changes at this instant. Bounded.
+    /// Every participant acts, and leaders decide, until nothing changes at this time. Bounded.
     pub(crate) fn everybody_works(&mut self) -> Verdict {
         for _ in 0..60 {
             if !self.round(&[])? {
@@ -540,7 +540,7 @@ impl<'a> Play<'a> {
         Err("there is no end".into())
     }
 
-    /// A leader decides, all writes arrive, all but these work. True if something changed.
+    /// A leader decides, all writes arrive, all agents except these work. True if something changed.
     fn round(&mut self, stuck: &[&str]) -> Result<bool, String> {
         let before = (self.world.memory.clone(), self.world.view());
         let decision = self.lead(0, u8::MAX)?;
@@ -563,7 +563,7 @@ impl<'a> Play<'a> {
         Ok(read || before != (self.world.memory.clone(), self.world.view()))
     }
 
-    /// Everything works from now on but those that are stuck; time passes only when that was asked for. Bounded.
+    /// Everything works from now on except stuck units; time passes only when a decision asked to be woken. Bounded.
     pub(crate) fn fair_run(&mut self, target: &str, limit: u32, stuck: &[&str]) -> Verdict {
         self.trouble.clear();
         let spec = &mut self.world.spec;
@@ -602,14 +602,14 @@ impl<'a> Play<'a> {
     }
 }
 
-/// What happens to a unit.
+/// An event of a unit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum What {
-    /// Its agent looks at its row and reports.
+    /// Its agent reads its assignment and reports.
     Works,
-    /// Its agent looks at what it has once more, which takes a while.
+    /// Its agent checks its content again, which takes a while.
     IsChecked,
-    /// What it reported is deleted; it will say so again when its agent looks.
+    /// Its report is deleted; it reports again when its agent reads the assignment.
     IsForgotten,
     Breaks,
     IsHeldUp,
@@ -625,13 +625,13 @@ pub(crate) enum What {
     /// To the first target.
     IsPinned,
     IsUnpinned,
-    /// Its turn may not come yet; until it returns.
+    /// Its turn has not come yet; until it returns.
     IsBehind,
-    /// It is not to be touched; until it returns.
+    /// It must not be changed; until it returns.
     IsHeld,
     /// Its change window is closed; until it returns.
     IsClosed,
-    /// It does not do its work; until it returns.
+    /// It is unavailable; until it returns.
     IsUnavailable,
 }
 

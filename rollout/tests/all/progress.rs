@@ -1,5 +1,5 @@
-//! Rule 6 of units that go step by step: the deadline is of each step, stands while the unit waits for something else, and one in common
-//! bounds all of them.
+//! Rule 6, for units that change in steps: each step has the deadline, which is stopped while the unit waits for
+//! something else, and a total limits all of them.
 
 use muster_rollout::{Memory, Millis, Progress, State, Verdict};
 
@@ -9,7 +9,7 @@ fn progress(done: u32, waiting: bool) -> State {
     State::Progressing(Progress { done, waiting })
 }
 
-/// One unit that was given `r2` and acknowledged it.
+/// One unit that got `r2` and acknowledged it.
 fn under_way() -> World {
     let mut world = World::settled(&["a"], "r1");
     world.aim("r2");
@@ -19,7 +19,7 @@ fn under_way() -> World {
     world
 }
 
-/// Lets time pass as a caller does that decides on every report.
+/// Lets time pass for a caller that decides on every report.
 fn goes_on(world: &mut World, time: Millis, done: u32, waiting: bool) {
     world.pass(time);
     world.report("a", progress(done, waiting));
@@ -101,7 +101,7 @@ fn steps_are_remembered_and_a_memory_of_before_is_read_whole() {
     goes_on(&mut world, Millis::minutes(4), 3, false);
     let text = serde_json::to_string(&world.memory).unwrap();
     assert_eq!(serde_json::from_str::<Memory>(&text).unwrap(), world.memory);
-    // As versions before wrote it: without steps.
+    // As earlier versions wrote it: without steps.
     let before = r#"{"v":1,"seq":3,"run":{"id":2,"target":"72320000000000000000000000000000","from":"72310000000000000000000000000000","started":1000000,"state":"Open"},"revs":["72320000000000000000000000000000"],"charges":{"a":[192842644096513,1,"72322e30000000000000000000000000",3,2328,1000000,0,0,1000000,0]},"good":"72310000000000000000000000000000"}"#;
     let memory: Memory = serde_json::from_str(before).unwrap();
     let charge = memory.charges.values().next().unwrap();

@@ -1,4 +1,4 @@
-//! Rule 15, E12: exactly one reason each, with what the reader needs.
+//! Rule 15, E12: exactly one reason for each unit, with the details that the reader needs.
 
 use muster_rollout::{Absence, Eligible, Millis, State, UnitId, Why};
 
@@ -77,8 +77,8 @@ fn the_callers_reason_wins_by_its_rank_only() {
     assert_eq!(world.words(), "a:Failed");
 }
 
-/// It was ready when it was charged, left for longer than its slot is kept, and fails on what it got: that holds for it when
-/// the target goes on, too, and it is not said that it was unready before.
+/// It was ready when its change was decided, was absent for longer than its slot is kept, and fails at its content:
+/// that remains so when the target changes, and it is not reported as unready before.
 #[test]
 fn a_unit_that_was_released_for_its_absence_failed_since_it_was_charged() {
     let mut world = World::settled(&["a"], "r1");

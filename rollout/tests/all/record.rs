@@ -1,4 +1,4 @@
-//! What is recorded is read again as it was, and comes out the same; what is no record is told as such.
+//! Records are read back as they were written, and replay to the same result; other content is rejected.
 
 use std::cell::RefCell;
 
@@ -25,10 +25,10 @@ fn case(spec: &Spec, memory: &Memory, units: &[Unit], now: Millis) -> Case {
     }
 }
 
-/// Of the fixture.
+/// The module and version of the fixture.
 const LINES: usize = 149;
 
-/// A recorder, and who reads along.
+/// A recorder, and a reader of its lines.
 struct Pair {
     recorder: Recorder,
     reader: Reader,
@@ -61,7 +61,7 @@ impl Pair {
     }
 }
 
-/// Some histories as everybody walks them, or the one that `MUSTER_SEED` names.
+/// Some histories with fixed seeds, or the one that `MUSTER_SEED` names.
 #[test]
 fn every_decision_of_random_histories_is_read_and_made_again() {
     let named = std::env::var("MUSTER_SEED").ok();
@@ -84,7 +84,7 @@ fn every_decision_of_random_histories_is_read_and_made_again() {
     assert!(lines > 1000, "{lines}");
 }
 
-/// Decisions of four histories as muster recorded them before there were change windows, budgets and orders of domains.
+/// Decisions of four histories as muster recorded them before change windows, budgets and orders of domains existed.
 #[test]
 fn a_record_of_an_older_version_is_read_and_made_again() {
     let mut reader = Reader::default();

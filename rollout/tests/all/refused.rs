@@ -1,4 +1,5 @@
-//! Rows that cannot be written: shown with the words of the refusal, on their slot, and never held against the revision.
+//! Assignments that cannot be written: shown with the error message, on their slot, and never counted against the
+//! revision.
 
 use std::collections::BTreeSet;
 
@@ -10,7 +11,7 @@ use crate::world::{World, digest, rev, row_steps, show};
 
 const WORDS: &str = "admission webhook \"rows.example.com\" denied the request";
 
-/// Decides, and carries out what is not for this unit; its row is refused as the API server would.
+/// Decides, and applies the steps of other units; the assignment of this unit is refused as the API server would.
 fn step_refusing(world: &mut World, name: &str) -> String {
     let decision = world.remember();
     for step in row_steps(&decision) {
@@ -60,7 +61,7 @@ fn it_keeps_its_slot_and_condemns_nothing_however_long_it_takes() {
     assert!(world.memory.bad.is_empty() && world.memory.marks.is_empty());
     assert_eq!(world.decide().summary.failed, 1);
 
-    // The API server takes it: as if nothing had been.
+    // The API server accepts it, and the refusal leaves no trace.
     world.step();
     assert_eq!(world.words(), "a:Updating b:WaitingTurn");
     world.succeed("a");
@@ -86,7 +87,8 @@ fn only_the_charge_that_was_refused_is_shown_so() {
     assert_eq!(world.words(), "a:Ineligible b:WaitingTurn");
 }
 
-/// A cluster that reports a greater token makes its charge get another, and the clock of that charge runs already.
+/// A cluster that reports a greater token gives its in-flight change a new one, and the clock of that change runs
+/// already.
 #[test]
 fn a_deadline_that_runs_stands_still_while_the_row_cannot_be_written() {
     let mut world = World::settled(&["a"], "r1");
@@ -109,7 +111,7 @@ fn a_deadline_that_runs_stands_still_while_the_row_cannot_be_written() {
         step_refusing(&mut world, "a");
     }
     assert!(world.memory.bad.is_empty(), "{:?}", world.memory);
-    // Written at last, it has what was left of its deadline.
+    // When it is finally written, it has the rest of its deadline.
     world.step();
     world.step();
     world.pass(Millis::seconds(59));
@@ -138,7 +140,7 @@ fn a_unit_that_leaves_or_is_abandoned_frees_its_slot() {
     assert_eq!(world.charged(), ["b"]);
     assert_eq!(world.words(), "a:Excluded b:Updating");
 
-    // It has the version of before, and its change was on the way.
+    // It has the previous version, and its change was in progress.
     let mut world = World::settled(&["a", "b", "c", "d", "e", "f", "g", "h"], "r1");
     world.aim("r2");
     world.step();

@@ -1,4 +1,4 @@
-//! Rule 9: a new target mid-run.
+//! Rule 9: a new target during a run.
 
 use muster_rollout::{Limit, Step};
 

@@ -1,4 +1,4 @@
-//! Rule 7: what was condemned may be tried again, by its name.
+//! Rule 7: a retry of a condemned revision, by its name.
 
 use std::collections::BTreeMap;
 

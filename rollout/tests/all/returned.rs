@@ -1,10 +1,11 @@
-//! Rules 2 and 4: who came back is above the limit, and the others wait for it, whatever is still on its way. Found by the model.
+//! Rules 2 and 4: a unit that returned is above the limit, and the others wait for it, whatever is still pending. Found
+//! by the model.
 
 use muster_rollout::{Decision, Millis, Step, UnitId};
 
 use crate::world::{World, row_steps};
 
-/// `a` is away, and released with an intent on its way; `b` has the slot, and its write is on its way, too.
+/// `a` is absent, and was released with a pending change; `b` has the slot, and its write is pending, too.
 fn released() -> World {
     let mut world = World::settled(&["a", "b"], "r1");
     world.aim("r2");
@@ -17,7 +18,7 @@ fn released() -> World {
     world
 }
 
-/// Whose rows are written.
+/// The units whose assignments are written.
 fn written(decision: &Decision) -> Vec<&str> {
     let steps = row_steps(decision).into_iter();
     steps.filter_map(Step::unit).map(UnitId::as_str).collect()

@@ -1,11 +1,11 @@
-//! Rule 6, E5: what is condemned goes back to what was good, under the same limits.
+//! Rule 6, E5: units with a condemned revision return to the last good one, under the same limits.
 
 use muster_rollout::{Kind, Limit, OnFailure, Phase, Why};
 
 use crate::stages::stage;
 use crate::world::{World, rev, row_steps};
 
-/// Two have r2 and are confirmed, a third fails on it.
+/// Two units have r2 and are confirmed, a third fails at it.
 fn condemned() -> World {
     let mut world = World::settled(&["a", "b", "c", "d"], "r1");
     world.spec.on_failure = OnFailure::Revert;
@@ -40,7 +40,7 @@ fn who_is_in_flight_goes_first_and_then_the_newest_first() {
     assert_eq!(world.memory.last_good, Some(rev("r1")));
 }
 
-/// Not stage by stage: who was last is the likeliest to be hurt now.
+/// Not stage by stage: the unit that changed last is the most likely to be broken now.
 #[test]
 fn the_newest_first_over_all_stages() {
     let mut world = World::settled(&["a", "b", "c", "d"], "r1");

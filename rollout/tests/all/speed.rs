@@ -1,5 +1,5 @@
-//! Sizes, which are bounded, and the shape of the time that a decision takes. How long it takes is printed by the example
-//! `speed`, in a release build.
+//! Maximum sizes, and how the time of a decision grows. The time itself is printed by the example `speed`, in a release
+//! build.
 
 use muster_rollout::{Limit, Millis, Unit};
 
@@ -24,8 +24,8 @@ fn ten_thousand_units_are_rolled_by_two_percent() {
     }
 }
 
-/// What `package.settle` adds to a rollout whose objects give no evidence is as many times its 30 seconds as clusters take turns: the figures of
-/// docs/sync.md.
+/// `package.settle` adds its 30 seconds, multiplied by the number of turns, to a rollout whose objects give no
+/// evidence: the figures in docs/sync.md.
 #[test]
 fn what_settle_costs_a_fleet_of_a_thousand() {
     let names: Vec<String> = (0..1000).map(|at| format!("cluster-{at:04}")).collect();

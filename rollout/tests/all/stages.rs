@@ -1,4 +1,4 @@
-//! Rule 10, E7: stages follow each other, are watched for a while, and are approved.
+//! Rule 10, E7: stages follow each other, soak, and are approved.
 
 use muster_rollout::{Limit, Millis, Says, Stage, UnitId, Why};
 
@@ -14,7 +14,7 @@ pub(crate) fn stage(name: &str) -> Stage {
     }
 }
 
-/// b is the canary; a and c are of the second stage; d comes last.
+/// b is the canary; a and c are in the second stage; d comes last.
 pub(crate) fn staged(first: Stage) -> World {
     let mut world = World::settled(&["a", "b", "c", "d"], "r1");
     world.spec.stages = vec![first, stage("all")];

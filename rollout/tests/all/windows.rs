@@ -1,4 +1,5 @@
-//! Change windows: while one is closed only beginnings wait. What was written goes on; what was decided and not written is fenced (W5).
+//! Change windows: while one is closed, only new changes wait. A written change continues; a change that was decided
+//! and not written is fenced (W5).
 
 use std::collections::BTreeMap;
 
@@ -32,7 +33,8 @@ impl World {
     }
 }
 
-/// Two units at `r1`, one charged for `r2` whose write was lost when its window closed. Its late write is returned, too.
+/// Two units at `r1`, one in flight to `r2` whose write was lost when its window closed. Its late write is returned,
+/// too.
 fn decided_and_not_written() -> (World, Step) {
     let mut world = World::settled(&["a", "b"], "r1");
     world.aim("r2");
@@ -128,7 +130,7 @@ fn a_change_in_flight_is_retargeted() {
     assert!(row_steps(&world.step()).is_empty(), "that would be a beginning");
 }
 
-/// It did what its row says; what it gets next would be another change.
+/// It has completed its assignment; its next content would be another change.
 #[test]
 fn a_unit_that_soaks_is_not_retargeted() {
     let mut world = World::settled(&["a", "b"], "r1");
@@ -146,7 +148,7 @@ fn a_unit_that_soaks_is_not_retargeted() {
     assert_eq!(world.on("r2"), ["a"]);
 }
 
-/// Its row tells that the change was written, whatever was remembered of it.
+/// Its assignment shows that the change was written, whatever was remembered of it.
 #[test]
 fn a_change_that_is_found_in_flight_is_retargeted_and_stays_in_flight() {
     let mut world = World::settled(&["a", "b"], "r1");
@@ -413,7 +415,7 @@ fn a_stage_waits_for_a_closed_unit() {
     assert_eq!(world.words(), "a:Closed b:WaitingStage");
 }
 
-/// What a caller says of a closed unit whose stage goes on without it: [`Eligible::Closed`] documents it.
+/// What a caller reports for a closed unit whose stage continues without it: [`Eligible::Closed`] documents it.
 fn skip(world: &World, name: &str) -> Eligible {
     let view = world.view();
     let unit = view.iter().find(|unit| unit.id.as_str() == name).unwrap();
@@ -447,7 +449,7 @@ fn a_stage_goes_on_without_a_skipped_unit_unless_a_change_is_in_flight() {
     );
 }
 
-/// Rule 4 holds in a closed window too: what came back may be at work on the row that it had.
+/// Rule 4 applies in a closed window too: a unit that returned may be working on its previous assignment.
 #[test]
 fn a_unit_that_came_back_at_work_is_counted_though_its_window_is_closed() {
     let mut world = World::settled(&["a", "b", "c"], "r1");
@@ -526,7 +528,7 @@ fn other_reasons_come_first() {
     );
 }
 
-/// Records and memories of before have no windows, and those without windows are written as before.
+/// Older records and memories have no windows, and those without windows are written as before.
 #[test]
 fn what_was_recorded_before_is_read() {
     let spec = serde_json::to_value(Spec::default()).unwrap();
@@ -545,14 +547,14 @@ fn what_was_recorded_before_is_read() {
     assert!(text.contains(r#""eligible":{"Closed":{"why":"#), "{text}");
 }
 
-/// What happens to one unit, or to the target, between two decisions.
+/// An event of one unit, or of the target, between two decisions.
 #[derive(Clone, Debug)]
 enum Happens {
     Closes(usize, bool, bool),
     Opens(usize),
     Succeeds(usize),
     Fails(usize),
-    /// It applies again what its row says.
+    /// It applies its assignment again.
     Updates(usize),
     LeavesOrJoins(usize),
     Pauses(bool),
@@ -562,7 +564,7 @@ enum Happens {
     Decides {
         late: bool,
     },
-    /// A step that was late arrives.
+    /// A late step arrives.
     Arrives,
 }
 
@@ -583,8 +585,8 @@ fn happens() -> impl Strategy<Value = Happens> {
     ]
 }
 
-/// A fleet whose rows an observer follows: a unit is in flight from the write of an intent until a decision is made on its
-/// report of success.
+/// A fleet whose assignments an observer follows: a change of a unit has begun from the write of an assignment until a
+/// decision is made on its report of success.
 struct Observed {
     world: World,
     in_flight: BTreeMap<String, bool>,
@@ -703,7 +705,7 @@ proptest! {
         for what in &history {
             observed.happen(what);
         }
-        // When every window is open and every agent well, a target that was not refused is reached.
+        // When every window is open and every agent is healthy, a target that was not condemned is reached.
         let Observed { mut world, .. } = observed;
         world.spec.paused = false;
         world.open(&["a", "b", "c", "d"]);

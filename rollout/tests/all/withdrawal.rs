@@ -1,4 +1,4 @@
-//! Rule 14: withdrawal, its window and its brake.
+//! Rule 14: withdrawal, its limit and its brake.
 
 use muster_rollout::{Absence, Eligible, How, Limit, State, Step, Why};
 
@@ -48,7 +48,7 @@ fn a_few_at_a_time_beside_the_limit() {
     assert_eq!(withdrawn(&mut world), 1, "ten percent of eighteen");
 }
 
-/// So many of so many are deselected at once: are they held?
+/// Some of these units are deselected at once: are they held?
 fn check(of: usize, deselected: usize, brake: Option<Limit>, held: bool) {
     let mut world = fleet(of);
     world.spec.withdraw.brake = brake;

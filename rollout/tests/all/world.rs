@@ -1,4 +1,5 @@
-//! A small world of named units: rows, agents that report, a caller that writes memory first and then rows.
+//! A small world of named units: assignments, agents that report, a caller that writes the memory first and then the
+//! assignments.
 #![allow(dead_code, unreachable_pub)] // each test file uses its own part
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -12,7 +13,7 @@ use muster_rollout::{
     Ineligible, Memory, Millis, Place, Revision, Row, Says, Spec, State, Step, Unit, UnitId, Why, plan,
 };
 
-/// The revision of a label: its text is its hash.
+/// The revision of a label, which contains its text.
 pub fn rev(label: &str) -> Revision {
     Revision::new(padded(label))
 }
@@ -35,10 +36,10 @@ pub fn label(hash: impl std::fmt::Display) -> String {
     String::from_utf8(bytes.take_while(|byte| *byte != 0).collect()).unwrap()
 }
 
-/// Why a unit that is lost cannot be touched.
+/// Why an unreachable unit cannot be changed.
 pub const UNREACHABLE: Ineligible = ineligible(5, Absence::Skip);
 
-/// A reason of the caller's.
+/// A reason of the caller.
 pub const fn ineligible(rank: u8, absence: Absence) -> Ineligible {
     Ineligible {
         code: rank,
@@ -47,7 +48,7 @@ pub const fn ineligible(rank: u8, absence: Absence) -> Ineligible {
     }
 }
 
-/// One unit as it is.
+/// The current state of one unit.
 #[derive(Clone)]
 pub struct Member {
     pub selected: bool,
@@ -60,11 +61,11 @@ pub struct Member {
     pub place: Place,
     pub domain: Option<Domain>,
     pub available: bool,
-    /// What it is pinned to.
+    /// The content that it is pinned to.
     pub pin: Option<String>,
 }
 
-/// The world as it is, and the memory as it was last written.
+/// The current world, and the last written memory.
 #[derive(Clone)]
 pub struct World {
     pub now: Millis,
@@ -75,7 +76,7 @@ pub struct World {
 }
 
 impl World {
-    /// A fleet that has nothing yet, with a first target.
+    /// A fleet without content, with a first target.
     pub fn new(names: &[&str], target: &str) -> Self {
         let mut world = Self {
             now: Millis::seconds(1000),
@@ -97,7 +98,7 @@ impl World {
         world
     }
 
-    /// Let everything succeed until nothing moves.
+    /// Lets every change succeed until nothing changes any more.
     pub fn settle(&mut self) {
         for _ in 0..4 * self.members.len() + 4 {
             self.step();
@@ -154,7 +155,7 @@ impl World {
         self.member(name).eligible = Eligible::Yes;
     }
 
-    /// Puts units into a stage, or a domain, by its number.
+    /// Assigns units to a stage, or a domain, by its number.
     pub fn stage(&mut self, names: &[&str], stage: u8) {
         names
             .iter()
@@ -167,7 +168,7 @@ impl World {
             .for_each(|name| self.member(name).domain = Domain::nth(domain));
     }
 
-    /// Somebody says this, once; whether it had an effect.
+    /// Gives a one-time command; returns whether it had an effect.
     pub fn say(&mut self, says: Says) -> bool {
         let id = self.spec.controls.len() as u64 + 1;
         self.spec.controls.push(Control { id, says });
@@ -183,7 +184,7 @@ impl World {
         self.now = self.now.plus(time);
     }
 
-    /// What is seen now.
+    /// The current view.
     pub fn view(&self) -> Vec<Unit> {
         let unit = |(name, member): (&String, &Member)| Unit {
             id: name.as_str().into(),
@@ -215,19 +216,19 @@ impl World {
         }
     }
 
-    /// What would be decided now.
+    /// The decision for the current state.
     pub fn decide(&self) -> Decision {
         plan(&self.spec, &self.memory, &self.view(), self.now)
     }
 
-    /// Decide and write the memory; the steps are not carried out.
+    /// Decides and writes the memory; the steps are not applied.
     pub fn remember(&mut self) -> Decision {
         let decision = self.decide();
         self.memory = decision.memory.clone();
         decision
     }
 
-    /// Decide and write the memory as somebody does who still sees this unit as it was.
+    /// Decides and writes the memory on an outdated view of this unit.
     pub fn remember_on(&mut self, name: &str, before: &Member) -> Decision {
         let now = std::mem::replace(self.member(name), before.clone());
         let decision = self.remember();
@@ -235,14 +236,14 @@ impl World {
         decision
     }
 
-    /// Decide, write the memory, carry out every step.
+    /// Decides, writes the memory, and applies every step.
     pub fn step(&mut self) -> Decision {
         let decision = self.remember();
         decision.steps.iter().for_each(|step| self.carry_out(step));
         decision
     }
 
-    /// Write a row as the caller does: never with a token that is not greater.
+    /// Writes an assignment as the caller does: only with a greater token.
     pub fn carry_out(&mut self, step: &Step) {
         let Some((unit, change)) = Change::of(step) else {
             return;
@@ -255,7 +256,7 @@ impl World {
         }
     }
 
-    /// The unit reports about what its row says.
+    /// The unit reports about its assignment.
     pub fn report(&mut self, name: &str, state: State) {
         let member = self.member(name);
         let Some(row) = member.row else { return };
@@ -279,7 +280,7 @@ impl World {
         self.report(name, failure(Class::Revision, true));
     }
 
-    /// The units whose rows carry this revision.
+    /// The units whose assignments have this revision.
     pub fn on(&self, revision: &str) -> Vec<&str> {
         let carries = |member: &Member| match member.row.map(|row| row.content) {
             Some(Content::Carries {
@@ -292,7 +293,7 @@ impl World {
         members.map(|(name, _)| name.as_str()).collect()
     }
 
-    /// The charged units.
+    /// The units in flight.
     pub fn charged(&self) -> Vec<String> {
         let charges = self.memory.charges.iter().filter(|(_, charge)| !charge.skipped);
         charges.map(|(id, _)| id.to_string()).collect()
@@ -312,7 +313,7 @@ impl World {
             .1
     }
 
-    /// The word of each unit's reason.
+    /// The name of each unit's reason.
     pub fn words(&self) -> String {
         let decision = self.decide();
         let words = decision
@@ -331,7 +332,7 @@ pub fn failure(class: Class, terminal: bool) -> State {
     }
 }
 
-/// One step for people.
+/// One step as text.
 pub fn show(step: &Step) -> String {
     match step {
         Step::Assign {
@@ -358,7 +359,7 @@ pub fn show(step: &Step) -> String {
     }
 }
 
-/// One decision for people.
+/// One decision as text.
 pub fn log(world: &World, decision: &Decision) -> String {
     let mut text = format!("{:>5}s ", world.now.0 / 1000 - 1000);
     let steps: Vec<String> = decision.steps.iter().map(show).collect();

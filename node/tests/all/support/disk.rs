@@ -1,4 +1,4 @@
-//! A disk that forgets what was not synced, gets full, and is cut off at any operation.
+//! A disk that loses unsynced data, can be full, and is cut off at any operation.
 
 use std::{
     cell::{Cell, RefCell},
@@ -20,17 +20,17 @@ const NOTEMPTY: i32 = 39;
 const FBIG: i32 = 27;
 const LOOP: i32 = 40;
 
-/// What the agent's thread ends with when its host is killed.
+/// The panic payload that ends the agent's thread when its host is killed.
 pub(crate) struct Killed;
 
-/// What happens at an operation.
+/// The fault at an operation.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Fault {
-    /// The process is gone before the operation of this number.
+    /// The process is killed before the operation with this number.
     Kill(usize),
-    /// As Kill, and a write of the journal that is cut reaches the disk by half.
+    /// As Kill, and an interrupted write of the journal reaches the disk by half.
     Tear(usize),
-    /// From this operation on, nothing that needs space succeeds.
+    /// From this operation on, every operation that needs space fails.
     Full(usize),
     /// Only this operation fails.
     Fail(usize),
@@ -45,7 +45,7 @@ enum Node {
     },
     Folder {
         names: BTreeMap<String, u64>,
-        /// What a power cut leaves at least, and the changes since, in order.
+        /// The minimum that survives a power cut, and the changes since, in order.
         synced: BTreeMap<String, u64>,
         changes: Vec<(String, Option<u64>)>,
     },
@@ -59,7 +59,7 @@ pub(crate) struct PlayedDisk {
     pub fault: Cell<Option<Fault>>,
     pub obstacles: RefCell<BTreeMap<String, Obstacle>>,
     pub read_only: Cell<bool>,
-    /// Nothing that needs space succeeds.
+    /// Every operation that needs space fails.
     pub full: Cell<bool>,
     pub log: RefCell<Vec<String>>,
 }
@@ -135,7 +135,7 @@ impl PlayedDisk {
         number
     }
 
-    // What the test does: no operation of the agent, and durable at once.
+    // Changes by the test: not an operation of the agent, and durable at once.
 
     pub(crate) fn put(&self, path: &str, content: &str) {
         self.put_with(path, content, 0o644);
@@ -240,7 +240,7 @@ impl PlayedDisk {
         self.sync_all();
     }
 
-    /// The power goes: of what was not synced, any part is lost. `choose` gives a number below its argument.
+    /// A power cut: any part of the unsynced data is lost. `choose` returns a number below its argument.
     pub(crate) fn cut_power(&self, choose: &mut dyn FnMut(usize) -> usize) {
         for node in self.nodes.borrow_mut().values_mut() {
             match node {
@@ -263,7 +263,7 @@ impl PlayedDisk {
                         by_name.entry(name).or_default().push(to);
                     }
                     for (name, steps) in by_name {
-                        // Each name on its own is as after any of its changes, or as before all.
+                        // Each name on its own has the state after any of its changes, or before all of them.
                         match choose(steps.len() + 1) {
                             0 => None,
                             kept => Some(steps[kept - 1]),
@@ -385,7 +385,7 @@ impl Disk for PlayedDisk {
 
     fn free(&self, folder: &str) -> DiskResult<Option<u64>> {
         failed("examine", folder, self.find(folder))?;
-        // The disk gets full after it was asked: what counts is what then fails.
+        // The disk becomes full after it was checked: the later failure counts.
         Ok((!self.read_only.get()).then_some(u64::MAX))
     }
 
@@ -439,7 +439,7 @@ impl Disk for PlayedDisk {
     fn rename(&self, from: &str, to: &str) -> DiskResult<()> {
         self.writing("rename", to, false, || {
             let number = self.name(from)?;
-            // Two names of one file: nothing happens.
+            // Two names of the same file: nothing changes.
             if self.name(to).is_ok_and(|other| other == number) {
                 return Ok(());
             }

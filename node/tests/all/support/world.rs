@@ -1,4 +1,4 @@
-//! A node: its services read files when they are reloaded, and its checks say what they make of them.
+//! A node: its services read files when they are reloaded, and its checks depend on what they read.
 
 use std::{
     cell::{Cell, RefCell},
@@ -21,7 +21,7 @@ use super::disk::{Fault, Killed, PlayedDisk};
 pub(crate) const OWN: &str = "/var/lib/muster/node";
 pub(crate) const ETC: &str = "/etc/net";
 
-/// The clocks; a sleep is over at once.
+/// The clocks; a sleep ends at once.
 pub(crate) struct PlayedClock {
     pub since_boot: Cell<Duration>,
     pub wall: Cell<Timestamp>,
@@ -34,7 +34,7 @@ impl PlayedClock {
         self.set_wall(SignedDuration::try_from(time).unwrap());
     }
 
-    /// Moves the wall clock alone.
+    /// Changes only the wall clock.
     pub(crate) fn set_wall(&self, by: SignedDuration) {
         self.wall.set(self.wall.get().checked_add(by).unwrap());
     }
@@ -63,20 +63,20 @@ pub(crate) struct PlayedHost {
     pub running: RefCell<String>,
     pub programs: RefCell<Vec<String>>,
     pub dialed: Cell<usize>,
-    /// The network is down for reasons of its own, from and until this time since the boot.
+    /// The network is down for external reasons, between these times since the boot.
     pub outage: Cell<(Duration, Duration)>,
-    /// The service `peer` fails, whatever the files say.
+    /// The service `peer` fails, whatever the files contain.
     pub peer_fails: Cell<bool>,
-    /// Reloads that fail, by how many succeed before.
+    /// Reloads that fail, by the number of successful ones before.
     pub reload_fails_after: Cell<Option<usize>>,
     pub reload_output: RefCell<String>,
-    /// The link is down at every other check, so many times.
+    /// The link is down at every other check, this number of times.
     pub flaps: Cell<usize>,
     pub secrets: RefCell<BTreeMap<String, String>>,
 }
 
 impl PlayedHost {
-    /// What the services would run with if they were reloaded now.
+    /// The state of the services if they were reloaded now.
     pub(crate) fn files(&self) -> String {
         format!(
             "{:?}",
@@ -191,7 +191,7 @@ pub(crate) fn config() -> Config {
 }
 
 impl World {
-    /// A node with an own folder and nothing else.
+    /// A node with only the agent's own folder.
     pub(crate) fn new() -> Self {
         let disk = Rc::new(PlayedDisk::new());
         disk.make_folders(&format!("{OWN}/x"));
@@ -256,14 +256,14 @@ impl World {
         self.host.boot();
     }
 
-    /// Files of the node without those that stand beside targets for a while.
+    /// Files of the node without temporary ones beside targets.
     pub(crate) fn files(&self) -> BTreeMap<String, (u32, String)> {
         let mut files = self.disk.files("/etc");
         files.retain(|path, _| !path.contains("/.muster-"));
         files
     }
 
-    /// What stands beside targets.
+    /// The temporary files beside targets.
     pub(crate) fn leftovers(&self) -> Vec<String> {
         self.disk
             .files("/etc")
@@ -276,7 +276,7 @@ impl World {
         self.files().get(path).map(|(_, content)| content.clone())
     }
 
-    /// All bytes that the agent keeps, and all names on the disk.
+    /// All bytes that the agent stores, and all names on the disk.
     pub(crate) fn everything_kept(&self) -> String {
         let mut all = String::new();
         for (path, (_, content)) in self.disk.files(OWN) {
@@ -285,7 +285,7 @@ impl World {
         all + &self.disk.files("/").into_keys().collect::<Vec<_>>().join("\n")
     }
 
-    /// Does it, with the process killed at this operation. Whether it was.
+    /// Runs it, with the process killed at this operation. Whether it was.
     pub(crate) fn with_fault<T>(&self, fault: Fault, act: impl FnOnce() -> T) -> Option<T> {
         self.disk.operations.set(0);
         self.disk.log.borrow_mut().clear();
@@ -300,22 +300,22 @@ impl World {
     }
 }
 
-/// Asks once; what has to be acknowledged is.
+/// Calls the agent once; required acknowledgements are given.
 pub(crate) fn assign(agent: &mut Agent, rows: &[Assignment]) -> Answer {
     agent.assign(rows, &mut |_| true)
 }
 
-/// Asks for one row once, and gives its report.
+/// Passes one row once, and returns its report.
 pub(crate) fn ask(agent: &mut Agent, row: &Assignment) -> Report {
     assign(agent, std::slice::from_ref(row)).reports.remove(0)
 }
 
-/// The reason of the row's state after one question.
+/// The reason of the row's state after one call.
 pub(crate) fn reason(agent: &mut Agent, row: &Assignment) -> &'static str {
     ask(agent, row).state.reason()
 }
 
-/// Asks until nothing is left to do, at most ten times.
+/// Calls the agent until nothing is left to do, at most ten times.
 pub(crate) fn until_quiet(world: &World, agent: &mut Agent, rows: &[Assignment]) -> Vec<State> {
     for _ in 0..10 {
         let answer = assign(agent, rows);
@@ -335,7 +335,7 @@ pub(crate) fn file(path: &str, content: &str) -> File {
     }
 }
 
-/// `$(SECRET_name)` and what is between, as a NodeModule is rendered.
+/// `$(SECRET_name)` and the text in between, as a NodeModule is rendered.
 pub(crate) fn pieces(content: &str) -> Vec<Piece> {
     let mut pieces = Vec::new();
     let mut rest = content;

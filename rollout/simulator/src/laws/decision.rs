@@ -1,4 +1,4 @@
-//! What must hold of every single decision: E2, E3, E6 to E10, E12, E13.
+//! Laws of a single decision: E2, E3, E6 to E10, E12, E13.
 
 use std::collections::BTreeSet;
 
@@ -11,7 +11,7 @@ use muster_rollout::{
 use super::{Broken, Case, Law, Verdict, amount, disrupted, selected, truth};
 use crate::steps::{row_steps, word};
 
-/// Everything that one decision tells about itself.
+/// Checks all laws of one decision.
 pub fn examine(case: &Case<'_>) -> Verdict {
     let Case {
         decide,
@@ -34,7 +34,7 @@ pub fn examine(case: &Case<'_>) -> Verdict {
     }
     examine_brake(case)?;
     if !before.rebuilt {
-        // What is decided on a rebuilt memory withdraws nothing, and the next does.
+        // A decision on a rebuilt memory withdraws nothing; the next one may.
         examine_repetition(case)?;
     }
     examine_memory(&decision.memory)?;
@@ -45,7 +45,7 @@ pub fn examine(case: &Case<'_>) -> Verdict {
     examine_reasons(case)
 }
 
-/// E8: more than the brake allows are not begun to be withdrawn from at once, but acknowledged.
+/// E8: without an acknowledgement, no more withdrawals than the brake allows are started at once.
 fn examine_brake(case: &Case<'_>) -> Verdict {
     let Case {
         spec,
@@ -77,7 +77,7 @@ fn examine_brake(case: &Case<'_>) -> Verdict {
     Ok(())
 }
 
-/// How many have something, and are not given up: what percentages of withdrawals are of.
+/// Number of units that have content and are not abandoned, which percentages of withdrawals refer to.
 fn carrying(case: &Case<'_>, view: &[Unit]) -> u32 {
     let has_something = |unit: &&Unit| {
         let told = unit
@@ -95,7 +95,7 @@ fn carrying(case: &Case<'_>, view: &[Unit]) -> u32 {
     u32::try_from(carrying.count()).unwrap_or(u32::MAX)
 }
 
-/// Who is charged by this decision, was not before, and is not found in the midst of a change.
+/// Units that become in flight with this decision, except those that were found in a pending change.
 fn begun<'a>(case: &Case<'a>) -> Vec<(&'a Unit, Charge)> {
     let Case {
         before,
@@ -105,7 +105,7 @@ fn begun<'a>(case: &Case<'a>) -> Vec<(&'a Unit, Charge)> {
     } = *case;
     let begun = |unit: &'a Unit| {
         let charge = *decision.memory.charges.get(&unit.id)?;
-        // Who was released and is back is charged again whatever others do (rule 4).
+        // A unit that was released and has returned is in flight again regardless of other units (rule 4).
         let was = before
             .charges
             .get(&unit.id)
@@ -117,7 +117,7 @@ fn begun<'a>(case: &Case<'a>) -> Vec<(&'a Unit, Charge)> {
     view.iter().filter_map(begun).collect()
 }
 
-/// It has nothing, or reports success at what its row says: no change of it is found that nothing is remembered of.
+/// It has nothing, or reports success at its assignment: it is in no change that the memory lacks.
 fn is_quiet(unit: &Unit) -> bool {
     unit.assigned.is_none_or(|row| {
         let Content::Carries { digest, .. } = row.content else {
@@ -139,8 +139,8 @@ fn is_leaving(unit: &Unit) -> bool {
         .is_some_and(|row| row.content == Content::Withdraw && !told(row))
 }
 
-/// E2: beside what is begun no more domains are changing than may, and no more units of its own; and with an order its domain is one of
-/// the first that are not done.
+/// E2: beside the changes that start, no more domains are changing than allowed, and no more units of one domain; with
+/// an order the domain is one of the first that are not done.
 fn examine_domains(case: &Case<'_>) -> Verdict {
     let domains = case.spec.domains;
     let counting = case
@@ -188,14 +188,14 @@ fn examine_domains(case: &Case<'_>) -> Verdict {
     Ok(())
 }
 
-/// A domain; of a unit that shares nothing its name.
+/// The domain; for a unit without one, its name.
 type Key = Result<Domain, UnitId>;
 
 fn key(unit: &Unit) -> Key {
     unit.domain.ok_or_else(|| unit.id.clone())
 }
 
-/// The domains with units whose stage has come, that are needed, and are not confirmed.
+/// The domains with units whose stage is open, that are needed, and are not confirmed.
 fn domains_to_do(case: &Case<'_>) -> BTreeSet<Key> {
     let memory = &case.decision.memory;
     let open = memory.run.is_some_and(|run| run.state == RunState::Open);
@@ -223,7 +223,7 @@ fn domains_to_do(case: &Case<'_>) -> BTreeSet<Key> {
     undone.map(key).collect()
 }
 
-/// E1: a change of an available unit begins only while the budget has room for it.
+/// E1: a change of an available unit starts only while the budget has room for it.
 fn examine_budget(case: &Case<'_>) -> Verdict {
     let Some(budget) = case.spec.unavailable else {
         return Ok(());
@@ -237,7 +237,7 @@ fn examine_budget(case: &Case<'_>) -> Verdict {
             .filter(|was| was.incarnation == unit.incarnation);
         let counted =
             unit.selected() && unit.place != Place::Excluded && !(unit.available && unit.is_eligible());
-        // One whose withdrawal is not reported as done is in the midst of it, whether that is remembered or not.
+        // A unit whose withdrawal is not reported as done is changing, whether the memory has it or not.
         !counted && !was.is_some_and(changed) && !is_leaving(unit)
     };
     let withdrawn = case.view.iter().filter(|unit| {
@@ -259,7 +259,7 @@ fn examine_budget(case: &Case<'_>) -> Verdict {
     }
 }
 
-/// E6: no change begins while its window is closed.
+/// E6: no change starts while its window is closed.
 fn examine_windows(case: &Case<'_>) -> Verdict {
     let closed = |unit: &Unit, charge: Charge| match unit.eligible {
         Eligible::Closed { reverts, .. } => !(reverts && charge.kind == Kind::Revert && carries(unit)),
@@ -268,7 +268,7 @@ fn examine_windows(case: &Case<'_>) -> Verdict {
     let early = begun(case)
         .into_iter()
         .find(|(unit, charge)| closed(unit, *charge));
-    // What did all that its row says is in the midst of no change.
+    // A unit that reports its assignment as done is not changing.
     let assigned = case.decision.steps.iter().find_map(|step| {
         let Step::Assign { unit, .. } = step else {
             return None;
@@ -308,7 +308,7 @@ fn carries(unit: &Unit) -> bool {
     )
 }
 
-/// E7: who is begun at the target has all stages before its own behind it, and each was passed when it was done.
+/// E7: a change to the target starts only if all earlier stages are passed, and each was passed when it was done.
 fn examine_stages(case: &Case<'_>) -> Verdict {
     let Case {
         spec,
@@ -347,7 +347,7 @@ fn examine_stages(case: &Case<'_>) -> Verdict {
                     Place::Last => true,
                     Place::Excluded => false,
                 };
-                // A pin is no part of the rollout.
+                // A pin is not part of the rollout.
                 let target = charge.kind == Kind::Assign && charge.revision == Some(run.target);
                 if later && target {
                     let what = format!("{} is begun before {} is passed", unit.id, stage.name);
@@ -387,7 +387,7 @@ fn examine_step(case: &Case<'_>, step: &Step) -> Verdict {
     }
 }
 
-/// E10: decided again, the same; carried out and decided again, nothing.
+/// E10: the same input gives the same decision; after its steps are applied, the next decision has none.
 fn examine_repetition(case: &Case<'_>) -> Verdict {
     let Case {
         decide,
@@ -419,7 +419,7 @@ fn examine_repetition(case: &Case<'_>) -> Verdict {
             .values()
             .any(|charge| matches!(charge.kind, Kind::Withdraw | Kind::Abandon) && charge.counts())
     };
-    // Who gets something for the first time makes a percentage of those who have something larger.
+    // A unit that gets content for the first time changes the base of a percentage.
     let more = carrying(case, &outcome) > carrying(case, view);
     let again = row_steps(&after)
         .into_iter()
@@ -431,7 +431,7 @@ fn examine_repetition(case: &Case<'_>) -> Verdict {
     Ok(())
 }
 
-/// E13, and it can be read again.
+/// E13, and the serialized memory reads back.
 fn examine_memory(memory: &Memory) -> Verdict {
     let unreadable = |error: serde_json::Error| Broken::new(Law::E13, error.to_string());
     let text = serde_json::to_string(memory).map_err(unreadable)?;
@@ -444,7 +444,7 @@ fn examine_memory(memory: &Memory) -> Verdict {
     }
 }
 
-/// E12: one each, and it is true.
+/// E12: one reason for each unit, and it is true.
 fn examine_reasons(case: &Case<'_>) -> Verdict {
     let Case { view, decision, .. } = *case;
     let mut units: Vec<&Unit> = view.iter().collect();

@@ -1,5 +1,5 @@
-//! What must hold of every decision, and of what an observer of the fleet sees. Written once: the engine's own tests and the
-//! simulator hold every history against them.
+//! The laws for every decision, and for what an observer of the fleet sees. Written once: the engine's own tests and
+//! the simulator check every history with them.
 
 mod decision;
 mod observer;
@@ -13,10 +13,10 @@ use thiserror::Error;
 
 pub use self::{decision::examine, observer::Observer, verdicts::Verdicts};
 
-/// The function that decides: the shipped one, or one that is wrong on purpose.
+/// The decision function: the released one, or a deliberately wrong one.
 pub type Decide<'a> = &'a dyn Fn(&Spec, &Memory, &[Unit], Millis) -> Decision;
 
-/// A law, by its name in the design.
+/// A law, by its name in docs/engine.md.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[allow(missing_docs, reason = "each is described below, where it is told")]
 pub enum Law {
@@ -39,7 +39,7 @@ pub enum Law {
 }
 
 impl Law {
-    /// What it says.
+    /// The text of the law.
     pub const fn says(self) -> &'static str {
         match self {
             Self::E1 => "no more units are changed at once than the limit and the budget allow",
@@ -68,13 +68,13 @@ impl fmt::Display for Law {
     }
 }
 
-/// A law that does not hold.
+/// A law that is broken.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 #[error("{law} ({}): {what}", law.says())]
 pub struct Broken {
-    /// Which.
+    /// The law.
     pub law: Law,
-    /// How.
+    /// How it is broken.
     pub what: String,
 }
 
@@ -96,34 +96,34 @@ impl From<Broken> for String {
 /// Whether the laws hold.
 pub type Verdict = Result<(), Broken>;
 
-/// One decision, and all that it rests on.
+/// One decision with all its inputs.
 #[derive(Clone, Copy)]
 pub struct Case<'a> {
-    /// What decided.
+    /// The decision function.
     pub decide: Decide<'a>,
-    /// What people wish.
+    /// The desired state.
     pub spec: &'a Spec,
-    /// What was remembered.
+    /// The memory before the decision.
     pub before: &'a Memory,
-    /// What was seen.
+    /// The units that were read.
     pub view: &'a [Unit],
-    /// What was decided.
+    /// The decision.
     pub decision: &'a Decision,
-    /// When.
+    /// The time of the decision.
     pub now: Millis,
 }
 
 impl<'a> Case<'a> {
-    /// A unit of the view, whatever its order.
+    /// The unit of this name in the view, in any order.
     pub fn unit(&self, id: &UnitId) -> Option<&'a Unit> {
         let found = self.view.binary_search_by(|unit| unit.id.cmp(id)).ok();
         let found = found.and_then(|at| self.view.get(at));
-        // A view need not be in order.
+        // A view need not be sorted.
         found.or_else(|| self.view.iter().find(|unit| unit.id == *id))
     }
 }
 
-/// The units that are changing by the new memory, and the selected ones that are not available.
+/// The units that are changing according to the new memory, and the selected ones that are unavailable.
 fn disrupted<'a>(case: &Case<'a>) -> impl Iterator<Item = &'a UnitId> {
     let charges = &case.decision.memory.charges;
     let is_changing = |charge: &Charge| charge.counts() || charge.kind == Kind::Withdraw && !charge.skipped;
@@ -142,7 +142,7 @@ fn disrupted<'a>(case: &Case<'a>) -> impl Iterator<Item = &'a UnitId> {
     changing.chain(others.map(|unit| &unit.id))
 }
 
-/// How many units are selected, and not left out by stages.
+/// Number of units that are selected and not excluded from all stages.
 fn selected(view: &[Unit]) -> u32 {
     let included = view
         .iter()
@@ -150,7 +150,7 @@ fn selected(view: &[Unit]) -> u32 {
     u32::try_from(included.count()).unwrap_or(u32::MAX)
 }
 
-/// The limit in units, worked out from what people wish: the engine's own number is what is to be judged.
+/// The limit in units, computed from the spec: the engine's own number is what is checked.
 pub fn limit(spec: &Spec, view: &[Unit]) -> u32 {
     let included = view
         .iter()
@@ -164,7 +164,7 @@ pub fn limit(spec: &Spec, view: &[Unit]) -> u32 {
     }
 }
 
-/// So many of these.
+/// The limit in units of this total.
 fn amount(limit: Limit, whole: u32) -> u32 {
     match limit {
         Limit::Count(count) => count,

@@ -1,18 +1,19 @@
-//! Somebody who sees only writes of rows, reports, and who can be reached: E1 and E4 in the words of the page.
+//! An observer that sees only writes of assignments, reports, and which units are reachable: checks E1 and E4 as
+//! docs/engine.md states them.
 //!
-//! A unit counts from the write of a row with a new token until its report of that digest and token, succeeded. At each
-//! write of a new token to a unit not yet counted, the number counted, without units absent longer than `absence` and with
-//! this one, is at most the limit. A row that asks for a withdrawal, or for nothing, ends it: that is beside the limit.
+//! A unit counts from the write of an assignment with a new token until its report of success for that digest and
+//! token. At each write of a new token to a unit that does not count yet, the number of counted units, without those
+//! absent longer than `absence` and including this one, is at most the limit. An assignment that is a withdrawal or
+//! empty ends this, as it is outside of the limit.
 //!
-//! Four things no writer can know, and so the sentence is read with them: who came back after the view was taken that a
-//! write was decided on is not counted against that write; a unit that came back, or was charged out of its row when
-//! the memory was lost or the view did not show its success, may itself be written, on the slot that it took above
-//! the limit, until nobody charges it any more;
-//! a unit that was counted in that view, and reported since, is written on the slot that it had beside who came back;
-//! and so is a unit that has held its slot since before the return, even if its target changed before its row arrived.
-//! The limit is the greatest since nothing was under way.
+//! Four facts are unknown to any writer, so the rule has these exceptions: a unit that returned after the view of a
+//! decision was read does not count against its writes; a unit that returned, or was adopted because the memory was
+//! lost or the view did not show its success, may itself be written, on the slot that it took above the limit, until it
+//! is no longer in flight; a unit that was counted in that view, and has reported since, is written on its own slot
+//! beside units that returned; and so is a unit that has held its slot since before the return, even if its target
+//! changed before its assignment was written. The limit is the greatest one since no change was pending.
 //!
-//! Views are numbered: what happens carries the number of the first view that shows it.
+//! Views are numbered: an event has the number of the first view that shows it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -20,7 +21,7 @@ use muster_rollout::{Charge, Class, Content, Millis, Place, Revision, Spec, Stat
 
 use super::{Broken, Case, Law, Verdict, amount, limit};
 
-/// What was seen so far.
+/// The observations so far.
 #[derive(Debug)]
 pub struct Observer {
     absence: Millis,
@@ -28,28 +29,29 @@ pub struct Observer {
     deadline: Millis,
     /// Units whose last token is written and not reported as succeeded.
     counted: BTreeSet<UnitId>,
-    /// Since when a unit is away.
+    /// Since when a unit has been absent.
     away: BTreeMap<UnitId, Millis>,
-    /// Since when a unit was away that came back while nobody looked: if it leaves again unseen, its absence was one.
+    /// Since when a unit was absent that returned unobserved: if it leaves again before that is observed, it is one
+    /// absence.
     unseen: BTreeMap<UnitId, Millis>,
-    /// The newest view that was decided on.
+    /// The newest view that was used for a decision.
     newest: usize,
-    /// Who came back, and in which view that is seen first.
+    /// Units that returned, with the first view that shows it.
     returned: BTreeMap<UnitId, usize>,
-    /// Who reported success last in which view: the first that shows it.
+    /// The last report of success of each unit, with the first view that shows it.
     confirmed: BTreeMap<UnitId, usize>,
-    /// The view on which each unit that takes a slot took it.
+    /// The view in which each unit that takes a slot took it.
     slots: BTreeMap<UnitId, usize>,
-    /// The greatest limit since nobody was counted and nothing was under way.
+    /// The greatest limit since no unit was counted and no change was pending.
     limit: u32,
-    /// Who failed on what, or had it long enough to be late, or away.
+    /// Units that failed at each revision, had it long enough to be overdue, or were absent.
     failed_on: BTreeMap<Revision, BTreeSet<UnitId>>,
-    /// What each unit's row carries, and since when: a new token for the same content is the same row.
+    /// The content of each unit's assignment, and since when: a new token for the same content does not change it.
     written: BTreeMap<UnitId, (Millis, Content)>,
 }
 
 impl Observer {
-    /// Nothing was seen yet of a rollout with these deadlines.
+    /// A new observer of a rollout with these deadlines.
     pub fn new(spec: &Spec) -> Self {
         Self {
             absence: spec.deadlines.absence,
@@ -67,7 +69,7 @@ impl Observer {
         }
     }
 
-    /// E1: a row was written that was decided on this view. `content` is None when the row was dropped.
+    /// E1: an assignment that was decided on this view was written. `content` is None if the assignment was removed.
     pub fn wrote(&mut self, unit: &UnitId, content: Option<Content>, view: usize, now: Millis) -> Verdict {
         self.note_if_late(unit, now);
         let Some(content @ Content::Carries { .. }) = content else {
@@ -102,7 +104,7 @@ impl Observer {
         Ok(())
     }
 
-    /// A unit reported about what its row says, and the first view that shows it is this one.
+    /// A unit reported about its assignment; this is the first view that shows it.
     pub fn reported(&mut self, unit: &UnitId, revision: Option<Revision>, state: &State, view: usize) {
         match state {
             State::Succeeded | State::Withdrawn => {
@@ -123,13 +125,13 @@ impl Observer {
         }
     }
 
-    /// It cannot be touched any more.
+    /// The unit is no longer eligible.
     pub fn went_away(&mut self, unit: &UnitId, now: Millis) {
         let since = self.unseen.remove(unit).unwrap_or(now);
         self.away.entry(unit.clone()).or_insert(since);
     }
 
-    /// It is back, and the first view that shows it is this one.
+    /// The unit has returned; this is the first view that shows it.
     pub fn came_back(&mut self, unit: &UnitId, view: usize, now: Millis) {
         self.note_if_late(unit, now);
         if let Some(since) = self.away.remove(unit) {
@@ -138,12 +140,12 @@ impl Observer {
         }
     }
 
-    /// The memory was lost, and this unit is charged out of its row: whether it ever was confirmed is known to nobody.
+    /// The memory was lost, and this unit was adopted for its assignment: it is unknown whether it was ever confirmed.
     pub fn is_charged_anew(&mut self, unit: &UnitId, view: usize) {
         self.returned.entry(unit.clone()).or_insert(view);
     }
 
-    /// It is no more; another one may have its name.
+    /// The unit is gone; another one may have its name.
     pub fn is_gone(&mut self, unit: &UnitId, now: Millis) {
         self.note_if_late(unit, now);
         self.counted.remove(unit);
@@ -156,7 +158,8 @@ impl Observer {
         self.slots.remove(unit);
     }
 
-    /// A memory was written that was decided on this view. E4: nothing is condemned without as many units that failed on it.
+    /// A memory that was decided on this view was written. E4: a revision is condemned only if enough units failed at
+    /// it.
     pub fn decided(&mut self, case: &Case<'_>, number: usize) -> Verdict {
         self.judged(case)?;
         self.limit = self.limit.max(limit(case.spec, case.view));
@@ -176,15 +179,15 @@ impl Observer {
         Ok(())
     }
 
-    /// Nothing is under way: from now on the limit is what it is.
+    /// No change is pending: the limit becomes the current one.
     pub fn calm(&mut self, spec: &Spec, view: &[Unit]) {
         if self.counted.is_empty() {
             self.limit = limit(spec, view);
         }
     }
 
-    /// The view does not show the success of a unit's row, because it is old or its report was lost: the row is charged as not
-    /// confirmed, beside the limit, as when the memory was lost.
+    /// The view does not show the success of a unit's assignment, because it is old or the report was lost: the unit is
+    /// adopted as unconfirmed, above the limit, as after a lost memory.
     fn note_charged_without_a_success(&mut self, case: &Case<'_>) {
         let charges = &case.decision.memory.charges;
         let anew =
@@ -215,7 +218,8 @@ impl Observer {
         Ok(())
     }
 
-    /// Who has had a row for as long as the shortest deadline may be late at it; who was away for long may count as failed.
+    /// A unit that has had an assignment for the shortest deadline may be overdue; a unit that was absent for long may
+    /// count as failed.
     fn note_if_late(&mut self, unit: &UnitId, now: Millis) {
         if let Some((since, Content::Carries { revision, .. })) = self.written.get(unit)
             && (now.since(*since) >= self.deadline || self.is_long_absent(unit, now))
@@ -237,7 +241,7 @@ impl Observer {
     }
 }
 
-/// Nothing is carried, or what the row says is reported as succeeded.
+/// The unit has no content, or reports success at its assignment.
 fn shows_success(unit: &Unit) -> bool {
     let carries = unit
         .assigned

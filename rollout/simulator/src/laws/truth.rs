@@ -1,4 +1,4 @@
-//! E12: what makes each reason true, from the facts alone.
+//! E12: the conditions that make each reason true, from the facts alone.
 
 use std::collections::BTreeSet;
 
@@ -9,23 +9,23 @@ use muster_rollout::{
 
 use super::{Case, disrupted, selected};
 
-/// What is known about one unit.
+/// The facts about one unit.
 pub(super) struct Facts<'a> {
     pub(super) case: Case<'a>,
     pub(super) told: &'a Told<'a>,
     pub(super) unit: &'a Unit,
 }
 
-/// What is worked out once for all units of a decision.
+/// Facts about all units of a decision, computed once.
 pub(super) struct Told<'a> {
     up_to_date: BTreeSet<&'a UnitId>,
-    /// Units that are changing, and those that are selected and not available.
+    /// Units that are changing, and selected units that are unavailable.
     disrupted: BTreeSet<&'a UnitId>,
-    /// How many are selected, and not left out.
+    /// Number of units that are selected and not excluded.
     selected: u32,
-    /// How many are charged, and take a slot.
+    /// Number of units in flight that take a slot.
     counting: usize,
-    /// How many are being withdrawn from.
+    /// Number of units that are being withdrawn from.
     withdrawing: usize,
 }
 
@@ -59,7 +59,7 @@ pub(super) fn holds(it: &Facts<'_>, why: &Why) -> bool {
             it.unit.eligible != Eligible::Yes && *since == it.charge().and_then(|charge| charge.absent_since)
         }
         Why::WithdrawalHeld { units, .. } => !it.unit.selected() && *units > 1,
-        // One that was given up is on its way out, too, if its row asks for that.
+        // An abandoned unit is being withdrawn from too, if its assignment is a withdrawal.
         Why::Withdrawing { .. } => active.is_some_and(|charge| {
             matches!(charge.kind, Kind::Withdraw | Kind::Fence) || it.content() == Some(Content::Withdraw)
         }),
@@ -75,7 +75,8 @@ pub(super) fn holds(it: &Facts<'_>, why: &Why) -> bool {
                 let charge = it
                     .charge()
                     .filter(|charge| at >= charge.since && at <= it.case.now);
-                // One that was released for its absence failed on what it got, if it was ready before, and is not to stay with it.
+                // A unit that was released for its absence failed at its content, if it was ready before and should not
+                // keep it.
                 let released = |charge: &Charge| charge.was_ready && (!it.is_there() || it.is_refused());
                 charge.is_some_and(|charge| !charge.skipped || released(charge))
             };
@@ -124,7 +125,7 @@ pub(super) fn holds(it: &Facts<'_>, why: &Why) -> bool {
             };
             let charges = &it.case.decision.memory.charges;
             let all = holders.iter().all(|id| charges.get(id).is_some_and(fills));
-            // The window of its stage may be full, in which fewer are charged.
+            // The limit of its stage may be used up by fewer units.
             let of_stage = it.has_stage_limit() && holders.len() >= 3.min(*limit as usize);
             all && filled >= *limit as usize && (holders.len() == filled.min(3) || of_stage)
         }
@@ -198,7 +199,7 @@ impl<'a> Facts<'a> {
         self.unit.assigned.map(|row| row.content)
     }
 
-    /// What it reports about what its row says.
+    /// The reported state at its assignment.
     fn state(&self) -> Option<&'a State> {
         let (row, echo) = (self.unit.assigned?, self.unit.observed.as_ref()?);
         let Content::Carries { digest, .. } = row.content else {
@@ -232,7 +233,7 @@ impl<'a> Facts<'a> {
         stage.is_some_and(|stage| stage.limit.is_some())
     }
 
-    /// A unit of another domain, or of none that can be seen.
+    /// A unit of another domain, or one that is not in the view.
     fn is_apart(&self, id: &UnitId) -> bool {
         let domain = |unit: &Unit| unit.domain.ok_or_else(|| unit.id.clone());
         let life = self
@@ -266,7 +267,7 @@ impl<'a> Facts<'a> {
         matches!(self.unit.desired, Desired::Content { revision, .. } if self.case.decision.memory.is_bad(revision))
     }
 
-    /// The run of what it shall get is halted: which of the two is the target is read at different instants.
+    /// The run of its desired content is halted: the target and the unit's content are read at different times.
     fn is_halted(&self) -> bool {
         let run = self
             .case

@@ -1,4 +1,4 @@
-//! Somebody who remembers all that was ever concluded: E3 and E5.
+//! Remembers all verdicts so far: checks E3 and E5.
 
 use std::collections::BTreeSet;
 
@@ -6,11 +6,11 @@ use muster_rollout::{Desired, MAX_BAD, Revision, Says, Step};
 
 use super::{Broken, Case, Law, Verdict};
 
-/// What was concluded so far.
+/// The verdicts so far.
 #[derive(Debug, Default)]
 pub struct Verdicts {
     good: BTreeSet<Revision>,
-    /// Known to be bad, until somebody tries it again.
+    /// Known to be bad, until a retry.
     bad: BTreeSet<Revision>,
 }
 
@@ -43,12 +43,12 @@ impl Verdicts {
             } => {
                 self.good.insert(*revision);
             }
-            // With `Continue` it is only recorded.
+            // With `Continue` the verdict is only recorded.
             Step::Conclude { revision, .. } if case.decision.memory.is_bad(*revision) => {
                 self.bad.insert(*revision);
             }
             Step::Assign { unit, revision, .. } => {
-                // Only so many are remembered.
+                // Only this number of verdicts is remembered.
                 if self.bad.len() <= MAX_BAD && self.bad.contains(revision) {
                     return Err(Broken::new(Law::E3, format!("{step:?}, which was condemned")));
                 }

@@ -1,5 +1,5 @@
-//! The fair end of a history: from now on everything works, so a good target is reached (EL1), whatever happened before, and a bad one
-//! ends condemned (EL2). Time passes only when somebody asked for it (EL3).
+//! The fair end of a history: from now on everything works, so a good target is reached (EL1), whatever happened
+//! before, and a bad one ends condemned (EL2). Time passes only when a decision asked to be woken (EL3).
 
 use muster_rollout::{Content, Eligible, Limit, OnFailure, Place, UnitId};
 
@@ -7,10 +7,10 @@ use super::scenario::Ending;
 use crate::laws::{Broken, Law, Verdict};
 use crate::{Happening, Member, Rest, Simulation, Surroundings, What, Wish, Witness};
 
-/// So many events suffice for a unit: each is written, picks up, ends and is decided on, a few times over.
+/// Events that suffice for one unit: each is written, acknowledged, ended and decided on, a few times over.
 const EVENTS: u64 = 400;
 
-/// Ends a history well.
+/// Runs the fair end of a history.
 pub(super) fn well<W: Witness>(simulation: &mut Simulation<'_, W>, ending: &Ending) -> Verdict {
     mend(simulation, ending);
     wish(simulation, Wish::Target(Some(ending.good)));
@@ -33,7 +33,7 @@ pub(super) fn well<W: Witness>(simulation: &mut Simulation<'_, W>, ending: &Endi
     condemned(simulation, ending, bad)
 }
 
-/// Nothing is wrong any more.
+/// Removes all problems.
 fn mend<W: Witness>(simulation: &mut Simulation<'_, W>, ending: &Ending) {
     simulation.surroundings = Surroundings {
         think: simulation.surroundings.think,

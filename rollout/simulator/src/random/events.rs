@@ -1,4 +1,4 @@
-//! What happens in a history, and when.
+//! The events of a history, and their times.
 
 use muster_rollout::{Absence, Class, Ineligible, Limit, Millis, Revision, Says, UnitId};
 use rand::{RngExt as _, rngs::StdRng};
@@ -8,17 +8,17 @@ use crate::{Closure, Happening, Pace, Trouble, What, Wish, revision};
 /// The numbers of revisions that fail everywhere.
 pub(super) const BAD: u64 = 3;
 pub(super) const WORSE: u64 = 5;
-/// Revisions that people wish for: few, so that each comes back.
+/// The revisions that are targeted: few, so that each occurs again.
 const TARGETS: u64 = 6;
 
-/// The reason of closed windows, as some caller numbers it.
+/// The reason of closed windows, with the code of some caller.
 const CLOSED: Ineligible = Ineligible {
     code: 27,
     rank: 27,
     absence: Absence::Skip,
 };
 
-/// The happenings of a history, in no order.
+/// The events of a history, unordered.
 pub(super) fn all(random: &mut StdRng, ids: &[UnitId], horizon: Millis) -> Vec<(Millis, Happening)> {
     let most = 12 + 2 * ids.len().min(30);
     let count = random.random_range(2..=most);
@@ -81,7 +81,7 @@ fn what(random: &mut StdRng) -> What {
     }
 }
 
-/// What happens beside all that in some histories: change windows close, and units become unavailable. In no order.
+/// Additional events of some histories: change windows close, and units become unavailable. Unordered.
 pub(super) fn disturbances(random: &mut StdRng, ids: &[UnitId], horizon: Millis) -> Vec<(Millis, Happening)> {
     let mut happenings = Vec::new();
     for id in ids {
@@ -108,7 +108,7 @@ pub(super) fn disturbances(random: &mut StdRng, ids: &[UnitId], horizon: Millis)
     happenings
 }
 
-/// What ends it again.
+/// The event that ends this one.
 const fn undone(what: What) -> Option<What> {
     match what {
         What::Breaks(_) => Some(What::Recovers),
@@ -154,7 +154,7 @@ fn target(random: &mut StdRng) -> Revision {
     revision(random.random_range(1..=TARGETS))
 }
 
-/// A limit for so many units.
+/// A limit for this number of units.
 pub(super) fn limit(random: &mut StdRng, count: usize) -> Limit {
     match random.random_range(0..20) {
         0 => Limit::Count(0),
@@ -163,7 +163,7 @@ pub(super) fn limit(random: &mut StdRng, count: usize) -> Limit {
     }
 }
 
-/// What an absence means, of those that there are.
+/// One of the possible meanings of an absence.
 fn absence(random: &mut StdRng) -> Absence {
     match random.random_range(0..6) {
         0 => Absence::Wait,

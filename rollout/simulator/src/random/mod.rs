@@ -1,4 +1,5 @@
-//! Random histories, each out of one number: whatever happens the laws hold, and a fair time afterwards reaches the goal.
+//! Random histories, each generated from a seed: whatever happens the laws hold, and a fair time afterwards reaches the
+//! goal.
 
 mod end;
 mod events;
@@ -10,32 +11,32 @@ pub use self::scenario::Scenario;
 use crate::laws::{Broken, Decide};
 use crate::{Laws, Simulation, Tally};
 
-/// A history in which a law does not hold.
+/// A history that breaks a law.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 #[error("seed {seed}, {units} units, {at} after the beginning: {broken}")]
 pub struct Found {
-    /// The number that plays it again.
+    /// The seed that reproduces it.
     pub seed: u64,
-    /// How many units there were.
+    /// Number of units.
     pub units: usize,
-    /// When, in simulated time.
+    /// The simulated time.
     pub at: muster_rollout::Millis,
-    /// Which law, and how.
+    /// The broken law, and how.
     pub broken: Broken,
 }
 
-/// What a history was about.
+/// A summary of a history.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Told {
-    /// How many units there were at the end.
+    /// Number of units at the end.
     pub units: usize,
-    /// How long it took, in simulated time.
+    /// The simulated duration.
     pub took: muster_rollout::Millis,
-    /// What happened, in numbers.
+    /// Counts of events.
     pub tally: Tally,
 }
 
-/// Plays the history of a seed, held against the laws at every decision and every write.
+/// Runs the history of a seed, and checks the laws at every decision and every write.
 pub fn play(seed: u64, decide: Decide<'_>) -> Result<Told, Found> {
     let scenario = Scenario::of(seed);
     let units = scenario.members.len();

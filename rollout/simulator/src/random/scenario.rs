@@ -1,4 +1,4 @@
-//! What a history begins with, out of one number.
+//! The start of a history, generated from a seed.
 
 use std::collections::BTreeMap;
 
@@ -11,43 +11,43 @@ use rand::{RngExt as _, SeedableRng as _, rngs::StdRng};
 use super::events;
 use crate::{Fault, Happening, Member, Pace, Surroundings, revision};
 
-/// The instant at which every history begins.
+/// The time at which every history begins.
 pub(super) const BEGIN: Millis = Millis(1_800_000_000_000);
-/// The most units of a fleet.
+/// Maximum number of units of a fleet.
 const MOST: usize = 200;
 
-/// A fleet, what is wished, and what will happen.
+/// A fleet, its spec, and its events.
 #[derive(Clone, Debug)]
 pub struct Scenario {
-    /// What people wish at first.
+    /// The initial spec.
     pub spec: Spec,
-    /// The fleet at first.
+    /// The initial fleet.
     pub members: BTreeMap<UnitId, Member>,
-    /// What a unit is like that joins.
+    /// The properties of a unit that joins.
     pub newcomer: Member,
-    /// What lies between.
+    /// Delays and losses between the leader and the units.
     pub surroundings: Surroundings,
-    /// What happens, and how long after the beginning.
+    /// The events, with their times since the beginning.
     pub happenings: Vec<(Millis, Happening)>,
     /// From then on everything works.
     pub horizon: Millis,
-    /// What is wished then.
+    /// The spec from then on.
     pub ending: Ending,
 }
 
 /// How a history ends.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ending {
-    /// A limit that lets something move.
+    /// A limit that allows changes.
     pub limit: Limit,
-    /// A revision that was never seen, and works.
+    /// A new revision, which works.
     pub good: Revision,
-    /// One that does not, if that is tried, too.
+    /// A new revision that fails, if that is tried too.
     pub bad: Option<Revision>,
 }
 
 impl Scenario {
-    /// That of a seed.
+    /// The scenario of a seed.
     pub fn of(seed: u64) -> Self {
         let random = &mut StdRng::seed_from_u64(seed ^ 0x6d75_7374_6572);
         let count = how_many(random);
@@ -90,7 +90,7 @@ impl Scenario {
         let mut spec = spec(random, stages, count);
         let mut happenings = events::all(random, &ids, horizon);
         let surroundings = surroundings(random);
-        // Of a sequence of its own: the histories without it stay what they were.
+        // From a sequence of its own: histories without it stay the same.
         let random = &mut StdRng::seed_from_u64(seed ^ 0x7769_6e64_6f77);
         if random.random_bool(0.5) {
             happenings.extend(events::disturbances(random, &ids, horizon));
@@ -108,7 +108,7 @@ impl Scenario {
     }
 }
 
-/// Mostly few: what goes wrong among many goes wrong among few, and sooner.
+/// Mostly few units: errors among many also occur among few, and sooner.
 fn how_many(random: &mut StdRng) -> usize {
     match random.random_range(0..1000) {
         0..620 => random.random_range(1..=6),
@@ -127,7 +127,7 @@ fn pace(random: &mut StdRng) -> Pace {
     }
 }
 
-/// Some revisions fail everywhere. None of them is the one that ends well.
+/// Some revisions fail everywhere, but not the final one.
 fn faults(random: &mut StdRng, ending: &Ending) -> BTreeMap<Revision, Fault> {
     let terminal = Fault {
         class: Class::Revision,
@@ -207,7 +207,7 @@ fn spec(random: &mut StdRng, stages: u8, count: usize) -> Spec {
     }
 }
 
-/// What nodes need beside: few domains at a time, in order, and few units that are not available.
+/// Additional settings for nodes: few domains at a time, in order, and a budget of unavailable units.
 fn constrain(random: &mut StdRng, spec: &mut Spec) {
     let mut some = |limit: Limit| random.random_bool(0.5).then_some(limit);
     let (unavailable, of_domain) = (some(Limit::Percent(30)), some(Limit::Count(2)));

@@ -1,4 +1,4 @@
-//! The units: they see a row, begin, end, and say so.
+//! The agents of units: they read an assignment, start, finish, and report.
 
 use muster_rollout::{Content, Digest, Echo, Incarnation, Row, State, Token, UnitId};
 
@@ -6,7 +6,7 @@ use super::{Event, Simulation};
 use crate::{Member, Trouble, Witness};
 
 impl<W: Witness> Simulation<'_, W> {
-    /// It sees its row, and begins.
+    /// It reads its assignment, and starts.
     pub(super) fn picks(&mut self, id: &UnitId, life: Incarnation, token: Token) {
         let Some(member) = self.alive(id, life) else {
             return;
@@ -41,7 +41,7 @@ impl<W: Witness> Simulation<'_, W> {
         self.say(id, life, row, state);
     }
 
-    /// It looks at its row again, and says again what it said.
+    /// It reads its assignment again, and repeats its report.
     pub(super) fn looks(&mut self, id: &UnitId, life: Incarnation) {
         let Some(member) = self.alive(id, life) else {
             return;
@@ -49,7 +49,7 @@ impl<W: Witness> Simulation<'_, W> {
         let Some(Row { token, .. }) = member.task() else {
             return;
         };
-        // What it had begun before a simulation began, it says again from the start.
+        // A unit that had started before the simulation reports from the start again.
         let said = member.echo.as_ref().is_some_and(|echo| echo.token == token);
         if member.acknowledged == token || said && member.acknowledged == Token(0) {
             member.acknowledged = token;
@@ -81,7 +81,7 @@ impl<W: Witness> Simulation<'_, W> {
         self.queue.push(at, Event::Report(id.clone(), life, echo));
     }
 
-    /// What it said is seen.
+    /// The report becomes visible.
     pub(super) fn reports(&mut self, id: &UnitId, life: Incarnation, echo: &Echo) {
         let view = self.views;
         let Some(member) = self.alive(id, life).filter(|member| !member.away) else {

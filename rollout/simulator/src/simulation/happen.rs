@@ -1,4 +1,4 @@
-//! What befalls units, and what people wish.
+//! Events of units and of users.
 
 use muster_rollout::{
     Absence, Class, Content, Control, Digest, Echo, Eligible, Incarnation, Ineligible, Millis, State, Token,
@@ -9,7 +9,7 @@ use rand::RngExt as _;
 use super::{Event, Simulation};
 use crate::{Happening, Member, What, Wish, Witness};
 
-/// The caller's numbers of the reasons that there are here.
+/// The caller's codes of the reasons used here.
 const UNREACHABLE: u8 = 5;
 const HELD: u8 = 8;
 const BEHIND: u8 = 26;
@@ -95,7 +95,7 @@ impl<W: Witness> Simulation<'_, W> {
         self.will_look(id, what);
     }
 
-    /// When it looks again by itself.
+    /// When it next reads its assignment without an event.
     fn will_look(&mut self, id: &UnitId, what: What) {
         let after = match what {
             What::Breaks(_) | What::Recovers | What::Returns | What::IsBehind => Millis(0),
@@ -138,7 +138,7 @@ impl<W: Witness> Simulation<'_, W> {
             Wish::GiveUp(units) => spec.abandoned = units,
             Wish::Say(says) => {
                 self.said += 1;
-                // What nobody has seen yet stands beside it.
+                // A pending report is kept beside it.
                 let taken = &self.memory.taken;
                 spec.controls.retain(|control| !taken.contains(&control.id));
                 spec.controls.push(Control { id: self.said, says });
@@ -161,13 +161,13 @@ fn lie(member: &Member, number: u8, seq: Token) -> Echo {
         message: "of another time".into(),
     };
     let (token, digest, state) = match number {
-        // An older row with the same content, and one that failed.
+        // An older assignment with the same content, and a failed one.
         0 => (Token(token.0.saturating_sub(1)), digest, State::Succeeded),
         1 => (Token(token.0.saturating_sub(1)), digest, failed),
-        // This row, and other content.
+        // This assignment, and other content.
         2 => (token, other, State::Succeeded),
         3 => (token, other, failed),
-        // A row that nobody here wrote.
+        // An assignment that was not written here.
         _ => (Token(seq.0.saturating_add(70_000)), other, State::Succeeded),
     };
     Echo { digest, token, state }

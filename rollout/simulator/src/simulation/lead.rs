@@ -1,4 +1,4 @@
-//! Who decides: reads, decides, writes the memory by compare-and-swap, and only then the rows.
+//! The leader: reads, decides, writes the memory by compare-and-swap, and only then the assignments.
 
 use std::convert::Infallible;
 
@@ -12,7 +12,7 @@ use super::{Event, Flying, GateId, Read, Simulation};
 use crate::laws::{Case, Verdict};
 use crate::{Happening, Wish, Witness};
 
-/// So many views are kept for those who decide on an old one.
+/// Number of views kept for decisions on an old view.
 const OLD: usize = 4;
 
 impl<W: Witness> Simulation<'_, W> {
@@ -21,7 +21,7 @@ impl<W: Witness> Simulation<'_, W> {
         let read = self.read();
         let slow = self.surroundings.slow;
         if self.chance(slow) {
-            // Another one may be faster.
+            // Another leader may be faster.
             self.change();
             let at = self.now.plus(self.carry()).plus(self.carry());
             self.queue.push(at, Event::Commit(Box::new(read)));
@@ -53,7 +53,7 @@ impl<W: Witness> Simulation<'_, W> {
             return read;
         };
         self.change(); // it looks again
-        // What is wished is read with the memory; only rows, reports and fitness may be old.
+        // The spec is read with the memory; only assignments, reports and eligibility may be outdated.
         let view = view.iter().map(|unit| with_wish(unit, &read.view)).collect();
         Read {
             spec: Spec {
@@ -128,7 +128,7 @@ impl<W: Witness> Simulation<'_, W> {
         self.queue.push(at, Event::Write(Box::new(flying)));
     }
 
-    /// What else a decision asks for.
+    /// The other results of a decision.
     fn follow(&mut self, decision: &Decision) {
         self.held = None;
         for (_, why) in &decision.reasons {
@@ -158,7 +158,8 @@ impl<W: Witness> Simulation<'_, W> {
         }
     }
 
-    /// Somebody will approve the stage that is open, if it waits for that. Its last units are ready: no reason tells.
+    /// A user will approve the open stage, if it waits for an approval. Its last units may be ready, so no reason shows
+    /// it.
     fn wait_for_approval(&mut self, decision: &Decision) {
         let (course, run) = (&decision.memory.course, decision.memory.run);
         let open = |stage: &&Stage| !course.passed.contains(&StageId::of(&stage.name));
@@ -192,7 +193,8 @@ impl<W: Witness> Simulation<'_, W> {
         self.change();
     }
 
-    /// W7, or nobody led for a while. A write that is still on its way when the memory is lost is known to nobody: there is none here.
+    /// W7, or there was no leader for a while. A write that is pending when the memory is lost would be unknown: there
+    /// is none here.
     pub(super) fn lead_again(&mut self, gap: Millis, lost: bool) -> Verdict {
         self.leaderless = false;
         let read = self.read_fresh();
@@ -235,7 +237,7 @@ impl<W: Witness> Simulation<'_, W> {
         }
     }
 
-    /// A write arrives: it is carried out if the row is as it was seen.
+    /// A write arrives: it is applied if the assignment is still as it was read.
     pub(super) fn arrive(&mut self, flying: &Flying) -> Verdict {
         let Flying {
             unit: id,

@@ -1,4 +1,4 @@
-//! The simulated fleet: events in the order of time.
+//! The simulated fleet: events in order of time.
 
 mod agents;
 mod happen;
@@ -17,31 +17,31 @@ use crate::laws::{Broken, Decide, Verdict};
 use crate::queue::Queue;
 use crate::{Happening, Member, Witness};
 
-/// What lies between who decides and the units.
+/// Delays and losses between the leader and the units.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Surroundings {
-    /// From a change until it is decided on: the shortest and the longest time.
+    /// Minimum and maximum time from a change until a decision.
     pub think: (Millis, Millis),
-    /// From a decision until its row is written, and from a report until it is seen.
+    /// From a decision until the assignment is written, and from a report until it is visible.
     pub carry: (Millis, Millis),
-    /// Of a hundred writes and reports, so many are lost.
+    /// Percentage of writes and reports that are lost.
     pub lost: u8,
-    /// Of a hundred writes, so many come twice.
+    /// Percentage of writes that arrive twice.
     pub twice: u8,
-    /// Of a hundred decisions, so many are made on an older view.
+    /// Percentage of decisions that use an older view.
     pub stale: u8,
-    /// Of a hundred decisions, so many are written late.
+    /// Percentage of decisions that are written late.
     pub slow: u8,
-    /// After how long a unit says again what was lost.
+    /// After how long a unit repeats a lost report.
     pub resync: Millis,
-    /// After how long somebody approves a stage that waits for that. None: nobody does.
+    /// After how long a waiting stage is approved. None: never.
     pub approval: Option<Millis>,
-    /// Of a hundred readings of a gate, so many hold.
+    /// Percentage of gate readings that pass.
     pub holds: u8,
 }
 
 impl Surroundings {
-    /// Nothing is lost, and everything comes at once.
+    /// Nothing is lost, and nothing is delayed.
     pub const FAIR: Self = Self {
         think: (Millis(0), Millis(0)),
         carry: (Millis(0), Millis(0)),
@@ -55,7 +55,7 @@ impl Surroundings {
     };
 }
 
-/// What happened, in numbers.
+/// Counts of events.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[allow(missing_docs, reason = "the names say it")]
 pub struct Tally {
@@ -70,30 +70,30 @@ pub struct Tally {
     pub bad: u64,
 }
 
-/// How a simulation came to rest.
+/// How a simulation ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rest {
-    /// Nothing is to come.
+    /// No event is pending.
     Quiet,
-    /// So many events did not suffice.
+    /// The maximum number of events was reached.
     Restless,
 }
 
-/// A write on its way: it fails if the row is not as it was seen (W3).
+/// A pending write: it fails if the assignment is not as it was read (W3).
 #[derive(Clone, Debug)]
 struct Flying {
     unit: UnitId,
     write: Tested,
-    /// How often the unit's row was written: an append fails if that is another number than it was.
+    /// How often the unit's assignment was written: an append fails if that number has changed.
     writes: u32,
-    /// The life for which it was decided: it never comes to another.
+    /// The incarnation that it was decided for: it is never applied to another.
     life: Incarnation,
     /// The number of the view that it was decided on.
     view: usize,
     lost: bool,
 }
 
-/// What a decider read.
+/// What a leader read.
 #[derive(Clone, Debug)]
 struct Read {
     version: u64,
@@ -106,13 +106,13 @@ struct Read {
 
 #[derive(Debug)]
 enum Event {
-    /// It is time to decide, if that is still wanted at this instant.
+    /// A decision is due, if it is still wanted at this time.
     Decide(Millis),
     /// The memory asked to be woken, if it still does.
     Wake(Millis),
-    /// A slow decider writes.
+    /// A slow leader writes.
     Commit(Box<Read>),
-    /// There is somebody again who decides.
+    /// There is a leader again.
     Lead {
         gap: Millis,
         lost: bool,
@@ -129,46 +129,46 @@ enum Event {
 
 /// A simulated fleet.
 pub struct Simulation<'a, W> {
-    /// What people wish.
+    /// The desired state.
     pub spec: Spec,
-    /// What was last written.
+    /// The last written memory.
     pub memory: Memory,
     /// The fleet.
     pub members: BTreeMap<UnitId, Member>,
-    /// What lies between.
+    /// Delays and losses between the leader and the units.
     pub surroundings: Surroundings,
-    /// Who looks on.
+    /// The witness of the simulation.
     pub witness: W,
-    /// What happened so far.
+    /// Counts of events so far.
     pub tally: Tally,
     now: Millis,
     decide: Decide<'a>,
-    /// For units that join.
+    /// The properties of units that join.
     newcomer: Member,
     lives: u32,
-    /// Counts the writes of settings and memory: they are one object, written by compare-and-swap.
+    /// Number of writes of settings and memory: they are one object, written by compare-and-swap.
     version: u64,
     queue: Queue<Event>,
     random: StdRng,
-    /// Counts the views: one after each event.
+    /// Number of views: one after each event.
     views: usize,
-    /// The last views that were decided on.
+    /// The last views that were used for decisions.
     old: VecDeque<(usize, Vec<Unit>)>,
     decide_at: Option<Millis>,
     wake_at: Option<Millis>,
     leaderless: bool,
-    /// Writes on their way.
+    /// Pending writes.
     flying: BTreeMap<(UnitId, Token), usize>,
     gates: BTreeSet<GateId>,
-    /// Runs and stages that somebody is about to approve.
+    /// Runs and stages that will be approved.
     approving: BTreeSet<(u64, StageId)>,
-    /// What an acknowledgement would have to name.
+    /// The name that an acknowledgement must contain.
     held: Option<String>,
     said: u64,
 }
 
 impl<'a, W: Witness> Simulation<'a, W> {
-    /// A fleet that this function decides about; `newcomer` is what a unit is like that joins.
+    /// A fleet with this decision function; `newcomer` has the properties of units that join.
     pub fn new(
         decide: Decide<'a>,
         spec: Spec,
@@ -207,12 +207,12 @@ impl<'a, W: Witness> Simulation<'a, W> {
         simulation
     }
 
-    /// The instant that it has come to.
+    /// The current simulated time.
     pub const fn now(&self) -> Millis {
         self.now
     }
 
-    /// It begins at this instant.
+    /// Sets the start time.
     #[must_use]
     pub fn starting_at(mut self, now: Millis) -> Self {
         self.now = now;
@@ -222,12 +222,12 @@ impl<'a, W: Witness> Simulation<'a, W> {
         self
     }
 
-    /// This will happen.
+    /// Adds an event.
     pub fn plan_for(&mut self, at: Millis, happening: Happening) {
         self.queue.push(at, Event::Happens(happening));
     }
 
-    /// Each unit looks at what it has: what was under way goes on.
+    /// Each unit reads its assignment: pending work continues.
     pub fn rouse(&mut self) {
         let everybody: Vec<(UnitId, Incarnation)> = self
             .members
@@ -239,12 +239,12 @@ impl<'a, W: Witness> Simulation<'a, W> {
         }
     }
 
-    /// Nobody is about to approve anything any more.
+    /// Drops pending approvals.
     pub(crate) fn forget_approvals(&mut self) {
         self.approving.clear();
     }
 
-    /// Everything that happens until then.
+    /// Runs all events until this time.
     pub fn run_until(&mut self, end: Millis) -> Verdict {
         while self.queue.next_at().is_some_and(|at| at <= end) {
             self.step()?;
@@ -253,7 +253,7 @@ impl<'a, W: Witness> Simulation<'a, W> {
         Ok(())
     }
 
-    /// Everything that happens until nothing is to come, at most so many events.
+    /// Runs until no event is pending, with a maximum number of events.
     pub fn settle(&mut self, most: u64) -> Result<Rest, Broken> {
         let last = self.tally.events.saturating_add(most);
         while self.queue.next_at().is_some() {
@@ -265,13 +265,13 @@ impl<'a, W: Witness> Simulation<'a, W> {
         Ok(Rest::Quiet)
     }
 
-    /// What is seen now.
+    /// The current view.
     pub fn view(&self) -> Vec<Unit> {
         let seen = |(id, member): (&UnitId, &Member)| member.unit(id, self.spec.target, &self.memory);
         self.members.iter().map(seen).collect()
     }
 
-    /// The units that carry this revision.
+    /// The units that have this revision.
     pub fn carrying(&self, revision: Revision) -> usize {
         let carries = |member: &&Member| match member.row.map(|row| row.content) {
             Some(Content::Carries {
@@ -283,7 +283,7 @@ impl<'a, W: Witness> Simulation<'a, W> {
         self.members.values().filter(carries).count()
     }
 
-    /// The run of the target ended well.
+    /// Whether the run of the target ended well.
     pub fn is_good(&self) -> bool {
         self.memory
             .run
@@ -333,7 +333,7 @@ impl<'a, W: Witness> Simulation<'a, W> {
         Ok(())
     }
 
-    /// Something changed that is to be decided on.
+    /// Schedules a decision after a change.
     fn change(&mut self) {
         if self.leaderless || self.decide_at.is_some() {
             return;
