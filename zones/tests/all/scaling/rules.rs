@@ -1,4 +1,4 @@
-//! The rules alone: what annotations, labels and times say.
+//! The individual rules: annotations, labels and times.
 
 use std::collections::BTreeMap;
 
