@@ -66,7 +66,7 @@ impl Assumed {
     pub fn parse(message: &str) -> Option<Self> {
         let digits = message.find(|character: char| !character.is_ascii_digit())?;
         let (count, rest) = message.split_at(digits);
-        let count: u32 = count.parse().ok()?; // another text
+        let count: u32 = count.parse().ok()?; // not written by `Display`
         let rest = rest.strip_prefix(if count == 1 { ONE } else { MANY })?;
         let (settle, first) = rest.split_once(": ")?;
         let first = match count {
@@ -76,7 +76,7 @@ impl Assumed {
         Some(Self {
             count,
             first: first.to_owned(),
-            settle: settle.parse().ok()?, // another text
+            settle: settle.parse().ok()?, // not written by `Display`
         })
     }
 }
@@ -119,7 +119,7 @@ impl Progress {
             None => (message, None),
         };
         let (done, total) = steps.strip_suffix(DONE)?.split_once(OF)?;
-        let number = |digits: &str| digits.parse().ok(); // another text
+        let number = |digits: &str| digits.parse().ok(); // not written by `Display`
         Some(Self {
             done: number(done)?,
             total: number(total)?,

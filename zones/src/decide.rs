@@ -296,7 +296,7 @@ fn condemned(group: &Group) -> Option<&str> {
 fn soaking(group: &Group, now: Timestamp) -> Option<(String, Timestamp)> {
     let soak = group.spec.soak?;
     let soak = SignedDuration::from_millis(i64::try_from(soak.as_millis()).unwrap_or(i64::MAX));
-    let until = |set: &ZoneSet| set.done_since.as_ref()?.0.checked_add(soak).ok(); // an end beyond time is none
+    let until = |set: &ZoneSet| set.done_since.as_ref()?.0.checked_add(soak).ok(); // an end out of range counts as no soak
     let sets = group.status.sets.iter().filter(|(_, set)| set.done);
     let untils = sets.filter_map(|(name, set)| Some((name.clone(), until(set)?)));
     untils
@@ -442,11 +442,11 @@ fn wake_at(group: &Group, soaked: Option<Timestamp>, now: Timestamp) -> Option<T
         .progressed
         .as_ref()
         .filter(|_| status.waiting_since.is_none() && condemned(group).is_none())
-        .and_then(|since| since.0.checked_add(deadline(group)).ok()); // an end beyond time never comes
+        .and_then(|since| since.0.checked_add(deadline(group)).ok()); // an end out of range is never reached
     let evictions = status.in_flight.iter().filter(|entry| entry.why == Why::Eviction);
-    let evictions = evictions.filter_map(|entry| entry.since.0.checked_add(MEMORY).ok()); // the same
+    let evictions = evictions.filter_map(|entry| entry.since.0.checked_add(MEMORY).ok()); // likewise
     let quiet = status.newer.as_ref();
-    let quiet = quiet.and_then(|newer| newer.since.0.checked_add(QUIET).ok()); // the same
+    let quiet = quiet.and_then(|newer| newer.since.0.checked_add(QUIET).ok()); // likewise
     // An expired operation is undone in the next pass and the one after that.
     let expires = status
         .operation

@@ -149,7 +149,7 @@ pub fn merged<'a>(content: &'a NodeContent, parts: &BTreeSet<u32>) -> Result<Vec
     for number in parts {
         let part = usize::try_from(*number)
             .ok()
-            .and_then(|number| content.parts.get(number)); // no such number
+            .and_then(|number| content.parts.get(number)); // a part that does not exist
         for file in &part.ok_or(RenderError::NoPart(*number))?.files {
             match files.iter_mut().find(|known| known.path == file.path) {
                 Some(known) => *known = file,

@@ -27,18 +27,18 @@ pub fn limit(text: &str, replicas: u32) -> Option<u32> {
     match text.strip_suffix('%') {
         Some(percent) => {
             let percent = number(percent).filter(|percent| (1..=100).contains(percent))?;
-            let share = u32::try_from(i64::from(replicas) * percent / 100).ok()?; // a share of a u32 fits one
+            let share = u32::try_from(i64::from(replicas) * percent / 100).ok()?; // a percentage of a u32 fits in a u32
             Some(share.max(1))
         }
         None => number(text)
-            .and_then(|count| u32::try_from(count).ok()) // a negative count says nothing
+            .and_then(|count| u32::try_from(count).ok()) // a negative count is ignored
             .filter(|count| *count > 0),
     }
 }
 
 /// An integer in Go's notation: a sign and leading zeros are allowed.
 fn number(text: &str) -> Option<i64> {
-    text.parse().ok() // no number says nothing
+    text.parse().ok() // anything but a number is ignored
 }
 
 #[cfg(test)]

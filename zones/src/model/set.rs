@@ -111,7 +111,7 @@ impl Set {
     /// The index of a pod, counted from the first ordinal; `None` for a name without an ordinal.
     pub fn replica(&self, pod: &Pod) -> Option<u32> {
         let ordinal = pod.name.strip_prefix(&self.name)?.strip_prefix('-')?;
-        ordinal.parse::<u32>().ok()?.checked_sub(self.start) // a pod of no ordinal is none of these
+        ordinal.parse::<u32>().ok()?.checked_sub(self.start) // a pod below the first ordinal has no index
     }
 
     /// Whether the pod exceeds the desired number of replicas.

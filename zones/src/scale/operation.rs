@@ -247,5 +247,5 @@ fn undo(operation: &Operation, group: &Group, settings: &Settings) -> Vec<Ask> {
     let stay = to..from.min(set.desired());
     preparation
         .asks(set, &stay, Method::Delete, settings)
-        .unwrap_or_default() // none was asked at such an address
+        .unwrap_or_default() // no pod was asked at an invalid address
 }

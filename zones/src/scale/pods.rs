@@ -178,7 +178,7 @@ fn checked_host(host: &str) -> Result<(), String> {
 
 fn checked_port(port: &str) -> Result<(), String> {
     let is_number = port.chars().all(|c| c.is_ascii_digit());
-    let number = port.parse::<u16>().ok().filter(|port| is_number && *port > 0); // what is no number is refused below
+    let number = port.parse::<u16>().ok().filter(|port| is_number && *port > 0); // anything but a number is rejected below
     number.map(drop).ok_or_else(|| format!("invalid port {port:?}"))
 }
 
