@@ -1,4 +1,4 @@
-//! `ClusterUpgrade`: a Kubernetes version, and how it rolls over Clusters of Cluster API.
+//! `ClusterUpgrade`: a Kubernetes version, and how it is rolled out to Clusters of Cluster API.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, LabelSelector};
 use schemars::JsonSchema;

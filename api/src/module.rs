@@ -43,7 +43,7 @@ pub trait ModuleObject:
     + std::marker::Sync
     + 'static
 {
-    /// Which of the two kinds this is.
+    /// Whether this is a Module or a BootstrapModule.
     const KIND: ModuleKind;
 }
 

@@ -295,7 +295,7 @@ pub struct Completed {
     /// The hash of the plan and of all documents.
     #[schemars(length(max = 71))]
     pub documents_digest: String,
-    /// The revision of the source.
+    /// The source revision of the content.
     #[schemars(length(max = 256))]
     pub revision: String,
 }
@@ -319,7 +319,7 @@ pub struct PastRun {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = schema::MAX_MESSAGE))]
     pub message: Option<String>,
-    /// When it ended.
+    /// When the run ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ended: Option<Time>,
     /// The Jobs that the run created, by their inventory ids; they are kept for `keep`.

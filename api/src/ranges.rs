@@ -14,7 +14,7 @@ pub enum RangeError {
     /// A part is neither a name nor a name with one range.
     #[error("{0:?} is neither a name nor a range of names such as eu-{{001..040}}")]
     Invalid(String),
-    /// The list stands for more names than the limit.
+    /// The list expands to more names than the limit.
     #[error("more than {0} names")]
     TooMany(usize),
 }

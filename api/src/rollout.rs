@@ -36,7 +36,7 @@ pub struct Rollout {
     /// What happens when clusters fail.
     #[schemars(extend("default" = {}))]
     pub on_failure: OnFailure,
-    /// How long a cluster may take.
+    /// Deadlines for the change of a cluster.
     #[schemars(extend("default" = {}))]
     pub deadlines: Deadlines,
     /// How an unreachable cluster is treated: Skip (it is changed once it is reachable again), Wait (it keeps its
@@ -49,7 +49,7 @@ pub struct Rollout {
     pub withdraw: WithdrawLimits,
     /// Pauses the rollout: no new changes start, those in progress may finish.
     pub paused: bool,
-    /// How many ModuleRevisions are kept.
+    /// Number of ModuleRevisions to keep.
     #[schemars(range(min = 1, max = 100))]
     pub history_limit: u32,
 }

@@ -177,7 +177,7 @@ pub struct WindowBypass {
     /// When the bypass ends. A bypass without an end is rejected.
     #[schemars(required)]
     pub until: Option<Time>,
-    /// The user who added it.
+    /// The user who added the bypass.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = schema::MAX_NAME))]
     pub by: Option<String>,

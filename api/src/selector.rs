@@ -12,7 +12,7 @@ pub enum SelectorError {
     /// An unknown operator.
     #[error("operator {operator:?} of key {key:?} does not exist: use In, NotIn, Exists or DoesNotExist")]
     Operator {
-        /// The label's key.
+        /// Label key of the requirement.
         key: String,
         /// The rejected operator.
         operator: String,
@@ -22,7 +22,7 @@ pub enum SelectorError {
         "operator {operator} of key {key:?} needs values: list at least one, or use Exists or DoesNotExist"
     )]
     ValuesMissing {
-        /// The label's key.
+        /// Label key of the requirement.
         key: String,
         /// In or NotIn.
         operator: String,
@@ -30,7 +30,7 @@ pub enum SelectorError {
     /// Exists or DoesNotExist with values.
     #[error("operator {operator} of key {key:?} takes no values: remove them, or use In or NotIn")]
     ValuesGiven {
-        /// The label's key.
+        /// Label key of the requirement.
         key: String,
         /// Exists or DoesNotExist.
         operator: String,
@@ -46,7 +46,7 @@ pub enum SelectorError {
     /// Not a valid label value.
     #[error("value {value:?} of key {key:?} is no label value: {error}")]
     Value {
-        /// The label's key.
+        /// Label key of the requirement.
         key: String,
         /// The rejected value.
         value: String,

@@ -35,7 +35,7 @@ const QUIET: SignedDuration = SignedDuration::from_secs(5);
 pub enum Action {
     /// Write replicas. If this is rejected, the pass is decided again with [`Facts::refused`]: the rollout continues.
     Scale(Change),
-    /// Delete a pod, if its uid is this one.
+    /// Delete a pod, with its uid as a precondition.
     Delete(roll::Delete),
     /// Write `status.currentRevision` of a set.
     Record(roll::Record),

@@ -37,7 +37,7 @@ pub struct GitRepositorySpec {
     #[schemars(length(max = 64), regex(pattern = r"^([0-9]+(\.[0-9]+)?(ms|s|m|h))+$"))]
     pub interval: String,
 
-    /// What to fetch. Without it: the branch `master`.
+    /// The reference to fetch. Defaults to the branch `master`.
     #[serde(default, rename = "ref", skip_serializing_if = "Option::is_none")]
     pub reference: Option<GitRepositoryRef>,
 
@@ -51,7 +51,7 @@ pub struct GitRepositorySpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub proxy_secret_ref: Option<LocalObjectReference>,
 
-    /// Deadline of one fetch, as a Go duration. Without it: 60 s.
+    /// Timeout of one fetch, as a Go duration. Defaults to 60 s.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 64), regex(pattern = r"^([0-9]+(\.[0-9]+)?(ms|s|m))+$"))]
     pub timeout: Option<String>,
@@ -110,7 +110,7 @@ pub struct GitRepositoryRef {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct GitRepositoryVerification {
-    /// What must be signed: `HEAD` (or `head`), the commit; `Tag`, the tag; or `TagAndHEAD`. Without it: `HEAD`.
+    /// What must be signed: `HEAD` (or `head`), the commit; `Tag`, the tag; or `TagAndHEAD`, both. Defaults to `HEAD`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 16))]
     pub mode: Option<String>,
@@ -160,7 +160,7 @@ pub struct Artifact {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub digest: Option<String>,
 
-    /// Size of the content, bytes.
+    /// Size of the content, in bytes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub size: Option<i64>,
 

@@ -41,7 +41,7 @@ pub struct NodeRollout {
     /// What happens when nodes fail.
     #[schemars(extend("default" = {}))]
     pub on_failure: OnFailure,
-    /// How long a node may take.
+    /// Deadlines for the change of a node.
     #[schemars(extend("default" = {}))]
     pub deadlines: Deadlines,
     /// How a node that disappears during its change is treated: Wait (it keeps its slot, and the rollout does not end
@@ -57,7 +57,7 @@ pub struct NodeRollout {
     pub withdraw: WithdrawLimits,
     /// Pauses the rollout: no new changes start, those in progress may finish.
     pub paused: bool,
-    /// How many NodeRevisions are kept.
+    /// Number of NodeRevisions to keep.
     #[schemars(range(min = 1, max = 100))]
     pub history_limit: u32,
 }

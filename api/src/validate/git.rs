@@ -30,9 +30,9 @@ pub enum VersionError {
     /// Both tag and commit.
     #[error("tag {tag:?} and commit {commit:?} are both set: remove one")]
     Both {
-        /// The tag.
+        /// The given tag.
         tag: String,
-        /// The commit.
+        /// The given commit.
         commit: String,
     },
     /// An abbreviated commit hash.

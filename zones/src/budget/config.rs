@@ -25,7 +25,7 @@ pub struct Budget {
     pub generation: i64,
     /// `spec.selector.matchLabels`; an empty one selects everything.
     pub selector: BTreeMap<String, String>,
-    /// How many pods may be unavailable.
+    /// Maximum number of unavailable pods.
     pub limit: Limit,
     /// Determines the partition of a pod; without it, budgets count by zone.
     pub partition: Option<Partition>,

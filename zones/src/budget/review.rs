@@ -47,7 +47,7 @@ pub enum Asked {
 pub struct Facts<'a> {
     /// The budgets of the namespace.
     pub budgets: &'a Known,
-    /// The pod.
+    /// The pod to evict or delete.
     pub pod: Result<Pod, String>,
     /// The StatefulSet that controls the pod; `None` if the pod names no StatefulSet as its controller.
     pub owner: Option<Result<Set, String>>,
