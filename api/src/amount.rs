@@ -11,13 +11,13 @@ pub const MAX_COUNT: u32 = 100_000;
 /// A count of clusters, or a percentage of the selected, eligible ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Amount {
-    /// That many.
+    /// An absolute count.
     Count(u32),
-    /// That many of a hundred, 0 to 100; written `"25%"`.
+    /// A percentage, 0 to 100; written `"25%"`.
     Percent(u8),
 }
 
-/// Why a text is no amount.
+/// Why a text is not a valid amount.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum AmountError {
     /// Neither a count nor a percentage.
@@ -29,14 +29,14 @@ pub enum AmountError {
 }
 
 impl Amount {
-    /// The number that is meant of `total`: a percentage is rounded down, but at least 1 when above 0.
+    /// The absolute number out of `total`: a percentage is rounded down, but is at least 1 when above 0.
     pub fn of(self, total: u32) -> u32 {
         match self {
             Self::Count(count) => count,
             Self::Percent(0) => 0,
             Self::Percent(percent) => {
                 let share = u64::from(total) * u64::from(percent) / 100;
-                // A share of a u32 by at most 100 % fits a u32.
+                // At most 100 % of a u32 fits in a u32.
                 u32::try_from(share).unwrap_or(total).max(1)
             }
         }

@@ -19,21 +19,23 @@ use crate::{
 pub use crate::failure::FailureClass;
 
 kind! {
-    /// The syncs of one cluster, mirrored into an Assemblage there. Written by Modules, or by any other rollout automation.
+    /// Lists the syncs of one cluster; they are mirrored into an Assemblage in that cluster. Written by Modules or
+    /// other rollout automation.
     ProxyAssemblage, "proxyassemblages", "pasm", crate::definition::columns::targeted_assemblage, TargetedAssemblageSpec, AssemblageStatus
 }
 
 kind! {
-    /// The syncs of one cluster, applied from the management cluster. Written by BootstrapModules, or by any other automation.
+    /// Lists the syncs of one cluster; they are applied from the management cluster. Written by BootstrapModules or
+    /// other automation.
     RemoteAssemblage, "remoteassemblages", "rasm", crate::definition::columns::targeted_assemblage, TargetedAssemblageSpec, AssemblageStatus
 }
 
 kind! {
-    /// The syncs of this cluster. Written by muster's ProxyAssemblage controller from the management cluster.
+    /// Lists the syncs of this cluster. Written by muster's ProxyAssemblage controller from the management cluster.
     Assemblage, "assemblages", "asm", crate::definition::columns::assemblage, AssemblageSpec, AssemblageStatus
 }
 
-/// The syncs of one cluster, and which cluster it is.
+/// The syncs of one cluster, and a reference to that cluster.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("x-kubernetes-validations" = [
@@ -48,13 +50,15 @@ kind! {
     },
 ]))]
 pub struct TargetedAssemblageSpec {
-    /// The Cluster of this namespace that the syncs are for. Immutable: another cluster is another assemblage.
+    /// Name of the Cluster, in this namespace, that the syncs are for. Immutable: another cluster needs another
+    /// assemblage.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cluster_ref: Option<LocalReference>,
-    /// A Secret of this namespace with a kubeconfig under the key value, for what is not a Cluster. Immutable.
+    /// A Secret in this namespace with a kubeconfig under the key value, for a cluster without a Cluster object.
+    /// Immutable.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kubeconfig_ref: Option<LocalReference>,
-    /// The syncs; their order has no meaning.
+    /// The syncs, one row each; the order has no meaning.
     #[serde(default)]
     #[schemars(length(max = schema::MAX_SYNCS), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
     pub syncs: Vec<Shared<SyncRow>>,
@@ -64,16 +68,17 @@ pub struct TargetedAssemblageSpec {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct AssemblageSpec {
-    /// The syncs; their order has no meaning.
+    /// The syncs, one row each; the order has no meaning.
     #[serde(default)]
     #[schemars(length(max = schema::MAX_SYNCS), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
     pub syncs: Vec<Shared<SyncRow>>,
 }
 
-/// What an API server answers whose row has a greater token by now.
+/// Part of the API server's error message when the stored row already has a greater token.
 pub const TOKEN_NEVER_FALLS: &str = "a row's token never falls";
 
-/// One sync of one cluster: something to carry out (source and package), something to withdraw (withdraw), or only its name and token.
+/// One sync of one cluster: configuration to apply (source and package), a sync to withdraw (withdraw), or only a name
+/// and a token.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("x-kubernetes-validations" = [
@@ -85,22 +90,24 @@ pub const TOKEN_NEVER_FALLS: &str = "a row's token never falls";
     { "rule": "has(self.source) || !has(self.__package__)", "message": "a row with a package needs a source" },
     { "rule": "!has(self.source) || !has(self.source.git) || !has(self.source.git.verify)", "message": "verify stands in the source of a Module: a row has a commit that was verified" },
 ], "x-kubernetes-map-type" = "atomic"))]
-// A row is written as a whole: that the API server tracks a manager for each field of each row would be a third of the object.
+// The row is atomic: managed fields for each field of each row would be a third of the object.
 pub struct SyncRow {
-    /// The sync's name: the module's, for rows of modules.
+    /// Name of the sync; for a row of a module, the module's name.
     #[schemars(length(min = 1, max = schema::MAX_NAME), regex(pattern = schema::DNS_SUBDOMAIN))]
     pub name: String,
     /// Where the configuration comes from.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub source: Option<Source>,
-    /// Which part of the source is applied, and how. Absent with a source: all of it, with the defaults.
+    /// Which part of the source is applied, and how. If source is set and this is absent: the whole source, with the
+    /// defaults.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub package: Option<Package>,
-    /// Variables evaluated in the cluster.
+    /// Variables that are evaluated in the cluster.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = schema::MAX_VALUES), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
     pub bindings: Vec<Binding>,
-    /// Variables evaluated in the management cluster, for writers that leave this to the assemblage's controller.
+    /// Variables that are evaluated in the management cluster, for writers that leave this to the assemblage's
+    /// controller.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = schema::MAX_VALUES), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
     pub control_plane_bindings: Vec<Binding>,
@@ -108,30 +115,32 @@ pub struct SyncRow {
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     #[schemars(schema_with = "schema::variables")]
     pub values: BTreeMap<String, String>,
-    /// The commit that the source's version stands for; of an OCI artifact the digits of its SHA-256 digest.
+    /// The commit that the source's version resolved to; for an OCI artifact, the digits of its SHA-256 digest.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 40, max = 64), regex(pattern = schema::COMMIT))]
     pub commit: Option<String>,
-    /// The revision of the writer's configuration, for people and history.
+    /// The revision of the writer's configuration. Informational.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 64))]
     pub revision: Option<String>,
-    /// The hash of what this cluster gets; echoed in status.
+    /// The hash of what this cluster gets; reported back in status.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 71))]
     pub digest: Option<String>,
-    /// Grows with each change of mind of the writer, never falls; echoed in status. Optional for other automations.
+    /// Increases with each decision of the writer about this row and never decreases; reported back in status. Optional
+    /// for other automation.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(max = schema::MAX_TOKEN))]
     pub token: Option<u64>,
-    /// Grows with each retry of what failed here: a plan that failed runs again though its documents are the same. Not part of the digest.
+    /// Increases with each retry of a failure in this cluster: a failed plan runs again even if its documents are
+    /// unchanged. Not part of the digest.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(max = schema::MAX_TOKEN))]
     pub attempt: Option<u64>,
-    /// What is done to the runs of its plan by hand, once. Not part of the digest.
+    /// A one-time manual action on a run of the sync's plan. Not part of the digest.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub plan_control: Option<PlanControl>,
-    /// The sync is to be withdrawn: Prune removes its objects, Orphan leaves them.
+    /// Set to withdraw the sync: Prune deletes its objects, Orphan leaves them in place.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub withdraw: Option<Withdraw>,
 }
@@ -144,7 +153,7 @@ impl Poolable for SyncRow {
 }
 
 impl SyncRow {
-    /// A row of name and token alone: a fence, or what is left of a withdrawn sync.
+    /// A row with only a name and a token: a fence, or what remains of a withdrawn sync.
     pub fn bare(name: &str, token: u64) -> Self {
         Self {
             name: name.to_owned(),
@@ -153,7 +162,7 @@ impl SyncRow {
         }
     }
 
-    /// A row that asks for withdrawal.
+    /// A row that requests withdrawal.
     pub fn withdrawal(name: &str, token: u64, withdraw: Withdraw) -> Self {
         Self {
             withdraw: Some(withdraw),
@@ -161,7 +170,7 @@ impl SyncRow {
         }
     }
 
-    /// What the row asks for.
+    /// What the row requests.
     pub const fn intent(&self) -> Intent<'_> {
         match (self.withdraw, &self.source) {
             (Some(how), _) => Intent::Withdraw(how),
@@ -171,31 +180,31 @@ impl SyncRow {
     }
 }
 
-/// What a row asks for.
+/// What a row requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Intent<'a> {
-    /// Carry the sync out.
+    /// Apply the sync.
     Carry {
-        /// Where its configuration comes from.
+        /// The source of the configuration.
         source: &'a Source,
     },
-    /// Withdraw it.
+    /// Withdraw the sync.
     Withdraw(Withdraw),
-    /// Nothing: the row holds the place of its token.
+    /// Nothing: the row only keeps its token.
     Bare,
 }
 
 /// How a sync is withdrawn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 pub enum Withdraw {
-    /// Its objects are removed.
+    /// The sync's objects are deleted.
     Prune,
-    /// Its objects stay.
+    /// The sync's objects stay in place.
     Orphan,
 }
 
 impl Withdraw {
-    /// What becomes of the objects, for people.
+    /// What happens to the objects, as human-readable text.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Prune => "objects are deleted",
@@ -204,22 +213,22 @@ impl Withdraw {
     }
 }
 
-/// What was seen of the syncs of one cluster.
+/// Observed state of the syncs of one cluster.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct AssemblageStatus {
     /// The generation of the spec that this status is about.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
-    /// Ready always; Reconciling and Stalled only while true; Reachable for ProxyAssemblages.
+    /// Ready is always present; Reconciling and Stalled only while true; Reachable only on ProxyAssemblages.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "schema::conditions")]
     pub conditions: Vec<Condition>,
-    /// When the cluster last answered; only while it does not.
+    /// When the cluster last answered; set only while it is unreachable.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_contact: Option<Time>,
-    /// What carries the syncs out there, by its own report. Absent: an agent that reports nothing of itself, and can do nothing that is
-    /// newer than that.
+    /// The agent that applies the syncs in the cluster, as it reports itself. Absent: the agent does not report itself,
+    /// and supports no optional features.
     #[serde(
         default,
         skip_serializing_if = "Option::is_none",
@@ -232,43 +241,44 @@ pub struct AssemblageStatus {
         skip_serializing_if = "Vec::is_empty",
         deserialize_with = "unread::readable"
     )]
-    // A state that cannot be read says nothing. One writer: no manager is tracked for each field of each state.
+    // A state that cannot be parsed is skipped. Atomic, as there is only one writer: no managed fields for each field
+    // of each state.
     #[schemars(length(max = 512), extend("x-kubernetes-list-type" = "atomic"))]
     pub syncs: Vec<Shared<SyncState>>,
-    /// The last value of reconcile.fluxcd.io/requestedAt that was acted on.
+    /// The last value of the annotation reconcile.fluxcd.io/requestedAt that was handled.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 256))]
     pub last_handled_reconcile_at: Option<String>,
 }
 
-/// What an agent reports of itself.
+/// What an agent reports about itself.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Agent {
-    /// Its version.
+    /// The agent's version.
     #[schemars(length(max = schema::MAX_LABEL))]
     pub version: String,
-    /// What applies in its cluster: builtin or flux.
+    /// What applies the syncs in its cluster: builtin or flux.
     #[schemars(length(max = schema::MAX_LABEL))]
     pub sync: String,
-    /// What rows may ask of it beyond what every agent can, by name.
+    /// Names of the optional features that the agent supports.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     #[schemars(schema_with = "schema::features")]
     pub features: BTreeSet<String>,
 }
 
-/// The state of one sync, with the digest and token of the row that it is about.
+/// The state of one sync, with the digest and token of the row that it describes.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct SyncState {
-    /// The sync's name.
+    /// Name of the sync.
     #[schemars(length(min = 1, max = schema::MAX_NAME))]
     pub name: String,
-    /// The row's digest, echoed.
+    /// The digest of the row that this state describes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 71))]
     pub digest: Option<String>,
-    /// The row's token, echoed.
+    /// The token of the row that this state describes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(max = schema::MAX_TOKEN))]
     pub token: Option<u64>,
@@ -276,33 +286,33 @@ pub struct SyncState {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 64))]
     pub commit: Option<String>,
-    /// Where the sync stands.
+    /// The state of the sync.
     pub state: SyncPhase,
-    /// Whose fault a failure is: the revision's, this cluster's, or the infrastructure's.
+    /// What a failure is attributed to: the revision, this cluster, or the infrastructure.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub class: Option<FailureClass>,
-    /// A failure that will not go away by waiting.
+    /// Whether the failure is permanent: retrying alone does not resolve it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub terminal: bool,
-    /// Why, as one word.
+    /// Machine-readable reason for the state, in CamelCase.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = schema::MAX_LABEL))]
     pub reason: Option<String>,
-    /// Why, for people.
+    /// Human-readable details of the state.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = schema::MAX_MESSAGE))]
     pub message: Option<String>,
-    /// How far it is, where one of its objects rolls something out itself and reports that.
+    /// Progress of the sync, if one of its objects performs a rollout of its own and reports progress.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub progress: Option<Progress>,
-    /// Where its plan stands, such as `update 2/3 schema/migrate InProgress`; only of a sync that has one.
+    /// State of the sync's plan, such as `update 2/3 schema/migrate InProgress`; absent if the sync has no plan.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = schema::MAX_PLAN_LINE))]
     pub plan: Option<String>,
-    /// The run of its plan: what a control by hand names.
+    /// The current run of the sync's plan, which manual plan actions refer to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub plan_run: Option<PlanRunReport>,
-    /// Objects that were taken to be healthy without evidence from their controllers; only of a sync that succeeded.
+    /// Objects that are assumed healthy without evidence from their controllers; set only if the sync succeeded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub assumed: Option<Assumed>,
 }
@@ -315,7 +325,7 @@ impl Poolable for SyncState {
 }
 
 impl SyncState {
-    /// What is to be known of a sync that succeeded.
+    /// Remarks about a sync that succeeded: its message and the assumed health.
     pub fn note(&self) -> Option<String> {
         let assumed = self.assumed.as_ref().map(ToString::to_string);
         let parts: Vec<String> = self.message.iter().cloned().chain(assumed).collect();
@@ -323,20 +333,20 @@ impl SyncState {
     }
 }
 
-/// Where a sync stands.
+/// The state of a sync.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum SyncPhase {
     /// Applied and ready at the row's commit.
     Succeeded,
-    /// Not applied, or not ready; `class` says whose fault.
+    /// Not applied, or not ready; `class` says what the failure is attributed to.
     Failed,
-    /// On the way.
+    /// In progress.
     #[default]
     Updating,
-    /// Its objects are being removed.
+    /// The sync's objects are being removed.
     Withdrawing,
-    /// It is gone.
+    /// The sync is removed.
     Withdrawn,
 }
 

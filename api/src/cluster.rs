@@ -1,5 +1,5 @@
-//! Cluster API's Cluster, as far as muster reads it: v1beta2 and v1beta1. Nothing is written to one here, and a whole one is
-//! never needed; the version of a Cluster is written by a ClusterUpgrade alone.
+//! Cluster API's Cluster, as far as muster reads it: v1beta2 and v1beta1. This module writes nothing to a Cluster and
+//! never needs the complete object; only a ClusterUpgrade writes the version of a Cluster.
 
 use std::{collections::BTreeMap, fmt};
 
@@ -37,7 +37,7 @@ impl Version {
         known.max()
     }
 
-    /// As it stands in `apiVersion`.
+    /// The value of `apiVersion`.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::V1Beta1 => "v1beta1",
@@ -45,7 +45,7 @@ impl Version {
         }
     }
 
-    /// How clusters of this version are asked for.
+    /// The API resource of Clusters at this version.
     pub fn api_resource(self) -> ApiResource {
         ApiResource {
             group: GROUP.to_owned(),
@@ -56,7 +56,7 @@ impl Version {
         }
     }
 
-    /// The field that says that the control plane can be spoken to.
+    /// Path of the field that says that the control plane is initialized.
     fn control_plane_field(self) -> &'static str {
         match self {
             Self::V1Beta1 => "/status/controlPlaneReady",
@@ -65,29 +65,29 @@ impl Version {
     }
 }
 
-/// Why nothing is rolled to a cluster now. Display is the reason's word.
+/// Why nothing is rolled out to a cluster now. Displays as the reason's name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum NotReady {
     /// The Cluster is being deleted, or gone.
     Deleting,
-    /// `spec.paused`, or the annotation of Cluster API.
+    /// `spec.paused` is set, or Cluster API's paused annotation.
     ClusterPaused,
-    /// The control plane was not there yet.
+    /// The control plane is not initialized yet.
     ControlPlaneNotReady,
-    /// No Secret with a kubeconfig.
+    /// There is no Secret with a kubeconfig.
     NoKubeconfig,
-    /// The kubeconfig has what it may not have, or lacks what it needs.
+    /// The kubeconfig contains something that is not allowed, or lacks a required field.
     KubeconfigRejected,
-    /// Five attempts in a row failed.
+    /// Five consecutive attempts to connect failed.
     Unreachable,
-    /// The API server refuses the credential.
+    /// The API server rejects the credentials.
     CredentialsRejected,
-    /// The kind Assemblage, or its namespace, is not there. Stops Modules only.
+    /// The kind Assemblage, or its namespace, does not exist. Blocks Modules only.
     KindMissing,
 }
 
 impl NotReady {
-    /// The reason of the one enum of reasons.
+    /// The corresponding [`Reason`].
     pub const fn reason(self) -> Reason {
         match self {
             Self::Deleting => Reason::Deleting,
@@ -101,7 +101,7 @@ impl NotReady {
         }
     }
 
-    /// The reason's word.
+    /// The reason's name.
     pub const fn as_str(self) -> &'static str {
         self.reason().as_str()
     }
@@ -119,32 +119,33 @@ impl fmt::Display for NotReady {
     }
 }
 
-/// What muster keeps of a Cluster: a row, not the object.
+/// What muster keeps of a Cluster instead of the full object.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Facts {
-    /// `apiVersion` that it was read at: what an owner reference to it says.
+    /// The `apiVersion` that the Cluster was read at; used in owner references to it.
     pub api_version: String,
     /// `metadata.name`.
     pub name: String,
     /// `metadata.uid`.
     pub uid: String,
-    /// The labels, which selectors and bindings read.
+    /// The labels that selectors and bindings read.
     pub labels: BTreeMap<String, String>,
-    /// The annotations of muster (`fleet.muster.dev/...`), and those of others that are short enough to name a time zone: a RolloutWindow
-    /// may refer to any of them.
+    /// muster's annotations (`fleet.muster.dev/...`), and other annotations that are short enough to name a time zone:
+    /// a RolloutWindow may refer to any of them.
     pub annotations: BTreeMap<String, String>,
     /// A deletionTimestamp is set.
     pub deleting: bool,
-    /// `spec.paused`, or the annotation of Cluster API.
+    /// `spec.paused` is set, or Cluster API's paused annotation.
     pub paused: bool,
-    /// The control plane is there, by the field of the version read.
+    /// Whether the control plane is initialized, according to the field of the version read.
     pub control_plane: bool,
-    /// It asks for ClusterUpgrades, and its machines are being replaced: condition `RollingOut`.
+    /// The Cluster has ClusterUpgrades enabled, and its machines are being replaced: condition `RollingOut`.
     pub upgrading: bool,
 }
 
 impl Facts {
-    /// Reads a Cluster of the version given. What is absent, or of another type than Cluster API gives it, counts as not true.
+    /// Reads a Cluster of the given version. A field that is absent, or of a type that Cluster API does not use, counts
+    /// as false.
     pub fn read(version: Version, object: &DynamicObject) -> Self {
         let is_true = |pointer: &str| object.data.pointer(pointer) == Some(&Value::Bool(true));
         let annotations = object.metadata.annotations.clone().unwrap_or_default();
@@ -165,7 +166,7 @@ impl Facts {
     }
 }
 
-/// Whether a Cluster with these annotations lets ClusterUpgrades write its version.
+/// Whether these annotations allow ClusterUpgrades to write the Cluster's version.
 pub fn asks_for_upgrades(annotations: &BTreeMap<String, String>) -> bool {
     annotations
         .get(annotation::UPGRADES)
@@ -182,7 +183,8 @@ fn is_rolling_out(version: Version, object: &DynamicObject) -> bool {
     conditions.any(|condition| condition["type"] == "RollingOut" && condition["status"] == "True")
 }
 
-/// What the Cluster object alone says; `None` for a Cluster that is gone. First reason that applies.
+/// The block reason derived from the Cluster object alone; `None` stands for a Cluster that is gone. The first reason
+/// that applies wins.
 pub fn state(cluster: Option<&Facts>) -> Result<(), NotReady> {
     match cluster {
         None => Err(NotReady::Deleting),

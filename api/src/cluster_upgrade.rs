@@ -1,4 +1,4 @@
-//! `ClusterUpgrade`: a Kubernetes version, and how it rolls over Clusters of Cluster API.
+//! `ClusterUpgrade`: a Kubernetes version, and how it is rolled out to Clusters of Cluster API.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, LabelSelector};
 use schemars::JsonSchema;
@@ -18,46 +18,50 @@ use crate::{
 };
 
 kind! {
-    /// A Kubernetes version for Clusters of this namespace: cluster by cluster, each confirmed by its conditions and by what its own API server reports. Only Clusters with the annotation fleet.muster.dev/upgrades=muster are changed.
+    /// Rolls out a Kubernetes version to Clusters of this namespace, Cluster by Cluster; each is confirmed by its
+    /// conditions and by the version that its own API server reports. Only Clusters with the annotation
+    /// fleet.muster.dev/upgrades=muster are changed.
     ClusterUpgrade, "clusterupgrades", "cup", crate::definition::columns::cluster_upgrade, ClusterUpgradeSpec, ClusterUpgradeStatus
 }
 
-/// Which Clusters get which version, and how it rolls over them.
+/// Which Clusters get which version, and how it is rolled out to them.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ClusterUpgradeSpec {
-    /// Which Clusters: a selector over their labels. Absent: none. Empty ({}): all that have the annotation.
+    /// Selects Clusters by their labels. Absent: none. Empty ({}): all that have the annotation.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "schema::label_selector")]
     pub selector: Option<LabelSelector>,
-    /// What they get.
+    /// The upgrade target.
     pub target: UpgradeTarget,
-    /// What is changed of a Cluster without a topology: the control plane first, then the workers. Of one with a topology Cluster API changes both in its own order.
+    /// Which parts of a Cluster without a topology are upgraded: the control plane first, then the workers. For a
+    /// Cluster with a topology, Cluster API upgrades both in its own order.
     #[serde(default = "everything")]
     #[schemars(length(min = 1, max = 2), extend("x-kubernetes-list-type" = "set"))]
     pub what: Vec<UpgradePart>,
-    /// What becomes of a Cluster of which not everything could be read before it is changed. Strict: it waits. BestEffort: what could not be read counts as good.
+    /// How the preflight checks treat information about a Cluster that cannot be read. Strict: the Cluster waits.
+    /// BestEffort: the check counts as passed.
     #[serde(default)]
     pub preflight: Preflight,
-    /// How the version rolls over the Clusters.
+    /// How the version is rolled out to the Clusters.
     #[serde(default)]
     #[schemars(extend("default" = {}))]
     pub rollout: UpgradeRollout,
-    /// Do nothing at all with this ClusterUpgrade. Clusters that were told to change go on changing.
+    /// Suspends this ClusterUpgrade. Clusters that are already changing continue to change.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub suspend: bool,
 }
 
-/// What Clusters get.
+/// What Clusters are upgraded to.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct UpgradeTarget {
-    /// The version, such as v1.34.2, as Cluster API has it.
+    /// The Kubernetes version in the form that Cluster API uses, such as v1.34.2.
     #[schemars(length(min = 6, max = 64), regex(pattern = VERSION))]
     pub kubernetes: String,
 }
 
-/// `v1.34.2`, and what distributions append to it.
+/// `v1.34.2`, optionally with a suffix that a distribution adds.
 const VERSION: &str =
     "^v(0|[1-9][0-9]{0,4})[.](0|[1-9][0-9]{0,4})[.](0|[1-9][0-9]{0,4})([-+][0-9A-Za-z.+-]+)?$";
 
@@ -70,49 +74,51 @@ pub enum UpgradePart {
     Workers,
 }
 
-/// What becomes of a Cluster of which not everything could be read.
+/// How preflight checks treat information that cannot be read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum Preflight {
-    /// It waits.
+    /// The Cluster waits.
     #[default]
     Strict,
-    /// What could not be read counts as good.
+    /// The check counts as passed.
     BestEffort,
 }
 
-/// How a version rolls over Clusters.
+/// How a version is rolled out to Clusters.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct UpgradeRollout {
-    /// How many Clusters may be changing: a count, or a percentage of the selected, eligible Clusters (rounded down, at least 1 when above 0). 0 moves nothing.
+    /// How many Clusters may be changing at once: a count, or a percentage of the selected, eligible Clusters (rounded
+    /// down, at least 1 when above 0). With 0 no upgrade starts.
     pub max_unready_clusters: Amount,
     /// How long, in seconds, a Cluster must have been ready before it counts as confirmed.
     #[schemars(range(max = 86_400))]
     pub min_ready_seconds: u32,
-    /// Growing batches instead of one Cluster after the other.
+    /// Upgrades Clusters in batches of growing size instead of one at a time.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub batch: Option<Batch>,
-    /// A label key: Clusters that are changing at the same time share one value of it.
+    /// A label key: Clusters that change at the same time must have the same value of this label.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = schema::MAX_LABEL_KEY))]
     pub exclusive: Option<String>,
-    /// Stages, one after the other; a Cluster belongs to the first whose selector matches it.
+    /// Stages that are rolled out in order; a Cluster belongs to the first stage whose selector matches it.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 16), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
     pub stages: Vec<UpgradeStage>,
-    /// What becomes of Clusters that no stage selects: Last (after all stages) or Exclude.
+    /// How Clusters that no stage selects are treated: Last (upgraded after all stages) or Exclude.
     pub unmatched: Unmatched,
     /// What happens when Clusters fail.
     #[schemars(extend("default" = {}))]
     pub on_failure: UpgradeFailure,
-    /// How long a Cluster may take; progress is counted anew with each Machine that becomes up to date.
+    /// How long a Cluster may take; the progress deadline restarts with each Machine that becomes up to date.
     #[schemars(extend("default" = {}))]
     pub deadlines: UpgradeDeadlines,
-    /// What an unreachable Cluster means while it is changing: Skip (its slot is free after deadlines.absence), Wait (it keeps its slot), Fail (it counts as failed).
+    /// How a Cluster that becomes unreachable during its upgrade is treated: Skip (its slot is released after
+    /// deadlines.absence), Wait (it keeps its slot), Fail (it counts as failed).
     #[serde(default = "wait")]
     #[schemars(extend("default" = "Wait"))]
     pub on_unreachable: OnUnreachable,
-    /// Start nothing new; what has begun may finish.
+    /// Pauses the rollout: no new upgrades start, those in progress may finish.
     pub paused: bool,
 }
 
@@ -133,32 +139,32 @@ impl Default for UpgradeRollout {
     }
 }
 
-/// Clusters that are done together, before the next stage begins.
+/// Clusters that are upgraded together, before the next stage starts.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct UpgradeStage {
-    /// The stage's name, for statuses and approvals.
+    /// Name of the stage, used in statuses and approvals.
     #[schemars(length(min = 1, max = schema::MAX_LABEL), regex(pattern = schema::DNS_LABEL))]
     pub name: String,
-    /// Which Clusters belong to the stage.
+    /// Selects the Clusters of the stage by their labels.
     #[schemars(schema_with = "schema::label_selector")]
     pub selector: LabelSelector,
-    /// A narrower limit within this stage; it never widens that of the ClusterUpgrade.
+    /// A stricter limit within this stage; it never raises the limit of the ClusterUpgrade.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_unready_clusters: Option<Amount>,
-    /// How long the stage is watched after its last Cluster was confirmed.
+    /// How long the stage is observed after its last Cluster is confirmed.
     #[serde(default)]
     pub soak: Duration,
-    /// Whether a person must approve before the next stage.
+    /// Whether manual approval is required before the next stage.
     #[serde(default)]
     pub approval: Approval,
 }
 
-/// What happens when Clusters fail. A version is never taken back.
+/// What happens when Clusters fail. A version is never rolled back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct UpgradeFailure {
-    /// Halt: nothing new is started. Continue: only record.
+    /// Halt: no new upgrades start. Continue: failures are only recorded.
     pub action: UpgradeFailureAction,
     /// How many Clusters may fail before the rollout halts: a count, or a percentage.
     pub max_failed: Amount,
@@ -176,10 +182,10 @@ impl Default for UpgradeFailure {
 /// What happens after a failure.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum UpgradeFailureAction {
-    /// Nothing new is started.
+    /// No new upgrades start.
     #[default]
     Halt,
-    /// It is recorded, and the rollout goes on.
+    /// The failure is recorded, and the rollout continues.
     Continue,
 }
 
@@ -187,11 +193,11 @@ pub enum UpgradeFailureAction {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct UpgradeDeadlines {
-    /// Until Cluster API has observed the new version.
+    /// Time until Cluster API has observed the new version.
     pub pickup: Duration,
-    /// Until another Machine is up to date, or the Cluster is confirmed.
+    /// Time until another Machine is up to date, or the Cluster is confirmed.
     pub progress: Duration,
-    /// How long a Cluster may be away, with onUnreachable Skip, before its slot is free.
+    /// How long a Cluster may be unreachable, with onUnreachable Skip, before its slot is released.
     pub absence: Duration,
 }
 
@@ -205,29 +211,30 @@ impl Default for UpgradeDeadlines {
     }
 }
 
-/// What was observed of a ClusterUpgrade.
+/// Observed state of a ClusterUpgrade.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ClusterUpgradeStatus {
     /// The generation of the spec that this status is about.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
-    /// Ready always; Reconciling, Stalled, Paused and Halted only while true.
+    /// Ready is always present; Reconciling, Stalled, Paused and Halted only while true.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "schema::conditions")]
     pub conditions: Vec<Condition>,
-    /// How it stands, for the column STATUS of kubectl get: the reason of Ready, and Paused and Held where that is so.
+    /// Summary for the STATUS column of kubectl get: the reason of Ready, plus Paused and Held where they apply.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 256))]
     pub state: Option<String>,
-    /// The targeted revision: the hash of the version.
+    /// The target revision: the hash of the version.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 64))]
     pub revision: Option<String>,
-    /// The Clusters in numbers.
+    /// Number of Clusters by state.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub summary: Option<Summary>,
-    /// Why each Cluster is where it is: every reason with all of its Clusters, in the order of precedence. A Cluster in none is not selected, or lacks the annotation fleet.muster.dev/upgrades=muster.
+    /// The reasons for the states of the Clusters: each reason with all its Clusters, in order of precedence. A Cluster
+    /// that is listed under no reason is not selected, or lacks the annotation fleet.muster.dev/upgrades=muster.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = schema::MAX_REASONS), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["reason"]))]
     pub reasons: Vec<ReasonGroup>,
@@ -235,15 +242,17 @@ pub struct ClusterUpgradeStatus {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = schema::MAX_ATTENTION), extend("x-kubernetes-list-type" = "atomic"))]
     pub attention: Vec<Attention>,
-    /// The annotations paused and hold, here and on Clusters, and what came of each: first what has no effect.
+    /// The annotations paused and hold, on this object and on Clusters, and their effect; those without effect are
+    /// listed first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = schema::MAX_ATTENTION), extend("x-kubernetes-list-type" = "atomic"))]
     pub controls: Vec<ControlStatus>,
-    /// Clusters, by folded names, that are confirmed without a word of their own API server: it does not serve /version.
+    /// Clusters that are confirmed without a version report from their own API server, as it does not serve /version.
+    /// Consecutive names are folded into ranges.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = schema::MAX_MESSAGE))]
     pub assumed: Option<String>,
-    /// What the rollout engine remembers.
+    /// Persisted state of the rollout engine.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rollout: Option<RolloutStatus>,
 }
@@ -256,7 +265,7 @@ const fn wait() -> OnUnreachable {
     OnUnreachable::Wait
 }
 
-/// The settings that upgrades and modules share, under the names that modules have for them.
+/// The settings that upgrades and modules share, translated to the settings of modules.
 impl From<&UpgradeRollout> for Rollout {
     fn from(upgrade: &UpgradeRollout) -> Self {
         let UpgradeRollout {
@@ -292,7 +301,7 @@ impl From<&UpgradeRollout> for Rollout {
                 total: None,
             },
             on_unreachable,
-            // An older version is never given to a Cluster that joins.
+            // A Cluster that joins never gets an older version.
             on_join: OnJoin::Target,
             paused,
             ..Self::default()

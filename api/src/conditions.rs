@@ -1,54 +1,56 @@
-//! Conditions: construction, merging, and equality apart from times.
+//! Conditions: construction, merging, and comparison that ignores times.
 
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 
-/// Whether the object is as its spec says; always present.
+/// Whether the object matches its spec; always present.
 pub const READY: &str = "Ready";
-/// Work is under way; present only while true.
+/// Work is in progress; present only while true.
 pub const RECONCILING: &str = "Reconciling";
-/// No progress without a change by someone; present only while true.
+/// No progress is possible until someone intervenes; present only while true.
 pub const STALLED: &str = "Stalled";
-/// Of modules: nothing new is started; present only while true.
+/// On modules: the rollout is paused and nothing new starts; present only while true.
 pub const PAUSED: &str = "Paused";
-/// Of modules: failures stopped the rollout; present only while true.
+/// On modules: failures stopped the rollout; present only while true.
 pub const HALTED: &str = "Halted";
-/// Of modules: the empty selector selects every cluster; present only while true.
+/// On modules: the empty selector selects every cluster; present only while true.
 pub const SELECTS_ALL: &str = "SelectsAll";
-/// Of modules: the tag names another commit than the pinned one; present only while true.
+/// On modules: the tag now points to a commit other than the pinned one; present only while true.
 pub const TAG_MOVED: &str = "TagMoved";
-/// Of Kustomizations: what was applied is healthy. True, with reason [`crate::evidence::ASSUMED`] where evidence is missing; Unknown until it is known.
+/// On Kustomizations: the applied objects are healthy. True, with reason [`crate::evidence::ASSUMED`] where evidence is
+/// missing; Unknown until health is determined.
 pub const HEALTHY: &str = "Healthy";
-/// Of Kustomizations: another one holds objects that this one declares too; present only while true.
+/// On Kustomizations: another Kustomization owns objects that this one declares too; present only while true.
 pub const SHARED_OBJECT: &str = "SharedObject";
-/// Of Kustomizations with a plan: where its run stands. Its reason is the state of the run, or of one that failed whose failure it is.
+/// On Kustomizations with a plan: the state of the plan's run. The reason is the state of the run or, if the run
+/// failed, the failure class.
 pub const PLAN: &str = "Plan";
-/// Of ProxyAssemblages: the cluster answers.
+/// On ProxyAssemblages: the cluster is reachable.
 pub const REACHABLE: &str = "Reachable";
-/// The agent of the cluster is older than the controller.
+/// The agent in the cluster is older than the controller.
 pub const AGENT_OUTDATED: &str = "AgentOutdated";
 
-/// Of Nodes: every NodeModule that selects it is confirmed there.
+/// On Nodes: every NodeModule that selects the Node is confirmed on it.
 pub const NODE_CONFIGURED: &str = "fleet.muster.dev/NodeConfigured";
 
-/// The longest message of a condition, in bytes.
+/// The maximum length of a condition's message, in bytes.
 pub const MAX_MESSAGE: usize = 32_768;
 
 /// The status of a condition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Status {
-    /// It holds.
+    /// The condition applies.
     True,
-    /// It does not hold.
+    /// The condition does not apply.
     False,
-    /// It is not known.
+    /// The status is not known.
     Unknown,
 }
 
 impl Status {
-    /// The word of Kubernetes.
+    /// The status as Kubernetes writes it: `True`, `False` or `Unknown`.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::True => "True",
@@ -64,14 +66,14 @@ impl From<bool> for Status {
     }
 }
 
-/// The conditions that an object is to have: Ready always, the others only when added.
+/// The desired conditions of an object: Ready always, the others only when added.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Conditions {
     ready: Said,
     others: BTreeMap<&'static str, Said>,
 }
 
-/// What a condition says.
+/// Status, reason and message of one condition.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Said {
     status: Status,
@@ -80,7 +82,7 @@ struct Said {
 }
 
 impl Conditions {
-    /// Begins with Ready.
+    /// Starts a set of conditions with Ready.
     pub fn ready(status: Status, reason: impl Into<String>, message: impl Into<String>) -> Self {
         Self {
             ready: Said::new(status, reason, message),
@@ -100,7 +102,7 @@ impl Conditions {
         self.with(STALLED, Status::True, reason, message)
     }
 
-    /// Adds another condition. The last of one type stands; Ready is set by [`Conditions::ready`] alone.
+    /// Adds another condition, replacing an earlier one of the same type. Only [`Conditions::ready`] sets Ready.
     #[must_use]
     pub fn with(
         mut self,
@@ -118,7 +120,7 @@ impl Conditions {
     }
 
     /// The conditions to write: exactly these, Ready first, each with `generation` as its observedGeneration.
-    /// `lastTransitionTime` is the current one where the status did not flip, else `now`.
+    /// `lastTransitionTime` is kept where the status did not change; otherwise it is `now`.
     pub fn merge(&self, current: &[Condition], generation: i64, now: Timestamp) -> Vec<Condition> {
         std::iter::once((READY, &self.ready))
             .chain(self.others.iter().map(|(type_, said)| (*type_, said)))
@@ -157,17 +159,17 @@ impl Said {
     }
 }
 
-/// The condition of that type.
+/// The condition of the given type.
 pub fn find<'a>(conditions: &'a [Condition], type_: &str) -> Option<&'a Condition> {
     conditions.iter().find(|condition| condition.type_ == type_)
 }
 
-/// Whether the condition of that type is there and True.
+/// Whether the condition of the given type exists and is True.
 pub fn is_true(conditions: &[Condition], type_: &str) -> bool {
     find(conditions, type_).is_some_and(|condition| condition.status == "True")
 }
 
-/// Whether both say the same, whatever their order and times.
+/// Whether both contain the same conditions, regardless of order and times.
 pub fn equal_apart_from_times(a: &[Condition], b: &[Condition]) -> bool {
     a.len() == b.len()
         && a.iter().all(|left| {
@@ -180,7 +182,7 @@ pub fn equal_apart_from_times(a: &[Condition], b: &[Condition]) -> bool {
         })
 }
 
-/// The text, cut at a character so that it has at most `max` bytes; a cut text ends with an ellipsis.
+/// The text, truncated at a character boundary to at most `max` bytes; a truncated text ends with an ellipsis.
 pub fn bounded(text: &str, max: usize) -> std::borrow::Cow<'_, str> {
     const ELLIPSIS: &str = "…";
     if text.len() <= max {

@@ -1,7 +1,8 @@
-//! Controls: what a person says to muster by an annotation that git does not own (`fleet.muster.dev/paused` and its like).
+//! Controls: instructions that a user gives muster through an annotation that is not managed in git
+//! (`fleet.muster.dev/paused` and similar).
 //!
-//! The value is either plain text, which is what the control is for (a digest, names of clusters by comma, or `true`), or a JSON object
-//! that also says who, why, since when, and until when:
+//! The value is either plain text, the subject of the control (a digest, cluster names separated by commas, or `true`),
+//! or a JSON object that also records who set it, why, when, and when it expires:
 //!
 //! ```text
 //! kubectl annotate module/web --field-manager=muster-cli fleet.muster.dev/paused=true
@@ -9,8 +10,8 @@
 //!   fleet.muster.dev/paused='{"by": "ann", "reason": "release freeze", "until": "2026-12-28T08:00:00Z"}'
 //! ```
 //!
-//! Each field of the object is optional. Text that begins with `{` and is no such object is an error, never a guess: whoever reads a
-//! control that cannot be read does nothing until it is mended.
+//! Each field of the object is optional. Text that begins with `{` and is not such an object is an error, never a
+//! guess: readers of a control that cannot be parsed do nothing until it is fixed.
 
 use std::{collections::BTreeSet, fmt::Write as _};
 
@@ -19,47 +20,46 @@ use serde::{Deserialize, Serialize};
 
 use crate::conditions::bounded;
 
-/// Bytes of `by` and `reason` that are told; annotations may be 256 KiB long.
+/// Maximum number of bytes of `by` and `reason` that are shown; annotations may be 256 KiB long.
 const MAX_TOLD: usize = 256;
-/// The longest that a control can be said to hold from now on: a year, and the day that some years have more. What shall hold
-/// longer says no end.
+/// The maximum remaining time of a control: 366 days. A control that should apply for longer must not set `until`.
 pub const LONGEST: SignedDuration = SignedDuration::from_hours(366 * 24);
-/// Bytes of what is wrong with an object: it repeats parts of the annotation.
+/// Maximum number of bytes of a parse error that are shown: the error quotes parts of the annotation.
 const MAX_PROBLEM: usize = 200;
 
-/// What an annotation of a person says.
+/// The parsed value of a control annotation.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Control {
-    /// What it is for: a digest, names of clusters by comma, `true`. Empty if the object does not say.
+    /// The subject: a digest, cluster names separated by commas, or `true`. Empty if the object does not set it.
     #[serde(rename = "for", default, skip_serializing_if = "String::is_empty")]
     pub what: String,
-    /// Who wrote it.
+    /// Who set the control.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub by: Option<String>,
-    /// Why.
+    /// Why the control was set.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
-    /// When it was written.
+    /// When the control was set.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub at: Option<Timestamp>,
-    /// When it ends by itself.
+    /// When the control expires.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub until: Option<Timestamp>,
 }
 
-/// An annotation that begins as a JSON object, and cannot be read as a control.
+/// An annotation that begins like a JSON object but cannot be parsed as a control.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ControlError {
-    /// It is no JSON.
+    /// The text is not valid JSON.
     #[error(
         "it begins with {{ and is no JSON ({problem}): write plain text, or an object with for, by, reason, at, until"
     )]
     NotJson {
-        /// What the parser says, and where.
+        /// The parser's message, with the position.
         problem: String,
     },
-    /// It is JSON, but not a control.
+    /// The text is valid JSON, but not a control.
     #[error(
         "{problem}: the fields are for, by, reason (texts), at and until (times such as 2026-01-02T03:04:05Z)"
     )]
@@ -67,16 +67,16 @@ pub enum ControlError {
         /// Which field is wrong, and how.
         problem: String,
     },
-    /// It ends so late that a mistake is more likely.
+    /// The control expires so late that a mistake is likely.
     #[error("until is {until}, more than a year from now: say an earlier time, or leave it out")]
     TooLong {
-        /// When it would end.
+        /// The rejected expiry time.
         until: Timestamp,
     },
 }
 
 impl Control {
-    /// Reads the value of an annotation.
+    /// Parses the value of an annotation.
     pub fn parse(text: &str) -> Result<Self, ControlError> {
         let text = text.trim();
         if !text.starts_with('{') {
@@ -95,7 +95,8 @@ impl Control {
         })
     }
 
-    /// The value for an annotation: plain text if nothing but what it is for is said, and that does not look like an object.
+    /// The value for an annotation: plain text if only the subject is set and it does not look like an object;
+    /// otherwise JSON.
     pub fn to_text(&self) -> String {
         let Self {
             what,
@@ -108,16 +109,16 @@ impl Control {
         if plain && !what.trim_start().starts_with('{') {
             return what.clone();
         }
-        // Text and times always become JSON; an empty object would say nothing wrong.
+        // Serializing strings and times cannot fail; an empty object would be a harmless fallback.
         serde_json::to_string(self).unwrap_or_else(|_| "{}".to_owned())
     }
 
-    /// Whether it holds at `now`: it has not ended, and does not say `false`.
+    /// Whether the control applies at `now`: it has not expired, and its subject is not `false`.
     pub fn holds(&self, now: Timestamp) -> bool {
         self.what != "false" && self.until.is_none_or(|until| now < until)
     }
 
-    /// The control, unless it would hold for longer than anybody means.
+    /// The control, or an error if it expires more than [`LONGEST`] after `now`.
     pub fn meant(self, now: Timestamp) -> Result<Self, ControlError> {
         let latest = now.checked_add(LONGEST).unwrap_or(Timestamp::MAX);
         match self.until {
@@ -126,18 +127,19 @@ impl Control {
         }
     }
 
-    /// Its time was over before `now`.
+    /// Whether the control has expired at `now`.
     pub fn is_over(&self, now: Timestamp) -> bool {
         self.until.is_some_and(|until| until <= now)
     }
 
-    /// The names that it is for, by comma.
+    /// The names in the subject, which are separated by commas.
     pub fn names(&self) -> BTreeSet<&str> {
         let names = self.what.split(',').map(str::trim);
         names.filter(|name| !name.is_empty()).collect()
     }
 
-    /// Who, why, since when and until when, for people: ` by ann (release freeze) since … until …`; empty if nothing of it is said.
+    /// Who set the control, why, when, and until when it applies, as human-readable text: ` by ann (release freeze)
+    /// since … until …`; empty if nothing of this is set.
     pub fn told(&self) -> String {
         let mut told = String::new();
         // Writing to a String cannot fail.
@@ -157,7 +159,7 @@ impl Control {
     }
 }
 
-/// One line of bounded length.
+/// The text as a single line of limited length.
 fn line(text: &str) -> String {
     let clean: String = bounded(text, MAX_TOLD)
         .chars()

@@ -1,42 +1,42 @@
-//! What became of what people say by annotations, as a module's status tells it.
+//! The effect of control annotations, as reported in a module's status.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::schema;
 
-/// An annotation of a person, and what came of it.
+/// A control annotation and its effect.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ControlStatus {
-    /// The annotation, such as fleet.muster.dev/hold.
+    /// Name of the annotation, such as fleet.muster.dev/hold.
     #[schemars(length(max = schema::MAX_LABEL_KEY))]
     pub control: String,
-    /// The cluster that it is about; absent: the module as a whole.
+    /// The cluster that the annotation applies to; absent: the whole module.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = schema::MAX_NAME))]
     pub cluster: Option<String>,
-    /// Applied, WithoutEffect (the message says why) or Over (its time has ended).
+    /// Effect of the annotation: Applied, WithoutEffect (the message says why) or Over (it has expired).
     pub effect: Effect,
-    /// Who, why, since when and until when; or what is wrong with it.
+    /// Who set the annotation, why, when, and until when; or what is wrong with it.
     #[serde(default)]
     #[schemars(length(max = schema::MAX_MESSAGE))]
     pub message: String,
 }
 
-/// What came of it.
+/// The effect of a control annotation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 pub enum Effect {
-    /// It cannot do what it is for; what it is about is left as it is.
+    /// The control cannot take effect; its subject is left unchanged.
     WithoutEffect,
-    /// It holds.
+    /// The control is in effect.
     Applied,
-    /// Its time has ended.
+    /// The control has expired.
     Over,
 }
 
 impl Effect {
-    /// The word for people.
+    /// The human-readable name.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::WithoutEffect => "no effect",

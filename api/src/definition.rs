@@ -1,4 +1,5 @@
-//! A kind as a CustomResourceDefinition: its schema, what `kubectl get` shows of it, and the labels of what muster brings.
+//! Builds the CustomResourceDefinition of a kind: its schema, the columns of `kubectl get`, and the labels of objects
+//! that muster installs.
 
 pub mod columns;
 pub(crate) mod structural;
@@ -16,7 +17,7 @@ use schemars::JsonSchema;
 
 use crate::labels;
 
-/// The definition of one of our kinds. Called by the `kind!` macro.
+/// The CRD of one of muster's kinds. Called by the `kind!` macro.
 pub(crate) fn definition<K>(
     short_name: &str,
     scope: &str,
@@ -65,7 +66,7 @@ where
     })
 }
 
-/// The definition, labelled as ours.
+/// The CRD with muster's labels.
 pub(crate) fn ours(mut definition: CustomResourceDefinition) -> CustomResourceDefinition {
     let labels = definition.metadata.labels.get_or_insert_default();
     for key in [labels::label::APP_MANAGED_BY, labels::label::APP_PART_OF] {

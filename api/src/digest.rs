@@ -1,7 +1,7 @@
 //! Canonical bytes and their hashes: revisions and digests.
 //!
-//! Canonical bytes are JSON with ordered keys and no spaces, parts joined by NUL; hashes are SHA-256 in lower-case hexadecimal digits,
-//! short ones the first ten characters of base32 (RFC 4648, lower case, no padding).
+//! Canonical bytes are JSON with ordered keys and without spaces, the parts joined by NUL; hashes are SHA-256 in
+//! lower-case hexadecimal digits, short ones the first ten characters of base32 (RFC 4648, lower case, no padding).
 
 use std::collections::BTreeMap;
 
@@ -16,13 +16,13 @@ use crate::{
     },
 };
 
-/// What the digests in rows begin with.
+/// Prefix of the digests in rows.
 pub const DIGEST_PREFIX: &str = "sha256:";
 
-/// The identity of what is targeted, judged and remembered: 64 hexadecimal digits.
+/// The identity of a revision, under which it is targeted, evaluated and recorded: 64 hexadecimal digits.
 ///
-/// The hash of the commit, the path, the options (everything else of source and package but the version, which the commit stands for),
-/// and the definitions of bindings. Two tags of one commit are one revision.
+/// The hash of the commit, the path, the options (everything else in source and package except the version, which the
+/// commit replaces), and the definitions of bindings. Two tags of one commit are the same revision.
 pub fn revision(commit: &str, sync: &Sync, control_plane_bindings: &[Binding]) -> String {
     let Sync {
         source,
@@ -51,7 +51,7 @@ fn git_options(git: &GitSource) -> Value {
         "url": git.url,
         "secretRef": git.secret_ref.as_ref().map(|reference| &reference.name),
     });
-    // What is not set is no part of the hash: revisions of before keep theirs.
+    // Unset fields are not part of the hash, so existing revisions keep their hashes.
     if git.secret_ref.as_ref().is_some_and(|secret| secret.distribute) {
         options["distribute"] = json!(true);
     }
@@ -83,10 +83,10 @@ pub fn short(parts: &[&str]) -> String {
     text
 }
 
-/// How long the result of [`short`] is.
+/// The length of the result of [`short`].
 pub const SHORT_LENGTH: usize = 10;
 
-/// JSON with the keys of every object in byte order and no spaces, whatever order the value's maps have.
+/// JSON with the keys of every object in byte order and without spaces, regardless of the order of the value's maps.
 pub fn canonical(value: &Value) -> String {
     let mut text = String::new();
     write_canonical(value, &mut text);
@@ -124,7 +124,7 @@ fn write_list<T>(
     out.push(close);
 }
 
-/// Every option of a package but its path; taken apart by name, so that a new field cannot be forgotten.
+/// Every option of a package except its path; destructured by field name, so that a new field cannot be forgotten.
 fn options(package: &Package) -> Value {
     let Package {
         path: _,
@@ -155,7 +155,7 @@ fn options(package: &Package) -> Value {
         "force": force,
         "healthChecks": health_checks.iter().map(health_check).collect::<Vec<_>>(),
     });
-    // What came later adds nothing where it is not set: revisions of before keep their hashes.
+    // Fields that were added later contribute nothing when unset, so existing revisions keep their hashes.
     let expressions = || health_expressions.iter().map(health_expression).collect();
     let later = [
         ("settle", settle.map(|settle| Value::from(settle.as_millis()))),
@@ -205,7 +205,7 @@ fn health_check(check: &HealthCheck) -> Value {
     json!({ "apiVersion": api_version, "kind": kind, "name": name, "namespace": namespace })
 }
 
-/// Definitions by name: their order has no meaning.
+/// Binding definitions by name, as their order has no meaning.
 fn definitions(bindings: &[Binding]) -> BTreeMap<&str, Value> {
     bindings
         .iter()

@@ -1,27 +1,27 @@
-//! Durations as people and Go write them: `90s`, `5m`, `1h30m`.
+//! Durations in Go's notation: `90s`, `5m`, `1h30m`.
 
 use std::{borrow::Cow, fmt, str::FromStr, time};
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
-/// The pattern that every duration of a CRD follows; Flux's own.
+/// The pattern that every duration in a CRD must match; the same as Flux's.
 pub const PATTERN: &str = r"^([0-9]+(\.[0-9]+)?(ms|s|m|h))+$";
 
 /// The longest text of a duration, in bytes.
 pub const MAX_LENGTH: usize = 32;
 
-/// The longest duration: ten years. What is longer is a typing error, and would overflow arithmetic elsewhere.
+/// The longest duration: ten years. A longer one is probably a typing error, and would overflow arithmetic elsewhere.
 pub const MAX: Duration = Duration(10 * 365 * 24 * 3_600_000);
 
 /// A length of time in whole milliseconds, written in Go's style.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Duration(u64);
 
-/// Why a text is no duration.
+/// Why a text is not a valid duration.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum DurationError {
-    /// Not of the form number and unit, repeated.
+    /// Not a sequence of numbers with units.
     #[error("{0:?} is not a duration: write numbers with the units h, m, s or ms, such as 5m or 1h30m")]
     Syntax(String),
     /// Longer than [`MAX`].
@@ -30,7 +30,7 @@ pub enum DurationError {
 }
 
 impl Duration {
-    /// No time at all.
+    /// The zero duration.
     pub const ZERO: Self = Self(0);
 
     /// A duration of whole milliseconds.
@@ -58,7 +58,7 @@ impl Duration {
         self.0
     }
 
-    /// The same length for timers.
+    /// The same length as a `std` duration.
     pub const fn to_std(self) -> time::Duration {
         time::Duration::from_millis(self.0)
     }
@@ -71,7 +71,7 @@ impl From<Duration> for time::Duration {
 }
 
 impl fmt::Display for Duration {
-    /// The shortest text of the largest units: `1h30m`, `90s` as `1m30s`, zero as `0s`.
+    /// The shortest notation, with the largest units first: `1h30m`, `90s` as `1m30s`, zero as `0s`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.0 == 0 {
             return f.write_str("0s");
@@ -141,7 +141,7 @@ impl JsonSchema for Duration {
     }
 }
 
-/// The first number with its unit in nanoseconds, and what follows it.
+/// The first number with its unit in nanoseconds, and the remaining text.
 fn term(text: &str) -> Option<(u128, &str)> {
     let digits_end = text.find(|c: char| !c.is_ascii_digit())?;
     let (whole, rest) = text.split_at(digits_end);
@@ -158,7 +158,7 @@ fn term(text: &str) -> Option<(u128, &str)> {
         None => ("", rest),
     };
     let (unit, rest) = unit(rest)?;
-    // Beyond nine places nothing is left of a nanosecond for the units up to an hour that anyone writes.
+    // More than nine decimal places make less than a nanosecond for units up to an hour.
     let places = fraction.len().min(9);
     let fraction: u128 = if places == 0 {
         0

@@ -1,7 +1,8 @@
-//! What a Kustomization says of its objects beside whether they are healthy, written and read by one pair of functions each: that some were
-//! taken to be healthy without evidence from their controllers, and how far those are that roll something out themselves.
+//! What a Kustomization reports about its objects in addition to their health, each with one function that writes the
+//! message and one that parses it: that some objects are assumed healthy without evidence from their controllers, and
+//! the progress of objects that perform rollouts of their own.
 //!
-//! Both are messages of its condition Healthy: True with the reason [`ASSUMED`], and Unknown.
+//! Both are messages of the Kustomization's condition Healthy: True with the reason [`ASSUMED`], and Unknown.
 
 use std::fmt;
 
@@ -10,27 +11,27 @@ use serde::{Deserialize, Serialize};
 
 use crate::{conditions::bounded, duration::Duration, schema};
 
-/// The reason of condition Healthy where objects were taken to be healthy without evidence.
+/// The reason of condition Healthy if objects are assumed healthy without evidence.
 pub const ASSUMED: &str = "Assumed";
 
-/// Objects that were taken to be healthy, because for a while nothing said otherwise.
+/// Objects that are assumed healthy, because nothing indicated otherwise for a while.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Assumed {
-    /// How many objects.
+    /// The number of objects.
     #[schemars(range(min = 1, max = MAX_COUNT))]
     pub count: u32,
-    /// The first of them, and what its status says.
+    /// The first of the objects, with what its status reports.
     #[schemars(length(max = MAX_FIRST))]
     pub first: String,
-    /// How long evidence was waited for.
+    /// How long the sync waited for evidence.
     pub settle: Duration,
 }
 
-/// The longest name with what its status says, in bytes; a longer one is cut.
+/// The maximum length of the first object's text, in bytes; a longer text is truncated.
 pub const MAX_FIRST: usize = 256;
 
-/// The largest count that is believed; an inventory holds no more objects than that.
+/// The largest count that is accepted; an inventory holds no more objects than that.
 pub const MAX_COUNT: u32 = 100_000;
 
 const ONE: &str = " object without evidence from its controller within ";
@@ -51,7 +52,7 @@ impl fmt::Display for Assumed {
 }
 
 impl Assumed {
-    /// The same, cut to its limits.
+    /// The same value, truncated to its limits.
     #[must_use]
     pub fn within_limits(&self) -> Self {
         Self {
@@ -61,11 +62,11 @@ impl Assumed {
         }
     }
 
-    /// Reads what `Display` wrote.
+    /// Parses the output of `Display`.
     pub fn parse(message: &str) -> Option<Self> {
         let digits = message.find(|character: char| !character.is_ascii_digit())?;
         let (count, rest) = message.split_at(digits);
-        let count: u32 = count.parse().ok()?; // another text
+        let count: u32 = count.parse().ok()?; // not written by `Display`
         let rest = rest.strip_prefix(if count == 1 { ONE } else { MANY })?;
         let (settle, first) = rest.split_once(": ")?;
         let first = match count {
@@ -75,7 +76,7 @@ impl Assumed {
         Some(Self {
             count,
             first: first.to_owned(),
-            settle: settle.parse().ok()?, // another text
+            settle: settle.parse().ok()?, // not written by `Display`
         })
     }
 }
@@ -84,15 +85,16 @@ const OF: &str = " of ";
 const DONE: &str = " done";
 const WAITING: &str = ", waiting: ";
 
-/// How far an object is that rolls something out itself: `status.progress` of any custom resource.
+/// Progress of an object that performs a rollout of its own: `status.progress` of any custom resource.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Progress {
-    /// Steps that are done.
+    /// Number of completed steps.
     pub done: u32,
-    /// All steps.
+    /// Total number of steps.
     pub total: u32,
-    /// What it waits for that is no work of its own: an approval, a gate, a soak, a window, the end of a pause. Absent while it works.
+    /// What the object waits for before it continues: an approval, a gate, a soak, a window, the end of a pause. Absent
+    /// while it is working.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = schema::MAX_LABEL))]
     pub waiting: Option<String>,
@@ -110,14 +112,14 @@ impl fmt::Display for Progress {
 }
 
 impl Progress {
-    /// Reads what `Display` wrote.
+    /// Parses the output of `Display`.
     pub fn parse(message: &str) -> Option<Self> {
         let (steps, waiting) = match message.split_once(WAITING) {
             Some((steps, waiting)) => (steps, Some(waiting.to_owned())),
             None => (message, None),
         };
         let (done, total) = steps.strip_suffix(DONE)?.split_once(OF)?;
-        let number = |digits: &str| digits.parse().ok(); // another text
+        let number = |digits: &str| digits.parse().ok(); // not written by `Display`
         Some(Self {
             done: number(done)?,
             total: number(total)?,

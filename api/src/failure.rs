@@ -1,15 +1,15 @@
-//! Whose fault a failure is.
+//! What a failure is attributed to.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Whose fault a failure is.
+/// What a failure is attributed to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 pub enum FailureClass {
-    /// The revision's: build, refused objects, health.
+    /// The revision: the build fails, objects are rejected or unhealthy.
     Revision,
-    /// This cluster's: quota, rights, a missing namespace or value.
+    /// This cluster: quota, permissions, a missing namespace or value.
     Unit,
-    /// The infrastructure's: an API, a source or a dependency that is away.
+    /// The infrastructure: an API, a source or a dependency is unavailable.
     Infra,
 }

@@ -1,5 +1,5 @@
-//! What a row may ask of an agent beyond what every agent can: each is a field that agents of before do not know, and would pass over in
-//! silence, or an address that they cannot read. Such a row goes only to an agent that reports the feature.
+//! Optional features of agents: a feature is a field that older agents do not know and would silently ignore, or an
+//! address that they cannot parse. A row that uses a feature is sent only to an agent that reports it.
 
 use std::collections::BTreeSet;
 
@@ -9,22 +9,22 @@ use crate::{
     validate::git,
 };
 
-/// What [`Agent::sync`] says where Flux applies.
+/// The value of [`Agent::sync`] where Flux applies.
 pub const FLUX: &str = "flux";
 
-/// What [`Agent::sync`] says of a controller that applies from another cluster.
+/// The value of [`Agent::sync`] of a controller that applies from another cluster.
 pub const REMOTE: &str = "remote";
 
-/// A field that agents of before do not know, or a value of one.
+/// A field, or a value of a field, that older agents do not know.
 struct Feature {
     name: &'static str,
-    /// Whether a row sets it.
+    /// Whether a row uses the feature.
     is_needed: fn(&SyncRow) -> bool,
-    /// Whether an agent can do it where muster applies.
+    /// Whether agents support it with the built-in sync.
     built_in: bool,
-    /// Whether an agent can do it where Flux applies.
+    /// Whether agents support it where Flux applies.
     with_flux: bool,
-    /// Whether a controller can do it that applies from another cluster.
+    /// Whether a controller that applies from another cluster supports it.
     remotely: bool,
 }
 
@@ -34,7 +34,7 @@ impl Feature {
     }
 }
 
-/// Every feature of this version. A row that sets none of these fields needs none.
+/// Every feature of this version. A row that uses none of these fields needs no feature.
 const FEATURES: &[Feature] = &[
     Feature {
         name: "settle",
@@ -127,13 +127,13 @@ const FEATURES: &[Feature] = &[
     },
 ];
 
-/// What an agent of this version reports, where muster applies or where Flux does.
+/// The features that an agent of this version reports, with Flux or with the built-in sync.
 pub fn own(flux: bool) -> BTreeSet<String> {
     let own = FEATURES.iter().filter(|feature| feature.is_in(flux));
     own.map(|feature| feature.name.to_owned()).collect()
 }
 
-/// What a controller of this version can do that applies from another cluster, where muster applies or where Flux does.
+/// The features of a controller of this version that applies from another cluster, with Flux or with the built-in sync.
 pub fn remote(flux: bool) -> BTreeSet<String> {
     let own = FEATURES
         .iter()
@@ -141,20 +141,20 @@ pub fn remote(flux: bool) -> BTreeSet<String> {
     own.map(|feature| feature.name.to_owned()).collect()
 }
 
-/// What a row needs of an agent.
+/// The features that a row needs.
 pub fn needed(row: &SyncRow) -> BTreeSet<&'static str> {
     let needed = FEATURES.iter().filter(|feature| (feature.is_needed)(row));
     needed.map(|feature| feature.name).collect()
 }
 
-/// What a row needs and the agent does not report. No report means no features.
+/// The features that a row needs and the agent does not report. An agent without a report has no features.
 pub fn missing(row: &SyncRow, agent: Option<&Agent>) -> BTreeSet<&'static str> {
     let mut missing = needed(row);
     missing.retain(|feature| !agent.is_some_and(|agent| agent.features.contains(*feature)));
     missing
 }
 
-/// Why a row is not given to an agent, and what helps.
+/// Why a row is not sent to an agent, and how to resolve it.
 pub fn refusal(missing: &BTreeSet<&'static str>, agent: Option<&Agent>) -> String {
     let names: Vec<&str> = missing.iter().copied().collect();
     let only_flux = FEATURES

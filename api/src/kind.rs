@@ -1,17 +1,19 @@
-//! What makes a spec and a status a Kubernetes object: one macro, so that two kinds may share one spec.
+//! The macro that makes a Kubernetes object from a spec and a status, so that two kinds can share one spec.
 
-/// The API group of every kind of muster.
+/// The API group of all muster kinds.
 pub const GROUP: &str = "fleet.muster.dev";
-/// The version of every kind of muster.
+/// The API version of all muster kinds.
 pub const VERSION: &str = "v1alpha1";
-/// `apiVersion` of every kind of muster.
+/// `apiVersion` of all muster kinds.
 pub const API_VERSION: &str = "fleet.muster.dev/v1alpha1";
 
-/// A root object with `metadata`, `spec` and `status`, and its `kube::Resource`, `HasSpec` and `HasStatus`.
+/// Defines a root object with `metadata`, `spec` and `status`, and implements `kube::Resource`, `HasSpec` and
+/// `HasStatus` for it.
 ///
-/// A kind that ends with `, cluster` has no namespace.
+/// A kind that ends with `, cluster` is cluster-scoped.
 ///
-/// kube's derive hangs the root on the spec type, which allows one kind per spec; `Module` and `BootstrapModule` share theirs.
+/// kube's derive attaches the root to the spec type, which allows only one kind per spec; `Module` and
+/// `BootstrapModule` share one.
 macro_rules! kind {
     ($(#[doc = $doc:expr])* $(#[schemars($($schema:tt)*)])? $root:ident, $plural:literal, $short:literal, $columns:path, $spec:ty, $status:ty $(, $scope:ident)?) => {
         $(#[doc = $doc])*
@@ -19,19 +21,19 @@ macro_rules! kind {
         #[serde(rename_all = "camelCase")]
         $(#[schemars($($schema)*)])?
         pub struct $root {
-            /// Name, namespace, labels, annotations and the rest of every object's metadata.
+            /// Standard object metadata.
             #[schemars(skip)]
             #[serde(default)]
             pub metadata: k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta,
-            /// What is wanted.
+            /// Desired state.
             pub spec: $spec,
-            /// What was seen; written by muster alone.
+            /// Observed state; written only by muster.
             #[serde(default)]
             pub status: Option<$status>,
         }
 
         impl $root {
-            /// An object without namespace or status.
+            /// A new object without namespace and status.
             pub fn new(name: &str, spec: $spec) -> Self {
                 Self {
                     metadata: k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta {
@@ -133,7 +135,7 @@ macro_rules! kind {
     };
 }
 
-/// Kinds have a namespace unless they are `cluster`.
+/// Kinds are namespaced unless declared with `cluster`.
 macro_rules! scope {
     (type) => {
         k8s_openapi::NamespaceResourceScope

@@ -1,4 +1,4 @@
-//! The kinds of muster: types, CRDs, conditions and reasons, names, digests, and validation that needs no cluster.
+//! muster's API: types, CRDs, conditions and reasons, names, digests, and validation that needs no cluster.
 //!
 //! ```text
 //!            Module, BootstrapModule ─── ModuleRevision          what people write, and what a revision was
@@ -9,10 +9,10 @@
 //!      GitRepository, Kustomization (Flux)    Cluster (CAPI)     as far as muster writes and reads them
 //! ```
 //!
-//! Invariant: nothing here does I/O, knows the time, or is random: instants are arguments.
-//! Invariant: the same input gives the same bytes, whatever the order of maps (`digest`, `crds`).
-//! Invariant: a generated name is a pure function of full identities and carries a hash (`names`).
-//! Invariant: every string, list and map of a schema has a maximum (`crds`, held by a test).
+//! Invariant: this crate does no I/O, reads no clock and uses no randomness: instants are arguments. Invariant: the
+//! same input yields the same bytes, regardless of the order of maps (`digest`, `crds`). Invariant: a generated name is
+//! a pure function of full identities and contains a hash (`names`). Invariant: every string, list and map of a schema
+//! has a maximum size (`crds`, checked by a test).
 
 pub mod amount;
 pub mod assemblage;

@@ -1,4 +1,4 @@
-//! `Module` and `BootstrapModule`: one spec and one status for both.
+//! `Module` and `BootstrapModule`, which share one spec and one status.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, LabelSelector, Time};
 use kube::{
@@ -17,13 +17,15 @@ use crate::{
 };
 
 kind! {
-    /// One exactly versioned piece of configuration, the clusters that it is for, and how it rolls over them. It is carried to clusters by their own agent.
+    /// Rolls out one exact version of a piece of configuration to the clusters that it selects. The agent of each
+    /// cluster applies it.
     #[schemars(transform = schema::dns_label_name)]
     Module, "modules", "mmod", crate::definition::columns::module, ModuleSpec, ModuleStatus
 }
 
 kind! {
-    /// A module for what must exist in a cluster before an agent does, such as Flux, muster itself, or CRDs. It is applied from the management cluster.
+    /// A module for what must exist in a cluster before its agent does, such as Flux, muster itself, or CRDs. It is
+    /// applied from the management cluster.
     #[schemars(transform = schema::dns_label_name)]
     BootstrapModule, "bootstrapmodules", "bmod", crate::definition::columns::module, ModuleSpec, ModuleStatus
 }
@@ -41,7 +43,7 @@ pub trait ModuleObject:
     + std::marker::Sync
     + 'static
 {
-    /// Which of the two kinds this is.
+    /// Whether this is a Module or a BootstrapModule.
     const KIND: ModuleKind;
 }
 
@@ -53,12 +55,12 @@ impl ModuleObject for BootstrapModule {
     const KIND: ModuleKind = ModuleKind::BootstrapModule;
 }
 
-/// The two kinds of modules.
+/// The two module kinds.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
 )]
 pub enum ModuleKind {
-    /// Carried to clusters by their own agent.
+    /// Applied by the agent of each cluster.
     #[default]
     Module,
     /// Applied from the management cluster.
@@ -66,7 +68,7 @@ pub enum ModuleKind {
 }
 
 impl ModuleKind {
-    /// The kind's name as Kubernetes knows it.
+    /// Name of the Kubernetes kind.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Module => "Module",
@@ -90,98 +92,103 @@ impl std::fmt::Display for ModuleKind {
     "fieldPath": ".rollout.deadlines.progress",
 }]))]
 pub struct ModuleSpec {
-    /// Which clusters of this namespace: a selector over the labels of Cluster objects. Absent: none. Empty ({}): all.
+    /// Selects Clusters in this namespace by their labels. Absent: none. Empty ({}): all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "schema::label_selector")]
     pub selector: Option<LabelSelector>,
     /// What is rolled out.
     pub sync: Sync,
-    /// Variables evaluated in the management cluster, once for each cluster. CLUSTER_NAME and CLUSTER_LABEL_<key> are given.
+    /// Variables that are evaluated in the management cluster, once for each cluster. CLUSTER_NAME and
+    /// CLUSTER_LABEL_<key> are built in.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = schema::MAX_VALUES), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
     pub control_plane_bindings: Vec<Binding>,
-    /// Modules that must be confirmed in a cluster before this one is assigned to it; withdrawn in reverse.
+    /// Modules that must be confirmed in a cluster before this one is assigned to it; withdrawal is in reverse order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 32), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["kind", "name"]))]
     pub depends_on: Vec<Dependency>,
-    /// What keeps this module from beginning a change in a cluster; one that is in flight goes on. Absent: ClusterUpgrade. Empty ([]): nothing, for what an upgrade needs itself, such as a CNI.
+    /// What prevents this module from starting a change in a cluster; a change that is in flight continues. Absent:
+    /// ClusterUpgrade. Empty ([]): nothing, for modules that an upgrade itself needs, such as a CNI.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 4), extend("x-kubernetes-list-type" = "set"))]
     pub avoid: Option<Vec<Avoided>>,
-    /// How the revision rolls over the clusters.
+    /// How the revision is rolled out to the clusters.
     #[serde(default)]
     #[schemars(extend("default" = {}))]
     pub rollout: Rollout,
-    /// What becomes of the clusters' objects when this module is deleted: Withdraw or Orphan. Unset: Withdraw, unless that would touch more clusters than rollout.withdraw.brake allows.
+    /// What happens to the applied objects in the clusters when this module is deleted: Withdraw or Orphan. Unset:
+    /// Withdraw, unless that would affect more clusters than rollout.withdraw.brake allows.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub on_delete: Option<OnDelete>,
-    /// Do nothing at all with this module: no assignment, no withdrawal. Clusters keep what they have.
+    /// Suspends this module: no assignments, no withdrawals. Clusters keep what they have.
     #[serde(default)]
     pub suspend: bool,
 }
 
 impl ModuleSpec {
-    /// Whether this keeps the module from beginning a change.
+    /// Whether a change of this kind prevents the module from starting its own.
     pub fn avoids(&self, what: Avoided) -> bool {
         self.avoid.as_ref().is_none_or(|avoided| avoided.contains(&what))
     }
 }
 
-/// What a module keeps out of.
+/// A state of a Cluster in which a module starts no change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum Avoided {
-    /// Machines of a Cluster that asks for ClusterUpgrades (annotation fleet.muster.dev/upgrades=muster) are being replaced: its condition RollingOut is true.
+    /// Machines of a Cluster with ClusterUpgrades enabled (annotation fleet.muster.dev/upgrades=muster) are being
+    /// replaced: its condition RollingOut is true.
     ClusterUpgrade,
 }
 
-/// A module that another one needs.
+/// A module that another module depends on.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Dependency {
-    /// Module or BootstrapModule.
+    /// Kind of the module: Module or BootstrapModule.
     #[serde(default)]
     pub kind: ModuleKind,
-    /// The module's name, in the same namespace.
+    /// Name of the module, in the same namespace.
     #[schemars(length(min = 1, max = schema::MAX_LABEL), regex(pattern = schema::DNS_LABEL))]
     pub name: String,
 }
 
-/// What becomes of the clusters' objects when a module is deleted.
+/// What happens to the applied objects in the clusters when a module is deleted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum OnDelete {
-    /// They are removed, through the window.
+    /// The objects are removed, a limited number of clusters at a time.
     Withdraw,
-    /// They stay.
+    /// The objects stay in place.
     Orphan,
 }
 
-/// What was seen of a module's rollout.
+/// Observed state of a module's rollout.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ModuleStatus {
     /// The generation of the spec that this status is about.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
-    /// Ready always; Reconciling, Stalled, Paused, Halted, SelectsAll and TagMoved only while true.
+    /// Ready is always present; Reconciling, Stalled, Paused, Halted, SelectsAll and TagMoved only while true.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "schema::conditions")]
     pub conditions: Vec<Condition>,
-    /// How the module stands, for the column STATUS of kubectl get: the reason of Ready, and Paused, Held and Pinned where that is so, such as
-    /// Succeeded,Held.
+    /// Summary for the STATUS column of kubectl get: the reason of Ready, plus Paused, Held and Pinned where they
+    /// apply, such as Succeeded,Held.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 256))]
     pub state: Option<String>,
     /// What the version was resolved to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub source: Option<SourceStatus>,
-    /// The targeted revision: the hash of commit, path, options and binding definitions.
+    /// The target revision: the hash of commit, path, options and binding definitions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 64))]
     pub revision: Option<String>,
-    /// The clusters in numbers.
+    /// Number of clusters by state.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub summary: Option<Summary>,
-    /// Why each cluster is where it is: every reason with all of its clusters, in the order of precedence. A cluster in none is not selected.
+    /// The reasons for the states of the clusters: each reason with all its clusters, in order of precedence. A cluster
+    /// that is listed under no reason is not selected.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = schema::MAX_REASONS), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["reason"]))]
     pub reasons: Vec<ReasonGroup>,
@@ -189,24 +196,25 @@ pub struct ModuleStatus {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = schema::MAX_ATTENTION), extend("x-kubernetes-list-type" = "atomic"))]
     pub attention: Vec<Attention>,
-    /// What people say by the annotations paused, hold and pin, here and on Clusters, and what came of it: first what has no effect.
+    /// The annotations paused, hold and pin, on this module and on Clusters, and their effect; those without effect are
+    /// listed first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = schema::MAX_ATTENTION), extend("x-kubernetes-list-type" = "atomic"))]
     pub controls: Vec<ControlStatus>,
-    /// What the rollout engine remembers.
+    /// Persisted state of the rollout engine.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rollout: Option<RolloutStatus>,
-    /// The last value of reconcile.fluxcd.io/requestedAt that was acted on.
+    /// The last value of the annotation reconcile.fluxcd.io/requestedAt that was handled.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 256))]
     pub last_handled_reconcile_at: Option<String>,
 }
 
-/// What a version was resolved to, once.
+/// The commit or digest that a version was resolved to, once.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct SourceStatus {
-    /// The repository that it was resolved in.
+    /// URL of the repository in which the version was resolved.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = schema::MAX_URL))]
     pub url: Option<String>,
@@ -214,79 +222,82 @@ pub struct SourceStatus {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = schema::MAX_TAG))]
     pub tag: Option<String>,
-    /// The pinned commit; of an OCI artifact the digits of its SHA-256 digest.
+    /// The pinned commit; for an OCI artifact, the digits of its SHA-256 digest.
     #[schemars(length(max = 64))]
     pub commit: String,
     /// When the commit was resolved.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fetched_at: Option<Time>,
-    /// What its signature was verified by, where the module asks for that.
+    /// How the signature was verified, if the module requires a signature.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub verified: Option<VerifiedBy>,
-    /// Of a source that Flux reads: the hash of kind, address, version and verification, for which the commit or digest is pinned.
+    /// For a source that Flux reads: the hash of kind, URL, version and verification for which the commit or digest is
+    /// pinned.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 64))]
     pub request: Option<String>,
 }
 
-/// What a version was verified by, once.
+/// How the signature of a version was verified, once.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct VerifiedBy {
-    /// What is signed.
+    /// What is signed: the tag or the commit.
     pub mode: VerifyMode,
-    /// The Secret that the keys came from.
+    /// Name of the Secret that contains the trusted keys.
     #[schemars(length(max = schema::MAX_NAME))]
     pub secret: String,
-    /// The kind and the fingerprint of the key that signed it.
+    /// Type and fingerprint of the key that verified the signature.
     #[schemars(length(max = 256))]
     pub signer: String,
 }
 
-/// The clusters of a module in numbers.
+/// Number of clusters of a module by state.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Summary {
-    /// Selected clusters.
+    /// Number of selected clusters.
     pub total: u32,
-    /// Clusters that are confirmed at the target.
+    /// Clusters that are confirmed at the target revision.
     pub updated: u32,
-    /// Clusters that are ready at whatever revision they have, and are not changing.
+    /// Clusters that are ready at any revision and not changing.
     pub ready: u32,
     /// Clusters that are changing.
     pub updating: u32,
-    /// Clusters whose turn has not come.
+    /// Clusters that have not started yet.
     pub waiting: u32,
-    /// Clusters on which a revision failed.
+    /// Clusters where a revision failed.
     pub failed: u32,
     /// Clusters that cannot be changed now: not ready, unreachable, paused, being deleted.
     pub skipped: u32,
-    /// Clusters that are held or pinned by a person.
+    /// Clusters that are held or pinned by a user.
     pub held: u32,
-    /// Clusters that are being withdrawn from.
+    /// Clusters from which the module is being withdrawn.
     pub withdrawing: u32,
-    /// Updated clusters of all, such as 3/5.
+    /// Updated clusters out of all selected ones, such as 3/5.
     #[schemars(length(max = 32))]
     pub clusters: String,
 }
 
-/// The clusters that are where they are for one reason.
+/// The clusters that share one reason.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ReasonGroup {
-    /// Why, as one word.
+    /// Machine-readable reason, in CamelCase.
     #[schemars(length(max = schema::MAX_LABEL))]
     pub reason: String,
-    /// How many clusters there are.
+    /// Number of clusters with this reason.
     pub count: u32,
-    /// Their names, separated by commas; numbers that follow each other are a range, such as eu-{001..040},us-7.
+    /// Names of the clusters, separated by commas; consecutive numbers are folded into ranges, such as
+    /// eu-{001..040},us-7.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     #[schemars(length(max = schema::MAX_REASONS_SIZE))]
     pub clusters: String,
-    /// There is no room for the names: all reasons together have 32 KiB, and the smallest groups come first.
+    /// Whether the names are omitted for lack of space: all reasons together are limited to 32 KiB, which the smallest
+    /// groups get first.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub truncated: bool,
-    /// Why, for people, where it is the same for all of them.
+    /// Human-readable details, if they are the same for all of the clusters.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = schema::MAX_MESSAGE))]
     pub message: Option<String>,
@@ -296,32 +307,32 @@ pub struct ReasonGroup {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Attention {
-    /// The cluster's name.
+    /// Name of the cluster.
     #[schemars(length(max = schema::MAX_NAME))]
     pub cluster: String,
-    /// Why, as one word.
+    /// Machine-readable reason, in CamelCase.
     #[schemars(length(max = schema::MAX_LABEL))]
     pub reason: String,
-    /// Since when.
+    /// When the cluster entered this state.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub since: Option<Time>,
-    /// Why, for people.
+    /// Human-readable details.
     #[serde(default)]
     #[schemars(length(max = schema::MAX_MESSAGE))]
     pub message: String,
 }
 
-/// What the rollout engine remembers between two decisions. Opaque: only muster reads it.
+/// Persisted state of the rollout engine. Opaque: only muster reads it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct RolloutStatus {
-    /// The version of the memory's encoding.
+    /// Version of the encoding.
     pub version: u32,
-    /// The uid of the Module that the memory is about; another one's is not believed.
+    /// The uid of the Module that the state belongs to; the state of another Module is ignored.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = schema::MAX_LABEL))]
     pub uid: Option<String>,
-    /// The memory, encoded.
+    /// The encoded state.
     #[schemars(length(max = schema::MAX_MEMORY))]
     pub memory: String,
 }

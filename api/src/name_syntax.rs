@@ -1,47 +1,47 @@
-//! The grammars of Kubernetes' names, labels and of variables.
+//! Syntax of Kubernetes names, of labels, and of variable names.
 
 use crate::schema;
 
-/// Why a text is no name of its kind.
+/// Why a text is not a valid name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NameError {
-    /// Nothing stands there.
+    /// The text is empty.
     #[error("it is empty")]
     Empty,
-    /// Too long.
+    /// The text is too long.
     #[error("it has {length} bytes, at most {max} are allowed")]
     TooLong {
-        /// How long it is.
+        /// Actual length in bytes.
         length: usize,
-        /// How long it may be.
+        /// Maximum length in bytes.
         max: usize,
     },
-    /// A part is no DNS label.
+    /// Not a DNS label.
     #[error("use lower-case letters, digits and hyphens, with a letter or digit at both ends")]
     DnsLabel,
-    /// A part is no DNS subdomain.
+    /// Not a DNS subdomain.
     #[error(
         "use lower-case letters, digits, hyphens and dots, with a letter or digit at both ends of each part"
     )]
     DnsSubdomain,
-    /// A part is no name of a label.
+    /// Not a valid label name.
     #[error("use letters, digits, hyphens, underscores and dots, with a letter or digit at both ends")]
     Qualified,
     /// More than one slash.
     #[error("use at most one slash, between a DNS subdomain and a name")]
     Slashes,
-    /// No name of a variable.
+    /// Not a valid variable name.
     #[error("use letters, digits and underscores, not beginning with a digit")]
     Variable,
 }
 
-/// At most 63 bytes of lower-case letters, digits and hyphens.
+/// Checks a DNS label: at most 63 bytes of lower-case letters, digits and hyphens.
 pub fn dns_label(text: &str) -> Result<(), NameError> {
     length(text, schema::MAX_LABEL)?;
     is_dns_label(text).then_some(()).ok_or(NameError::DnsLabel)
 }
 
-/// DNS labels of any length joined by dots, together at most 253 bytes.
+/// Checks DNS labels of any length joined by dots, at most 253 bytes in total.
 pub fn dns_subdomain(text: &str) -> Result<(), NameError> {
     length(text, schema::MAX_NAME)?;
     text.split('.')
@@ -50,7 +50,7 @@ pub fn dns_subdomain(text: &str) -> Result<(), NameError> {
         .ok_or(NameError::DnsSubdomain)
 }
 
-/// A name of at most 63 bytes, with or without a DNS subdomain and a slash before it.
+/// Checks a label key: a name of at most 63 bytes, optionally prefixed with a DNS subdomain and a slash.
 pub fn label_key(text: &str) -> Result<(), NameError> {
     let (prefix, name) = match text.split_once('/') {
         Some((prefix, name)) => (Some(prefix), name),
@@ -64,7 +64,7 @@ pub fn label_key(text: &str) -> Result<(), NameError> {
     is_qualified(name).then_some(()).ok_or(NameError::Qualified)
 }
 
-/// Nothing, or a name of at most 63 bytes.
+/// Checks a label value: empty, or at most 63 bytes.
 pub fn label_value(text: &str) -> Result<(), NameError> {
     if text.is_empty() {
         return Ok(());
@@ -73,7 +73,7 @@ pub fn label_value(text: &str) -> Result<(), NameError> {
     is_qualified(text).then_some(()).ok_or(NameError::Qualified)
 }
 
-/// Letters, digits and underscores, at most 63, not beginning with a digit.
+/// Checks a variable name: at most 63 letters, digits and underscores, not beginning with a digit.
 pub fn variable(text: &str) -> Result<(), NameError> {
     length(text, schema::MAX_LABEL)?;
     let begins_well = text.starts_with(|c: char| c == '_' || c.is_ascii_alphabetic());

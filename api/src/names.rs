@@ -1,4 +1,4 @@
-//! Generated names: pure functions of full identities, each with a hash, so that two identities never share one.
+//! Generated names: pure functions of full identities, each with a hash, so that no two identities share a name.
 
 use serde_json::{Map, Value};
 
@@ -8,7 +8,7 @@ use crate::{
     sync::{GitSource, Source},
 };
 
-/// How much of a person's name a generated name keeps, in bytes: with a hyphen and the hash that makes a DNS label.
+/// How many bytes of a readable name a generated name keeps: with a hyphen and the hash they form a DNS label.
 pub const MAX_STEM: usize = 52;
 
 /// The name of the `GitRepository` that holds a commit: `src-<10 base32 of sha256(url, commit, secretRef)>`.
@@ -16,7 +16,8 @@ pub fn source(url: &str, commit: &str, secret_ref: Option<&str>) -> String {
     source_through(url, commit, secret_ref, None)
 }
 
-/// The name of Flux's object for a source at a commit: of one that Flux reads it hashes the kind and all that the object says.
+/// The name of the Flux object for a source at a commit; for a source that Flux reads, it hashes the kind and the
+/// complete spec.
 pub fn source_of(source: &Source, commit: &str) -> String {
     match source {
         Source::Git(git) => git_source(git, commit),
@@ -24,13 +25,13 @@ pub fn source_of(source: &Source, commit: &str) -> String {
     }
 }
 
-/// The name of Flux's object of a kind with this `spec`, but for its interval.
+/// The name of a Flux object of the given kind with this `spec`, ignoring its interval.
 pub fn flux_source(kind: &str, spec: &Map<String, Value>) -> String {
     let spec = digest::canonical(&Value::Object(spec.clone()));
     format!("src-{}", digest::short(&[kind, &spec]))
 }
 
-/// The name of the object in the management cluster by which Flux reads and verifies the source of a module.
+/// The name of the object in the management cluster with which Flux reads and verifies the source of a module.
 pub fn module_source(kind: ModuleKind, namespace: &str, module: &str) -> String {
     hashed(module, &["source", kind.as_str(), namespace, module])
 }
@@ -41,20 +42,21 @@ fn git_source(git: &GitSource, commit: &str) -> String {
     source_through(&git.url, commit, secret, proxy)
 }
 
-/// [`source`] with the name of a proxy's Secret, which is a part of the hash only where there is one: other names stay what they were.
+/// [`source`] with the name of a proxy Secret, which is part of the hash only if there is one: other names stay the
+/// same.
 pub fn source_through(
     url: &str,
     commit: &str,
     secret_ref: Option<&str>,
     proxy_secret_ref: Option<&str>,
 ) -> String {
-    // No Secret has an empty name: without one the part is empty.
+    // No Secret has an empty name, so an empty part stands for no Secret.
     let parts = [url, commit, secret_ref.unwrap_or_default()];
     let parts: Vec<&str> = parts.into_iter().chain(proxy_secret_ref).collect();
     format!("src-{}", digest::short(&parts))
 }
 
-/// The name of the copy of a Secret in a cluster; `origin` says which assemblage of which management cluster it is for.
+/// The name of the copy of a Secret in a cluster; `origin` identifies the assemblage and its management cluster.
 pub fn distributed(secret: &str, origin: &str) -> String {
     hashed(&format!("git-{secret}"), &["distributed", origin, secret])
 }
@@ -69,24 +71,25 @@ pub fn module_revision(kind: ModuleKind, namespace: &str, module: &str, revision
     hashed(module, &[kind.as_str(), namespace, module, revision])
 }
 
-/// The name of the `NodeRevision` of a NodeModule's revision; one that was made again has others.
+/// The name of the `NodeRevision` of a NodeModule's revision; it includes the uid, so a re-created NodeModule gets
+/// different names.
 pub fn node_revision(module: &str, uid: &str, revision: &str) -> String {
     hashed(module, &["NodeModule", module, uid, revision])
 }
 
-/// The name of the ConfigMap that records which cluster the Secret of a Cluster, by its uid, leads to.
+/// The name of the ConfigMap that records which cluster the kubeconfig Secret of a Cluster, given by uid, connects to.
 pub fn cluster_identity(namespace: &str, cluster: &str, uid: &str) -> String {
     hashed(cluster, &["identity", namespace, uid])
 }
 
-/// The value of the label [`crate::labels::label::APPLIED_FROM`]: which cluster an object was applied from, by the uid of that cluster's
-/// `kube-system`.
+/// The value of the label [`crate::labels::label::APPLIED_FROM`]: identifies the cluster from which an object was
+/// applied, by the uid of that cluster's `kube-system`.
 pub fn applied_from(kube_system: &str) -> String {
     digest::short(&["applied-from", kube_system])
 }
 
-/// The name of the `ZoneRollout` of a rollout group: the value of [`crate::labels::label::ROLLOUT_GROUP`] as far as an object's name can have it,
-/// and its hash.
+/// The name of the `ZoneRollout` of a rollout group: the value of [`crate::labels::label::ROLLOUT_GROUP`], made valid
+/// for an object name, and its hash.
 pub fn zone_rollout(group: &str) -> String {
     let readable: String = group
         .chars()
@@ -102,7 +105,7 @@ pub fn zone_rollout(group: &str) -> String {
     )
 }
 
-/// The revision of a rollout group: the names and revisions of its sets as one, whatever their order.
+/// The revision of a rollout group: a hash of the names and revisions of its sets, regardless of their order.
 pub fn zones_revision<'a>(sets: impl IntoIterator<Item = (&'a str, &'a str)>) -> String {
     let mut sets: Vec<(&str, &str)> = sets.into_iter().collect();
     sets.sort_unstable();
@@ -118,7 +121,7 @@ pub fn kubeconfig_secret(cluster: &str) -> String {
     format!("{cluster}{}", crate::labels::KUBECONFIG_SUFFIX)
 }
 
-/// What a person can recognize, and the hash of the whole identity; no part of an identity has a slash.
+/// A readable prefix and the hash of the full identity; parts of an identity contain no slash.
 fn hashed(readable: &str, identity: &[&str]) -> String {
     let end = readable.floor_char_boundary(MAX_STEM);
     let stem = readable[..end].trim_end_matches(['-', '.']);

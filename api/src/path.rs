@@ -1,7 +1,7 @@
-//! The paths of an API server's URLs: which texts can be a segment of one, and how a segment is written.
+//! Paths in URLs of an API server: which texts can be a path segment, and how a segment is encoded.
 //!
-//! A name becomes part of a URL. Inserted as it is, `settings?v=2` makes a request for `settings`; percent-encoded, as kubectl does it, it
-//! makes a request that the API server refuses or answers for that name.
+//! A name becomes part of a URL. Inserted verbatim, `settings?v=2` would request `settings`; percent-encoded, as
+//! kubectl does, the API server either rejects the name or answers for exactly that name.
 
 use std::borrow::Cow;
 
@@ -9,7 +9,8 @@ use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_perc
 
 use crate::name_syntax::{self as names, NameError};
 
-/// What stands for itself in a segment. Go's `url.URL`, by which kubectl and every controller in Go write paths, leaves the same.
+/// Characters that are not percent-encoded in a segment. The same as in Go's `url.URL`, which kubectl and controllers
+/// written in Go use to build paths.
 const SEGMENT: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b'-')
     .remove(b'_')
@@ -24,19 +25,19 @@ const SEGMENT: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b'=')
     .remove(b'@');
 
-/// Why a text cannot be a part of a path.
+/// Why a text cannot be a path segment.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SegmentError {
     /// Empty: the path would be that of the collection.
     #[error("it is empty")]
     Empty,
-    /// One of the two segments that mean another one.
+    /// `.` or `..`, which refer to another segment.
     #[error("it may not be {0:?}")]
     Dots(String),
-    /// A character that no name may contain, of any kind.
+    /// A character that is not allowed in the name of any kind.
     #[error("it may not contain {0:?}")]
     Forbidden(char),
-    /// A part of an `apiVersion`.
+    /// An invalid part of an `apiVersion`.
     #[error("it is no group and version: {0}")]
     ApiVersion(#[source] NameError),
     /// More than one slash in an `apiVersion`.
@@ -44,7 +45,7 @@ pub enum SegmentError {
     Slashes,
 }
 
-/// Checks what API servers ask of the names of *all* kinds: that it can be a segment of a path.
+/// Checks what API servers require of the names of *all* kinds: that the name can be a path segment.
 pub fn check(name: &str) -> Result<(), SegmentError> {
     match name {
         "" => Err(SegmentError::Empty),
@@ -56,7 +57,7 @@ pub fn check(name: &str) -> Result<(), SegmentError> {
     }
 }
 
-/// A name as a segment of a path, percent-encoded; refused if it cannot be one.
+/// A name as a percent-encoded path segment; an error if it cannot be one.
 pub fn segment(name: &str) -> Result<Cow<'_, str>, SegmentError> {
     check(name)?;
     Ok(utf8_percent_encode(name, SEGMENT).into())
@@ -77,8 +78,8 @@ pub fn api_version(text: &str) -> Result<(), SegmentError> {
         .map_err(SegmentError::ApiVersion)
 }
 
-/// Checks the path of a collection, as a request builder made it: no segment is empty or dots, and every character stands for itself or is
-/// percent-encoded.
+/// Checks the path of a collection, as a request builder generated it: no segment is empty or consists of dots, and
+/// every character is either allowed or percent-encoded.
 pub fn collection(path: &str) -> Result<(), SegmentError> {
     let segments = path.strip_prefix('/').unwrap_or(path).split('/');
     for segment in segments {
@@ -180,7 +181,7 @@ mod tests {
     }
 
     proptest! {
-        /// Two names never share a segment, and a segment never ends, or begins, another part of the URL.
+        /// No two names share a segment, and a segment never begins or ends another part of the URL.
         #[test]
         fn a_segment_reads_back_as_its_name(name in ".*") {
             if let Ok(segment) = segment(&name) {

@@ -1,4 +1,4 @@
-//! `PlanRun`: the run of a plan in a cluster, and how far it is. The words are KUDO's.
+//! `PlanRun`: the run of a plan in a cluster, and its progress. The terms are those of KUDO.
 
 use std::fmt;
 
@@ -10,11 +10,12 @@ use serde_json::json;
 use crate::{digest, duration::Duration, failure::FailureClass, kind::kind, name_syntax::dns_label, schema};
 
 kind! {
-    /// The runs of a module's plan in this cluster. Has the name of the Kustomization whose folder it is about, and goes with it. Written by muster's agent.
+    /// Records the runs of a module's plan in this cluster. It has the same name as the Kustomization whose folder is
+    /// applied by the plan, and is deleted with it. Written by muster's agent.
     PlanRun, "planruns", "prun", crate::definition::columns::plan_run, PlanRunSpec, PlanRunStatus
 }
 
-/// By which plan file the Kustomization of the same name is carried out.
+/// The plan file by which the Kustomization of the same name is applied.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PlanRunSpec {
@@ -24,32 +25,32 @@ pub struct PlanRunSpec {
     /// How long Jobs of earlier runs are kept. Unset: until the next run has ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub keep: Option<Duration>,
-    /// The longest time that one run may take.
+    /// Maximum duration of one run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deadline: Option<Duration>,
-    /// A greater number than the last run had starts a run though the content is the same.
+    /// A value greater than that of the last run starts a new run even if the content is unchanged.
     #[serde(default, skip_serializing_if = "is_none_or_zero")]
     #[schemars(range(max = schema::MAX_TOKEN))]
     pub attempt: Option<u64>,
-    /// What is done to a run by hand. It is taken once.
+    /// A manual action on a run. It is performed once.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub control: Option<PlanControl>,
 }
 
-/// What is done by hand to the runs of a plan, once: `muster plan-run`.
+/// A one-time manual action on the runs of a plan: `muster plan-run`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PlanControl {
-    /// Tells it from all others: the status repeats it when it was taken or refused.
+    /// Unique identifier of the action; status reports it when the action was performed or rejected.
     #[schemars(length(min = 1, max = schema::MAX_LABEL))]
     pub id: String,
-    /// What is done.
+    /// The action to perform.
     pub action: PlanAction,
-    /// The plan that is started.
+    /// Name of the plan to start.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = schema::MAX_LABEL))]
     pub plan: Option<String>,
-    /// The uid of the run that it is for: one that comes late changes no other run.
+    /// The uid of the run that the action is for, so that a late action does not affect another run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = schema::MAX_LABEL))]
     pub run: Option<String>,
@@ -57,27 +58,27 @@ pub struct PlanControl {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 127))]
     pub step: Option<String>,
-    /// Who wanted it, and why.
+    /// Who requested the action, and why.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = schema::MAX_MESSAGE))]
     pub reason: Option<String>,
 }
 
-/// What can be done to a run by hand.
+/// A manual action on a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 pub enum PlanAction {
-    /// A plan that no version runs by itself is run once.
+    /// Runs a plan once that no version runs automatically.
     Start,
-    /// The run ends as failed.
+    /// Ends the run as failed.
     Abort,
-    /// A step that failed begins anew, and the run goes on.
+    /// Restarts a failed step, and the run continues.
     Retry,
-    /// A step counts as complete, without evidence.
+    /// Marks a step as complete, without evidence.
     Skip,
 }
 
 impl PlanAction {
-    /// The word in commands and annotations.
+    /// The name used in commands and annotations.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Start => "start",
@@ -89,8 +90,9 @@ impl PlanAction {
 }
 
 impl PlanControl {
-    /// Reads what annotation `fleet.muster.dev/plan-run` says of one cluster, after `CLUSTER@`: `start/PLAN`, `abort/RUN`, `retry/RUN/PHASE/STEP`,
-    /// `skip/RUN/PHASE/STEP`. `None`: it has another form. `said` tells the control from others of the same words.
+    /// Parses what annotation `fleet.muster.dev/plan-run` requests for one cluster, after `CLUSTER@`: `start/PLAN`,
+    /// `abort/RUN`, `retry/RUN/PHASE/STEP`, `skip/RUN/PHASE/STEP`. `None`: it has another form. `said` distinguishes
+    /// the control from others with the same text.
     pub fn parse(text: &str, said: &str, reason: Option<String>) -> Option<Self> {
         let mut parts = text.split('/');
         let word = parts.next()?;
@@ -124,39 +126,39 @@ impl PlanControl {
     }
 }
 
-/// A control that was taken, or refused.
+/// A manual action that was performed or rejected.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ControlTaken {
-    /// Its id.
+    /// The id of the action.
     #[schemars(length(max = schema::MAX_LABEL))]
     pub id: String,
-    /// Why it changed nothing; none if it was taken.
+    /// Why the action was rejected; absent if it was performed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = schema::MAX_PLAN_LINE))]
     pub refused: Option<String>,
 }
 
-/// The run of a sync's plan, as a row's state reports it.
+/// The run of a sync's plan, as reported in the state of the row.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PlanRunReport {
-    /// Its uid.
+    /// The uid of the run.
     #[schemars(length(max = schema::MAX_LABEL))]
     pub uid: String,
-    /// The control that was taken or refused last.
+    /// The last manual action that was performed or rejected.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub control: Option<ControlTaken>,
 }
 
-/// What the condition `Plan` of a Kustomization says; [`fmt::Display`] and [`PlanReport::parse`] are inverses.
+/// Content of the condition `Plan` of a Kustomization; [`fmt::Display`] and [`PlanReport::parse`] are inverses.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PlanReport {
-    /// Where the run stands: `update 2/3 schema/migrate InProgress`.
+    /// State of the run: `update 2/3 schema/migrate InProgress`.
     pub line: String,
-    /// The run's uid.
+    /// The uid of the run.
     pub run: String,
-    /// The control that was taken or refused last.
+    /// The last manual action that was performed or rejected.
     pub control: Option<ControlTaken>,
 }
 
@@ -181,7 +183,7 @@ impl fmt::Display for PlanReport {
 }
 
 impl PlanReport {
-    /// Reads a message. One of another form is the line alone: an older agent wrote it.
+    /// Parses a message. A message in another form was written by an older agent, and consists of the line only.
     pub fn parse(text: &str) -> Self {
         let line = |line: &str| Self {
             line: line.to_owned(),
@@ -217,7 +219,7 @@ impl PlanReport {
 }
 
 impl PlanRunSpec {
-    /// What the Kustomization carries in annotation `fleet.muster.dev/plan` while this is what it is carried out by.
+    /// The value of annotation `fleet.muster.dev/plan` on a Kustomization that is applied according to this spec.
     pub fn digest(&self) -> String {
         let Self {
             file,
@@ -237,50 +239,51 @@ impl PlanRunSpec {
     }
 }
 
-/// The run of the plan that is under way or was the last one, and those before it.
+/// The current or last run of the plan, and earlier runs.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PlanRunStatus {
-    /// The run that is under way, or the last one.
+    /// The current or last run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub run: Option<Run>,
-    /// The contents that completed here, newest first: going back to one of them is a rollback.
+    /// The contents that completed in this cluster, newest first: returning to one of them is a rollback.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = MAX_HISTORY), extend("x-kubernetes-list-type" = "atomic"))]
     pub completed: Vec<Completed>,
-    /// The runs before, newest first.
+    /// Earlier runs, newest first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = MAX_HISTORY), extend("x-kubernetes-list-type" = "atomic"))]
     pub history: Vec<PastRun>,
-    /// The run of a plan that was started by hand: it is under way, or was the last one. It has no say in whether the version is healthy.
+    /// The current or last run that was started manually. It does not affect whether the version is healthy.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub by_hand: Option<Run>,
-    /// The control that was taken or refused last.
+    /// The last manual action that was performed or rejected.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub control: Option<ControlTaken>,
 }
 
-/// How many contents and how many runs are remembered.
+/// Maximum number of completed contents and of past runs that are kept.
 pub const MAX_HISTORY: usize = 10;
 
-/// A run, and what it is a run of.
+/// A run and the content that it applies.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Run {
-    /// The hash of the plan and of all documents that the folder makes here: equal documents start no run.
+    /// The hash of the plan and of all documents that the folder produces in this cluster: unchanged documents start no
+    /// run.
     #[schemars(length(max = 71))]
     pub documents_digest: String,
-    /// The hash of the plans by which it goes on: other ones give a run that failed another chance.
+    /// The hash of the plans that the run continues with: when they change, a failed run is tried again.
     #[schemars(length(max = 71))]
     pub plans_digest: String,
-    /// The revision of the source that the documents are of.
+    /// The source revision that the documents were built from.
     #[schemars(length(max = 256))]
     pub revision: String,
-    /// The `attempt` of the spec that the run is of.
+    /// The `attempt` of the spec for which the run was started.
     #[serde(default, skip_serializing_if = "is_zero_u64")]
     #[schemars(range(max = schema::MAX_TOKEN))]
     pub attempt: u64,
-    /// How far it is.
+    /// Progress of the run.
     #[serde(flatten)]
     pub progress: RunProgress,
 }
@@ -292,64 +295,64 @@ pub struct Completed {
     /// The hash of the plan and of all documents.
     #[schemars(length(max = 71))]
     pub documents_digest: String,
-    /// The revision of the source.
+    /// The source revision of the content.
     #[schemars(length(max = 256))]
     pub revision: String,
 }
 
-/// A run that is over.
+/// A run that has ended.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PastRun {
-    /// The plan's name.
+    /// Name of the plan.
     #[schemars(length(max = schema::MAX_LABEL))]
     pub plan: String,
-    /// The run's identity.
+    /// Unique identifier of the run.
     #[schemars(length(max = schema::MAX_LABEL))]
     pub uid: String,
-    /// How it ended; or where it stood when another content took its turn.
+    /// How the run ended, or its state when it was superseded by another content.
     pub status: RunState,
-    /// The revision that it was of.
+    /// The source revision of the run.
     #[schemars(length(max = 256))]
     pub revision: String,
-    /// The step that it ended with, unless it completed, and why.
+    /// The step at which the run ended and why, unless it completed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = schema::MAX_MESSAGE))]
     pub message: Option<String>,
-    /// When it ended.
+    /// When the run ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ended: Option<Time>,
-    /// The Jobs that it made, as their ids in inventories: kept for `keep`.
+    /// The Jobs that the run created, by their inventory ids; they are kept for `keep`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = MAX_ITEMS), inner(length(max = 512)), extend("x-kubernetes-list-type" = "atomic"))]
     pub jobs: Vec<String>,
 }
 
-/// How many phases a plan may have, and how many steps a phase.
+/// Maximum number of phases in a plan, and of steps in a phase.
 pub const MAX_ITEMS: usize = 64;
 
-/// Where a plan, a phase or a step stands.
+/// State of a plan, a phase or a step.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
 )]
 pub enum RunState {
-    /// No run of it began.
+    /// No run has started.
     #[default]
     NeverRun,
-    /// A run began and has not reached it.
+    /// A run has started and not reached this item yet.
     Pending,
-    /// Under way.
+    /// In progress.
     InProgress,
-    /// The last try failed; it is tried again.
+    /// The last attempt failed; it is retried.
     Error,
-    /// Done, with evidence.
+    /// Completed, with evidence.
     Complete,
-    /// Failed for good: it is not tried again by itself.
+    /// Failed permanently: it is not retried automatically.
     FatalError,
 }
 
 impl RunState {
-    /// The word that stands in status.
+    /// The name used in status.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::NeverRun => "NeverRun",
@@ -361,7 +364,7 @@ impl RunState {
         }
     }
 
-    /// Whether it changes no more by itself.
+    /// Whether the state no longer changes automatically.
     pub fn is_terminal(self) -> bool {
         matches!(self, Self::Complete | Self::FatalError)
     }
@@ -377,18 +380,19 @@ impl fmt::Display for RunState {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct RunProgress {
-    /// The plan's name.
+    /// Name of the plan.
     #[schemars(length(max = schema::MAX_LABEL))]
     pub plan: String,
-    /// The run's identity: stored before its first write, in the name of each Job that it makes.
+    /// Unique identifier of the run: stored before the run's first write, and part of the name of each Job that it
+    /// creates.
     #[schemars(length(max = schema::MAX_LABEL))]
     pub uid: String,
-    /// Where the run stands.
+    /// State of the run.
     pub status: RunState,
-    /// Since when it runs: `deadline` counts from here.
+    /// When the run started; `deadline` counts from this time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub since: Option<Time>,
-    /// The phases, in the plan's order.
+    /// The phases, in the order of the plan.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = MAX_ITEMS), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
     pub phases: Vec<PhaseProgress>,
@@ -398,12 +402,12 @@ pub struct RunProgress {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PhaseProgress {
-    /// The phase's name.
+    /// Name of the phase.
     #[schemars(length(max = schema::MAX_LABEL))]
     pub name: String,
-    /// Where the phase stands: made of its steps.
+    /// State of the phase, derived from its steps.
     pub status: RunState,
-    /// The steps, in the plan's order.
+    /// The steps, in the order of the plan.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = MAX_ITEMS), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
     pub steps: Vec<StepProgress>,
@@ -413,32 +417,32 @@ pub struct PhaseProgress {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct StepProgress {
-    /// The step's name.
+    /// Name of the step.
     #[schemars(length(max = schema::MAX_LABEL))]
     pub name: String,
-    /// Where the step stands.
+    /// State of the step.
     pub status: RunState,
-    /// What it waits for, or why it failed.
+    /// What the step waits for, or why it failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = schema::MAX_MESSAGE))]
     pub message: Option<String>,
-    /// Since when it is under way: `timeout` counts from here.
+    /// When the step started; `timeout` counts from this time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub since: Option<Time>,
-    /// Which try this is, from 1; in the names of the step's Jobs. 0: not yet begun.
+    /// Number of the current attempt, starting at 1; part of the names of the step's Jobs. 0: not started.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub attempt: u32,
-    /// How many tries were lost: their Jobs were gone before they were seen to end. They count as no failures.
+    /// Number of lost attempts: their Jobs disappeared before they were observed to end. They do not count as failures.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub lost: u32,
-    /// Whose failure it is, for a step that failed.
+    /// What the failure of the step is attributed to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub class: Option<FailureClass>,
-    /// The hash of what the step is: a step that has changed runs again.
+    /// The hash of the step's definition: a step that has changed runs again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 71))]
     pub digest: Option<String>,
-    /// It was skipped by hand: complete without evidence.
+    /// Whether the step was skipped manually: complete without evidence.
     #[serde(default, skip_serializing_if = "is_false")]
     pub assumed: bool,
 }
@@ -527,7 +531,7 @@ mod tests {
         ] {
             assert_eq!(parse(text), expect, "{text}");
         }
-        // The same words at another time are another control.
+        // The same text at another time is another control.
         let id = |said| PlanControl::parse("start/backup", said, None).unwrap().id;
         assert_ne!(id("2026-01-02T03:04:05Z"), id("2026-01-02T03:04:06Z"));
     }

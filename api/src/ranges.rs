@@ -1,34 +1,35 @@
-//! Many names in few words: `eu-{001..040},us-7`, as shells write ranges.
+//! Compact lists of names with ranges, in the notation of shells: `eu-{001..040},us-7`.
 //!
-//! Invariant: [`unfold`] of [`fold`] is the same set of names, of all names without `{`, `}` and `,`: no object's name has them.
+//! Invariant: [`unfold`] of [`fold`] yields the same set of names, for all names without `{`, `}` and `,`, which object
+//! names cannot contain.
 
 use thiserror::Error;
 
-/// A `u64` has room for numbers of this length; longer ones are text.
+/// A number with this many digits fits in a `u64`; longer ones are treated as text.
 const MAX_DIGITS: usize = 18;
 
-/// A text that is no list of names.
+/// Why a text is not a valid list of names.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum RangeError {
     /// A part is neither a name nor a name with one range.
     #[error("{0:?} is neither a name nor a range of names such as eu-{{001..040}}")]
     Invalid(String),
-    /// It stands for more names than the reader takes.
+    /// The list expands to more names than the limit.
     #[error("more than {0} names")]
     TooMany(usize),
 }
 
-/// Names that differ in their last number only, which has the same number of digits in all of them.
+/// Names that differ only in their last number, which has the same number of digits in all of them.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Series<'a> {
     before: &'a str,
-    /// 0: the names have no number, and there is one of them.
+    /// Number of digits; 0: a single name without a number.
     digits: usize,
     after: &'a str,
 }
 
 impl<'a> Series<'a> {
-    /// The series of a name, and its number.
+    /// The series that a name belongs to, and its number.
     fn of(name: &'a str) -> (Self, u64) {
         let is_digit = |byte: u8| byte.is_ascii_digit();
         let end = name.bytes().rposition(is_digit).map_or(0, |last| last + 1);
@@ -58,7 +59,7 @@ impl<'a> Series<'a> {
         }
     }
 
-    /// The names from one number to another, as one part of a list.
+    /// The names between two numbers, as one part of a list.
     fn part(&self, first: u64, last: u64) -> String {
         let Self {
             before,
@@ -73,7 +74,7 @@ impl<'a> Series<'a> {
     }
 }
 
-/// A set of names as one text: names whose last numbers follow each other, with as many digits, are one range.
+/// A set of names as one text: names with consecutive last numbers of the same length form one range.
 pub fn fold<'a>(names: impl IntoIterator<Item = &'a str>) -> String {
     let mut all: Vec<(Series<'a>, u64)> = names.into_iter().map(Series::of).collect();
     all.sort_unstable();
@@ -89,7 +90,7 @@ pub fn fold<'a>(names: impl IntoIterator<Item = &'a str>) -> String {
     parts.join(",")
 }
 
-/// The names of a list of names and ranges, in its order; at most `most` of them.
+/// The names of a list of names and ranges, in order; an error if there are more than `most`.
 pub fn unfold(text: &str, most: usize) -> Result<Vec<String>, RangeError> {
     let mut names = Vec::new();
     for part in text.split(',').filter(|_| !text.is_empty()) {
@@ -101,7 +102,8 @@ pub fn unfold(text: &str, most: usize) -> Result<Vec<String>, RangeError> {
     Ok(names)
 }
 
-/// The names that one part stands for: `eu-{1..3}` is eu-1, eu-2 and eu-3, `eu-{01..03}` eu-01, eu-02 and eu-03; a name is itself.
+/// The names that one part stands for: `eu-{1..3}` is eu-1, eu-2 and eu-3, `eu-{01..03}` is eu-01, eu-02 and eu-03; a
+/// plain name stands for itself.
 pub fn expand(part: &str, most: usize) -> Result<Vec<String>, RangeError> {
     let pattern = Pattern::read(part).ok_or_else(|| RangeError::Invalid(part.to_owned()))?;
     match pattern {
@@ -120,15 +122,15 @@ pub fn expand(part: &str, most: usize) -> Result<Vec<String>, RangeError> {
     }
 }
 
-/// One part of a list, as it is written.
+/// One parsed part of a list.
 enum Pattern<'a> {
     Name(&'a str),
     Range {
         before: &'a str,
         first: u64,
-        /// Not less than the first.
+        /// Not less than `first`.
         last: u64,
-        /// How many there are at least: zeros fill them up.
+        /// Minimum number of digits; shorter numbers are padded with zeros.
         digits: usize,
         after: &'a str,
     },

@@ -1,15 +1,15 @@
-//! The words of muster: one enum of reasons for clusters, one for objects that are no unit's, one for events.
+//! muster's reasons: one enum for clusters and nodes, one for other objects, one for events.
 //!
-//! A status in a column, a metric label, an event and a page is the same word.
+//! Columns, metric labels, events and documentation use the same name for a reason.
 
 use std::{fmt, str::FromStr};
 
-/// A text is no word of the table.
+/// A text that is not the name of a reason.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0:?} is no reason of muster")]
 pub struct UnknownReason(pub String);
 
-/// Declares an enum whose variants are its words, with all of them in order.
+/// Declares an enum whose variants are named like the reasons, and lists them in order.
 macro_rules! words {
     ($(#[doc = $doc:expr])* $name:ident { $($(#[doc = $word_doc:expr])* $word:ident,)+ }) => {
         $(#[doc = $doc])*
@@ -19,10 +19,10 @@ macro_rules! words {
         }
 
         impl $name {
-            /// Every word, in the order of its table.
+            /// All reasons, in the order of the table.
             pub const ALL: &[Self] = &[$(Self::$word,)+];
 
-            /// The word.
+            /// The reason's name.
             pub const fn as_str(self) -> &'static str {
                 match self {
                     $(Self::$word => stringify!($word),)+
@@ -54,262 +54,264 @@ macro_rules! words {
 }
 
 words! {
-    /// Why a unit (a cluster of a Module, a node of a NodeModule) is where it is. Every selected one has exactly one; of several the first in
-    /// this order wins.
+    /// Why a unit (a cluster of a Module, a node of a NodeModule) is in its current state. Every selected unit has
+    /// exactly one reason; if several apply, the first one in this order wins.
     Reason {
         /// The Cluster is being deleted, or is gone.
         Deleting,
         /// The Cluster is paused.
         ClusterPaused,
-        /// The control plane is not initialized.
+        /// The Cluster's control plane is not initialized.
         ControlPlaneNotReady,
-        /// The Secret with the kubeconfig is not there.
+        /// The Secret with the kubeconfig does not exist.
         NoKubeconfig,
-        /// The kubeconfig has something that is not allowed.
+        /// The kubeconfig contains something that is not allowed.
         KubeconfigRejected,
-        /// The API server does not answer.
+        /// The API server cannot be reached.
         Unreachable,
-        /// The API server refuses the credentials.
+        /// The API server rejects the credentials.
         CredentialsRejected,
-        /// The kind Assemblage or the namespace muster-system is not there.
+        /// The kind Assemblage or the namespace muster-system does not exist.
         KindMissing,
-        /// Its agent does not report that it can do what the row asks for.
+        /// The cluster's agent does not report a feature that the row needs.
         SyncUnsupported,
-        /// More than one minor version at once, and no ClusterClass that plans the steps; or an older version.
+        /// The upgrade skips a minor version and no ClusterClass plans the steps, or the version is older than the
+        /// current one.
         VersionSkew,
-        /// Another manager applies the field of the version.
+        /// Another field manager sets the version field.
         ManagedElsewhere,
-        /// An older ClusterUpgrade selects the Cluster.
+        /// An older ClusterUpgrade also selects the Cluster.
         Conflict,
-        /// The node vanished after it had begun its change: it keeps its slot.
+        /// The node disappeared after its change started; it keeps its slot.
         LostInChange,
         /// The Node is not Ready, or is being deleted.
         NodeNotReady,
         /// The node does not run Linux, or has no systemd.
         NodeUnsupported,
-        /// No agent of the node renews its Lease.
+        /// No agent renews the node's Lease.
         AgentMissing,
-        /// The agent of the node does not report that it can do what the row asks for.
+        /// The node's agent does not report a feature that the row needs.
         AgentTooOld,
-        /// A person holds the node, on the node itself.
+        /// The node is held on the node itself.
         HeldLocally,
-        /// A person holds it, or another manager suspended it.
+        /// A user holds the unit, or another manager suspended it.
         Held,
-        /// A person pinned it to another revision.
+        /// A user pinned the unit to another revision.
         Pinned,
-        /// An object of the name that is needed belongs to another.
+        /// An object with the required name belongs to another owner.
         NameConflict,
         /// A binding could not be evaluated.
         BindingFailed,
-        /// A withdrawal is stopped by the brake until it is acknowledged.
+        /// A withdrawal is blocked by the brake until it is acknowledged.
         WithdrawalHeld,
-        /// It is being withdrawn from.
+        /// The module is being withdrawn from the unit.
         Withdrawing,
-        /// An API server refuses what has to be written for it: its row, or what the row becomes in the cluster.
+        /// An API server rejects what must be written for the unit: its row, or the objects that the row generates in
+        /// the cluster.
         WriteFailed,
-        /// The revision failed on it.
+        /// The revision failed on the unit.
         Failed,
-        /// It did not become ready in time.
+        /// The unit did not become ready in time.
         Overdue,
-        /// It did not acknowledge its assignment in time.
+        /// The unit did not acknowledge its assignment in time.
         NotPickedUp,
-        /// It was not ready before it was changed; nobody is blamed.
+        /// The unit was already not ready before the change; the revision is not blamed.
         AlreadyUnready,
-        /// It was confirmed and then failed.
+        /// The unit was confirmed, and failed later.
         Relapsed,
-        /// It is changing.
+        /// The unit is changing.
         Updating,
-        /// It is ready, and not yet for long enough.
+        /// The unit is ready, but not yet for long enough.
         Soaking,
-        /// It is going back to the last good revision.
+        /// The unit is reverting to the last good revision.
         Reverting,
         /// The target is condemned.
         KnownBad,
         /// The rollout is halted by failures.
         Halted,
-        /// The rollout was ended by a person.
+        /// A user aborted the rollout.
         Aborted,
         /// The rollout is paused.
         Paused,
-        /// A RolloutWindow that selects it cannot be read, or names a time zone that does not exist: it is closed.
+        /// A RolloutWindow that selects the unit is invalid or names an unknown time zone; it counts as closed.
         WindowInvalid,
-        /// A RolloutWindow lets no change begin there now.
+        /// A RolloutWindow does not allow changes of the unit to start now.
         WindowClosed,
-        /// A module that this one needs is not confirmed there.
+        /// A module that this one depends on is not confirmed on the unit.
         DependencyBehind,
         /// Another NodeModule is changing the node.
         BusyWith,
-        /// As many nodes as the NodeBudget allows are changing or not ready.
+        /// The limit of the NodeBudget is reached: no more nodes may be changing or not ready.
         BudgetFull,
         /// A Machine of the Cluster is being remediated.
         Remediating,
-        /// Cluster API is changing Machines of the Cluster already.
+        /// Cluster API is already changing Machines of the Cluster.
         RollingOut,
-        /// What an upgrade must know first cannot be read.
+        /// Information that the preflight checks of an upgrade need cannot be read.
         PreflightUnknown,
-        /// A PodDisruptionBudget there allows no disruption: a drain would not end.
+        /// A PodDisruptionBudget in the Cluster allows no disruption: a drain would not finish.
         DisruptionsBlocked,
-        /// A webhook there that must answer has no endpoint.
+        /// A webhook in the Cluster with failurePolicy Fail has no endpoint.
         WebhookUnavailable,
         /// The source cannot be read.
         SourceNotReady,
-        /// The version is not signed by a key that is trusted.
+        /// The version is not signed by a trusted key.
         VerificationFailed,
-        /// The stage waits for an approval.
+        /// The stage waits for approval.
         WaitingApproval,
         /// The stage waits for a gate.
         WaitingGate,
-        /// An earlier stage is not passed.
+        /// An earlier stage is not complete.
         WaitingStage,
         /// Clusters of another domain are changing.
         WaitingDomain,
-        /// The batch before is not done.
+        /// The previous batch is not complete.
         WaitingBatch,
-        /// As many clusters as allowed are changing.
+        /// The maximum number of clusters is changing.
         WaitingTurn,
-        /// It has a newer version than the target: there is nothing to do.
+        /// The Cluster has a newer version than the target: nothing to do.
         AlreadyNewer,
-        /// It is confirmed at the target.
+        /// The unit is confirmed at the target revision.
         UpToDate,
-        /// No stage selects it.
+        /// No stage selects the unit.
         Excluded,
     }
 }
 
 words! {
-    /// Why an object that is no cluster's is as it is: modules, assemblages, revisions as a whole.
+    /// Why an object other than a cluster or node is in its current state: modules, assemblages, revisions.
     ObjectReason {
         /// The module selects no cluster.
         NoClusters,
         /// The empty selector selects every cluster.
         SelectsAll,
-        /// The tag names another commit than the pinned one.
+        /// The tag now points to a commit other than the pinned one.
         TagMoved,
-        /// A row would make its assemblage larger than allowed.
+        /// A row would exceed the maximum size of its assemblage.
         TooLarge,
-        /// A Secret for git cannot be brought to the cluster.
+        /// A git Secret cannot be distributed to the cluster.
         DistributionRefused,
-        /// A field or a control is set whose behaviour is not built.
+        /// A field or a control is set that is not implemented.
         Unsupported,
-        /// A control of a person cannot be read: nothing moves until it is mended.
+        /// A user's control cannot be parsed: the rollout is stopped until it is fixed.
         InvalidControl,
-        /// A row that its origin never held.
+        /// A row that its origin never contained.
         Unclaimed,
-        /// Flux runs in a cluster where muster was told to carry out.
+        /// Flux runs in a cluster where muster is configured to apply.
         FluxPresent,
-        /// Modules depend on each other in a circle.
+        /// The dependencies of modules form a cycle.
         DependencyCycle,
-        /// A module that is depended on does not exist.
+        /// A module that is listed as a dependency does not exist.
         UnknownDependency,
-        /// The spec says something that cannot be done.
+        /// The spec is invalid or cannot be applied.
         InvalidSpec,
-        /// Two NodeModules write one path, or one below the other, on the same node.
+        /// Two NodeModules write the same path, or one below the other, on the same node.
         PathConflict,
         /// The NodeModule selects no node.
         NoNodes,
         /// The object is suspended.
         Suspended,
-        /// The object is being deleted and waits for its withdrawal.
+        /// The object is being deleted and waits for its withdrawal to finish.
         Terminating,
         /// All syncs are ready.
         Succeeded,
-        /// Some syncs are on the way.
+        /// Some syncs are in progress.
         Progressing,
         /// Some syncs failed.
         SyncsFailed,
-        /// The object was just made and nothing was seen yet.
+        /// The object was just created and nothing has been observed yet.
         Pending,
-        /// The cluster answers.
+        /// The cluster is reachable.
         Answering,
-        /// The kubeconfig leads to another cluster than before.
+        /// The kubeconfig connects to a different cluster than before.
         IdentityChanged,
-        /// The engine's memory is being rebuilt from rows.
+        /// The engine's state is being rebuilt from rows.
         MemoryRebuilt,
-        /// An object is declared with other values by another Kustomization, which holds it. A failure of class Unit.
+        /// Another Kustomization owns an object and declares it with other values. A failure of class Unit.
         SharedObject,
         /// The agent of a cluster is older than the controller.
         OlderAgent,
-        /// No cluster is confirmed at the target: all that are selected are skipped, held, pinned or of no stage.
+        /// No cluster is confirmed at the target: all selected clusters are skipped, held, pinned or in no stage.
         AllSkipped,
     }
 }
 
 words! {
-    /// What happened, as the reason of an event; only on change.
+    /// What happened, as the reason of an event; recorded only on change.
     EventReason {
         /// A revision became the target.
         RolloutStarted,
-        /// A cluster was confirmed at the target.
+        /// A cluster was confirmed at the target revision.
         ClusterUpdated,
         /// A revision failed on a cluster.
         ClusterFailed,
-        /// Nothing new is started because of failures.
+        /// The rollout was halted because of failures.
         RolloutHalted,
-        /// A person ended the rollout.
+        /// A user aborted the rollout.
         RolloutAborted,
-        /// A revision failed on more clusters than allowed.
+        /// A revision failed on more clusters than allowed and was condemned.
         RevisionCondemned,
-        /// Every eligible selected cluster is confirmed.
+        /// All eligible selected clusters are confirmed.
         RolloutFinished,
-        /// A withdrawal waits for its acknowledgement.
+        /// A withdrawal waits for acknowledgement.
         WithdrawalHeld,
-        /// A control of a person took effect.
+        /// A user's control took effect.
         ControlApplied,
-        /// A control of a person is about nothing that is there, and had no effect.
+        /// A user's control refers to something that does not exist, and had no effect.
         ControlWithoutEffect,
-        /// A control was written by a manager whose fields Flux takes over.
+        /// A control was set by a field manager whose fields Flux takes over.
         ControlAtRisk,
-        /// A tag names another commit than the pinned one.
+        /// A tag now points to a commit other than the pinned one.
         TagMoved,
         /// The source cannot be read.
         SourceNotReady,
-        /// The version is not signed by a key that is trusted.
+        /// The version is not signed by a trusted key.
         VerificationFailed,
-        /// A spec cannot be acted on.
+        /// A spec is invalid or cannot be applied.
         InvalidSpec,
-        /// A cluster was withdrawn from.
+        /// A module was withdrawn from a cluster.
         ClusterWithdrawn,
-        /// A foreign object has the name that is needed.
+        /// An object of another owner has the required name.
         NameConflict,
-        /// A gate of a stage does not hold, or cannot be told.
+        /// A gate of a stage fails or is inconclusive.
         GateNotPassed,
-        /// The API server of the management cluster refuses the row of a cluster.
+        /// The API server of the management cluster rejects the row of a cluster.
         WriteFailed,
-        /// A change of a node begins.
+        /// A node starts to change.
         NodeChanging,
-        /// A node was confirmed at the target.
+        /// A node was confirmed at the target revision.
         NodeUpdated,
         /// A revision failed on a node.
         NodeFailed,
-        /// A node vanished in its change.
+        /// A node disappeared during its change.
         NodeLost,
-        /// A node was withdrawn from.
+        /// A NodeModule was withdrawn from a node.
         NodeWithdrawn,
     }
 }
 
-/// Where a cluster is counted in `status.summary`.
+/// The counter in `status.summary` that includes a cluster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Bucket {
-    /// It cannot be changed now.
+    /// The cluster cannot be changed now.
     Skipped,
-    /// A person holds or pinned it.
+    /// A user holds or pinned the cluster.
     Held,
-    /// It is being withdrawn from, or that is stopped.
+    /// The module is being withdrawn from the cluster, or the withdrawal is blocked.
     Withdrawing,
-    /// A revision failed on it.
+    /// A revision failed on the cluster.
     Failed,
-    /// It is changing.
+    /// The cluster is changing.
     Updating,
-    /// Its turn has not come.
+    /// The cluster has not started yet.
     Waiting,
-    /// It is confirmed at the target.
+    /// The cluster is confirmed at the target revision.
     Updated,
-    /// No stage selects it.
+    /// No stage selects the cluster.
     Excluded,
 }
 
-/// The reasons by their code. Codes are written into records of decisions, and stay: new reasons are appended.
+/// The reasons by code. Codes are stored in decision records and never change: new reasons are appended.
 const CODES: &[Reason] = &[
     Reason::Deleting,
     Reason::ClusterPaused,
@@ -372,28 +374,28 @@ const CODES: &[Reason] = &[
 ];
 
 impl Reason {
-    /// The precedence, by the order of the table: the smallest wins.
+    /// Position in the table, which is the order of precedence: the lowest rank wins.
     pub const fn rank(self) -> u8 {
         self as u8
     }
 
-    /// The number that stands for it in records, in every version.
+    /// The numeric code for decision records, the same in every version.
     pub fn code(self) -> u8 {
         let code = CODES.iter().position(|reason| *reason == self);
         code.and_then(|code| u8::try_from(code).ok()).unwrap_or(u8::MAX)
     }
 
-    /// The reason of a code.
+    /// The reason with the given code.
     pub fn of_code(code: u8) -> Option<Self> {
         CODES.get(usize::from(code)).copied()
     }
 
-    /// Whether the cluster may not be touched while this holds (rule 4 of the engine).
+    /// Whether the cluster must not be touched while this reason applies (rule 4 of the engine).
     pub const fn is_ineligible(self) -> bool {
         self.rank() <= Self::BindingFailed.rank()
     }
 
-    /// Where a cluster with this reason is counted.
+    /// The counter that includes a cluster with this reason.
     pub const fn bucket(self) -> Bucket {
         match self {
             Self::Deleting

@@ -8,46 +8,48 @@ use serde::{Deserialize, Serialize};
 
 use crate::{amount::Amount, duration::Duration, schema, sync::LocalReference};
 
-/// How a module's revision rolls over its clusters.
+/// How a module's revision is rolled out to its clusters.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Rollout {
-    /// Incremental: a few clusters at a time, as maxUnreadyClusters says. Replace: all at once.
+    /// Incremental: a few clusters at a time, limited by maxUnreadyClusters. Replace: all clusters at once.
     pub strategy: Strategy,
-    /// How many clusters may be changing or not ready because of this module: a count, or a percentage of the selected, eligible clusters (rounded down, at least 1 when above 0). 0 moves nothing.
+    /// How many clusters may be changing or not ready because of this module: a count, or a percentage of the selected,
+    /// eligible clusters (rounded down, at least 1 when above 0). With 0 no change starts.
     pub max_unready_clusters: Amount,
     /// How long, in seconds, a cluster must have been ready before it counts as confirmed.
     #[schemars(range(max = 86_400))]
     pub min_ready_seconds: u32,
-    /// Growing batches instead of one cluster after the other.
+    /// Changes clusters in batches of growing size instead of one at a time.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub batch: Option<Batch>,
-    /// A label key: clusters that are changing at the same time share one value of it.
+    /// A label key: clusters that change at the same time must have the same value of this label.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = schema::MAX_LABEL_KEY))]
     pub exclusive: Option<String>,
-    /// Stages, one after the other; a cluster belongs to the first whose selector matches it.
+    /// Stages that are rolled out in order; a cluster belongs to the first stage whose selector matches it.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 16), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
     pub stages: Vec<Stage>,
-    /// What becomes of clusters that no stage selects: Last (after all stages) or Exclude.
+    /// How clusters that no stage selects are treated: Last (changed after all stages) or Exclude.
     pub unmatched: Unmatched,
     /// What happens when clusters fail.
     #[schemars(extend("default" = {}))]
     pub on_failure: OnFailure,
-    /// How long a cluster may take.
+    /// Deadlines for the change of a cluster.
     #[schemars(extend("default" = {}))]
     pub deadlines: Deadlines,
-    /// What an unreachable cluster means: Skip (its turn comes when it is back), Wait (it keeps its slot), Fail (it counts as failed).
+    /// How an unreachable cluster is treated: Skip (it is changed once it is reachable again), Wait (it keeps its
+    /// slot), Fail (it counts as failed).
     pub on_unreachable: OnUnreachable,
     /// What a cluster that joins during a rollout gets first: LastGood or Target.
     pub on_join: OnJoin,
-    /// How clusters that are no longer selected are withdrawn from.
+    /// Limits for withdrawing from clusters that are no longer selected.
     #[schemars(extend("default" = {}))]
     pub withdraw: WithdrawLimits,
-    /// Start nothing new; what has begun may finish.
+    /// Pauses the rollout: no new changes start, those in progress may finish.
     pub paused: bool,
-    /// How many ModuleRevisions are kept.
+    /// Number of ModuleRevisions to keep.
     #[schemars(range(min = 1, max = 100))]
     pub history_limit: u32,
 }
@@ -73,7 +75,7 @@ impl Default for Rollout {
     }
 }
 
-/// How clusters follow each other.
+/// How many clusters change at a time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum Strategy {
     /// All at once, without a limit.
@@ -83,17 +85,17 @@ pub enum Strategy {
     Incremental,
 }
 
-/// Batches that grow while all goes well.
+/// Batches that grow while no failures occur.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Batch {
-    /// The size of the first batch.
+    /// Number of clusters in the first batch.
     #[schemars(range(min = 1, max = 100_000))]
     pub start: u32,
-    /// How many times as large as the last the next batch is.
+    /// Factor by which each batch is larger than the previous one.
     #[schemars(range(min = 1, max = 100))]
     pub factor: u32,
-    /// The largest batch.
+    /// Maximum number of clusters in a batch.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 100_000))]
     pub max: Option<u32>,
@@ -109,42 +111,42 @@ impl Default for Batch {
     }
 }
 
-/// Clusters that are done together, before the next stage begins.
+/// Clusters that are changed together, before the next stage starts.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Stage {
-    /// The stage's name, for statuses and approvals.
+    /// Name of the stage, used in statuses and approvals.
     #[schemars(length(min = 1, max = schema::MAX_LABEL), regex(pattern = schema::DNS_LABEL))]
     pub name: String,
-    /// Which clusters belong to the stage.
+    /// Selects the clusters of the stage by their labels.
     #[schemars(schema_with = "schema::label_selector")]
     pub selector: LabelSelector,
-    /// A narrower limit within this stage; it never widens the module's.
+    /// A stricter limit within this stage; it never raises the limit of the module.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_unready_clusters: Option<Amount>,
-    /// How long the stage is watched after its last cluster was confirmed.
+    /// How long the stage is observed after its last cluster is confirmed.
     #[serde(default)]
     pub soak: Duration,
-    /// Whether a person must approve before the next stage.
+    /// Whether manual approval is required before the next stage.
     #[serde(default)]
     pub approval: Approval,
-    /// What must hold before the next stage.
+    /// Gates that must pass before the next stage.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 8), extend("x-kubernetes-list-type" = "atomic"))]
     pub gates: Vec<Gate>,
 }
 
-/// Whether a person must approve.
+/// Whether manual approval is required.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum Approval {
-    /// No.
+    /// No approval is required.
     #[default]
     None,
-    /// By the annotation `fleet.muster.dev/approve`.
+    /// Approval by the annotation `fleet.muster.dev/approve` is required.
     Required,
 }
 
-/// Something measured before the next stage begins: exactly one of http and condition.
+/// A measurement that must pass before the next stage starts: exactly one of http and condition.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("x-kubernetes-validations" = [
@@ -153,23 +155,23 @@ pub enum Approval {
     { "rule": "duration(self.timeout) >= duration('100ms') && duration(self.timeout) <= duration('1m')", "message": "timeout must be from 100ms to 1m", "fieldPath": ".timeout" },
 ]))]
 pub struct Gate {
-    /// A value read over HTTPS, such as a Prometheus instant query.
+    /// Reads a value over HTTPS, such as a Prometheus instant query.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub http: Option<HttpGate>,
-    /// A condition of an object of this namespace.
+    /// Reads a condition of an object in this namespace.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub condition: Option<ConditionGate>,
-    /// How often it is evaluated: from the begin of one reading to the begin of the next.
+    /// How often the gate is evaluated: the time from the start of one evaluation to the start of the next.
     #[serde(default = "one_minute")]
     pub interval: Duration,
-    /// How many times in a row it must hold.
+    /// How many consecutive evaluations must pass.
     #[serde(default = "one")]
     #[schemars(range(min = 1, max = 1_000))]
     pub passes: u32,
-    /// How long one evaluation may take.
+    /// Timeout of one evaluation.
     #[serde(default = "ten_seconds")]
     pub timeout: Duration,
-    /// What no data means. Wait: it says nothing. Fail: it is as bad as a reading that does not hold.
+    /// How an evaluation without data is treated. Wait: it is ignored. Fail: it counts as failed.
     #[serde(default)]
     pub on_no_data: OnNoData,
 }
@@ -185,23 +187,27 @@ pub struct Gate {
     },
 ]))]
 pub struct HttpGate {
-    /// What is read, by GET. Only hosts that the controller was started with (--gate-hosts) are asked; redirects are not followed.
+    /// URL that is read with GET. Only hosts that are allowed by the controller's --gate-hosts flag are queried;
+    /// redirects are not followed.
     #[schemars(length(min = 1, max = schema::MAX_URL))]
     pub url: String,
-    /// A Secret of this namespace with credentials for it: token, or username and password; and ca.crt, if the host's certificate is of an authority of its own.
+    /// A Secret in this namespace with credentials for the URL: token, or username and password; and ca.crt, if the
+    /// host's certificate is signed by a private CA.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub secret_ref: Option<LocalReference>,
-    /// Where in the JSON answer the value is: a JSONPath (RFC 9535), such as $.data.result[0].value[1]. If it picks several values, all must hold; if none, there is no data.
+    /// Where the value is in the JSON response: a JSONPath (RFC 9535), such as $.data.result[0].value[1]. If it matches
+    /// several values, all must pass; if none, there is no data.
     #[schemars(length(min = 1, max = schema::MAX_PATH), regex(pattern = "^[$]"))]
     pub json_path: String,
-    /// How the value is compared: as a number where both are numbers (also a number in a string), else as text.
+    /// Comparison operator. Values are compared as numbers if both are numbers (including numbers in strings),
+    /// otherwise as text.
     pub op: GateOperator,
-    /// What it is compared with; a number where op is an order.
+    /// The value to compare with; must be a number for <, <=, > and >=.
     #[schemars(length(max = 256))]
     pub value: String,
 }
 
-/// How a gate compares.
+/// Comparison operator of a gate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum GateOperator {
     /// Equal.
@@ -210,22 +216,22 @@ pub enum GateOperator {
     /// Not equal.
     #[serde(rename = "!=")]
     NotEqual,
-    /// Less.
+    /// Less than.
     #[serde(rename = "<")]
     Less,
-    /// Less or equal.
+    /// Less than or equal.
     #[serde(rename = "<=")]
     LessOrEqual,
-    /// Greater.
+    /// Greater than.
     #[serde(rename = ">")]
     Greater,
-    /// Greater or equal.
+    /// Greater than or equal.
     #[serde(rename = ">=")]
     GreaterOrEqual,
 }
 
 impl GateOperator {
-    /// As it is written.
+    /// The operator as written in the spec.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Equal => "==",
@@ -237,7 +243,7 @@ impl GateOperator {
         }
     }
 
-    /// Whether it compares numbers only.
+    /// Whether the operator compares only numbers.
     pub const fn is_order(self) -> bool {
         !matches!(self, Self::Equal | Self::NotEqual)
     }
@@ -249,27 +255,27 @@ impl fmt::Display for GateOperator {
     }
 }
 
-/// A condition of an object of this namespace.
+/// A condition of an object in this namespace.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("x-kubernetes-validations" = [
     { "rule": "self.kind != 'Secret'", "message": "Secrets are not read by gates", "fieldPath": ".kind" },
 ]))]
 pub struct ConditionGate {
-    /// The object's apiVersion.
+    /// apiVersion of the object.
     #[schemars(length(min = 1, max = schema::MAX_API_VERSION))]
     pub api_version: String,
-    /// The object's kind: ConfigMap, Cluster, or one that the controller was started with (--binding-kinds).
+    /// Kind of the object: ConfigMap, Cluster, or a kind that is allowed by the controller's --binding-kinds flag.
     #[schemars(length(min = 1, max = schema::MAX_LABEL))]
     pub kind: String,
-    /// The object's name.
+    /// Name of the object.
     #[schemars(length(min = 1, max = schema::MAX_NAME))]
     pub name: String,
-    /// The condition's type.
+    /// Type of the condition.
     #[serde(rename = "type")]
     #[schemars(length(min = 1, max = 316))]
     pub type_: String,
-    /// The status that it must have.
+    /// The status that the condition must have.
     #[serde(default = "status_true")]
     pub status: ConditionStatus,
 }
@@ -277,31 +283,31 @@ pub struct ConditionGate {
 /// The status of a condition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum ConditionStatus {
-    /// It holds.
+    /// The condition is true.
     True,
-    /// It does not hold.
+    /// The condition is false.
     False,
-    /// It is not known.
+    /// The status is not known.
     Unknown,
 }
 
-/// What a gate without data means.
+/// How an evaluation without data is treated.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum OnNoData {
-    /// Ask again.
+    /// The evaluation is ignored, and repeated.
     #[default]
     Wait,
-    /// As if it did not hold.
+    /// The evaluation counts as failed.
     Fail,
 }
 
-/// What becomes of clusters that no stage selects.
+/// How clusters that no stage selects are treated.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum Unmatched {
-    /// They come after all stages.
+    /// They are changed after all stages.
     #[default]
     Last,
-    /// They are left out.
+    /// They are not changed.
     Exclude,
 }
 
@@ -309,7 +315,8 @@ pub enum Unmatched {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct OnFailure {
-    /// Halt: nothing new is started. Revert: clusters that have the revision go back to the last good one. Continue: only record.
+    /// Halt: no new changes start. Revert: clusters that have the revision go back to the last good one. Continue:
+    /// failures are only recorded.
     pub action: FailureAction,
     /// How many clusters may fail before the revision is condemned: a count, or a percentage.
     pub max_failed: Amount,
@@ -327,26 +334,28 @@ impl Default for OnFailure {
 /// What happens to a condemned revision.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum FailureAction {
-    /// Nothing new is started.
+    /// No new changes start.
     #[default]
     Halt,
-    /// Clusters that have it go back to the last good revision.
+    /// Clusters that have the revision go back to the last good revision.
     Revert,
-    /// It is recorded, and goes on.
+    /// The failure is recorded, and the rollout continues.
     Continue,
 }
 
-/// How long a cluster may take, counted on time that it was eligible.
+/// How long a cluster may take, counting only time during which it is eligible.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Deadlines {
-    /// From assignment to acknowledgement by the cluster.
+    /// Time from assignment to acknowledgement by the cluster.
     pub pickup: Duration,
-    /// From acknowledgement to confirmation; while objects report that their own steps get done, from one step to the next.
+    /// Time from acknowledgement to confirmation; if objects report progress, the time from one completed step to the
+    /// next.
     pub progress: Duration,
     /// How long a cluster that became ineligible keeps its slot.
     pub absence: Duration,
-    /// From acknowledgement to confirmation, however many steps are reported as done meanwhile. Absent: as long as it gets on.
+    /// Time from acknowledgement to confirmation, regardless of reported progress. Absent: no limit while the cluster
+    /// makes progress.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub total: Option<Duration>,
 }
@@ -362,35 +371,36 @@ impl Default for Deadlines {
     }
 }
 
-/// What an unreachable cluster means.
+/// How an unreachable cluster is treated.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum OnUnreachable {
-    /// Its turn comes when it is back.
+    /// The cluster is changed once it is reachable again.
     #[default]
     Skip,
-    /// It keeps its slot.
+    /// The cluster keeps its slot.
     Wait,
-    /// It counts as failed.
+    /// The cluster counts as failed.
     Fail,
 }
 
 /// What a cluster that joins during a rollout gets first.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum OnJoin {
-    /// The last good revision, if there is one; then its turn.
+    /// The last good revision, if there is one; the target follows in the normal order.
     #[default]
     LastGood,
-    /// The target, in its turn.
+    /// The target revision, in the normal order.
     Target,
 }
 
-/// How clusters that are no longer selected are withdrawn from.
+/// Limits for withdrawing from clusters that are no longer selected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct WithdrawLimits {
-    /// How many clusters are withdrawn from at once: a count, or a percentage (at least 1).
+    /// From how many clusters the module is withdrawn at once: a count, or a percentage (at least 1).
     pub max: Amount,
-    /// One change that deselects more than this, and more than one cluster, withdraws nothing until it is acknowledged.
+    /// If one change deselects more clusters than this, and more than one, nothing is withdrawn until the change is
+    /// acknowledged.
     pub brake: Amount,
 }
 

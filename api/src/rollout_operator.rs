@@ -1,7 +1,8 @@
-//! The kinds of rollout-operator.grafana.com/v1, as far as muster carries them out, for clusters without rollout-operator.
+//! The kinds of rollout-operator.grafana.com/v1, as far as muster implements them, for clusters without
+//! rollout-operator.
 //!
-//! Fields, bounds, columns and subresources are rollout-operator's (v0.38.1), so that its objects stay as they are; only lengths are
-//! bounded besides.
+//! Fields, bounds, columns and subresources match rollout-operator (v0.38.1), so that existing objects remain valid;
+//! only maximum lengths are added.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::schema::{MAX_LABEL, MAX_VALUES};
 
-/// Which pods of several zones may be evicted: all zones but one stay whole.
+/// Limits which pods of several zones may be evicted: only one zone may have unavailable pods.
 #[derive(CustomResource, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[kube(
     group = "rollout-operator.grafana.com",
@@ -25,47 +26,49 @@ use crate::schema::{MAX_LABEL, MAX_VALUES};
 )]
 #[serde(rename_all = "camelCase")]
 pub struct ZoneAwarePodDisruptionBudgetSpec {
-    /// How many pods of a zone may be unavailable, or of a partition in the other zones; 0 forbids evictions. 1 if neither this nor
-    /// maxUnavailablePercentage is set.
+    /// Maximum number of unavailable pods in a zone or, with partitions, in the same partition of the other zones; 0
+    /// forbids evictions. Defaults to 1 if neither this nor maxUnavailablePercentage is set.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0))]
     pub max_unavailable: Option<i32>,
 
-    /// How many of a hundred pods of a zone may be unavailable, rounded down, at least 1. Not together with maxUnavailable or
-    /// podNamePartitionRegex.
+    /// Maximum percentage of unavailable pods in a zone, rounded down, at least 1. Cannot be combined with
+    /// maxUnavailable or podNamePartitionRegex.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0, max = 100))]
     pub max_unavailable_percentage: Option<i32>,
 
-    /// The pods, and the StatefulSets that are their zones.
+    /// Selects the pods, and the StatefulSets that form the zones.
     pub selector: MatchLabels,
 
-    /// An expression whose group is the partition in the name of a pod; it has to match the whole name. Without it, zones are counted.
+    /// A regular expression with a group that captures the partition from a pod's name; it must match the whole name.
+    /// Without it, the limit is applied per zone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 1024))]
     pub pod_name_partition_regex: Option<String>,
 
-    /// The number of that group; 1 if there is only one.
+    /// Number of the capturing group; defaults to 1 if there is only one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1))]
     pub pod_name_regex_group: Option<i32>,
 
-    /// How long a pod of another zone has to be ready before it counts, as a Go duration (`20m`). Only with podNamePartitionRegex.
+    /// How long a pod in another zone must be ready before it counts as available, as a Go duration (`20m`). Only with
+    /// podNamePartitionRegex.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 64))]
     pub cross_zone_eviction_delay: Option<String>,
 }
 
-/// Labels that objects have to have.
+/// Selects objects by exact label values.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct MatchLabels {
-    /// Values by name; all have to be there.
+    /// Required label values by key; all must match.
     #[schemars(schema_with = "match_labels")]
     pub match_labels: BTreeMap<String, String>,
 }
 
-/// A number of replicas with a `scale` subresource, which a HorizontalPodAutoscaler scales and StatefulSets mirror.
+/// A replica count with a `scale` subresource, which a HorizontalPodAutoscaler scales and StatefulSets follow.
 #[derive(CustomResource, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[kube(
     group = "rollout-operator.grafana.com",
@@ -87,22 +90,22 @@ pub struct MatchLabels {
 )]
 #[serde(rename_all = "camelCase")]
 pub struct ReplicaTemplateSpec {
-    /// How many replicas are desired.
+    /// Desired number of replicas.
     #[serde(default = "one")]
     #[schemars(range(min = 0))]
     pub replicas: i32,
 
-    /// Which pods an autoscaler measures, as the API server reads selectors (`name=ingester-zone-a`).
+    /// Selects the pods that an autoscaler measures, in the string form of selectors (`name=ingester-zone-a`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 1024))]
     pub label_selector: Option<String>,
 }
 
-/// What was observed.
+/// Observed state.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ReplicaTemplateStatus {
-    /// How many replicas there are.
+    /// Observed number of replicas.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub replicas: Option<i32>,
 }

@@ -1,4 +1,4 @@
-//! Schemas of types that are not ours, and the limits that schemas and validation share.
+//! Schemas of foreign types, and the limits that schemas and validation share.
 
 use schemars::{Schema, SchemaGenerator, json_schema};
 use serde_json::{Value, json};
@@ -19,44 +19,44 @@ pub const MAX_PATH: usize = 1024;
 pub const MAX_TAG: usize = 244;
 /// The longest value of a binding or a substitution, in bytes.
 pub const MAX_VALUE: usize = 4096;
-/// How many bindings, values or substitutions one sync may have.
+/// Maximum number of bindings, values or substitutions of one sync.
 pub const MAX_VALUES: usize = 64;
-/// How many syncs one assemblage may hold.
+/// Maximum number of syncs in one assemblage.
 pub const MAX_SYNCS: usize = 256;
 /// The longest message of a row or of an attention entry, in bytes.
 pub const MAX_MESSAGE: usize = 512;
-/// The longest line about a plan: its name, a step's with its phase, counts and a state.
+/// The longest summary of a plan run: the plan's name, phase and step names, counts and a state.
 pub const MAX_PLAN_LINE: usize = 256;
-/// How many clusters `status.attention` names.
+/// Maximum number of clusters in `status.attention`.
 pub const MAX_ATTENTION: usize = 20;
-/// How many reasons `status.reasons` names.
+/// Maximum number of reasons in `status.reasons`.
 pub const MAX_REASONS: usize = 64;
-/// How large `status.reasons` may be as JSON, in bytes: 32 KiB.
+/// Maximum size of `status.reasons` as JSON, in bytes: 32 KiB.
 pub const MAX_REASONS_SIZE: usize = 32_768;
-/// How many features an agent may report.
+/// Maximum number of features that an agent may report.
 pub const MAX_FEATURES: usize = 64;
-/// How large the engine's memory may be as written, in bytes: 160 KiB.
+/// Maximum size of the engine's encoded state, in bytes: 160 KiB.
 pub const MAX_MEMORY: usize = 163_840;
-/// How large one row of an assemblage may be as JSON, in bytes: 32 KiB.
+/// Maximum size of one row of an assemblage as JSON, in bytes: 32 KiB.
 pub const MAX_ROW: usize = 32_768;
-/// How large one assemblage may be as JSON, in bytes: 768 KiB.
+/// Maximum size of one assemblage as JSON, in bytes: 768 KiB.
 pub const MAX_ASSEMBLAGE: usize = 786_432;
-/// The largest token: beyond it tools that read JSON numbers as floating point would make two tokens one.
+/// The largest token: above it, tools that read JSON numbers as floating point could not distinguish adjacent tokens.
 pub const MAX_TOKEN: u64 = 9_007_199_254_740_991;
-/// The longest list of patterns of files that are left out, in bytes.
+/// The longest list of ignore patterns, in bytes.
 pub const MAX_IGNORE: usize = 4096;
 /// The longest patch, in bytes.
 pub const MAX_PATCH: usize = 16_384;
 /// The longest tag of an OCI artifact, in bytes.
 pub const MAX_OCI_TAG: usize = 128;
-/// How many conditions an object carries at most.
+/// Maximum number of conditions of an object.
 pub const MAX_CONDITIONS: usize = 16;
 
-/// Names of environment variables, as Flux's substitution takes them; also of bindings.
+/// Names of environment variables, as Flux's variable substitution accepts them; also used for bindings.
 pub const VARIABLE: &str = "^[_A-Za-z][_A-Za-z0-9]*$";
 /// DNS labels.
 pub const DNS_LABEL: &str = "^[a-z0-9]([-a-z0-9]*[a-z0-9])?$";
-/// DNS subdomains: what most Kubernetes objects may be called.
+/// DNS subdomains: valid names of most Kubernetes objects.
 pub const DNS_SUBDOMAIN: &str = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$";
 /// Full git object names: SHA-1 or SHA-256, lower case.
 pub const COMMIT: &str = "^([0-9a-f]{40}|[0-9a-f]{64})$";
@@ -110,7 +110,7 @@ pub fn conditions(_: &mut SchemaGenerator) -> Schema {
     })
 }
 
-/// A selector over labels. Operators are not an enumeration here: a bad one is reported by the Module's own status.
+/// A label selector. Operators are not an enum in the schema: the Module's own status reports an invalid one.
 pub fn label_selector(_: &mut SchemaGenerator) -> Schema {
     json_schema!({
         "type": "object",
@@ -142,7 +142,7 @@ pub fn label_selector(_: &mut SchemaGenerator) -> Schema {
     })
 }
 
-/// Values by the name of a variable.
+/// Values by variable name.
 pub fn variables(_: &mut SchemaGenerator) -> Schema {
     json_schema!({
         "type": "object",
@@ -155,7 +155,7 @@ pub fn variables(_: &mut SchemaGenerator) -> Schema {
     })
 }
 
-/// Texts by name.
+/// Strings by name.
 pub fn texts(_: &mut SchemaGenerator) -> Schema {
     json_schema!({
         "type": "object",
@@ -164,7 +164,7 @@ pub fn texts(_: &mut SchemaGenerator) -> Schema {
     })
 }
 
-/// Names of features: many more than there are, so that an agent of a later version is read here.
+/// Names of features: the limit is far above the current number, so that the report of a newer agent can be read.
 pub fn features(_: &mut SchemaGenerator) -> Schema {
     json_schema!({
         "type": "array",
@@ -174,7 +174,7 @@ pub fn features(_: &mut SchemaGenerator) -> Schema {
     })
 }
 
-/// Makes the name of a root type a DNS label: for kinds after which rows, Kustomizations and labels are called.
+/// Restricts the name of a root type to a DNS label, for kinds whose names are used in rows, Kustomizations and labels.
 pub fn dns_label_name(schema: &mut Schema) {
     let root = schema.ensure_object();
     let name = json!({ "type": "string", "maxLength": MAX_LABEL });

@@ -6,15 +6,15 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, LabelSelecto
 
 use crate::name_syntax::{self as names, NameError};
 
-/// Why a selector selects nothing that anyone could have meant.
+/// Why a selector is invalid.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SelectorError {
-    /// An operator that does not exist.
+    /// An unknown operator.
     #[error("operator {operator:?} of key {key:?} does not exist: use In, NotIn, Exists or DoesNotExist")]
     Operator {
-        /// The label's key.
+        /// Label key of the requirement.
         key: String,
-        /// What stands there.
+        /// The rejected operator.
         operator: String,
     },
     /// In or NotIn without values.
@@ -22,7 +22,7 @@ pub enum SelectorError {
         "operator {operator} of key {key:?} needs values: list at least one, or use Exists or DoesNotExist"
     )]
     ValuesMissing {
-        /// The label's key.
+        /// Label key of the requirement.
         key: String,
         /// In or NotIn.
         operator: String,
@@ -30,35 +30,35 @@ pub enum SelectorError {
     /// Exists or DoesNotExist with values.
     #[error("operator {operator} of key {key:?} takes no values: remove them, or use In or NotIn")]
     ValuesGiven {
-        /// The label's key.
+        /// Label key of the requirement.
         key: String,
         /// Exists or DoesNotExist.
         operator: String,
     },
-    /// No label can have that key.
+    /// Not a valid label key.
     #[error("key {key:?} is no label key: {error}")]
     Key {
-        /// What stands there.
+        /// The rejected key.
         key: String,
-        /// What is wrong with it.
+        /// What is wrong with the key.
         error: NameError,
     },
-    /// No label can have that value.
+    /// Not a valid label value.
     #[error("value {value:?} of key {key:?} is no label value: {error}")]
     Value {
-        /// The label's key.
+        /// Label key of the requirement.
         key: String,
-        /// What stands there.
+        /// The rejected value.
         value: String,
-        /// What is wrong with it.
+        /// What is wrong with the value.
         error: NameError,
     },
 }
 
-/// A selector that was checked and can be asked.
+/// A parsed and validated label selector.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Matcher {
-    /// `None` matches nothing, an empty list everything.
+    /// `None` matches nothing, an empty list matches everything.
     requirements: Option<Vec<Requirement>>,
 }
 
@@ -77,7 +77,7 @@ enum Test {
 }
 
 impl Matcher {
-    /// The matcher of a selector, absent or not: an absent one matches nothing, an empty one everything.
+    /// Parses an optional selector: an absent one matches nothing, an empty one matches everything.
     pub fn new(selector: Option<&LabelSelector>) -> Result<Self, SelectorError> {
         selector
             .map(requirements)
@@ -85,19 +85,19 @@ impl Matcher {
             .map(|requirements| Self { requirements })
     }
 
-    /// Whether these labels are selected.
+    /// Whether the selector matches these labels.
     pub fn matches(&self, labels: &BTreeMap<String, String>) -> bool {
         self.requirements
             .as_ref()
             .is_some_and(|all| all.iter().all(|requirement| requirement.matches(labels)))
     }
 
-    /// Whether every object is selected, whatever its labels.
+    /// Whether the selector matches every object, regardless of labels.
     pub fn selects_all(&self) -> bool {
         self.requirements.as_ref().is_some_and(Vec::is_empty)
     }
 
-    /// Whether no object can be selected because there is no selector.
+    /// Whether the selector is absent and therefore matches nothing.
     pub const fn selects_none(&self) -> bool {
         self.requirements.is_none()
     }
@@ -111,7 +111,7 @@ impl Requirement {
             (Test::Exists, found) => found.is_some(),
             (Test::DoesNotExist, found) => found.is_none(),
             (Test::In(_), None) => false,
-            // As in Kubernetes: a label that is absent is not in any list.
+            // As in Kubernetes, an object without the label matches NotIn.
             (Test::NotIn(_), None) => true,
         }
     }

@@ -1,7 +1,8 @@
-//! Parts of documents that stay the same from version to version, as the rows of an assemblage do.
+//! Parts of documents that are shared between versions if they are unchanged, such as the rows of an assemblage.
 //!
-//! An assemblage of a hundred rows is read anew whenever one of them changes. What has the same text as a part that is still in use somewhere
-//! is that part: it is not parsed again, is cloned by a count, and is equal at a glance. Very long texts are left out of this.
+//! An assemblage of a hundred rows is parsed again whenever one of them changes. A part whose text equals that of a
+//! part still in use reuses that part: it is not parsed again, cloning it only increments a reference count, and
+//! comparison is by pointer first. Very long texts are not shared.
 
 use std::{
     borrow::Cow,
@@ -16,28 +17,28 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de::DeserializeOwn
 
 use crate::unread::Unread;
 
-/// The longest text that is kept, in bytes: longer ones are read each time.
+/// The longest text that is pooled, in bytes: longer texts are parsed every time.
 const MAX_TEXT: usize = 32 * 1024;
-/// As many bytes of texts and parts are kept at least before those are dropped whose parts are no longer in use.
+/// Minimum number of bytes of texts and parts in a pool before unused parts are removed.
 const MIN_SWEEP: usize = 4 * 1024 * 1024;
 
-/// A part of a document. Reading goes through it; a change of it makes a copy of its own, if it is shared.
+/// A shared part of a document. Dereferences to the part; modifying a shared part copies it first.
 pub struct Shared<T>(Arc<T>);
 
-/// What may be shared: each type has a pool of its own.
+/// A type whose values can be shared: each type has its own pool.
 pub trait Poolable: DeserializeOwned + Send + Sync + 'static {
-    /// The parts of this type that are in use.
+    /// The pool of this type.
     fn pool() -> &'static Pool<Self>;
 }
 
-/// Parts that are in use, by their text.
+/// Parts that are in use, by their JSON text.
 #[derive(Debug)]
 pub struct Pool<T>(Mutex<Option<Kept<T>>>);
 
 #[derive(Debug)]
 struct Kept<T> {
     by_text: HashMap<Box<str>, Weak<T>>,
-    /// Of the texts, and of the parts without what they point to.
+    /// Size of the texts and of the parts, without heap data of the parts.
     bytes: usize,
     sweep_at: usize,
 }
@@ -53,7 +54,7 @@ impl<T> Default for Kept<T> {
 }
 
 impl<T> Pool<T> {
-    /// An empty one.
+    /// An empty pool.
     pub const fn new() -> Self {
         Self(Mutex::new(None))
     }
@@ -71,7 +72,7 @@ impl<T> Default for Pool<T> {
 }
 
 impl<T: DeserializeOwned> Pool<T> {
-    /// The part of this text: the one that is in use, or a new one.
+    /// The part with this text: an existing one if it is still in use, otherwise a new one.
     fn read(&self, text: &str) -> serde_json::Result<Arc<T>> {
         if text.len() > MAX_TEXT {
             return serde_json::from_str(text).map(Arc::new);
@@ -96,14 +97,14 @@ impl<T: DeserializeOwned> Pool<T> {
 }
 
 impl<T> Shared<T> {
-    /// Whether both are the very same: then they are equal, too.
+    /// Whether both point to the same part, and are therefore equal.
     pub fn is(one: &Self, other: &Self) -> bool {
         Arc::ptr_eq(&one.0, &other.0)
     }
 }
 
 impl<T: Clone> Shared<T> {
-    /// The part itself.
+    /// The part, copied if it is shared.
     pub fn into_inner(self) -> T {
         Arc::unwrap_or_clone(self.0)
     }

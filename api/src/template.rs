@@ -1,9 +1,9 @@
-//! `$(NAME)` in a text; `$$(` stands for the characters `$(`.
+//! Parses `$(NAME)` in a text; `$$(` is an escaped `$(`.
 
 /// A part of a text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Part<'a> {
-    /// Characters as they are.
+    /// Literal text.
     Text(&'a str),
     /// A variable by name.
     Name(&'a str),
@@ -13,14 +13,14 @@ pub enum Part<'a> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Unterminated;
 
-/// Takes a text apart. A `$` that begins neither form is a character as any other.
+/// Splits a text into parts. A `$` that begins neither form is an ordinary character.
 pub fn parts(text: &str) -> Result<Vec<Part<'_>>, Unterminated> {
     let mut parts = Vec::new();
     let mut rest = text;
     while let Some(at) = rest.find("$(") {
         let escaped = rest[..at].ends_with('$');
         if escaped {
-            // "…$" + "$(": the first `$` is the escape, what it protects is text.
+            // "…$" + "$(": the first `$` is the escape, and what it escapes is text.
             push(&mut parts, &rest[..at - 1]);
             push(&mut parts, &rest[at..at + 2]);
             rest = &rest[at + 2..];

@@ -1,8 +1,9 @@
-//! Text that comes from objects and files, before a terminal shows it.
+//! Sanitizes text from objects and files before it is printed to a terminal.
 
 use std::borrow::Cow;
 
-/// The text without what a terminal would obey: control characters but line feeds and tabs, and what turns the direction of writing around.
+/// The text without characters that affect a terminal: control characters other than line feeds and tabs, and
+/// characters that change the writing direction.
 pub fn safe(text: &str) -> Cow<'_, str> {
     let steers = |character: char| {
         (character.is_control() && character != '\n' && character != '\t')

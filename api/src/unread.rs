@@ -1,5 +1,5 @@
-//! A part of a document that is read later, perhaps not at all. Another version of muster, or a cluster or a node that means harm, may use words
-//! that are unknown here: such a part says nothing, and takes nothing from the others.
+//! A part of a document that is parsed later, or never. Another version of muster, or a malicious cluster or node, may
+//! use values that are unknown here: such a part is ignored, without affecting the other parts.
 
 use std::fmt;
 
@@ -9,21 +9,22 @@ use serde::{
 };
 use serde_json::{Value, value::RawValue};
 
-/// A part of a document as it came. Of a large one, a tree of it alone is two thirds of what reading it costs.
+/// An unparsed part of a document. For a large document, building a generic tree alone is two thirds of the cost of
+/// parsing.
 #[derive(Clone, Debug)]
 pub enum Unread {
-    /// Its text.
+    /// The JSON text of the part.
     Text(Box<RawValue>),
-    /// The document had been read into a tree before.
+    /// A generic value, if the document had already been parsed into one.
     Tree(Value),
 }
 
 impl Unread {
-    /// Reads it.
+    /// Parses the part.
     ///
     /// # Errors
     ///
-    /// It is no `T`.
+    /// The part is not a valid `T`.
     pub fn read<T: DeserializeOwned>(&self) -> serde_json::Result<T> {
         match self {
             Self::Text(text) => serde_json::from_str(text.get()),
@@ -32,7 +33,7 @@ impl Unread {
     }
 }
 
-/// The elements that can be read.
+/// Deserializes a list, skipping elements that cannot be parsed.
 pub(crate) fn readable<'de, T: DeserializeOwned, D: Deserializer<'de>>(
     deserializer: D,
 ) -> Result<Vec<T>, D::Error> {
@@ -44,7 +45,7 @@ pub(crate) fn readable<'de, T: DeserializeOwned, D: Deserializer<'de>>(
         .collect())
 }
 
-/// What is there, if it can be read.
+/// Deserializes an optional value, which is `None` if it cannot be parsed.
 pub(crate) fn readable_option<'de, T: DeserializeOwned, D: Deserializer<'de>>(
     deserializer: D,
 ) -> Result<Option<T>, D::Error> {
@@ -52,7 +53,8 @@ pub(crate) fn readable_option<'de, T: DeserializeOwned, D: Deserializer<'de>>(
     Ok(unread.and_then(|unread| unread.read().ok()))
 }
 
-/// The name by which serde_json is asked for a value's text ([`RawValue`]). What is no text any more ignores it.
+/// The name that requests a value's text from serde_json ([`RawValue`]). Deserializers of already parsed values ignore
+/// it.
 const AS_TEXT: &str = "$serde_json::private::RawValue";
 
 impl<'de> Deserialize<'de> for Unread {

@@ -1,4 +1,5 @@
-//! `UpdatePlan`: a change of machines in place, decided before the first of them is touched, and how far each machine is.
+//! `UpdatePlan`: an in-place update of machines, decided before the first machine is touched, and the progress of each
+//! machine.
 
 use std::fmt;
 
@@ -8,53 +9,56 @@ use serde::{Deserialize, Serialize};
 
 use crate::{duration::Duration, kind::kind, schema};
 
-/// Updaters of one plan.
+/// Maximum number of updaters in a plan.
 pub const MAX_UPDATERS: usize = 16;
-/// Steps of one plan: its updaters, and a cordon, a drain and an uncordon of the Node.
+/// Maximum number of steps in a plan: its updaters, and a cordon, a drain and an uncordon of the Node.
 pub const MAX_STEPS: usize = MAX_UPDATERS + 3;
 /// `sha256:` and 64 hexadecimal digits.
 const MAX_DIGEST: usize = 71;
-/// Bytes of the objects of one side, in JSON: both sides and a status of all Machines stay below etcd's limit of 1.5 MiB.
+/// Maximum size in bytes of the objects of one side as JSON: both sides and a status of all Machines stay below etcd's
+/// limit of 1.5 MiB.
 pub const MAX_OBJECTS: usize = 524_288;
-/// Machines that a status lists: those of one MachineSet. Where there are more, there is no plan.
+/// Maximum number of Machines in a status: those of one MachineSet. For a larger MachineSet no plan is created.
 pub const MAX_MACHINES: usize = 500;
 
 kind! {
-    /// How machines get in place what Cluster API desires of them: the updaters in their order, and how far each machine is. Made by `muster machines` before it answers that a change can be made in place; it never changes.
+    /// How machines are updated in place to the state that Cluster API requests: the updaters in order, and the
+    /// progress of each machine. Created by `muster machines` before it answers that a change can be made in place; the
+    /// spec never changes.
     UpdatePlan, "updateplans", "uplan", crate::definition::columns::update_plan, UpdatePlanSpec, UpdatePlanStatus
 }
 
-/// The change, as it was asked about.
+/// The change, as Cluster API requested it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct UpdatePlanSpec {
-    /// Whether one Machine was asked about, or all of a MachineSet.
+    /// Whether the request was about one Machine, or about all Machines of a MachineSet.
     pub level: UpdateLevel,
-    /// The Machine, or the old MachineSet.
+    /// Name of the Machine, or of the old MachineSet.
     #[schemars(length(min = 1, max = schema::MAX_NAME))]
     pub source: String,
-    /// The new MachineSet.
+    /// Name of the new MachineSet.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = schema::MAX_NAME))]
     pub target: Option<String>,
-    /// The digest of what the machines have.
+    /// The digest of the machines' current state.
     #[schemars(length(max = MAX_DIGEST))]
     pub from: String,
-    /// The digest of what is desired: what the updaters acknowledge.
+    /// The digest of the desired state, which the updaters acknowledge.
     #[schemars(length(max = MAX_DIGEST))]
     pub to: String,
-    /// The updaters, in the order in which they are called, and what is done to the Node before and after.
+    /// The updaters in the order in which they are called, and the actions on the Node before and after.
     #[schemars(length(max = MAX_STEPS), extend("x-kubernetes-list-type" = "atomic"))]
     pub steps: Vec<UpdateStep>,
-    /// What the machines have: the objects of the request, in JSON.
+    /// The machines' current state: the objects of the request, as JSON.
     #[schemars(length(max = MAX_OBJECTS))]
     pub current: String,
-    /// What is desired, likewise.
+    /// The machines' desired state: the objects of the request, as JSON.
     #[schemars(length(max = MAX_OBJECTS))]
     pub desired: String,
 }
 
-/// What is updated by a plan.
+/// What a plan updates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum UpdateLevel {
     /// One Machine of a control plane.
@@ -63,35 +67,35 @@ pub enum UpdateLevel {
     MachineSet,
 }
 
-/// A step of a plan, as it was configured when the plan was made: an updater is called, or something is done to the Node.
+/// A step of a plan, as configured when the plan was created: a call to an updater, or an action on the Node.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("x-kubernetes-validations" = [
     { "rule": "has(self.updater) != has(self.node)", "message": "set exactly one of updater and node" },
 ]))]
 pub struct UpdateStep {
-    /// The updater's name in the configuration of `muster machines`.
+    /// Name of the updater in the configuration of `muster machines`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = schema::MAX_LABEL))]
     pub updater: Option<String>,
-    /// When the end of the updater is believed.
+    /// What is required to accept that the updater has finished.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub acknowledgement: Option<UpdateAcknowledgement>,
-    /// What is done to the Node.
+    /// The action on the Node.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub node: Option<UpdateNodeAction>,
-    /// How long it may take with one machine, from the first attempt on.
+    /// How long the step may take on one machine, counted from the first attempt.
     pub deadline: Duration,
 }
 
-/// What is done to the Node of a Machine.
+/// An action on the Node of a Machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum UpdateNodeAction {
-    /// No pod is scheduled to it any more.
+    /// Cordons the Node: no new pods are scheduled to it.
     Cordon,
-    /// The same, and its pods are evicted.
+    /// Cordons the Node and evicts its pods.
     Drain,
-    /// Pods are scheduled to it again, if it was cordoned for an update.
+    /// Uncordons the Node, if it was cordoned for an update.
     Uncordon,
 }
 
@@ -105,21 +109,21 @@ impl fmt::Display for UpdateNodeAction {
     }
 }
 
-/// When the end of an updater is believed.
+/// What is required to accept that an updater has finished.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum UpdateAcknowledgement {
-    /// Its message names the digest that it was sent.
+    /// The updater's message must contain the digest that it was sent.
     #[default]
     Digest,
-    /// It says that it is done.
+    /// The updater only has to report that it is done.
     Trust,
 }
 
-/// How far the machines are.
+/// The progress of the machines.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct UpdatePlanStatus {
-    /// How far they are in numbers, such as `2/3`: updated, of all Machines of the plan.
+    /// Updated Machines out of all Machines of the plan, such as `2/3`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = schema::MAX_LABEL))]
     pub updated: Option<String>,
@@ -127,63 +131,63 @@ pub struct UpdatePlanStatus {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = MAX_MACHINES), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["uid"]))]
     pub machines: Vec<MachineUpdate>,
-    /// The annotation `fleet.muster.dev/retry` that was carried out last.
+    /// The last value of the annotation `fleet.muster.dev/retry` that was handled.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = schema::MAX_MESSAGE))]
     pub last_handled_retry: Option<String>,
-    /// The annotation `fleet.muster.dev/abort` that was carried out last.
+    /// The last value of the annotation `fleet.muster.dev/abort` that was handled.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = schema::MAX_MESSAGE))]
     pub last_handled_abort: Option<String>,
 }
 
-/// How far one machine is.
+/// The progress of one machine.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct MachineUpdate {
-    /// The Machine.
+    /// Name of the Machine.
     #[schemars(length(max = schema::MAX_NAME))]
     pub name: String,
-    /// Its uid: another of its name is not meant.
+    /// The uid of the Machine, to distinguish it from another Machine of the same name.
     #[schemars(length(min = 1, max = schema::MAX_LABEL))]
     pub uid: String,
-    /// What has become of it.
+    /// State of the update.
     pub state: MachineUpdateState,
-    /// The number of the step that is under way, from 0.
+    /// Index of the current step, from 0.
     #[serde(default)]
     #[schemars(range(max = MAX_STEPS))]
     pub step: u32,
-    /// When that step began: its first attempt.
+    /// When the current step started: its first attempt.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub since: Option<Time>,
-    /// The last words of its updater.
+    /// The last message of the updater.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = schema::MAX_MESSAGE))]
     pub message: Option<String>,
 }
 
 impl MachineUpdate {
-    /// Its update has begun, and is not at its end: a failure waits for a retry.
+    /// Whether the update has started and not finished; a failed update waits for a retry.
     pub const fn is_open(&self) -> bool {
         match self.state {
             MachineUpdateState::Updating | MachineUpdateState::Failed => true,
-            // As older versions had it between two steps.
+            // Older versions left the state like this between two steps.
             MachineUpdateState::Pending => self.step > 0,
             MachineUpdateState::Updated => false,
         }
     }
 }
 
-/// What has become of a machine.
+/// State of the update of one machine.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum MachineUpdateState {
-    /// Cluster API has not asked for its update yet.
+    /// Cluster API has not requested the update yet.
     #[default]
     Pending,
-    /// Its update has begun, and has not ended.
+    /// The update has started, and has not ended.
     Updating,
     /// Each updater has acknowledged the digest of the plan.
     Updated,
-    /// A step did not end within its deadline, or was aborted. Only a retry goes on.
+    /// A step did not finish within its deadline, or was aborted. It continues only after a retry.
     Failed,
 }

@@ -1,4 +1,5 @@
-//! `ZoneRollout`: how the StatefulSets of a rollout group are rolled and scaled, zone by zone; made by `muster zones`, one for each group.
+//! `ZoneRollout`: how the StatefulSets of a rollout group are rolled out and scaled, zone by zone; created by `muster
+//! zones`, one for each group.
 
 use std::collections::BTreeMap;
 
@@ -8,23 +9,24 @@ use serde::{Deserialize, Serialize};
 
 use crate::{amount::Amount, duration::Duration, evidence::Progress, kind::kind, schema};
 
-/// How many sets a group may have.
+/// Maximum number of StatefulSets in a group.
 pub const MAX_SETS: usize = 64;
-/// How many pods may be on their way out at once.
+/// Maximum number of pods that may be in flight at once.
 pub const MAX_IN_FLIGHT: usize = 1_024;
-/// How many reasons a status names.
+/// Maximum number of reasons in a status.
 pub const MAX_REASONS: usize = 64;
-/// The reason of `Stalled` that is about one set at one revision: [`ZoneSet::condemned`] says which.
+/// The reason of `Stalled` if one StatefulSet is stalled at one revision: [`ZoneSet::condemned`] says which.
 pub const PROGRESS_DEADLINE_EXCEEDED: &str = "ProgressDeadlineExceeded";
-/// How long nothing may get better before a revision is condemned, unless `spec.progressDeadline` says otherwise.
+/// Default of `spec.progressDeadline`: how long a rollout may make no progress before the revision is condemned.
 pub const PROGRESS_DEADLINE: Duration = Duration::from_mins(10);
 
 kind! {
-    /// How the StatefulSets with one value of the label rollout-group are rolled and scaled, zone by zone. Made by muster zones; its spec is for people.
+    /// Controls how the StatefulSets with one value of the label rollout-group are rolled out and scaled, zone by zone.
+    /// Created by muster zones; the spec may be edited by users.
     ZoneRollout, "zonerollouts", "zr", crate::definition::columns::zone_rollout, ZoneRolloutSpec, ZoneRolloutStatus
 }
 
-/// What people may say of a group.
+/// User settings for a group.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("x-kubernetes-validations" = [
@@ -34,195 +36,198 @@ pub struct ZoneRolloutSpec {
     /// The value of the label rollout-group.
     #[schemars(length(max = schema::MAX_LABEL))]
     pub group: String,
-    /// How long a zone must have been done before the next one is begun.
+    /// How long a zone must have been complete before the next zone starts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub soak: Option<Duration>,
-    /// How long nothing may get better before a revision is condemned: 10m by default.
+    /// How long the rollout may make no progress before the revision is condemned: 10m by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub progress_deadline: Option<Duration>,
-    /// How many pods of a zone may be unavailable, beside the annotation rollout-max-unavailable; the smaller one counts.
+    /// Maximum number of unavailable pods in a zone, in addition to the annotation rollout-max-unavailable; the smaller
+    /// value applies.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_unavailable: Option<Amount>,
-    /// Whether nothing is rolled.
+    /// Whether rollouts of the group are paused.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub paused: bool,
-    /// What status.revision says: a revision that was condemned is tried once more. With `.2` and so on behind it, again.
+    /// A copy of status.revision: a condemned revision is tried again. For further retries append `.2` and so on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = schema::MAX_LABEL))]
     pub retry: Option<String>,
 }
 
-/// What is known of a group, and what is under way; written by muster zones alone.
+/// Observed state of a group, and the operation in progress; written only by muster zones.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ZoneRolloutStatus {
     /// The generation of the spec that this status is about.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
-    /// Ready: whether all zones are done. Stalled: a revision was condemned.
+    /// Ready is true if all zones are complete. Stalled is true if a revision is condemned.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "schema::conditions")]
     pub conditions: Vec<Condition>,
-    /// How many pods are Ready at the revision of their set, of all.
+    /// Number of pods that are Ready at the revision of their StatefulSet, out of all pods.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub progress: Option<Progress>,
-    /// The sets, by name.
+    /// The StatefulSets of the group, by name.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     #[schemars(extend("maxProperties" = MAX_SETS))]
     pub sets: BTreeMap<String, ZoneSet>,
-    /// The revisions of all sets as one: a hash, once they have stayed the same for five seconds.
+    /// A hash of the revisions of all StatefulSets, set once they have not changed for five seconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = schema::MAX_LABEL))]
     pub revision: Option<String>,
-    /// Revisions that are newer, and since when they are as they are.
+    /// Newer revisions that have not been stable for long enough, and the time of their last change.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub newer: Option<NewerRevision>,
-    /// The last spec.retry that was taken.
+    /// The last value of spec.retry that was handled.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = schema::MAX_LABEL))]
     pub retried: Option<String>,
-    /// What is under way in the group; nothing else begins before it ends.
+    /// The operation in progress in the group; no other operation starts before it ends.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub operation: Option<Operation>,
-    /// Pods that are on their way out by a deletion or an eviction of ours. Written before the deletion is sent, or the eviction is allowed.
+    /// Pods that are being deleted by muster, or whose eviction muster has allowed. An entry is written before the
+    /// deletion is sent or the eviction is allowed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = MAX_IN_FLIGHT), extend("x-kubernetes-list-type" = "atomic"))]
     pub in_flight: Vec<InFlight>,
-    /// When each set was scaled down last.
+    /// When each StatefulSet was last scaled down.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     #[schemars(extend("maxProperties" = MAX_SETS))]
     pub last_downscale: BTreeMap<String, Time>,
-    /// When something got better last, while something is under way.
+    /// When the current operation last made progress.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub progressed: Option<Time>,
-    /// Since when nothing has to get better: it is paused, or a zone soaks.
+    /// Since when no progress is expected, because the rollout is paused or a zone is soaking.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub waiting_since: Option<Time>,
-    /// Why each set, and each pod that is waited for, is where it is.
+    /// Reasons for the states of StatefulSets, and of pods that are waited for.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = MAX_REASONS), extend("x-kubernetes-list-type" = "atomic"))]
     pub reasons: Vec<ZoneReason>,
 }
 
-/// Revisions of a group that may change yet.
+/// Revisions of a group that may still change.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct NewerRevision {
-    /// Their hash.
+    /// The hash of the revisions.
     #[schemars(length(max = schema::MAX_LABEL))]
     pub revision: String,
-    /// Since when they are these.
+    /// When the revisions last changed.
     pub since: Time,
 }
 
-/// A set of a group.
+/// State of one StatefulSet of a group.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ZoneSet {
-    /// The set's uid.
+    /// The uid of the StatefulSet.
     #[schemars(length(max = schema::MAX_LABEL))]
     pub uid: String,
-    /// The revision of its template.
+    /// The revision of the StatefulSet's template.
     #[schemars(length(max = schema::MAX_NAME))]
     pub update_revision: String,
-    /// Whether each of its pods was Ready at that revision.
+    /// Whether all of its pods have been Ready at that revision.
     #[serde(default)]
     pub done: bool,
-    /// Since when it is done.
+    /// When the StatefulSet became done.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub done_since: Option<Time>,
-    /// Whether that revision was condemned: nothing got better for as long as it may.
+    /// Whether that revision is condemned: it made no progress within the deadline.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub condemned: bool,
 }
 
-/// What one thing at a time is done.
+/// The kind of an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum OperationKind {
     /// Pods are replaced.
     Rolling,
-    /// Replicas are taken away.
+    /// Replicas are removed.
     Downscaling,
 }
 
-/// What is under way in a group.
+/// The operation in progress in a group.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Operation {
-    /// What is done.
+    /// Kind of the operation.
     pub kind: OperationKind,
-    /// The set that it is done to.
+    /// Name of the StatefulSet.
     #[schemars(length(max = schema::MAX_NAME))]
     pub set: String,
-    /// The set's uid.
+    /// The uid of the StatefulSet.
     #[serde(rename = "setUID")]
     #[schemars(length(max = schema::MAX_LABEL))]
     pub set_uid: String,
-    /// Replicas before a downscale.
+    /// Number of replicas before a downscale.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub from: Option<u32>,
-    /// Replicas after it.
+    /// Number of replicas after a downscale.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub to: Option<u32>,
-    /// The generation of the set before it.
+    /// The generation of the StatefulSet before the operation.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub generation: Option<i64>,
-    /// The reviews that it was begun by, or joined.
+    /// UIDs of the admission requests that started or joined the operation.
     #[serde(default, rename = "admissionUIDs", skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = MAX_SETS), inner(length(max = schema::MAX_LABEL)), extend("x-kubernetes-list-type" = "atomic"))]
     pub admission_uids: Vec<String>,
-    /// When a downscale that was allowed and not carried out is undone.
+    /// When a downscale that was allowed but not performed is cancelled.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expires: Option<Time>,
 }
 
-/// By what a pod is on its way out.
+/// Why a pod is in flight.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum Why {
-    /// We delete it.
+    /// muster deletes the pod.
     Deletion,
-    /// We allowed its eviction.
+    /// muster allowed the eviction of the pod.
     Eviction,
 }
 
-/// A pod that is on its way out.
+/// A pod that is being deleted or evicted.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct InFlight {
-    /// Its name.
+    /// Name of the pod.
     #[schemars(length(max = schema::MAX_NAME))]
     pub pod: String,
-    /// Its uid: a pod that was made again is another one.
+    /// The uid of the pod, to distinguish it from a re-created pod of the same name.
     #[schemars(length(max = schema::MAX_LABEL))]
     pub uid: String,
-    /// Its set.
+    /// Name of the pod's StatefulSet.
     #[schemars(length(max = schema::MAX_NAME))]
     pub set: String,
-    /// Its resourceVersion, where it is deleted only as it is: it does not come up, and pods of other zones may be unavailable.
+    /// The resourceVersion of the pod, if it must be unchanged when it is deleted: the pod does not become ready, and
+    /// pods in other zones may be unavailable.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = schema::MAX_LABEL))]
     pub resource_version: Option<String>,
-    /// By what.
+    /// Why the pod is in flight.
     pub why: Why,
-    /// Since when.
+    /// When the pod was put in flight.
     pub since: Time,
 }
 
-/// Why a set, or a pod, is where it is.
+/// The reason for the state of a StatefulSet or a pod.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ZoneReason {
-    /// The set.
+    /// Name of the StatefulSet.
     #[schemars(length(max = schema::MAX_NAME))]
     pub set: String,
-    /// The pod, if it is about one.
+    /// Name of the pod, if the reason is about a pod.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = schema::MAX_NAME))]
     pub pod: Option<String>,
-    /// One word.
+    /// Machine-readable reason, in CamelCase.
     #[schemars(length(max = schema::MAX_LABEL))]
     pub reason: String,
-    /// The cause for people.
+    /// Human-readable details.
     #[schemars(length(max = schema::MAX_MESSAGE))]
     pub message: String,
 }

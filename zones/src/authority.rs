@@ -1,15 +1,16 @@
-//! Which webhook configurations get the certificate authority of the webhooks.
+//! Determines which webhook configurations get the CA bundle of the webhooks.
 
 use std::collections::BTreeMap;
 
-/// A configuration asks for the authority by this label.
+/// The label by which a configuration requests the CA bundle.
 pub const INJECT_LABEL: &str = "grafana.com/inject-rollout-operator-ca";
-/// The namespace of the operator whose authority is asked for.
+/// The label with the namespace of the operator whose CA bundle is requested.
 pub const NAMESPACE_LABEL: &str = "grafana.com/namespace";
 
-/// The bundles of a webhook configuration as they have to be, or nothing where it is not ours or has them already.
+/// The CA bundles that a webhook configuration must have; `None` if the configuration is not managed here or is already
+/// up to date.
 ///
-/// `bundles` are the `caBundle` of each of its webhooks, decoded; an empty one is none.
+/// `bundles` are the decoded `caBundle` of each of its webhooks; an empty one counts as absent.
 pub fn injected(
     labels: &BTreeMap<String, String>,
     namespace: &str,

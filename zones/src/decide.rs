@@ -1,7 +1,8 @@
-//! What is to be done with a group now: the one entrance.
+//! Decides what to do with a group now: the entry point of this crate.
 //!
-//! Where something is still to be read or asked, the executor does that, and decides again with what came of it. Else it writes `status` by
-//! compare-and-swap, and only then carries out `actions`, in order; each after a fresh read of the group.
+//! If more input is needed, the executor reads it or sends the requests to pods, and calls `decide` again with the
+//! results. Otherwise it writes `status` by compare-and-swap, and only then performs `actions`, in order; each after
+//! reading the group again.
 
 use std::collections::BTreeMap;
 
@@ -26,22 +27,22 @@ use crate::{
     scale::{self, Change, Facts, Refused, Settings, mirror::Reference, operation, pods::Ask},
 };
 
-/// How long the revisions of a group have to stay the same.
+/// How long the revisions of a group must remain unchanged.
 const QUIET: SignedDuration = SignedDuration::from_secs(5);
 
-/// A write in the cluster.
+/// A write to the cluster.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Action {
-    /// Write replicas. Where that is refused, the pass is decided again with [`Facts::refused`]: the rollout goes on.
+    /// Write replicas. If this is rejected, the pass is decided again with [`Facts::refused`]: the rollout continues.
     Scale(Change),
-    /// Delete a pod, if its uid is this one.
+    /// Delete a pod, with its uid as a precondition.
     Delete(roll::Delete),
     /// Write `status.currentRevision` of a set.
     Record(roll::Record),
 }
 
 impl Action {
-    /// What the pass of the group says where the action was refused with these words: it ends with it.
+    /// The error of the group's pass if the action was rejected with this message; the pass ends.
     pub fn refused(&self, error: &str) -> String {
         match self {
             Self::Scale(change) => format!("failed to write replicas of {}: {error}", change.target()),
@@ -57,27 +58,29 @@ impl Action {
     }
 }
 
-/// What is to be done.
+/// What to do in this pass.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Decision {
-    /// References whose subresource `scale` is to be read before anything is decided.
+    /// References whose subresource `scale` must be read before a decision.
     pub read: Vec<Reference>,
-    /// Pods that are to be asked before anything is decided; answers to DELETE do not matter, but have to be there.
+    /// Requests to pods that are required before a decision; the content of answers to DELETE is ignored, but the
+    /// answers must be present.
     pub ask: Vec<Ask>,
-    /// What is to be on record before anything is done. Conditions are the executor's.
+    /// The status to record before any action. Conditions are set by the executor.
     pub status: ZoneRolloutStatus,
-    /// What is to be done then, in order.
+    /// The actions to perform afterwards, in order.
     pub actions: Vec<Action>,
-    /// The set and revision that were condemned, if one was.
+    /// Name of the set whose revision is condemned, if any.
     pub stalled: Option<String>,
-    /// Why the pass failed, in the original's words.
+    /// Why the pass failed, with rollout-operator's text.
     pub error: Option<String>,
-    /// When something changes that no event tells of.
+    /// When to run the next pass even if no event occurs.
     pub wake_at: Option<Timestamp>,
 }
 
 impl Decision {
-    /// A change of replicas of it was refused with these words: nothing of its downscale is sent any more.
+    /// Builds the fact that a change of replicas was rejected with this message: no further request of that downscale
+    /// is sent.
     pub fn refused(&self, message: String) -> Refused {
         let operation = self.status.operation.as_ref();
         let takes = |operation: &&Operation| {
@@ -96,7 +99,7 @@ impl Decision {
     }
 }
 
-/// Decides. Where replicas are changed nothing is rolled in the same pass.
+/// The decision for a group. A pass that changes replicas does not roll pods.
 pub fn decide(
     group: &Group,
     facts: &Facts,
@@ -136,7 +139,7 @@ pub fn decide(
     } else {
         roll::roll(&group, held, budget)
     };
-    // What does not fit on record is not deleted.
+    // Pods that exceed the capacity of the record are not deleted.
     roll.delete
         .truncate(MAX_IN_FLIGHT.saturating_sub(group.status.in_flight.len()));
     let mut decision = Decision {
@@ -157,7 +160,7 @@ pub fn decide(
     decision.stalled = condemned(&group).map(str::to_owned);
     let roll_at = wake_at(&group, soaking.map(|(_, until)| until), now);
     decision.wake_at = roll_at.into_iter().chain(scaling.wake_at).min();
-    // What is done is recorded before anything new is begun.
+    // Completed sets are recorded before new deletions start.
     let record = roll.record.into_iter().map(Action::Record);
     let delete = again.into_iter().chain(roll.delete).map(Action::Delete);
     let scale = scaling.changes.into_iter().map(Action::Scale);
@@ -166,7 +169,7 @@ pub fn decide(
     decision
 }
 
-/// Labels and annotations that cannot be meant. They come last: what holds a group up is said first.
+/// Invalid labels and annotations. They are last in the list: what blocks the group is reported first.
 fn invalid_values(sets: &[Set]) -> impl Iterator<Item = ZoneReason> {
     let of_set = |set: &Set| {
         let reason = |message: String| ZoneReason {
@@ -180,13 +183,13 @@ fn invalid_values(sets: &[Set]) -> impl Iterator<Item = ZoneReason> {
     sets.iter().flat_map(of_set)
 }
 
-/// Whether a pod on record may still go.
+/// Whether a recorded pod may still be removed.
 fn is_under_way(sets: &[Set], entry: &InFlight, now: Timestamp) -> bool {
     let mut pods = sets.iter().flat_map(|set| &set.pods);
     budget::is_under_way(entry, pods.find(|pod| pod.uid == entry.uid), now)
 }
 
-/// The sets as they are now. One at another revision than on record is another one: it has the whole deadline.
+/// Updates the record of the sets. A set whose revision differs from the record starts over, with the full deadline.
 fn note_sets(group: &mut Group, now: Timestamp) {
     let noted = group.sets.iter().filter(|set| set.is_observed()).map(|set| {
         let before = group.status.sets.get(&set.name);
@@ -205,7 +208,7 @@ fn note_sets(group: &mut Group, now: Timestamp) {
         (set.name.clone(), note)
     });
     let mut noted: BTreeMap<String, ZoneSet> = noted.collect();
-    // One that is not observed stays what it was.
+    // A set that is not observed keeps its record.
     for set in group.sets.iter().filter(|set| !set.is_observed()) {
         if let Some(before) = group.status.sets.get(&set.name) {
             noted.insert(set.name.clone(), before.clone());
@@ -222,7 +225,8 @@ fn note_sets(group: &mut Group, now: Timestamp) {
     group.status.sets = noted;
 }
 
-/// The revision of the group, once it has been quiet: templates of several sets change one after the other. Nothing waits for it.
+/// Updates the revision of the group once it has been stable: the templates of several sets change one after the other.
+/// No rollout waits for this.
 fn note_revision(group: &mut Group, now: Timestamp) {
     let status = &mut group.status;
     let sets = status.sets.iter();
@@ -245,7 +249,7 @@ fn note_revision(group: &mut Group, now: Timestamp) {
     }
 }
 
-/// A revision that people ask for once more is not condemned any longer, and has the whole deadline.
+/// Handles spec.retry: the revision is no longer condemned, and gets the full deadline again.
 fn retry(group: &mut Group) {
     let status = &mut group.status;
     let Some((asked, revision)) = group.spec.retry.as_ref().zip(status.revision.as_deref()) else {
@@ -267,7 +271,7 @@ fn retry(group: &mut Group) {
     status.progressed = None;
 }
 
-/// A roll ends with its set: nothing of it is under way, and nothing of it is outdated.
+/// Ends a roll once its set is complete: no pod is in flight or disturbed, and none is outdated.
 fn end_rolling(group: &mut Group) {
     let Some(operation) = group.status.operation.as_ref() else {
         return;
@@ -282,17 +286,17 @@ fn end_rolling(group: &mut Group) {
     }
 }
 
-/// The set that was condemned at the revision that it has.
+/// The set that is condemned at its current revision.
 fn condemned(group: &Group) -> Option<&str> {
     let mut sets = group.status.sets.iter();
     sets.find(|(_, set)| set.condemned).map(|(name, _)| name.as_str())
 }
 
-/// The set that was done last and soaks, and until when.
+/// The last completed set that is soaking, and when its soak ends.
 fn soaking(group: &Group, now: Timestamp) -> Option<(String, Timestamp)> {
     let soak = group.spec.soak?;
     let soak = SignedDuration::from_millis(i64::try_from(soak.as_millis()).unwrap_or(i64::MAX));
-    let until = |set: &ZoneSet| set.done_since.as_ref()?.0.checked_add(soak).ok(); // an end beyond time is none
+    let until = |set: &ZoneSet| set.done_since.as_ref()?.0.checked_add(soak).ok(); // an end out of range counts as no soak
     let sets = group.status.sets.iter().filter(|(_, set)| set.done);
     let untils = sets.filter_map(|(name, set)| Some((name.clone(), until(set)?)));
     untils
@@ -300,8 +304,8 @@ fn soaking(group: &Group, now: Timestamp) -> Option<(String, Timestamp)> {
         .max_by_key(|(_, until)| *until)
 }
 
-/// Deletions that are on record and whose pods stay: what wrote them did not send them, or it did not arrive. One that would take an available
-/// pod waits, on record, while its set is paused or a pod of another zone is unavailable.
+/// Recorded deletions whose pods still exist: they were not sent, or did not arrive. A deletion of an available pod
+/// waits while its set is paused or a pod in another zone is unavailable.
 fn unfinished(group: &Group) -> Vec<roll::Delete> {
     let may_go = |set: &Set, pod: &Pod| {
         let mut others = group.sets.iter().filter(|other| other.name != set.name);
@@ -321,7 +325,7 @@ fn unfinished(group: &Group) -> Vec<roll::Delete> {
     deletions.filter_map(again).collect()
 }
 
-/// What is about to be deleted goes on record, and the roll that it belongs to.
+/// Records the pods that are about to be deleted, and the roll that they belong to.
 fn begin(group: &mut Group, roll: &Roll, now: Timestamp) {
     for delete in &roll.delete {
         group.status.in_flight.push(InFlight {
@@ -349,7 +353,7 @@ fn begin(group: &mut Group, roll: &Roll, now: Timestamp) {
     }
 }
 
-/// How far the group is, and since when nothing got better.
+/// Updates the progress of the group, and since when there has been no progress.
 fn note_progress(group: &mut Group, roll: &Roll, soaking: Option<&(String, Timestamp)>, now: Timestamp) {
     let is_done = |set: &Set, pod: &&Pod| {
         pod.revision() == Some(set.status.update_revision.as_str()) && pod.is_available()
@@ -373,7 +377,7 @@ fn note_progress(group: &mut Group, roll: &Roll, soaking: Option<&(String, Times
     };
     match (waiting.is_some(), status.waiting_since.take()) {
         (true, since) => status.waiting_since = Some(since.unwrap_or(Time(now))),
-        // What it waited does not count.
+        // The time spent waiting does not count.
         (false, Some(since)) => {
             let waited = now.duration_since(since.0);
             let moved = status
@@ -391,7 +395,7 @@ fn is_noted_done(group: &Group, set: &Set) -> bool {
     group.status.sets.get(&set.name).is_some_and(|noted| noted.done)
 }
 
-/// What it waits for that is no work of its own.
+/// What the group waits for that it cannot influence: a pause or a soak.
 fn waiting(group: &Group, roll: &Roll, soaking: Option<&(String, Timestamp)>) -> Option<String> {
     let open = group.sets.iter().filter(|set| !is_noted_done(group, set));
     if open.clone().all(|set| group.is_paused(set)) {
@@ -401,7 +405,7 @@ fn waiting(group: &Group, roll: &Roll, soaking: Option<&(String, Timestamp)>) ->
     soaking.filter(|_| soaks).map(|(set, _)| format!("soak of {set}"))
 }
 
-/// Condemns the revision that was rolled while nothing got better.
+/// Condemns the revision that was being rolled out when the progress deadline passed.
 fn condemn(group: &mut Group, roll: &Roll, now: Timestamp) {
     let status = &group.status;
     let (Some(since), None) = (&status.progressed, &status.waiting_since) else {
@@ -438,12 +442,12 @@ fn wake_at(group: &Group, soaked: Option<Timestamp>, now: Timestamp) -> Option<T
         .progressed
         .as_ref()
         .filter(|_| status.waiting_since.is_none() && condemned(group).is_none())
-        .and_then(|since| since.0.checked_add(deadline(group)).ok()); // an end beyond time never comes
+        .and_then(|since| since.0.checked_add(deadline(group)).ok()); // an end out of range is never reached
     let evictions = status.in_flight.iter().filter(|entry| entry.why == Why::Eviction);
-    let evictions = evictions.filter_map(|entry| entry.since.0.checked_add(MEMORY).ok()); // the same
+    let evictions = evictions.filter_map(|entry| entry.since.0.checked_add(MEMORY).ok()); // likewise
     let quiet = status.newer.as_ref();
-    let quiet = quiet.and_then(|newer| newer.since.0.checked_add(QUIET).ok()); // the same
-    // One that has expired is undone in the next pass, and the one after that.
+    let quiet = quiet.and_then(|newer| newer.since.0.checked_add(QUIET).ok()); // likewise
+    // An expired operation is undone in the next pass and the one after that.
     let expires = status
         .operation
         .as_ref()

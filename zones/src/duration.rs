@@ -1,4 +1,4 @@
-//! Durations as people write them: Go's (`5m0s`) and Prometheus' (`1d`).
+//! Durations in the notations of Go (`5m0s`) and Prometheus (`1d`).
 
 use jiff::SignedDuration;
 
@@ -14,7 +14,7 @@ const GO: &[(&str, i128)] = &[
     ("h", 3_600_000_000_000),
 ];
 
-/// Units of Prometheus' durations in the order in which they stand, with their milliseconds.
+/// Units of Prometheus' durations in their required order, with their milliseconds.
 const PROMETHEUS: &[(&str, u64)] = &[
     ("y", 31_536_000_000),
     ("w", 604_800_000),
@@ -25,10 +25,10 @@ const PROMETHEUS: &[(&str, u64)] = &[
     ("ms", 1),
 ];
 
-/// Why a text is no duration, in the words of Go's `time.ParseDuration`.
+/// Why a text is not a valid duration, in the wording of Go's `time.ParseDuration`.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Invalid {
-    /// No number where one belongs, or out of range.
+    /// A number is missing or out of range.
     #[error("time: invalid duration {0:?}")]
     Text(String),
     /// A number without a unit.
@@ -37,9 +37,9 @@ pub enum Invalid {
     /// A unit that Go does not know, such as days.
     #[error("time: unknown unit {unit:?} in duration {text:?}")]
     UnknownUnit {
-        /// The unit.
+        /// The unknown unit.
         unit: String,
-        /// The whole text.
+        /// The complete text.
         text: String,
     },
 }
@@ -84,7 +84,7 @@ pub fn go(text: &str) -> Result<SignedDuration, Invalid> {
         .map_err(|_| invalid())
 }
 
-/// `whole.fraction` times `scale`; digits of the fraction that are too small count as nothing.
+/// `whole.fraction` times `scale`; insignificant digits of the fraction are dropped.
 fn scaled(whole: &str, fraction: &str, scale: i128) -> Option<i128> {
     let number = |digits: &str| -> Option<i128> {
         if digits.is_empty() {
@@ -129,7 +129,8 @@ pub fn go_text(duration: SignedDuration) -> String {
     }
 }
 
-/// Parses a Prometheus duration: whole numbers with units from years to milliseconds, each at most once and in that order; `0`.
+/// Parses a Prometheus duration: whole numbers with units from years to milliseconds, each at most once and in that
+/// order; or `0`.
 pub fn prometheus(text: &str) -> Option<SignedDuration> {
     if text == "0" {
         return Some(SignedDuration::ZERO);
@@ -157,7 +158,7 @@ pub fn prometheus_text(duration: SignedDuration) -> String {
     }
     let mut text = String::new();
     for (unit, scale) in PROMETHEUS {
-        // Years and weeks are printed only where nothing is left below them.
+        // Years and weeks are printed only if there is no remainder.
         let exact = matches!(*unit, "y" | "w" | "d");
         if rest >= *scale && (!exact || rest % scale == 0) {
             let count = rest / scale;

@@ -1,5 +1,5 @@
-//! Labels and annotations of a set that cannot be meant. The original reads most of them as absent and says nothing; here each is named, with
-//! what counts instead.
+//! Invalid labels and annotations of a set. rollout-operator treats most of them as absent without a message; here each
+//! is reported, with the value that is used instead.
 
 use crate::{
     admit::no_downscale::NO_DOWNSCALE,
@@ -15,10 +15,10 @@ use crate::{
     },
 };
 
-/// The reason of such a set. It is never changed.
+/// The reason code for invalid values. It never changes.
 pub const CODE: &str = "InvalidValue";
 
-/// What is wrong with the labels and annotations of a set, each with what counts instead.
+/// What is wrong with the labels and annotations of a set, each with the value that is used instead.
 pub fn invalid(set: &Set) -> Vec<String> {
     let (labels, annotations) = (&set.labels, &set.annotations);
     let mut found = Vec::new();
@@ -87,7 +87,7 @@ pub fn invalid(set: &Set) -> Vec<String> {
     found
 }
 
-/// What Go takes for a bool, where it is read so; elsewhere the two words and nothing else.
+/// Values that Go parses as a bool, where the label is parsed that way; elsewhere only `true` and `false`.
 fn not_a_bool(text: &str, as_go: bool) -> Option<String> {
     const OF_GO: [&str; 10] = ["1", "t", "T", "TRUE", "True", "0", "f", "F", "FALSE", "False"];
     let is_bool = ["true", "false"].contains(&text) || as_go && OF_GO.contains(&text);

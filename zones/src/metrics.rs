@@ -1,33 +1,33 @@
-//! The metrics of rollout-operator: names, types and labels, and which series of groups go.
+//! The metrics of rollout-operator: names, types and labels, and which series are removed with a group.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What a metric counts.
+/// The type of a metric.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// Only grows.
+    /// A counter, which only increases.
     Counter,
-    /// Goes up and down.
+    /// A gauge, which increases and decreases.
     Gauge,
-    /// Observations in buckets.
+    /// A histogram: observations in buckets.
     Histogram,
 }
 
 /// A metric.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Metric {
-    /// The name in the text format.
+    /// Name of the metric in the text format.
     pub name: &'static str,
-    /// What it counts.
+    /// Type of the metric.
     pub kind: Kind,
-    /// Names of its labels, in order.
+    /// Names of the labels, in order.
     pub labels: &'static [&'static str],
-    /// What it means.
+    /// Help text of the metric.
     pub help: &'static str,
 }
 
 impl Kind {
-    /// The word of the text format.
+    /// Name of the type in the text format.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Counter => "counter",
@@ -55,16 +55,16 @@ const fn metric(
     }
 }
 
-/// Passes over each group.
+/// Number of passes over each group.
 pub const RECONCILES: &str = "rollout_operator_group_reconciles_total";
-/// Passes that failed.
+/// Number of failed passes.
 pub const FAILED: &str = "rollout_operator_group_reconciles_failed_total";
-/// How long passes took.
+/// Duration of passes.
 pub const DURATION: &str = "rollout_operator_group_reconcile_duration_seconds";
-/// When a pass last succeeded.
+/// Time of the last successful pass.
 pub const LAST_SUCCESS: &str = "rollout_operator_last_successful_group_reconcile_timestamp_seconds";
 
-/// All metrics that keep their meaning, by name.
+/// All metrics with an unchanged meaning, by name.
 pub const METRICS: &[Metric] = &[
     metric(
         "kube_validating_webhook_failure_policy",
@@ -165,21 +165,21 @@ pub const METRICS: &[Metric] = &[
     ),
 ];
 
-/// The metric of this name.
+/// The metric with the given name.
 pub fn find(name: &str) -> Option<&'static Metric> {
     METRICS.iter().find(|metric| metric.name == name)
 }
 
-/// What the series of a group say.
+/// The values of a group's series.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Group {
-    /// Passes.
+    /// Number of passes.
     pub reconciles: u64,
-    /// Passes that failed.
+    /// Number of failed passes.
     pub failed: u64,
-    /// Passes whose duration was observed.
+    /// Number of passes with an observed duration.
     pub durations: u64,
-    /// When a pass last succeeded, in seconds since 1970; 0 before the first.
+    /// Time of the last successful pass, in seconds since 1970; 0 before the first.
     pub last_success: i64,
 }
 
@@ -190,8 +190,9 @@ pub struct Groups {
 }
 
 impl Groups {
-    /// A pass over all groups: which there are, and which of them failed. Series of groups that are gone go with the first pass in which
-    /// none failed, and are returned: a group that could not be read is not taken for one that is gone.
+    /// Records a pass over all groups: which groups exist, and which of them failed. Series of groups that no longer
+    /// exist are removed, and returned, with the first pass in which no group failed: a group that could not be read is
+    /// not treated as removed.
     pub fn passed(&mut self, groups: &BTreeMap<String, bool>, now: i64) -> BTreeSet<String> {
         for (name, succeeded) in groups {
             self.pass(name, *succeeded, now);
@@ -209,7 +210,7 @@ impl Groups {
         gone
     }
 
-    /// A pass over one group.
+    /// Records a pass over one group.
     pub fn pass(&mut self, name: &str, succeeded: bool, now: i64) {
         let group = self.groups.entry(name.to_owned()).or_default();
         group.reconciles += 1;
@@ -221,12 +222,12 @@ impl Groups {
         }
     }
 
-    /// A group that is gone.
+    /// Removes a group that no longer exists.
     pub fn forget(&mut self, name: &str) {
         self.groups.remove(name);
     }
 
-    /// Each group by name.
+    /// The series of each group, by name.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &Group)> {
         self.groups.iter().map(|(name, group)| (name.as_str(), group))
     }

@@ -2,7 +2,7 @@
 
 use std::cmp::Ordering;
 
-/// Natural order: runs of digits count as numbers, so that `db-2` comes before `db-10`.
+/// Natural order: runs of digits are compared as numbers, so that `db-2` sorts before `db-10`.
 pub fn natural(a: &str, b: &str) -> Ordering {
     let (mut a, mut b) = (parts(a), parts(b));
     loop {
@@ -18,7 +18,7 @@ pub fn natural(a: &str, b: &str) -> Ordering {
     }
 }
 
-/// Numbers of any length: by their length without leading zeros, then by their digits.
+/// Compares numbers of any length: by their length without leading zeros, then by their digits.
 fn compare(a: &str, b: &str) -> Ordering {
     let is_number = |text: &str| text.starts_with(|first: char| first.is_ascii_digit());
     if !is_number(a) || !is_number(b) {
@@ -28,7 +28,7 @@ fn compare(a: &str, b: &str) -> Ordering {
     (short.len(), short, a.len()).cmp(&(other.len(), other, b.len()))
 }
 
-/// Runs of digits, and what stands between them.
+/// Splits a name into runs of digits and the text between them.
 fn parts(text: &str) -> impl Iterator<Item = &str> {
     let mut rest = text;
     std::iter::from_fn(move || {

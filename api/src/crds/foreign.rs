@@ -1,4 +1,5 @@
-//! Definitions of kinds that belong to others, for clusters that lack them: labelled as ours, so that nobody else's is ever replaced.
+//! CRDs of kinds that other projects define, for clusters that lack them. They carry muster's labels, so that a CRD of
+//! another owner is never replaced.
 
 use k8s_openapi::{
     apiextensions_apiserver::pkg::apis::apiextensions::v1::{
@@ -12,7 +13,8 @@ use serde_json::json;
 
 use crate::definition::ours;
 
-/// A minimal `Cluster` of Cluster API (v1beta2) for management clusters without it: what muster reads, and room for the rest.
+/// A minimal `Cluster` of Cluster API (v1beta2) for management clusters without it: the fields that muster reads; other
+/// fields are preserved.
 pub fn cluster_api() -> CustomResourceDefinition {
     let version = CustomResourceDefinitionVersion {
         name: "v1beta2".to_owned(),
@@ -60,7 +62,7 @@ pub fn cluster_api() -> CustomResourceDefinition {
 }
 
 fn cluster_schema() -> Option<JSONSchemaProps> {
-    // A schema that cannot be read back would be missing in its committed file, which a test compares.
+    // A schema that cannot be parsed would be missing in its committed file, and a test compares them.
     serde_json::from_value(json!({
         "description": "A Kubernetes cluster, by the name under which its kubeconfig Secret (<name>-kubeconfig) is found. Without Cluster API only its labels and the fields below mean something.",
         "type": "object",

@@ -1,6 +1,7 @@
-//! The CustomResourceDefinitions of muster, generated from the types, and of the foreign kinds that a cluster may lack.
+//! muster's CustomResourceDefinitions, generated from the Rust types, and those of foreign kinds that a cluster may
+//! lack.
 //!
-//! `api/crds/*.yaml` are these, committed; a test proves them equal.
+//! They are committed as `api/crds/*.yaml`; a test checks that the files are up to date.
 
 mod foreign;
 
@@ -32,13 +33,13 @@ use crate::{
 pub use crate::definition::columns;
 pub use foreign::cluster_api;
 
-/// What generated files begin with.
+/// Header of the generated files.
 const HEADER: &str = "# Generated from the types of muster-api by `cargo xtask generate`. Do not edit.\n";
 
-/// Definitions, made once for a process: a schema is derived and rewritten in many steps.
+/// CRDs, generated once per process, as deriving and rewriting a schema takes many steps.
 type Made = LazyLock<Vec<CustomResourceDefinition>>;
 
-/// The kinds of muster in the management cluster.
+/// muster's kinds in the management cluster.
 pub fn management() -> Vec<CustomResourceDefinition> {
     static MADE: Made = LazyLock::new(|| {
         vec![
@@ -53,19 +54,19 @@ pub fn management() -> Vec<CustomResourceDefinition> {
     MADE.clone()
 }
 
-/// The kinds of muster in a downstream cluster.
+/// muster's kinds in a downstream cluster.
 pub fn downstream() -> Vec<CustomResourceDefinition> {
     static MADE: Made = LazyLock::new(|| vec![Assemblage::crd(), PlanRun::crd()]);
     MADE.clone()
 }
 
-/// The kinds of muster in a cluster whose zones it rolls.
+/// muster's kinds in a cluster where `muster zones` runs.
 pub fn zones() -> Vec<CustomResourceDefinition> {
     static MADE: Made = LazyLock::new(|| vec![ZoneRollout::crd()]);
     MADE.clone()
 }
 
-/// The kinds of muster in a cluster whose nodes it configures.
+/// muster's kinds in a cluster whose nodes muster configures.
 pub fn nodes() -> Vec<CustomResourceDefinition> {
     static MADE: Made = LazyLock::new(|| {
         vec![
@@ -78,19 +79,19 @@ pub fn nodes() -> Vec<CustomResourceDefinition> {
     MADE.clone()
 }
 
-/// The kinds of muster in a management cluster whose Clusters it upgrades.
+/// muster's kinds in a management cluster whose Clusters muster upgrades.
 pub fn upgrades() -> Vec<CustomResourceDefinition> {
     static MADE: Made = LazyLock::new(|| vec![ClusterUpgrade::crd()]);
     MADE.clone()
 }
 
-/// The kinds of muster in a cluster whose Cluster API asks it about updates in place.
+/// muster's kinds in a cluster whose Cluster API calls muster for in-place updates.
 pub fn machines() -> Vec<CustomResourceDefinition> {
     static MADE: Made = LazyLock::new(|| vec![UpdatePlan::crd()]);
     MADE.clone()
 }
 
-/// Flux's kinds as far as muster carries them out, labelled as ours, for clusters without Flux.
+/// Flux's kinds as far as muster implements them, with muster's labels, for clusters without Flux.
 pub fn flux() -> Vec<CustomResourceDefinition> {
     static MADE: Made = LazyLock::new(|| {
         [GitRepository::crd(), Kustomization::crd()]
@@ -101,7 +102,8 @@ pub fn flux() -> Vec<CustomResourceDefinition> {
     MADE.clone()
 }
 
-/// The kinds of rollout-operator that `muster zones` carries out, labelled as ours, for clusters without rollout-operator.
+/// rollout-operator's kinds that `muster zones` implements, with muster's labels, for clusters without
+/// rollout-operator.
 pub fn rollout_operator() -> Vec<CustomResourceDefinition> {
     static MADE: Made = LazyLock::new(|| {
         vec![
@@ -112,7 +114,7 @@ pub fn rollout_operator() -> Vec<CustomResourceDefinition> {
     MADE.clone()
 }
 
-/// kube's schemas let each optional field be null; rollout-operator's do not, and take null for an error.
+/// kube's schemas allow null for each optional field; those of rollout-operator do not, and reject null.
 fn of_rollout_operator<K: CustomResourceExt + JsonSchema>() -> CustomResourceDefinition {
     let mut definition = ours(K::crd());
     for version in &mut definition.spec.versions {
@@ -125,20 +127,20 @@ fn of_rollout_operator<K: CustomResourceExt + JsonSchema>() -> CustomResourceDef
     definition
 }
 
-/// Whether a definition that was read from a cluster is one of ours, and may be replaced by ours.
+/// Whether a CRD that was read from a cluster is one of muster's, and may be replaced.
 pub fn is_ours(definition: &CustomResourceDefinition) -> bool {
     definition.spec.group == GROUP || definition.metadata.labels.as_ref().is_some_and(are_ours)
 }
 
-/// Whether these are the labels of a definition that muster brought. Helm writes its own name over `managed-by` of all that it installs, so that
-/// the other label counts as much.
+/// Whether these are the labels of a CRD that muster installed. Helm sets its own `managed-by` on everything that it
+/// installs, so the `part-of` label is accepted too.
 pub fn are_ours(labels: &BTreeMap<String, String>) -> bool {
     [labels::label::APP_MANAGED_BY, labels::label::APP_PART_OF]
         .iter()
         .any(|key| labels.get(*key).is_some_and(|value| value == labels::MUSTER))
 }
 
-/// Every generated file below `api/crds/`: its name and its text.
+/// Every generated file in `api/crds/`: its name and its content.
 pub fn generated() -> Vec<(String, String)> {
     let definitions = management()
         .into_iter()
@@ -155,9 +157,9 @@ pub fn generated() -> Vec<(String, String)> {
         .collect()
 }
 
-/// A definition as YAML, with the header of generated files.
+/// A CRD as YAML, with the header of generated files.
 pub fn yaml(definition: &CustomResourceDefinition) -> String {
-    // Definitions have string keys only; what could not be printed would differ from its committed file.
+    // CRDs have only string keys; a CRD that cannot be serialized would differ from its committed file.
     let text = serde_yaml::to_string(definition).unwrap_or_default();
     format!("{HEADER}{text}")
 }

@@ -1,4 +1,4 @@
-//! What `kubectl get` shows of each kind.
+//! The columns that `kubectl get` shows for each kind.
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceColumnDefinition;
 
@@ -6,7 +6,7 @@ const READY_STATUS: &str = r#".status.conditions[?(@.type=="Ready")].status"#;
 const READY_REASON: &str = r#".status.conditions[?(@.type=="Ready")].reason"#;
 const READY_MESSAGE: &str = r#".status.conditions[?(@.type=="Ready")].message"#;
 
-/// Of Module and BootstrapModule.
+/// Columns of Module and BootstrapModule.
 pub fn module() -> Vec<CustomResourceColumnDefinition> {
     vec![
         column(
@@ -51,7 +51,7 @@ pub fn module() -> Vec<CustomResourceColumnDefinition> {
     ]
 }
 
-/// Of ProxyAssemblage and RemoteAssemblage.
+/// Columns of ProxyAssemblage and RemoteAssemblage.
 pub fn targeted_assemblage() -> Vec<CustomResourceColumnDefinition> {
     vec![
         column(
@@ -67,7 +67,7 @@ pub fn targeted_assemblage() -> Vec<CustomResourceColumnDefinition> {
     ]
 }
 
-/// Of Assemblage.
+/// Columns of Assemblage.
 pub fn assemblage() -> Vec<CustomResourceColumnDefinition> {
     targeted_assemblage()
         .into_iter()
@@ -75,7 +75,7 @@ pub fn assemblage() -> Vec<CustomResourceColumnDefinition> {
         .collect()
 }
 
-/// Of ClusterUpgrade.
+/// Columns of ClusterUpgrade.
 pub fn cluster_upgrade() -> Vec<CustomResourceColumnDefinition> {
     vec![
         column(
@@ -119,7 +119,7 @@ pub fn cluster_upgrade() -> Vec<CustomResourceColumnDefinition> {
     ]
 }
 
-/// Of UpdatePlan.
+/// Columns of UpdatePlan.
 pub fn update_plan() -> Vec<CustomResourceColumnDefinition> {
     vec![
         column(
@@ -145,7 +145,7 @@ pub fn update_plan() -> Vec<CustomResourceColumnDefinition> {
     ]
 }
 
-/// Of PlanRun.
+/// Columns of PlanRun.
 pub fn plan_run() -> Vec<CustomResourceColumnDefinition> {
     vec![
         column(
@@ -172,7 +172,7 @@ pub fn plan_run() -> Vec<CustomResourceColumnDefinition> {
     ]
 }
 
-/// Of ModuleRevision.
+/// Columns of ModuleRevision.
 pub fn module_revision() -> Vec<CustomResourceColumnDefinition> {
     vec![
         column("Module", "string", ".spec.moduleRef.name", "The module."),
@@ -209,7 +209,7 @@ pub fn module_revision() -> Vec<CustomResourceColumnDefinition> {
     ]
 }
 
-/// Of RolloutWindow.
+/// Columns of RolloutWindow.
 pub fn rollout_window() -> Vec<CustomResourceColumnDefinition> {
     vec![
         column(
@@ -237,7 +237,7 @@ pub fn rollout_window() -> Vec<CustomResourceColumnDefinition> {
     ]
 }
 
-/// Of ZoneRollout.
+/// Columns of ZoneRollout.
 pub fn zone_rollout() -> Vec<CustomResourceColumnDefinition> {
     vec![
         column(
@@ -304,7 +304,7 @@ fn wide(name: &str, type_: &str, path: &str, description: &str) -> CustomResourc
     }
 }
 
-/// Of NodeModule.
+/// Columns of NodeModule.
 pub fn node_module() -> Vec<CustomResourceColumnDefinition> {
     vec![
         column(
@@ -343,7 +343,7 @@ pub fn node_module() -> Vec<CustomResourceColumnDefinition> {
     ]
 }
 
-/// Of NodeRevision.
+/// Columns of NodeRevision.
 pub fn node_revision() -> Vec<CustomResourceColumnDefinition> {
     vec![
         column(
@@ -358,7 +358,7 @@ pub fn node_revision() -> Vec<CustomResourceColumnDefinition> {
     ]
 }
 
-/// Of NodeAssemblage.
+/// Columns of NodeAssemblage.
 pub fn node_assemblage() -> Vec<CustomResourceColumnDefinition> {
     vec![
         column(
@@ -379,7 +379,7 @@ pub fn node_assemblage() -> Vec<CustomResourceColumnDefinition> {
     ]
 }
 
-/// Of NodeBudget.
+/// Columns of NodeBudget.
 pub fn node_budget() -> Vec<CustomResourceColumnDefinition> {
     vec![
         column(

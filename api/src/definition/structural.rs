@@ -1,4 +1,5 @@
-//! Schemas as an API server takes them: structural, without `null`, with formats that Kubernetes knows.
+//! Converts schemas to the form that API servers accept: structural, without `null`, and with formats that Kubernetes
+//! supports.
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::JSONSchemaProps;
 use kube::core::schema::{OptionalEnum, OptionalIntOrString, StructuralSchemaRewriter};
@@ -21,11 +22,11 @@ pub(crate) fn schema<K: JsonSchema>() -> Option<JSONSchemaProps> {
         .into_generator();
     let mut schema = generator.into_root_schema_for::<K>().to_value();
     root_properties(&mut schema);
-    // A schema that cannot be read back would be missing in its committed file, which a test compares.
+    // A schema that cannot be parsed would be missing in its committed file, and a test compares them.
     serde_json::from_value(schema).ok()
 }
 
-/// What every root has beside spec and status.
+/// Adds the fields of every root object other than spec and status.
 fn root_properties(schema: &mut Value) {
     let Some(root) = schema.as_object_mut() else {
         return;
@@ -41,7 +42,7 @@ fn root_properties(schema: &mut Value) {
     properties.insert("kind".to_owned(), json!({ "type": "string" }));
 }
 
-/// Lets a field's own description stand where it has one beside that of its optional type.
+/// Keeps a field's own description where its optional type has one too.
 #[derive(Clone, Debug)]
 struct FieldDescriptions;
 
@@ -65,7 +66,7 @@ impl Transform for FieldDescriptions {
     }
 }
 
-/// Removes what Rust has and Kubernetes has not: `null` beside a value, and unsigned numbers.
+/// Removes what Kubernetes does not support: `null` as an alternative to a value, and unsigned numbers.
 #[derive(Clone, Debug)]
 struct Plain;
 

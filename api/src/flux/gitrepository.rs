@@ -1,4 +1,4 @@
-//! `GitRepository`: a repository, the state of it that is wanted, and the artifact that was last fetched.
+//! `GitRepository`: a repository, the reference to fetch from it, and the artifact that was last fetched.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use super::LocalObjectReference;
 
-/// Where a repository is and which state of it is wanted.
+/// Where the repository is, and which reference to fetch.
 #[derive(CustomResource, Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[kube(
     group = "source.toolkit.fluxcd.io",
@@ -33,29 +33,30 @@ pub struct GitRepositorySpec {
     #[schemars(length(min = 1, max = 2048))]
     pub url: String,
 
-    /// How often the reference is looked up again, as a Go duration (`10m`).
+    /// How often the reference is resolved again, as a Go duration (`10m`).
     #[schemars(length(max = 64), regex(pattern = r"^([0-9]+(\.[0-9]+)?(ms|s|m|h))+$"))]
     pub interval: String,
 
-    /// What to fetch. Without it: the branch `master`.
+    /// The reference to fetch. Defaults to the branch `master`.
     #[serde(default, rename = "ref", skip_serializing_if = "Option::is_none")]
     pub reference: Option<GitRepositoryRef>,
 
-    /// A Secret of this namespace with `username` and `password`, `bearerToken`, `ca.crt`, or `tls.crt` and `tls.key`; over ssh with `identity`, `known_hosts` and, for an encrypted
-    /// key, `password`.
+    /// A Secret in this namespace with `username` and `password`, `bearerToken`, `ca.crt`, or `tls.crt` and `tls.key`;
+    /// over ssh with `identity`, `known_hosts` and, for an encrypted key, `password`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub secret_ref: Option<LocalObjectReference>,
 
-    /// A Secret of this namespace that names an HTTP proxy: `address`, and `username` with `password` if it asks for them.
+    /// A Secret in this namespace that configures an HTTP proxy: `address`, and `username` with `password` if the proxy
+    /// requires authentication.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub proxy_secret_ref: Option<LocalObjectReference>,
 
-    /// Deadline of one fetch, as a Go duration. Without it: 60 s.
+    /// Timeout of one fetch, as a Go duration. Defaults to 60 s.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 64), regex(pattern = r"^([0-9]+(\.[0-9]+)?(ms|s|m))+$"))]
     pub timeout: Option<String>,
 
-    /// Patterns of files that are left out, in the format of `.gitignore`.
+    /// Patterns of files to exclude from the artifact, in the format of `.gitignore`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 16384))]
     pub ignore: Option<String>,
@@ -64,31 +65,31 @@ pub struct GitRepositorySpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub suspend: Option<bool>,
 
-    /// By whom what is wanted must be signed.
+    /// Signature verification of the fetched reference.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub verify: Option<GitRepositoryVerification>,
 
-    /// Every field that is not modelled here, by its name.
+    /// Every field that muster does not model, by name.
     #[serde(flatten)]
     #[schemars(skip)]
     pub other: BTreeMap<String, Value>,
 }
 
-/// The state of a repository that is wanted. The first one that is set counts, in the order commit, name, semver, tag,
-/// branch; a branch beside a commit only says where the commit is to be found.
+/// The reference to fetch. The first one that is set wins, in the order commit, name, semver, tag, branch; a branch
+/// together with a commit only says where to find the commit.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct GitRepositoryRef {
-    /// A branch.
+    /// Name of a branch.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 255))]
     pub branch: Option<String>,
 
-    /// A tag.
+    /// Name of a tag.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 255))]
     pub tag: Option<String>,
 
-    /// A range of versions, of whose tags the highest is taken.
+    /// A semver range; the highest matching tag is fetched.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 255))]
     pub semver: Option<String>,
@@ -104,41 +105,42 @@ pub struct GitRepositoryRef {
     pub commit: Option<String>,
 }
 
-/// By whom what is wanted must be signed. All fields can be read without, so that an object that lacks one is refused by name.
+/// Signature verification. All fields are optional when parsed, so that an object with a missing field is rejected with
+/// the field's name.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct GitRepositoryVerification {
-    /// What must be signed: `HEAD` (or `head`), the commit; `Tag`, the tag; or `TagAndHEAD`. Without it: `HEAD`.
+    /// What must be signed: `HEAD` (or `head`), the commit; `Tag`, the tag; or `TagAndHEAD`, both. Defaults to `HEAD`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 16))]
     pub mode: Option<String>,
 
-    /// A Secret of this namespace with the public keys that are trusted.
+    /// A Secret in this namespace with the trusted public keys.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub secret_ref: Option<LocalObjectReference>,
 }
 
-/// What was fetched.
+/// The result of fetching.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct GitRepositoryStatus {
-    /// The generation of the spec that this status speaks of.
+    /// The generation of the spec that this status is about.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
 
-    /// `Ready`, and while they are true `Reconciling` and `Stalled`.
+    /// `Ready` always; `Reconciling` and `Stalled` while they are true.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub conditions: Vec<Condition>,
 
-    /// The last good artifact; it stays when a later fetch fails.
+    /// The last successfully fetched artifact; it is kept when a later fetch fails.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub artifact: Option<Artifact>,
 
-    /// The `reconcile.fluxcd.io/requestedAt` that was last acted on.
+    /// The last value of `reconcile.fluxcd.io/requestedAt` that was handled.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_handled_reconcile_at: Option<String>,
 
-    /// The `spec.ignore` that the artifact was made with.
+    /// The `spec.ignore` that the artifact was built with.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub observed_ignore: Option<String>,
 
@@ -147,7 +149,7 @@ pub struct GitRepositoryStatus {
     pub source_verification_mode: Option<String>,
 }
 
-/// A state of a repository that was fetched and can be read.
+/// A fetched state of the repository.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Artifact {
@@ -158,18 +160,19 @@ pub struct Artifact {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub digest: Option<String>,
 
-    /// Size of the content, bytes.
+    /// Size of the content, in bytes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub size: Option<i64>,
 
-    /// When the artifact was made.
+    /// When the artifact was created.
     pub last_update_time: Time,
 
-    /// Where the artifact lies in Flux's storage. Nothing lies there of artifacts of muster, which reads git's object database.
+    /// Path of the artifact in Flux's storage. muster's artifacts are not stored there: muster reads git's object
+    /// database.
     #[serde(default)]
     pub path: String,
 
-    /// Address from which Flux serves the artifact; empty for artifacts of muster.
+    /// URL from which Flux serves the artifact; empty for muster's artifacts.
     #[serde(default)]
     pub url: String,
 }

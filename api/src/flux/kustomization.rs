@@ -1,4 +1,4 @@
-//! `Kustomization`: a path of a source, how it is applied and where, and what became of it.
+//! `Kustomization`: a path in a source, how and where it is applied, and the result.
 
 use std::collections::BTreeMap;
 
@@ -25,10 +25,10 @@ use serde_json::Value;
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("x-kubernetes-preserve-unknown-fields" = true))]
 pub struct KustomizationSpec {
-    /// Where the manifests come from.
+    /// Reference to the source of the manifests.
     pub source_ref: SourceReference,
 
-    /// Folder below the root of the source. Without it: the root.
+    /// Folder relative to the root of the source. Defaults to the root.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 4096))]
     pub path: Option<String>,
@@ -40,36 +40,37 @@ pub struct KustomizationSpec {
     #[schemars(length(max = 64), regex(pattern = r"^([0-9]+(\.[0-9]+)?(ms|s|m|h))+$"))]
     pub interval: String,
 
-    /// How soon a failure is tried again, as a Go duration. Without it: `interval`.
+    /// How soon a failure is retried, as a Go duration. Defaults to `interval`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 64), regex(pattern = r"^([0-9]+(\.[0-9]+)?(ms|s|m|h))+$"))]
     pub retry_interval: Option<String>,
 
-    /// Deadline of applying and of health, each, as a Go duration. Without it: `interval` less 30 s, at least 30 s.
+    /// Timeout of the apply and of the health checks, each, as a Go duration. Defaults to `interval` minus 30 s, at
+    /// least 30 s.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 64), regex(pattern = r"^([0-9]+(\.[0-9]+)?(ms|s|m|h))+$"))]
     pub timeout: Option<String>,
 
-    /// Whether the health of every applied object is waited for.
+    /// Whether to wait for the health of every applied object.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub wait: Option<bool>,
 
-    /// Objects whose health is waited for. With `wait` this list has no effect.
+    /// Objects whose health to wait for. Ignored if `wait` is set.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 256))]
     pub health_checks: Vec<ObjectReference>,
 
-    /// How the health of objects of a kind is judged, by expressions in CEL: one entry for each group and kind.
+    /// CEL expressions that determine the health of objects of a kind: one entry for each group and kind.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 256))]
     pub health_check_exprs: Vec<HealthCheckExpressions>,
 
-    /// Kustomizations that must be Ready first.
+    /// Kustomizations that must be Ready before this one is applied.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 64))]
     pub depends_on: Vec<DependencyReference>,
 
-    /// Namespace that all namespaced objects are put into.
+    /// Namespace that overrides the namespace of all namespaced objects.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 63))]
     pub target_namespace: Option<String>,
@@ -78,11 +79,11 @@ pub struct KustomizationSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub post_build: Option<PostBuild>,
 
-    /// The cluster that it is applied to, if it is another one than this.
+    /// The cluster to apply to, if it is not this one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kube_config: Option<KubeConfigReference>,
 
-    /// Whether an object is deleted and created again where an immutable field changes.
+    /// Whether an object is deleted and re-created when an immutable field changes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub force: Option<bool>,
 
@@ -90,35 +91,35 @@ pub struct KustomizationSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub suspend: Option<bool>,
 
-    /// What becomes of the objects when the Kustomization is deleted. Without it: `MirrorPrune`.
+    /// What happens to the applied objects when the Kustomization is deleted. Defaults to `MirrorPrune`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deletion_policy: Option<DeletionPolicy>,
 
-    /// Every field that is not modelled here, by its name.
+    /// Every field that muster does not model, by name.
     #[serde(flatten)]
     #[schemars(skip)]
     pub other: BTreeMap<String, Value>,
 }
 
-/// What becomes of the applied objects when their Kustomization is deleted.
+/// What happens to the applied objects when their Kustomization is deleted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum DeletionPolicy {
-    /// Deleted if `prune` is true, else left.
+    /// The objects are deleted if `prune` is true, otherwise left in place.
     #[default]
     MirrorPrune,
-    /// Deleted.
+    /// The objects are deleted.
     Delete,
-    /// Deleted, and the Kustomization stays until they are gone.
+    /// The objects are deleted, and the Kustomization remains until they are gone.
     WaitForTermination,
-    /// Left.
+    /// The objects are left in place.
     Orphan,
 }
 
-/// The source of the manifests.
+/// Reference to the source of the manifests.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct SourceReference {
-    /// API version of the source. Without it: the one that is served.
+    /// API version of the source. Defaults to the version that is served.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 253))]
     pub api_version: Option<String>,
@@ -131,7 +132,7 @@ pub struct SourceReference {
     #[schemars(length(max = 253))]
     pub name: String,
 
-    /// Namespace of the source. Without it: that of the Kustomization.
+    /// Namespace of the source. Defaults to that of the Kustomization.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 63))]
     pub namespace: Option<String>,
@@ -145,18 +146,18 @@ pub struct DependencyReference {
     #[schemars(length(max = 253))]
     pub name: String,
 
-    /// Its namespace. Without it: that of the dependent.
+    /// Namespace of the Kustomization. Defaults to that of the dependent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 63))]
     pub namespace: Option<String>,
 
-    /// Every field that is not modelled here, by its name.
+    /// Every field that muster does not model, by name.
     #[serde(flatten)]
     #[schemars(skip)]
     pub other: BTreeMap<String, Value>,
 }
 
-/// An object whose health is waited for.
+/// An object whose health to wait for.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ObjectReference {
@@ -173,66 +174,66 @@ pub struct ObjectReference {
     #[schemars(length(max = 253))]
     pub name: String,
 
-    /// Namespace of the object. Without it: that of the Kustomization, for namespaced kinds.
+    /// Namespace of the object, if its kind is namespaced. Defaults to that of the Kustomization.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 63))]
     pub namespace: Option<String>,
 }
 
-/// How the health of objects of a kind is judged.
+/// How the health of objects of a kind is determined.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("x-kubernetes-preserve-unknown-fields" = true))]
 pub struct HealthCheckExpressions {
-    /// API version of the kind; its group alone counts.
+    /// API version of the kind; only its group is used.
     #[schemars(length(min = 1, max = 317))]
     pub api_version: String,
 
-    /// The kind.
+    /// The kind of the objects.
     #[schemars(length(min = 1, max = 63))]
     pub kind: String,
 
-    /// True where an object is as its specification says.
+    /// CEL expression that is true if the object matches its spec.
     #[schemars(length(max = 4096))]
     pub current: String,
 
-    /// True where the object's controller has not finished.
+    /// CEL expression that is true while the object's controller has not finished.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 4096))]
     pub in_progress: Option<String>,
 
-    /// True where the object's controller gave up.
+    /// CEL expression that is true if the object's controller has given up.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 4096))]
     pub failed: Option<String>,
 
-    /// Every field that is not modelled here, by its name.
+    /// Every field that muster does not model, by name.
     #[serde(flatten)]
     #[schemars(skip)]
     pub other: BTreeMap<String, Value>,
 }
 
-/// Variables that are substituted in the manifests after they are read.
+/// Variables that are substituted in the manifests after the build.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("x-kubernetes-preserve-unknown-fields" = true))]
 pub struct PostBuild {
-    /// Variables by name; they win over those of `substituteFrom`.
+    /// Variables by name; they take precedence over those of `substituteFrom`.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub substitute: BTreeMap<String, String>,
 
-    /// ConfigMaps and Secrets that hold variables; later ones win.
+    /// ConfigMaps and Secrets that hold variables; later entries take precedence.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 64))]
     pub substitute_from: Vec<SubstituteReference>,
 
-    /// Every field that is not modelled here, by its name.
+    /// Every field that muster does not model, by name.
     #[serde(flatten)]
     #[schemars(skip)]
     pub other: BTreeMap<String, Value>,
 }
 
-/// A ConfigMap or Secret of the Kustomization's namespace that holds variables.
+/// A ConfigMap or Secret in the Kustomization's namespace that holds variables.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct SubstituteReference {
     /// `ConfigMap` or `Secret`.
@@ -256,7 +257,7 @@ pub enum SubstituteSourceKind {
     Secret,
 }
 
-/// How another cluster is reached.
+/// How to connect to another cluster.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("x-kubernetes-preserve-unknown-fields" = true))]
@@ -265,34 +266,34 @@ pub struct KubeConfigReference {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub secret_ref: Option<SecretKeyReference>,
 
-    /// Every field that is not modelled here, by its name.
+    /// Every field that muster does not model, by name.
     #[serde(flatten)]
     #[schemars(skip)]
     pub other: BTreeMap<String, Value>,
 }
 
-/// A key of a Secret of the same namespace.
+/// A key of a Secret in the same namespace.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct SecretKeyReference {
     /// Name of the Secret.
     #[schemars(length(min = 1, max = 253))]
     pub name: String,
 
-    /// Key in the Secret. Without it: `value`, else `value.yaml`.
+    /// Key in the Secret. Defaults to `value`, then `value.yaml`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 253))]
     pub key: Option<String>,
 }
 
-/// What became of a Kustomization.
+/// Observed state of a Kustomization.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct KustomizationStatus {
-    /// The generation of the spec that was carried out, or stalled at.
+    /// The generation of the spec that was last applied, or at which the Kustomization stalled.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
 
-    /// `Ready`, `Healthy` where health is waited for, and while they are true `Reconciling` and `Stalled`.
+    /// `Ready` always, `Healthy` if health checks are enabled, `Reconciling` and `Stalled` while they are true.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub conditions: Vec<Condition>,
 
@@ -300,20 +301,20 @@ pub struct KustomizationStatus {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_applied_revision: Option<String>,
 
-    /// The revision that was last tried.
+    /// The revision of the last attempt.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_attempted_revision: Option<String>,
 
-    /// The `reconcile.fluxcd.io/requestedAt` that was last acted on.
+    /// The last value of `reconcile.fluxcd.io/requestedAt` that was handled.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_handled_reconcile_at: Option<String>,
 
-    /// Every object that may exist because of this Kustomization: the record that pruning goes by.
+    /// Every object that may exist because of this Kustomization; pruning is based on this list.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub inventory: Option<Inventory>,
 }
 
-/// The objects of a Kustomization.
+/// The objects that a Kustomization applied.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Inventory {
     /// One entry for each object.
@@ -326,7 +327,7 @@ pub struct InventoryEntry {
     /// `<namespace>_<name>_<group>_<kind>`.
     pub id: String,
 
-    /// The version of the API that the object was last applied by.
+    /// API version at which the object was last applied.
     #[serde(rename = "v")]
     pub version: String,
 }

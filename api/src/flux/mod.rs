@@ -1,10 +1,11 @@
 //! Flux's `GitRepository`, `OCIRepository` and `Kustomization`, as far as muster writes and reads them.
 //!
-//! The same types serve both ways (but for `OCIRepository`, which Flux alone carries out): where Flux is installed, muster writes these objects and reads Flux's status; where
-//! it is not, muster's own sync controllers carry them out, from CRDs generated out of these types.
+//! The same types serve both modes (except `OCIRepository`, which only Flux reconciles): where Flux is installed,
+//! muster writes these objects and reads Flux's status; elsewhere muster's own sync controllers reconcile them, with
+//! CRDs generated from these types.
 //!
-//! Invariant: a field that is not modelled here is never lost on the way in. It lands in `other`, so that the sync
-//! controllers can refuse it by its name instead of ignoring it.
+//! Invariant: a field that is not modelled here is never lost when an object is read. It is kept in `other`, so that
+//! the sync controllers can reject it by name instead of ignoring it.
 
 mod gitrepository;
 mod kustomization;
@@ -25,17 +26,17 @@ pub use kustomization::{
 
 pub use ocirepository::{OciRepository, OciRepositorySpec};
 
-/// A reference to an object in the same namespace, by its name.
+/// Reference to an object in the same namespace.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct LocalObjectReference {
-    /// Name of the referent.
+    /// Name of the object.
     #[schemars(length(max = 253))]
     pub name: String,
 }
 
 /// The commit of an artifact revision: what follows the last `:` of `<ref>@sha1:<hex>`, or the whole text.
 ///
-/// Only this part is ever compared: the same commit may be reached by a tag, a branch or its hash.
+/// Only this part is compared: the same commit may be reached through a tag, a branch or its hash.
 pub fn commit_of(revision: &str) -> &str {
     revision.rsplit(':').next().unwrap_or(revision)
 }
@@ -75,7 +76,7 @@ mod tests {
         }
     }
 
-    /// `properties` beside `additionalProperties` is what an API server refuses.
+    /// An API server rejects `properties` in combination with `additionalProperties`.
     fn assert_no_open_properties(schema: &Value, path: &str) {
         assert!(
             schema.get("properties").is_none() || schema.get("additionalProperties").is_none(),

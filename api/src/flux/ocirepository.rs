@@ -1,4 +1,4 @@
-//! `OCIRepository`: an artifact of a registry, and what of it was last fetched. Only Flux carries it out.
+//! `OCIRepository`: an artifact in a registry, and what was last fetched. Only Flux reconciles this kind.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use super::GitRepositoryStatus;
 
-/// Where an artifact is and which state of it is wanted.
+/// Where the artifact is, and which reference to fetch.
 #[derive(CustomResource, Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[kube(
     group = "source.toolkit.fluxcd.io",
@@ -24,13 +24,13 @@ use super::GitRepositoryStatus;
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("x-kubernetes-preserve-unknown-fields" = true))]
 pub struct OciRepositorySpec {
-    /// The artifact without tag and digest.
+    /// URL of the artifact, without tag and digest.
     pub url: String,
 
     /// How often the reference is resolved again, as a Go duration.
     pub interval: String,
 
-    /// Deadline of one fetch, as a Go duration.
+    /// Timeout of one fetch, as a Go duration.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeout: Option<String>,
 
@@ -38,7 +38,7 @@ pub struct OciRepositorySpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub suspend: Option<bool>,
 
-    /// Every other field, by its name.
+    /// Every field that muster does not model, by name.
     #[serde(flatten)]
     #[schemars(skip)]
     pub other: BTreeMap<String, Value>,

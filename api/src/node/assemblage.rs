@@ -1,4 +1,4 @@
-//! `NodeAssemblage`: what one node gets of each NodeModule, and what its agent reports.
+//! `NodeAssemblage`: what one node gets from each NodeModule, and what its agent reports.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,13 +9,14 @@ use serde::{Deserialize, Serialize};
 use super::{content::MAX_PARTS, module::NodeOnDelete};
 use crate::{failure::FailureClass, kind::kind, schema, unread};
 
-/// How many NodeModules may be on one node.
+/// Maximum number of NodeModules on one node.
 pub const MAX_ROWS: usize = 64;
-/// How many paths of a node's drift are named.
+/// Maximum number of drifted paths that are reported for a node.
 pub const MAX_DRIFT: usize = 20;
 
 kind! {
-    /// What the node of this name gets, a row for each NodeModule, and what its agent reports. Written by muster; the Node owns it.
+    /// Lists what the node of this name gets, one row for each NodeModule, and what the node's agent reports. Written
+    /// by muster; owned by the Node.
     NodeAssemblage, "nodeassemblages", "nasm", crate::definition::columns::node_assemblage, NodeAssemblageSpec, NodeAssemblageStatus, cluster
 }
 
@@ -23,49 +24,50 @@ kind! {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct NodeAssemblageSpec {
-    /// A row for each NodeModule; their order has no meaning.
+    /// One row for each NodeModule; the order has no meaning.
     #[serde(default)]
     #[schemars(length(max = MAX_ROWS), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
     pub rows: Vec<NodeRow>,
 }
 
-/// What the node gets of one NodeModule.
+/// What the node gets from one NodeModule.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct NodeRow {
-    /// The NodeModule's name.
+    /// Name of the NodeModule.
     #[schemars(length(min = 1, max = schema::MAX_LABEL))]
     pub name: String,
-    /// The uid of the NodeModule: with its name and the revision it names the NodeRevision.
+    /// The uid of the NodeModule; together with the name and the revision it identifies the NodeRevision.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = schema::MAX_LABEL))]
     pub uid: Option<String>,
-    /// The hash of the content. Absent: a fence, or a withdrawal of what was never assigned. In a withdrawal: what was there last; its
-    /// reloaders and checks are those of the way back.
+    /// The hash of the content. Absent: a fence, or a withdrawal of content that was never assigned. In a withdrawal:
+    /// the last assigned content, whose reloaders and checks are used for the restore.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 64))]
     pub revision: Option<String>,
-    /// The parts of the content that select this node, by number.
+    /// Indexes of the content's parts that select this node.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     #[schemars(schema_with = "parts")]
     pub parts: BTreeSet<u32>,
-    /// The values of variables.
+    /// Values of the variables, by name.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     #[schemars(schema_with = "values")]
     pub values: BTreeMap<String, String>,
-    /// The hash of what this node gets; echoed in status. The agent refuses to carry out what hashes to something else.
+    /// The hash of what this node gets; reported back in status. The agent refuses to apply content with a different
+    /// hash.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 71))]
     pub digest: Option<String>,
-    /// Grows with each decision about the node, never falls; echoed in status.
+    /// Increases with each decision about the node and never decreases; reported back in status.
     #[schemars(range(max = schema::MAX_TOKEN))]
     pub token: u64,
-    /// The rollout in which this is tried, by when it began, in milliseconds. The agent does not take up again what failed on the node,
-    /// unless it is asked to in another rollout, as after muster rollout retry.
+    /// Start time, in milliseconds, of the rollout that this assignment belongs to. The agent does not retry what
+    /// failed on the node, except in another rollout, for example after muster rollout retry.
     #[serde(default, skip_serializing_if = "is_zero")]
     #[schemars(range(max = schema::MAX_TOKEN))]
     pub attempt: u64,
-    /// The NodeModule is to be withdrawn: Orphan leaves its files, Restore gives back what the node had.
+    /// Set to withdraw the NodeModule: Orphan leaves its files in place, Restore restores what the node had before.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub withdraw: Option<NodeOnDelete>,
 }
@@ -77,11 +79,11 @@ pub struct NodeAssemblageStatus {
     /// The generation of the spec that this status is about.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
-    /// Ready: whether every row is carried out.
+    /// Ready is true if every row is applied.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "schema::conditions")]
     pub conditions: Vec<Condition>,
-    /// The agent, by its own report.
+    /// The node's agent, as it reports itself.
     #[serde(
         default,
         skip_serializing_if = "Option::is_none",
@@ -98,18 +100,18 @@ pub struct NodeAssemblageStatus {
     pub rows: Vec<NodeRowState>,
 }
 
-/// What an agent reports of itself.
+/// What an agent reports about itself.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct NodeAgent {
-    /// Its version.
+    /// The agent's version.
     #[schemars(length(max = schema::MAX_LABEL))]
     pub version: String,
-    /// What rows may ask of it beyond what every agent can do, by name.
+    /// Names of the optional features that the agent supports.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     #[schemars(schema_with = "schema::features")]
     pub features: BTreeSet<String>,
-    /// It is held on the node: it writes nothing but a pending restore.
+    /// Set while the agent is held on the node: it writes nothing except a pending restore.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub held: Option<LocalHold>,
 }
@@ -118,68 +120,68 @@ pub struct NodeAgent {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct LocalHold {
-    /// Until when.
+    /// When the hold expires.
     pub until: Time,
-    /// Why.
+    /// Why the hold was set.
     #[schemars(length(max = schema::MAX_MESSAGE))]
     pub reason: String,
 }
 
-/// The state of one row, with the digest and token of the row that it is about.
+/// The state of one row, with the digest and token of the row that it describes.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct NodeRowState {
-    /// The NodeModule's name.
+    /// Name of the NodeModule.
     #[schemars(length(min = 1, max = schema::MAX_LABEL))]
     pub name: String,
-    /// The row's digest, echoed.
+    /// The digest of the row that this state describes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 71))]
     pub digest: Option<String>,
-    /// The row's token, echoed.
+    /// The token of the row that this state describes.
     #[serde(default)]
     #[schemars(range(max = schema::MAX_TOKEN))]
     pub token: u64,
-    /// Where the row stands.
+    /// The state of the row.
     pub state: NodePhase,
-    /// What a failure is about: the revision, this node, or the infrastructure.
+    /// What a failure is attributed to: the revision, this node, or the infrastructure.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub class: Option<FailureClass>,
-    /// A failure that will not go away by waiting.
+    /// Whether the failure is permanent: retrying alone does not resolve it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub terminal: bool,
-    /// Why, as one word.
+    /// Machine-readable reason for the state, in CamelCase.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = schema::MAX_LABEL))]
     pub reason: Option<String>,
-    /// Why, for people.
+    /// Human-readable details of the state.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = schema::MAX_MESSAGE))]
     pub message: Option<String>,
-    /// The digest of what the node carries: of the last change that was confirmed there. After a restore it is that of before.
+    /// The digest of the last change that was confirmed on the node. After a restore it is the previous one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 71))]
     pub confirmed: Option<String>,
-    /// Files that are not as this revision wrote them; the first 20, by path.
+    /// Files that differ from what this revision wrote; the first 20, sorted by path.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "paths")]
     pub drift: Vec<String>,
 }
 
-/// Where a row stands.
+/// The state of a row.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum NodePhase {
-    /// Written, reloaded, and the checks held.
+    /// Files are written, services reloaded, and the checks passed.
     Confirmed,
-    /// Not so; what the node had is restored unless the reason says otherwise.
+    /// The change failed; the node's previous files are restored unless the reason says otherwise.
     Failed,
-    /// On the way.
+    /// In progress.
     #[default]
     Updating,
-    /// The files are being given back.
+    /// The previous files are being restored.
     Withdrawing,
-    /// Nothing is left of it.
+    /// The row is withdrawn.
     Withdrawn,
 }
 
@@ -206,7 +208,7 @@ fn paths(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
     })
 }
 
-/// Values by the name of a variable: those of labels have the key in their name.
+/// Values by variable name; those of labels include the label key in the name.
 fn values(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
     schemars::json_schema!({
         "type": "object",

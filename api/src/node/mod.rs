@@ -1,4 +1,4 @@
-//! The kinds of node configuration: files of the nodes of a cluster, rolled node by node.
+//! The kinds for node configuration: files on the nodes of a cluster, rolled out node by node.
 //!
 //! ```text
 //!   NodeModule ── what people write: files, checks, how they roll over nodes
@@ -10,7 +10,8 @@
 //!   Rendered ── the files of this node; secrets are filled in on the node
 //! ```
 //!
-//! Invariant: what a node gets is a pure function of NodeRevision, parts and values (`render`), and the digest is of that.
+//! Invariant: what a node gets is a pure function of the NodeRevision, the parts and the values (`render`), and the
+//! digest covers the result.
 
 pub mod assemblage;
 pub mod budget;

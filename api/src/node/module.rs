@@ -1,4 +1,4 @@
-//! `NodeModule`: configuration of the nodes of a cluster, and how it rolls over them.
+//! `NodeModule`: configuration for the nodes of a cluster, and how it is rolled out.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, LabelSelector, Time};
 use schemars::JsonSchema;
@@ -14,12 +14,13 @@ use crate::{
 };
 
 kind! {
-    /// Files of the nodes of this cluster, what is reloaded and must hold after a change, and how a change rolls over the nodes.
+    /// Writes files to nodes of this cluster, reloads services and checks the nodes after a change, and rolls each
+    /// change out to the nodes step by step.
     #[schemars(transform = schema::dns_label_name)]
     NodeModule, "nodemodules", "nmod", crate::definition::columns::node_module, NodeModuleSpec, NodeModuleStatus, cluster
 }
 
-/// What nodes get, which nodes, and how it rolls over them.
+/// What nodes get, which nodes, and how it is rolled out.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("x-kubernetes-validations" = [
@@ -36,72 +37,75 @@ kind! {
     { "rule": "duration(self.confirmWithin) >= duration('1s') && duration(self.confirmWithin) <= duration('1h')", "message": "confirmWithin must be from 1s to 1h", "fieldPath": ".confirmWithin" },
 ]))]
 pub struct NodeModuleSpec {
-    /// Which nodes: a selector over the labels of Nodes. Absent: none. Empty ({}): all.
+    /// Selects Nodes by their labels. Absent: none. Empty ({}): all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "schema::label_selector")]
     pub selector: Option<LabelSelector>,
-    /// What they get.
+    /// What the selected nodes get.
     #[serde(flatten)]
     pub content: NodeContent,
-    /// What becomes of a file that something else changed: Report.
+    /// What happens when something else changes a file: Report.
     #[serde(default)]
     pub drift: Drift,
-    /// What becomes of the files when the NodeModule is deleted, or a node is not selected any more: Orphan (they stay) or Restore (each node gets back what it had before).
+    /// What happens to the files when the NodeModule is deleted, or a node is no longer selected: Orphan (they stay) or
+    /// Restore (each node restores what it had before).
     #[serde(default)]
     pub on_delete: NodeOnDelete,
-    /// How a revision rolls over the nodes.
+    /// How a revision is rolled out to the nodes.
     #[serde(default)]
     #[schemars(extend("default" = {}))]
     pub rollout: NodeRollout,
-    /// Do nothing at all with this NodeModule. Nodes keep what they have.
+    /// Suspends this NodeModule. Nodes keep what they have.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub suspend: bool,
 }
 
-/// What becomes of a file that something else changed.
+/// What happens when something else changes a file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum Drift {
-    /// It is reported; nothing is written.
+    /// The drift is reported; nothing is written.
     #[default]
     Report,
 }
 
-/// What becomes of files that are not wanted any more.
+/// What happens to files that are no longer managed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 pub enum NodeOnDelete {
-    /// They stay.
+    /// The files stay.
     #[default]
     Orphan,
-    /// Each node gets back what it had before.
+    /// Each node restores what it had before.
     Restore,
 }
 
-/// What was observed of a NodeModule's rollout.
+/// Observed state of a NodeModule's rollout.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct NodeModuleStatus {
     /// The generation of the spec that this status is about.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
-    /// Ready always; Reconciling, Stalled, Paused, Halted and SelectsAll only while true.
+    /// Ready is always present; Reconciling, Stalled, Paused, Halted and SelectsAll only while true.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "schema::conditions")]
     pub conditions: Vec<Condition>,
-    /// How the NodeModule stands, for the column STATUS of kubectl get: the reason of Ready, and Paused, Held and Pinned where that is so.
+    /// Summary for the STATUS column of kubectl get: the reason of Ready, plus Paused, Held and Pinned where they
+    /// apply.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 256))]
     pub state: Option<String>,
-    /// How many nodes are confirmed at the target, of all selected ones.
+    /// Number of selected nodes that are confirmed at the target revision.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub progress: Option<Progress>,
-    /// The targeted revision: the hash of the content.
+    /// The target revision: the hash of the content.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 64))]
     pub revision: Option<String>,
-    /// The nodes in numbers.
+    /// Number of nodes by state.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub summary: Option<NodeSummary>,
-    /// Why each node is where it is: every reason with all of its nodes, in the order of precedence. A node in none is not selected.
+    /// The reasons for the states of the nodes: each reason with all its nodes, in order of precedence. A node that is
+    /// listed under no reason is not selected.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = schema::MAX_REASONS), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["reason"]))]
     pub reasons: Vec<NodeReasonGroup>,
@@ -109,78 +113,80 @@ pub struct NodeModuleStatus {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = schema::MAX_ATTENTION), extend("x-kubernetes-list-type" = "atomic"))]
     pub attention: Vec<NodeAttention>,
-    /// The annotations paused, hold and pin, and what came of each: first what has no effect.
+    /// The annotations paused, hold and pin, and their effect; those without effect are listed first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = schema::MAX_ATTENTION), extend("x-kubernetes-list-type" = "atomic"))]
     pub controls: Vec<NodeControlStatus>,
-    /// What the rollout engine remembers.
+    /// Persisted state of the rollout engine.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rollout: Option<RolloutStatus>,
 }
 
-/// The nodes of a NodeModule in numbers.
+/// Number of nodes of a NodeModule by state.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct NodeSummary {
-    /// Selected nodes.
+    /// Number of selected nodes.
     pub total: u32,
-    /// Nodes that are confirmed at the target.
+    /// Nodes that are confirmed at the target revision.
     pub updated: u32,
-    /// Nodes that are confirmed at whatever revision they have, and are not changing.
+    /// Nodes that are confirmed at any revision and not changing.
     pub ready: u32,
     /// Nodes that are changing.
     pub updating: u32,
-    /// Nodes whose turn has not come.
+    /// Nodes that have not started yet.
     pub waiting: u32,
-    /// Nodes on which a revision failed.
+    /// Nodes where a revision failed.
     pub failed: u32,
     /// Nodes that cannot be changed now: not ready, without an agent, held on the node.
     pub skipped: u32,
     /// Nodes that are held or pinned.
     pub held: u32,
-    /// Nodes that are being withdrawn from.
+    /// Nodes from which the NodeModule is being withdrawn.
     pub withdrawing: u32,
-    /// Updated nodes of all, such as 3/6.
+    /// Updated nodes out of all selected ones, such as 3/6.
     #[schemars(length(max = 32))]
     pub nodes: String,
 }
 
-/// The nodes that are where they are for one reason.
+/// The nodes that share one reason.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct NodeReasonGroup {
-    /// Why, as one word.
+    /// Machine-readable reason, in CamelCase.
     #[schemars(length(max = schema::MAX_LABEL))]
     pub reason: String,
-    /// How many nodes there are.
+    /// Number of nodes with this reason.
     pub count: u32,
-    /// Their names, separated by commas; numbers that follow each other are a range, such as worker-{001..040},gpu-7.
+    /// Names of the nodes, separated by commas; consecutive numbers are folded into ranges, such as
+    /// worker-{001..040},gpu-7.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     #[schemars(length(max = schema::MAX_REASONS_SIZE))]
     pub nodes: String,
-    /// There is no room for the names: all reasons together have 32 KiB, and the smallest groups come first.
+    /// Whether the names are omitted for lack of space: all reasons together are limited to 32 KiB, which the smallest
+    /// groups get first.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub truncated: bool,
-    /// Why, for people, where it is the same for all of them.
+    /// Human-readable details, if they are the same for all of the nodes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = schema::MAX_MESSAGE))]
     pub message: Option<String>,
 }
 
-/// An annotation of a person, and what came of it.
+/// A control annotation and its effect.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct NodeControlStatus {
-    /// The annotation, such as fleet.muster.dev/hold.
+    /// Name of the annotation, such as fleet.muster.dev/hold.
     #[schemars(length(max = schema::MAX_LABEL_KEY))]
     pub control: String,
-    /// The node that it is about; absent: the NodeModule as a whole.
+    /// The node that the annotation applies to; absent: the whole NodeModule.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = schema::MAX_NAME))]
     pub node: Option<String>,
-    /// Applied, WithoutEffect (the message says why) or Over (its time has ended).
+    /// Effect of the annotation: Applied, WithoutEffect (the message says why) or Over (it has expired).
     pub effect: Effect,
-    /// Who, why, since when and until when; or what is wrong with it.
+    /// Who set the annotation, why, when, and until when; or what is wrong with it.
     #[serde(default)]
     #[schemars(length(max = schema::MAX_MESSAGE))]
     pub message: String,
@@ -212,16 +218,16 @@ impl From<NodeControlStatus> for ControlStatus {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct NodeAttention {
-    /// The node's name.
+    /// Name of the node.
     #[schemars(length(max = schema::MAX_NAME))]
     pub node: String,
-    /// Why, as one word.
+    /// Machine-readable reason, in CamelCase.
     #[schemars(length(max = schema::MAX_LABEL))]
     pub reason: String,
-    /// Since when.
+    /// When the node entered this state.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub since: Option<Time>,
-    /// Why, for people.
+    /// Human-readable details.
     #[serde(default)]
     #[schemars(length(max = schema::MAX_MESSAGE))]
     pub message: String,

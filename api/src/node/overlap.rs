@@ -1,4 +1,5 @@
-//! Paths that two NodeModules write. Pure; the controller looks at nodes, `muster lint` at what is written.
+//! Paths that two NodeModules both write. Pure functions; the controller checks actual nodes, `muster lint` checks the
+//! manifests.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,7 +7,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 
 use super::{content::NodePart, module::NodeModuleSpec, validate::parents};
 
-/// The first path of `own` that is in `theirs`, above one of them, or below one of them.
+/// The first path in `own` that equals a path in `theirs`, or is a parent or child of one.
 pub fn meeting<'a>(own: &BTreeSet<&'a str>, theirs: &BTreeSet<&'a str>) -> Option<(&'a str, &'a str)> {
     for path in own {
         let above = std::iter::once(*path).chain(parents(path));
@@ -18,10 +19,10 @@ pub fn meeting<'a>(own: &BTreeSet<&'a str>, theirs: &BTreeSet<&'a str>) -> Optio
     theirs.iter().find_map(below)
 }
 
-/// Paths of two NodeModules that meet on nodes that both may select. Which nodes there are is not known: only what no labels satisfy is
-/// excluded.
+/// Conflicting paths of two NodeModules on nodes that both may select. The actual nodes are unknown: only selectors
+/// that no set of labels can satisfy together are excluded.
 pub fn overlap<'a>(own: &'a NodeModuleSpec, other: &'a NodeModuleSpec) -> Option<(&'a str, &'a str)> {
-    // Without a selector it selects no node.
+    // A NodeModule without a selector selects no node.
     let selectors = [own.selector.as_ref()?, other.selector.as_ref()?];
     let pairs = own.content.parts.iter().flat_map(|part| {
         let others = other.content.parts.iter();
@@ -40,12 +41,12 @@ fn paths(part: &NodePart) -> BTreeSet<&str> {
     part.files.iter().map(|file| file.path.as_str()).collect()
 }
 
-/// What the value of one label may be.
+/// The allowed values of one label.
 #[derive(Default)]
 struct Allowed<'a> {
-    /// One of these. None: any.
+    /// The value must be one of these. `None`: any value.
     among: Option<BTreeSet<&'a str>>,
-    /// None of these.
+    /// The value must not be one of these.
     not: BTreeSet<&'a str>,
     exists: bool,
     absent: bool,
@@ -68,7 +69,7 @@ impl<'a> Allowed<'a> {
     }
 }
 
-/// Whether there are labels that all of these select.
+/// Whether any set of labels satisfies all of these selectors.
 fn may_select(selectors: &[&LabelSelector]) -> bool {
     let mut keys: BTreeMap<&str, Allowed<'_>> = BTreeMap::new();
     for selector in selectors {
@@ -85,7 +86,7 @@ fn may_select(selectors: &[&LabelSelector]) -> bool {
                 "NotIn" => allowed.not.extend(values),
                 "Exists" => allowed.exists = true,
                 "DoesNotExist" => allowed.absent = true,
-                // A selector that cannot be read is found where it stands.
+                // An invalid selector is reported by the validation of its own NodeModule.
                 _ => {}
             }
         }

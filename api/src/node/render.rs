@@ -1,5 +1,5 @@
-//! What one node gets of a NodeModule: parts that select it, merged, with their variables replaced. Pure; the controller and the agent of the
-//! node do the same, and compare digests.
+//! Computes what one node gets from a NodeModule: the parts that select it, merged, with their variables replaced. Pure
+//! functions; the controller and the node's agent compute the same result and compare digests.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,95 +15,95 @@ use crate::{
     template::{self, Part},
 };
 
-/// The node's name, as a variable.
+/// Variable with the node's name.
 pub const NODE_NAME: &str = "NODE_NAME";
-/// Before the key of a label of the node, as a variable.
+/// Prefix of the variables with the node's labels; the label key follows.
 pub const NODE_LABEL: &str = "NODE_LABEL_";
-/// Before the name of a secret of the node, as a variable.
+/// Prefix of the variables with the node's secrets; the secret's name follows.
 pub const SECRET: &str = "SECRET_";
 
-/// Names of variables and their values.
+/// Variables and their values, by name.
 pub type Values = BTreeMap<String, String>;
 
-/// Why a node cannot be given what is written.
+/// Why the content cannot be rendered for a node.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum RenderError {
-    /// A file uses a variable that there is not.
+    /// A file uses an unknown variable.
     #[error("{path} uses $({name}), which is neither given nor a binding{}", .known.as_deref().map(|known| format!("; there are {known}")).unwrap_or_default())]
     UnknownVariable {
-        /// The file.
+        /// Path of the file.
         path: String,
-        /// The variable.
+        /// Name of the unknown variable.
         name: String,
-        /// Some that there are.
+        /// Names of some of the known variables.
         known: Option<String>,
     },
-    /// `$(` without an end.
+    /// `$(` without a name and `)`.
     #[error("{path} has $( without a name and ): write $$( for the characters $(")]
     Unterminated {
-        /// The file.
+        /// Path of the file.
         path: String,
     },
-    /// A file without content.
+    /// A present file without content.
     #[error("{path} is to be present and has no content")]
     NoContent {
-        /// The file.
+        /// Path of the file.
         path: String,
     },
-    /// The row names a part that the revision does not have.
+    /// The row refers to a part that the revision does not have.
     #[error("there is no part {0} in this revision")]
     NoPart(u32),
 }
 
-/// What one node gets, but for secrets, which it fills in itself.
+/// What one node gets, without secrets, which the node fills in itself.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Rendered {
     /// The files, in the order of the parts.
     pub files: Vec<RenderedFile>,
-    /// What is reloaded.
+    /// Names of what is reloaded, in order.
     pub reload: Vec<String>,
-    /// What must hold.
+    /// Checks after the reload.
     pub checks: NodeChecks,
-    /// How long after the reload the first check counts.
+    /// Delay between the reload and the first check that counts.
     pub settle: Duration,
-    /// How long the checks must hold.
+    /// How long the checks must pass without interruption.
     pub hold_for: Duration,
-    /// Within which time the change must be confirmed.
+    /// How soon after the first write the change must be confirmed.
     pub confirm_within: Duration,
 }
 
-/// One file of a node.
+/// One file on a node.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RenderedFile {
-    /// The absolute path.
+    /// Absolute path of the file.
     pub path: String,
-    /// The permissions, in octal digits.
+    /// File mode, in octal digits.
     pub mode: String,
-    /// The user.
+    /// Name of the owning user.
     pub owner: String,
-    /// The group.
+    /// Name of the owning group.
     pub group: String,
-    /// The content; none: there is to be no file.
+    /// Content of the file; `None`: the file must not exist.
     pub content: Option<Vec<Piece>>,
 }
 
-/// A piece of a content.
+/// A piece of a file's content.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Piece {
-    /// Text as it is.
+    /// Literal text.
     Text(String),
     /// The secret of this name, filled in on the node.
     Secret(String),
 }
 
-/// The selectors of the parts of a content, read once for many nodes.
+/// The selectors of a content's parts, parsed once for many nodes.
 #[derive(Clone, Debug)]
 pub struct Selectors(Vec<Option<Matcher>>);
 
 impl Selectors {
-    /// Of a content.
+    /// Parses the selectors of a content's parts.
     pub fn new(content: &NodeContent) -> Result<Self, SelectorError> {
         let of = |selector| Matcher::new(Some(selector));
         let parts = content.parts.iter();
@@ -113,7 +113,7 @@ impl Selectors {
             .map(Self)
     }
 
-    /// The parts whose selector matches these labels of a node, by number. A part without one is for all nodes.
+    /// Indexes of the parts whose selector matches these node labels. A part without a selector matches all nodes.
     pub fn select(&self, labels: &BTreeMap<String, String>) -> BTreeSet<u32> {
         let matches = |selector: &Option<Matcher>| selector.as_ref().is_none_or(|one| one.matches(labels));
         (0..)
@@ -124,7 +124,7 @@ impl Selectors {
     }
 }
 
-/// The parts whose selector matches these labels of a node, by number.
+/// Indexes of the parts whose selector matches these node labels.
 pub fn parts(
     content: &NodeContent,
     labels: &BTreeMap<String, String>,
@@ -132,7 +132,7 @@ pub fn parts(
     Ok(Selectors::new(content)?.select(labels))
 }
 
-/// What is given for a node: its name, and each of its labels by key.
+/// The built-in variables of a node: its name, and each of its labels by key.
 pub fn given(node: &str, labels: &BTreeMap<String, String>) -> Values {
     let labels = labels
         .iter()
@@ -142,13 +142,14 @@ pub fn given(node: &str, labels: &BTreeMap<String, String>) -> Values {
         .collect()
 }
 
-/// The files of these parts in their order; of a path in several parts the last one counts, in the order of the first.
+/// The files of these parts in order. If several parts contain the same path, the last one wins, at the position of the
+/// first.
 pub fn merged<'a>(content: &'a NodeContent, parts: &BTreeSet<u32>) -> Result<Vec<&'a NodeFile>, RenderError> {
     let mut files: Vec<&NodeFile> = Vec::new();
     for number in parts {
         let part = usize::try_from(*number)
             .ok()
-            .and_then(|number| content.parts.get(number)); // no such number
+            .and_then(|number| content.parts.get(number)); // a part that does not exist
         for file in &part.ok_or(RenderError::NoPart(*number))?.files {
             match files.iter_mut().find(|known| known.path == file.path) {
                 Some(known) => *known = file,
@@ -159,7 +160,7 @@ pub fn merged<'a>(content: &'a NodeContent, parts: &BTreeSet<u32>) -> Result<Vec
     Ok(files)
 }
 
-/// The variables that files of these parts use, without secrets: what a row must have values for.
+/// The variables that files of these parts use, without secrets: the row must have values for them.
 pub fn used(content: &NodeContent, parts: &BTreeSet<u32>) -> Result<BTreeSet<String>, RenderError> {
     let mut names = BTreeSet::new();
     for file in merged(content, parts)? {
@@ -174,7 +175,7 @@ pub fn used(content: &NodeContent, parts: &BTreeSet<u32>) -> Result<BTreeSet<Str
     Ok(names)
 }
 
-/// What a node gets of these parts with these values.
+/// What a node gets from these parts with these values.
 pub fn render(
     content: &NodeContent,
     parts: &BTreeSet<u32>,
@@ -194,7 +195,7 @@ pub fn render(
 }
 
 impl Rendered {
-    /// The identity of what a node gets: `sha256:` and the hash of all of it.
+    /// The digest of what a node gets: `sha256:` and the hash of the complete result.
     pub fn digest(&self) -> String {
         let hash = digest::sha256_hex(&[&digest::canonical(&json!(self))]);
         format!("{}{hash}", digest::DIGEST_PREFIX)
@@ -242,7 +243,7 @@ fn rendered(file: &NodeFile, values: &Values) -> Result<RenderedFile, RenderErro
     })
 }
 
-/// Texts that follow each other are one: how a content is written says nothing.
+/// Merges adjacent texts, so that the digest does not depend on how the content was split.
 fn push(pieces: &mut Vec<Piece>, text: &str) {
     match pieces.last_mut() {
         Some(Piece::Text(last)) => last.push_str(text),
@@ -251,7 +252,7 @@ fn push(pieces: &mut Vec<Piece>, text: &str) {
     }
 }
 
-/// A few of the names, for an error.
+/// Up to five of the names, for an error message.
 fn some(values: &Values) -> Option<String> {
     const SHOWN: usize = 5;
     let names: Vec<&str> = values.keys().take(SHOWN).map(String::as_str).collect();

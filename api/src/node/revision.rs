@@ -1,4 +1,4 @@
-//! `NodeRevision`: what a revision of a NodeModule was, and its verdict.
+//! `NodeRevision`: a snapshot of a NodeModule's revision, and its outcome.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use schemars::JsonSchema;
@@ -9,21 +9,22 @@ use super::content::NodeContent;
 use crate::{digest, kind::kind, revision::Verdict, schema};
 
 kind! {
-    /// What a revision of a NodeModule was, whole and immutable, and what became of it. Written by muster; the agents of nodes read it.
+    /// A complete, immutable snapshot of a NodeModule's revision, and its outcome. Written by muster; read by the
+    /// agents of nodes.
     NodeRevision, "noderevisions", "nrev", crate::definition::columns::node_revision, NodeRevisionSpec, NodeRevisionStatus, cluster
 }
 
-/// What a revision was. Immutable.
+/// Snapshot of a revision. Immutable.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("x-kubernetes-validations" = [
     { "rule": "self == oldSelf", "message": "a NodeRevision is immutable: it is what was rolled out" },
 ]))]
 pub struct NodeRevisionSpec {
-    /// The NodeModule's name.
+    /// Name of the NodeModule.
     #[schemars(length(min = 1, max = schema::MAX_LABEL))]
     pub module: String,
-    /// The NodeModule's uid: one that was made again is another one.
+    /// The uid of the NodeModule, to distinguish it from a re-created NodeModule of the same name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = schema::MAX_LABEL))]
     pub uid: Option<String>,
@@ -34,41 +35,41 @@ pub struct NodeRevisionSpec {
     pub content: NodeContent,
 }
 
-/// What became of a revision.
+/// The outcome of a revision.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct NodeRevisionStatus {
-    /// When its rollout began; of several, the last one.
+    /// When its rollout started; the last one, if there were several.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub started: Option<Time>,
-    /// When that ended.
+    /// When that rollout ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub finished: Option<Time>,
-    /// What became of it; none while it rolls.
+    /// The outcome of the rollout; absent while it is in progress.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub verdict: Option<Verdict>,
-    /// What the verdict rests on.
+    /// The failures that the verdict is based on.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = schema::MAX_ATTENTION), extend("x-kubernetes-list-type" = "atomic"))]
     pub evidence: Vec<NodeEvidence>,
 }
 
-/// One node on which a revision failed.
+/// A node where a revision failed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct NodeEvidence {
-    /// The node's name.
+    /// Name of the node.
     #[schemars(length(max = schema::MAX_NAME))]
     pub node: String,
-    /// When it was observed.
+    /// When the failure was observed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub at: Option<Time>,
-    /// What was observed.
+    /// Human-readable description of the failure.
     #[schemars(length(max = schema::MAX_MESSAGE))]
     pub message: String,
 }
 
-/// The identity of a content: 64 hexadecimal digits. The same fields in another order, or with defaults written out, are the same.
+/// The identity of a content: 64 hexadecimal digits. The order of fields and explicit defaults make no difference.
 pub fn revision(content: &NodeContent) -> String {
     digest::sha256_hex(&[&digest::canonical(&json!(content))])
 }

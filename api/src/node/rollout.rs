@@ -14,45 +14,50 @@ use crate::{
     schema,
 };
 
-/// How a NodeModule's revision rolls over its nodes.
+/// How a NodeModule's revision is rolled out to its nodes.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct NodeRollout {
-    /// How many nodes may be changing or not ready: a count, or a percentage of the selected nodes (rounded down, at least 1 when above 0). 0 moves nothing. A node that is not ready already may be changed without using more of it.
+    /// How many nodes may be changing or not ready at once: a count, or a percentage of the selected nodes (rounded
+    /// down, at least 1 when above 0). With 0 no change starts. Changing a node that is already not ready does not use
+    /// up more of this limit.
     pub max_unready_nodes: Amount,
-    /// How long, in seconds, a node must have been confirmed by its agent before it counts.
+    /// How long, in seconds, a node's agent must have reported the change as confirmed before the node counts as
+    /// confirmed.
     #[schemars(range(max = 86_400))]
     pub min_ready_seconds: u32,
-    /// Growing batches instead of one node after the other.
+    /// Changes nodes in batches of growing size instead of one at a time.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub batch: Option<Batch>,
-    /// Racks, zones or the like, one after the other.
+    /// Changes failure domains, such as racks or zones, one after the other.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub domains: Option<NodeDomains>,
-    /// Stages, one after the other; a node belongs to the first whose selector matches it.
+    /// Stages that are rolled out in order; a node belongs to the first stage whose selector matches it.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 16), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
     pub stages: Vec<NodeStage>,
-    /// What becomes of nodes that no stage selects: Last (after all stages) or Exclude.
+    /// How nodes that no stage selects are treated: Last (changed after all stages) or Exclude.
     pub unmatched: Unmatched,
     /// What happens when nodes fail.
     #[schemars(extend("default" = {}))]
     pub on_failure: OnFailure,
-    /// How long a node may take.
+    /// Deadlines for the change of a node.
     #[schemars(extend("default" = {}))]
     pub deadlines: Deadlines,
-    /// What a node means that vanishes during its change: Wait (it keeps its slot, and the rollout does not end before it is back, its Node is deleted, or it is released), Skip (its slot is free after deadlines.absence) or Fail (it counts as failed).
+    /// How a node that disappears during its change is treated: Wait (it keeps its slot, and the rollout does not end
+    /// until the node is back, its Node is deleted, or it is released), Skip (its slot is released after
+    /// deadlines.absence) or Fail (it counts as failed).
     #[serde(default = "wait")]
     #[schemars(extend("default" = "Wait"))]
     pub on_unreachable: OnUnreachable,
     /// What a node that joins during a rollout gets first: LastGood or Target.
     pub on_join: OnJoin,
-    /// How nodes that are no longer selected are left.
+    /// Limits for withdrawing from nodes that are no longer selected.
     #[schemars(extend("default" = {}))]
     pub withdraw: WithdrawLimits,
-    /// Start nothing new; what has begun may finish.
+    /// Pauses the rollout: no new changes start, those in progress may finish.
     pub paused: bool,
-    /// How many NodeRevisions are kept.
+    /// Number of NodeRevisions to keep.
     #[schemars(range(min = 1, max = 100))]
     pub history_limit: u32,
 }
@@ -81,13 +86,14 @@ impl Default for NodeRollout {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct NodeDomains {
-    /// The label's key. Nodes without it are a domain of their own.
+    /// The label key. Nodes without the label form a domain of their own.
     #[schemars(length(min = 1, max = schema::MAX_LABEL_KEY))]
     pub key: String,
-    /// In which order domains are changed: None (as they come), Name, or Listed (as in values; others after them by name).
+    /// Order in which domains are changed: None (no particular order), Name (by name), or Listed (as in values; other
+    /// domains follow by name).
     #[serde(default)]
     pub order: DomainOrder,
-    /// The order where it is listed.
+    /// The order of domains for Listed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "values", extend("x-kubernetes-list-type" = "set"))]
     pub values: Vec<String>,
@@ -95,7 +101,7 @@ pub struct NodeDomains {
     #[serde(default = "one")]
     #[schemars(range(min = 1, max = 1_000))]
     pub at_once: u32,
-    /// How many nodes of a domain may be changing at once; absent: as many as maxUnreadyNodes allows.
+    /// How many nodes of a domain may be changing at once; absent: only maxUnreadyNodes applies.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 100_000))]
     pub limit: Option<u32>,
@@ -104,32 +110,32 @@ pub struct NodeDomains {
 /// In which order domains are changed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum DomainOrder {
-    /// As their nodes come.
+    /// No particular order: the order of their nodes.
     #[default]
     None,
-    /// By the values of the label.
+    /// Sorted by the values of the label.
     Name,
-    /// As they are listed.
+    /// In the order of the list.
     Listed,
 }
 
-/// Nodes that are done together, before the next stage begins.
+/// Nodes that are changed together, before the next stage starts.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct NodeStage {
-    /// The stage's name, for statuses and approvals.
+    /// Name of the stage, used in statuses and approvals.
     #[schemars(length(min = 1, max = schema::MAX_LABEL), regex(pattern = schema::DNS_LABEL))]
     pub name: String,
-    /// Which nodes belong to the stage.
+    /// Selects the nodes of the stage by their labels.
     #[schemars(schema_with = "schema::label_selector")]
     pub selector: LabelSelector,
-    /// A narrower limit within this stage; it never widens that of the NodeModule.
+    /// A stricter limit within this stage; it never raises the limit of the NodeModule.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_unready_nodes: Option<Amount>,
-    /// How long the stage is watched after its last node was confirmed.
+    /// How long the stage is observed after its last node is confirmed.
     #[serde(default)]
     pub soak: Duration,
-    /// Whether a person must approve before the next stage.
+    /// Whether manual approval is required before the next stage.
     #[serde(default)]
     pub approval: Approval,
 }
@@ -150,7 +156,7 @@ const fn one() -> u32 {
     1
 }
 
-/// The settings that nodes and clusters share, under the names that clusters have for them.
+/// The settings that nodes and clusters share, translated to the settings of clusters.
 impl From<&NodeRollout> for Rollout {
     fn from(nodes: &NodeRollout) -> Self {
         let NodeRollout {

@@ -1,4 +1,4 @@
-//! What is wrong with a NodeModule, as far as that can be said without a cluster. An API server with our definitions refuses some of it
+//! Validates a NodeModule as far as possible without a cluster. An API server with muster's CRDs rejects some of this
 //! earlier.
 
 use std::{
@@ -24,12 +24,12 @@ use crate::{
 /// The shortest and the longest `confirmWithin`.
 const CONFIRM: (Duration, Duration) = (Duration::from_secs(1), Duration::from_hours(1));
 
-/// A field of a NodeModule that cannot be carried out.
+/// An invalid field of a NodeModule.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InvalidField {
-    /// The field's path, from `metadata` or `spec` on.
+    /// Path of the field, starting at `metadata` or `spec`.
     pub field: String,
-    /// What is wrong with it.
+    /// What is wrong with the field.
     pub problem: NodeProblem,
 }
 
@@ -42,52 +42,52 @@ impl fmt::Display for InvalidField {
 /// What is wrong with a field.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum NodeProblem {
-    /// A name.
+    /// An invalid name.
     #[error("{0}")]
     Name(NameError),
-    /// A selector.
+    /// An invalid selector.
     #[error(transparent)]
     Selector(#[from] SelectorError),
-    /// A path of no file.
+    /// An invalid file path.
     #[error("{path:?} {problem}")]
     Path {
-        /// The path.
+        /// The rejected path.
         path: String,
-        /// What is wrong with it.
+        /// What is wrong with the path.
         problem: PathProblem,
     },
-    /// The same name or path a second time in one list.
+    /// The same name or path occurs twice in a list.
     #[error("{0} is there twice")]
     Twice(String),
     /// A file below another file.
     #[error("{path} is below {parent}, which is a file of this NodeModule")]
     BelowFile {
-        /// The path.
+        /// The rejected path.
         path: String,
-        /// The file above it.
+        /// Path of the file above it.
         parent: String,
     },
-    /// No permissions.
+    /// Invalid file mode.
     #[error("{0:?} is not four octal digits, the first of which is 0")]
     Mode(String),
-    /// A file without content.
+    /// A present file without content.
     #[error("is required: \"\" is an empty file")]
     NoContent,
-    /// Content of a file that is to be absent.
+    /// Content for an absent file.
     #[error("a file that is to be absent has no content")]
     ContentOfAbsent,
-    /// `$(` without an end.
+    /// `$(` without a name and `)`.
     #[error("has $( without a name and ): write $$( for the characters $(")]
     Unterminated,
-    /// A variable that there is not.
+    /// An unknown variable.
     #[error(
         "uses $({0}), which is neither given ({NODE_NAME}, {NODE_LABEL}<key>, {SECRET}<name>) nor a binding"
     )]
     UnknownVariable(String),
-    /// `confirmWithin` out of its bounds.
+    /// `confirmWithin` out of range.
     #[error("must be from {} to {}", CONFIRM.0, CONFIRM.1)]
     ConfirmWithin,
-    /// Checks that cannot hold long enough.
+    /// Checks cannot pass for long enough within `confirmWithin`.
     #[error(
         "settle ({settle}) and holdFor ({hold_for}) together must be shorter than confirmWithin ({confirm_within}), or no change can be confirmed"
     )]
@@ -99,7 +99,7 @@ pub enum NodeProblem {
         /// `spec.confirmWithin`.
         confirm_within: Duration,
     },
-    /// A deadline that passes before a node has restored what it had.
+    /// The progress deadline ends before a node can restore its previous files.
     #[error(
         "must be more than twice as long as confirmWithin ({confirm_within}): a node restores what it had, and reports, within that time"
     )]
@@ -107,29 +107,29 @@ pub enum NodeProblem {
         /// `spec.confirmWithin`.
         confirm_within: Duration,
     },
-    /// More than a NodeRevision keeps.
+    /// The content is larger than a NodeRevision allows.
     #[error("all content is {0} bytes, more than {MAX_CONTENT}: split the NodeModule")]
     Size(usize),
 }
 
-/// Why a path cannot be one of a file.
+/// Why a path is not a valid file path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum PathProblem {
-    /// Relative, or `/`.
+    /// A relative path, or `/`.
     #[error("is not an absolute path of a file")]
     NotAbsolute,
-    /// `$(`.
+    /// The path contains `$(`.
     #[error("has a variable: paths are the same on every node")]
     Variable,
-    /// A control character.
+    /// The path contains a control character.
     #[error("has a control character")]
     Control,
-    /// `//`, `.` or `..`.
+    /// The path contains `//`, `.` or `..`.
     #[error("has an empty part, . or ..")]
     Part,
 }
 
-/// Everything that is wrong with a NodeModule of this name.
+/// All validation errors of a NodeModule with this name.
 pub fn node_module(name: &str, spec: &NodeModuleSpec) -> Vec<InvalidField> {
     let mut found = Found(Vec::new());
     if let Err(error) = names::dns_label(name) {
@@ -244,7 +244,7 @@ fn check_content(file: &NodeFile, content: &NodeContent) -> Result<(), NodeProbl
     Ok(())
 }
 
-/// Which labels and secrets there are is known only with the node.
+/// Which labels and secrets exist depends on the node, so only the prefixes of their variables are checked.
 fn is_known(name: &str, content: &NodeContent) -> bool {
     let follows = |prefix| name.strip_prefix(prefix).is_some_and(|rest| !rest.is_empty());
     name == NODE_NAME
@@ -253,7 +253,7 @@ fn is_known(name: &str, content: &NodeContent) -> bool {
         || content.bindings.iter().any(|binding| binding.name == name)
 }
 
-/// Whether a path may be one of a file.
+/// Checks that a path is a valid file path.
 pub fn check_path(path: &str) -> Result<(), PathProblem> {
     let parts = path.strip_prefix('/').filter(|rest| !rest.is_empty());
     let parts = parts.ok_or(PathProblem::NotAbsolute)?;
@@ -269,7 +269,7 @@ pub fn check_path(path: &str) -> Result<(), PathProblem> {
     Ok(())
 }
 
-/// A file below another file can never be written.
+/// Reports a file below another file, which can never be written.
 fn nested(content: &NodeContent, found: &mut Found) {
     let mut fields = BTreeMap::new();
     for (part, of) in content.parts.iter().enumerate() {
@@ -285,7 +285,7 @@ fn nested(content: &NodeContent, found: &mut Found) {
     }
 }
 
-/// The paths above a path, the nearest first.
+/// The parent paths of a path, the nearest first.
 pub fn parents(path: &str) -> impl Iterator<Item = &str> {
     let mut rest = path;
     std::iter::from_fn(move || {

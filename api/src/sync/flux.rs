@@ -1,7 +1,8 @@
-//! Sources that Flux reads, and what Flux's Kustomization can do besides.
+//! Sources that Flux reads, and the additional options of Flux's Kustomization.
 //!
-//! A source of Flux is handed through to Flux as it is, but for its version: what a tag stands for is pinned once, in the management cluster.
-//! Fields that are not modelled here are kept, so that they are refused by name (`crate::validate::flux`) instead of being dropped in silence.
+//! The source is passed to Flux as is, except for its version: what a tag points to is pinned once, in the management
+//! cluster. Fields that are not modelled here are kept, so that they are rejected by name (`crate::validate::flux`)
+//! instead of being dropped silently.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +13,7 @@ use serde_json::Value;
 use super::{GitSecretReference, GitVersion, LocalReference};
 use crate::schema;
 
-/// A source that Flux reads: needs Flux in the management cluster and in each cluster, and `--sync flux` in both.
+/// A source that Flux reads: requires Flux in the management cluster and in each cluster, and `--sync flux` in both.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", try_from = "FluxSourceFields")]
 pub enum FluxSource {
@@ -22,17 +23,18 @@ pub enum FluxSource {
     OciRepository(FluxOciRepository),
 }
 
-/// A source that Flux's source-controller reads, here and in each cluster: exactly one of gitRepository and ociRepository. Both sides run with --sync flux.
+/// A source that Flux's source-controller reads, in the management cluster and in each cluster: exactly one of
+/// gitRepository and ociRepository. Both sides must run with --sync flux.
 #[derive(Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("x-kubernetes-validations" = [
     { "rule": "has(self.gitRepository) != has(self.ociRepository)", "message": "set exactly one of gitRepository and ociRepository" },
 ]))]
 struct FluxSourceFields {
-    /// A git repository, with the fields of Flux's GitRepository that name an exact state.
+    /// A git repository, with the fields of Flux's GitRepository that refer to an exact state.
     #[serde(default)]
     git_repository: Option<FluxGitRepository>,
-    /// An OCI artifact, with the fields of Flux's OCIRepository that name an exact state.
+    /// An OCI artifact, with the fields of Flux's OCIRepository that refer to an exact state.
     #[serde(default)]
     oci_repository: Option<FluxOciRepository>,
 }
@@ -64,30 +66,32 @@ impl JsonSchema for FluxSource {
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("x-kubernetes-preserve-unknown-fields" = true))]
 pub struct FluxGitRepository {
-    /// The repository: https://host/path or ssh://user@host/path.
+    /// URL of the repository: https://host/path or ssh://user@host/path.
     #[schemars(length(min = 1, max = schema::MAX_URL))]
     pub url: String,
-    /// Which state of the repository: exactly one of tag and commit.
+    /// The state of the repository: exactly one of tag and commit.
     #[serde(rename = "ref")]
     pub reference: FluxGitReference,
-    /// How Flux logs in: generic, aws, azure or github, as GitRepository has it.
+    /// How Flux authenticates: generic, aws, azure or github, as in GitRepository.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = schema::MAX_LABEL))]
     pub provider: Option<String>,
-    /// A Secret with Flux's keys, beside the Module and in muster-system of each cluster, unless it is distributed.
+    /// A Secret with the keys that Flux expects, in the namespace of the Module and in muster-system of each cluster,
+    /// unless it is distributed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub secret_ref: Option<GitSecretReference>,
-    /// A Secret that names the HTTP proxy, beside the Module and in muster-system of each cluster.
+    /// A Secret that configures the HTTP proxy, in the namespace of the Module and in muster-system of each cluster.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub proxy_secret_ref: Option<LocalReference>,
-    /// By whom the version must be signed. A tag is verified in the management cluster alone; HEAD also in each cluster.
+    /// Signature verification of the version. A tag is verified only in the management cluster; HEAD also in each
+    /// cluster.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub verify: Option<FluxGitVerify>,
-    /// Files that are left out, in the format of .gitignore.
+    /// Files to exclude, in the format of .gitignore.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = schema::MAX_IGNORE))]
     pub ignore: Option<String>,
-    /// Every other field, by its name: refused.
+    /// Every other field, by name; rejected by validation.
     #[serde(flatten)]
     #[schemars(skip)]
     pub other: BTreeMap<String, Value>,
@@ -100,22 +104,22 @@ pub struct FluxGitRepository {
     { "rule": "has(self.tag) != has(self.commit)", "message": "set exactly one of tag and commit: a branch or a range is no exact state" },
 ]))]
 pub struct FluxGitReference {
-    /// The name of a tag. It is resolved once and pinned: a tag that moves later is reported, never rolled out.
+    /// Name of a tag. It is resolved once and pinned: a tag that moves later is reported, never rolled out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = schema::MAX_TAG))]
     pub tag: Option<String>,
-    /// A commit: 40 or 64 lower-case hexadecimal digits.
+    /// A commit hash: 40 or 64 lower-case hexadecimal digits.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 40, max = 64), regex(pattern = schema::COMMIT))]
     pub commit: Option<String>,
-    /// Every other field, by its name: refused.
+    /// Every other field, by name; rejected by validation.
     #[serde(flatten)]
     #[schemars(skip)]
     pub other: BTreeMap<String, Value>,
 }
 
 impl FluxGitReference {
-    /// The version that it names.
+    /// The reference as a version.
     pub fn version(&self) -> GitVersion {
         GitVersion {
             tag: self.tag.clone(),
@@ -124,32 +128,32 @@ impl FluxGitReference {
     }
 }
 
-/// By whom a git version must be signed, as Flux has it.
+/// Signature verification of a git version, as in Flux.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("x-kubernetes-preserve-unknown-fields" = true))]
 pub struct FluxGitVerify {
-    /// What must be signed.
+    /// What must be signed: HEAD (the commit), Tag, or TagAndHEAD.
     #[serde(default)]
     pub mode: FluxGitVerifyMode,
-    /// A Secret with the public keys that are trusted, beside the Module; in each cluster too, where HEAD is verified.
+    /// A Secret with the trusted public keys, in the namespace of the Module; also in each cluster if HEAD is verified.
     pub secret_ref: LocalReference,
-    /// Every other field, by its name: refused.
+    /// Every other field, by name; rejected by validation.
     #[serde(flatten)]
     #[schemars(skip)]
     pub other: BTreeMap<String, Value>,
 }
 
-/// What of a git version must be signed.
+/// Which parts of a git version must be signed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum FluxGitVerifyMode {
-    /// The commit.
+    /// The commit must be signed.
     #[default]
     #[serde(rename = "HEAD", alias = "head")]
     Head,
-    /// The tag.
+    /// The tag must be signed.
     Tag,
-    /// Both.
+    /// Both the tag and the commit must be signed.
     #[serde(rename = "TagAndHEAD")]
     TagAndHead,
 }
@@ -160,7 +164,7 @@ impl FluxGitVerifyMode {
         matches!(self, Self::Tag | Self::TagAndHead)
     }
 
-    /// Flux's word.
+    /// The mode as Flux writes it.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Head => "HEAD",
@@ -175,36 +179,38 @@ impl FluxGitVerifyMode {
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("x-kubernetes-preserve-unknown-fields" = true))]
 pub struct FluxOciRepository {
-    /// The artifact without tag and digest: oci://host/path.
+    /// URL of the artifact, without tag and digest: oci://host/path.
     #[schemars(length(min = 1, max = schema::MAX_URL))]
     pub url: String,
-    /// Which artifact: exactly one of tag and digest.
+    /// The version of the artifact: exactly one of tag and digest.
     #[serde(rename = "ref")]
     pub reference: FluxOciReference,
-    /// How Flux logs in: generic, aws, azure or gcp, as OCIRepository has it.
+    /// How Flux authenticates: generic, aws, azure or gcp, as in OCIRepository.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = schema::MAX_LABEL))]
     pub provider: Option<String>,
-    /// A Secret of type kubernetes.io/dockerconfigjson, beside the Module and in muster-system of each cluster. It is never distributed.
+    /// A Secret of type kubernetes.io/dockerconfigjson, in the namespace of the Module and in muster-system of each
+    /// cluster. It is never distributed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub secret_ref: Option<LocalReference>,
-    /// A Secret that names the HTTP proxy, beside the Module and in muster-system of each cluster.
+    /// A Secret that configures the HTTP proxy, in the namespace of the Module and in muster-system of each cluster.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub proxy_secret_ref: Option<LocalReference>,
-    /// A Secret with ca.crt, or tls.crt and tls.key, for the registry, beside the Module and in muster-system of each cluster.
+    /// A Secret with ca.crt, or tls.crt and tls.key, for the registry, in the namespace of the Module and in
+    /// muster-system of each cluster.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cert_secret_ref: Option<LocalReference>,
-    /// By whom the artifact must be signed: verified in the management cluster and in each cluster.
+    /// Signature verification of the artifact, in the management cluster and in each cluster.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub verify: Option<FluxOciVerify>,
-    /// Which layer is read, where the artifact has several, or one of another media type.
+    /// Which layer is read, if the artifact has several, or one with another media type.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub layer_selector: Option<FluxLayerSelector>,
-    /// Files that are left out, in the format of .gitignore.
+    /// Files to exclude, in the format of .gitignore.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = schema::MAX_IGNORE))]
     pub ignore: Option<String>,
-    /// Every other field, by its name: refused.
+    /// Every other field, by name; rejected by validation.
     #[serde(flatten)]
     #[schemars(skip)]
     pub other: BTreeMap<String, Value>,
@@ -225,46 +231,47 @@ pub struct FluxOciReference {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 71, max = 71), regex(pattern = schema::OCI_DIGEST))]
     pub digest: Option<String>,
-    /// Every other field, by its name: refused.
+    /// Every other field, by name; rejected by validation.
     #[serde(flatten)]
     #[schemars(skip)]
     pub other: BTreeMap<String, Value>,
 }
 
-/// By whom an OCI artifact must be signed, as Flux has it.
+/// Signature verification of an OCI artifact, as in Flux.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("x-kubernetes-preserve-unknown-fields" = true))]
 pub struct FluxOciVerify {
-    /// What verifies: cosign or notation.
+    /// The tool that verifies the signature: cosign or notation.
     #[schemars(length(min = 1, max = schema::MAX_LABEL))]
     pub provider: String,
-    /// A Secret with the public keys that are trusted, beside the Module and in muster-system of each cluster. Without it: keyless, as cosign has it.
+    /// A Secret with the trusted public keys, in the namespace of the Module and in muster-system of each cluster.
+    /// Without it: keyless verification by cosign.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub secret_ref: Option<LocalReference>,
-    /// Which identities count, where cosign verifies without a key.
+    /// Identities that are accepted by keyless verification with cosign.
     #[serde(default, rename = "matchOIDCIdentity", skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = schema::MAX_VALUES), extend("x-kubernetes-list-type" = "atomic"))]
     pub match_oidc_identity: Vec<FluxOidcIdentity>,
-    /// Every other field, by its name: refused.
+    /// Every other field, by name; rejected by validation.
     #[serde(flatten)]
     #[schemars(skip)]
     pub other: BTreeMap<String, Value>,
 }
 
-/// An identity, by regular expressions.
+/// A signer identity, matched by regular expressions.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct FluxOidcIdentity {
-    /// The issuer of its token.
+    /// Regular expression for the issuer of the OIDC token.
     #[schemars(length(min = 1, max = schema::MAX_PATH))]
     pub issuer: String,
-    /// Its subject.
+    /// Regular expression for the subject of the OIDC token.
     #[schemars(length(min = 1, max = schema::MAX_PATH))]
     pub subject: String,
 }
 
-/// Which layer of an artifact is read, as Flux has it.
+/// Which layer of an artifact is read, as in Flux.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("x-kubernetes-preserve-unknown-fields" = true))]
@@ -273,17 +280,17 @@ pub struct FluxLayerSelector {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = schema::MAX_NAME))]
     pub media_type: Option<String>,
-    /// What is done with it: extract or copy.
+    /// What is done with the layer: extract or copy.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = schema::MAX_LABEL))]
     pub operation: Option<String>,
-    /// Every other field, by its name: refused.
+    /// Every other field, by name; rejected by validation.
     #[serde(flatten)]
     #[schemars(skip)]
     pub other: BTreeMap<String, Value>,
 }
 
-/// What the `spec` of a source says by which its object is named.
+/// The parts of a source's `spec` that are used in the name of its Flux object.
 pub const SOURCE_FIELDS: &[&str] = &[
     "url",
     "ref",
@@ -296,7 +303,7 @@ pub const SOURCE_FIELDS: &[&str] = &[
     "ignore",
 ];
 
-/// What [`FluxPackage`] says in the `spec` of a Kustomization.
+/// The fields that [`FluxPackage`] adds to the `spec` of a Kustomization.
 pub const PACKAGE_FIELDS: &[&str] = &[
     "decryption",
     "patches",
@@ -309,11 +316,11 @@ pub const PACKAGE_FIELDS: &[&str] = &[
     "serviceAccountName",
 ];
 
-/// How the digests of OCI artifacts begin.
+/// Prefix of the digests of OCI artifacts.
 const SHA256: &str = "sha256:";
 
 impl FluxSource {
-    /// The kind of the object that stands for it.
+    /// Kind of the Flux object for this source.
     pub const fn kind(&self) -> &'static str {
         match self {
             Self::GitRepository(_) => "GitRepository",
@@ -321,7 +328,7 @@ impl FluxSource {
         }
     }
 
-    /// Where it is.
+    /// URL of the source.
     pub fn url(&self) -> &str {
         match self {
             Self::GitRepository(git) => &git.url,
@@ -329,7 +336,7 @@ impl FluxSource {
         }
     }
 
-    /// Its version, as one of git: a digest is its 64 digits.
+    /// The version in the form of a git version: a digest is represented by its 64 digits.
     pub fn version(&self) -> GitVersion {
         match self {
             Self::GitRepository(git) => git.reference.version(),
@@ -344,7 +351,7 @@ impl FluxSource {
         }
     }
 
-    /// The Secret of a git repository.
+    /// The Secret of a git repository; `None` for OCI artifacts.
     pub const fn git_secret(&self) -> Option<&GitSecretReference> {
         match self {
             Self::GitRepository(git) => git.secret_ref.as_ref(),
@@ -352,7 +359,8 @@ impl FluxSource {
         }
     }
 
-    /// Names the copy of the Secret of a git repository; those of artifacts are never copied.
+    /// Sets the reference to the distributed copy of a git repository's Secret; Secrets of OCI artifacts are never
+    /// copied.
     pub(super) fn name_copy(&mut self, copy: GitSecretReference) {
         match self {
             Self::GitRepository(git) => git.secret_ref = Some(copy),
@@ -360,7 +368,7 @@ impl FluxSource {
         }
     }
 
-    /// Leaves it at no version.
+    /// Removes the version.
     pub(super) fn remove_version(&mut self) {
         match self {
             Self::GitRepository(git) => git.reference = FluxGitReference::default(),
@@ -368,7 +376,7 @@ impl FluxSource {
         }
     }
 
-    /// What is asked for before a version is pinned: what else of it changes takes no pin away.
+    /// The fields that determine what is pinned; a change of other fields keeps the pin.
     pub fn request(&self) -> Value {
         let verify = match self {
             Self::GitRepository(git) => serde_json::to_value(&git.verify),
@@ -384,7 +392,7 @@ impl FluxSource {
         })
     }
 
-    /// What rows say of it: a tag was verified where it was pinned, and a pinned commit has none.
+    /// The source as written to rows: a tag is verified where it is pinned, and the pinned commit has no tag.
     #[must_use]
     pub fn for_rows(&self) -> Self {
         let mut source = self.clone();
@@ -400,7 +408,7 @@ impl FluxSource {
         source
     }
 
-    /// All of it but its version, which a commit or digest stands for.
+    /// All fields except the version, which a commit or digest replaces.
     pub fn options(&self) -> Value {
         let mut options = serde_json::to_value(self).unwrap_or_default();
         for kind in ["gitRepository", "ociRepository"] {
@@ -411,7 +419,7 @@ impl FluxSource {
         options
     }
 
-    /// What Flux's object says as its `spec`, but for its interval: the version that is asked for, or the one that is pinned.
+    /// The `spec` of the Flux object except its interval, with the requested version or the pinned one.
     pub fn flux_spec(&self, pinned: Option<&str>) -> serde_json::Map<String, Value> {
         let fields = match self {
             Self::GitRepository(git) => serde_json::to_value(git),
@@ -424,7 +432,7 @@ impl FluxSource {
             secret.remove("distribute");
         }
         if let Self::OciRepository(_) = self {
-            // What the kind fills in is said, so that the object is as it was written.
+            // The API server's default is written explicitly, so that the stored object equals the applied one.
             spec.entry("provider").or_insert_with(|| Value::from("generic"));
         }
         if let Some(pinned) = pinned {
@@ -438,7 +446,7 @@ impl FluxSource {
     }
 }
 
-/// What Flux's Kustomization can do and the built-in sync cannot.
+/// Options of Flux's Kustomization that the built-in sync does not support.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 #[schemars(extend("x-kubernetes-preserve-unknown-fields" = true))]
@@ -454,36 +462,36 @@ pub struct FluxPackage {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = schema::MAX_VALUES), extend("x-kubernetes-list-type" = "atomic"))]
     pub images: Vec<FluxImage>,
-    /// Folders of components, relative to path.
+    /// Folders of kustomize components, relative to path.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = schema::MAX_VALUES), inner(length(min = 1, max = schema::MAX_PATH)), extend("x-kubernetes-list-type" = "atomic"))]
     pub components: Vec<String>,
-    /// Whether components that are not there are left out.
+    /// Whether missing components are ignored.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ignore_missing_components: Option<bool>,
-    /// Labels and annotations of all objects.
+    /// Labels and annotations that are added to all objects.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub common_metadata: Option<FluxCommonMetadata>,
-    /// What the names of all objects begin with.
+    /// Prefix for the names of all objects.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 200))]
     pub name_prefix: Option<String>,
-    /// What the names of all objects end with.
+    /// Suffix for the names of all objects.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 200))]
     pub name_suffix: Option<String>,
-    /// The ServiceAccount, in muster-system of each cluster, with whose rights Flux applies.
+    /// The ServiceAccount, in muster-system of each cluster, that Flux impersonates when it applies.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = schema::MAX_NAME))]
     pub service_account_name: Option<String>,
-    /// Every other field, by its name: refused.
+    /// Every other field, by name; rejected by validation.
     #[serde(flatten)]
     #[schemars(skip)]
     pub other: BTreeMap<String, Value>,
 }
 
 impl FluxPackage {
-    /// What it adds to the `spec` of Flux's Kustomization.
+    /// The fields that are added to the `spec` of Flux's Kustomization.
     pub fn fields(&self) -> BTreeMap<String, Value> {
         match serde_json::to_value(self) {
             Ok(Value::Object(fields)) => fields.into_iter().collect(),
@@ -492,103 +500,103 @@ impl FluxPackage {
     }
 }
 
-/// How encrypted files are decrypted, as Flux has it.
+/// How encrypted files are decrypted, as in Flux.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("x-kubernetes-preserve-unknown-fields" = true))]
 pub struct FluxDecryption {
-    /// By what they are encrypted: sops.
+    /// The encryption tool: sops.
     #[schemars(length(min = 1, max = schema::MAX_LABEL))]
     pub provider: String,
     /// A Secret with the private keys, in muster-system of each cluster.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub secret_ref: Option<LocalReference>,
-    /// A ServiceAccount of muster-system of each cluster that a cloud's key service knows.
+    /// A ServiceAccount in muster-system of each cluster that has access to a cloud's key management service.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = schema::MAX_NAME))]
     pub service_account_name: Option<String>,
-    /// Every other field, by its name: refused.
+    /// Every other field, by name; rejected by validation.
     #[serde(flatten)]
     #[schemars(skip)]
     pub other: BTreeMap<String, Value>,
 }
 
-/// A patch, as Flux has it.
+/// A patch, as in Flux.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct FluxPatch {
     /// The patch: a strategic merge patch or a JSON patch, as YAML.
     #[schemars(length(min = 1, max = schema::MAX_PATCH))]
     pub patch: String,
-    /// Which objects are patched. Without it: the one that the patch names.
+    /// Which objects are patched. Without it: the object that the patch names.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub target: Option<FluxPatchTarget>,
 }
 
-/// Which objects are patched: those that all of these fit.
+/// Which objects are patched: those that match all of these fields.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct FluxPatchTarget {
-    /// Their API group.
+    /// API group of the objects.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = schema::MAX_NAME))]
     pub group: Option<String>,
-    /// Their API version.
+    /// API version of the objects.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = schema::MAX_LABEL))]
     pub version: Option<String>,
-    /// Their kind.
+    /// Kind of the objects.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = schema::MAX_LABEL))]
     pub kind: Option<String>,
-    /// Their namespace, a regular expression.
+    /// Namespace of the objects, a regular expression.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = schema::MAX_NAME))]
     pub namespace: Option<String>,
-    /// Their name, a regular expression.
+    /// Name of the objects, a regular expression.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = schema::MAX_NAME))]
     pub name: Option<String>,
-    /// A selector of their annotations.
+    /// A selector for annotations of the objects.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = schema::MAX_PATH))]
     pub annotation_selector: Option<String>,
-    /// A selector of their labels.
+    /// A selector for labels of the objects.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = schema::MAX_PATH))]
     pub label_selector: Option<String>,
 }
 
-/// An image that is replaced, as Flux has it.
+/// An image replacement, as in Flux.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct FluxImage {
-    /// The image in the manifests, without tag.
+    /// Name of the image in the manifests, without tag.
     #[schemars(length(min = 1, max = schema::MAX_PATH))]
     pub name: String,
-    /// The image instead.
+    /// The new image name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = schema::MAX_PATH))]
     pub new_name: Option<String>,
-    /// Its tag.
+    /// The new tag.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = schema::MAX_OCI_TAG))]
     pub new_tag: Option<String>,
-    /// Its digest.
+    /// The new digest.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = schema::MAX_NAME))]
     pub digest: Option<String>,
 }
 
-/// Labels and annotations of all objects.
+/// Labels and annotations that are added to all objects.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct FluxCommonMetadata {
-    /// Labels.
+    /// Labels to add.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     #[schemars(schema_with = "schema::texts")]
     pub labels: BTreeMap<String, String>,
-    /// Annotations.
+    /// Annotations to add.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     #[schemars(schema_with = "schema::texts")]
     pub annotations: BTreeMap<String, String>,

@@ -1,4 +1,4 @@
-//! What a sync is: source, package, bindings.
+//! Defines a sync: source, package and bindings.
 
 mod flux;
 
@@ -14,7 +14,7 @@ pub use self::flux::{
 };
 use crate::{duration::Duration, schema};
 
-/// One exactly versioned piece of configuration: where it comes from, how it is applied, what is filled in.
+/// One exact version of a piece of configuration: its source, how it is applied, and its variables.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Sync {
@@ -24,7 +24,7 @@ pub struct Sync {
     #[serde(default)]
     #[schemars(extend("default" = {}))]
     pub package: Package,
-    /// Variables evaluated in the downstream cluster.
+    /// Variables that are evaluated in the downstream cluster.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = schema::MAX_VALUES), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
     pub bindings: Vec<Binding>,
@@ -34,9 +34,9 @@ pub struct Sync {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", try_from = "SourceFields")]
 pub enum Source {
-    /// A git repository that muster reads, in both modes of sync.
+    /// A git repository that muster reads; supported by both sync modes.
     Git(GitSource),
-    /// A source that Flux reads: boxed, for rows are many and few of them have one.
+    /// A source that Flux reads; boxed, as there are many rows and few of them have one.
     Flux(Box<FluxSource>),
 }
 
@@ -47,10 +47,11 @@ pub enum Source {
     { "rule": "has(self.git) != has(self.flux)", "message": "set exactly one of git and flux" },
 ]))]
 struct SourceFields {
-    /// A git repository at an exact state, which muster reads itself; with --sync flux Flux reads the pinned commit in each cluster.
+    /// A git repository at an exact state, read by muster itself; with --sync flux, Flux reads the pinned commit in
+    /// each cluster.
     #[serde(default)]
     git: Option<GitSource>,
-    /// A source that Flux reads, in the management cluster and in each cluster; needs --sync flux in both.
+    /// A source that Flux reads, in the management cluster and in each cluster; requires --sync flux in both.
     #[serde(default)]
     flux: Option<FluxSource>,
 }
@@ -94,7 +95,7 @@ impl Source {
         }
     }
 
-    /// Where it is.
+    /// URL of the source.
     pub fn url(&self) -> &str {
         match self {
             Self::Git(git) => &git.url,
@@ -102,7 +103,7 @@ impl Source {
         }
     }
 
-    /// Its version; of an OCI artifact the digest's 64 digits stand for the commit.
+    /// The version of the source; for an OCI artifact, the digest's 64 digits are used as the commit.
     pub fn version(&self) -> GitVersion {
         match self {
             Self::Git(git) => git.version.clone(),
@@ -110,7 +111,7 @@ impl Source {
         }
     }
 
-    /// What rows say of it: clusters get the commit that was verified where it was pinned.
+    /// The source as written to rows: clusters get the commit that was verified when it was pinned.
     #[must_use]
     pub fn for_rows(&self) -> Self {
         match self {
@@ -122,7 +123,7 @@ impl Source {
         }
     }
 
-    /// The same source at no version.
+    /// The same source without a version.
     #[must_use]
     pub fn without_version(&self) -> Self {
         let mut source = self.clone();
@@ -133,7 +134,7 @@ impl Source {
         source
     }
 
-    /// Names the copy of the Secret that a cluster has.
+    /// Sets the reference to the copy of the Secret in the cluster.
     pub fn name_copy(&mut self, name: String) {
         let copy = GitSecretReference {
             name,
@@ -145,7 +146,7 @@ impl Source {
         }
     }
 
-    /// The Secret of a git repository.
+    /// The Secret of the git repository.
     pub fn git_secret(&self) -> Option<&GitSecretReference> {
         match self {
             Self::Git(git) => git.secret_ref.as_ref(),
@@ -161,43 +162,52 @@ impl Source {
     { "rule": "!has(self.verify) || self.verify.mode != 'Tag' || has(self.version.tag)", "message": "verify.mode Tag needs version.tag: a commit has no tag, use mode Commit", "fieldPath": ".verify.mode" },
 ]))]
 pub struct GitSource {
-    /// The repository: https://host/path, or ssh://user@host/path with a secretRef; http and file only where the controller allows insecure sources.
+    /// URL of the repository: https://host/path, or ssh://user@host/path with a secretRef; http and file only if the
+    /// controller allows insecure sources.
     #[schemars(length(min = 1, max = schema::MAX_URL))]
     pub url: String,
-    /// Which state of the repository: exactly one of tag and commit. There are no branches: a module is an exact state.
+    /// The state of the repository: exactly one of tag and commit. Branches are not supported: a module is an exact
+    /// state.
     pub version: GitVersion,
-    /// A Secret of this namespace with Flux's keys (username, password, bearerToken, ca.crt, tls.crt, tls.key; over ssh identity, known_hosts, password). The downstream cluster needs one of the same name, unless it is distributed.
+    /// A Secret in this namespace with the keys that Flux expects (username, password, bearerToken, ca.crt, tls.crt,
+    /// tls.key; over ssh identity, known_hosts, password). The downstream cluster needs a Secret of the same name,
+    /// unless it is distributed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub secret_ref: Option<GitSecretReference>,
-    /// A Secret of this namespace that names the HTTP proxy which leads to the repository (Flux's keys address, username, password). Its host must be one of --proxy-hosts. The downstream cluster needs a Secret of the same name.
+    /// A Secret in this namespace that configures the HTTP proxy for the repository (Flux's keys address, username,
+    /// password). The proxy's host must be listed in --proxy-hosts. The downstream cluster needs a Secret of the same
+    /// name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub proxy_secret_ref: Option<LocalReference>,
-    /// By whom the version must be signed before it is pinned. It is verified in the management cluster, once; clusters get the pinned commit.
+    /// Signature verification of the version before it is pinned. It is verified once, in the management cluster;
+    /// clusters get the pinned commit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub verify: Option<Verify>,
 }
 
-/// By whom a version must be signed.
+/// Signature verification of a version.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Verify {
-    /// What must be signed.
+    /// What must be signed: the tag or the commit.
     pub mode: VerifyMode,
-    /// A Secret of this namespace with the public keys that are trusted: armored OpenPGP keys under any names; OpenSSH public keys, or lines of an allowed_signers file, under names that end in .pub or are allowed_signers.
+    /// A Secret in this namespace with the trusted public keys: armored OpenPGP keys under any names; OpenSSH public
+    /// keys, or lines of an allowed_signers file, under names that end in .pub or are allowed_signers.
     pub secret_ref: LocalReference,
 }
 
 /// What must be signed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum VerifyMode {
-    /// The tag: it must be annotated, name itself as version.tag does, and be of the commit that is used.
+    /// The tag: it must be annotated, its own name must equal version.tag, and it must point to the commit that is
+    /// used.
     Tag,
-    /// The commit.
+    /// The commit must be signed.
     Commit,
 }
 
 impl VerifyMode {
-    /// The word in specs.
+    /// The name used in specs.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Tag => "Tag",
@@ -213,18 +223,19 @@ impl VerifyMode {
     { "rule": "has(self.tag) != has(self.commit)", "message": "set exactly one of tag and commit" },
 ]))]
 pub struct GitVersion {
-    /// The name of a tag, without refs/tags/. It is resolved once and pinned: a tag that moves later is reported, never rolled out.
+    /// Name of a tag, without refs/tags/. It is resolved once and pinned: a tag that moves later is reported, never
+    /// rolled out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = schema::MAX_TAG))]
     pub tag: Option<String>,
-    /// A commit: 40 or 64 lower-case hexadecimal digits.
+    /// A commit hash: 40 or 64 lower-case hexadecimal digits.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 40, max = 64), regex(pattern = schema::COMMIT))]
     pub commit: Option<String>,
 }
 
 impl GitVersion {
-    /// The version for people: the tag, or the first digits of the commit, or of the one that is given.
+    /// A human-readable version: the tag, or the first digits of the version's commit or of the given one.
     pub fn short(&self, commit: Option<&str>) -> String {
         let commit = self.commit.as_deref().or(commit).unwrap_or_default();
         let short = || commit.get(..SHORT).unwrap_or(commit).to_owned();
@@ -232,26 +243,28 @@ impl GitVersion {
     }
 }
 
-/// Digits of a commit that messages show.
+/// Number of digits of a commit that messages show.
 const SHORT: usize = 8;
 
 /// The Secret for a repository.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct GitSecretReference {
-    /// The Secret's name.
+    /// Name of the Secret.
     #[schemars(length(min = 1, max = schema::MAX_NAME))]
     pub name: String,
-    /// Whether the controller copies the Secret to each cluster that gets the module, and deletes the copy after the last row that needs it. The cluster needs what muster install --export --downstream --distribute prints. Keys of GitHub Apps are never copied.
+    /// Whether the controller copies the Secret to each cluster that gets the module, and deletes the copy after the
+    /// last row that needs it. The cluster needs the objects that muster install --export --downstream --distribute
+    /// prints. Keys of GitHub Apps are never copied.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub distribute: bool,
 }
 
-/// An object of the same namespace, by name.
+/// Reference to an object in the same namespace.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct LocalReference {
-    /// The object's name.
+    /// Name of the object.
     #[schemars(length(min = 1, max = schema::MAX_NAME))]
     pub name: String,
 }
@@ -264,55 +277,60 @@ pub struct LocalReference {
     { "rule": "!has(self.settle) || duration(self.settle) < duration(self.timeout)", "message": "settle must be shorter than timeout", "fieldPath": ".settle" },
 ]))]
 pub struct Package {
-    /// The folder of the manifests, relative to the root of the repository.
+    /// Folder of the manifests, relative to the root of the source.
     #[schemars(length(min = 1, max = schema::MAX_PATH))]
     pub path: String,
-    /// Variables replaced in the manifests as ${NAME}; their values may use bindings as $(NAME).
+    /// Variables that are replaced in the manifests as ${NAME}; their values may use bindings as $(NAME).
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     #[schemars(schema_with = "schema::variables")]
     pub substitute: BTreeMap<String, String>,
-    /// The namespace that all namespaced objects are put into.
+    /// Namespace that overrides the namespace of all namespaced objects.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = schema::MAX_NAME))]
     pub target_namespace: Option<String>,
-    /// Delete objects that the source no longer has.
+    /// Whether objects that are no longer in the source are deleted.
     pub prune: bool,
-    /// Wait until all applied objects are ready.
+    /// Whether to wait until all applied objects are ready.
     pub wait: bool,
-    /// How long one attempt to apply and become ready may take.
+    /// Timeout of one attempt to apply the objects and wait until they are ready.
     pub timeout: Duration,
-    /// How long a custom resource must stay healthy where its controller does not say that it observed the change. At most 4m; unset: 30s, or half of timeout if that is shorter.
+    /// How long a custom resource must stay healthy if its controller does not report that it observed the change. At
+    /// most 4m; defaults to 30s, or half of timeout if that is shorter.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub settle: Option<Duration>,
-    /// What becomes of custom resources that are healthy without evidence after settle. Unset: they are taken to be healthy, and reported. Never: the attempt fails.
+    /// How custom resources are treated that are healthy after settle, but without evidence. Unset: they are assumed
+    /// healthy, and reported. Never: the attempt fails.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub assume: Option<Assume>,
-    /// How often the cluster is compared with the source.
+    /// How often the cluster is compared with the source and corrected.
     pub interval: Duration,
-    /// How soon a failed attempt is repeated.
+    /// How soon a failed attempt is retried.
     pub retry_interval: Duration,
-    /// Re-create objects whose immutable fields changed.
+    /// Whether objects are re-created when an immutable field changes.
     pub force: bool,
-    /// Objects whose readiness is waited for, instead of all applied ones.
+    /// Objects whose readiness to wait for, instead of all applied objects.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = schema::MAX_VALUES), extend("x-kubernetes-list-type" = "atomic"))]
     pub health_checks: Vec<HealthCheck>,
-    /// How the health of objects of a kind is judged, instead of by the rules of kstatus: one entry for each group and kind, at most 8 KiB in all.
+    /// CEL expressions that determine the health of objects of a kind, instead of the rules of kstatus: one entry for
+    /// each group and kind, at most 8 KiB in total.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = MAX_EXPRESSION_KINDS), extend("x-kubernetes-list-type" = "atomic"))]
     pub health_expressions: Vec<HealthExpression>,
-    /// Which table of expressions judges the kinds of well-known operators that the rules of kstatus misread; expressions of healthExpressions go before. Unset: none. A version of the table never changes.
+    /// A built-in table of health expressions for kinds of well-known operators that the rules of kstatus misjudge;
+    /// healthExpressions take precedence. Unset: none. A version of the table never changes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub health_table: Option<HealthTable>,
-    /// In which order the folder is applied, and what runs before and after. Unset: in stages, all at once.
+    /// A plan that defines the order in which the folder is applied, and what runs before and after. Unset: all objects
+    /// are applied at once, in stages.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub plan: Option<PackagePlan>,
-    /// What Flux does besides, handed through to its Kustomization: needs --sync flux in each cluster.
+    /// Additional options of Flux, passed to its Kustomization: requires --sync flux in each cluster.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub flux: Option<Box<FluxPackage>>,
 }
 
-/// The plan of a package: docs/plans.md. The built-in sync carries it out; Flux cannot.
+/// The plan of a package: docs/plans.md. Supported by the built-in sync, not by Flux.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PackagePlan {
@@ -322,7 +340,7 @@ pub struct PackagePlan {
     /// How long Jobs of earlier runs are kept. Unset: until the next run has ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub keep: Option<Duration>,
-    /// The longest time that one run may take. Unset: each step has its timeout, and a run none.
+    /// Maximum duration of one run. Unset: each step has its own timeout, the run has none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deadline: Option<Duration>,
 }
@@ -350,15 +368,15 @@ impl Default for Package {
     }
 }
 
-/// What becomes of objects that are healthy without evidence that they are so after the last change.
+/// How objects are treated that are healthy, but without evidence that they observed the last change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum Assume {
-    /// They are never taken to be healthy: the attempt fails.
+    /// Objects are never assumed healthy: the attempt fails.
     Never,
 }
 
 impl Assume {
-    /// The word in specs and annotations.
+    /// The name used in specs and annotations.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Never => "Never",
@@ -366,16 +384,16 @@ impl Assume {
     }
 }
 
-/// A table of expressions of health. A new version is another table: what an old one says never changes.
+/// A built-in table of health expressions. A new version is a new table: an existing table never changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum HealthTable {
-    /// The first one.
+    /// The first version of the table.
     V1,
 }
 
 impl HealthTable {
-    /// The word in specs.
+    /// The name used in specs.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::V1 => "v1",
@@ -383,62 +401,64 @@ impl HealthTable {
     }
 }
 
-/// `settle` where it is not set and half of the timeout is not less.
+/// Default of `settle`, unless half of the timeout is shorter.
 pub const SETTLE: Duration = Duration::from_secs(30);
 
 /// The longest `settle`.
 pub const SETTLE_MAX: Duration = Duration::from_mins(4);
 
-/// An object whose readiness is waited for.
+/// An object whose readiness to wait for.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct HealthCheck {
-    /// The object's apiVersion, such as apps/v1.
+    /// apiVersion of the object, such as apps/v1.
     #[schemars(length(min = 1, max = schema::MAX_API_VERSION))]
     pub api_version: String,
-    /// The object's kind.
+    /// Kind of the object.
     #[schemars(length(min = 1, max = schema::MAX_LABEL))]
     pub kind: String,
-    /// The object's name.
+    /// Name of the object.
     #[schemars(length(min = 1, max = schema::MAX_NAME))]
     pub name: String,
-    /// The object's namespace; none for objects of the cluster.
+    /// Namespace of the object; absent for cluster-scoped objects.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = schema::MAX_LABEL))]
     pub namespace: Option<String>,
 }
 
-/// How the health of objects of a kind is judged: expressions in CEL over their top-level fields, such as status and metadata. They are evaluated in the order inProgress, failed, current; an object of which none is true is in progress.
+/// How the health of objects of a kind is determined: CEL expressions over the objects' top-level fields, such as
+/// status and metadata. They are evaluated in the order inProgress, failed, current; if none is true, the object is in
+/// progress.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct HealthExpression {
-    /// The kind's apiVersion, such as example.com/v1; its group alone counts.
+    /// apiVersion of the kind, such as example.com/v1; only the group is used.
     #[schemars(length(min = 1, max = schema::MAX_API_VERSION))]
     pub api_version: String,
-    /// The kind.
+    /// The kind of the objects.
     #[schemars(length(min = 1, max = schema::MAX_LABEL))]
     pub kind: String,
-    /// True where an object is as its specification says.
+    /// CEL expression that is true if the object matches its spec.
     #[schemars(length(min = 1, max = MAX_EXPRESSION))]
     pub current: String,
-    /// True where the object's controller has not finished.
+    /// CEL expression that is true while the object's controller has not finished.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = MAX_EXPRESSION))]
     pub in_progress: Option<String>,
-    /// True where the object's controller gave up.
+    /// CEL expression that is true if the object's controller has given up.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = MAX_EXPRESSION))]
     pub failed: Option<String>,
 }
 
 impl HealthExpression {
-    /// The group and the kind that it is for.
+    /// The group and kind that the expressions apply to.
     pub fn group_kind(&self) -> (&str, &str) {
         let group = self.api_version.split_once('/').map_or("", |(group, _)| group);
         (group, &self.kind)
     }
 
-    /// Its bytes.
+    /// Total size of the expressions and the kind, in bytes.
     pub fn size(&self) -> usize {
         let optional = [&self.in_progress, &self.failed].into_iter().flatten();
         [&self.api_version, &self.kind, &self.current]
@@ -449,13 +469,13 @@ impl HealthExpression {
     }
 }
 
-/// How many kinds may have expressions: twice as many as the operators of a large platform bring.
+/// Maximum number of kinds with expressions: twice the number that the operators of a large platform need.
 pub const MAX_EXPRESSION_KINDS: usize = 32;
 
 /// The longest expression, in bytes.
 pub const MAX_EXPRESSION: usize = 1_024;
 
-/// The most bytes of all expressions of a package.
+/// Maximum total size of the expressions of a package, in bytes.
 pub const MAX_EXPRESSIONS: usize = 8_192;
 
 /// A variable, used as $(NAME): a value, or a field of an object.
@@ -465,35 +485,35 @@ pub const MAX_EXPRESSIONS: usize = 8_192;
     { "rule": "has(self.value) != has(self.objectFieldRef)", "message": "set exactly one of value and objectFieldRef" },
 ]))]
 pub struct Binding {
-    /// The variable's name: letters, digits and underscores, not beginning with a digit.
+    /// Name of the variable: letters, digits and underscores, not beginning with a digit.
     #[schemars(length(min = 1, max = schema::MAX_LABEL), regex(pattern = schema::VARIABLE))]
     pub name: String,
-    /// The variable's value; it may use other variables as $(NAME).
+    /// Value of the variable; it may use other variables as $(NAME).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = schema::MAX_VALUE))]
     pub value: Option<String>,
-    /// A field of an object of the same namespace; the reference may use other variables as $(NAME).
+    /// A field of an object in the same namespace; the reference may use other variables as $(NAME).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub object_field_ref: Option<ObjectFieldRef>,
 }
 
-/// A field of an object of the same namespace. Secrets are refused.
+/// A field of an object in the same namespace. Secrets are not allowed.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("x-kubernetes-validations" = [
     { "rule": "self.kind != 'Secret'", "message": "kind Secret cannot be read: values of bindings are shown in specs" },
 ]))]
 pub struct ObjectFieldRef {
-    /// The object's apiVersion, such as v1.
+    /// apiVersion of the object, such as v1.
     #[schemars(length(min = 1, max = schema::MAX_API_VERSION))]
     pub api_version: String,
-    /// The object's kind: ConfigMap, Cluster, or one that the controller was allowed to read.
+    /// Kind of the object: ConfigMap, Cluster, or a kind that the controller is allowed to read.
     #[schemars(length(min = 1, max = schema::MAX_LABEL))]
     pub kind: String,
-    /// The object's name.
+    /// Name of the object.
     #[schemars(length(min = 1, max = schema::MAX_NAME))]
     pub name: String,
-    /// A JSON pointer to a string, number or boolean, such as /data/host.
+    /// A JSON pointer to a string, number or boolean in the object, such as /data/host.
     #[schemars(length(min = 1, max = schema::MAX_PATH), regex(pattern = r"^(/|\$\()"))]
     pub field_path: String,
 }

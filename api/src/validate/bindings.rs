@@ -1,4 +1,4 @@
-//! What can be said about bindings without evaluating them.
+//! Validation of bindings without evaluating them.
 
 use std::collections::BTreeMap;
 
@@ -7,10 +7,10 @@ use crate::sync::Binding;
 
 /// The variable that holds the cluster's name.
 pub const CLUSTER_NAME: &str = "CLUSTER_NAME";
-/// What the variables that hold the cluster's labels begin with.
+/// Prefix of the variables that hold the cluster's labels.
 pub const CLUSTER_LABEL_PREFIX: &str = "CLUSTER_LABEL_";
 
-/// Why a binding cannot be evaluated.
+/// Why a binding is invalid.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BindingError {
     /// Neither value nor objectFieldRef.
@@ -19,7 +19,7 @@ pub enum BindingError {
     /// Both value and objectFieldRef.
     #[error("binding {0:?} has both value and objectFieldRef: remove one")]
     Both(String),
-    /// A Secret.
+    /// A reference to a Secret.
     #[error(
         "binding {0:?} reads a Secret, and values of bindings are shown in specs: read a ConfigMap instead"
     )]
@@ -29,23 +29,23 @@ pub enum BindingError {
     Pointer {
         /// The variable's name.
         name: String,
-        /// What stands there.
+        /// The rejected field path.
         path: String,
     },
-    /// A name that is given.
+    /// The name of a built-in variable.
     #[error("binding {0:?} is given by muster: choose another name")]
     Given(String),
-    /// A name twice.
+    /// A duplicate name.
     #[error("binding {name:?} is also defined in {other}: rename one")]
     Twice {
         /// The variable's name.
         name: String,
-        /// Where it is defined too.
+        /// The other field that defines the variable.
         other: String,
     },
 }
 
-/// Checks both lists; a name stands once in them together.
+/// Checks both lists; a name may occur only once across them.
 pub(super) fn check(found: &mut Found, downstream: &[Binding], control_plane: &[Binding]) {
     let mut seen: BTreeMap<&str, String> = BTreeMap::new();
     let lists = [
@@ -90,7 +90,7 @@ fn definition(binding: &Binding) -> Result<(), BindingError> {
     }
 }
 
-/// A JSON pointer, or something that begins with a variable.
+/// Whether the path is a JSON pointer, or begins with a variable.
 fn is_pointer(path: &str) -> bool {
     path.starts_with('/') || path.starts_with("$(")
 }

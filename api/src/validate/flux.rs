@@ -1,4 +1,5 @@
-//! What of Flux's sources and of Flux's Kustomization is handed through. Everything else is refused by its name.
+//! Validates which fields of Flux's sources and Kustomizations are passed to Flux. All other fields are rejected by
+//! name.
 
 use std::collections::BTreeMap;
 
@@ -10,26 +11,26 @@ use crate::{
     sync::{FluxGitRepository, FluxOciRepository, FluxPackage, FluxSource, Package, Source},
 };
 
-/// Why a field of Flux is not handed through.
+/// Why a field of Flux is rejected.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum FluxError {
-    /// A field that is not handed through.
+    /// A known field of Flux that is not passed on.
     #[error("{field} is not handed through to Flux: {why}")]
     Field {
-        /// Its name.
+        /// Name of the field.
         field: String,
-        /// Why not, and what to write instead.
+        /// Why it is rejected, and what to write instead.
         why: &'static str,
     },
-    /// A field that muster does not know.
+    /// An unknown field.
     #[error("{field} is not handed through to Flux: remove it; what is: {known}")]
     Unknown {
-        /// Its name.
+        /// Name of the field.
         field: String,
-        /// The fields that are.
+        /// The supported fields.
         known: &'static str,
     },
-    /// Not the address of an artifact.
+    /// Not the URL of an OCI artifact.
     #[error("{0:?} is not the address of an OCI artifact: write oci://host/path, without tag and digest")]
     OciUrl(String),
     /// Not exactly one version.
@@ -41,20 +42,20 @@ pub enum FluxError {
     /// Not a digest.
     #[error("{0:?} is not a digest: write sha256: and 64 lower-case hexadecimal digits")]
     OciDigest(String),
-    /// A tag is verified where there is none.
+    /// Tag verification without a tag.
     #[error("mode {0} needs ref.tag: a commit has no tag; write mode: HEAD")]
     VerifyTag(&'static str),
-    /// What Flux does not carry out.
+    /// A field that Flux does not support.
     #[error(
         "{0} is carried out by the built-in sync only, and source.flux and package.flux by Flux only: remove one of them"
     )]
     BuiltIn(&'static str),
-    /// Another way to encrypt.
+    /// An unknown decryption provider.
     #[error("provider {0:?} is not known to Flux: write sops")]
     Decryption(String),
 }
 
-/// By what Flux knows files to be encrypted.
+/// The decryption provider that Flux supports.
 const SOPS: &str = "sops";
 const NO_STATE: &str = "it names no exact state: write tag or commit";
 const NO_ARTIFACT: &str = "it names no exact artifact: write tag or digest";
@@ -115,7 +116,7 @@ const PACKAGE: &[(&str, &str)] = &[
 ];
 const PACKAGE_KNOWN: &str = "decryption, patches, images, components, ignoreMissingComponents, commonMetadata, namePrefix, nameSuffix, serviceAccountName";
 
-/// What is wrong with a row that a writer other than muster's modules has made, as far as Flux is concerned.
+/// The Flux-related errors of a row that was written by something other than muster's modules.
 pub fn row(source: &Source, package: &Package) -> Vec<super::Invalid> {
     let mut found = Found::default();
     found.flux(
@@ -129,7 +130,7 @@ pub fn row(source: &Source, package: &Package) -> Vec<super::Invalid> {
 }
 
 impl Found {
-    /// Of a source that Flux reads, and of what Flux does besides.
+    /// Checks a source that Flux reads, and the additional options of Flux.
     pub(super) fn flux(
         &mut self,
         source: &Source,
@@ -251,7 +252,7 @@ impl Found {
     fn flux_package(&mut self, field: &str, package: &FluxPackage) {
         self.refused(field, &package.other, PACKAGE, PACKAGE_KNOWN);
         for (index, component) in package.components.iter().enumerate() {
-            // Folders beside that of the package, such as ../components.
+            // Folders outside the package's folder, such as ../components.
             let up = component.trim_start_matches("../");
             self.check(format!("{field}.components[{index}]"), git::path(up));
         }
@@ -323,7 +324,7 @@ impl Found {
     }
 }
 
-/// Whether an artifact is at that address.
+/// Whether the URL can refer to an OCI artifact.
 fn oci_url(text: &str) -> Result<(), FluxError> {
     let wrong = || FluxError::OciUrl(text.chars().take(schema::MAX_NAME).collect());
     let rest = text.strip_prefix("oci://").ok_or_else(wrong)?;

@@ -1,4 +1,4 @@
-//! What can be said about gates without asking anybody.
+//! Validation of gates without evaluating them.
 
 use super::{Found, JsonPathError, git, git::InsecureSources, json_path, names};
 use crate::{
@@ -6,41 +6,41 @@ use crate::{
     rollout::{ConditionGate, Gate, GateOperator, HttpGate},
 };
 
-/// The shortest time from one reading to the next: what is measured changes no sooner.
+/// The shortest interval: measured values do not change faster.
 const MIN_INTERVAL: Duration = Duration::from_secs(1);
-/// The longest: a rollout that waits for longer forgets why.
+/// The longest interval: beyond a day it is no longer obvious what a rollout waits for.
 const MAX_INTERVAL: Duration = Duration::from_hours(24);
-/// The shortest time that an answer is given.
+/// The shortest timeout of an evaluation.
 const MIN_TIMEOUT: Duration = Duration::from_millis(100);
-/// The longest: it is also the longest that one gate keeps a turn which others wait for.
+/// The longest timeout: it is also how long one gate can block others that wait for their turn.
 pub const MAX_TIMEOUT: Duration = Duration::from_mins(1);
-/// The most readings in a row.
+/// Maximum number of consecutive evaluations.
 const MAX_PASSES: u32 = 1_000;
 
-/// Why a gate cannot be evaluated.
+/// Why a gate is invalid.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum GateError {
     /// Neither or both of http and condition.
     #[error("set exactly one of http and condition")]
     Form,
-    /// Too short or too long.
+    /// The interval is too short or too long.
     #[error("interval is {0}: write one from {MIN_INTERVAL} to {MAX_INTERVAL}")]
     Interval(Duration),
-    /// Too short or too long.
+    /// The timeout is too short or too long.
     #[error("timeout is {0}: write one from {MIN_TIMEOUT} to {MAX_TIMEOUT}")]
     Timeout(Duration),
-    /// None, or too many.
+    /// The number of passes is zero or too large.
     #[error("passes is {0}: write a number from 1 to {MAX_PASSES}")]
     Passes(u32),
-    /// An order of what has none.
+    /// A numeric comparison with a value that is not a number.
     #[error("value {value:?} is no number, and {op} compares numbers: write a number, or use == or !=")]
     NoNumber {
-        /// What stands there.
+        /// The rejected value.
         value: String,
-        /// How it would be compared.
+        /// The comparison operator.
         op: GateOperator,
     },
-    /// A path that is not taken.
+    /// An unsupported JSONPath.
     #[error(transparent)]
     JsonPath(#[from] JsonPathError),
     /// A condition of a Secret.

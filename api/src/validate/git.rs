@@ -1,8 +1,8 @@
-//! The grammars of versions, addresses and paths. Nothing goes through git's revparse.
+//! Syntax of versions, URLs and paths. Nothing is passed to git's revparse.
 
 use crate::{schema, sync::GitVersion};
 
-/// Whether addresses that can be read or changed on their way are allowed (`--allow-insecure-sources`).
+/// Whether insecure URLs are allowed, whose content can be read or changed in transit (`--allow-insecure-sources`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum InsecureSources {
     /// https and ssh only.
@@ -12,7 +12,7 @@ pub enum InsecureSources {
     Allowed,
 }
 
-/// The state that a version names.
+/// The exact state that a version refers to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Version<'a> {
     /// A tag, by its name.
@@ -21,7 +21,7 @@ pub enum Version<'a> {
     Commit(&'a str),
 }
 
-/// Why a version names no exact state.
+/// Why a version does not refer to an exact state.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum VersionError {
     /// Neither tag nor commit.
@@ -30,15 +30,15 @@ pub enum VersionError {
     /// Both tag and commit.
     #[error("tag {tag:?} and commit {commit:?} are both set: remove one")]
     Both {
-        /// The tag.
+        /// The given tag.
         tag: String,
-        /// The commit.
+        /// The given commit.
         commit: String,
     },
-    /// Hexadecimal digits, but not all of them.
+    /// An abbreviated commit hash.
     #[error("commit {0:?} is short: write all 40 (or 64) digits, as `git rev-parse` prints them")]
     Short(String),
-    /// No object name.
+    /// Not a commit hash.
     #[error(
         "{0:?} is no commit: write its 40 (or 64) lower-case hexadecimal digits; for a tag use the field tag"
     )]
@@ -46,21 +46,21 @@ pub enum VersionError {
     /// A full reference name.
     #[error("tag {0:?} is a reference: write the tag's name without refs/tags/")]
     Reference(String),
-    /// No name that git allows for a tag.
+    /// Not a valid tag name in git.
     #[error("{0:?} is no name of a tag: git allows no spaces and none of ~ ^ : ? * [ \\ .. @{{ in it")]
     Tag(String),
 }
 
-/// Why an address is not read from.
+/// Why a URL is rejected.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum UrlError {
-    /// git's short form of ssh; holds the long one.
+    /// git's short form of ssh URLs; contains the long form.
     #[error("git's short form of ssh is not read: write {0}")]
     ShortForm(String),
-    /// The scheme of ssh has other names, which are not read.
+    /// Another name of the ssh scheme, which is not supported.
     #[error("scheme {0:?} is not supported: write ssh://git@host/path")]
     SshScheme(String),
-    /// Characters that no user and no host of ssh has.
+    /// Characters that are not allowed in the user or host of an ssh URL.
     #[error(
         "its user and its host may hold letters, digits, dots, hyphens and underscores, and its port is 1 to 65535"
     )]
@@ -71,13 +71,13 @@ pub enum UrlError {
     /// ssh without a Secret.
     #[error("ssh needs a Secret with the keys identity and known_hosts: create it, and name it in secretRef")]
     NoSecret,
-    /// A proxy that is not used over ssh.
+    /// A proxy is not supported over ssh.
     #[error("a proxy is for https and http: remove proxySecretRef, or use the https address")]
     ProxyOverSsh,
     /// A scheme that is insecure, and not allowed.
     #[error("{0} is insecure: use https, or start the controller with --allow-insecure-sources")]
     Insecure(String),
-    /// Another scheme.
+    /// An unsupported scheme.
     #[error("scheme {0:?} is not supported: use https or ssh")]
     Scheme(String),
     /// No scheme at all.
@@ -86,13 +86,13 @@ pub enum UrlError {
     /// No host.
     #[error("it has no host: write https://host/path")]
     NoHost,
-    /// Credentials in the address, which would be shown wherever it is.
+    /// Credentials in the URL, which would be shown wherever the URL is.
     #[error("it holds a user or password: put them into a Secret and name it in secretRef")]
     Credentials,
     /// A query or fragment.
     #[error("it has a query or a fragment: git repositories have none")]
     Query,
-    /// Characters that no address has.
+    /// Characters that are not allowed in a URL.
     #[error("it holds spaces or control characters: write them percent-encoded")]
     Characters,
     /// Too long.
@@ -100,27 +100,27 @@ pub enum UrlError {
     TooLong(usize),
 }
 
-/// Why a path is not read.
+/// Why a path is rejected.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PathError {
     /// Begins with a slash.
     #[error("path {0:?} is absolute: write it relative to the root of the repository")]
     Absolute(String),
-    /// Leads out of the repository.
+    /// The path leaves the repository.
     #[error("path {0:?} has a part \"..\": write the folder's path from the root of the repository")]
     Parent(String),
-    /// Leads into git's own files.
+    /// The path refers to git's own files.
     #[error("path {0:?} has a part \".git\": git's own files are not read")]
     Git(String),
-    /// Characters that a path of ours does not have.
+    /// Characters that are not allowed in a path.
     #[error("path {0:?} holds control characters or a backslash: separate folders by /")]
     Characters(String),
-    /// Nothing, or too long.
+    /// Empty, or too long.
     #[error("path has {0} bytes: write 1 to {max}, \".\" for the root of the repository", max = schema::MAX_PATH)]
     Length(usize),
 }
 
-/// The state that a version names: exactly one of a tag and a commit, each by its full name.
+/// The exact state that a version refers to: exactly one of a tag and a commit, each by its full name.
 pub fn version(version: &GitVersion) -> Result<Version<'_>, VersionError> {
     match (&version.tag, &version.commit) {
         (None, None) => Err(VersionError::Neither),
@@ -143,7 +143,7 @@ pub fn commit(text: &str) -> Result<(), VersionError> {
     }
 }
 
-/// Whether git allows a tag of that name (git-check-ref-format).
+/// Whether git allows a tag with this name (git-check-ref-format).
 pub fn tag(text: &str) -> Result<(), VersionError> {
     if text.starts_with("refs/") {
         return Err(VersionError::Reference(text.to_owned()));
@@ -168,7 +168,7 @@ pub fn tag(text: &str) -> Result<(), VersionError> {
     }
 }
 
-/// Whether a repository may be read from that address.
+/// Checks that a repository may be read from this URL.
 pub fn url(text: &str, insecure: InsecureSources) -> Result<(), UrlError> {
     match address(text, insecure)? {
         Address::Web(rest) | Address::Ssh(rest) if rest.contains(['?', '#']) => Err(UrlError::Query),
@@ -177,22 +177,22 @@ pub fn url(text: &str, insecure: InsecureSources) -> Result<(), UrlError> {
     }
 }
 
-/// Whether nothing can be read from that address without a Secret.
+/// Whether the URL can only be read with a Secret.
 pub fn needs_secret(text: &str) -> bool {
     matches!(address(text, InsecureSources::Allowed), Ok(Address::Ssh(_)))
 }
 
-/// The `ssh` address for git's short form of one, `user@host:path`.
+/// The `ssh` URL for git's short form, `user@host:path`.
 pub fn long_form(text: &str) -> Option<String> {
     let (before, path) = text.split_once(':')?;
     let (user, host) = before.rsplit_once('@').unwrap_or(("git", before));
-    // What has no user must look like a host: `C:/x` is none.
+    // Without a user, the text before the colon must look like a host name: `C:/x` does not.
     let is_host = !host.contains('/') && (before.contains('@') && !host.is_empty() || host.contains('.'));
     let long = || format!("ssh://{user}@{host}/{}", path.trim_start_matches('/'));
     (is_host && !path.starts_with("//")).then(long)
 }
 
-/// Whether a gate may ask at that address, which may have a query.
+/// Checks that a gate may query this URL, which may have a query part.
 pub fn gate_url(text: &str, insecure: InsecureSources) -> Result<(), UrlError> {
     match address(text, insecure)? {
         Address::File => Err(UrlError::Scheme("file".to_owned())),
@@ -201,13 +201,13 @@ pub fn gate_url(text: &str, insecure: InsecureSources) -> Result<(), UrlError> {
     }
 }
 
-/// What an address leads to.
+/// What a URL refers to.
 enum Address<'a> {
-    /// A host: all behind the scheme.
+    /// An HTTP host: everything after the scheme.
     Web(&'a str),
-    /// The same, over ssh.
+    /// An ssh host: everything after the scheme.
     Ssh(&'a str),
-    /// This machine.
+    /// The local file system.
     File,
 }
 
@@ -220,7 +220,7 @@ fn address(text: &str, insecure: InsecureSources) -> Result<Address<'_>, UrlErro
     }
     let Some((scheme, rest)) = text.split_once("://") else {
         return Err(long_form(text).map_or(UrlError::NoScheme, |long| {
-            // Whatever stands before the host may be a secret, but for the one user that every host has.
+            // Everything before the host may be a secret, except the common user `git`.
             let hidden = long.split_once('@').filter(|(user, _)| *user != "ssh://git");
             UrlError::ShortForm(
                 hidden.map_or_else(|| long.clone(), |(_, rest)| format!("ssh://<user>@{rest}")),
@@ -238,7 +238,7 @@ fn address(text: &str, insecure: InsecureSources) -> Result<Address<'_>, UrlErro
     }
 }
 
-/// Whether a folder of a repository can have that path.
+/// Checks that the path can be a folder in a repository.
 pub fn path(text: &str) -> Result<(), PathError> {
     if text.is_empty() || text.len() > schema::MAX_PATH {
         return Err(PathError::Length(text.len()));
@@ -259,7 +259,7 @@ pub fn path(text: &str) -> Result<(), PathError> {
     Ok(())
 }
 
-/// Host and path of an address over http or https.
+/// Checks host and path of an http or https URL.
 fn location(rest: &str) -> Result<(), UrlError> {
     let authority = rest.split(['/', '?', '#']).next().unwrap_or(rest);
     if authority.contains('@') {
@@ -271,14 +271,14 @@ fn location(rest: &str) -> Result<(), UrlError> {
     Ok(())
 }
 
-/// User, host, port and path of an address over ssh.
+/// Checks user, host, port and path of an ssh URL.
 fn ssh_location(rest: &str) -> Result<(), UrlError> {
     let (authority, path) = rest.split_once('/').unwrap_or((rest, ""));
     let (user, place) = authority.rsplit_once('@').unwrap_or(("git", authority));
     if user.contains(':') {
         return Err(UrlError::Credentials);
     }
-    // An IPv6 address stands in brackets.
+    // An IPv6 address is enclosed in brackets.
     let (host, port) = match place.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
         Some((address, port)) if address.parse::<std::net::Ipv6Addr>().is_ok() => ("v6", port),
         _ => place.find(':').map_or((place, ""), |at| place.split_at(at)),

@@ -1,7 +1,8 @@
-//! Which JSONPaths (RFC 9535) are taken: those that walk once through an answer, whatever the answer is.
+//! Restricts JSONPath (RFC 9535) to expressions that walk through a response once, whatever the response contains.
 //!
-//! The whole language lets a short path take the power of an answer's size, by selectors beside each other, descents within descents,
-//! and filters that begin at the root. A gate reads a value, and needs none of them.
+//! In the full language a short path can take time that grows with a high power of the size of the response: through
+//! unions, nested descendant segments, and filters that start at the root. A gate reads a value, and needs none of
+//! these.
 
 use jsonpath_rust::parser::{
     model::{Comparable, Comparison, Filter, FilterAtom, JpQuery, Segment, Selector, Test},
@@ -10,37 +11,37 @@ use jsonpath_rust::parser::{
 
 use crate::schema;
 
-/// Parts of a path: names within names. Answers of monitoring have about five.
+/// Maximum number of segments of a path. Queries of monitoring systems need about five.
 const MAX_SEGMENTS: usize = 16;
-/// Brackets and parentheses within each other. The parser goes down once for each, and tries up to three ways.
+/// Maximum nesting of brackets and parentheses. The parser recurses for each level, and tries up to three alternatives.
 const MAX_NESTING: usize = 8;
 
-/// Why a JSONPath is not taken.
+/// Why a JSONPath is rejected.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum JsonPathError {
-    /// No JSONPath.
+    /// Not a JSONPath.
     #[error("{0:?} is no JSONPath (RFC 9535): write one such as $.data.result[0].value[1]")]
     Syntax(String),
-    /// Too long, or too deep.
+    /// Too long, or nested too deeply.
     #[error(
         "a JSONPath has at most {max} bytes, {MAX_SEGMENTS} parts, and brackets and parentheses {MAX_NESTING} deep",
         max = schema::MAX_PATH
     )]
     TooLarge,
-    /// Several selectors in one bracket.
+    /// Several selectors in one pair of brackets.
     #[error("a bracket of a gate's JSONPath has one selector: write a gate for each value")]
     Union,
-    /// More than one descent.
+    /// More than one descendant segment.
     #[error("a gate's JSONPath has `..` at most once, and not in a filter")]
     Descents,
-    /// What a filter may not have.
+    /// An unsupported filter.
     #[error(
         "a filter of a gate's JSONPath compares values and paths of names and indexes that begin with @: no functions, no other paths"
     )]
     Filter,
 }
 
-/// The path, if it is taken.
+/// Parses the path and checks that it is supported.
 pub fn json_path(text: &str) -> Result<JpQuery, JsonPathError> {
     if text.len() > schema::MAX_PATH || nesting(text) > MAX_NESTING {
         return Err(JsonPathError::TooLarge);
@@ -60,7 +61,7 @@ pub fn json_path(text: &str) -> Result<JpQuery, JsonPathError> {
     Ok(path)
 }
 
-/// How deep brackets and parentheses stand in each other, those in quotes included.
+/// The nesting depth of brackets and parentheses, including those in quotes.
 fn nesting(text: &str) -> usize {
     let mut depth: usize = 0;
     let depths = text.bytes().map(|byte| {

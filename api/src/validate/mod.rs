@@ -1,6 +1,7 @@
-//! Validation that needs no cluster: what is wrong with a module's spec.
+//! Validates a module's spec without access to a cluster.
 //!
-//! An API server with our CRDs refuses most of it earlier; a Module that was stored before, or elsewhere, is Stalled with these words.
+//! An API server with muster's CRDs rejects most of this earlier; a Module that was stored before, or elsewhere,
+//! becomes Stalled with these messages.
 
 pub mod bindings;
 pub mod flux;
@@ -28,56 +29,56 @@ pub use gates::GateError;
 pub use git::{InsecureSources, PathError, UrlError, Version, VersionError};
 pub use json_path::JsonPathError;
 
-/// Something in a spec that cannot be done, and where it stands.
+/// An error in a spec, and the field that contains it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Invalid {
-    /// The field's path, from `metadata` or `spec` on.
+    /// Path of the field, starting at `metadata` or `spec`.
     pub field: String,
-    /// What is wrong.
+    /// What is wrong with the field.
     pub problem: Problem,
 }
 
 /// What is wrong with a field.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Problem {
-    /// A selector.
+    /// An invalid selector.
     #[error(transparent)]
     Selector(#[from] SelectorError),
-    /// A version.
+    /// An invalid version.
     #[error(transparent)]
     Version(#[from] VersionError),
-    /// An address.
+    /// An invalid URL.
     #[error(transparent)]
     Url(#[from] UrlError),
-    /// A path.
+    /// An invalid path.
     #[error(transparent)]
     Path(#[from] PathError),
-    /// A binding.
+    /// An invalid binding.
     #[error(transparent)]
     Binding(#[from] BindingError),
-    /// More than an assemblage takes.
+    /// The sync is larger than a row of an assemblage may be.
     #[error(
         "it has {0} bytes as JSON, and a row of an assemblage has at most {MAX_ROW}: make its bindings and substitutions smaller, or move what package.flux says into files of the source"
     )]
     RowTooLarge(usize),
-    /// A field of Flux.
+    /// An unsupported or invalid field of Flux.
     #[error(transparent)]
     Flux(#[from] FluxError),
-    /// A gate.
+    /// An invalid gate.
     #[error(transparent)]
     Gate(#[from] GateError),
-    /// A name.
+    /// An invalid name.
     #[error("{name:?} is no valid name: {error}")]
     Name {
-        /// What stands there.
+        /// The rejected name.
         name: String,
-        /// What is wrong with it.
+        /// What is wrong with the name.
         error: NameError,
     },
-    /// A signed tag where there is none.
+    /// Tag verification without a tag.
     #[error("mode Tag needs version.tag: a commit has no tag that could be signed; write mode: Commit")]
     VerifyTag,
-    /// A time that nothing can be waited for.
+    /// `settle` is too long for the timeout.
     #[error(
         "settle is {settle}: it must be at most {SETTLE_MAX}, and shorter than timeout, which is {timeout}"
     )]
@@ -87,15 +88,15 @@ pub enum Problem {
         /// `sync.package.timeout`.
         timeout: Duration,
     },
-    /// Two ways to judge one kind.
+    /// Two health expressions for the same kind.
     #[error("{kind} of group {group:?} has expressions twice: write all of a kind into one entry")]
     ExpressionsTwice {
-        /// The group.
+        /// API group of the kind.
         group: String,
         /// The kind.
         kind: String,
     },
-    /// More expressions than a package can have.
+    /// The health expressions exceed the size limit of a package.
     #[error("the expressions have {0} bytes: write at most {MAX_EXPRESSIONS}")]
     ExpressionsTooLarge(usize),
     /// Deadlines that no cluster can meet.
@@ -110,7 +111,7 @@ pub enum Problem {
         /// `sync.package.retryInterval`.
         retry_interval: Duration,
     },
-    /// A deadline of all steps that ends before that of the first.
+    /// The total deadline ends before the progress deadline of the first step.
     #[error(
         "rollout.deadlines.total is {total}, less than rollout.deadlines.progress ({progress}), which is the time of one step"
     )]
@@ -128,7 +129,7 @@ impl fmt::Display for Invalid {
     }
 }
 
-/// All that is wrong with a module of that name, in the order of its fields; empty if nothing is.
+/// All errors of a module with the given name, in the order of its fields; empty if it is valid.
 pub fn module(name: &str, spec: &ModuleSpec, insecure: InsecureSources) -> Vec<Invalid> {
     let mut found = Found::default();
     found.name("metadata.name", name, names::dns_label);
@@ -145,7 +146,7 @@ pub fn module(name: &str, spec: &ModuleSpec, insecure: InsecureSources) -> Vec<I
         "spec.sync.package",
         insecure,
     );
-    // Each row has all of it, and more.
+    // Each row contains the complete sync, and more.
     let size = serde_json::to_vec(&spec.sync).map_or(0, |bytes| bytes.len());
     if size > MAX_ROW {
         found.check("spec.sync", Err::<(), _>(Problem::RowTooLarge(size)));
@@ -155,14 +156,14 @@ pub fn module(name: &str, spec: &ModuleSpec, insecure: InsecureSources) -> Vec<I
     found.0
 }
 
-/// All that is wrong with the gates of a module: for who knows better than the source whether insecure addresses are allowed.
+/// All errors of a module's gates, for callers that know whether insecure URLs are allowed for gates.
 pub fn gates(spec: &ModuleSpec, insecure: InsecureSources) -> Vec<Invalid> {
     let mut found = Found::default();
     found.gates(spec, insecure);
     found.0
 }
 
-/// What is wrong with expressions as far as it can be said without parsing them.
+/// Checks health expressions as far as possible without parsing them.
 fn health_expressions(each: &[HealthExpression]) -> Result<(), Problem> {
     let mut kinds = BTreeSet::new();
     for expression in each {
@@ -180,7 +181,7 @@ fn health_expressions(each: &[HealthExpression]) -> Result<(), Problem> {
     }
 }
 
-/// One message for several findings: the first whole, then how many more.
+/// One message for several errors: the first one in full, then the number of others.
 pub fn message(findings: &[Invalid]) -> String {
     match findings {
         [] => String::new(),
@@ -189,7 +190,7 @@ pub fn message(findings: &[Invalid]) -> String {
     }
 }
 
-/// What was found so far.
+/// The errors found so far.
 #[derive(Default)]
 struct Found(Vec<Invalid>);
 
@@ -252,7 +253,7 @@ impl Found {
         for variable in package.substitute.keys() {
             self.name(format!("{field}.substitute"), variable, names::variable);
         }
-        // A namespace that a binding fills in is known only for one cluster.
+        // A namespace that comes from a binding is known only for a specific cluster.
         if let Some(namespace) = package
             .target_namespace
             .as_ref()

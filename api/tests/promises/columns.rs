@@ -1,4 +1,4 @@
-//! Promise: `kubectl get` shows the columns of the page, with the wide ones at priority 1.
+//! Promise: `kubectl get` shows the documented columns, with the wide ones at priority 1.
 
 use muster_api::{Module, crds::columns, module::Summary};
 
@@ -40,7 +40,7 @@ fn columns_of_each_kind() {
     ");
 }
 
-/// Each path leads to a field of the schema.
+/// Each JSON path refers to a field of the schema.
 #[test]
 fn paths_exist() {
     for definition in crate::support::definitions() {
@@ -70,7 +70,7 @@ fn paths_exist() {
     }
 }
 
-/// The column of a module's clusters is the field that the status has.
+/// The column with a module's clusters refers to an existing field of the status.
 #[test]
 fn updated_column_is_a_field_of_the_summary() {
     let summary = serde_json::to_value(Summary {

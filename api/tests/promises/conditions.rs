@@ -1,4 +1,4 @@
-//! Promise: Ready is always there, the others while they are true; times move on a flip of status alone.
+//! Promise: Ready is always present, the others only while true; times change only when the status changes.
 
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;

@@ -1,4 +1,5 @@
-//! Promise: a control is plain text or an object, both ways; what begins as an object and is none is an error that says what to write.
+//! Promise: a control round-trips as plain text or as an object; text that begins like an object but is not valid
+//! yields an error that says what to write.
 
 use jiff::Timestamp;
 use muster_api::control::{Control, ControlError};

@@ -1,4 +1,4 @@
-//! Promise: `api/crds/*.yaml` are what the types say, and what an API server takes.
+//! Promise: `api/crds/*.yaml` match the types, and API servers accept them.
 
 use std::{collections::BTreeMap, fs, path::PathBuf};
 
@@ -54,7 +54,7 @@ fn the_files_read_back_as_the_definitions() {
     }
 }
 
-/// A limit that JSON moves by one is another limit: the greatest token is a number of sixteen digits.
+/// A limit that JSON changes by one is another limit: the greatest token is a number of sixteen digits.
 #[test]
 fn numbers_come_through_json_as_they_are() {
     for definition in crds::management().into_iter().chain(crds::downstream()) {
@@ -119,7 +119,7 @@ fn a_definition_of_someone_else_is_not_ours() {
     assert!(!crds::is_ours(&foreign));
 }
 
-/// Helm labels all that it installs as managed by itself.
+/// Helm sets its own managed-by label on everything that it installs.
 #[test]
 fn a_definition_that_helm_installed_is_ours() {
     for mut definition in crds::flux().into_iter().chain([crds::cluster_api()]) {
@@ -129,7 +129,7 @@ fn a_definition_that_helm_installed_is_ours() {
     }
 }
 
-/// What a cluster with rollout-operator stores and refuses is stored and refused with our definitions too.
+/// muster's definitions store and reject the same objects as those of rollout-operator.
 #[test]
 fn the_kinds_of_rollout_operator_take_what_they_took() {
     let schemas: Vec<Schema> = crds::rollout_operator()
@@ -168,7 +168,7 @@ fn the_kinds_of_rollout_operator_take_what_they_took() {
     assert_eq!(scale.unwrap().spec_replicas_path, ".spec.replicas");
 }
 
-/// Every string, list and map has a maximum, and every field is explained.
+/// Every string, list and map has a maximum size, and every field has a description.
 #[test]
 fn everything_is_bounded_and_explained() {
     for definition in crate::support::definitions()
@@ -209,7 +209,7 @@ fn walk(schema: &Value, path: &str, problems: &mut Vec<String>) {
         None if !has("x-kubernetes-int-or-string") => problems.push(format!("{path}: no type")),
         _ => {}
     }
-    // What Flux has besides is kept, to be refused by its name; the size of a module's row bounds it.
+    // Other fields of Flux are kept, to be rejected by name; the size of a module's row limits them.
     let of_flux = [
         ".flux",
         ".gitRepository",

@@ -1,4 +1,4 @@
-//! Promise: an API server and the types fill in the same defaults, and writing what was read changes nothing.
+//! Promise: an API server and the types fill in the same defaults, and a round trip changes nothing.
 
 use muster_api::{Assemblage, BootstrapModule, Module, ModuleRevision, ProxyAssemblage, RemoteAssemblage};
 use serde::{Serialize, de::DeserializeOwned};
@@ -71,7 +71,7 @@ fn every_struct_that_has_defaults_gets_them() {
     ));
 }
 
-/// The defaults of the page.
+/// The documented defaults.
 #[test]
 fn what_a_module_gets() {
     let sparse = object("Module", json!({ "sync": { "source": source() } }));

@@ -1,4 +1,4 @@
-//! Promise: revisions and digests are the hashes of the page: the same for the same content, another for any other.
+//! Promise: revisions and digests are the documented hashes: equal for equal content, different for any other.
 
 use std::collections::BTreeMap;
 
@@ -63,8 +63,8 @@ fn a_proxy_is_a_part_of_the_revision() {
     assert_ne!(revision(&with), revision(&sync()));
 }
 
-/// Golden: these are compared with what clusters echo; a change of them would roll everything anew.
-/// The first lines can be checked with `printf 'a\0b' | sha256sum`.
+/// Golden: these are compared with what clusters report; a change would roll out everything again. The first lines can
+/// be checked with `printf 'a\0b' | sha256sum`.
 #[test]
 fn golden_vectors() {
     let revision = revision(&sync());
@@ -136,7 +136,7 @@ fn plan(keep: Option<Duration>, deadline: Option<Duration>) -> PackagePlan {
     }
 }
 
-/// A signature is about who made a version, not about what it is: to ask for it later rolls nothing.
+/// A signature is about who made a version, not about its content: requiring one later causes no rollout.
 #[test]
 fn what_must_be_signed_is_no_part_of_a_revision() {
     let plain = sync();
@@ -227,7 +227,7 @@ fn every_content_has_its_own_revision() {
     ));
     revisions.push(digest::revision(COMMIT, &sync(), &[binding("REGION", "us")]));
     revisions.push(digest::revision(COMMIT, &sync(), &[]));
-    // A definition here is not the same definition there.
+    // The same definition in the other list is a different definition.
     let mut moved = sync();
     moved.bindings.push(binding("REGION", "eu"));
     revisions.push(digest::revision(COMMIT, &moved, &[]));

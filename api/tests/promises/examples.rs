@@ -1,4 +1,4 @@
-//! Promise: the examples of the page are objects that an API server takes and the types read, field by field.
+//! Promise: API servers accept the documented examples, and the types read them field by field.
 
 use muster_api::{
     Amount, Module, ProxyAssemblage,
@@ -108,7 +108,7 @@ fn read<K: serde::Serialize + serde::de::DeserializeOwned>(text: &str) -> K {
     typed
 }
 
-/// The second gate of the example leaves three fields out.
+/// The second gate of the example omits three fields.
 fn without_stage_defaults(mut object: Value) -> Value {
     if let Some(gate) = object.pointer_mut("/spec/rollout/stages/0/gates/1") {
         for field in ["interval", "passes", "timeout"] {

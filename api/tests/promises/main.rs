@@ -1,4 +1,4 @@
-//! What this crate promises, one file each; one binary, because linking costs more than testing.
+//! The promises of this crate, one file each; a single binary, because linking costs more than testing.
 #![allow(
     clippy::expect_used,
     clippy::needless_pass_by_value,

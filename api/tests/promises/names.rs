@@ -1,4 +1,4 @@
-//! Promise: generated names are valid, recognizable, and never shared by two identities.
+//! Promise: generated names are valid, recognizable, and unique to an identity.
 
 use std::collections::BTreeSet;
 
@@ -13,7 +13,8 @@ use serde_json::json;
 
 const COMMIT: &str = "0a1b2c3d4e5f60718293a4b5c6d7e8f901234567";
 
-/// A source without a proxy keeps its name; with one it has another, also from one whose Secret is called as the proxy's.
+/// A source without a proxy keeps its name; with a proxy it has a different one, also from a source whose own Secret
+/// has the name of the proxy's.
 #[test]
 fn a_proxy_is_a_part_of_a_sources_name() {
     let named = |secret: Option<&str>, proxy: Option<&str>| {
@@ -49,7 +50,7 @@ fn a_proxy_is_a_part_of_a_sources_name() {
     assert_eq!(all.iter().collect::<BTreeSet<_>>().len(), all.len(), "{all:?}");
 }
 
-/// Golden: a change of these would make every source anew, and pin every version of a source that Flux reads again.
+/// Golden: a change of these would re-create every source, and pin every version of a source that Flux reads again.
 #[test]
 fn golden_vectors_of_sources_that_flux_reads() {
     let source =
@@ -71,7 +72,7 @@ fn golden_vectors_of_sources_that_flux_reads() {
     insta::assert_snapshot!(lines.join("\n"));
 }
 
-/// Golden: these names are in clusters; a change of them would make everything anew.
+/// Golden: these names exist in clusters; a change would re-create everything.
 #[test]
 fn golden_vectors() {
     let lines = [
@@ -94,7 +95,7 @@ fn golden_vectors() {
     "#);
 }
 
-/// What is kept of a sync's name: everything up to 52 bytes, without a hyphen or dot at its end.
+/// A sync's name is kept up to 52 bytes, without a hyphen or dot at the end.
 #[test]
 fn stems() {
     let check = |sync: &str, stem: &str| {
@@ -120,7 +121,7 @@ fn stems() {
     check(&format!("{}.bcd", a(49)), &format!("{}.bc", a(49)));
 }
 
-/// The same 52 first bytes are not the same name, and neither are identities whose parts are cut elsewhere.
+/// Names with the same first 52 bytes differ, and so do identities whose parts are split differently.
 #[test]
 fn look_alikes_are_told_apart() {
     let long = "a".repeat(60);

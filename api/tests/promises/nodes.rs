@@ -1,5 +1,5 @@
-//! Promise: what a node gets is a pure function of the revision, the parts that select it and its values, and its digest tells any two
-//! apart; a NodeModule that cannot be carried out is refused field by field.
+//! Promise: what a node gets is a pure function of the revision, the parts that select it and its values, and the
+//! digest is different for different results; an invalid NodeModule is rejected field by field.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -132,14 +132,14 @@ fn a_digest_is_about_what_the_node_gets() {
         assert!(digests.insert(digest(&changed)), "{pointer}");
         assert!(revisions.insert(revision::revision(&changed)), "{pointer}");
     }
-    // Written otherwise, it is the same.
+    // Another notation with the same content.
     let otherwise = with(&|of| {
         of["settle"] = json!("10000ms");
         of["parts"][0]["files"][0]["state"] = json!("Present");
         of["bindings"] = json!([]);
     });
     assert_eq!(revision::revision(&otherwise), revision::revision(&same));
-    // What another node gets by a part of its own is no change for this one.
+    // A part that selects only another node does not change what this node gets.
     let elsewhere = with(&|of| {
         let part = json!({"selector": {"matchLabels": {"rack": "r9"}}, "files": [file("/etc/z", "z")]});
         of["parts"].as_array_mut().unwrap().push(part);
@@ -258,7 +258,7 @@ fn what_is_wrong_is_named_field_by_field() {
     );
 }
 
-/// An API server refuses the same at admission, and stores the defaults.
+/// An API server rejects the same at admission, and stores the defaults.
 #[test]
 fn admission() {
     let object = json!({

@@ -1,4 +1,4 @@
-//! Promise: durations and amounts are read as Go and Kubernetes write them, and written as they are read again.
+//! Promise: durations and amounts are parsed in the notation of Go and Kubernetes, and round-trip.
 
 use muster_api::{Amount, Duration, amount, duration};
 use proptest::prelude::*;
@@ -117,7 +117,7 @@ proptest! {
 
     #[test]
     fn any_text_is_a_duration_or_an_error(text in "[0-9.hms]{0,34}|\\PC{0,8}") {
-        // Returning at all is the promise: no overflow, no cut inside a character.
+        // It is enough that the calls return: no overflow, no cut inside a character.
         prop_assert!(text.parse::<Duration>().is_ok_and(|duration| duration <= duration::MAX) || text.parse::<Duration>().is_err());
     }
 }

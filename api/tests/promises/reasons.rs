@@ -1,4 +1,4 @@
-//! Promise: the words of the page, in its order, each once.
+//! Promise: the documented reasons, in order, each once.
 
 use std::collections::BTreeSet;
 
@@ -30,7 +30,7 @@ fn the_order_is_the_pages() {
     assert!(Reason::ALL.is_sorted());
 }
 
-/// Records of decisions hold codes: they never change, and new reasons are appended.
+/// Decision records contain codes: they never change, and new reasons are appended.
 #[test]
 fn codes_are_stable() {
     for reason in Reason::ALL {

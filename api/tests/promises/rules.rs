@@ -1,4 +1,4 @@
-//! Promise: an API server with our CRDs refuses what cannot be meant, in words for people, and nothing else.
+//! Promise: an API server with muster's CRDs rejects invalid specs with helpful messages, and nothing else.
 
 use crate::support::admit;
 use muster_api::schema::MAX_TOKEN;
@@ -26,7 +26,7 @@ fn source() -> Value {
     json!({ "git": { "url": "https://git.example/r", "version": { "tag": "v1" } } })
 }
 
-/// The object with `value` at a JSON pointer, whose parents are made.
+/// The object with `value` at a JSON pointer, whose missing parents are created.
 fn with(mut object: Value, pointer: &str, value: Value) -> Value {
     let mut place = &mut object;
     for step in pointer.trim_start_matches('/').split('/') {

@@ -1,4 +1,4 @@
-//! Promise: selectors select as Kubernetes' do, and a bad one is named.
+//! Promise: selectors match as in Kubernetes, and an invalid one is reported precisely.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! What the tests of this crate share: the kinds by name, and their schemas as an API server reads them.
+//! Shared helpers of the tests: the kinds by name, and their schemas as an API server reads them.
 use std::{collections::BTreeMap, sync::LazyLock};
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
@@ -6,7 +6,7 @@ use muster_api::crds;
 use muster_apiserver::schema::Schema;
 use serde_json::Value;
 
-/// Our definitions for fleets and nodes.
+/// muster's CRDs for fleets and nodes.
 pub(crate) fn definitions() -> Vec<CustomResourceDefinition> {
     let all = [
         crds::management(),
@@ -18,13 +18,13 @@ pub(crate) fn definitions() -> Vec<CustomResourceDefinition> {
     all.into_iter().flatten().collect()
 }
 
-/// The schema of a definition as JSON.
+/// The schema of a CRD as JSON.
 pub(crate) fn openapi(definition: &CustomResourceDefinition) -> Value {
     let schema = definition.spec.versions[0].schema.as_ref().unwrap();
     serde_json::to_value(schema.open_api_v3_schema.as_ref().expect("a schema")).unwrap()
 }
 
-/// The schema of one of our kinds as an API server reads it.
+/// The schema of one of muster's kinds as an API server reads it.
 pub(crate) fn schema(kind: &str) -> &'static Schema {
     static SCHEMAS: LazyLock<BTreeMap<String, Schema>> = LazyLock::new(|| {
         let parse = |definition: &CustomResourceDefinition| {
@@ -40,12 +40,12 @@ pub(crate) fn schema(kind: &str) -> &'static Schema {
 
 /// YAML as JSON.
 pub(crate) fn yaml(text: &str) -> Value {
-    // As it is printed: words such as `on` are texts.
+    // Parsed as it is printed: scalars such as `on` are strings.
     let options = serde_saphyr::options! { strict_booleans: true };
     serde_saphyr::from_str_with_options(text, options).unwrap()
 }
 
-/// What an API server stores of an object, or what it says against it.
+/// The object as an API server stores it, or its error messages.
 pub(crate) fn admit(object: &Value, old: Option<&Value>) -> Result<Value, Vec<String>> {
     let schema = schema(object["kind"].as_str().unwrap());
     let mut stored = object.clone();

@@ -1,4 +1,4 @@
-//! Promise: what is wrong with a spec is said with its field, and with what to do.
+//! Promise: an error in a spec is reported with its field, and with how to fix it.
 
 use muster_api::{
     Module,
@@ -33,7 +33,7 @@ fn twice(value: Value) -> Value {
     json!([value.clone(), value])
 }
 
-/// A kind of two versions, and more than 8 KiB.
+/// A duplicate kind in two versions, and more than 8 KiB.
 fn bad_expressions() -> [Value; 2] {
     let long = (0..9).map(|index| widgets(&format!("g{index}/v1"), &"x".repeat(1000)));
     [
@@ -45,7 +45,7 @@ fn bad_expressions() -> [Value; 2] {
     ]
 }
 
-/// A commit whose tag must be signed, by keys of a Secret that there cannot be.
+/// A commit whose tag must be signed, with keys from a Secret that cannot exist.
 fn unsigned_tag() -> Value {
     let version = json!({ "commit": "a".repeat(40) });
     let verify = json!({ "mode": "Tag", "secretRef": { "name": "Keys" } });
@@ -320,7 +320,7 @@ fn commits_are_whole_object_names() {
     assert_eq!(git::version(&version), Ok(Version::Commit(&hex(40))));
 }
 
-/// What stands in `spec.sync` beside a source that Flux reads, and what is said of it.
+/// A field in `spec.sync` in addition to a source that Flux reads, and the expected error.
 fn of_flux(pointer: &str, value: Value) -> String {
     let mut spec = json!({
         "sync": {
@@ -338,7 +338,7 @@ fn of_flux(pointer: &str, value: Value) -> String {
 
 const OCI: &str = "/sync/source/flux/ociRepository";
 
-/// A field, what stands there, and what is said of it.
+/// A field, its value, and the expected error.
 type Case = (String, Value, &'static str);
 
 fn of_oci(field: &str, value: Value, expect: &'static str) -> Case {

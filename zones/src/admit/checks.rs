@@ -1,4 +1,4 @@
-//! What holds a downscale up, and in which words.
+//! The checks that deny a downscale, and their messages.
 
 use jiff::Timestamp;
 use muster_api::zonerollout::{Operation, OperationKind};
@@ -9,19 +9,19 @@ use crate::{
     scale::times::{Source, Times, TooRecent, too_recent},
 };
 
-/// The ConfigMap of the zone tracker, or the ZoneRollout, cannot be read or made.
+/// The zone tracker's ConfigMap, or the ZoneRollout, cannot be read or created.
 pub const NOT_LOADED: &str = "loading zones failed.";
 /// Pods cannot be listed.
 pub const PODS_NOT_READ: &str =
     "an error occurred while checking whether StatefulSets have non-updated replicas";
-/// A pod that leaves did not prepare.
+/// A pod that leaves could not be prepared.
 pub const NOT_PREPARED: &str = "one or more pods failed to prepare for shutdown.";
-/// The operation is not on record.
+/// The operation could not be recorded.
 pub const NOT_RECORDED: &str = "recording the operation in the ZoneRollout failed.";
-/// The operation was taken away meanwhile.
+/// The operation was replaced in the meantime.
 pub const OVERTAKEN: &str = "the operation in the ZoneRollout was modified concurrently.";
 
-/// The time is not on record. Two texts, for scripts that know rollout-operator's.
+/// The time of the downscale could not be recorded. Two texts, as in rollout-operator, for scripts that match them.
 pub fn not_timed(use_zone_tracker: bool) -> &'static str {
     if use_zone_tracker {
         "setting downscale timestamp in the zone ConfigMap failed."
@@ -30,7 +30,7 @@ pub fn not_timed(use_zone_tracker: bool) -> &'static str {
     }
 }
 
-/// Another operation is under way.
+/// Another operation is in progress.
 pub fn busy(operation: &Operation) -> String {
     match operation.kind {
         OperationKind::Downscaling => {
@@ -43,7 +43,7 @@ pub fn busy(operation: &Operation) -> String {
     }
 }
 
-/// Why the times of other sets forbid it, if they do.
+/// The reason if the downscale times of other sets forbid the downscale.
 pub fn times(group: &Group, except: &str, times: Times<'_>, now: Timestamp) -> Option<String> {
     match too_recent(&group.sets, except, times, now) {
         Ok(None) => None,
@@ -54,7 +54,7 @@ pub fn times(group: &Group, except: &str, times: Times<'_>, now: Timestamp) -> O
         )),
         Err(unreadable) => Some(match unreadable.source {
             Source::Set => "parsing downscale annotations failed.".to_owned(),
-            // The word stands twice in rollout-operator.
+            // The repeated word is in rollout-operator's message, too.
             Source::Tracker => {
                 "parsing parsing downscale timestamps from the zone ConfigMap failed.".to_owned()
             }
@@ -62,21 +62,21 @@ pub fn times(group: &Group, except: &str, times: Times<'_>, now: Timestamp) -> O
     }
 }
 
-/// A set of which not all pods are available at its revision.
+/// A set whose pods are not all available at its revision.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HeldUp {
-    /// The set.
+    /// Name of the set.
     pub set: String,
     /// Pods that are not at the revision of its template.
     pub non_updated: i64,
-    /// Pods that are not available; negative where there are more than its status says.
+    /// Pods that are not available; negative if more pods are available than its status reports.
     pub non_ready: i64,
-    /// Why, where both numbers are 0.
+    /// The reason if both numbers are 0.
     why: Option<&'static str>,
 }
 
 impl HeldUp {
-    /// What people read.
+    /// The human-readable message.
     pub fn message(&self) -> String {
         let Self {
             set,
@@ -93,8 +93,8 @@ impl HeldUp {
     }
 }
 
-/// The first other set that holds a downscale up. Where its status admits it, the numbers are those of its status; else of the pods that are
-/// expected of it (R11).
+/// The first other set that blocks the downscale. If its status shows the problem, the numbers are from its status;
+/// otherwise they are based on the expected pods (R11).
 pub fn held_up(group: &Group, except: &str) -> Option<HeldUp> {
     group
         .sets

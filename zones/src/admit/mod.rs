@@ -1,13 +1,14 @@
-//! Reviews of changes of replicas: the webhooks `no-downscale` and `prepare-downscale`, as steps of a machine without I/O.
+//! Admission reviews of replica changes: the webhooks `no-downscale` and `prepare-downscale`, as state machines without
+//! I/O.
 //!
 //! ```text
 //!   bytes ─► serve::read ─► Request ─► NoDownscale | Prepare ─► Step ─► the executor reads, writes, asks ─► Fact ─► Step ─► ..
 //!                                                                └─► Answer ─► serve::write ─► bytes
 //! ```
 //!
-//! Invariant: every input has an answer; none ends the process.
-//! Invariant: a dry run writes nothing and asks no pod.
-//! Invariant: a downscale is allowed only after its operation is on record, its pods are prepared, and its time is on record.
+//! Invariant: every input has an answer; none ends the process. Invariant: a dry run writes nothing and sends no
+//! request to pods. Invariant: a downscale is allowed only after its operation is recorded, its pods are prepared, and
+//! its time is recorded.
 
 pub mod checks;
 pub mod no_downscale;
@@ -28,44 +29,45 @@ use crate::{
     scale::pods::{Answered, Ask},
 };
 
-/// A review that is answered step by step.
+/// An admission review that is answered step by step.
 pub trait Webhook {
-    /// What is to be done next, after what came of the step before; [`Fact::Begin`] first. `now` is the time of the call.
+    /// The next step, given the result of the previous one; starts with [`Fact::Begin`]. `now` is the time of the call.
     fn advance(&mut self, fact: Fact, now: Timestamp) -> Step;
 }
 
-/// What the executor does next.
+/// The next step for the executor.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Step {
     /// Read from the API server, never from a cache.
     Read(Read),
     /// Write a ZoneRollout.
     Write(Box<Write>),
-    /// Ask these pods, all of them at once; the answers come in the same order.
+    /// Send requests to these pods, all at once; the answers must be in the same order.
     Ask(Vec<Ask>),
-    /// Answer the review; nothing comes after it.
+    /// Answer the review; this is the last step.
     Answer(Response),
 }
 
-/// What is read.
+/// What to read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Read {
-    /// The object that a subresource `scale` belongs to.
+    /// The parent object of a subresource `scale`.
     Parent {
         /// Resource, such as `statefulsets`.
         resource: String,
-        /// Namespace.
+        /// Namespace of the object.
         namespace: String,
-        /// Name.
+        /// Name of the object.
         name: String,
     },
-    /// A set with its pods; where it is in a group, all sets of the group, the ZoneRollout and the zone tracker's ConfigMap.
+    /// A set with its pods; if it is in a group, also all sets of the group, the ZoneRollout and the zone tracker's
+    /// ConfigMap.
     Zones {
-        /// Namespace.
+        /// Namespace of the set.
         namespace: String,
-        /// Value of the label `rollout-group`; nothing where the set has none.
+        /// Value of the label `rollout-group`; `None` if the set has no such label.
         group: Option<String>,
-        /// The set.
+        /// Name of the set.
         set: String,
     },
 }
@@ -73,72 +75,73 @@ pub enum Read {
 /// A write of the status of a group's ZoneRollout.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Write {
-    /// Namespace.
+    /// Namespace of the ZoneRollout.
     pub namespace: String,
     /// Value of the label `rollout-group`.
     pub group: String,
-    /// The resourceVersion that it replaces; nothing: the ZoneRollout is made, and there must be none.
+    /// The resourceVersion to replace; `None`: the ZoneRollout is created, and must not exist.
     pub version: Option<String>,
-    /// The whole status.
+    /// The complete new status.
     pub status: ZoneRolloutStatus,
 }
 
-/// What came of a step.
+/// The result of a step.
 #[derive(Clone, Debug)]
 pub enum Fact {
-    /// The review has come in.
+    /// The review was received.
     Begin,
-    /// Of [`Read::Parent`].
+    /// The result of [`Read::Parent`].
     Parent(Result<Value, ReadError>),
-    /// Of [`Read::Zones`].
+    /// The result of [`Read::Zones`].
     Zones(Box<Zones>),
-    /// Of [`Step::Write`]: the new resourceVersion.
+    /// The result of [`Step::Write`]: the new resourceVersion.
     Written(Result<String, WriteError>),
-    /// Of [`Step::Ask`], in its order.
+    /// The answers to [`Step::Ask`], in the same order.
     Answers(Vec<Answered>),
 }
 
-/// What was read of a group. Errors are what the API server said.
+/// What was read of a group. Errors are the API server's messages.
 #[derive(Clone, Debug)]
 pub struct Zones {
-    /// The sets.
+    /// The sets of the group.
     pub sets: Result<Vec<Set>, String>,
     /// The pods of the namespace, at least those of the sets.
     pub pods: Result<Vec<Pod>, String>,
-    /// The data of the zone tracker's ConfigMap, if it is there.
+    /// The data of the zone tracker's ConfigMap, if it exists.
     pub tracker: Result<Option<BTreeMap<String, String>>, String>,
-    /// The ZoneRollout, if it is there.
+    /// The ZoneRollout, if it exists.
     pub record: Result<Option<Record>, String>,
 }
 
-/// A ZoneRollout.
+/// The recorded state of a group: the status of its ZoneRollout.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Record {
-    /// Its resourceVersion.
+    /// The resourceVersion of the ZoneRollout.
     pub version: String,
-    /// Its status.
+    /// The status of the ZoneRollout.
     pub status: ZoneRolloutStatus,
 }
 
-/// Why an object was not read.
+/// Why an object could not be read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ReadError {
-    /// There is none, in the words of the API server.
+    /// The object does not exist; contains the API server's message.
     NotFound(String),
-    /// Anything else.
+    /// Any other error.
     Failed(String),
 }
 
-/// Why a write was not made.
+/// Why a write failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum WriteError {
-    /// Another write came first.
+    /// Another write came first (conflict).
     Conflict,
-    /// Anything else; it may have been made all the same.
+    /// Any other error; the write may still have succeeded.
     Failed(String),
 }
 
-/// The answer where a step is not followed by what comes of it: a mistake of the executor, and closed.
+/// The answer if the executor returns a result that does not match the step: a bug of the executor, which denies the
+/// request.
 fn refused_to_go_on() -> Step {
     Step::Answer(Response::deny(
         "the review was not answered step by step".to_owned(),

@@ -1,6 +1,6 @@
-//! `/admission/no-downscale`: the label `grafana.com/no-downscale=true` forbids fewer replicas.
+//! `/admission/no-downscale`: the label `grafana.com/no-downscale=true` forbids a reduction of replicas.
 //!
-//! Open where rollout-operator is open: what cannot be found out is allowed, with a warning.
+//! Fails open where rollout-operator does: what cannot be determined is allowed, with a warning.
 
 use jiff::Timestamp;
 
@@ -10,22 +10,22 @@ use super::{
     scaled::{Kind, Scaled, replicas_change},
 };
 
-/// The label.
+/// The label that forbids downscales.
 pub const NO_DOWNSCALE: &str = "grafana.com/no-downscale";
 
-/// Resources that have the subresource `scale`.
+/// Resources with the subresource `scale`.
 const PARENTS: [&str; 3] = ["statefulsets", "deployments", "replicasets"];
 
-/// One review.
+/// The review of one request.
 #[derive(Clone, Debug)]
 pub struct NoDownscale {
     request: Request,
-    /// Replicas before and after, while the parent is read.
+    /// Replicas before and after the change, while the parent is read.
     change: Option<(i32, i32)>,
 }
 
 impl NoDownscale {
-    /// A review that has come in.
+    /// Starts the review of a received request.
     pub fn new(request: Request) -> Self {
         Self {
             request,
@@ -100,7 +100,7 @@ impl Webhook for NoDownscale {
         match (fact, self.change.take()) {
             (Fact::Begin, None) => self.begin(),
             (Fact::Parent(Ok(parent)), Some(change)) => match Scaled::of(Kind::StatefulSet, &parent) {
-                // Of each of the kinds only labels count.
+                // Only the labels are read, so the kind does not matter.
                 Ok(parent) => self.judge(change, &parent),
                 Err(error) => self.unread(error.message()),
             },

@@ -1,4 +1,4 @@
-//! `/admission/prepare-downscale`: pods are asked to prepare before they leave, one zone at a time.
+//! `/admission/prepare-downscale`: pods are asked to prepare for shutdown before they are removed, one zone at a time.
 //!
 //! ```text
 //!   read the parent of a scale ─► read the group ─► take the operation ─► ask the pods ─► put the time on record ─► allow
@@ -6,7 +6,7 @@
 //!                          a pod, or the record, fails ─► leave the operation ─► un-prepare ─► release ─► deny
 //! ```
 //!
-//! The set under review is never written: its resourceVersion stays what the client has (GX6).
+//! The set under review is never written: its resourceVersion must remain the one that the client has (GX6).
 
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
@@ -32,10 +32,10 @@ use crate::{
     },
 };
 
-/// How often the group is read because another write came first.
+/// How often the group is read again after a conflict.
 const TRIES: u8 = 5;
 
-/// One review.
+/// The review of one request.
 #[derive(Clone, Debug)]
 pub struct Prepare {
     request: Request,
@@ -45,7 +45,7 @@ pub struct Prepare {
     tries: u8,
 }
 
-/// What is known of the downscale once its set has been read.
+/// The downscale, once its set has been read.
 #[derive(Clone, Debug)]
 struct Job {
     downscale: Downscale,
@@ -55,7 +55,7 @@ struct Job {
     posts: Vec<Ask>,
 }
 
-/// Which fact is awaited, and what is known until then.
+/// The fact that the review waits for, and the data that it needs afterwards.
 #[derive(Clone, Debug)]
 enum State {
     Begin,
@@ -63,22 +63,24 @@ enum State {
     Checks(Job),
     Create(Job),
     Take(Job, Record),
-    /// How many pods were asked, and how many of them in this step. Without a record the set is in no group.
+    /// The number of pods that were asked so far, and the number in this step. Without a record the set is not in a
+    /// group.
     Ask(Job, Option<Record>, usize, usize),
-    /// The record as it was before.
+    /// The record before the write.
     Confirm(Job, Record),
     ConfirmAgain(Job),
-    /// Why the downscale is denied.
+    /// The last field is the reason why the downscale is denied.
     Leave(Job, Record, String),
     LeaveAgain(Job, String),
-    /// How many pods were asked to forget.
+    /// The last field is the number of pods that were asked to cancel their preparation.
     Undo(Job, Option<Record>, String, usize),
     Release(Job, String),
     Done,
 }
 
 impl Prepare {
-    /// A review that has come in. `use_zone_tracker` is the flag of that name: it says which texts failures have.
+    /// Starts the review of a received request. `use_zone_tracker` is the flag of that name; it determines the texts of
+    /// errors.
     pub fn new(request: Request, mut settings: Settings, use_zone_tracker: bool) -> Self {
         settings.namespace.clone_from(&request.namespace);
         Self {
@@ -130,7 +132,7 @@ impl Prepare {
         }
     }
 
-    /// The parent of a scale. One that is not there has no pods to lose; one that cannot be read may have some.
+    /// The parent of a scale. If it does not exist there are no pods to lose; if it cannot be read there may be some.
     fn parent(&mut self, (from, to): (u32, u32), parent: Result<Value, ReadError>) -> Step {
         let error = match parent.map(|parent| Scaled::of(Kind::StatefulSet, &parent)) {
             Err(ReadError::NotFound(error)) => return open(&error),
@@ -163,7 +165,7 @@ impl Prepare {
         self.read(job, State::Checks)
     }
 
-    /// Reads the group, and goes on with `state`.
+    /// Reads the group, and continues with `state`.
     fn read(&mut self, job: Job, state: impl FnOnce(Job) -> State) -> Step {
         let read = Read::Zones {
             namespace: self.request.namespace.clone(),
@@ -174,7 +176,7 @@ impl Prepare {
         Step::Read(read)
     }
 
-    /// Everything that is checked before pods are asked, in the order of rollout-operator.
+    /// All checks that precede requests to pods, in the order of rollout-operator.
     fn check(&mut self, mut job: Job, zones: Zones, now: Timestamp) -> Step {
         let Ok(sets) = zones.sets else {
             return self.deny(job.range(), "finding other statefulsets failed.");
@@ -186,7 +188,7 @@ impl Prepare {
             return self.deny(job.range(), checks::NOT_LOADED);
         };
         if record.is_none() && job.group.is_some() {
-            // One that was lost, or never there: all of the group waits.
+            // The record was lost, or never existed: the whole group waits.
             let write = self.write(&job, None, begun(None, &sets, now));
             self.state = State::Create(job);
             return write;
@@ -195,7 +197,7 @@ impl Prepare {
         let pods = zones.pods.as_deref().unwrap_or_default();
         let group = job.group.clone().unwrap_or_default();
         let mut view = Group::new(&group, sets, pods).with(ZoneRolloutSpec::default(), record.status.clone());
-        // Where no pass has observed yet that one is done, it was carried out before it expired.
+        // If no pass has observed the completion of an operation yet, it was completed before it expired.
         let expires = record
             .status
             .operation
@@ -252,7 +254,7 @@ impl Prepare {
         }
     }
 
-    /// Asks the next pods; when all are prepared, puts the time on record.
+    /// Asks the next pods; when all are prepared, records the time.
     fn ask(&mut self, job: Job, record: Option<Record>, asked: usize, now: Timestamp) -> Step {
         let next: Vec<Ask> = job.posts.iter().skip(asked).take(AT_ONCE).cloned().collect();
         let operation = record
@@ -260,7 +262,7 @@ impl Prepare {
             .and_then(|record| record.status.operation.as_ref());
         let expires = operation.and_then(|operation| operation.expires.as_ref());
         if expires.is_some_and(|expires| now >= expires.0) {
-            // From now on pods may be un-prepared.
+            // After the expiry pods may be un-prepared.
             return self.fail(job, record, checks::NOT_PREPARED.to_owned());
         }
         if !next.is_empty() {
@@ -273,7 +275,7 @@ impl Prepare {
         }
     }
 
-    /// Puts the time on record, if the operation is still held.
+    /// Records the time, if this review still holds the operation.
     fn confirm(&mut self, job: Job, record: Record, now: Timestamp) -> Step {
         if !operation::is_held(
             record.status.operation.as_ref(),
@@ -291,7 +293,7 @@ impl Prepare {
         write
     }
 
-    /// A pod or the record failed: this review leaves the operation.
+    /// A pod or a write failed: this review gives up its hold on the operation.
     fn fail(&mut self, job: Job, record: Option<Record>, why: String) -> Step {
         let Some(mut record) = record else {
             return self.undo(job, None, why, 0);
@@ -311,7 +313,7 @@ impl Prepare {
         write
     }
 
-    /// The operation was left: pods are un-prepared, unless another review holds the same downscale.
+    /// The hold on the operation was given up: pods are un-prepared, unless another review holds the same downscale.
     fn left(&mut self, job: Job, record: Record, why: String) -> Step {
         let operation = record.status.operation.as_ref();
         if operation.is_some_and(|operation| !operation.admission_uids.is_empty()) {
@@ -320,7 +322,7 @@ impl Prepare {
         self.undo(job, Some(record), why, 0)
     }
 
-    /// Un-prepares the next pods; whether they answer does not matter.
+    /// Un-prepares the next pods; their answers are ignored.
     fn undo(&mut self, job: Job, record: Option<Record>, why: String, asked: usize) -> Step {
         let next = job.posts.iter().skip(asked).take(AT_ONCE).cloned();
         let next: Vec<Ask> = next
@@ -343,7 +345,7 @@ impl Prepare {
         write
     }
 
-    /// Goes on after a write.
+    /// Continues after a write.
     fn written(&mut self, state: State, written: Result<String, WriteError>, now: Timestamp) -> Step {
         let reads_again = written == Err(WriteError::Conflict) && self.tries < TRIES;
         self.tries += u8::from(reads_again);
@@ -452,7 +454,7 @@ impl Webhook for Prepare {
     }
 }
 
-/// Allowed with a warning, as rollout-operator does.
+/// Allowed with a warning, as in rollout-operator.
 fn open(why: &str) -> Step {
     Step::Answer(Response::warn(format!("{why}, allowing the change")))
 }

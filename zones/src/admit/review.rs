@@ -1,17 +1,17 @@
-//! AdmissionReview, version 1: what is read of a request, and the answer.
+//! AdmissionReview, version 1: parsing the request, and writing the answer.
 
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-/// The group of AdmissionReview.
+/// The API group of AdmissionReview.
 const GROUP: &str = "admission.k8s.io/";
-/// Versions that are answered: both have the same fields.
+/// Supported versions: both have the same fields.
 const VERSIONS: [&str; 2] = ["v1", "v1beta1"];
 
-/// What an API server asks.
+/// The request from the API server.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Request {
-    /// The review's uid; empty where the API server gave none.
+    /// The uid of the review; empty if the API server set none.
     pub uid: String,
     /// Resource of the request, such as `statefulsets`.
     pub resource: String,
@@ -19,22 +19,22 @@ pub struct Request {
     pub sub_resource: String,
     /// Name of the object.
     pub name: String,
-    /// Its namespace.
+    /// Namespace of the object.
     pub namespace: String,
-    /// What is done: `CREATE`, `UPDATE`, `DELETE` or `CONNECT`.
+    /// The operation: `CREATE`, `UPDATE`, `DELETE` or `CONNECT`.
     pub operation: String,
-    /// Whether nothing will be written.
+    /// Whether the request is a dry run.
     pub dry_run: bool,
-    /// The object as it would be.
+    /// The object after the request.
     pub object: Option<Value>,
-    /// The object as it is.
+    /// The object before the request.
     pub old_object: Option<Value>,
 }
 
-/// A review: the version that it is written in, and the request.
+/// A review: its API version, and the request.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Review {
-    /// `admission.k8s.io/v1`: the answer has the same.
+    /// `admission.k8s.io/v1`; the answer has the same version.
     pub api_version: String,
     /// The request.
     pub request: Request,
@@ -43,18 +43,18 @@ pub struct Review {
 /// The answer to a request.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Response {
-    /// Whether the request goes on.
+    /// Whether the request is allowed.
     pub allowed: bool,
-    /// What people read where it is denied; may be there where it is allowed.
+    /// Message for the user of a denied request; may also be set if the request is allowed.
     pub message: Option<String>,
-    /// The HTTP status of a denial; the API server's own, 403, where there is none.
+    /// HTTP status code of a denial; `None`: the API server's default, 403.
     pub code: Option<u16>,
-    /// What kubectl prints as a warning.
+    /// Warnings that kubectl prints.
     pub warnings: Vec<String>,
 }
 
 impl Response {
-    /// Allowed, without a word.
+    /// Allowed, without a message.
     pub fn allow() -> Self {
         Self {
             allowed: true,
@@ -105,7 +105,7 @@ struct RawResource {
 }
 
 impl Review {
-    /// Reads a body. An error says why it is no review that can be answered.
+    /// Parses a body. An error says why the body is not a review that can be answered.
     pub fn parse(body: &[u8]) -> Result<Self, String> {
         if body.is_empty() {
             return Err(missing("Kind", ""));
@@ -137,7 +137,7 @@ impl Review {
         })
     }
 
-    /// The answer as the API server reads it.
+    /// The answer in the form that the API server reads.
     pub fn answer(&self, response: &Response) -> Value {
         let mut answer = json!({"uid": self.request.uid, "allowed": response.allowed});
         let mut status = Map::new();
@@ -176,7 +176,7 @@ impl RawRequest {
     }
 }
 
-/// The text for an object without a kind or a version.
+/// The error text for an object without a kind or a version.
 pub(super) fn missing(what: &str, body: &str) -> String {
     format!("Object '{what}' is missing in '{body}'")
 }

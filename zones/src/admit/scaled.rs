@@ -1,4 +1,4 @@
-//! Objects with replicas, as reviews carry them.
+//! Objects with replicas, as contained in admission reviews.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::review::{Response, missing};
 use crate::scale::preparation::Preparation;
 
-/// Kinds of `apps/v1` that have no replicas.
+/// Kinds of `apps/v1` without replicas.
 const WITHOUT_REPLICAS: [&str; 2] = ["DaemonSet", "ControllerRevision"];
 
 /// A kind with replicas.
@@ -19,12 +19,12 @@ pub enum Kind {
     ReplicaSet,
     /// `apps/v1` StatefulSet.
     StatefulSet,
-    /// `autoscaling/v1` Scale: the subresource of one of the others.
+    /// `autoscaling/v1` Scale: the subresource of the other kinds.
     Scale,
 }
 
 impl Kind {
-    /// Its name.
+    /// Name of the kind.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Deployment => "Deployment",
@@ -34,7 +34,7 @@ impl Kind {
         }
     }
 
-    /// Its group and version.
+    /// Group and version of the kind.
     pub fn api_version(self) -> &'static str {
         if self == Self::Scale {
             "autoscaling/v1"
@@ -44,17 +44,17 @@ impl Kind {
     }
 }
 
-/// Why an object is not read.
+/// Why an object cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NotRead {
-    /// It is no object of a kind that is known.
+    /// The object is not of a known kind.
     Kind(String),
-    /// Its kind has no replicas.
+    /// The kind has no replicas.
     Replicas(String),
 }
 
 impl NotRead {
-    /// What people read.
+    /// The human-readable message.
     pub fn message(&self) -> &str {
         match self {
             Self::Kind(message) | Self::Replicas(message) => message,
@@ -62,12 +62,12 @@ impl NotRead {
     }
 }
 
-/// What is read of an object with replicas.
+/// The fields that are read from an object with replicas.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Scaled {
-    /// Its kind.
+    /// Kind of the object.
     pub kind: Kind,
-    /// `metadata.uid`; empty where there is none.
+    /// `metadata.uid`; empty if absent.
     pub uid: String,
     /// `metadata.generation`.
     pub generation: i64,
@@ -75,7 +75,7 @@ pub struct Scaled {
     pub labels: BTreeMap<String, String>,
     /// `metadata.annotations`.
     pub annotations: BTreeMap<String, String>,
-    /// `spec.replicas`; 0 where a Scale has none.
+    /// `spec.replicas`; 0 if absent in a Scale.
     pub replicas: Option<i32>,
     /// `spec.serviceName`.
     pub service: String,
@@ -84,7 +84,7 @@ pub struct Scaled {
 }
 
 impl Scaled {
-    /// Reads an object.
+    /// Reads an object of any supported kind.
     pub fn parse(object: Option<&Value>) -> Result<Self, NotRead> {
         let Some(object) = object else {
             return Err(NotRead::Kind(missing("Kind", "")));
@@ -92,7 +92,8 @@ impl Scaled {
         Self::of(kind(object)?, object)
     }
 
-    /// Reads an object of a kind that is known from where it was read; it need not name its kind.
+    /// Reads an object whose kind is known from the endpoint that it was read from; the object itself may omit its
+    /// kind.
     pub fn of(kind: Kind, object: &Value) -> Result<Self, NotRead> {
         let replicas = match &object["spec"]["replicas"] {
             Value::Null => (kind == Kind::Scale).then_some(0),
@@ -146,12 +147,12 @@ fn kind(object: &Value) -> Result<Kind, NotRead> {
     )))
 }
 
-/// The text of rollout-operator, which names the type in its own code.
+/// rollout-operator's text, which contains the name of its Go type.
 pub fn unsupported(api_version: &str, kind: &str) -> String {
     format!("unsupported type {api_version}, Kind={kind} (go type *v1.{kind})")
 }
 
-/// Nothing if replicas become fewer; else the answer at once.
+/// `None` if the number of replicas is reduced; otherwise the immediate answer.
 pub fn replicas_change(old: Option<i32>, new: Option<i32>) -> Option<Response> {
     match (old, new) {
         (None, None) => Some(Response::allow()),

@@ -1,24 +1,25 @@
-//! The HTTP side of webhooks, without the network: which requests are answered, and with what.
+//! The HTTP side of the webhooks, without networking: which requests are answered, and how.
 
 use super::review::{Response, Review};
 
 /// The content type of reviews and answers.
 pub const JSON: &str = "application/json";
-/// The content type of refusals.
+/// The content type of error responses.
 pub const TEXT: &str = "text/plain; charset=utf-8";
 
-/// An HTTP answer.
+/// An HTTP response.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HttpAnswer {
-    /// Status code.
+    /// HTTP status code.
     pub status: u16,
     /// `Content-Type`.
     pub content_type: &'static str,
-    /// Body.
+    /// Response body.
     pub body: String,
 }
 
-/// The review in a request of any method; a refusal if there is none. The content type is JSON's, exactly.
+/// Extracts the review from a request of any method; an error response if there is none. The content type must be
+/// exactly that of JSON.
 pub fn read(content_type: &str, body: &[u8]) -> Result<Review, HttpAnswer> {
     if content_type != JSON {
         return Err(bad_request("wrong content type"));
@@ -26,7 +27,7 @@ pub fn read(content_type: &str, body: &[u8]) -> Result<Review, HttpAnswer> {
     Review::parse(body).map_err(|error| bad_request(&format!("Request could not be decoded: {error}")))
 }
 
-/// The answer of a webhook.
+/// The HTTP response for a webhook's answer.
 pub fn write(review: &Review, response: &Response) -> HttpAnswer {
     HttpAnswer {
         status: 200,

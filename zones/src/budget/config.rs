@@ -1,4 +1,4 @@
-//! What a ZoneAwarePodDisruptionBudget says, or why it is refused, in the words of rollout-operator.
+//! Parses a ZoneAwarePodDisruptionBudget; validation errors have the texts of rollout-operator.
 
 use std::collections::BTreeMap;
 
@@ -9,9 +9,9 @@ use serde_json::{Map, Value};
 use super::message;
 use crate::{duration, model::Set};
 
-/// The kind.
+/// The kind of the object.
 const KIND: &str = "ZoneAwarePodDisruptionBudget";
-/// How much memory an expression may take once compiled, in bytes: names of pods need far less.
+/// Maximum size of a compiled regular expression, in bytes: pod names need far less.
 const REGEX_LIMIT: usize = 1 << 20;
 
 /// A valid budget.
@@ -19,92 +19,93 @@ const REGEX_LIMIT: usize = 1 << 20;
 pub struct Budget {
     /// `metadata.name`.
     pub name: String,
-    /// `metadata.uid`; empty where the object has none.
+    /// `metadata.uid`; empty if absent.
     pub uid: String,
     /// `metadata.generation`.
     pub generation: i64,
-    /// `spec.selector.matchLabels`; none selects everything.
+    /// `spec.selector.matchLabels`; an empty one selects everything.
     pub selector: BTreeMap<String, String>,
-    /// How many pods may be unavailable.
+    /// Maximum number of unavailable pods.
     pub limit: Limit,
-    /// How the partition of a pod is found; without it, budgets count by zone.
+    /// Determines the partition of a pod; without it, budgets count by zone.
     pub partition: Option<Partition>,
-    /// How long a pod of another zone has to be ready before it counts, strictly more than this.
+    /// How long a pod in another zone must be ready before it counts as ready; the time must be strictly longer.
     pub delay: SignedDuration,
 }
 
-/// How many pods may be unavailable.
+/// Maximum number of unavailable pods.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Limit {
-    /// So many; 0 forbids all evictions.
+    /// An absolute number; 0 forbids all evictions.
     Count(u32),
-    /// So many of a hundred pods of the set, 0 to 100.
+    /// A percentage of the pods of the set, 0 to 100.
     Percentage(u32),
 }
 
-/// The expression that finds the partition in the name of a pod.
+/// The regular expression that extracts the partition from a pod's name.
 #[derive(Clone, Debug)]
 pub struct Partition {
     regex: Regex,
     group: usize,
 }
 
-/// A name of a pod that the expression does not match.
+/// A pod name that the regular expression does not match.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("failed to extract partition from pod Name regular expression")]
 pub struct NoPartition;
 
-/// Why a budget is refused.
+/// Why a budget is rejected.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Invalid {
-    /// Another kind of object.
+    /// An object of another kind.
     #[error("unexpected object kind - expecting {KIND}")]
     Kind,
     /// An object without a kind.
     #[error("Object 'Kind' is missing in '{0}'")]
     NoKind(String),
-    /// No `spec`.
+    /// The object has no `spec`.
     #[error("no spec found in unstructured object")]
     NoSpec,
-    /// A field is there, but of another type.
+    /// A field of the wrong type.
     #[error("failed to extract value from config field {0}")]
     Field(&'static str),
-    /// A map that is something else.
+    /// A value that should be a map.
     #[error("{0} accessor error: {1} is of another type, expected an object")]
     NoMap(&'static str, String),
-    /// Both limits.
+    /// Both limits are set.
     #[error("invalid value: only one of maxUnavailable or maxUnavailablePercentage may be set")]
     TwoLimits,
     /// A count below 0.
     #[error("invalid value: max unavailable must be 0 <= val, got {0}")]
     Count(i64),
-    /// No percentage.
+    /// Not a valid percentage.
     #[error("invalid value: max unavailable percentage must be 0 <= val <= 100, got {0}")]
     Percentage(i64),
-    /// Percentages are of zones, so they cannot be of partitions.
+    /// A percentage refers to zones and cannot be combined with partitions.
     #[error("invalid value: max unavailable percentage can not be used with partition awareness")]
     PercentageOfPartition,
-    /// The expression, or its group.
+    /// The regular expression or its group is invalid.
     #[error("invalid value: regex is not valid, got {0}")]
     Regex(String),
-    /// No selector.
+    /// The selector is missing.
     #[error("invalid value: selector is not found")]
     NoSelector,
-    /// A selector that selects by something else than texts.
+    /// A selector with values other than strings.
     #[error("invalid value: selector is not valid, got {0}")]
     Selector(String),
-    /// No duration.
+    /// Not a valid duration.
     #[error("invalid value: crossZoneEvictionDelay is not a valid duration, got {0}")]
     Delay(#[from] duration::Invalid),
-    /// A duration below 0.
+    /// A negative duration.
     #[error("invalid value: crossZoneEvictionDelay must be >= 0, got {0}")]
     NegativeDelay(String),
-    /// A delay counts for partitions only.
+    /// A delay requires partitions.
     #[error("invalid value: crossZoneEvictionDelay requires podNamePartitionRegex to be set")]
     DelayWithoutPartition,
 }
 
-/// What the webhook `/admission/zpdb-validation` answers about an object: it is denied with code 400 and the text of the error.
+/// The answer of the webhook `/admission/zpdb-validation`: an invalid object is denied with code 400 and the text of
+/// the error.
 pub fn validate(object: &Value) -> Result<(), Invalid> {
     if object["kind"].as_str().is_none_or(str::is_empty) {
         return Err(Invalid::NoKind(object.to_string()));
@@ -113,7 +114,7 @@ pub fn validate(object: &Value) -> Result<(), Invalid> {
 }
 
 impl Budget {
-    /// Reads an object as the API server gives it.
+    /// Parses an object as the API server returns it.
     pub fn parse(object: &Value) -> Result<Self, Invalid> {
         let spec = match &object["spec"] {
             Value::Null => return Err(Invalid::NoSpec),
@@ -146,14 +147,14 @@ impl Budget {
         })
     }
 
-    /// Whether the labels of a pod or of a StatefulSet are selected.
+    /// Whether the budget selects the labels of a pod or a StatefulSet.
     pub fn selects(&self, labels: &BTreeMap<String, String>) -> bool {
         self.selector
             .iter()
             .all(|(key, value)| labels.get(key) == Some(value))
     }
 
-    /// The selector as the API server reads it: `a=1,b=2`.
+    /// The selector in string form: `a=1,b=2`.
     pub fn selector_text(&self) -> String {
         let pairs: Vec<String> = self
             .selector
@@ -165,8 +166,8 @@ impl Budget {
 }
 
 impl Limit {
-    /// How many pods of a set may be unavailable. A percentage is of the pods that are both desired and reported, rounded down, and
-    /// at least 1; of none it is 0.
+    /// Maximum number of unavailable pods of a set. A percentage is relative to the smaller of desired and reported
+    /// pods, rounded down, and at least 1; without pods it is 0.
     pub fn pods(self, set: &Set) -> u32 {
         match self {
             Self::Count(count) => count,
@@ -183,7 +184,7 @@ impl Limit {
 }
 
 impl Partition {
-    /// An expression that carries its anchors, and the number of the group that is the partition; 0 is the whole match.
+    /// Compiles an anchored expression; the number is that of the group with the partition, 0 for the whole match.
     pub fn new(regex: &str, group: usize) -> Result<Self, String> {
         let compiled = RegexBuilder::new(regex).size_limit(REGEX_LIMIT).build();
         compiled
@@ -191,7 +192,7 @@ impl Partition {
             .map_err(|error| message::of_regex(regex).unwrap_or_else(|| error.to_string()))
     }
 
-    /// The partition of a pod, from its name; nothing where there is no expression.
+    /// The partition of a pod, from its name; `None` without an expression.
     pub fn of(expression: Option<&Self>, pod: &str) -> Result<Option<String>, NoPartition> {
         let Some(expression) = expression else {
             return Ok(None);
@@ -204,12 +205,12 @@ impl Partition {
         Ok(Some(partition.to_owned()))
     }
 
-    /// The expression with its anchors.
+    /// The expression including its anchors.
     pub fn regex(&self) -> &str {
         self.regex.as_str()
     }
 
-    /// The number of the group.
+    /// The number of the capturing group.
     pub fn group(&self) -> usize {
         self.group
     }
@@ -228,7 +229,7 @@ fn limit(spec: &Map<String, Value>) -> Result<Limit, Invalid> {
     if let Some(count) = number("maxUnavailable")? {
         return match u32::try_from(count) {
             Ok(count) => Ok(Limit::Count(count)),
-            // More pods than there can be.
+            // A number that exceeds any possible number of pods.
             Err(_) if count > 0 => Ok(Limit::Count(u32::MAX)),
             Err(_) => Err(Invalid::Count(count)),
         };
@@ -269,7 +270,7 @@ fn partition(spec: &Map<String, Value>) -> Result<Option<Partition>, String> {
                 .to_owned(),
         );
     }
-    // The schema asks for 1 at least; the original accepts less, and fails at the first eviction.
+    // The schema requires at least 1; rollout-operator accepts less, and fails at the first eviction.
     let group = usize::try_from(group.unwrap_or(1)).unwrap_or_default();
     if !(1..=groups).contains(&group) {
         return Err("regular expression subexpression index out of range".to_owned());

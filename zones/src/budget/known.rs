@@ -1,4 +1,4 @@
-//! Which budgets are known, out of what the watch shows.
+//! The known budgets, as observed by the watch.
 
 use std::collections::BTreeMap;
 
@@ -12,29 +12,28 @@ pub struct Known {
     budgets: BTreeMap<String, Budget>,
 }
 
-/// What became of an object that the watch showed; the label `result` of
-/// `rollout_operator_zpdb_configurations_observed_total`.
+/// The result of an observed object; the label `result` of `rollout_operator_zpdb_configurations_observed_total`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Observed {
-    /// It is known now.
+    /// The budget was added or updated.
     Updated,
-    /// Its generation is not newer than the known one.
+    /// The generation is not newer than the known one.
     Ignored,
-    /// It is refused; what was known of its name stays.
+    /// The budget is invalid; the known one with this name is kept.
     Invalid,
-    /// It is not known any more.
+    /// The budget was removed.
     Deleted,
-    /// It was not known, or a newer generation is.
+    /// The budget was not known, or a newer generation is known.
     DeleteIgnored,
 }
 
-/// A pod that two budgets select: neither is certain to be the one meant.
+/// Two budgets select the same pod, which is ambiguous.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("multiple zoned pod disruption budgets found for pod")]
 pub struct ManyBudgets;
 
 impl Observed {
-    /// The value of the label.
+    /// Value of the label `result`.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Updated => "updated",
@@ -47,12 +46,12 @@ impl Observed {
 }
 
 impl Known {
-    /// An object that was added or changed.
+    /// Handles an object that was added or changed.
     pub fn put(&mut self, object: &Value) -> Observed {
         let Ok(budget) = Budget::parse(object) else {
             return Observed::Invalid;
         };
-        // Generations start anew with an object that was made anew, also where its deletion was missed.
+        // Generations restart if the object was re-created, even if its deletion was missed.
         let newer = self.budgets.get(&budget.name).is_none_or(|known| {
             (!budget.uid.is_empty() && budget.uid != known.uid) || budget.generation > known.generation
         });
@@ -63,7 +62,7 @@ impl Known {
         Observed::Updated
     }
 
-    /// Takes over what `other` knows of an object: of one that is still there when all are listed anew.
+    /// Copies a budget from `other` for an object that still exists when all objects are listed again.
     pub fn keep(&mut self, other: &Self, object: &Value) {
         let name = object["metadata"]["name"].as_str().unwrap_or_default();
         if let Some(budget) = other.budgets.get(name) {
@@ -71,7 +70,7 @@ impl Known {
         }
     }
 
-    /// An object that is gone.
+    /// Handles an object that was deleted.
     pub fn delete(&mut self, object: &Value) -> Observed {
         let metadata = &object["metadata"];
         let name = metadata["name"].as_str().unwrap_or_default();
@@ -88,7 +87,7 @@ impl Known {
         Observed::Deleted
     }
 
-    /// The budget that selects these labels of a pod.
+    /// The budget that selects these pod labels.
     pub fn find(&self, labels: &BTreeMap<String, String>) -> Result<Option<&Budget>, ManyBudgets> {
         let mut selecting = self.budgets.values().filter(|budget| budget.selects(labels));
         let first = selecting.next();
@@ -98,7 +97,7 @@ impl Known {
         Ok(first)
     }
 
-    /// All of them, by name.
+    /// All budgets, by name.
     pub fn iter(&self) -> impl Iterator<Item = &Budget> {
         self.budgets.values()
     }

@@ -1,8 +1,8 @@
-//! Texts that rollout-operator shows.
+//! Message texts of rollout-operator.
 
 use regex_syntax::ast::{ErrorKind, parse::Parser};
 
-/// How many pods are not as they should be.
+/// Numbers of pods that are not ready or unknown.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Disturbed {
     /// Pods that exist and are not ready.
@@ -28,7 +28,7 @@ impl Disturbed {
     }
 }
 
-/// Why an expression does not compile, in the words of Go's `regexp`, which people of rollout-operator know.
+/// Why an expression does not compile, in the wording of Go's `regexp`, which users of rollout-operator know.
 pub(super) fn of_regex(regex: &str) -> Option<String> {
     let error = Parser::new().parse(regex).err()?;
     let at = error.span().start.offset;

@@ -1,4 +1,4 @@
-//! ZoneAwarePodDisruptionBudget: which evictions keep all zones but one whole.
+//! ZoneAwarePodDisruptionBudget: decides which evictions leave all zones but one undisturbed.
 
 mod config;
 mod known;

@@ -1,7 +1,8 @@
-//! One eviction: allowed or denied, with the codes, texts and reasons of rollout-operator.
+//! Decides whether an eviction is allowed, with the codes, texts and reasons of rollout-operator.
 //!
-//! By zone: no other zone is disturbed, and fewer pods of the own one than the limit. By partition: fewer pods of that partition in other
-//! zones than the limit. An eviction that is allowed is put on record before the answer is given, and counts as not ready from then on.
+//! Without partitions: no other zone may be disturbed, and fewer pods of the pod's own zone than the limit. With
+//! partitions: fewer pods of that partition in other zones than the limit. An allowed eviction is recorded before the
+//! answer is sent, and the pod counts as not ready from then on.
 
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
@@ -16,60 +17,61 @@ use super::{
 };
 use crate::model::{Pod, Set};
 
-/// How long an allowed eviction counts if its pod keeps running: another webhook may have refused it.
+/// How long an allowed eviction counts if its pod keeps running: another webhook may have denied it.
 pub const MEMORY: SignedDuration = SignedDuration::from_secs(120);
 
-/// What is asked.
+/// The request to decide.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Request {
     /// Namespace of the pod.
     pub namespace: String,
     /// Name of the pod.
     pub name: String,
-    /// Whether nothing will be evicted.
+    /// Whether the request is a dry run.
     pub dry_run: bool,
-    /// Who asks.
+    /// The origin of the request.
     pub asked: Asked,
 }
 
-/// Who asks.
+/// The origin of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Asked {
     /// The webhook `/admission/pod-eviction`.
     Eviction,
-    /// The rollout of the same process, with the limit that counts if the budget's own is 0.
+    /// The rollout in the same process, with the limit that applies if the budget's own limit is 0.
     Rollout(u32),
 }
 
-/// What was read for a request. An error is what the API server said.
+/// What was read for a request. An error is the API server's message.
 #[derive(Clone, Debug)]
 pub struct Facts<'a> {
     /// The budgets of the namespace.
     pub budgets: &'a Known,
-    /// The pod.
+    /// The pod to evict or delete.
     pub pod: Result<Pod, String>,
-    /// The StatefulSet that the pod names as its controller; nothing where it names none.
+    /// The StatefulSet that controls the pod; `None` if the pod names no StatefulSet as its controller.
     pub owner: Option<Result<Set, String>>,
     /// The StatefulSets of the namespace.
     pub sets: Result<Vec<Set>, String>,
     /// The pods of the namespace.
     pub pods: Result<Vec<Pod>, String>,
-    /// Pods that are on their way out, as on record in the ZoneRollouts of the namespace.
+    /// Pods in flight, as recorded in the ZoneRollouts of the namespace.
     pub in_flight: &'a [InFlight],
-    /// What is under way, as on record in the same: pods that a downscale takes away may go at any time.
+    /// Operations in progress, as recorded in the same ZoneRollouts: pods that a downscale removes may disappear at any
+    /// time.
     pub operations: &'a [Operation],
-    /// The instant.
+    /// The current time.
     pub now: Timestamp,
 }
 
-/// The answer.
+/// The decision.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Verdict {
-    /// Why: the label `reason` of `rollout_operator_zpdb_eviction_requests_total`.
+    /// The reason: the label `reason` of `rollout_operator_zpdb_eviction_requests_total`.
     pub reason: Reason,
-    /// What the user reads where it is denied; a warning where it is allowed; may be empty.
+    /// Message for the user if the eviction is denied; a warning if it is allowed; may be empty.
     pub message: String,
-    /// What to put on record before the answer is given.
+    /// The entry to record before the answer is sent.
     pub record: Option<Box<InFlight>>,
 }
 
@@ -78,7 +80,7 @@ pub struct Verdict {
 pub enum Reason {
     /// The budget is met.
     Allowed,
-    /// The pod serves nothing: pending, finished, or being deleted.
+    /// The pod serves no traffic: pending, finished, or being deleted.
     PodNotReady,
     /// No budget selects the pod.
     PodNotInScope,
@@ -88,13 +90,13 @@ pub enum Reason {
     PodNotFound,
     /// More than one budget selects the pod.
     ManyBudgets,
-    /// Its StatefulSet cannot be read, or is not one.
+    /// The pod's StatefulSet cannot be read, or its controller is not a StatefulSet.
     SetNotFound,
     /// The limit is 0.
     LimitZero,
     /// Fewer than two zones are known.
     TooFewSets,
-    /// The expression does not match the name of the pod.
+    /// The expression does not match the pod's name.
     PartitionNotIdentified,
     /// Pods of the zones cannot be read.
     PodsNotRead,
@@ -103,7 +105,7 @@ pub enum Reason {
 }
 
 impl Asked {
-    /// By what a pod goes that is allowed to.
+    /// How an allowed pod is removed, for the record.
     fn why(self) -> Why {
         match self {
             Self::Eviction => Why::Eviction,
@@ -113,7 +115,7 @@ impl Asked {
 }
 
 impl Reason {
-    /// The value of the label `reason`.
+    /// Value of the label `reason`.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Allowed => "allowed",
@@ -131,7 +133,7 @@ impl Reason {
         }
     }
 
-    /// The code of the answer, and the value of the label `status`.
+    /// The status code of the answer, and the value of the label `status`.
     pub fn code(self) -> u16 {
         match self {
             Self::Allowed | Self::PodNotReady | Self::PodNotInScope => 200,
@@ -148,7 +150,7 @@ impl Reason {
 }
 
 impl Verdict {
-    /// Whether the pod may go.
+    /// Whether the eviction is allowed.
     pub fn allowed(&self) -> bool {
         self.reason.code() == 200
     }
@@ -163,7 +165,7 @@ impl Verdict {
 }
 
 impl Request {
-    /// Reads the `request` of an AdmissionReview; what it lacks is an answer already.
+    /// Reads the `request` of an AdmissionReview; if a field is missing, the error is the answer.
     pub fn from_review(request: &Value) -> Result<Self, Verdict> {
         let text = |key: &str| request[key].as_str().unwrap_or_default();
         let refuse = |message: String| Err(Verdict::of(Reason::InvalidRequest, message));
@@ -191,9 +193,10 @@ impl Request {
     }
 }
 
-/// Whether a pod on record may still go. A deletion ends with its pod alone, or with the version that it is bound to: a late delete of a
-/// deposed leader must meet its entry. An eviction may be refused by another webhook, so it ends when its pod stops running, or after [`MEMORY`]. What has ended has to be taken
-/// off the record: a pod that runs again does not count once more.
+/// Whether a recorded pod may still be removed. A deletion ends only with its pod, or with the resourceVersion that it
+/// is bound to: a late delete request of a former leader must find its entry. An eviction may be denied by another
+/// webhook, so it ends when its pod stops running, or after [`MEMORY`]. Entries that have ended must be removed: a pod
+/// that runs again must not count a second time.
 pub fn is_under_way(entry: &InFlight, pod: Option<&Pod>, now: Timestamp) -> bool {
     let may_go = |pod: &Pod| match (entry.why, &entry.resource_version) {
         (Why::Deletion, None) => true,
@@ -203,7 +206,8 @@ pub fn is_under_way(entry: &InFlight, pod: Option<&Pod>, now: Timestamp) -> bool
     pod.is_some_and(|pod| pod.uid == entry.uid && may_go(pod)) && counts(entry, now)
 }
 
-/// Puts what was allowed on record. A deletion of the same pod stays there: it may arrive when the eviction does not count any more.
+/// Records an allowed removal. An earlier deletion entry of the same pod is kept: the deletion may arrive after the
+/// eviction has ceased to count.
 pub fn put_on_record(in_flight: &mut Vec<InFlight>, record: InFlight) {
     in_flight.retain(|entry| entry.uid != record.uid || entry.why != record.why);
     in_flight.push(record);
@@ -213,7 +217,7 @@ fn counts(entry: &InFlight, now: Timestamp) -> bool {
     entry.why == Why::Deletion || now.duration_since(entry.since.0) < MEMORY
 }
 
-/// Answers a request to evict or to delete a pod.
+/// Decides a request to evict or delete a pod.
 pub fn judge(request: &Request, facts: &Facts<'_>) -> Verdict {
     decide(request, facts).unwrap_or_else(|refusal| refusal)
 }
@@ -309,7 +313,7 @@ fn owner<'a>(pod: &Pod, facts: &'a Facts<'_>) -> Result<&'a Set, Verdict> {
     }
 }
 
-/// The StatefulSets that the budget selects, by name; nothing if they are not known, or fewer than two.
+/// The StatefulSets that the budget selects, by name; `None` if they are unknown, or fewer than two.
 fn zones<'a>(budget: &Budget, facts: &'a Facts<'_>) -> Option<Vec<&'a Set>> {
     let sets = facts.sets.as_ref().ok()?;
     let mut zones: Vec<&Set> = sets.iter().filter(|set| budget.selects(&set.labels)).collect();
@@ -317,8 +321,8 @@ fn zones<'a>(budget: &Budget, facts: &'a Facts<'_>) -> Option<Vec<&'a Set>> {
     (zones.len() > 1).then_some(zones)
 }
 
-/// The zone that is being scaled down, if one is: no other one is to be disturbed beside it, and a pod of its own that was prepared to leave, and
-/// is made anew, is not prepared.
+/// The zone that is being scaled down, if any: no other zone may be disturbed at the same time, and a pod in this zone
+/// that was prepared to leave loses its preparation when it is re-created.
 fn scaled_down<'a>(zones: &[&Set], facts: &Facts<'a>) -> Option<&'a str> {
     let is_of_zones = |operation: &&Operation| {
         operation.kind == OperationKind::Downscaling && zones.iter().any(|zone| zone.uid == operation.set_uid)
@@ -327,7 +331,7 @@ fn scaled_down<'a>(zones: &[&Set], facts: &Facts<'a>) -> Option<&'a str> {
     Some(&operation.set)
 }
 
-/// What pods are counted for.
+/// Input for counting the disturbed pods.
 struct Count<'a> {
     budget: &'a Budget,
     pod: &'a Pod,
@@ -337,7 +341,7 @@ struct Count<'a> {
 }
 
 impl Count<'_> {
-    /// The first other zone that is disturbed, or the own one if it has no slot left.
+    /// The first other zone that is disturbed, or the pod's own zone if its limit is reached.
     fn by_zone(&self, own: &Set, zones: &[&Set], limit: u32) -> Result<Option<String>, Verdict> {
         if !zones.iter().any(|zone| zone.uid == own.uid) {
             let message = format!(
@@ -360,13 +364,14 @@ impl Count<'_> {
         Ok(shrinking.map(|zone| format!("a downscale of {} is under way", zone.name)))
     }
 
-    /// Whether pods of a zone are to go because it was scaled down: its controller takes them away at any time, whatever is on record by then.
+    /// Whether a zone has surplus pods because it was scaled down: its controller removes them at any time, regardless
+    /// of the record.
     fn has_surplus(&self, zone: &Set) -> bool {
         let mut pods = self.pods.iter();
         pods.any(|pod| zone.owns(pod) && zone.is_surplus(pod))
     }
 
-    /// The pods of the partition in the other zones, if they have no slot left.
+    /// A description of the partition's disturbed pods in the other zones, if their number reaches the limit.
     fn by_partition(&self, own: &Set, zones: &[&Set], limit: u32, partition: &str) -> Option<String> {
         let mut sum = Disturbed::default();
         for zone in zones.iter().filter(|zone| zone.uid != own.uid) {
@@ -376,18 +381,19 @@ impl Count<'_> {
             };
             let (disturbed, counted) = self.zone(zone, self.budget.delay, of_partition);
             sum.not_ready += disturbed.not_ready;
-            // Each zone has one pod of each partition: one that was not found is not known.
+            // Each zone has one pod of each partition: if none was found, the pod is unknown.
             let absent = counted == 0 && disturbed.sum() == 0;
             sum.unknown += disturbed.unknown + u32::from(absent);
         }
         (sum.sum() >= limit).then(|| sum.text(&format!("partition {partition}")))
     }
 
-    /// How many of those pods of a zone are disturbed, and how many were counted. Pods that should exist and do not may be any.
+    /// The number of disturbed pods among the given pods of a zone, and the number of counted pods. Missing pods count
+    /// regardless of the filter.
     fn zone(&self, zone: &Set, delay: SignedDuration, which: impl Fn(&Pod) -> bool) -> (Disturbed, u32) {
         let of_zone: Vec<&Pod> = self.pods.iter().filter(|pod| zone.owns(pod)).collect();
         let counted: Vec<&&Pod> = of_zone.iter().filter(|pod| which(pod)).collect();
-        // The pod itself goes anyway, ready or not.
+        // The pod itself is removed anyway, ready or not.
         let disturbed = |pod: &&&&Pod| {
             pod.uid != self.pod.uid && !counts_as_ready(pod, self.evicted(pod), delay, self.now)
         };

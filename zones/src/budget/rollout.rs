@@ -1,4 +1,4 @@
-//! What budgets say of pods that the rollout wants to delete.
+//! Asks the budgets about pods that the rollout wants to delete.
 
 use jiff::Timestamp;
 use muster_api::zonerollout::{InFlight, Operation};
@@ -12,7 +12,8 @@ use crate::{
     roll,
 };
 
-/// The budgets of a namespace, asked by the rollout of the same process. What it allows counts at its next answer.
+/// The budgets of a namespace, for the rollout in the same process. Each allowed deletion is taken into account by the
+/// next check.
 #[derive(Clone, Debug)]
 pub struct OfRollout<'a> {
     budgets: &'a Known,
@@ -25,7 +26,7 @@ pub struct OfRollout<'a> {
 }
 
 impl<'a> OfRollout<'a> {
-    /// `sets` and `pods` are all of the namespace, `in_flight` is on record in all of its ZoneRollouts.
+    /// `sets` and `pods` are all of the namespace, `in_flight` is the record of all its ZoneRollouts.
     pub fn new(
         budgets: &'a Known,
         namespace: &'a str,
@@ -44,7 +45,7 @@ impl<'a> OfRollout<'a> {
         }
     }
 
-    /// The same beside operations of the namespace: of other groups, too.
+    /// Takes operations of the namespace into account, including those of other groups.
     #[must_use]
     pub fn beside(self, operations: Vec<Operation>) -> Self {
         Self { operations, ..self }

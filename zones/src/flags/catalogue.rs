@@ -1,47 +1,47 @@
-//! Every flag: those of rollout-operator v0.38.1, and the few of our own.
+//! All flags: those of rollout-operator v0.38.1, and a few of muster's own.
 
-/// What a flag takes.
+/// The type of a flag's value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// `true` or `false`; alone it means true.
+    /// `true` or `false`; without a value it means true.
     Bool,
-    /// A whole number.
+    /// An integer.
     Int,
-    /// A number.
+    /// A floating-point number.
     Float,
     /// A Go duration.
     Duration,
-    /// A Prometheus duration, which has days, weeks and years.
+    /// A Prometheus duration, which supports days, weeks and years.
     Days,
-    /// A text.
+    /// A string.
     Text,
-    /// Texts: repeatable, separated by commas.
+    /// A list of strings: repeatable, separated by commas.
     List,
 }
 
-/// What becomes of a flag that is given.
+/// Whether a flag has an effect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Effect {
-    /// It does what it says.
+    /// The flag works as documented.
     Works,
-    /// It is accepted, checked, and does nothing; why.
+    /// The flag is accepted and validated, but has no effect; with the reason.
     None(&'static str),
 }
 
-/// A flag.
+/// A command-line flag.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Flag {
-    /// Its name without dashes.
+    /// Name of the flag without dashes.
     pub name: &'static str,
-    /// What it takes.
+    /// Type of the value.
     pub kind: Kind,
-    /// Its default, as the help prints it.
+    /// Default value, as printed in the help.
     pub default: &'static str,
-    /// The value that counts where the flag is not given, if it is another than the default that is printed.
+    /// The effective default, if it differs from the printed one.
     pub effective: Option<&'static str>,
-    /// What it does.
+    /// Whether the flag has an effect.
     pub effect: Effect,
-    /// Its help.
+    /// Help text of the flag.
     pub help: &'static str,
 }
 
@@ -52,7 +52,7 @@ const CLUSTER_VALIDATION: Effect =
     Effect::None("muster does not read cluster validation labels; restrict access by a NetworkPolicy");
 
 impl Kind {
-    /// The word for it in the help.
+    /// Name of the type in the help.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Bool => "bool",
@@ -90,7 +90,7 @@ impl Flag {
     }
 }
 
-/// The flag of this name.
+/// The flag with the given name.
 pub fn find(name: &str) -> Option<&'static Flag> {
     FLAGS.iter().find(|flag| flag.name == name)
 }

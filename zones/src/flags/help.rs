@@ -1,10 +1,10 @@
-//! What `-h` prints.
+//! The output of `-h`.
 
 use std::fmt::Write as _;
 
 use super::{Effect, FLAGS};
 
-/// All flags, as Go's programs print them.
+/// The help for all flags, in the format of Go programs.
 pub fn help() -> String {
     let mut text = "Usage of muster zones:\n".to_owned();
     for flag in FLAGS {

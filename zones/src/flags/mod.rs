@@ -1,5 +1,5 @@
-//! The command line of `muster zones`, in Go's way of writing flags: `-name=value` or `-name value`, one dash or two; booleans only
-//! with `=`, and alone they mean true. What is refused is refused in the words of Go and of rollout-operator.
+//! The command line of `muster zones`, with Go's flag syntax: `-name=value` or `-name value`, one dash or two; booleans
+//! only with `=`, and without a value they mean true. Error messages are those of Go and rollout-operator.
 
 mod catalogue;
 mod help;
@@ -13,40 +13,40 @@ pub use self::{
     settings::{Certificate, Settings},
 };
 
-/// Why a command line is refused.
+/// Why a command line is rejected.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
-    /// No such flag.
+    /// An unknown flag.
     #[error("flag provided but not defined: -{0}")]
     Unknown(String),
-    /// A flag at the end that takes a value.
+    /// The last flag has no value.
     #[error("flag needs an argument: -{0}")]
     NoValue(String),
-    /// More dashes than two, or no name.
+    /// More than two dashes, or no name.
     #[error("bad flag syntax: {0}")]
     Syntax(String),
-    /// A value of another kind.
+    /// An invalid value.
     #[error("invalid value {value:?} for flag -{name}: {why}")]
     Value {
-        /// The flag.
+        /// Name of the flag.
         name: &'static str,
-        /// What was given.
+        /// The given value.
         value: String,
-        /// What is wrong with it.
+        /// What is wrong with the value.
         why: String,
     },
-    /// A boolean of another kind.
+    /// An invalid boolean value.
     #[error("invalid boolean value {value:?} for -{name}: parse error")]
     Bool {
-        /// The flag.
+        /// Name of the flag.
         name: &'static str,
-        /// What was given.
+        /// The given value.
         value: String,
     },
-    /// Help is asked for.
+    /// Help is requested.
     #[error("flag: help requested")]
     Help,
-    /// Values that do not go together, or are out of range.
+    /// Values that conflict with each other, or are out of range.
     #[error("{0}")]
     Invalid(String),
 }

@@ -1,4 +1,4 @@
-//! Reading arguments.
+//! Parses command-line arguments.
 
 use std::collections::BTreeMap;
 
@@ -10,20 +10,20 @@ use super::{
 };
 use crate::duration;
 
-/// The value of a flag.
+/// A parsed flag value.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Value {
-    /// Of [`Kind::Bool`].
+    /// Value of a [`Kind::Bool`] flag.
     Bool(bool),
-    /// Of [`Kind::Int`].
+    /// Value of a [`Kind::Int`] flag.
     Int(i64),
-    /// Of [`Kind::Float`].
+    /// Value of a [`Kind::Float`] flag.
     Float(f64),
-    /// Of [`Kind::Duration`] and [`Kind::Days`].
+    /// Value of a [`Kind::Duration`] or [`Kind::Days`] flag.
     Duration(SignedDuration),
-    /// Of [`Kind::Text`].
+    /// Value of a [`Kind::Text`] flag.
     Text(String),
-    /// Of [`Kind::List`].
+    /// Value of a [`Kind::List`] flag.
     List(Vec<String>),
 }
 
@@ -33,7 +33,8 @@ pub struct Given {
     values: BTreeMap<&'static str, Value>,
 }
 
-/// Reads arguments without the name of the program. What comes after `--`, or after the first argument that is no flag, is not read.
+/// Parses arguments without the program name. Arguments after `--`, or after the first argument that is not a flag, are
+/// ignored.
 pub fn parse<S: AsRef<str>>(arguments: &[S]) -> Result<Given, Error> {
     let mut given = Given::default();
     let mut rest = arguments.iter().map(AsRef::as_ref);
@@ -75,7 +76,7 @@ pub fn parse<S: AsRef<str>>(arguments: &[S]) -> Result<Given, Error> {
 }
 
 impl Given {
-    /// The value that counts: the given one, else the default.
+    /// The effective value: the given one, otherwise the default.
     pub fn value(&self, flag: &Flag) -> Result<Value, Error> {
         match self.values.get(flag.name) {
             Some(value) => Ok(value.clone()),
@@ -83,7 +84,7 @@ impl Given {
         }
     }
 
-    /// The given flags that have no effect, each with why, for the log.
+    /// The given flags that have no effect, each with the reason, for the log.
     pub fn without_effect(&self) -> Vec<String> {
         FLAGS
             .iter()
@@ -126,7 +127,7 @@ fn read(flag: &Flag, text: &str) -> Result<Value, Error> {
     })
 }
 
-/// A whole number as Go reads it: also with a prefix of its base.
+/// An integer in Go's notation: a base prefix is allowed.
 fn whole(text: &str) -> Result<i64, &'static str> {
     let (sign, digits) = match text.strip_prefix('-') {
         Some(digits) => ("-", digits),

@@ -1,4 +1,4 @@
-//! What the flags come to, once they go together.
+//! Settings of `muster zones`, derived from validated flags.
 
 use std::time::Duration;
 
@@ -10,38 +10,38 @@ use super::{
     parse::{Given, Value},
 };
 
-/// How `muster zones` runs.
+/// The settings of `muster zones`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
     /// Namespace whose StatefulSets are managed.
     pub namespace: String,
-    /// Domain in the names of pods, with its last dot if it was given.
+    /// DNS domain in the names of pods, with a trailing dot if one was given.
     pub cluster_domain: String,
-    /// URL of the API server and path of a kubeconfig file; nothing within a cluster.
+    /// URL of the API server and path of a kubeconfig file; `None` inside a cluster.
     pub kubeconfig: Option<(String, String)>,
-    /// Deadline of a request to the API server.
+    /// Timeout of a request to the API server.
     pub client_timeout: Option<Duration>,
-    /// Deadline of a request to a pod.
+    /// Timeout of a request to a pod.
     pub pods_timeout: Option<Duration>,
-    /// Least time between two passes over a group.
+    /// Minimum time between two passes over a group.
     pub interval: Duration,
-    /// Port of metrics and probes.
+    /// Port for metrics and probes.
     pub port: u16,
-    /// Port of the webhooks; nothing where none are served.
+    /// Port of the webhooks; `None` if webhooks are disabled.
     pub webhooks_port: Option<u16>,
-    /// Deadline of a review.
+    /// Timeout of an admission review.
     pub request_timeout: Duration,
     /// Where the certificate of the webhooks comes from.
     pub certificate: Certificate,
-    /// Whether the authority is written into labelled webhook configurations.
+    /// Whether the CA bundle is written to labelled webhook configurations.
     pub update_ca_bundle: bool,
-    /// The ConfigMap with times of downscales: it is always read.
+    /// The ConfigMap with downscale times; it is always read.
     pub zone_tracker: String,
-    /// Whether times of downscales are written into it too.
+    /// Whether downscale times are also written to that ConfigMap.
     pub use_zone_tracker: bool,
-    /// Whether times of downscales are written into StatefulSets.
+    /// Whether downscale times are written to StatefulSets.
     pub last_downscale_annotation: bool,
-    /// Deadline of the write of `grafana.com/ready-time`.
+    /// Timeout for writing `grafana.com/ready-time`.
     pub ready_time_timeout: Duration,
     /// Kinds whose replicas StatefulSets may mirror.
     pub mirror_kinds: Vec<String>,
@@ -49,33 +49,33 @@ pub struct Settings {
     pub pod_hosts: Option<String>,
 }
 
-/// Where a certificate comes from.
+/// The source of the certificate.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Certificate {
-    /// It is made and rotated here.
+    /// The certificate is generated and rotated by this process.
     SelfSigned {
-        /// Secret that keeps it.
+        /// Name of the Secret that stores the certificate.
         secret: String,
-        /// Name in it.
+        /// DNS name in the certificate.
         dns_name: String,
-        /// Organization in it.
+        /// Organization in the certificate.
         organization: String,
-        /// How long it lasts.
+        /// Validity of the certificate.
         lasts: Duration,
     },
-    /// Files that another rotates.
+    /// Files that another process rotates.
     Files {
-        /// Path of the certificate.
+        /// Path of the certificate file.
         certificate: String,
-        /// Path of the key.
+        /// Path of the key file.
         key: String,
     },
-    /// None: no webhooks are served.
+    /// No certificate: webhooks are disabled.
     None,
 }
 
 impl Settings {
-    /// Checks what was given, in the order of rollout-operator.
+    /// Validates the flags, in the order of rollout-operator.
     pub fn new(given: &Given) -> Result<Self, Error> {
         let read = Read(given);
         check(&read)?;
@@ -172,7 +172,7 @@ fn certificate(read: &Read<'_>, webhooks: bool, namespace: &str) -> Result<Certi
     Ok(Certificate::Files { certificate, key })
 }
 
-/// Values by name and kind.
+/// Typed access to flag values by name.
 struct Read<'a>(&'a Given);
 
 impl Read<'_> {
@@ -181,7 +181,7 @@ impl Read<'_> {
             .value(find(name).ok_or_else(|| Error::Unknown(name.to_owned()))?)
     }
 
-    /// The value as one kind. All names here are of the catalogue; another kind than there is an error of a test.
+    /// Converts a value to the expected type. All names here are in the catalogue; a test catches a wrong type.
     fn of<T>(&self, name: &str, kind: impl FnOnce(Value) -> Option<T>) -> Result<T, Error> {
         kind(self.value(name)?).ok_or_else(|| Error::Invalid(format!("-{name} is of another kind")))
     }
@@ -259,7 +259,7 @@ impl Read<'_> {
         Err(Error::Invalid(format!("-{name} must be positive")))
     }
 
-    /// Nothing where it is 0 or less.
+    /// `None` if the value is 0 or less.
     fn limit(&self, name: &str) -> Result<Option<Duration>, Error> {
         let duration = self.duration(name)?;
         Ok(duration.is_positive().then(|| duration.unsigned_abs()))

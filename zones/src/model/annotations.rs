@@ -1,44 +1,44 @@
-//! What annotations of StatefulSets say, in the original's words.
+//! Parses annotations of StatefulSets, with the names of rollout-operator.
 
 use std::collections::BTreeMap;
 
-/// How many pods may be unavailable: a count, or a share of the replicas.
+/// Maximum number of unavailable pods: a count, or a percentage of the replicas.
 pub const MAX_UNAVAILABLE: &str = "rollout-max-unavailable";
-/// `true` and nothing else: pods of the set are left alone.
+/// Only the value `true` pauses the set: its pods are not changed.
 pub const PAUSED: &str = "grafana.com/rollout-paused";
 
-/// Annotations, or labels.
+/// Annotations or labels.
 pub type Texts = BTreeMap<String, String>;
 
-/// Whether pods of the set are left alone.
+/// Whether pods of the set are left unchanged.
 pub fn is_paused(annotations: &Texts) -> bool {
     annotations.get(PAUSED).is_some_and(|paused| paused == "true")
 }
 
-/// How many pods may be unavailable: at least 1, and 1 where the annotation says no limit.
+/// Maximum number of unavailable pods: at least 1, and 1 if the annotation is absent or invalid.
 pub fn max_unavailable(annotations: &Texts, replicas: u32) -> u32 {
     let said = annotations.get(MAX_UNAVAILABLE);
     said.and_then(|text| limit(text, replicas)).unwrap_or(1)
 }
 
-/// The limit that a text says: `N`, or `N%` of the replicas rounded down, and then at least 1. Nothing where it is none of both.
+/// Parses a limit: `N`, or `N%` of the replicas, rounded down but at least 1. `None` if it is neither.
 pub fn limit(text: &str, replicas: u32) -> Option<u32> {
     let text = text.trim();
     match text.strip_suffix('%') {
         Some(percent) => {
             let percent = number(percent).filter(|percent| (1..=100).contains(percent))?;
-            let share = u32::try_from(i64::from(replicas) * percent / 100).ok()?; // a share of a u32 fits one
+            let share = u32::try_from(i64::from(replicas) * percent / 100).ok()?; // a percentage of a u32 fits in a u32
             Some(share.max(1))
         }
         None => number(text)
-            .and_then(|count| u32::try_from(count).ok()) // a negative count says nothing
+            .and_then(|count| u32::try_from(count).ok()) // a negative count is ignored
             .filter(|count| *count > 0),
     }
 }
 
-/// A number as Go reads it: with a sign, and leading zeros.
+/// An integer in Go's notation: a sign and leading zeros are allowed.
 fn number(text: &str) -> Option<i64> {
-    text.parse().ok() // no number says nothing
+    text.parse().ok() // anything but a number is ignored
 }
 
 #[cfg(test)]

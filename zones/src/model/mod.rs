@@ -1,4 +1,4 @@
-//! Rows that decisions are made of: what matters of StatefulSets and pods.
+//! The input of decisions: the relevant fields of StatefulSets and pods.
 
 pub mod annotations;
 mod pod;
@@ -14,24 +14,24 @@ pub use self::{
     set::{Disturbance, Set, SetStatus, Unavailable},
 };
 
-/// The annotation that says since when a pod is ready, RFC 3339.
+/// The annotation with the time since which a pod is ready, RFC 3339.
 pub const READY_TIME_ANNOTATION: &str = "grafana.com/ready-time";
 
-/// The StatefulSets with one value of the label `rollout-group`, their pods, and what is on record of them.
+/// The StatefulSets with one value of the label `rollout-group`, their pods, and the group's record.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Group {
-    /// The value of the label; may be empty.
+    /// The value of the label `rollout-group`; may be empty.
     pub name: String,
-    /// The sets, by name, byte by byte.
+    /// The sets, sorted by the bytes of their names.
     pub sets: Vec<Set>,
-    /// What people say of the group.
+    /// The user settings of the group: the spec of its ZoneRollout.
     pub spec: ZoneRolloutSpec,
-    /// What is on record.
+    /// The recorded state: the status of its ZoneRollout.
     pub status: ZoneRolloutStatus,
 }
 
 impl Group {
-    /// A group of sets with the pods that they own; pods of others are left out.
+    /// A group of sets with the pods that they own; other pods are ignored.
     pub fn new(name: &str, sets: impl IntoIterator<Item = Set>, pods: &[Pod]) -> Self {
         let mut sets: Vec<Set> = sets.into_iter().map(|set| set.with(pods)).collect();
         sets.sort_by(|a, b| a.name.cmp(&b.name));
@@ -42,28 +42,29 @@ impl Group {
         }
     }
 
-    /// The same with what is on record.
+    /// The same group with its ZoneRollout.
     #[must_use]
     pub fn with(self, spec: ZoneRolloutSpec, status: ZoneRolloutStatus) -> Self {
         Self { spec, status, ..self }
     }
 
-    /// The set of this name.
+    /// The set with the given name.
     pub fn set(&self, name: &str) -> Option<&Set> {
         self.sets.iter().find(|set| set.name == name)
     }
 
-    /// Whether an eviction or a deletion of ours is under way for a pod.
+    /// Whether a recorded eviction or deletion of the pod is in progress.
     pub fn is_in_flight(&self, pod: &Pod) -> bool {
         self.status.in_flight.iter().any(|entry| entry.uid == pod.uid)
     }
 
-    /// How far a set is from having all of its pods available, if it is.
+    /// Why not all pods of a set are available, if so.
     pub fn disturbance(&self, set: &Set) -> Option<Disturbance> {
         set.disturbance(|pod| self.is_in_flight(pod))
     }
 
-    /// How many pods of a set may be unavailable: the smaller of what its annotation and the ZoneRollout say, at least one.
+    /// Maximum number of unavailable pods of a set: the smaller of the limits in its annotation and the ZoneRollout, at
+    /// least one.
     pub fn limit(&self, set: &Set) -> u32 {
         let annotated = annotations::max_unavailable(&set.annotations, set.desired());
         let said = self
@@ -73,13 +74,13 @@ impl Group {
         said.map_or(annotated, |said| said.min(annotated))
     }
 
-    /// Whether nothing may be done to the pods of a set.
+    /// Whether pods of the set must not be changed.
     pub fn is_paused(&self, set: &Set) -> bool {
         self.spec.paused || annotations::is_paused(&set.annotations)
     }
 }
 
-/// Sets by group, in the order of their names; sets without the label are of none.
+/// Sets by group, sorted by name; sets without the label belong to no group.
 pub fn groups(sets: Vec<Set>) -> BTreeMap<String, Vec<Set>> {
     let mut groups: BTreeMap<String, Vec<Set>> = BTreeMap::new();
     for set in sets {

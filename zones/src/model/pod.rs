@@ -1,4 +1,4 @@
-//! A pod, as far as decisions depend on it.
+//! A pod, reduced to the fields that decisions depend on.
 
 use std::collections::BTreeMap;
 
@@ -7,14 +7,14 @@ use muster_api::labels::label::CONTROLLER_REVISION;
 use serde::Deserialize;
 use serde_json::Value;
 
-/// A pod.
+/// A pod, as read from the API server.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Pod {
     /// `metadata.name`.
     pub name: String,
-    /// `metadata.uid`; empty where the object has none.
+    /// `metadata.uid`; empty if absent.
     pub uid: String,
-    /// `metadata.resourceVersion` of one that is stuck ([`Pod::stuck`]); of others it does not matter.
+    /// `metadata.resourceVersion` if the pod is stuck ([`Pod::stuck`]); not needed otherwise.
     pub stuck_version: Option<String>,
     /// `metadata.labels`.
     pub labels: BTreeMap<String, String>,
@@ -30,23 +30,23 @@ pub struct Pod {
     pub containers: Vec<Container>,
     /// The condition Ready.
     pub ready: Option<ReadyCondition>,
-    /// Why it has no node, in the scheduler's words.
+    /// The scheduler's message if the pod has no node.
     pub unscheduled: Option<String>,
 }
 
-/// The controller of a pod.
+/// The controller owner reference of a pod.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 pub struct Owner {
-    /// Kind, such as StatefulSet.
+    /// Kind of the owner, such as StatefulSet.
     #[serde(default)]
     pub kind: String,
-    /// Name in the namespace of the pod.
+    /// Name of the owner, in the namespace of the pod.
     #[serde(default)]
     pub name: String,
-    /// The uid that tells it from its namesakes.
+    /// The uid of the owner, to distinguish it from others of the same name.
     #[serde(default)]
     pub uid: String,
-    /// Whether it is the controller; always, where it was read from a pod.
+    /// Whether the owner is the controller; always true if it was read from a pod.
     #[serde(default)]
     pub controller: bool,
 }
@@ -54,31 +54,31 @@ pub struct Owner {
 /// The state of one container.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Container {
-    /// Name in the pod.
+    /// Name of the container.
     pub name: String,
-    /// Whether its readiness probe holds.
+    /// Whether the readiness probe succeeds.
     pub ready: bool,
-    /// Whether it is running now.
+    /// Whether the container is running.
     pub running: bool,
-    /// The reason why it waits, such as CrashLoopBackOff, and its message.
+    /// The reason for waiting, such as CrashLoopBackOff, and its message.
     pub waiting: Option<(String, String)>,
-    /// Whether it ever ran.
+    /// Whether the container has ever run.
     pub was_started: bool,
 }
 
 /// The condition Ready of a pod.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ReadyCondition {
-    /// Whether its status is `True`.
+    /// Whether the status of the condition is `True`.
     pub holds: bool,
-    /// Its message.
+    /// The message of the condition.
     pub message: String,
-    /// `lastTransitionTime`, where it can be read.
+    /// `lastTransitionTime`, if it is valid.
     pub since: Option<Timestamp>,
 }
 
 impl Pod {
-    /// Reads a pod as the API server gives it.
+    /// Reads a pod as the API server returns it.
     pub fn from_value(value: &Value) -> Result<Self, serde_json::Error> {
         let raw = Raw::deserialize(value)?;
         let mut conditions = raw.status.conditions.unwrap_or_default();
@@ -115,18 +115,18 @@ impl Pod {
         Ok(pod)
     }
 
-    /// The revision of the template that it was made from.
+    /// The template revision that the pod was created from.
     pub fn revision(&self) -> Option<&str> {
         self.labels.get(CONTROLLER_REVISION).map(String::as_str)
     }
 
-    /// Whether the pod serves: phase Running, not being deleted, every container ready and running, and Kubernetes does not say
-    /// otherwise in the condition Ready (a readiness gate, a node that is gone).
+    /// Whether the pod is available: phase Running, not being deleted, every container ready and running, and the
+    /// condition Ready is not false (readiness gates, a lost node).
     pub fn is_available(&self) -> bool {
         self.unavailable().is_none()
     }
 
-    /// Why it does not serve, if it does not.
+    /// Why the pod is not available, if so.
     pub fn unavailable(&self) -> Option<String> {
         if self.terminating {
             return Some("it is being deleted".to_owned());
@@ -152,7 +152,8 @@ impl Pod {
         })
     }
 
-    /// Why it does not come up by itself, if it does not: its image or its configuration are wrong, or it ends each time it is started.
+    /// Why the pod does not become ready without intervention, if so: its image or configuration is wrong, or it
+    /// crashes on each start.
     pub fn stuck(&self) -> Option<String> {
         let is_stuck = |container: &&Container| {
             let waiting = container.waiting.as_ref();
@@ -161,7 +162,7 @@ impl Pod {
         self.containers.iter().find(is_stuck).map(Container::trouble)
     }
 
-    /// Whether one of its containers ever ran.
+    /// Whether one of its containers has ever run.
     pub fn was_started(&self) -> bool {
         self.containers.iter().any(|container| container.was_started)
     }
@@ -182,7 +183,7 @@ impl Container {
     }
 }
 
-/// What a container waits for that is no matter of time.
+/// A reason for waiting that does not resolve with time.
 const STUCK: [&str; 6] = [
     "CrashLoopBackOff",
     "ImagePullBackOff",

@@ -1,4 +1,4 @@
-//! A StatefulSet, as far as decisions depend on it.
+//! A StatefulSet, reduced to the fields that decisions depend on.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ use crate::order::natural;
 pub struct Set {
     /// `metadata.name`.
     pub name: String,
-    /// `metadata.uid`; empty where the object has none.
+    /// `metadata.uid`; empty if absent.
     pub uid: String,
     /// `metadata.generation`.
     pub generation: i64,
@@ -21,7 +21,7 @@ pub struct Set {
     pub labels: BTreeMap<String, String>,
     /// `metadata.annotations`.
     pub annotations: BTreeMap<String, String>,
-    /// `spec.replicas`, where it is set.
+    /// `spec.replicas`, if set.
     pub replicas: Option<u32>,
     /// `spec.serviceName`.
     pub service_name: String,
@@ -29,9 +29,9 @@ pub struct Set {
     pub start: u32,
     /// `spec.updateStrategy.type`.
     pub strategy: String,
-    /// What the StatefulSet controller reports.
+    /// Status as reported by the StatefulSet controller.
     pub status: SetStatus,
-    /// The pods that it owns, in natural order, where they were given ([`Set::with`]).
+    /// The pods that the set owns, in natural order, if they were added ([`Set::with`]).
     pub pods: Vec<Pod>,
 }
 
@@ -39,22 +39,22 @@ pub struct Set {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct SetStatus {
-    /// The generation that the rest is about.
+    /// The generation that the status is about.
     pub observed_generation: i64,
-    /// Pods that exist.
+    /// Number of existing pods.
     pub replicas: u32,
-    /// Of those, ready ones.
+    /// Number of ready pods.
     pub ready_replicas: u32,
-    /// Of those, ones of `updateRevision`.
+    /// Number of pods at `updateRevision`.
     pub updated_replicas: u32,
-    /// The revision that all pods had last.
+    /// The revision that all pods last had.
     pub current_revision: String,
-    /// The revision of the template.
+    /// The revision of the current template.
     pub update_revision: String,
 }
 
 impl Set {
-    /// Reads a StatefulSet as the API server gives it.
+    /// Reads a StatefulSet as the API server returns it.
     pub fn from_value(value: &Value) -> Result<Self, serde_json::Error> {
         let raw = Raw::deserialize(value)?;
         Ok(Self {
@@ -72,7 +72,7 @@ impl Set {
         })
     }
 
-    /// The same with those of `pods` that it owns.
+    /// The same set with those of `pods` that it owns.
     #[must_use]
     pub fn with(mut self, pods: &[Pod]) -> Self {
         let mut owned: Vec<Pod> = pods.iter().filter(|pod| self.owns(pod)).cloned().collect();
@@ -81,45 +81,45 @@ impl Set {
         self
     }
 
-    /// How many pods are wanted. Kubernetes' default of `spec.replicas` is 1.
+    /// Desired number of pods. Kubernetes' default of `spec.replicas` is 1.
     pub fn desired(&self) -> u32 {
         self.replicas.unwrap_or(1)
     }
 
-    /// How many pods there should be: what is desired or what is reported, whichever is more (R11).
+    /// Expected number of pods: the larger of the desired and the reported number (R11).
     pub fn expected_pods(&self) -> u32 {
         self.desired().max(self.status.replicas)
     }
 
-    /// Whether it controls the pod: by owner reference, never by labels (R15).
+    /// Whether the set controls the pod: by owner reference, never by labels (R15).
     pub fn owns(&self, pod: &Pod) -> bool {
         pod.controller.as_ref().is_some_and(|owner| {
             owner.kind == "StatefulSet" && owner.name == self.name && owner.uid == self.uid
         })
     }
 
-    /// Whether its controller observed its spec.
+    /// Whether the StatefulSet controller has observed the set's spec.
     pub fn is_observed(&self) -> bool {
         self.status.observed_generation >= self.generation
     }
 
-    /// The name of the pod of an ordinal, counted from the first one.
+    /// The name of the pod with the given index, counted from the first ordinal.
     fn pod_name(&self, index: u32) -> String {
         format!("{}-{}", self.name, u64::from(self.start) + u64::from(index))
     }
 
-    /// Which of its pods a pod is, counted from the first one; nothing for a name without an ordinal.
+    /// The index of a pod, counted from the first ordinal; `None` for a name without an ordinal.
     pub fn replica(&self, pod: &Pod) -> Option<u32> {
         let ordinal = pod.name.strip_prefix(&self.name)?.strip_prefix('-')?;
-        ordinal.parse::<u32>().ok()?.checked_sub(self.start) // a pod of no ordinal is none of these
+        ordinal.parse::<u32>().ok()?.checked_sub(self.start) // a pod below the first ordinal has no index
     }
 
-    /// Whether a pod is beyond those that it is to have.
+    /// Whether the pod exceeds the desired number of replicas.
     pub fn is_surplus(&self, pod: &Pod) -> bool {
         self.replica(pod).is_some_and(|replica| replica >= self.desired())
     }
 
-    /// The pods that are not available: missing, terminating, not Ready, or on their way out.
+    /// The pods that are not available: missing, terminating, not Ready, or in flight.
     pub fn unavailable(&self, is_in_flight: impl Fn(&Pod) -> bool) -> Vec<Unavailable> {
         let expected = (0..self.expected_pods()).map(|index| self.pod_name(index));
         let missing = expected
@@ -139,7 +139,7 @@ impl Set {
         unavailable
     }
 
-    /// Why not all of its pods are available, and no more than it is to have.
+    /// Why the set does not have exactly its desired pods, all available; `None` if it does.
     pub fn disturbance(&self, is_in_flight: impl Fn(&Pod) -> bool) -> Option<Disturbance> {
         let unavailable = self.unavailable(is_in_flight);
         if !unavailable.is_empty() {
@@ -158,7 +158,7 @@ impl Set {
         })
     }
 
-    /// The pods that are at another revision than its template.
+    /// The pods whose revision differs from the template's.
     pub fn outdated(&self) -> impl Iterator<Item = &Pod> {
         self.pods
             .iter()
@@ -169,33 +169,33 @@ impl Set {
 /// A pod that is not available.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unavailable {
-    /// Its name.
+    /// Name of the pod.
     pub pod: String,
-    /// Why.
+    /// Why the pod is not available.
     pub why: String,
 }
 
-/// Why not all pods of a set are available.
+/// Why a set is disturbed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Disturbance {
-    /// These are not.
+    /// These pods are not available.
     Pods(Vec<Unavailable>),
-    /// Its controller reports more pods than ready ones.
+    /// The controller reports more pods than ready pods.
     Reported {
-        /// How many are not ready by its word.
+        /// Reported number of pods that are not ready.
         not_ready: u32,
     },
-    /// Its controller did not observe its spec: how many it will have, and at which revision, is not known.
+    /// The controller has not observed the spec: the future number of pods and their revision are unknown.
     NotObserved,
-    /// It has more pods than it is to have: it is being scaled down.
+    /// The set has more pods than desired: it is being scaled down.
     ScalingDown {
-        /// The first that is to go.
+        /// Name of the first surplus pod.
         pod: String,
     },
 }
 
 impl Disturbance {
-    /// How many pods are unavailable for certain.
+    /// The minimum number of unavailable pods.
     pub fn unavailable(&self) -> u32 {
         match self {
             Self::Pods(pods) => u32::try_from(pods.len()).unwrap_or(u32::MAX),

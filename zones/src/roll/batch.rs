@@ -1,4 +1,4 @@
-//! Which pods of the set that is rolled go now.
+//! Selects the pods of the current set that are deleted now.
 
 use super::{
     Delete,
@@ -6,18 +6,19 @@ use super::{
 };
 use crate::model::{Group, Pod, Set};
 
-/// What a disruption budget says of pods that are to be deleted.
+/// Checks disruption budgets for pods that the rollout wants to delete.
 pub trait Budget {
-    /// Whether the pod is under a budget that counts by partition; the error: why the budget is not known.
+    /// Whether the pod is under a budget that counts by partition; an error if the budget cannot be determined.
     fn counts_by_partition(&mut self, pod: &Pod) -> Result<bool, String>;
-    /// Whether the pod may be deleted; if not, why. `if_zero`: what counts if the budget's own number is 0.
+    /// Whether the pod may be deleted; an error with the reason if not. `if_zero`: the limit to use if the budget's own
+    /// limit is 0.
     fn allows(&mut self, pod: &Pod, if_zero: u32) -> Result<(), String>;
 }
 
-/// The pods that go now, in natural order.
+/// The pods to delete now, in natural order.
 ///
-/// As many as the limit leaves by the set's status, as the original counts; and never so many that more are unavailable than the limit,
-/// by the pods themselves. A pod that is terminating uses up its turn.
+/// Their number is the limit minus the unready pods in the set's status, as in rollout-operator; additionally, the pods
+/// themselves must not exceed the limit of unavailable pods. A terminating pod uses up its turn.
 pub(super) fn batch(
     group: &Group,
     set: &Set,
@@ -42,7 +43,8 @@ pub(super) fn batch(
         if pod.terminating || group.is_in_flight(pod) {
             continue;
         }
-        // One that is not available costs nothing more; it may come up before it goes, so it counts.
+        // A pod that is not available costs nothing, but may become available before it is deleted, and is counted
+        // then.
         let costs = u32::from(pod.is_available());
         if costs > left || unavailable > limit {
             reasons.of_pod(

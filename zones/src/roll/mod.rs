@@ -1,6 +1,7 @@
-//! Rolling: which pods of which set are deleted now, so that the StatefulSet controller makes them again at the new revision.
+//! Rolling: decides which pods of which set to delete now, so that the StatefulSet controller re-creates them at the
+//! new revision.
 //!
-//! Invariant: at most one set is rolled at a time; the others are undisturbed, or nothing available is deleted.
+//! Invariant: at most one set is rolled at a time; if another set is disturbed, no available pod is deleted.
 
 mod batch;
 mod reasons;
@@ -12,55 +13,55 @@ pub use self::{batch::Budget, reasons::code};
 use self::reasons::Reasons;
 use crate::model::{Disturbance, Group, Pod, Set};
 
-/// What rolling comes to.
+/// The result of the roll decision.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Roll {
-    /// Pods that are to be deleted, all of one set.
+    /// Pods to delete, all of one set.
     pub delete: Vec<Delete>,
-    /// Sets of which all pods are at the new revision and available, and whose `status.currentRevision` does not say so.
+    /// Sets whose pods are all at the new revision and available, but whose `status.currentRevision` is outdated.
     pub record: Vec<Record>,
-    /// The set that is being rolled.
+    /// Name of the set that is being rolled.
     pub active: Option<String>,
-    /// Why each set, and each pod that is waited for, is where it is.
+    /// Reasons for the states of sets, and of pods that are waited for.
     pub reasons: Vec<ZoneReason>,
-    /// Why the pass failed: something must be changed by people.
+    /// Why the pass failed: manual intervention is required.
     pub error: Option<String>,
 }
 
-/// A pod that is to be deleted.
+/// A pod to delete.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Delete {
-    /// Its set.
+    /// Name of the pod's set.
     pub set: String,
-    /// Its name.
+    /// Name of the pod.
     pub pod: String,
-    /// Its uid: a precondition.
+    /// The uid of the pod, as a precondition.
     pub uid: String,
-    /// Its resourceVersion, where it goes only as it is: a precondition too.
+    /// The resourceVersion of the pod, as an additional precondition if the pod must be unchanged.
     pub resource_version: Option<String>,
 }
 
-/// A set whose `status.currentRevision` is to be written.
+/// A set whose `status.currentRevision` must be written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Record {
-    /// The set.
+    /// Name of the set.
     pub set: String,
-    /// Its uid.
+    /// The uid of the set.
     pub uid: String,
-    /// The revision.
+    /// The revision to write.
     pub revision: String,
 }
 
-/// What holds rolling up, beyond the pods.
+/// What blocks rolling, apart from pods.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Held<'a> {
-    /// The set of a revision that was condemned.
+    /// The set whose revision is condemned.
     pub condemned: Option<&'a str>,
-    /// The set that soaks: it is done, and the next one is not to be begun yet.
+    /// The set that is soaking: it is done, and the next one must not start yet.
     pub soaking: Option<&'a str>,
 }
 
-/// What is to be rolled now.
+/// Decides what to roll now.
 pub fn roll(group: &Group, held: Held<'_>, budget: &mut dyn Budget) -> Roll {
     let mut reasons = Reasons::default();
     let mut roll = Roll::default();
@@ -83,8 +84,9 @@ pub fn roll(group: &Group, held: Held<'_>, budget: &mut dyn Budget) -> Roll {
     roll
 }
 
-/// Pods of an old revision that do not come up by themselves, of the first set that has some: to delete them makes nothing unavailable, and
-/// without it a fix is never rolled out. One that comes up meanwhile stays: it is deleted at the version that was read.
+/// Pods at an old revision that do not become ready without intervention, of the first set that has any: deleting them
+/// makes nothing unavailable, and otherwise a fix would never be rolled out. A pod that becomes ready in the meantime
+/// is kept: the deletion is bound to the resourceVersion that was read.
 fn stuck(group: &Group, reasons: &mut Reasons) -> Option<Vec<Delete>> {
     let may_go = |pod: &&Pod| pod.stuck().is_some() && !pod.terminating && !group.is_in_flight(pod);
     group.sets.iter().find_map(|set| {
@@ -124,7 +126,7 @@ fn roll_in_order(
     for (set, disturbance) in &disturbed {
         reasons.disturbed(set, disturbance);
     }
-    // Where two zones are disturbed nothing available goes. Where one is, it goes first, and no other set is begun.
+    // If two zones are disturbed, no available pod is deleted. If one is, it goes first, and no other set is started.
     let sets: Vec<&Set> = match disturbed.as_slice() {
         [] => group.sets.iter().collect(),
         [(set, _)] => vec![set],
@@ -164,13 +166,13 @@ fn roll_in_order(
     reasons.waits_for(group, roll.active.as_deref());
 }
 
-/// What a set comes to.
+/// The state of one set.
 enum Next {
-    /// All of its pods are at the revision and available.
+    /// All pods are at the revision and available.
     Done(Option<Record>),
-    /// It is being rolled; these go now.
+    /// The set is being rolled; these pods are deleted now.
     Active(Vec<Delete>),
-    /// Nothing of it can be done now.
+    /// Nothing can be done with the set now.
     Waits,
 }
 
@@ -212,7 +214,7 @@ fn one_set(
         );
         return Ok(Next::Waits);
     }
-    // A zone that is disturbed already is not begun anew.
+    // A soak does not stop a zone that is already disturbed: that is not a new start.
     if let (Some(soaking), None) = (held.soaking, disturbance)
         && !was_begun(group, set)
     {
@@ -224,13 +226,13 @@ fn one_set(
     Ok(Next::Active(delete))
 }
 
-/// Whether a set is being rolled already: it was begun before the soak.
+/// Whether the set is already being rolled, and was started before the soak.
 fn was_begun(group: &Group, set: &Set) -> bool {
     let rolling = group.status.operation.as_ref();
     rolling.is_some_and(|operation| operation.kind == OperationKind::Rolling && operation.set_uid == set.uid)
 }
 
-/// The set of a downscale that is under way.
+/// Name of the set with a downscale in progress.
 fn other_operation(group: &Group) -> Option<&str> {
     let operation = group.status.operation.as_ref()?;
     (operation.kind == OperationKind::Downscaling).then_some(operation.set.as_str())

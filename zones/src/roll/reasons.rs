@@ -1,4 +1,5 @@
-//! Why each set, and each pod that is waited for, is where it is: written by what decides, so that it never says anything else.
+//! Reasons for the states of sets and of pods that are waited for. They are written by the code that decides, so that
+//! they always match the decision.
 
 use std::collections::BTreeSet;
 
@@ -10,41 +11,41 @@ use muster_api::{
 
 use crate::model::{Disturbance, Group, Pod, Set};
 
-/// The words for reasons. They are never changed.
+/// The reason codes. They never change.
 pub mod code {
     /// All pods are at the revision and available.
     pub const UP_TO_DATE: &str = "UpToDate";
-    /// A pod is deleted now.
+    /// A pod is being deleted.
     pub const REPLACING: &str = "Replacing";
-    /// A pod does not come up, and is of an old revision.
+    /// A pod at an old revision does not become ready.
     pub const STUCK: &str = "Stuck";
     /// A pod is not available.
     pub const UNAVAILABLE: &str = "Unavailable";
-    /// Its controller did not observe its spec.
+    /// The StatefulSet controller has not observed the set's spec.
     pub const NOT_OBSERVED: &str = "NotObserved";
-    /// It has more pods than it is to have.
+    /// The set has more pods than desired.
     pub const SCALING_DOWN: &str = "ScalingDown";
-    /// As many pods are unavailable as may be.
+    /// The maximum number of pods is unavailable.
     pub const LIMIT: &str = "Limit";
-    /// A disruption budget refuses.
+    /// A disruption budget denies the deletion.
     pub const BUDGET: &str = "Budget";
-    /// Nothing is done to its pods.
+    /// The set is paused.
     pub const PAUSED: &str = "Paused";
-    /// Another zone is done, and the next is not begun yet.
+    /// Another zone is done and soaking; the next one has not started yet.
     pub const SOAKING: &str = "Soaking";
-    /// Another zone comes first.
+    /// Another zone is rolled first.
     pub const WAITING: &str = "Waiting";
     /// Two zones are disturbed.
     pub const TWO_ZONES: &str = "TwoZones";
-    /// Its revision was condemned.
+    /// The set's revision is condemned.
     pub const CONDEMNED: &str = "Condemned";
-    /// It is not updated by deletions.
+    /// The set's update strategy is not OnDelete.
     pub const NOT_ON_DELETE: &str = "NotOnDelete";
-    /// What is needed could not be read.
+    /// A required object could not be read.
     pub const FAILED: &str = "Failed";
 }
 
-/// The reasons of a pass.
+/// Collects the reasons of a pass.
 #[derive(Debug, Default)]
 pub(super) struct Reasons(Vec<ZoneReason>);
 
@@ -102,7 +103,7 @@ impl Reasons {
         }
     }
 
-    /// The answer to "nothing happens".
+    /// Reports that a set is complete, which explains why nothing happens to it.
     pub(super) fn done(&mut self, set: &Set) {
         let unchanged = if set.status.current_revision == set.status.update_revision {
             "; a change outside of the pod template rolls nothing"
@@ -133,7 +134,7 @@ impl Reasons {
                 format!("the revision of {condemned} was condemned")
             };
             self.of_set(set, code::CONDEMNED, &message);
-            // What is wrong with its pods is what people have to know.
+            // The problem of the set's pods is the most useful information.
             if let Some(disturbance) = group.disturbance(set) {
                 self.disturbed(set, &disturbance);
             }
@@ -152,7 +153,7 @@ impl Reasons {
         }
     }
 
-    /// Of sets of which nothing was said: another comes first.
+    /// Adds a reason for the sets without one: another set is rolled first.
     pub(super) fn waits_for(&mut self, group: &Group, active: Option<&str>) {
         let first = self.0.iter().map(|reason| reason.set.clone());
         let mut first = first.filter(|set| {
@@ -176,7 +177,7 @@ impl Reasons {
         self.0.iter().any(|reason| reason.set == set)
     }
 
-    /// All of them; where there are too many the first of each set come first.
+    /// All reasons; if there are too many, the first reason of each set comes first.
     pub(super) fn into_list(self) -> Vec<ZoneReason> {
         let mut named = BTreeSet::new();
         let (mut first, rest): (Vec<ZoneReason>, Vec<ZoneReason>) = self

@@ -1,5 +1,5 @@
-//! Delayed downscales: pods are asked to prepare, and go when they have been prepared for long enough. Nothing is kept here: each pod
-//! answers since when it is prepared.
+//! Delayed downscales: pods are asked to prepare, and are removed once they have been prepared for long enough. No
+//! state is kept here: each pod reports since when it is prepared.
 
 use std::collections::BTreeMap;
 
@@ -9,9 +9,9 @@ use serde_json::Value;
 use super::pods::{Answered, Ask, Method, UrlPattern, fqdn};
 use crate::model::Set;
 
-/// The annotation with the delay, a Prometheus duration.
+/// The annotation with the delay, as a Prometheus duration.
 pub const DELAY: &str = "grafana.com/rollout-delayed-downscale";
-/// The annotation with the URL at which pods are asked; its host is replaced by the pod's.
+/// The annotation with the URL for requests to pods; the host is replaced by the pod's.
 pub const URL: &str = "grafana.com/rollout-prepare-delayed-downscale-url";
 
 /// Units of Prometheus' durations, the largest first, with their milliseconds.
@@ -24,19 +24,19 @@ const UNITS: [(&str, u64); 7] = [
     ("s", 1_000),
     ("ms", 1),
 ];
-/// The longest duration that Go's type has, in milliseconds.
+/// The longest duration that Go's type supports, in milliseconds.
 const LONGEST: u64 = (i64::MAX / 1_000_000).unsigned_abs();
 
-/// How the pods of a set leave.
+/// How pods of a set are removed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Delay {
     /// How long a pod must have been prepared; 0 means that pods are not asked.
     pub delay: SignedDuration,
-    /// Where it is asked.
+    /// URL of the requests to pods.
     pub url: UrlPattern,
 }
 
-/// Reads the two annotations; one without the other is none. An error stops scaling in both directions.
+/// Parses the two annotations; one without the other counts as absent. An error stops scaling in both directions.
 pub fn parse(annotations: &BTreeMap<String, String>) -> Result<Option<Delay>, String> {
     let said = |key: &str| annotations.get(key).filter(|text| !text.is_empty());
     let (Some(delay), Some(url)) = (said(DELAY), said(URL)) else {
@@ -49,7 +49,7 @@ pub fn parse(annotations: &BTreeMap<String, String>) -> Result<Option<Delay>, St
     Ok(Some(Delay { delay, url }))
 }
 
-/// A Prometheus duration, with the texts of Prometheus for what is none.
+/// Parses a Prometheus duration; errors have the texts of Prometheus.
 fn prometheus(text: &str) -> Result<SignedDuration, String> {
     if text == "0" {
         return Ok(SignedDuration::ZERO);
@@ -84,7 +84,7 @@ fn split(text: &str, of: impl Fn(char) -> bool) -> (&str, &str) {
     text.split_at(text.find(|c| !of(c)).unwrap_or(text.len()))
 }
 
-/// The requests to the pods of some replicas, counted from the first pod of the set.
+/// The requests to the pods of a range of replicas, counted from the first pod of the set.
 pub fn asks(
     set: &Set,
     replicas: std::ops::Range<u32>,
@@ -104,7 +104,7 @@ pub fn asks(
     replicas.map(ask).collect()
 }
 
-/// Since when a pod is prepared: 2xx and `{"timestamp": Unix seconds}`, not 0.
+/// Since when a pod is prepared: a 2xx answer with `{"timestamp": Unix seconds}`, not 0.
 fn prepared_since(answered: &Answered) -> Result<Timestamp, String> {
     let answer = answered.as_ref().map_err(Clone::clone)?;
     if !answer.is_success() {
@@ -112,7 +112,7 @@ fn prepared_since(answered: &Answered) -> Result<Timestamp, String> {
     }
     let body: Value =
         serde_json::from_str(&answer.body).map_err(|error| format!("its answer is no JSON: {error}"))?;
-    // Go reads keys in any case.
+    // Go matches keys case-insensitively.
     let mut entries = body.as_object().into_iter().flatten();
     let timestamp = entries.find(|(key, _)| key.eq_ignore_ascii_case("timestamp"));
     let seconds = timestamp
@@ -122,8 +122,9 @@ fn prepared_since(answered: &Answered) -> Result<Timestamp, String> {
     Timestamp::from_second(seconds).map_err(|error| format!("its timestamp is out of range: {error}"))
 }
 
-/// To how many replicas a set may fall now, given what the pods above `wanted` answered: the longest run from the top that was prepared for
-/// long enough. Pods that were never started need no preparation (R12) and are not among `answers`. An error stops the downscale for now.
+/// The number of replicas to which a set may be scaled down now, given the answers of the pods above `wanted`: the
+/// longest run from the top that has been prepared for long enough. Pods that never started need no preparation (R12)
+/// and are not in `answers`. An error stops the downscale for now.
 pub fn reached(
     present: u32,
     wanted: u32,

@@ -1,4 +1,5 @@
-//! How many replicas a follower has: as many as its leader, up at once or when the leader is ready, down zone by zone.
+//! The number of replicas of a follower: that of its leader; scaled up at once or when the leader is ready, scaled down
+//! zone by zone.
 
 use std::collections::BTreeMap;
 
@@ -9,12 +10,12 @@ use crate::model::Set;
 
 /// The annotation that names the leader of a set.
 pub const LEADER: &str = "grafana.com/rollout-downscale-leader";
-/// `true` and nothing else: more replicas only when all of the leader's are ready.
+/// Only with the value `true` is the set scaled up no sooner than all replicas of the leader are ready.
 pub const WHEN_READY: &str = "grafana.com/rollout-upscale-only-when-leader-ready";
-/// Replicas that count instead of the leader's, or of the mirrored resource's.
+/// Overrides the number of replicas of the leader or of the mirrored resource.
 pub const FORCE_REPLICAS: &str = "grafana.com/rollout-force-replicas";
 
-/// The set that a set follows, if it follows one.
+/// The leader of a set, if it follows one.
 pub fn leader<'a>(set: &Set, sets: &'a [Set]) -> Result<Option<&'a Set>, String> {
     let Some(name) = set.annotations.get(LEADER) else {
         return Ok(None);
@@ -24,13 +25,13 @@ pub fn leader<'a>(set: &Set, sets: &'a [Set]) -> Result<Option<&'a Set>, String>
     Ok(Some(leader))
 }
 
-/// The replicas that an annotation forces; what is no number from 0 to 2147483647 counts as absent.
+/// The number of replicas that an annotation forces; anything but a number from 0 to 2147483647 counts as absent.
 pub fn forced(annotations: &BTreeMap<String, String>) -> Option<u32> {
     let forced = annotations.get(FORCE_REPLICAS)?.parse::<i32>().ok()?;
     u32::try_from(forced).ok()
 }
 
-/// How many replicas a set has from now on; without a leader as many as it has. Forced replicas wait for nothing.
+/// The number of replicas that a set should have; without a leader its current number. A forced number applies at once.
 pub fn desired(set: &Set, sets: &[Set], times: Times<'_>, now: Timestamp) -> Result<u32, String> {
     let present = set.desired();
     let Some(leader) = leader(set, sets)? else {

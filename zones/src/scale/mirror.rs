@@ -1,14 +1,15 @@
-//! Sets whose replicas follow the subresource `scale` of another resource.
+//! Sets whose replicas mirror the subresource `scale` of another resource.
 
 use std::collections::BTreeMap;
 
-/// The annotation with the name of the resource.
+/// The annotation with the name of the mirrored resource.
 pub const NAME: &str = "grafana.com/rollout-mirror-replicas-from-resource-name";
-/// The annotation with its kind.
+/// The annotation with the kind of the mirrored resource.
 pub const KIND: &str = "grafana.com/rollout-mirror-replicas-from-resource-kind";
-/// The annotation with its group and version; without it the kind is one of the core group.
+/// The annotation with the group and version of the mirrored resource; without it, the kind is in the core group.
 pub const API_VERSION: &str = "grafana.com/rollout-mirror-replicas-from-resource-api-version";
-/// Whether `status.replicas` of the resource is written: yes, unless this says otherwise, or nothing that can be read.
+/// Whether `status.replicas` of the resource is written: yes by default; if the annotation is set, only if its value is
+/// a boolean that is true.
 pub const WRITE_BACK: &str = "grafana.com/rollout-mirror-replicas-from-resource-write-back";
 
 /// A resource that a set mirrors.
@@ -16,9 +17,9 @@ pub const WRITE_BACK: &str = "grafana.com/rollout-mirror-replicas-from-resource-
 pub struct Reference {
     /// Group and version, such as `my.group/v1`; empty for the core group.
     pub api_version: String,
-    /// Kind.
+    /// Kind of the resource.
     pub kind: String,
-    /// Name in the namespace of the set.
+    /// Name of the resource, in the namespace of the set.
     pub name: String,
 }
 
@@ -31,7 +32,7 @@ pub struct Scale {
     pub status: u32,
 }
 
-/// The resource that a set mirrors; one without a name or a kind is none.
+/// The resource that a set mirrors; `None` if the name or the kind is missing.
 pub fn reference(annotations: &BTreeMap<String, String>) -> Option<Reference> {
     let said = |key: &str| annotations.get(key).cloned().unwrap_or_default();
     let reference = Reference {
@@ -42,7 +43,7 @@ pub fn reference(annotations: &BTreeMap<String, String>) -> Option<Reference> {
     (!reference.name.is_empty() && !reference.kind.is_empty()).then_some(reference)
 }
 
-/// Whether the number of replicas is written to the status of the resource. What is true is read as Go reads it.
+/// Whether the number of replicas is written to the status of the resource. Booleans are parsed as in Go.
 pub fn writes_back(annotations: &BTreeMap<String, String>) -> bool {
     const TRUE: [&str; 6] = ["1", "t", "T", "true", "TRUE", "True"];
     annotations

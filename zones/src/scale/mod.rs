@@ -1,12 +1,12 @@
-//! How many replicas sets have: they follow a leader or another resource, one patch in a pass, zone by zone.
+//! Decides the number of replicas of sets: they follow a leader or another resource, one patch per pass, zone by zone.
 //!
 //! ```text
 //!   leaders, then references ─► what is still to be read and asked ─► (the executor answers, and decides again)
 //!                            └► one patch of replicas, with the operation that is on record before it; statuses of references
 //! ```
 //!
-//! Invariant: no zone loses a pod while another zone is disturbed, or while another operation is under way in the group (R13).
-//! Invariant: nothing is patched while an answer is missing.
+//! Invariant: no zone loses a pod while another zone is disturbed, or while another operation is in progress in the
+//! group (R13). Invariant: nothing is patched while an answer is missing.
 
 pub mod delay;
 pub mod follower;
@@ -31,73 +31,74 @@ use self::{
 };
 use crate::model::{Group, Set};
 
-/// After how long a pass is made again where something outside of the cluster's events may have changed: a reference, what pods answer, a
-/// time that has to pass.
+/// When a pass is repeated if something may have changed without an event in the cluster: a reference, the answers of
+/// pods, the passage of time.
 const AGAIN: SignedDuration = SignedDuration::from_secs(30);
 
-/// Reasons of sets whose replicas stay.
+/// Reason codes for sets whose replicas are not changed.
 pub mod code {
-    /// The API server, or a webhook, refused the change.
+    /// The API server, or a webhook, rejected the change.
     pub const REFUSED: &str = "ScalingRefused";
     /// The zone tracker's ConfigMap cannot be read.
     pub const ZONE_TRACKER: &str = "ZoneTrackerUnreadable";
-    /// The leader is missing, or a time or label that counts is malformed.
+    /// The leader is missing, or a required time or label is malformed.
     pub const FOLLOWER: &str = "CannotFollow";
     /// The mirrored resource cannot be read.
     pub const REFERENCE: &str = "ReferenceUnreadable";
-    /// Another zone is disturbed or under way, or pods are not prepared for long enough.
+    /// Another zone is disturbed or in progress, or pods have not been prepared for long enough.
     pub const NOT_SCALED: &str = "NotScaled";
 }
 
-/// What the process was started with.
+/// The settings from the command line.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Settings {
     /// Flag `kubernetes.namespace`.
     pub namespace: String,
     /// Flag `kubernetes.cluster-domain`.
     pub cluster_domain: String,
-    /// How long a webhook of the API server waits: flag `server-tls.request-timeout`.
+    /// Timeout of a webhook call by the API server: flag `server-tls.request-timeout`.
     pub timeout: SignedDuration,
 }
 
-/// What the executor has read in this pass so far.
+/// What the executor has read so far in this pass.
 #[derive(Clone, Debug, Default)]
 pub struct Facts {
-    /// Subresource `scale` of references, or why it cannot be read.
+    /// The subresource `scale` of references, or why it cannot be read.
     pub scales: BTreeMap<Reference, Result<Scale, String>>,
-    /// What pods answered.
+    /// The answers of pods.
     pub answers: BTreeMap<Ask, Answered>,
     /// The zone tracker's ConfigMap; an error if it cannot be read.
     pub tracker: Option<Result<Tracker, String>>,
-    /// A patch of replicas that the API server refused, with its message: nothing else is scaled in this pass.
+    /// A patch of replicas that the API server rejected, with its message: nothing else is scaled in this pass.
     pub refused: Option<Refused>,
 }
 
-/// A patch of replicas that was refused.
+/// A rejected patch of replicas.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refused {
-    /// What the API server said.
+    /// The API server's message.
     pub message: String,
-    /// By what the try held the operation of its downscale; nothing where it had none. What another try holds is not ended by it.
+    /// The holder of the attempt's downscale operation; `None` if there was none. The rejection does not end holds of
+    /// other attempts.
     pub holder: Option<String>,
 }
 
-/// A write.
+/// A write of replicas.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Change {
-    /// `spec.replicas` of a set, if its uid and generation are these.
+    /// `spec.replicas` of a set, with its uid and generation as preconditions.
     Replicas(Downscale),
-    /// `status.replicas` of a reference.
+    /// `status.replicas` of a mirrored resource.
     WriteBack {
-        /// The reference.
+        /// The mirrored resource.
         reference: Reference,
-        /// The number.
+        /// The number of replicas to write.
         replicas: u32,
     },
 }
 
 impl Change {
-    /// What is written.
+    /// Name of the object that is written.
     pub fn target(&self) -> &str {
         match self {
             Self::Replicas(downscale) => &downscale.set,
@@ -106,38 +107,38 @@ impl Change {
     }
 }
 
-/// What is to be done about replicas.
+/// The result of the scaling decision.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Scaling {
-    /// References to be read first.
+    /// References to read first.
     pub read: Vec<Reference>,
-    /// Pods to be asked first; answers to DELETE do not matter.
+    /// Requests to pods to send first; answers to DELETE are ignored.
     pub ask: Vec<Ask>,
-    /// What is to be on record before a downscale is patched.
+    /// The operation to record before a downscale is patched.
     pub operation: Option<Operation>,
-    /// Writes in order; none while something is still to be read or asked.
+    /// Writes in order; empty while reads or requests are still needed.
     pub changes: Vec<Change>,
-    /// Why sets keep their replicas.
+    /// Why replicas of sets are not changed.
     pub reasons: Vec<ZoneReason>,
-    /// When a pass is to be made again without an event.
+    /// When to run the next pass even if no event occurs.
     pub wake_at: Option<Timestamp>,
 }
 
 impl Scaling {
-    /// Whether replicas are changed, so that nothing is rolled in this pass.
+    /// Whether replicas are changed; if so, nothing is rolled in this pass.
     pub fn is_scaling(&self) -> bool {
         self.changes
             .iter()
             .any(|change| matches!(change, Change::Replicas(_)))
     }
 
-    /// Whether something is still to be read or asked.
+    /// Whether reads or requests are still needed.
     pub fn is_open(&self) -> bool {
         !self.read.is_empty() || !self.ask.is_empty()
     }
 }
 
-/// Decides on replicas. An error stops scaling in this pass and not the rollout, as in rollout-operator.
+/// Decides on replicas. As in rollout-operator, an error stops scaling in this pass, but not the rollout.
 pub fn scale(group: &Group, facts: &Facts, settings: &Settings, now: Timestamp) -> Scaling {
     let mut pass = Pass {
         group,
@@ -170,13 +171,13 @@ struct Pass<'a> {
     scaling: Scaling,
 }
 
-/// What a delay says about a change of replicas.
+/// The effect of a delay on a change of replicas.
 enum Delayed {
-    /// Pods are still to be asked.
+    /// Answers of pods are still needed.
     Open,
-    /// To this many.
+    /// The number of replicas that is allowed now.
     To(u32),
-    /// Not now, and why.
+    /// The change is not allowed now; contains the reason.
     No(String),
 }
 
@@ -191,7 +192,7 @@ impl Pass<'_> {
         Ok(())
     }
 
-    /// Whether a follower is patched.
+    /// Patches the first follower that needs it; returns whether one was patched.
     fn followers(&mut self) -> Result<bool, ZoneReason> {
         let empty = Tracker::default();
         let tracker = match &self.facts.tracker {
@@ -231,7 +232,7 @@ impl Pass<'_> {
         Ok(())
     }
 
-    /// Whether the pass ends with this set.
+    /// Scales a set that mirrors a resource; returns whether the pass ends with it.
     fn mirror(&mut self, set: &Set, reference: Reference, scale: Scale, wanted: u32) -> bool {
         let present = set.desired();
         let refused = self.held(set, wanted).filter(|_| wanted < present);
@@ -256,13 +257,13 @@ impl Pass<'_> {
         ends
     }
 
-    /// To how many replicas a set goes now. Pods that stay are un-prepared; so are all where none leaves.
+    /// The number of replicas that a set may have now. Pods that stay are un-prepared, even if no pod leaves.
     fn delayed(&mut self, set: &Set, wanted: u32) -> Delayed {
         let present = set.desired();
         let delay = match delay::parse(&set.annotations) {
             Ok(Some(delay)) if !delay.delay.is_zero() => delay,
             Ok(_) => return Delayed::To(wanted),
-            // With nothing to change there is nothing to stop.
+            // If nothing changes, an invalid delay does not matter.
             Err(_) if wanted == present => return Delayed::To(present),
             Err(error) => return Delayed::No(error),
         };
@@ -298,7 +299,7 @@ impl Pass<'_> {
         delay::asks(set, replicas, method, &delay.url, names)
     }
 
-    /// Why a set loses no pod now, if it does not.
+    /// Why the set must not lose a pod now, if so.
     fn held(&self, set: &Set, to: u32) -> Option<String> {
         let others = self.group.sets.iter().filter(|other| other.name != set.name);
         let mut disturbed = others.filter(|other| self.group.disturbance(other).is_some());
@@ -322,7 +323,7 @@ impl Pass<'_> {
         )
     }
 
-    /// Whether the replicas of a set are patched. A downscale is put on record first.
+    /// Patches the replicas of a set; returns whether it did. A downscale is recorded first.
     fn patch(&mut self, set: &Set, to: u32) -> bool {
         if to < set.desired() {
             if let Some(why) = self.held(set, to) {

@@ -1,4 +1,4 @@
-//! The operation of a group while a set is scaled down: one at a time, beside nothing else.
+//! The operation of a group while a set is scaled down: only one at a time, and nothing else in parallel.
 //!
 //! ```text
 //!   taken ─► pods prepared ─► allowed ─► the change ─► its pods are gone ─► ended
@@ -6,8 +6,8 @@
 //!     └─ the change never comes, or another one ─► left ─► un-prepared ─► released
 //! ```
 //!
-//! A review holds the operation by its uid. Before pods are un-prepared its uids are taken out, by compare-and-swap: no review joins an
-//! operation without uids, so that no pod is un-prepared behind a review that is allowed.
+//! A review holds the operation by its uid. Before pods are un-prepared the uids are removed by compare-and-swap: no
+//! review joins an operation without uids, so that no pod is un-prepared while a review that relies on it is allowed.
 
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
@@ -21,41 +21,42 @@ use super::{
 };
 use crate::model::Group;
 
-/// By what the controller holds an operation, with the instant behind a slash: its own patch is reviewed as any other, and joins. Another process
-/// may send the same patch, so that each try holds it by itself.
+/// Prefix of the holder by which the controller holds an operation, followed by a slash and the time: the controller's
+/// own patch is reviewed like any other, and joins the operation. Another process may send the same patch, so each
+/// attempt has its own holder.
 pub const CONTROLLER: &str = "muster-zones";
-/// How long an allowed change may take, beyond the time that the review itself may take.
+/// How long an allowed change may take, in addition to the timeout of the review.
 const GRACE: SignedDuration = SignedDuration::from_secs(30);
 
 /// A downscale of one set.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Downscale {
-    /// The set.
+    /// Name of the set.
     pub set: String,
-    /// Its uid.
+    /// The uid of the set.
     pub set_uid: String,
-    /// The generation of its spec before the change.
+    /// The generation of the set before the change.
     pub generation: i64,
-    /// Replicas before it.
+    /// Number of replicas before the change.
     pub from: u32,
-    /// Replicas after it.
+    /// Number of replicas after the change.
     pub to: u32,
 }
 
-/// How an operation stands.
+/// The state of an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Standing {
-    /// It is under way.
+    /// The operation is in progress.
     Holds,
-    /// The set has the replicas, and its pods are gone.
+    /// The set has the new number of replicas, and the surplus pods are gone.
     Done,
-    /// It no longer matters: the set is gone.
+    /// The set no longer exists.
     Void,
-    /// The change did not come in time, or another one came: pods that stay have to be un-prepared.
+    /// The change did not happen in time, or a different one did: pods that stay must be un-prepared.
     Abandoned,
 }
 
-/// How an operation stands in a fresh view of its group.
+/// The state of an operation in a fresh view of its group.
 pub fn standing(operation: &Operation, group: &Group, now: Timestamp) -> Standing {
     if operation.kind != OperationKind::Downscaling {
         return Standing::Holds;
@@ -85,16 +86,16 @@ pub fn standing(operation: &Operation, group: &Group, now: Timestamp) -> Standin
     }
 }
 
-/// What a review, or the controller, finds where it is about to take the operation.
+/// The result of taking the operation for a review or for the controller.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Taken {
-    /// The operation with the holder in it.
+    /// The operation including the new holder.
     By(Operation),
-    /// Another one is under way.
+    /// Another operation is in progress.
     Busy(Operation),
 }
 
-/// The operation for a downscale, held by `holder`: a new one, or the one under way if it is the same downscale.
+/// The operation for a downscale, held by `holder`: a new one, or the current one if it is the same downscale.
 pub fn take(
     group: &Group,
     downscale: &Downscale,
@@ -130,32 +131,33 @@ pub fn take(
     Taken::By(taken)
 }
 
-/// By what a try of the controller holds an operation.
+/// The holder name of an attempt by the controller.
 pub fn holder(now: Timestamp) -> String {
     format!("{CONTROLLER}/{now}")
 }
 
-/// Whether an operation is held by the controller thus.
+/// Whether the holder is an attempt by the controller.
 pub fn is_of_controller(uid: &str) -> bool {
     uid.strip_prefix(CONTROLLER)
         .is_some_and(|instant| instant.starts_with('/'))
 }
 
-/// Whether an operation is this downscale.
+/// Whether the operation is this downscale.
 pub fn is(operation: &Operation, downscale: &Downscale) -> bool {
     operation.kind == OperationKind::Downscaling
         && operation.set_uid == downscale.set_uid
         && (operation.from, operation.to) == (Some(downscale.from), Some(downscale.to))
 }
 
-/// Whether `holder` holds it.
+/// Whether `holder` holds the operation of this downscale.
 pub fn is_held(operation: Option<&Operation>, downscale: &Downscale, holder: &str) -> bool {
     operation.is_some_and(|operation| {
         is(operation, downscale) && operation.admission_uids.iter().any(|uid| uid == holder)
     })
 }
 
-/// Ends the operation on record if it is done, or no longer matters. The time of the last downscale counts from the instant.
+/// Ends the recorded operation if it is complete or its set no longer exists. On completion, `now` is recorded as the
+/// time of the last downscale.
 pub fn settle(group: &mut Group, now: Timestamp) {
     let Some(operation) = &group.status.operation else {
         return;
@@ -174,8 +176,8 @@ pub fn settle(group: &mut Group, now: Timestamp) {
     group.status.operation = None;
 }
 
-/// Brings the operation on record up to date: ends it, or leaves it when it is abandoned. Answers with the pods that have to be un-prepared
-/// before it is released.
+/// Advances the recorded operation: ends it, or removes its holders if it is abandoned. Returns the requests to
+/// un-prepare pods that are required before it is released.
 pub fn advance(group: &mut Group, facts: &Facts, settings: &Settings, now: Timestamp) -> Vec<Ask> {
     let Some(operation) = &group.status.operation else {
         return Vec::new();
@@ -212,7 +214,7 @@ pub fn advance(group: &mut Group, facts: &Facts, settings: &Settings, now: Times
                 }
                 return Vec::new();
             }
-            // Until then a review of before may still ask pods to prepare.
+            // Until the expiry, an earlier review may still ask pods to prepare.
             let expires = operation.expires.as_ref();
             if !asks.is_empty() && expires.is_some_and(|expires| now < expires.0) {
                 return Vec::new();
@@ -227,13 +229,13 @@ pub fn advance(group: &mut Group, facts: &Facts, settings: &Settings, now: Times
     Vec::new()
 }
 
-/// Whether the set of a downscale is as it was before it.
+/// Whether the downscale's set is unchanged since before the downscale.
 fn is_as_it_was(operation: &Operation, group: &Group) -> bool {
     let set = group.sets.iter().find(|set| set.uid == operation.set_uid);
     set.is_some_and(|set| set.generation <= operation.generation.unwrap_or_default())
 }
 
-/// The requests that un-prepare the pods of an operation that stay.
+/// The requests that un-prepare the pods that stay.
 fn undo(operation: &Operation, group: &Group, settings: &Settings) -> Vec<Ask> {
     let set = group.sets.iter().find(|set| set.uid == operation.set_uid);
     let (Some(set), Some(from), Some(to)) = (set, operation.from, operation.to) else {
@@ -245,5 +247,5 @@ fn undo(operation: &Operation, group: &Group, settings: &Settings) -> Vec<Ask> {
     let stay = to..from.min(set.desired());
     preparation
         .asks(set, &stay, Method::Delete, settings)
-        .unwrap_or_default() // none was asked at such an address
+        .unwrap_or_default() // no pod was asked at an invalid address
 }

@@ -1,22 +1,22 @@
-//! What pods are asked over HTTP: by name in DNS, at a port and path that an annotation of their StatefulSet names.
+//! HTTP requests to pods: addressed by DNS name, at a port and path from an annotation of their StatefulSet.
 //!
-//! Only pods are ever asked: the host is the pod's name in DNS, whatever a URL says, and a port is a number, so that no annotation leads
-//! elsewhere. The executor follows no redirect.
+//! Requests are sent only to pods: the host is always the pod's DNS name, whatever a URL contains, and a port must be a
+//! number, so that no annotation can redirect a request elsewhere. The executor follows no redirects.
 
-/// How many pods are asked at once.
+/// Maximum number of concurrent requests to pods.
 pub const AT_ONCE: usize = 32;
 
-/// What is asked of a pod.
+/// The request method.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Method {
-    /// Prepare to leave.
+    /// Prepare for shutdown.
     Post,
-    /// Forget the preparation.
+    /// Cancel the preparation.
     Delete,
 }
 
 impl Method {
-    /// As HTTP writes it.
+    /// The HTTP method name.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Post => "POST",
@@ -25,43 +25,43 @@ impl Method {
     }
 }
 
-/// One request to one pod.
+/// A request to a pod.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Ask {
-    /// What is asked.
+    /// The request method.
     pub method: Method,
     /// Name of the pod.
     pub pod: String,
-    /// The whole URL.
+    /// The complete URL.
     pub url: String,
 }
 
-/// What a pod answered.
+/// The answer of a pod.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Answer {
-    /// HTTP status; a redirect is an answer as any other.
+    /// HTTP status code; a redirect is treated like any other answer.
     pub status: u16,
-    /// The body, up to a limit of the executor.
+    /// The body, up to a limit set by the executor.
     pub body: String,
 }
 
 impl Answer {
-    /// Whether the pod did what it was asked: any 2xx.
+    /// Whether the request succeeded: any 2xx.
     pub fn is_success(&self) -> bool {
         (200..300).contains(&self.status)
     }
 }
 
-/// An answer, or why there is none.
+/// An answer, or the reason why there is none.
 pub type Answered = Result<Answer, String>;
 
-/// The name in DNS of a pod of a StatefulSet.
+/// The DNS name of a pod of a StatefulSet.
 pub fn fqdn(set: &str, ordinal: u64, service: &str, namespace: &str, cluster_domain: &str) -> String {
     format!("{set}-{ordinal}.{service}.{namespace}.svc.{cluster_domain}")
 }
 
-/// The URL under which a pod is asked to prepare for a downscale: `http`, one slash before the path whatever the annotation begins with.
-/// An error names the part that would lead elsewhere.
+/// The URL for the request to prepare for a downscale: `http`, with exactly one slash before the path. An error names
+/// the part that would send the request elsewhere.
 pub fn prepare_url(host: &str, port: &str, path: &str) -> Result<String, String> {
     checked_host(host)?;
     checked_port(port)?;
@@ -72,23 +72,23 @@ pub fn prepare_url(host: &str, port: &str, path: &str) -> Result<String, String>
     Ok(format!("http://{host}:{port}/{path}"))
 }
 
-/// The URL of an annotation; each pod is asked at it under the pod's own host.
+/// A URL from an annotation; for each pod the host is replaced by the pod's own host.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UrlPattern {
-    /// As it is written.
+    /// The original text.
     pub text: String,
-    /// `http://`, or nothing where the text has no scheme.
+    /// `http://`, or empty if the text has no scheme.
     scheme: String,
-    /// `user:password@`, or nothing.
+    /// `user:password@`, or empty.
     user: String,
-    /// `:port`, or nothing.
+    /// `:port`, or empty.
     port: String,
     /// Path, query and fragment.
     rest: String,
 }
 
 impl UrlPattern {
-    /// Reads a URL. The texts of errors are those of Go's `net/url`.
+    /// Parses a URL. Errors have the texts of Go's `net/url`.
     pub fn parse(text: &str) -> Result<Self, String> {
         let refuse = |why: &str| Err(format!("parse {text:?}: {why}"));
         if text.chars().any(char::is_control) {
@@ -154,7 +154,7 @@ impl UrlPattern {
         })
     }
 
-    /// The URL at which a pod is asked.
+    /// The URL for a specific pod.
     pub fn at(&self, host: &str) -> String {
         let Self {
             scheme,
@@ -178,7 +178,7 @@ fn checked_host(host: &str) -> Result<(), String> {
 
 fn checked_port(port: &str) -> Result<(), String> {
     let is_number = port.chars().all(|c| c.is_ascii_digit());
-    let number = port.parse::<u16>().ok().filter(|port| is_number && *port > 0); // what is no number is refused below
+    let number = port.parse::<u16>().ok().filter(|port| is_number && *port > 0); // anything but a number is rejected below
     number.map(drop).ok_or_else(|| format!("invalid port {port:?}"))
 }
 

@@ -1,4 +1,4 @@
-//! How the pods of a set are prepared for a downscale, as its label and annotations say.
+//! How pods of a set are prepared for a downscale, according to its label and annotations.
 
 use std::{collections::BTreeMap, ops::Range};
 
@@ -8,31 +8,32 @@ use super::{
 };
 use crate::model::{Pod, Set};
 
-/// `true` and nothing else: pods are prepared before they leave.
+/// Only with the value `true` are pods prepared before they are removed.
 pub const PREPARE: &str = "grafana.com/prepare-downscale";
-/// The annotation with the path at which they are asked.
+/// The annotation with the path of the requests.
 pub const PATH: &str = "grafana.com/prepare-downscale-http-path";
-/// The annotation with the port.
+/// The annotation with the port of the requests.
 pub const PORT: &str = "grafana.com/prepare-downscale-http-port";
 
-/// Where the pods of a set are asked.
+/// The endpoint of a set's pods for preparation requests.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Preparation {
-    /// Port, as it is written.
+    /// Port, as written in the annotation.
     pub port: String,
-    /// Path, as it is written.
+    /// Path, as written in the annotation.
     pub path: String,
-    /// The service that gives the pods their names.
+    /// The headless Service that provides the pods' DNS names.
     pub service: String,
 }
 
 impl Preparation {
-    /// Whether the pods of a set are prepared at all.
+    /// Whether the pods of the set are prepared at all.
     pub fn is_asked_for(set: &Set) -> bool {
         is_asked_for(&set.labels)
     }
 
-    /// What labels and annotations say, and `spec.serviceName`; nothing where pods are not prepared. An error says what is missing.
+    /// Parses labels, annotations and `spec.serviceName`; `None` if pods are not prepared. An error says what is
+    /// missing.
     pub fn of(
         labels: &BTreeMap<String, String>,
         annotations: &BTreeMap<String, String>,
@@ -57,8 +58,9 @@ impl Preparation {
         Some(read())
     }
 
-    /// The requests to the pods of some replicas that have something to hand over, the highest first. Only pods that are there: how many
-    /// requests there are does not follow from numbers of a review. An error is a host, port or path that would lead elsewhere.
+    /// The requests to those pods in a range of replicas that must be prepared, the highest index first. Only for
+    /// existing pods, so that the numbers in a review do not determine the number of requests. An error is a host, port
+    /// or path that would send the request elsewhere.
     pub fn asks(
         &self,
         set: &Set,
@@ -96,8 +98,8 @@ fn is_asked_for(labels: &BTreeMap<String, String>) -> bool {
     labels.get(PREPARE).is_some_and(|value| value == "true")
 }
 
-/// Whether a pod has nothing to hand over, so that it counts as prepared without being asked: there is none, or it is Pending and no
-/// container of it ever ran (R12).
+/// Whether a pod needs no preparation and counts as prepared without a request: it does not exist, or is Pending and
+/// none of its containers ever ran (R12).
 pub fn has_nothing_to_hand_over(set: &Set, pod: &str) -> bool {
     let found: Option<&Pod> = set.pods.iter().find(|found| found.name == pod);
     found.is_none_or(|pod| pod.phase == "Pending" && !pod.was_started())

@@ -1,8 +1,9 @@
-//! When sets were scaled down last, and whether the next zone may follow.
+//! The times of the last downscales, and whether the next zone may follow.
 //!
-//! Three sources count, the newest of them for each set: `status.lastDownscale` of the ZoneRollout, the annotation
-//! `grafana.com/last-downscale` of the set, and the zone tracker's ConfigMap, which has a key for each set with the value
-//! `{"lastDownscaled": RFC 3339}`. A time in the future counts as now. One that cannot be read is an error: not to know is no permission.
+//! There are three sources, of which the newest time for each set counts: `status.lastDownscale` of the ZoneRollout,
+//! the annotation `grafana.com/last-downscale` of the set, and the zone tracker's ConfigMap, which has a key for each
+//! set with the value `{"lastDownscaled": RFC 3339}`. A time in the future counts as now. An invalid time is an error,
+//! and blocks downscales.
 
 use std::collections::BTreeMap;
 
@@ -14,15 +15,15 @@ use serde_json::Value;
 use super::preparation::Preparation;
 use crate::{duration, model::Set};
 
-/// The annotation with the time of the last downscale of a set, RFC 3339.
+/// The annotation with the time of a set's last downscale, RFC 3339.
 pub const LAST_DOWNSCALE: &str = "grafana.com/last-downscale";
-/// The label with the time that has to pass between downscales of two zones, a Go duration.
+/// The label with the minimum time between downscales of two zones, as a Go duration.
 pub const MIN_TIME: &str = "grafana.com/min-time-between-zones-downscale";
 
-/// The key of a value of the zone tracker's ConfigMap.
+/// The key of a time in the zone tracker's ConfigMap.
 const TRACKED: &str = "lastDownscaled";
 
-/// What is on record of a group, apart from annotations.
+/// The recorded times of a group, apart from annotations.
 #[derive(Clone, Copy, Debug)]
 pub struct Times<'a> {
     /// `status.lastDownscale` of the ZoneRollout.
@@ -31,12 +32,13 @@ pub struct Times<'a> {
     pub tracker: &'a Tracker,
 }
 
-/// The times in the zone tracker's ConfigMap, by set, as they are written.
+/// The times in the zone tracker's ConfigMap by set, as unparsed text.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Tracker(BTreeMap<String, String>);
 
 impl Tracker {
-    /// Reads the ConfigMap's data. One entry that is no JSON object makes all of it unreadable, as in rollout-operator.
+    /// Parses the ConfigMap's data. As in rollout-operator, one entry that is not a JSON object invalidates all
+    /// entries.
     pub fn parse(data: &BTreeMap<String, String>) -> Result<Self, String> {
         let entries = data.iter().map(|(set, text)| {
             let value: Value = serde_json::from_str(text)
@@ -44,7 +46,7 @@ impl Tracker {
             let entry = value
                 .as_object()
                 .ok_or_else(|| format!("the entry of {set} is no JSON object"))?;
-            // Go reads keys in any case.
+            // Go matches keys case-insensitively.
             let tracked = entry.iter().find(|(key, _)| key.eq_ignore_ascii_case(TRACKED));
             match tracked.map(|(_, time)| time) {
                 Some(Value::String(time)) => Ok((set.clone(), time.clone())),
@@ -55,12 +57,12 @@ impl Tracker {
         entries.collect::<Result<_, String>>().map(Self)
     }
 
-    /// The time of a set, as it is written.
+    /// The time of a set, as unparsed text.
     pub fn get(&self, set: &str) -> Option<&str> {
         self.0.get(set).map(String::as_str)
     }
 
-    /// With these times besides.
+    /// Adds these times.
     #[must_use]
     pub fn with(mut self, times: &BTreeMap<String, Time>) -> Self {
         let times = times.iter().map(|(set, time)| (set.clone(), rfc3339(time.0)));
@@ -68,7 +70,7 @@ impl Tracker {
         self
     }
 
-    /// The ConfigMap's data with these times; entries of other sets stay as they are (R14).
+    /// The ConfigMap's data with these times added; entries of other sets are unchanged (R14).
     pub fn written(
         data: &BTreeMap<String, String>,
         times: &BTreeMap<String, Time>,
@@ -81,37 +83,37 @@ impl Tracker {
     }
 }
 
-/// Where a time is written that cannot be read.
+/// The source of an invalid time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Source {
-    /// The annotation of a set, or its label with the time to wait.
+    /// The annotation of a set, or its label with the minimum time.
     Set,
     /// The zone tracker's ConfigMap.
     Tracker,
 }
 
-/// A time that cannot be read.
+/// An invalid time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unreadable {
-    /// Where it is written.
+    /// The source of the time.
     pub source: Source,
-    /// Whose it is, and what is wrong with it.
+    /// The set that the time belongs to, and what is wrong with it.
     pub message: String,
 }
 
-/// A set that was scaled down too recently for another zone to follow.
+/// A set whose last downscale is too recent for another zone to follow.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TooRecent {
-    /// The set.
+    /// Name of the set.
     pub set: String,
-    /// When it was scaled down.
+    /// Time of the set's last downscale.
     pub at: Timestamp,
-    /// How long other zones wait after that, by its label.
+    /// How long other zones must wait after that, according to the set's label.
     pub wait: SignedDuration,
 }
 
-/// The status of a ZoneRollout as decisions rest on it. One that was never written begins with each set scaled down now: what was on record
-/// before, if anything was, is not known, and the next downscale waits.
+/// The status of a ZoneRollout as input for decisions. If there is none, each set starts as if it was scaled down now:
+/// earlier downscales are unknown, so the next one has to wait.
 pub fn begun(status: Option<&ZoneRolloutStatus>, sets: &[Set], now: Timestamp) -> ZoneRolloutStatus {
     status.cloned().unwrap_or_else(|| ZoneRolloutStatus {
         last_downscale: sets
@@ -122,7 +124,7 @@ pub fn begun(status: Option<&ZoneRolloutStatus>, sets: &[Set], now: Timestamp) -
     })
 }
 
-/// The newest time of a set.
+/// The time of a set's last downscale, the newest of all sources.
 pub fn last_of(set: &Set, times: Times<'_>) -> Result<Option<Timestamp>, Unreadable> {
     let unreadable = |source, whose: String| {
         move |error: String| Unreadable {
@@ -142,7 +144,7 @@ pub fn last_of(set: &Set, times: Times<'_>) -> Result<Option<Timestamp>, Unreada
     Ok([annotated, tracked, recorded].into_iter().flatten().max())
 }
 
-/// Where times are kept besides the ZoneRollout.
+/// Where times are stored in addition to the ZoneRollout.
 #[derive(Clone, Copy, Debug)]
 pub enum Copied<'a> {
     /// In the annotation of each set.
@@ -151,8 +153,8 @@ pub enum Copied<'a> {
     Tracker(&'a Tracker),
 }
 
-/// The times of `status` that are not in a copy yet: of sets whose pods are prepared, once the change was observed (GX6). What cannot be read
-/// there stays as it is.
+/// The times of `status` that must be copied: of sets whose pods are prepared, once the change was observed (GX6). An
+/// invalid copy is not overwritten.
 pub fn uncopied(sets: &[Set], status: &ZoneRolloutStatus, copied: Copied<'_>) -> BTreeMap<String, Time> {
     let is_under_way = |set: &Set| {
         let operation = status.operation.as_ref();
@@ -178,7 +180,7 @@ pub fn uncopied(sets: &[Set], status: &ZoneRolloutStatus, copied: Copied<'_>) ->
         .collect()
 }
 
-/// The newest time of all sets but one.
+/// The newest downscale time of all sets except one.
 pub fn most_recent(sets: &[Set], except: &str, times: Times<'_>) -> Result<Option<Timestamp>, Unreadable> {
     let others = sets.iter().filter(|set| set.name != except);
     let newest = others
@@ -187,8 +189,8 @@ pub fn most_recent(sets: &[Set], except: &str, times: Times<'_>) -> Result<Optio
     Ok(newest.into_iter().flatten().max())
 }
 
-/// Whether a follower may be scaled down: strictly more than the time of its own label has passed since the newest downscale of the others.
-/// The label may be missing where no set has the annotation.
+/// Whether a follower may be scaled down: strictly more than the time in its own label has passed since the newest
+/// downscale of the other sets. The label is optional if no other set has the annotation.
 pub fn min_time_elapsed(
     follower: &Set,
     sets: &[Set],
@@ -212,7 +214,7 @@ pub fn min_time_elapsed(
     Ok(now.duration_since(newest.min(now)) > wait)
 }
 
-/// The first other set whose own label makes a downscale wait; one at exactly its time does not.
+/// The first other set whose own label blocks a downscale; exactly at the end of its time it no longer does.
 pub fn too_recent(
     sets: &[Set],
     except: &str,
@@ -235,7 +237,7 @@ pub fn too_recent(
     Ok(None)
 }
 
-/// Which text an unreadable label is refused with: the one for the source that has the time.
+/// The source that determines the error text for an invalid label: the one that contains the set's time.
 fn source(set: &Set, times: Times<'_>) -> Source {
     if times.tracker.get(&set.name).is_some() {
         Source::Tracker
@@ -244,17 +246,18 @@ fn source(set: &Set, times: Times<'_>) -> Source {
     }
 }
 
-/// Whole seconds in UTC, as the annotation and the ConfigMap have them.
+/// RFC 3339 with whole seconds in UTC, as in the annotation and the ConfigMap.
 pub fn rfc3339(at: Timestamp) -> String {
     at.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
 }
 
-/// The time without what is below a second: what is written is read back as the same.
+/// The time truncated to whole seconds, so that it is unchanged when it is written and read back.
 pub fn seconds(at: Timestamp) -> Timestamp {
     Timestamp::from_second(at.as_second()).unwrap_or(at)
 }
 
-/// As Go reads RFC 3339, which is stricter than most: capital letters, seconds, and a zone.
+/// Parses RFC 3339 as Go does, which is stricter than most parsers: capital letters, seconds, and a time zone are
+/// required.
 pub fn parse(text: &str) -> Result<Timestamp, String> {
     let refuse = || format!("parsing time {text:?}: it is not RFC 3339, as 2006-01-02T15:04:05Z");
     let bytes = text.as_bytes();

@@ -1,5 +1,5 @@
-//! Promise: a downscale is allowed only after its operation is on record, its pods are prepared and its time is on record; whatever a
-//! review contains, it is answered.
+//! Promise: a downscale is allowed only after its operation is recorded, its pods are prepared and its time is
+//! recorded; every review is answered, whatever it contains.
 
 mod answers;
 mod cluster;

@@ -1,4 +1,5 @@
-//! Promise: a budget keeps all zones but one whole, counts by partition where it says so, and what it allowed is not forgotten.
+//! Promise: a budget leaves all zones but one undisturbed, counts by partition if configured, and takes allowed
+//! evictions into account.
 
 use jiff::Timestamp;
 use muster_api::zonerollout::{InFlight, Operation, OperationKind, Why};
@@ -171,7 +172,7 @@ fn no_second_zone_is_disturbed() {
             Cluster::new(&one).change("store-b", "/spec/replicas", &json!(5)),
             denied("2 pods unknown in store-b"),
         ),
-        // What is reported counts as well: a zone that is being scaled down still has its pods.
+        // Reported replicas count, too: a zone that is being scaled down still has its pods.
         (
             Cluster::new(&one).change("store-b", "/status/replicas", &json!(4)),
             denied("1 pod unknown in store-b"),
@@ -183,12 +184,12 @@ fn no_second_zone_is_disturbed() {
                 .without("store-c-0"),
             denied("1 pod not ready, 1 pod unknown in store-b"),
         ),
-        // A pod beyond the replicas goes at any time, whatever is on record.
+        // A surplus pod may be removed at any time, regardless of the record.
         (
             Cluster::new(&one).with(pod("store-b", 3)),
             denied("a downscale of store-b is under way"),
         ),
-        // A pod of another owner with all the labels fills no gap.
+        // A pod of another owner with the same labels does not replace a missing pod.
         (
             Cluster::new(&one).change(
                 "store-b-1",
@@ -264,7 +265,7 @@ fn a_limit_of_zero_is_for_people_only() {
         cluster.ask("store-a-1", false, Asked::Rollout(1)).reason,
         Reason::Denied
     );
-    // It stands in for 0 only.
+    // `if_zero` applies only if the budget's limit is 0.
     let mut cluster = Cluster::new(&json!({"maxUnavailable": 1}));
     assert_eq!(
         cluster.ask("store-a-0", false, Asked::Rollout(3)).reason,
@@ -295,7 +296,7 @@ fn what_serves_nothing_goes_at_any_time() {
     let mut cluster = Cluster::new(&zero);
     cluster.pods[0]["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
     assert_eq!(cluster.evict("store-a-0").0, Reason::PodNotReady);
-    // Running and not ready is judged.
+    // A running pod that is not ready is subject to the budget.
     let mut cluster = Cluster::new(&zero).change("store-a-0", READY, &json!(false));
     assert_eq!(cluster.evict("store-a-0").0, Reason::LimitZero);
 }
@@ -313,7 +314,7 @@ fn partitions_are_counted_in_the_other_zones() {
         cluster.evict("store-c-0"),
         denied("1 pod not ready in partition 0")
     );
-    // A missing pod may be of any partition, and a zone without the partition is not known.
+    // A missing pod may be of any partition, and a zone without a pod of the partition counts as unknown.
     let mut cluster = Cluster::new(&spec).without("store-b-2");
     assert_eq!(cluster.evict("store-a-0"), denied("1 pod unknown in partition 0"));
     let mut cluster = Cluster::new(&spec)
@@ -322,7 +323,7 @@ fn partitions_are_counted_in_the_other_zones() {
         .without("store-b-2");
     assert_eq!(cluster.evict("store-a-0"), allowed());
     assert_eq!(cluster.evict("store-a-2"), denied("1 pod unknown in partition 2"));
-    // The group that is chosen is the partition, also where another one before it is not there.
+    // The configured group is the partition, even if an earlier group did not match.
     let mut cluster = Cluster::new(&json!({
         "podNamePartitionRegex": "(old-)?store-[a-z]-([0-9]+)", "podNameRegexGroup": 2,
     }));
@@ -332,7 +333,7 @@ fn partitions_are_counted_in_the_other_zones() {
         cluster.evict("store-b-0"),
         denied("1 pod not ready in partition 0")
     );
-    // The name has to be matched as a whole.
+    // The expression must match the whole name.
     let mut cluster = Cluster::new(&json!({"podNamePartitionRegex": "tore-[a-z]-([0-9]+)"}));
     assert_eq!(cluster.evict("store-a-0").0, Reason::PartitionNotIdentified);
 }
@@ -352,7 +353,7 @@ fn the_delay_between_zones_is_passed_strictly() {
         assert_eq!(cluster.now().to_string(), "2027-01-15T08:00:00Z");
         assert_eq!(cluster.evict("store-a-0").0, expected, "{ready}");
     }
-    // The condition Ready is believed where it is later, and where there is no annotation.
+    // The condition Ready is used if it is later, or if there is no annotation.
     for (annotations, expected) in [
         (
             json!({"grafana.com/ready-time": "2026-01-01T00:00:00Z"}),
@@ -429,12 +430,12 @@ fn a_deletion_counts_until_its_pod_is_gone() {
     assert!(is_under_way(&entry, cluster.rows().first(), cluster.now()));
     cluster = cluster.change("store-a-0", "/status/phase", &json!("Running"));
     assert_eq!(cluster.evict("store-b-0"), denied("1 pod not ready in store-a"));
-    // The pod that is made in its place is another one.
+    // The replacement pod is a different pod.
     let cluster = cluster.change("store-a-0", "/metadata/uid", &json!("uid-of-its-successor"));
     assert!(!is_under_way(&entry, cluster.rows().first(), cluster.now()));
 }
 
-/// What the eviction is on record for ends after two minutes; the deletion may arrive later.
+/// The record of the eviction expires after two minutes; the deletion may arrive later.
 #[test]
 fn an_eviction_of_what_is_being_deleted_leaves_the_deletion_on_record() {
     let mut cluster = Cluster::new(&json!({}));

@@ -1,4 +1,5 @@
-//! Promise: a ZoneAwarePodDisruptionBudget means what it means to rollout-operator, and is refused in its words.
+//! Promise: a ZoneAwarePodDisruptionBudget has the same meaning as in rollout-operator, and is rejected with the same
+//! texts.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,5 @@
-//! Promise: `muster zones` takes the command lines of rollout-operator, and refuses what it refuses; durations read as Go's and Prometheus' do.
+//! Promise: `muster zones` accepts the command lines of rollout-operator, and rejects what it rejects; durations are
+//! parsed as in Go and Prometheus.
 
 use std::time::Duration;
 

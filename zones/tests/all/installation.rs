@@ -1,4 +1,5 @@
-//! Promise: the authority goes where it is asked for; metrics keep the names and labels that alerts name; series of groups go in time.
+//! Promise: the CA bundle is written where it is requested; metrics keep the names and labels that alerts use; series
+//! are removed with their group.
 
 use std::collections::BTreeMap;
 
@@ -40,7 +41,7 @@ fn the_authority_goes_where_it_is_asked_for() {
     }
 }
 
-/// The alerts of rollout-operator select by these.
+/// The labels that the alerts of rollout-operator select by.
 #[test]
 fn metrics_that_alerts_name_are_there() {
     let labels = |name| metrics::find(name).unwrap().labels;
@@ -64,7 +65,7 @@ fn series_of_a_group_go_with_the_first_pass_in_which_none_fails() {
     };
     let mut series = Groups::default();
     assert!(series.passed(&pass(&[("a", true), ("b", true)]), 5).is_empty());
-    // A pass that failed says nothing of what is gone.
+    // A failed pass does not prove that a group is gone.
     assert!(series.passed(&pass(&[("a", false)]), 6).is_empty());
     assert_eq!(series.iter().count(), 2);
     let gone = series.passed(&pass(&[("a", true)]), 7);

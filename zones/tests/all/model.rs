@@ -1,7 +1,9 @@
-//! Promise: in every state that two zones of two pods can come to, with two leaders, late deletions, lost answers and pods that fail by
-//! themselves, at most one zone is disturbed by us, only what stands on record is deleted, and a good revision still gets everywhere.
+//! Promise: in every reachable state of two zones with two pods each, with two leaders, late deletions, lost answers
+//! and pods that fail on their own, muster disturbs at most one zone, only recorded pods are deleted, and a good
+//! revision still reaches all pods.
 //!
-//! The shipped `decide` between the steps of a leader, exhausted by stateright. Time stands still: nothing here waits for it.
+//! The model runs the shipped `decide` between the steps of a leader, and stateright explores it exhaustively. Time
+//! does not advance: nothing here waits for it.
 
 use std::{
     collections::{BTreeSet, HashMap},
@@ -19,10 +21,10 @@ use muster_zones::{
 };
 use stateright::{Checker, HasDiscoveries, Model, Property};
 
-/// A pod, of four places: the first two are of zone 0.
+/// A pod in one of four slots: the first two belong to zone 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 enum At {
-    /// Of the old revision; how often it was in a crash loop.
+    /// A pod at the old revision; counts how often it was in a crash loop.
     Old(Life, u8),
     Missing,
     New(Life),
@@ -39,21 +41,21 @@ enum Life {
 
 type Pods = [At; 4];
 
-/// The deletion of the old pod of a place; bound to one of its crash loops, or not.
+/// The deletion of the old pod in a slot; bound to one of its crash loops, or unbound.
 type Deletion = (usize, Option<u8>);
 
-/// What is on record and matters here.
+/// The recorded state that matters here.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 struct Record {
     in_flight: BTreeSet<Deletion>,
     rolling: Option<usize>,
 }
 
-/// What a leader has decided and did not write yet; what it is to delete then. One whose record is not the present one any more begins again: it
-/// would be refused.
+/// The pending decision of a leader: the record to write, and the deletions afterwards. A leader whose record is
+/// outdated starts over: its write would be rejected.
 type Leader = Option<Decided>;
 
-/// What is on record after a decision, and what is deleted then.
+/// The new record of a decision, and the deletions afterwards.
 type Decided = (Record, Vec<Deletion>);
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -61,37 +63,37 @@ struct State {
     pods: Pods,
     record: Record,
     leaders: [Leader; 2],
-    /// Deletions on their way. One may stay there for ever: its leader was killed before it sent it, or it was lost.
+    /// Deletions in flight. One may stay in flight forever: its leader was killed before it sent it, or it was lost.
     sent: BTreeSet<Deletion>,
-    /// Pods that we made unavailable and that did not come back.
+    /// Pods that muster made unavailable and that have not come back.
     ours: [bool; 4],
-    /// How often pods may still fail by themselves.
+    /// How often pods may still fail on their own.
     failures: u8,
-    /// Something was deleted that did not stand on record.
+    /// Whether something was deleted that was not recorded.
     off_record: bool,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Happens {
-    /// A leader reads and decides.
+    /// A leader reads the state and decides.
     Decides(usize),
-    /// It writes, and sends.
+    /// A leader writes its record, and sends the deletions.
     Writes(usize),
     Arrives(Deletion),
-    /// A pod comes up, goes, or is made.
+    /// A pod becomes ready, disappears, or is created.
     Moves(usize),
     Fails(usize, Life),
 }
 
-/// What a leader does wrong.
+/// A deliberate bug of a leader.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Wrong {
     Nothing,
-    /// It deletes before it writes.
+    /// The leader deletes before it writes.
     DeletesFirst,
-    /// It writes over whatever stands there.
+    /// The leader overwrites the record without compare-and-swap.
     WritesBlindly,
-    /// What it deletes may have come up since.
+    /// The leader deletes pods that may have become ready in the meantime.
     AnyVersion,
 }
 
@@ -114,7 +116,7 @@ impl Budget for Allows {
 }
 
 impl World {
-    /// All pods are of the old revision: Ready, or the first of each zone in a crash loop.
+    /// Initial state with all pods at the old revision: Ready, or with the first pod of each zone in a crash loop.
     fn new(wrong: Wrong, failures: u8) -> Self {
         let ready = At::Old(Life::Ready, 0);
         let crashing = At::Old(Life::Crashing, 1);
@@ -193,7 +195,7 @@ impl World {
     }
 }
 
-/// A deletion arrives; the API server holds it against the pod as it is.
+/// A deletion arrives; the API server checks its preconditions against the current pod.
 fn arrive(state: &mut State, deletion: Deletion) {
     state.sent.remove(&deletion);
     let (place, bound) = deletion;
@@ -210,7 +212,7 @@ fn arrive(state: &mut State, deletion: Deletion) {
     state.pods[place] = At::Old(Life::Terminating, crashes);
 }
 
-/// Where a pod, or its set, stands after it has moved by itself; nothing where it stays.
+/// The state after a pod or its set has changed on its own; `None` if nothing changes.
 fn moved(pod: At) -> Option<At> {
     Some(match pod {
         At::Old(Life::Terminating, _) => At::Missing,
@@ -231,7 +233,7 @@ impl Model for World {
 
     fn actions(&self, state: &State, all: &mut Vec<Happens>) {
         for (at, leader) in state.leaders.iter().enumerate() {
-            // Of two that are alike one is enough.
+            // Of two equivalent states, one is sufficient.
             if at == 1 && state.leaders[0] == *leader {
                 continue;
             }
@@ -315,7 +317,7 @@ fn status(record: &Record, now: Timestamp) -> ZoneRolloutStatus {
     }
 }
 
-/// The number at the end of a name.
+/// The index at the end of a name.
 fn place(name: &str) -> usize {
     name.rsplit_once('-').unwrap().1.parse().unwrap()
 }
@@ -374,7 +376,7 @@ fn pod(place: usize, pod: At) -> Option<Pod> {
     })
 }
 
-/// The first properties that were found not to hold.
+/// The first properties that were violated.
 fn broken(wrong: Wrong) -> Vec<&'static str> {
     let checker = World::new(wrong, 1).checker().threads(2);
     let checker = checker.finish_when(HasDiscoveries::Any).spawn_bfs().join();
@@ -394,7 +396,8 @@ fn each_mistake_is_found() {
     }
 }
 
-/// From each state there is a way on which the new revision gets everywhere, and nothing stays on record: nothing waits for itself.
+/// From each state there is a path on which the new revision reaches all pods and the record is empty: there is no
+/// deadlock.
 #[test]
 fn a_good_revision_can_get_everywhere_from_every_state() {
     let world = World::new(Wrong::Nothing, 1);

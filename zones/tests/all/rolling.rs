@@ -1,4 +1,5 @@
-//! Promise: what is on record comes before what is done, and says at any moment how far a group is, what it waits for, and why.
+//! Promise: the record is written before the action, and says at any time how far a group is, what it waits for, and
+//! why.
 
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
@@ -16,7 +17,7 @@ use muster_zones::{
     scale::{Facts, Settings},
 };
 
-/// A budget that refuses pods by name.
+/// A budget that denies pods by name.
 #[derive(Default)]
 struct Refuses(&'static [&'static str]);
 
@@ -46,7 +47,7 @@ fn owner(set: &str) -> Owner {
     }
 }
 
-/// A pod at a revision that serves.
+/// An available pod at the given revision.
 fn pod(set: &str, ordinal: u32, revision: &str) -> Pod {
     Pod {
         name: format!("{set}-{ordinal}"),
@@ -77,7 +78,7 @@ fn unready(pod: Pod) -> Pod {
     }
 }
 
-/// Two zones of two pods, of which these are at the new revision `v2`.
+/// Two zones with two pods each; the given ones are at the new revision `v2`.
 struct Fleet {
     pods: Vec<Pod>,
     spec: ZoneRolloutSpec,
@@ -130,7 +131,7 @@ impl Fleet {
             .with(self.spec.clone(), self.status.clone())
     }
 
-    /// Decides, and puts it on record.
+    /// Decides, and applies the new status.
     fn pass(&mut self, second: i64) -> Decision {
         self.pass_with(second, &mut Refuses::default())
     }
@@ -200,7 +201,7 @@ fn a_pod_stands_on_record_before_it_is_deleted_and_until_its_uid_is_gone() {
         (operation.kind, operation.set.as_str()),
         (OperationKind::Rolling, "zone-a")
     );
-    // What wrote that was killed: another one sends it, hours later, and nothing else.
+    // The process that wrote the record was killed: another one sends the deletion, hours later, and nothing else.
     assert_eq!(deleted(&fleet.pass(20)), ["zone-a-0"]);
     fleet.put(Pod {
         terminating: true,
@@ -215,7 +216,8 @@ fn a_pod_stands_on_record_before_it_is_deleted_and_until_its_uid_is_gone() {
     assert_eq!(decision.status.in_flight[0].pod, "zone-a-1");
 }
 
-/// A deletion on record whose pod stays is sent again only while that still disturbs no second zone, and not while it is paused.
+/// A recorded deletion of a pod that still exists is sent again only if it still disturbs no second zone and the set is
+/// not paused.
 #[test]
 fn a_deletion_on_record_waits_for_the_other_zone() {
     let mut fleet = old();
@@ -230,7 +232,8 @@ fn a_deletion_on_record_waits_for_the_other_zone() {
     assert_eq!(deleted(&fleet.pass(60)), ["zone-a-0"]);
 }
 
-/// Beside a zone that is short of pods it goes only as it was read: one that comes up meanwhile stays.
+/// If another zone has unavailable pods, the pod is deleted only if it is unchanged: one that becomes ready in the
+/// meantime is kept.
 #[test]
 fn a_pod_that_is_stuck_is_deleted_only_as_it_is() {
     let stuck = |version: &str| {
@@ -260,7 +263,7 @@ fn a_pod_that_is_stuck_is_deleted_only_as_it_is() {
         [Some("7".to_owned())],
         "it is sent again"
     );
-    // The deletion that is on its way finds another version.
+    // The deletion in flight finds another resourceVersion.
     fleet.put(stuck("8"));
     assert_eq!(versions(&fleet.pass(10)), [Some("8".to_owned())]);
     assert_eq!(fleet.status.in_flight.len(), 1);
@@ -333,7 +336,7 @@ fn an_eviction_counts_until_its_pod_is_gone_or_for_two_minutes() {
     };
     assert_eq!(evicted(119, "Running"), (String::new(), true));
     assert_eq!(evicted(120, "Running"), ("zone-a-0".to_owned(), false));
-    // It is over, and of an old revision: it goes, and no other.
+    // The pod is finished, and at an old revision: it is deleted, and no other.
     assert_eq!(evicted(10, "Succeeded"), ("zone-b-0".to_owned(), false));
 }
 
@@ -398,7 +401,7 @@ fn a_revision_with_which_nothing_gets_better_is_condemned_until_its_template_cha
     assert_eq!(fleet.pass(599).stalled, None);
     let decision = fleet.pass(600);
     assert_eq!(decision.stalled.as_deref(), Some("zone-a"));
-    // It holds, also once the pod is well, for what is not done: the group stops.
+    // The condemnation remains for a set that is not done, even once the pod is healthy: the group is stopped.
     fleet.put(pod("zone-a", 0, "v2"));
     let decision = fleet.pass(700);
     assert_eq!(
@@ -496,7 +499,7 @@ fn the_deadline_stands_still_while_it_is_paused() {
     assert_eq!(fleet.pass(5_000).stalled, None);
     fleet.spec.paused = false;
     assert_eq!(fleet.pass(5_020).stalled, None);
-    // 20 s before, and what is left of ten minutes after.
+    // 20 s before, and the rest of the ten minutes after.
     assert_eq!(fleet.pass(5_590).stalled, None);
     assert_eq!(fleet.pass(5_600).stalled.as_deref(), Some("zone-a"));
 }
@@ -584,7 +587,7 @@ fn nothing_to_do_has_a_reason() {
             .values()
             .all(|set| set.done && set.update_revision == "v1")
     );
-    // At rest the same is decided again.
+    // Without changes the decision is the same.
     assert_eq!(fleet.pass(3_600).status, decision.status);
 }
 

@@ -1,4 +1,5 @@
-//! Promise: replicas follow a leader or another resource zone by zone, after pods were asked, and never while another zone is disturbed.
+//! Promise: replicas follow a leader or another resource zone by zone, after pods were asked to prepare, and never
+//! while another zone is disturbed.
 
 mod passes;
 mod rules;

@@ -1,5 +1,6 @@
-//! Promise: over random histories with crashes of leaders, late deletions, lost answers and statuses that lag, with drains and autoscalers, never
-//! two zones are disturbed by us, never more pods of a zone than may be, no pod leaves unprepared, and a good revision gets everywhere.
+//! Promise: in random histories with crashes of leaders, late deletions, lost answers and stale statuses, with drains
+//! and autoscalers, muster never disturbs two zones, never more pods of a zone than allowed, no pod leaves unprepared,
+//! and a good revision reaches all pods.
 
 #![allow(
     clippy::unwrap_used,
@@ -9,7 +10,7 @@
 
 mod player;
 
-/// Histories in which a law was broken once.
+/// Seeds of histories that once violated a law.
 const BROKEN_ONCE: [u64; 3] = [20_017_290, 50_013_154, 60_037_722];
 
 #[test]
@@ -19,7 +20,7 @@ fn what_was_broken_once_holds() {
     }
 }
 
-/// 600 histories, or as many as `MUSTER_RUNS` says from `MUSTER_SEED` on: `cargo xtask simulate --zones`.
+/// 600 histories, or the number in `MUSTER_RUNS`, starting at seed `MUSTER_SEED`: `cargo xtask simulate --zones`.
 #[test]
 fn never_two_zones_and_never_more_than_may_be() {
     let number = |name: &str| std::env::var(name).ok().map(|text| text.parse::<u64>().unwrap());
@@ -35,7 +36,7 @@ fn never_two_zones_and_never_more_than_may_be() {
         }
     }
     println!("{runs} histories from seed {first}: {all:?}");
-    // A history in which nothing happens breaks no law.
+    // A history in which nothing happens proves nothing.
     let happened = [
         all.deletions,
         all.evictions,

@@ -1,4 +1,4 @@
-//! The HTTP side: which bodies are reviews, and what comes back.
+//! The HTTP side: which bodies are reviews, and how they are answered.
 
 use muster_zones::admit::{Response, serve};
 use serde_json::{Value, json};

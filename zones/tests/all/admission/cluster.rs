@@ -16,21 +16,21 @@ use muster_zones::{
 };
 use serde_json::{Value, json};
 
-/// What pods answer.
+/// A function that answers for the pods.
 pub(crate) type Answers = fn(&Ask) -> Answered;
 
-/// What an API server and pods answer.
+/// A fake API server with pods.
 pub(crate) struct Cluster {
     pub sets: Vec<Value>,
     pub pods: Vec<Value>,
     pub tracker: Option<BTreeMap<String, String>>,
     pub record: Option<Record>,
     pub now: Timestamp,
-    /// How many writes another one comes before.
+    /// How many writes fail with a conflict.
     pub conflicts: usize,
-    /// What pods answer, by the URL's method.
+    /// The answers of pods, by method and URL.
     pub answers: Answers,
-    /// Everything that was done, in order.
+    /// All steps that were executed, in order.
     pub done: Vec<String>,
 }
 
@@ -98,7 +98,7 @@ impl Cluster {
         }
     }
 
-    /// A review of fewer replicas of a set.
+    /// A review of a downscale of a set.
     pub(crate) fn review(&self, uid: &str, name: &str, to: u32) -> Request {
         let old = self
             .sets
@@ -124,7 +124,7 @@ impl Cluster {
             .unwrap_or_else(|_| panic!("it was to be answered"))
     }
 
-    /// Goes on to the answer, or to the first step at which it is to stop.
+    /// Runs until the answer, or until the first step at which to stop.
     pub(crate) fn go_on(
         &mut self,
         webhook: &mut dyn Webhook,

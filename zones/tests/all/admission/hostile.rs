@@ -1,4 +1,4 @@
-//! Whatever comes in, there is an answer.
+//! Every input is answered.
 
 use jiff::Timestamp;
 use muster_zones::admit::{
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::cluster::{Cluster, settings};
 
-/// The most steps of a review: each write may be tried a few times.
+/// Maximum number of steps of a review: each write may be retried a few times.
 const STEPS: usize = 100;
 
 fn any_value() -> impl Strategy<Value = Value> {
@@ -41,7 +41,7 @@ fn any_value() -> impl Strategy<Value = Value> {
     })
 }
 
-/// Places of a review that decisions are made of.
+/// JSON pointers to the fields of a review that affect decisions.
 const PLACES: [&str; 16] = [
     "",
     "/uid",
@@ -61,7 +61,7 @@ const PLACES: [&str; 16] = [
     "/oldObject/spec/serviceName",
 ];
 
-/// Answers it whatever comes of its steps.
+/// Answers the review with any results of its steps.
 fn answered(webhook: &mut dyn Webhook, facts: &[u8]) -> bool {
     let mut cluster = Cluster::new();
     let mut facts = facts.iter();

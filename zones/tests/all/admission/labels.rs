@@ -1,4 +1,4 @@
-//! The label that forbids downscales, and what both webhooks take from objects.
+//! The label that forbids downscales, and the object fields that both webhooks read.
 
 use muster_zones::admit::{
     no_downscale::NoDownscale,
@@ -36,7 +36,7 @@ fn the_label_forbids_fewer_replicas_and_nothing_else() {
         let mut cluster = Cluster::new();
         let answer = cluster.run(&mut NoDownscale::new(request(&review(&labels, &to, ""))));
         assert_eq!(answer.allowed, allowed, "{labels} {to}");
-        // Of a scale, its parent has the label.
+        // For a scale, the parent has the label.
         cluster.sets[0]["metadata"]["labels"] = labels.clone();
         let answer = cluster.run(&mut NoDownscale::new(request(&review(&json!({}), &to, "scale"))));
         assert_eq!(

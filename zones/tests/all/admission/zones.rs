@@ -1,4 +1,4 @@
-//! One zone at a time: order of steps, conflicts, failures, and what holds a downscale up.
+//! One zone at a time: order of steps, conflicts, failures, and what blocks a downscale.
 
 use jiff::SignedDuration;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
@@ -99,7 +99,7 @@ fn nobody_joins_an_operation_that_is_being_undone() {
     assert!(!answer.allowed, "its pods would be un-prepared behind it");
 }
 
-/// Once the operation has expired pods may be un-prepared.
+/// After the operation has expired, pods may be un-prepared.
 #[test]
 fn no_pod_is_asked_after_the_operation_has_expired() {
     let mut cluster = Cluster::new();
@@ -185,7 +185,7 @@ fn another_write_is_no_failure() {
     );
 }
 
-/// Why a downscale of `a` is denied before anything is written or asked.
+/// Why a downscale of `a` is denied before any write or request to pods.
 fn held_up_by(cluster: &mut Cluster, why: &str) {
     let answer = cluster.downscale("r1", "a", 2);
     let expected =
@@ -227,7 +227,7 @@ fn what_the_objects_say_holds_a_downscale_up() {
             json!(""),
             "the serviceName is not set or empty.",
         ),
-        // It would lead to another host.
+        // The request would go to another host.
         (
             0,
             PORT,
@@ -291,7 +291,7 @@ fn what_is_on_record_holds_a_downscale_up() {
     held_up_by(&mut cluster, "pods of statefulset b are being replaced");
 }
 
-/// Makes one of the readings fail.
+/// Makes one of the reads fail.
 type Spoils = fn(&mut Zones, String);
 
 #[test]

@@ -1,4 +1,4 @@
-//! Whole passes: what is asked, written and kept on record.
+//! Complete passes: requests, writes and records.
 
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
@@ -113,7 +113,7 @@ fn pass(group: &Group, facts: &Facts) -> Decision {
     decide(group, facts, &settings(), &mut AllowAll, now())
 }
 
-/// A reference that says so many.
+/// A reference with this number of replicas.
 fn says(spec: u32) -> Facts {
     let mut facts = Facts::default();
     facts.scales.insert(reference(), Ok(Scale { spec, status: 3 }));
@@ -147,7 +147,7 @@ fn a_downscale_is_on_record_before_it_is_patched_and_an_upscale_needs_no_record(
     let up = pass(&group, &says(4));
     assert_eq!(up.status.operation, None);
     assert_eq!(replicas(&up), [("a".to_owned(), 4)]);
-    // The revision of the group is known by then.
+    // The revision of the group is already known.
     let revision = up.status.newer.map(|newer| newer.revision);
     let known = ZoneRolloutStatus {
         revision,
@@ -238,7 +238,7 @@ fn what_is_refused_is_not_tried_again_in_the_pass_and_leaves_no_operation() {
     );
 }
 
-/// A downscale of a to 2 that was allowed.
+/// An allowed downscale of a to 2.
 fn allowed() -> Group {
     let mut group = group(vec![set("a", &[]), set("b", &[])]);
     let labels = [("grafana.com/prepare-downscale", "true")];
@@ -343,7 +343,7 @@ fn an_allowed_change_that_never_comes_is_undone_in_two_steps() {
     );
 }
 
-/// Until it expires a review that does not know of the other change may still ask pods to prepare.
+/// Until the expiry, a review that does not know of the other change may still ask pods to prepare.
 #[test]
 fn pods_are_unprepared_when_no_review_can_ask_them_any_more() {
     let mut group = allowed();
@@ -358,7 +358,8 @@ fn pods_are_unprepared_when_no_review_can_ask_them_any_more() {
     assert_eq!(at(&group, 40, &Facts::default()).ask.len(), 1);
 }
 
-/// Two processes may believe that they lead: what is refused to one of them may have been carried out for the other, or may still be.
+/// Two processes may both act as leader: what is rejected for one of them may have been performed for the other, or may
+/// still be.
 #[test]
 fn a_refusal_ends_only_what_nothing_else_carries_out() {
     let refused = |decision: &Decision| Facts {
@@ -389,7 +390,7 @@ fn a_refusal_ends_only_what_nothing_else_carries_out() {
     joined.status = left.status;
     assert_eq!(holders(&at(&joined, 3, &second)), Some(vec![both[0].clone()]));
     assert_eq!(holders(&at(&joined, 3, &first)), None);
-    // One that changed something else, and did not take the operation, knows nothing of what holds it.
+    // A rejected change that did not take the operation must not affect its holders.
     let mut rises = at(&group, 3, &says(3));
     assert!(rises.actions.is_empty(), "it is busy");
     rises.status = group.status.clone();

@@ -1,4 +1,4 @@
-//! The rules alone: what annotations, labels and times say.
+//! The individual rules: annotations, labels and times.
 
 use std::collections::BTreeMap;
 
@@ -123,7 +123,7 @@ fn a_follower_falls_strictly_after_its_own_time() {
             .map(|last| (LAST_DOWNSCALE.to_owned(), last.to_owned()))
             .into_iter()
             .collect();
-        sets[1].annotations = texts(&[(LAST_DOWNSCALE, "2025-12-31T23:59:59Z")]); // its own does not count
+        sets[1].annotations = texts(&[(LAST_DOWNSCALE, "2025-12-31T23:59:59Z")]); // the set's own time does not count
         sets[1].labels = label
             .map(|label| (MIN_TIME.to_owned(), label.to_owned()))
             .into_iter()
@@ -340,7 +340,7 @@ fn pods_go_from_the_top_once_they_were_prepared_for_long_enough() {
         (vec![(3, since(3600)), (4, since(3600))], Some(3)),
         (vec![(3, since(3599)), (4, since(3600))], Some(4)),
         (vec![(3, since(3600)), (4, since(3599))], None),
-        (vec![(3, since(3600))], Some(3)), // one that was never started need not prepare
+        (vec![(3, since(3600))], Some(3)), // a pod that never started needs no preparation
         (vec![], Some(3)),
         (
             vec![(3, since(9999)), (4, answer(500, r#"{"timestamp": 1}"#))],

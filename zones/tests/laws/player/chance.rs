@@ -1,4 +1,4 @@
-//! Numbers by chance, the same for each seed (splitmix64).
+//! Pseudo-random numbers, the same for each seed (splitmix64).
 
 pub(crate) struct Chance(pub u64);
 
@@ -15,7 +15,7 @@ impl Chance {
         usize::try_from(self.next() % u64::try_from(bound.max(1)).unwrap()).unwrap()
     }
 
-    /// In so many of a thousand cases.
+    /// Returns true in the given number of a thousand cases.
     pub(crate) fn is(&mut self, of_thousand: usize) -> bool {
         self.below(1_000) < of_thousand
     }

@@ -1,4 +1,4 @@
-//! Drains: pods are evicted, as far as the budget allows it.
+//! Drains: pods are evicted as far as the budget allows.
 
 use std::rc::Rc;
 
@@ -23,7 +23,7 @@ pub(crate) struct Evicting {
 }
 
 impl World {
-    /// A node is drained: some pods are to be evicted.
+    /// A node is drained: some pods must be evicted.
     pub(crate) fn drain(&mut self) {
         let set = self.chance.below(self.sets.len());
         let pods = self.sets[set].pods.iter().flatten();
@@ -105,7 +105,7 @@ impl World {
             return;
         }
         let Some(entry) = verdict.record else {
-            // Nothing of it serves; the API server evicts what it finds so, and as it finds it.
+            // The pod serves no traffic; the API server evicts such a pod, with its resourceVersion as a precondition.
             assert_eq!(verdict.reason, Reason::PodNotReady);
             if let Some((_, pod)) = self.sets[set].of_uid(uid) {
                 pod.state = State::Terminating;
@@ -120,7 +120,7 @@ impl World {
             return;
         }
         self.note(format!("the eviction of {} {uid} is allowed", name(set)));
-        // Another webhook may refuse it.
+        // Another webhook may deny the eviction.
         if self.chance.is(900) {
             let due = self.now + self.chance.seconds(30);
             let what = What::Pod {

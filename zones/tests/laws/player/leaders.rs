@@ -1,4 +1,4 @@
-//! The passes of two leaders, step by step as the controller makes them: read one list after the other, decide, write, act.
+//! The passes of two leaders, step by step as in the controller: read one list after the other, decide, write, act.
 
 use std::rc::Rc;
 
@@ -23,20 +23,20 @@ use super::{
     world::{Holds, Sent, What, World},
 };
 
-/// A leader; two of them may believe that they lead.
+/// A leader; two of them may act as leader at the same time.
 #[derive(Default)]
 pub(crate) struct Leader {
     pass: Option<Pass>,
     view: Option<View>,
 }
 
-/// The sets and pods as the watches of a leader have them.
+/// The sets and pods as the watches of a leader see them.
 struct View {
     sets: Rc<[Set]>,
     pods: Rc<[Pod]>,
-    /// Which sets and pods these are.
+    /// The version of these sets and pods.
     print: u64,
-    /// The version of the ZoneRollout for which nothing is to be done, and until when.
+    /// The version of the ZoneRollout for which nothing has to be done, and until when.
     rest: Option<(u64, Option<Timestamp>)>,
 }
 
@@ -63,7 +63,7 @@ enum Next {
 }
 
 impl Leader {
-    /// The API server answered a change of replicas. Where it was refused, the rest of the pass is decided without it.
+    /// The API server answered a change of replicas. If it was rejected, the rest of the pass is decided without it.
     pub(crate) fn answered(&mut self, is_written: bool) {
         let Some(pass) = self.pass.take_if(|pass| matches!(pass.next, Next::Answer)) else {
             return;
@@ -81,7 +81,7 @@ impl Leader {
     }
 }
 
-/// The budgets of the namespace, which refuse one question of ten beside their own reasons.
+/// The budgets of the namespace, which additionally deny one request in ten at random.
 struct Sometimes<'a>(OfRollout<'a>, Chance);
 
 impl Budget for Sometimes<'_> {
@@ -97,7 +97,7 @@ impl Budget for Sometimes<'_> {
     }
 }
 
-/// What nothing may be deleted by.
+/// A budget that denies every deletion.
 struct Refusing;
 
 impl Budget for Refusing {
@@ -182,7 +182,7 @@ impl World {
         }
     }
 
-    /// Whether a leader knows everything, and nothing is to be done.
+    /// Whether a leader is up to date, and nothing has to be done.
     fn rests(&self, leader: usize) -> bool {
         let view = self.leaders[leader].view.as_ref();
         let rest = view
@@ -191,7 +191,7 @@ impl World {
         rest.is_some_and(|(version, at)| version == self.version && at.is_none_or(|at| self.now < at))
     }
 
-    /// A pass that comes to no more than a status is made on what the watches show, however old that is.
+    /// A pass that only updates the status is based on the watches, however stale they are.
     fn is_quiet(&mut self, leader: usize) -> bool {
         let Some(mut view) = self.leaders[leader].view.take() else {
             return false;
@@ -233,7 +233,7 @@ impl World {
             pass.next = Next::Write;
             return Ok(pass);
         }
-        // The ZoneRollout is read once more before pods are asked.
+        // The ZoneRollout is read again before requests are sent to pods.
         if pass.version != self.version {
             return Ok(self.begin(pass.facts));
         }
@@ -244,7 +244,7 @@ impl World {
         Ok(self.begin(pass.facts))
     }
 
-    /// Asks a pod.
+    /// Sends a request to a pod.
     pub(crate) fn ask(&mut self, ask: &Ask) -> Answered {
         let (set, ordinal) = ask.pod.rsplit_once('-').unwrap();
         let ordinal: usize = ordinal.parse().unwrap();
@@ -263,7 +263,8 @@ impl World {
         })
     }
 
-    /// Nothing available is deleted while a pod of another zone is unavailable by what was read, and everything that is deleted is on record.
+    /// Checks that nothing available is deleted while a pod of another zone is unavailable in the data that was read,
+    /// and that every deletion is recorded.
     fn check(&self, group: &Group, decision: &Decision) -> Holds {
         let deletes = decision.actions.iter().filter_map(|action| match action {
             Action::Delete(delete) => Some(delete),
@@ -285,7 +286,7 @@ impl World {
         Ok(())
     }
 
-    /// Sends what was decided; what comes next, if the pass is not over.
+    /// Sends the decided actions; returns the next step, if the pass is not complete.
     fn act(&mut self, leader: usize, pass: &Pass, actions: &[Action]) -> Option<Next> {
         for action in actions {
             match action {
@@ -328,7 +329,7 @@ impl World {
         self.sent.push(Sent { due, latest, what });
     }
 
-    /// A change of replicas of the controller goes the way of any other.
+    /// A change of replicas by the controller is reviewed like any other.
     fn scale(&mut self, leader: usize, pass: &Pass, change: &Downscale) -> Option<Next> {
         let at = index(&change.set);
         let set = &mut self.sets[at];

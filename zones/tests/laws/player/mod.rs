@@ -1,7 +1,8 @@
-//! Plays random histories of a group around the shipped decisions, and holds them against the laws.
+//! Simulates random histories of a group around the shipped decisions, and checks them against the laws.
 //!
-//! Up to five zones of up to twenty pods; two leaders that are killed between any two steps, and read one list after the other; deletions and
-//! allowed evictions that arrive late, answers that are lost, statuses and watches that lag; an autoscaler, followers, drains; pods that fail.
+//! Up to five zones with up to twenty pods each; two leaders that are killed between any two steps, and read one list
+//! after the other; deletions and allowed evictions that arrive late, lost answers, stale statuses and watches; an
+//! autoscaler, followers, drains; pods that fail.
 
 mod chance;
 mod drains;
@@ -17,12 +18,12 @@ use self::{
     world::{Holds, World},
 };
 
-/// How many events of people and machines come before a good revision.
+/// Number of user and machine events before a good revision.
 const EVENTS: usize = 800;
-/// In how many events a good revision has to be everywhere.
+/// Number of events within which a good revision must reach all pods.
 const LONGEST: usize = 100_000;
 
-/// What happened.
+/// Statistics of a history.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Tally {
     pub steps: u64,
@@ -35,7 +36,7 @@ pub(crate) struct Tally {
 }
 
 impl Tally {
-    /// Adds that of another history.
+    /// Adds the statistics of another history.
     pub(crate) fn add(&mut self, other: &Self) {
         self.steps += other.steps;
         self.deletions += other.deletions;
@@ -47,7 +48,7 @@ impl Tally {
     }
 }
 
-/// Plays the history of a seed; the error says which law is broken, and how it came to that.
+/// Simulates the history of a seed; the error contains the violated law and the preceding events.
 pub(crate) fn play(seed: u64) -> Result<Tally, String> {
     let mut world = World::new(seed);
     let told = |broken: String| format!("seed {seed}: {broken}");
@@ -95,7 +96,7 @@ impl World {
         Ok(())
     }
 
-    /// Something that people or machines want.
+    /// A request from a user or a machine.
     fn people(&mut self) {
         match self.chance.below(10) {
             of if of < self.releases => {
@@ -111,7 +112,7 @@ impl World {
         }
     }
 
-    /// The templates become this revision, each with that chance of a thousand.
+    /// Sets the templates to this revision, each with the given chance out of a thousand.
     fn release(&mut self, revision: u32, chance: usize) {
         self.note(format!("release r{revision}"));
         for at in 0..self.sets.len() {
@@ -122,7 +123,7 @@ impl World {
         }
     }
 
-    /// The autoscaler wants another number of replicas, or what it did not get yet.
+    /// The autoscaler requests another number of replicas, or repeats an unfulfilled request.
     fn autoscale(&mut self) {
         let all = self.sets.len();
         let again = self.chance.is(700);
@@ -147,7 +148,7 @@ impl World {
         }
     }
 
-    /// A person tries what was condemned again.
+    /// A user retries a condemned revision.
     fn retry(&mut self) {
         if !self.record.sets.values().any(|set| set.condemned) || !self.chance.is(20) {
             return;
@@ -159,7 +160,7 @@ impl World {
         }
     }
 
-    /// A good revision, and time.
+    /// Sets a good revision, and lets time pass.
     fn calm(&mut self) {
         self.spec.paused = false;
         self.version += 1;
@@ -167,7 +168,7 @@ impl World {
         self.release(4, 1_000);
     }
 
-    /// The good revision is everywhere, nothing is under way, and followers have what their leader has.
+    /// Whether the good revision has reached all pods, nothing is in progress, and followers match their leader.
     fn is_done(&self) -> bool {
         let leader = self.sets[0].replicas;
         self.record.in_flight.is_empty()

@@ -1,4 +1,4 @@
-//! Reviews of downscales, step by step: of people, of an autoscaler, and of the controller itself.
+//! Reviews of downscales, step by step: by users, an autoscaler, and the controller itself.
 
 use std::rc::Rc;
 
@@ -14,24 +14,24 @@ use super::{
     world::{Sent, What, World},
 };
 
-/// How long the API server waits for an answer, and how long it may take with it.
+/// How long the API server waits for an answer, and how long it may then take to apply the change.
 const TIMEOUT: SignedDuration = SignedDuration::from_secs(30);
 
 /// A review between two of its steps.
 pub(crate) struct Reviewing {
     set: usize,
     to: usize,
-    /// The resourceVersion of the set that is to be changed.
+    /// The resourceVersion of the set under review.
     version: u64,
-    /// The leader whose change it is.
+    /// The leader that requested the change.
     by: Option<usize>,
     began: Timestamp,
     webhook: Prepare,
     step: Step,
-    /// What was read of the group so far.
+    /// What has been read of the group so far.
     record: Option<(u64, ZoneRolloutStatus)>,
     sets: Option<Rc<[Set]>>,
-    /// The pods that ran when the pods were read first: others may be Pending, and have nothing to hand over.
+    /// The pods that were running when pods were first read: others may be Pending, and need no preparation.
     started: Option<Vec<u32>>,
 }
 
@@ -70,7 +70,7 @@ impl World {
     pub(crate) fn review(&mut self) {
         let at = self.chance.below(self.reviews.len());
         let mut review = self.reviews.swap_remove(at);
-        // One whose client is gone for long ends with its connection.
+        // A review whose client has been gone for a while ends with its connection.
         if self.chance.is(20) || self.now >= Self::latest(review.began) {
             self.tally.kills += 1;
             self.note(format!("the review of {} is killed", name(review.set)));
@@ -116,7 +116,7 @@ impl World {
         self.reviews.push(review);
     }
 
-    /// Reads one list after the other; what came of it once all are read.
+    /// Reads one list after the other; returns the result once all are read.
     fn read_step(&mut self, review: &mut Reviewing) -> Option<Fact> {
         let Some((version, status)) = review.record.take() else {
             review.record = Some((self.version, self.record.clone()));
@@ -143,7 +143,7 @@ impl World {
         })))
     }
 
-    /// The change is not made.
+    /// The change is discarded.
     fn refuse(&mut self, review: &Reviewing) {
         if let Some(leader) = review.by {
             self.leaders[leader].answered(false);

@@ -1,4 +1,4 @@
-//! The StatefulSets of the player, their pods, and what their controller does.
+//! Simulates the StatefulSets, their pods, and their controller.
 
 use jiff::Timestamp;
 use muster_zones::{
@@ -10,10 +10,10 @@ use serde_json::{Value, json};
 use super::chance::Chance;
 
 pub(crate) const GROUP: &str = "db";
-/// Seconds between the downscales of two zones.
+/// Minimum number of seconds between the downscales of two zones.
 pub(crate) const MIN_TIME: i64 = 90;
 
-/// Revisions are numbers; odd ones never come up.
+/// Revisions are numbers; pods at odd ones never become ready.
 pub(crate) fn is_bad(revision: u32) -> bool {
     revision % 2 == 1
 }
@@ -22,9 +22,9 @@ pub(crate) fn is_bad(revision: u32) -> bool {
 pub(crate) enum State {
     Starting,
     Ready,
-    /// It is in a crash loop. One of a good revision may come up.
+    /// The pod is in a crash loop. At a good revision it may become ready.
     Crashing,
-    /// A probe fails; it may recover.
+    /// A probe fails; the pod may recover.
     Failing,
     Terminating,
 }
@@ -34,9 +34,9 @@ pub(crate) struct SimPod {
     pub uid: u32,
     pub revision: u32,
     pub state: State,
-    /// The resourceVersion.
+    /// The resourceVersion of the pod.
     pub version: u64,
-    /// It was asked to prepare, and not asked to forget it.
+    /// Whether the pod is prepared: asked to prepare, and not asked to cancel.
     pub prepared: bool,
     /// Whether one of its containers ever ran.
     pub started: bool,
@@ -46,23 +46,23 @@ pub(crate) struct SimPod {
 pub(crate) struct SimSet {
     pub index: usize,
     pub replicas: usize,
-    /// How many pods may be unavailable by its annotation.
+    /// Maximum number of unavailable pods, according to the annotation.
     pub limit: usize,
     pub template: u32,
     pub generation: i64,
-    /// The resourceVersion.
+    /// The resourceVersion of the set.
     pub version: u64,
-    /// Whether it follows the first set.
+    /// Whether the set follows the first set.
     pub follows: bool,
-    /// Whether its pods are prepared for a downscale.
+    /// Whether the pods are prepared for a downscale.
     pub prepares: bool,
     pub pods: Vec<Option<SimPod>>,
     pub status: SetStatus,
-    /// By ordinal: whether we made that pod unavailable, and it did not come back.
+    /// By ordinal: whether muster made the pod unavailable and it has not come back.
     pub ours: Vec<bool>,
-    /// Pods that a downscale of ours took away are still there.
+    /// Whether pods that a downscale by muster removes still exist.
     pub leaving: bool,
-    /// When a downscale of ours was carried out last.
+    /// When a downscale by muster was last performed.
     pub fell: Option<Timestamp>,
 }
 
@@ -109,7 +109,7 @@ impl SimSet {
         set
     }
 
-    /// Its controller writes its status.
+    /// The StatefulSet controller updates the status.
     pub(crate) fn report(&mut self) {
         let pods = self.pods.iter().flatten();
         let count =
@@ -128,20 +128,20 @@ impl SimSet {
         }
     }
 
-    /// It is scaled. Pods beyond that go anyway.
+    /// The set is scaled. Surplus pods are removed anyway.
     pub(crate) fn scaled(&mut self, to: usize) {
         self.replicas = to;
         self.ours.iter_mut().skip(to).for_each(|ours| *ours = false);
         self.changed();
     }
 
-    /// Its spec is another one.
+    /// The spec changes.
     pub(crate) fn changed(&mut self) {
         self.generation += 1;
         self.version += 1;
     }
 
-    /// Whether we hold pods of it unavailable.
+    /// Whether pods of the set are unavailable because of muster.
     pub(crate) fn is_ours(&self) -> bool {
         (self.leaving && self.pods.len() > self.replicas) || self.ours.contains(&true)
     }
@@ -151,7 +151,7 @@ impl SimSet {
         pods.find_map(|(ordinal, pod)| Some((ordinal, pod.as_mut().filter(|pod| pod.uid == uid)?)))
     }
 
-    /// A pod moves, or the controller makes or removes one.
+    /// A pod changes state, or the controller creates or removes one.
     pub(crate) fn moves(&mut self, chance: &mut Chance, next_uid: &mut u32) {
         self.pods.resize(self.pods.len().max(self.replicas), None);
         let is_open = |(ordinal, pod): &(usize, &Option<SimPod>)| {
@@ -177,7 +177,7 @@ impl SimSet {
         self.ours.resize(self.pods.len(), false);
     }
 
-    /// A pod that was Ready is not, by itself.
+    /// A Ready pod becomes unready on its own.
     fn fail(&mut self, chance: &mut Chance) {
         let ordinal = chance.below(self.pods.len());
         let state = if chance.is(200) {
@@ -216,7 +216,7 @@ impl SimSet {
                         self.pods[ordinal] = None;
                         return;
                     }
-                    // The controller takes the highest away.
+                    // The controller removes the highest one.
                     _ if ordinal >= self.replicas && is_highest => pod.state = State::Terminating,
                     State::Starting if is_bad(pod.revision) => {
                         pod.started = true;
@@ -230,13 +230,13 @@ impl SimSet {
                     }
                     State::Ready => {}
                 }
-                // A crash loop is counted, now and then.
+                // Crash loops increment the restart count now and then.
                 pod.version += u64::from(before != pod.state || chance.is(20));
             }
         }
     }
 
-    /// Whether it has all of its pods, Ready at the revision of its template, and none is prepared to leave.
+    /// Whether all pods exist and are Ready at the revision of the template, and none is prepared to leave.
     pub(crate) fn is_rolled_out(&self) -> bool {
         let done = |pod: &Option<SimPod>| {
             pod.as_ref().is_some_and(|pod| {
@@ -246,7 +246,7 @@ impl SimSet {
         self.pods.len() == self.replicas && self.pods.iter().all(done)
     }
 
-    /// The row of the set, without pods.
+    /// The decision input for the set, without pods.
     pub(crate) fn row(&self) -> Set {
         let mut labels = annotations::Texts::from([("rollout-group".to_owned(), GROUP.to_owned())]);
         let mut said = annotations::Texts::from([
@@ -275,7 +275,7 @@ impl SimSet {
         }
     }
 
-    /// As a review has it.
+    /// The set as contained in a review.
     pub(crate) fn object(&self, replicas: usize) -> Value {
         let row = self.row();
         json!({
@@ -286,7 +286,7 @@ impl SimSet {
         })
     }
 
-    /// The rows of its pods.
+    /// The decision input for the pods.
     pub(crate) fn rows(&self) -> impl Iterator<Item = Pod> {
         let pods = self.pods.iter().enumerate();
         pods.filter_map(|(ordinal, pod)| Some(row(self.index, ordinal, pod.as_ref()?)))

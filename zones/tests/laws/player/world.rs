@@ -1,4 +1,4 @@
-//! The world of the player: what stands in the API server, what is on its way there, and the laws.
+//! The simulated world: the state of the API server, requests in flight to it, and the laws.
 
 use std::rc::Rc;
 
@@ -23,13 +23,13 @@ use super::{
     sets::{GROUP, MIN_TIME, SimPod, SimSet, State, name},
 };
 
-/// How many events are shown where a law is broken.
+/// How many events are shown for a violated law.
 const SHOWN: usize = 60;
 
-/// The sentence of a law that is broken.
+/// Description of a violated law.
 pub(crate) type Holds = Result<(), String>;
 
-/// What was sent to the API server and did not arrive. It arrives between two instants, or not at all.
+/// A request to the API server in flight. It arrives between two points in time, or never.
 pub(crate) struct Sent {
     pub due: Timestamp,
     pub latest: Timestamp,
@@ -37,14 +37,15 @@ pub(crate) struct Sent {
 }
 
 pub(crate) enum What {
-    /// The deletion, or the allowed eviction, of a pod; if it has this version still, where one is named.
+    /// The deletion, or the allowed eviction, of a pod; if a resourceVersion is given, only if the pod still has it.
     Pod {
         set: usize,
         uid: u32,
         version: Option<u64>,
         evicts: bool,
     },
-    /// A change of replicas that was allowed, if the set has this version still. `started`: the pods that ran when it was reviewed.
+    /// An allowed change of replicas, if the set still has this resourceVersion. `started`: the pods that were running
+    /// when it was reviewed.
     Replicas {
         set: usize,
         to: usize,
@@ -63,28 +64,28 @@ pub(crate) struct World {
     pub version: u64,
     pub leaders: [Leader; 2],
     pub reviews: Vec<Reviewing>,
-    /// Pods that are to be evicted, by set and uid.
+    /// Pods that must be evicted, by set and uid.
     pub drained: Vec<(usize, u32)>,
     pub evicting: Vec<Evicting>,
     pub sent: Vec<Sent>,
-    /// Until when the network delays what is sent by minutes.
+    /// Until when the network delays requests by minutes.
     pub outage: Timestamp,
-    /// The budgets, where evictions are guarded.
+    /// The budgets, if evictions are guarded.
     pub budgets: Known,
-    /// How many pods of a zone may be unavailable by the budget.
+    /// Maximum number of unavailable pods of a zone, according to the budget.
     pub budget: Option<usize>,
     pub now: Timestamp,
     pub next_uid: u32,
     pub history: Vec<String>,
     pub tally: Tally,
-    /// How often of ten what people and machines want is another template.
+    /// How many of ten user and machine events change the template.
     pub releases: usize,
-    /// What the autoscaler wants and did not get.
+    /// The replicas that the autoscaler has requested without success so far.
     pub wanted: Option<(usize, usize)>,
     rows: Option<Rows>,
 }
 
-/// Which sets and pods there are, and their rows.
+/// The version of sets and pods, and their decision input.
 type Rows = (u64, Rc<[Set]>, Rc<[Pod]>);
 
 impl World {
@@ -148,7 +149,8 @@ impl World {
         }
     }
 
-    /// What was intended at an instant arrives before this one, or not at all: an operation is held for as long.
+    /// A request that was decided at a point in time arrives before this time, or never: an operation is held for as
+    /// long.
     pub(crate) fn latest(intended: Timestamp) -> Timestamp {
         intended + Self::settings().timeout + SignedDuration::from_secs(30)
     }
@@ -169,7 +171,7 @@ impl World {
         self.history.push(format!("{at} {event}"));
     }
 
-    /// A broken law, with what happened before.
+    /// A violated law, with the preceding events.
     pub(crate) fn broken(&self, law: &str) -> String {
         let first = self.history.len().saturating_sub(SHOWN);
         let pod = |pod: &Option<SimPod>| match pod {
@@ -202,7 +204,7 @@ impl World {
         Rc::clone(&self.rows().2)
     }
 
-    /// The rows of what there is, made anew where something has changed.
+    /// The decision input for the current state, rebuilt if something has changed.
     fn rows(&mut self) -> &Rows {
         let print = self.print();
         if self.rows.as_ref().is_none_or(|rows| rows.0 != print) {
@@ -213,7 +215,7 @@ impl World {
         self.rows.as_ref().unwrap()
     }
 
-    /// What sets and pods there are, and in which versions, as one number.
+    /// A fingerprint of all sets and pods with their versions.
     pub(crate) fn print(&self) -> u64 {
         let of_set = |set: &SimSet| {
             let pods = set.pods.iter().flatten();
@@ -224,7 +226,7 @@ impl World {
         self.sets.iter().map(of_set).fold(0, mixed)
     }
 
-    /// The group of what was read.
+    /// The group as it was read.
     pub(crate) fn group(
         sets: &[Set],
         pods: &[Pod],
@@ -234,7 +236,7 @@ impl World {
         Group::new(GROUP, sets.to_vec(), pods).with(spec, status)
     }
 
-    /// Writes the status if the record has that version; whether it does.
+    /// Writes the status if the record has that version; returns whether it did.
     pub(crate) fn write(&mut self, version: u64, status: &ZoneRolloutStatus) -> bool {
         if version != self.version {
             self.tally.conflicts += 1;
@@ -264,7 +266,7 @@ impl World {
         true
     }
 
-    /// Something that is due arrives at the API server: the one way in which we disturb anything.
+    /// A request that is due arrives at the API server: the only way in which muster disturbs anything.
     pub(crate) fn arrive(&mut self) -> Holds {
         let due: Vec<usize> = (0..self.sent.len())
             .filter(|at| self.sent[*at].due <= self.now)
@@ -318,7 +320,7 @@ impl World {
         let disturbs = pod.state == State::Ready;
         pod.state = State::Terminating;
         pod.version += 1;
-        // One beyond the replicas goes anyway.
+        // A surplus pod is removed anyway.
         let disturbs = disturbs && ordinal < self.sets[index].replicas;
         self.sets[index].ours[ordinal] |= disturbs;
         let what = if evicts { "eviction" } else { "deletion" };
@@ -353,7 +355,7 @@ impl World {
         Ok(())
     }
 
-    /// A downscale that was allowed is carried out.
+    /// An allowed downscale is performed.
     fn fall(&mut self, index: usize, to: usize, started: &[u32]) -> Holds {
         let (now, from) = (self.now, self.sets[index].replicas);
         self.note(format!("{} falls from {from} to {to}", name(index)));
@@ -371,7 +373,7 @@ impl World {
         set.fell = Some(now);
         self.one_zone()?;
         let mut others = self.sets.iter().filter(|set| set.index != index && set.prepares);
-        // Times are on record in whole seconds.
+        // Recorded times have whole seconds.
         let wait = SignedDuration::from_secs(MIN_TIME - 1);
         let soon = others.find(|set| set.fell.is_some_and(|fell| now.duration_since(fell) < wait));
         if let Some(other) = soon {
@@ -381,7 +383,7 @@ impl World {
         Ok(())
     }
 
-    /// Pods and statuses move.
+    /// Pods and statuses change.
     pub(crate) fn cluster(&mut self) {
         let index = self.chance.below(self.sets.len());
         if self.chance.is(250) {
