@@ -1,4 +1,4 @@
-//! View models of muster, computed once for the command and the page, and the pages that show them in a browser.
+//! View models of muster, shared by the command line and the web pages, and the pages that show them in a browser.
 //!
 //! ```text
 //!   Modules, BootstrapModules ─┐
@@ -13,8 +13,8 @@
 //!   UpdatePlan ──────────────────► UpdateView, Why     (machines that are updated in place)
 //! ```
 //!
-//! Invariant: a view is a pure function of objects as read; nothing here reads or writes a cluster, and no route of the server writes.
-//! Invariant: the word of a cell is the word of the status: the one enum of reasons.
+//! Invariant: a view is a pure function of the objects read; nothing here reads or writes a cluster, and no route of
+//! the server writes. Invariant: the reason of a cell is the reason in the status, from the same enum.
 
 mod assignment;
 mod chain;

@@ -1,8 +1,9 @@
-//! What changes in a page, as server-sent events.
+//! Changes of a page, as server-sent events.
 //!
-//! The id of a message is the [version](crate::page::Page::version) of the page after it, a name for its content. A window says which it has
-//! (`have`, then `Last-Event-ID`): if that is what there is, nothing is sent, else everything once. So a stream that was cut off loses
-//! nothing, whichever replica answers it the next time, and nothing has to be kept for that.
+//! The id of a message is the [version](crate::page::Page::version) of the page after it, a hash of its content. A
+//! window sends the version that it has (`have`, then `Last-Event-ID`): if it is current, nothing is sent, else all
+//! parts once. So an interrupted stream loses nothing, whichever replica serves the next request, and no state is kept
+//! for it.
 
 use std::{convert::Infallible, sync::Arc, time::Duration};
 
@@ -26,12 +27,12 @@ use crate::{
     page::{Page, Request, changes},
 };
 
-/// Tells nginx to hand each message on at once.
+/// Makes nginx forward each message at once.
 const ACCEL_BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering");
-/// How soon a window asks again after its stream was cut off.
+/// How soon a window reconnects after its stream was interrupted.
 const RETRY: Duration = Duration::from_secs(1);
 
-/// Follows a page.
+/// Streams the changes of a page.
 pub(super) async fn follow(
     State(shared): State<Shared>,
     uri: Uri,
@@ -43,7 +44,7 @@ pub(super) async fn follow(
         return (StatusCode::NOT_FOUND, "there is no such page\n").into_response();
     };
     let Ok(permit) = Arc::clone(&shared.0.streams).try_acquire_owned() else {
-        // Closed, so that it keeps no place among the connections.
+        // Closes the connection, so that it takes no connection slot.
         let headers = [(header::RETRY_AFTER, "10"), (header::CONNECTION, "close")];
         let why = "as many pages are followed as can be: look again later, or reload by hand\n";
         return (StatusCode::SERVICE_UNAVAILABLE, headers, why).into_response();
@@ -72,20 +73,20 @@ pub(super) async fn follow(
     (headers, Sse::new(follower.messages()).keep_alive(keep_alive)).into_response()
 }
 
-/// One window that follows a page.
+/// A window that follows a page.
 struct Follower {
     shared: Shared,
     snapshots: watch::Receiver<Arc<Snapshot>>,
     request: Request,
-    /// The version that the window says it has.
+    /// The version that the window reports to have.
     have: Option<String>,
-    /// What it has by what was sent.
+    /// The page that was last sent.
     shown: Option<Arc<Page>>,
     is_of_this_build: bool,
-    /// When something was last sent.
+    /// When the last message was sent.
     last: Option<Instant>,
     until: Instant,
-    /// Its place among the streams.
+    /// Its slot among the streams.
     _permit: OwnedSemaphorePermit,
 }
 
@@ -99,7 +100,7 @@ impl Follower {
         })
     }
 
-    /// Waits for something to send; none if there will be nothing any more.
+    /// Waits for the next event; `None` at the end of the stream.
     async fn next(&mut self) -> Option<Event> {
         loop {
             if let Some(last) = self.last {
