@@ -7,7 +7,7 @@
 //! ```
 //!
 //! - Invariant: without a configuration a write costs one atomic read and one lock here.
-//! - Invariant: a configuration holds for every write that begins after it was written.
+//! - Invariant: a configuration applies to every write that begins after it was written.
 
 mod attributes;
 mod dispatch;

@@ -1,10 +1,10 @@
-//! PersistentVolumeClaims: bound at once, to nothing.
+//! PersistentVolumeClaims: bound immediately, without a volume.
 
 use k8s_openapi::api::core::v1::{PersistentVolumeClaim, PersistentVolumeClaimStatus};
 
 use super::plan::{Plan, Verb};
 
-/// What is to be done about a claim.
+/// Decides what to do about a claim.
 pub(super) fn decide(claim: &PersistentVolumeClaim) -> Plan {
     let mut plan = Plan::default();
     let old = claim.status.clone().unwrap_or_default(); // none yet

@@ -1,4 +1,4 @@
-//! ReplicaSets: as many pods as wanted.
+//! ReplicaSets: as many pods as desired.
 
 use jiff::Timestamp;
 use k8s_openapi::api::apps::v1::{ReplicaSet, ReplicaSetStatus};
@@ -11,7 +11,7 @@ use super::pod::{self, Progress};
 use super::template::{from_template, owner};
 use super::world::is_placed;
 
-/// What is to be done about a ReplicaSet that controls these pods.
+/// Decides what to do about a ReplicaSet that controls these pods.
 pub(super) fn decide(set: &ReplicaSet, pods: &[&Pod], now: Timestamp) -> Plan {
     let mut plan = Plan::default();
     let active: Vec<&Pod> = pods.iter().copied().filter(|pod| pod::is_active(pod)).collect();
@@ -70,7 +70,7 @@ fn new_pod(set: &ReplicaSet, template: &PodTemplateSpec) -> Pod {
     from_template(template, metadata, owner(set))
 }
 
-/// Those that go first when there are too many: unplaced, pending, not ready, young.
+/// Pods to delete first when there are too many: unscheduled, pending, not ready, young.
 fn surplus(mut active: Vec<&Pod>, wanted: usize) -> Vec<&Pod> {
     let too_many = active.len().saturating_sub(wanted);
     let rank = |pod: &&Pod| {

@@ -1,4 +1,4 @@
-//! ControllerRevisions: the templates that a StatefulSet or DaemonSet has had.
+//! ControllerRevisions: the template history of a StatefulSet or DaemonSet.
 
 use k8s_openapi::api::apps::v1::ControllerRevision;
 use k8s_openapi::api::core::v1::PodTemplateSpec;
@@ -17,17 +17,17 @@ pub(super) const LABEL: &str = "controller-revision-hash";
 /// The label of the hash on the revisions of a StatefulSet.
 const HASH: &str = "controller.kubernetes.io/hash";
 
-/// How many old revisions are kept if the owner does not say.
+/// Default number of old revisions to keep.
 const HISTORY: i32 = 10;
 
-/// What is to be done so that the template of now has the newest revision.
+/// How to make the revision of the current template the newest one.
 #[derive(Clone, Debug)]
 pub(super) enum Newest<'a> {
-    /// It has.
+    /// It is already.
     Is(&'a ControllerRevision),
-    /// This is to be created.
+    /// Create this one.
     Make(ControllerRevision),
-    /// This is to be replaced: the template was an old one until it came back.
+    /// Renumber this one: it was an old one until the template was changed back.
     Renumber(ControllerRevision),
 }
 
@@ -64,12 +64,12 @@ pub(super) fn template_of(revision: &ControllerRevision) -> Option<PodTemplateSp
     serde_json::from_value(template.clone()).ok() // what is no template is the revision of none
 }
 
-/// The part of the name of a DaemonSet's revision that is its own.
+/// The hash in the name of a DaemonSet's revision.
 pub(super) fn hash(revision: &ControllerRevision) -> String {
     revision.labels().get(LABEL).cloned().unwrap_or_default() // ours have it
 }
 
-/// Deletes the oldest revisions that nothing uses, as far as they are too many.
+/// Deletes the oldest unused revisions beyond the history limit.
 pub(super) fn forget(
     plan: &mut Plan,
     all: &[&ControllerRevision],
@@ -121,7 +121,7 @@ fn new<K: Resource<DynamicType = ()>>(
     }
 }
 
-/// JSON as Go prints it, which is what hashes are made of: what HTML knows as markup is escaped.
+/// JSON as printed by Go, over which hashes are computed: HTML characters are escaped.
 fn go_json(value: &Value) -> String {
     let text = value.to_string();
     text.replace('&', "\\u0026")

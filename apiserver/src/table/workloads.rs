@@ -1,4 +1,4 @@
-//! The cells of pods and of the kinds that make them.
+//! The cells of pods and of workload kinds.
 
 use jiff::Timestamp;
 use serde_json::{Value, json};
