@@ -201,7 +201,7 @@ impl Core {
             };
             Ok(Step::Commit(write, ()))
         });
-        changed.ok().map(|(object, ())| object) // gone meanwhile: nothing to change
+        changed.ok().map(|(object, ())| object) // deleted in the meantime: nothing to change
     }
 
     /// Deletes an object on behalf of the server, if it still has this uid.

@@ -2,14 +2,14 @@
 //!
 //! ```text
 //!   Modules, BootstrapModules ─┐
-//!   Proxy-, RemoteAssemblages ─┼─► Fleet ─► Matrix   (who is at what, at a glance)      ─┐
-//!   Clusters ──────────────────┘        ├─► Tree     (problems one by one, the rest as one) │
+//!   Proxy-, RemoteAssemblages ─┼─► Fleet ─► Matrix   (versions by cluster, at a glance)  ─┐
+//!   Clusters ──────────────────┘        ├─► Tree     (problems one by one, the rest folded) │
 //!                                       ├─► Why      (reasons, down to the failing object)  ├─► page (markup) ─► server (HTTP)
-//!                                       └─► Overview (what needs somebody)                  │
-//!   ModuleRevisions ─────────────► History             (each revision, and the way back)    │
-//!   Events ──────────────────────► Activity            (what happened)                     ─┘
+//!                                       └─► Overview (what needs attention)                 │
+//!   ModuleRevisions ─────────────► History             (each revision, and rollback targets)│
+//!   Events ──────────────────────► Activity            (events of the fleet)               ─┘
 //!   NodeModules, Nodes, … ──────► Fleet               (the same views, of the nodes of a cluster)
-//!   ZoneRollout ─────────────────► ZonesView, Why      (zones of a group, and their pods)
+//!   ZoneRollout ─────────────────► ZonesView, Why      (the zones of a group and their pods)
 //!   UpdatePlan ──────────────────► UpdateView, Why     (machines that are updated in place)
 //! ```
 //!

@@ -287,7 +287,7 @@ pub(crate) fn next(module: &ModuleView, cell: &Cell) -> Option<(String, Option<S
     }
     let (address, node) = (module.address(), words::shell_word(&cell.cluster));
     let with = |what: &str, command: String| Some((what.to_owned(), Some(command)));
-    let reason: Option<Reason> = cell.reason.parse().ok(); // a word of a newer controller: nothing is known to be done
+    let reason: Option<Reason> = cell.reason.parse().ok(); // a reason of a newer controller: no advice
     match (cell.shape, reason) {
         (_, Some(Reason::LostInChange)) => with(
             "no other node takes its turn before it is back; if it is gone for good",

@@ -158,7 +158,7 @@ fn decoded(segment: &str) -> Option<String> {
     if segment.len() > MAX_SEGMENT {
         return None;
     }
-    let text = percent_decode_str(segment).decode_utf8().ok()?; // no text: no name
+    let text = percent_decode_str(segment).decode_utf8().ok()?; // not valid text: no name
     let leads_elsewhere = matches!(&*text, "" | "." | "..");
     (!leads_elsewhere && !text.contains(char::is_control)).then(|| text.into_owned())
 }

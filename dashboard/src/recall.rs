@@ -13,10 +13,10 @@ pub(crate) fn memory(status: &ModuleStatus) -> Option<Memory> {
         .rollout
         .as_ref()
         .filter(|stored| stored.version == VERSION)?;
-    serde_json::from_str(&stored.memory).ok() // what cannot be read says nothing
+    serde_json::from_str(&stored.memory).ok() // unreadable memory counts as none
 }
 
 /// Converts an instant of the engine.
 pub(crate) fn instant(at: Millis) -> Option<Timestamp> {
-    Timestamp::from_millisecond(i64::try_from(at.0).ok()?).ok() // no such time: none is told
+    Timestamp::from_millisecond(i64::try_from(at.0).ok()?).ok() // not a valid time: not shown
 }

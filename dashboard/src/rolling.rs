@@ -218,7 +218,7 @@ impl<'a> Rolling<'a> {
     }
 
     fn cell<R: Carries>(&self, member: &Member, row: Option<&R>, says: Says<'_>) -> Cell {
-        let shape = |reason: &str| reason.parse().map_or(Shape::Unknown, Shape::of); // a word of a newer controller
+        let shape = |reason: &str| reason.parse().map_or(Shape::Unknown, Shape::of); // a reason of a newer controller
         let in_verbs = |message: &str| self.in_verbs(Some(&member.name), message);
         let base = Cell {
             cluster: member.name.clone(),

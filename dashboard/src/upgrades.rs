@@ -111,7 +111,7 @@ pub(crate) fn next(module: &ModuleView, cell: &Cell) -> Option<(String, Option<S
     let (within, cluster) = (module.within(), words::shell_word(&cell.cluster));
     let describe = format!("kubectl describe cluster {cluster}{within}");
     let with = |what: &str, command: String| Some((what.to_owned(), Some(command)));
-    let reason: Option<Reason> = cell.reason.parse().ok(); // a word of a newer controller: nothing is known to be done
+    let reason: Option<Reason> = cell.reason.parse().ok(); // a reason of a newer controller: no advice
     match (cell.shape, reason) {
         (Shape::Failed, _) | (_, Some(Reason::Halted | Reason::KnownBad | Reason::Aborted)) => with(
             "repair the Cluster, or choose another version; after a repair",

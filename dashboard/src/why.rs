@@ -355,7 +355,7 @@ pub(crate) fn next(module: &ModuleView, cell: &Cell) -> Option<(String, Option<S
         .waits_at
         .as_ref()
         .map_or_else(String::new, |stage| format!(" --stage {}", shell_word(stage)));
-    let reason: Option<Reason> = cell.reason.parse().ok(); // a word of a newer controller: nothing is known to be done
+    let reason: Option<Reason> = cell.reason.parse().ok(); // a reason of a newer controller: no advice
     match (cell.shape, reason) {
         // If the revision did not cause the failure, the status has the advice.
         (Shape::Failed, _) if cell.message.contains("; next: fix the cluster") => without(format!(

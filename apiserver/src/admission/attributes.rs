@@ -130,7 +130,7 @@ impl Attributes<'_> {
             .as_ref()
             .map(|object| meta::text(object, "generateName"));
         if self.name.is_empty() {
-            base.unwrap_or_default() // a deletion has a name
+            base.unwrap_or_default() // a deletion always has a name
         } else {
             &self.name
         }

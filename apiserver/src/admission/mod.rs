@@ -1,7 +1,7 @@
 //! Admission webhooks: `MutatingWebhookConfiguration` and `ValidatingWebhookConfiguration`.
 //!
 //! ```text
-//! write ─► mutate: one webhook after the other, by name of the configuration; each sees what the one before it made
+//! write ─► mutate: one webhook after the other, by name of the configuration; each gets the result of the previous one
 //!      └─► validate: all at once, on the object as it would be stored
 //! hook (`webhooks`, as configured) ─► matching (rules, selectors, conditions) ─► review (AdmissionReview) ─► call (HTTPS)
 //! ```

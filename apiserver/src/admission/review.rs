@@ -124,7 +124,7 @@ impl Answer {
 
 /// The error for a denial by a webhook.
 pub(super) fn denial(hook: &str, result: Option<Value>) -> ApiError {
-    let mut status = result.filter(Value::is_object).unwrap_or_else(|| json!({})); // none given
+    let mut status = result.filter(Value::is_object).unwrap_or_else(|| json!({})); // absent
     let code = status["code"].as_u64().and_then(|code| u16::try_from(code).ok());
     let code = code.filter(|code| *code >= 400).unwrap_or(400);
     let denied = format!("admission webhook {hook:?} denied the request");

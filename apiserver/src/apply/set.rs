@@ -52,7 +52,7 @@ impl FieldSet {
         let mut fields = Map::new();
         for step in self.members.iter().chain(self.children.keys()) {
             if fields.contains_key(step) {
-                continue; // a member that has children: twice at each level would be 2^depth times
+                continue; // already done: a member with children; twice per level would cost 2^depth
             }
             let mut below = match self.children.get(step).map(Self::to_json) {
                 Some(Value::Object(below)) => below,

@@ -201,14 +201,14 @@ fn serve(core: &Arc<Core>, definition: &Value) {
     let storage = GroupResource::new(&group, &plural);
     let served = core.registry.catalog().of_store(&storage).cloned();
     if served.is_some_and(|resource| resource.custom().is_some_and(|custom| custom.source == source)) {
-        return; // this very definition is served: its schema need not be read again
+        return; // this definition is already served: no need to parse its schema again
     }
     let versions = || spec["versions"].as_array().into_iter().flatten();
     let Some((_, stored)) = versions()
         .find(|version| version["storage"] == true)
         .and_then(schema_of)
     else {
-        return; // definitions with a bad schema were refused when they were written
+        return; // definitions with an invalid schema were rejected when written
     };
     let resources: Vec<Arc<Resource>> = versions()
         .filter(|version| version["served"] == true)
@@ -280,7 +280,7 @@ fn resource(
             columns: version["additionalPrinterColumns"]
                 .as_array()
                 .cloned()
-                .unwrap_or_default(), // none: the default ones
+                .unwrap_or_default(), // none: use the defaults
             selectable: selectable
                 .filter_map(|field| field["jsonPath"].as_str())
                 .map(str::to_owned)

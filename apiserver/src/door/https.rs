@@ -138,7 +138,7 @@ async fn admit(
     let bearer = request
         .headers()
         .get(header::AUTHORIZATION)
-        .and_then(|value| value.to_str().ok()); // not text: no token
+        .and_then(|value| value.to_str().ok()); // not valid text: no token
     let token = bearer.and_then(|value| value.strip_prefix("Bearer "));
     let user = match token {
         Some(token) => credentials.user_of_token(token.trim()),

@@ -158,7 +158,7 @@ impl Verdict {
             return None;
         };
         let mut response = http::Response::new(full(status.to_string()));
-        *response.status_mut() = http::StatusCode::from_u16(error.code).ok()?; // codes of ours are codes
+        *response.status_mut() = http::StatusCode::from_u16(error.code).ok()?; // these codes are valid
         let json = http::HeaderValue::from_static("application/json");
         response.headers_mut().insert(http::header::CONTENT_TYPE, json);
         if let Some(seconds) = status["details"]["retryAfterSeconds"].as_u64() {

@@ -139,7 +139,7 @@ fn service(new: &Value, old: Option<&Value>, causes: &mut Vec<Cause>) {
     }
     duplicate_names(&ports, "spec.ports", causes);
     for (index, port) in ports.iter().enumerate() {
-        let number = port["port"].as_i64().unwrap_or_default(); // absent is as wrong as 0
+        let number = port["port"].as_i64().unwrap_or_default(); // absent is as invalid as 0
         if !(1..=65_535).contains(&number) {
             let detail = "must be between 1 and 65535, inclusive";
             causes.push(Cause::invalid(

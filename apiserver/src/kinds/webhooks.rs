@@ -173,7 +173,7 @@ fn check_url(at: &str, url: &str, causes: &mut Vec<Cause>) {
             return;
         }
     };
-    let scheme = uri.scheme_str().unwrap_or_default(); // absent is wrong too
+    let scheme = uri.scheme_str().unwrap_or_default(); // absent is invalid too
     if scheme != "https" {
         let why = format!("'https' is the only allowed URL scheme{FORM}");
         causes.push(Cause::invalid(at, &scheme.into(), &why));

@@ -1,7 +1,7 @@
 //! Work of the control plane after a write: owners and dependents, namespaces, definitions.
 //!
 //! ```text
-//! store commit ─► WorkQueue (what may need care, each once) ─► worker ─► collector │ namespaces │ crd
+//! store commit ─► WorkQueue (objects that may need attention, deduplicated) ─► worker ─► collector │ namespaces │ crd
 //! ```
 //!
 //! - Invariant: work items only name an object; what to do is decided from the current state of the store.

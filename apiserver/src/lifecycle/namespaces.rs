@@ -112,7 +112,7 @@ fn finish(core: &Arc<Core>, id: &ObjectId, name: &str) {
             let finalizers = namespace["spec"]["finalizers"]
                 .as_array()
                 .cloned()
-                .unwrap_or_default(); // none: none to take away
+                .unwrap_or_default(); // none to remove
             namespace["spec"]["finalizers"] = finalizers.into_iter().filter(|f| f != FINALIZER).collect();
         } else {
             namespace["status"]["phase"] = "Terminating".into();

@@ -55,7 +55,7 @@ pub fn json(object: &Value, patch: &Value) -> Result<Value, PatchError> {
             .map_err(|_| PatchError::Rejected)?;
         nesting = nesting.max(nesting_after(nesting, operation));
         if nesting > MAX_NESTING {
-            nesting = depth(&patched); // the bound was too high, or it is so deep
+            nesting = depth(&patched); // the bound may be too high
         }
         if nesting > MAX_NESTING {
             return Err(PatchError::Rejected);

@@ -11,7 +11,7 @@ pub(super) fn decide(claim: &PersistentVolumeClaim) -> Plan {
     if old.phase.as_deref() == Some("Bound") || claim.metadata.deletion_timestamp.is_some() {
         return plan;
     }
-    let spec = claim.spec.clone().unwrap_or_default(); // the server asks for one
+    let spec = claim.spec.clone().unwrap_or_default(); // the server requires one
     let status = PersistentVolumeClaimStatus {
         phase: Some("Bound".to_owned()),
         access_modes: spec.access_modes,

@@ -27,7 +27,7 @@ pub(super) fn decide(
     if set.metadata.deletion_timestamp.is_some() {
         return plan;
     }
-    let spec = set.spec.clone().unwrap_or_default(); // the server asks for one
+    let spec = set.spec.clone().unwrap_or_default(); // the server requires one
     let newest = match revision::newest(set, &spec.template, revisions) {
         Newest::Is(revision) => revision,
         Newest::Make(revision) => {

@@ -31,7 +31,7 @@ pub(super) fn decide(item: &Item, world: &World, speeds: &Speeds, now: Timestamp
         // Handled with their owners.
         Kind::ControllerRevision | Kind::EndpointSlice => None,
     };
-    plan.unwrap_or_default() // it is gone: nothing is to be done
+    plan.unwrap_or_default() // the object is gone: nothing to do
 }
 
 /// The nodes that should exist, whether or not they do.

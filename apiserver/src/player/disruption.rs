@@ -85,7 +85,7 @@ pub(super) fn decide(
 /// Whether a budget selects a pod.
 pub(super) fn guards(budget: &PodDisruptionBudget, pod: &Pod) -> bool {
     let selector = budget.spec.as_ref().and_then(|spec| spec.selector.clone());
-    let selector = selector.and_then(|selector| Selector::try_from(selector).ok()); // none, or none that can be read: nothing
+    let selector = selector.and_then(|selector| Selector::try_from(selector).ok()); // absent or invalid: matches nothing
     selector.is_some_and(|selector| selector.matches(pod.labels()))
 }
 
@@ -114,7 +114,7 @@ fn wanted(
     pods: &[&Pod],
     scale: impl Fn(&[&Pod]) -> Result<i32, String>,
 ) -> Result<(i32, i32), String> {
-    let spec = budget.spec.clone().unwrap_or_default(); // the server asks for one
+    let spec = budget.spec.clone().unwrap_or_default(); // the server requires one
     match (spec.max_unavailable, spec.min_available) {
         (Some(most), _) => {
             let expected = scale(pods)?;
@@ -134,7 +134,7 @@ fn part(value: &IntOrString, all: i32) -> Result<i32, String> {
     match value {
         IntOrString::Int(number) => Ok(*number),
         IntOrString::String(text) => {
-            let percent: Option<i32> = text.strip_suffix('%').and_then(|number| number.parse().ok()); // no percentage
+            let percent: Option<i32> = text.strip_suffix('%').and_then(|number| number.parse().ok()); // not a percentage
             let percent = percent.ok_or_else(|| {
                 format!("invalid value for IntOrString: invalid type: string is not a percentage ({text:?})")
             })?;

@@ -1,9 +1,9 @@
 //! The workload player: simulates the controllers, scheduler and kubelets of a cluster, through the public API.
 //!
 //! ```text
-//! watches ─► world (what is known) ─► decide (pure, per object) ─► plan ─► writes with preconditions
+//! watches ─► world (cached state) ─► decide (pure, per object) ─► plan ─► writes with preconditions
 //!               ▲                                                             │
-//!               └────────────── answers, before the watches tell ◄────────────┘
+//!               └────────────── responses, before watch events ◄──────────────┘
 //! ```
 //!
 //! Deployment, ReplicaSet, StatefulSet, DaemonSet, Job, Service (EndpointSlice, address of a load balancer),

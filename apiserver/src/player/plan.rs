@@ -57,17 +57,17 @@ impl Plan {
 
 /// An instant as objects hold it: whole seconds.
 pub(super) fn time(at: Timestamp) -> Time {
-    Time(Timestamp::from_second(at.as_second()).unwrap_or(at)) // a second of a timestamp is a timestamp
+    Time(Timestamp::from_second(at.as_second()).unwrap_or(at)) // always valid
 }
 
 /// `at` plus a duration.
 pub(super) fn after(at: Timestamp, duration: std::time::Duration) -> Timestamp {
-    at.saturating_add(duration).unwrap_or(Timestamp::MAX) // as far as time goes
+    at.saturating_add(duration).unwrap_or(Timestamp::MAX) // saturates
 }
 
 /// A count of objects as the API has it.
 pub(super) fn count(number: usize) -> i32 {
-    i32::try_from(number).unwrap_or(i32::MAX) // more than an API server holds
+    i32::try_from(number).unwrap_or(i32::MAX) // more than an API server can hold
 }
 
 /// A number of the API that is left out if it is zero.

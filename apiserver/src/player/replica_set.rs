@@ -15,10 +15,10 @@ use super::world::is_placed;
 pub(super) fn decide(set: &ReplicaSet, pods: &[&Pod], now: Timestamp) -> Plan {
     let mut plan = Plan::default();
     let active: Vec<&Pod> = pods.iter().copied().filter(|pod| pod::is_active(pod)).collect();
-    let spec = set.spec.clone().unwrap_or_default(); // the server asks for one
-    let wanted = usize::try_from(spec.replicas.unwrap_or(1)).unwrap_or_default(); // negative is refused
+    let spec = set.spec.clone().unwrap_or_default(); // the server requires one
+    let wanted = usize::try_from(spec.replicas.unwrap_or(1)).unwrap_or_default(); // negative values are rejected
     if set.metadata.deletion_timestamp.is_none() {
-        let template = spec.template.unwrap_or_default(); // the server asks for one
+        let template = spec.template.unwrap_or_default(); // the server requires one
         for _ in active.len()..wanted {
             plan.write(Verb::Create, new_pod(set, &template));
         }
@@ -31,7 +31,7 @@ pub(super) fn decide(set: &ReplicaSet, pods: &[&Pod], now: Timestamp) -> Plan {
         .spec
         .as_ref()
         .and_then(|spec| spec.template.as_ref()?.metadata.as_ref()?.labels.clone());
-    let labels = labels.unwrap_or_default(); // no labels, all have them
+    let labels = labels.unwrap_or_default(); // no labels: all pods match
     let labelled = |pod: &&&Pod| {
         labels
             .iter()

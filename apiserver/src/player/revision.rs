@@ -61,12 +61,12 @@ where
 /// The template of a revision.
 pub(super) fn template_of(revision: &ControllerRevision) -> Option<PodTemplateSpec> {
     let template = &revision.data.as_ref()?.0["spec"]["template"];
-    serde_json::from_value(template.clone()).ok() // what is no template is the revision of none
+    serde_json::from_value(template.clone()).ok() // invalid: belongs to no template
 }
 
 /// The hash in the name of a DaemonSet's revision.
 pub(super) fn hash(revision: &ControllerRevision) -> String {
-    revision.labels().get(LABEL).cloned().unwrap_or_default() // ours have it
+    revision.labels().get(LABEL).cloned().unwrap_or_default() // revisions of the player have it
 }
 
 /// Deletes the oldest unused revisions beyond the history limit.
@@ -81,7 +81,7 @@ pub(super) fn forget(
         .filter(|revision| !is_used(&revision.name_any()))
         .collect();
     unused.sort_by_key(|revision| revision.revision);
-    let keep = usize::try_from(limit.unwrap_or(HISTORY)).unwrap_or(usize::MAX); // negative is refused
+    let keep = usize::try_from(limit.unwrap_or(HISTORY)).unwrap_or(usize::MAX); // negative values are rejected
     let too_many = unused.len().saturating_sub(keep);
     for revision in unused.into_iter().take(too_many) {
         plan.write(Verb::Delete, (*revision).clone());
@@ -100,7 +100,7 @@ fn new<K: Resource<DynamicType = ()>>(
         .unwrap_or_default(); // none
     let mut data = json!({"spec": {"template": template}});
     data["spec"]["template"]["$patch"] = "replace".into();
-    let hash = suffix(fnv_1(format!("{}0", go_json(&data)).as_bytes())); // after 0 collisions of names
+    let hash = suffix(fnv_1(format!("{}0", go_json(&data)).as_bytes())); // after 0 name collisions
     let label = if K::kind(&()) == "StatefulSet" {
         HASH
     } else {

@@ -21,12 +21,12 @@ const SLICE: usize = 100;
 /// Decides what to do about a Service that controls these slices, in a namespace with these pods.
 pub(super) fn decide(service: &Service, slices: &[&EndpointSlice], pods: &[&Pod]) -> Plan {
     let mut plan = Plan::default();
-    let spec = service.spec.clone().unwrap_or_default(); // the server asks for one
+    let spec = service.spec.clone().unwrap_or_default(); // the server requires one
     if service.metadata.deletion_timestamp.is_some() {
         return plan;
     }
     balance(&mut plan, service, &spec);
-    let selector = spec.selector.clone().unwrap_or_default(); // none selects nothing
+    let selector = spec.selector.clone().unwrap_or_default(); // absent: selects nothing
     if selector.is_empty() || spec.type_.as_deref() == Some("ExternalName") {
         return plan;
     }

@@ -17,11 +17,11 @@ pub const PREFIX: &str = "player.muster-apiserver.dev/";
 /// | annotation | on | meaning |
 /// |---|---|---|
 /// | `player.muster-apiserver.dev/ready-after` | pod, owner | from creation to ready |
-/// | `player.muster-apiserver.dev/stop-after` | pod, owner | from deletion to gone |
-/// | `player.muster-apiserver.dev/finish-after` | pod, Job | from ready to finished, of pods that end |
-/// | `player.muster-apiserver.dev/retry-after` | Job | from a failed pod to the next one |
+/// | `player.muster-apiserver.dev/stop-after` | pod, owner | from deletion to stopped |
+/// | `player.muster-apiserver.dev/finish-after` | pod, Job | from ready to finished, for pods that run to completion |
+/// | `player.muster-apiserver.dev/retry-after` | Job | from a failed pod to the next attempt |
 /// | `player.muster-apiserver.dev/progress-deadline` | Deployment | in place of `spec.progressDeadlineSeconds` |
-/// | `player.muster-apiserver.dev/fail` | pod, owner | `image-pull`, `crash` or `unready`; `none` overrules an owner |
+/// | `player.muster-apiserver.dev/fail` | pod, owner | `image-pull`, `crash` or `unready`; `none` overrides an owner |
 ///
 /// Regardless of annotations, an image whose name contains `bad` cannot be pulled.
 #[derive(Clone, Debug, PartialEq, Eq)]

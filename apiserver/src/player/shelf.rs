@@ -205,7 +205,7 @@ pub(super) fn controller(meta: &ObjectMeta) -> Option<&OwnerReference> {
 
 /// Resource versions are comparable since Kubernetes 1.35. If they are not, the version counts as newer.
 fn is_newer(meta: &ObjectMeta, known: &ObjectMeta) -> bool {
-    let version = |meta: &ObjectMeta| meta.resource_version.as_deref()?.parse::<u64>().ok(); // no number, no order
+    let version = |meta: &ObjectMeta| meta.resource_version.as_deref()?.parse::<u64>().ok(); // not a number: no order
     version(known)
         .zip(version(meta))
         .is_none_or(|(known, new)| new > known)

@@ -7,7 +7,7 @@ use kube::core::ObjectMeta;
 
 /// An owner reference to the controller `object`.
 pub(super) fn owner<K: Resource<DynamicType = ()>>(object: &K) -> OwnerReference {
-    let text = |field: &Option<String>| field.clone().unwrap_or_default(); // the server gives both
+    let text = |field: &Option<String>| field.clone().unwrap_or_default(); // the server sets both
     OwnerReference {
         api_version: K::api_version(&()).into_owned(),
         kind: K::kind(&()).into_owned(),

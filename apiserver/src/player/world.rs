@@ -322,7 +322,7 @@ impl World {
         let key = Key {
             namespace: near.namespace.clone().unwrap_or_default(),
             name: name.to_owned(),
-        }; // none is empty
+        }; // absent is empty
         let meta = match Kind::named(kind)? {
             Kind::Deployment => &self.deployments.get(&key)?.object.metadata,
             Kind::ReplicaSet => &self.replica_sets.get(&key)?.object.metadata,

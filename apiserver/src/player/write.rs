@@ -74,7 +74,7 @@ impl VisitObject for Sender {
 fn request<K: Played>(verb: Verb, object: &K) -> Result<http::Request<Vec<u8>>, WriteError> {
     let meta = object.meta();
     let request = Request::new(K::url_path(&(), meta.namespace.as_deref()));
-    let name = meta.name.as_deref().unwrap_or_default(); // only what is created may have none
+    let name = meta.name.as_deref().unwrap_or_default(); // absent only before creation
     let options = PostParams {
         field_manager: Some(MANAGER.to_owned()),
         ..PostParams::default()

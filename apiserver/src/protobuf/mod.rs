@@ -134,7 +134,7 @@ fn entry(field: &table::Field, wire: Wire<'_>, depth: usize) -> Result<(String, 
         }
     }
     if found.is_null() && field.kind == table::Kind::Text {
-        found = "".into(); // an empty text may be left out on the wire
+        found = "".into(); // an empty string may be omitted on the wire
     }
     Ok((key, found))
 }
@@ -179,7 +179,7 @@ fn special(name: &'static str, bytes: &[u8], depth: usize) -> Result<Value, Prot
 }
 
 fn time(parts: &Map<String, Value>, with_micros: bool) -> Value {
-    let number = |name: &str| parts.get(name).and_then(Value::as_i64).unwrap_or_default(); // left out when zero
+    let number = |name: &str| parts.get(name).and_then(Value::as_i64).unwrap_or_default(); // omitted when zero
     let nanos = i32::try_from(number("nanos")).unwrap_or_default(); // out of range: no fraction
     match jiff::Timestamp::new(number("seconds"), nanos) {
         // The zero time of Go is an empty message.

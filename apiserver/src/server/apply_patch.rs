@@ -47,7 +47,7 @@ pub(super) async fn apply(call: &Call<'_>, options: &mut Options) -> Result<http
             Ok(new)
         };
         match change::change(call, options, Tracking::Applied, merged).await {
-            Err(error) if error.code == 404 && call.live().is_err() => {} // deleted meanwhile: make it
+            Err(error) if error.code == 404 && call.live().is_err() => {} // deleted in the meantime: create it
             changed => return answered(call, 200, &changed?, &warnings),
         }
     }

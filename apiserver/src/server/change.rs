@@ -58,7 +58,7 @@ async fn admitted(
     let asked = admit::attributes(call, Operation::Update, options.dry_run, Some(&remake));
     let mut asked = asked.about(&call.target.name, Some(new), Some(old));
     hooks.mutate(call.core, &mut asked, &call.warnings).await?;
-    let mut new = asked.object.take().unwrap_or_default(); // it was given
+    let mut new = asked.object.take().unwrap_or_default(); // the caller passed it
     identify(call, &mut new)?;
     let tracked = if tracking == Tracking::Update {
         Tracking::Done

@@ -63,7 +63,7 @@ fn options(call: &Call<'_>, kind: &str) -> Value {
     let mut options = json!({"kind": kind, "apiVersion": "v1"});
     if kind == "PodPortForwardOptions" {
         let ports = query.all("ports").iter().flat_map(|ports| ports.split(','));
-        let ports: Vec<i64> = ports.filter_map(|port| port.parse().ok()).collect(); // what is no number is no port
+        let ports: Vec<i64> = ports.filter_map(|port| port.parse().ok()).collect(); // not a number: no port
         if !ports.is_empty() {
             options["ports"] = json!(ports);
         }

@@ -145,7 +145,7 @@ async fn mutated_creation(
     let name = meta::name(&object).to_owned();
     let mut asked = asked.about(&name, Some(object), None);
     hooks.mutate(call.core, &mut asked, &call.warnings).await?;
-    let mut object = asked.object.take().unwrap_or_default(); // it was given
+    let mut object = asked.object.take().unwrap_or_default(); // the caller passed it
     identify(call, &mut object)?;
     Ok(object)
 }

@@ -67,7 +67,7 @@ impl DeleteOptions {
     /// The options for webhooks.
     fn shown(&self) -> Value {
         let mut shown = json!({"kind": "DeleteOptions", "apiVersion": "meta.k8s.io/v1"});
-        let own = serde_json::to_value(self).unwrap_or_default(); // values of ours always serialise
+        let own = serde_json::to_value(self).unwrap_or_default(); // these values always serialize
         for (field, value) in own.as_object().into_iter().flatten() {
             shown[field] = value.clone();
         }
@@ -137,7 +137,7 @@ pub(super) async fn collection(call: &Call<'_>) -> Result<http::Response<Body>, 
     for object in &page.items {
         match delete(call, &options, object.key()).await {
             Ok(_) => {}
-            Err(error) if error.code == 404 => {} // somebody else was faster: it is gone, as was wanted
+            Err(error) if error.code == 404 => {} // already deleted by another client, as requested
             Err(error) => return Err(error),
         }
     }

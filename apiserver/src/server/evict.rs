@@ -40,7 +40,7 @@ pub(super) async fn serve(call: &Call<'_>, verb: Verb) -> Result<http::Response<
     let hooks = call.core.webhooks.hooks(&call.core.store);
     if let Some(hooks) = &hooks {
         hooks.mutate(call.core, &mut asked, &call.warnings).await?;
-        eviction = asked.object.clone().unwrap_or_default(); // it was given
+        eviction = asked.object.clone().unwrap_or_default(); // the caller passed it
     }
     if meta::name(&eviction) != call.target.name {
         let why = "name in URL does not match name in Eviction object";
@@ -149,7 +149,7 @@ fn guard(call: &Call<'_>, pod: &Value) -> Result<Option<Live>, ApiError> {
         ..PageQuery::default()
     };
     let page = call.core.store.page(&budgets(), &query);
-    let all = page.map(|page| page.items).unwrap_or_default(); // a list of now cannot be expired
+    let all = page.map(|page| page.items).unwrap_or_default(); // a list at the current version cannot be expired
     let mut guards = all.into_iter().map(Live::read).filter(|budget| {
         let selector = &budget.value["spec"]["selector"];
         selector.is_object() && label_selector_matches(selector, &pod["metadata"]["labels"])
@@ -173,7 +173,7 @@ fn take_one(call: &Call<'_>, guard: &Live, pod: &str, is_dry_run: bool) -> Resul
         check(&live.value)?;
         let mut new = live.value.clone();
         let status = &mut new["status"];
-        let left = status["disruptionsAllowed"].as_i64().unwrap_or_default() - 1; // it was checked
+        let left = status["disruptionsAllowed"].as_i64().unwrap_or_default() - 1; // checked above
         status["disruptionsAllowed"] = left.into();
         if left == 0 {
             insufficient(status, &call.core.clock.stamp());

@@ -41,7 +41,7 @@ impl Core {
                 .get(name)
                 .and_then(|v: &http::HeaderValue| v.to_str().ok())
                 .unwrap_or_default()
-        }; // not text: as if absent
+        }; // not valid text: treated as absent
         let caller = Caller {
             client: client.to_owned(),
             agent: text(header::USER_AGENT).to_owned(),

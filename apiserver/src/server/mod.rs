@@ -1,13 +1,13 @@
 //! From an HTTP request to its response.
 //!
 //! ```text
-//! door ─► intake (faults, body, record) ─► route ─► read │ watch │ create │ update │ patch │ delete ─► respond (view, format) ─► door
+//! request ─► intake (faults, body, record) ─► route ─► read │ watch │ create │ update │ patch │ delete ─► respond (view, format)
 //! ```
 //!
 //! A write takes an object from the request to the store:
 //!
 //! ```text
-//! decode ─► identity (name, namespace, kind) ─► shape (prune, default) ─► [mutating webhooks] ─► carry over what the client may not
+//! decode ─► identity (name, namespace, kind) ─► shape (prune, default) ─► [mutating webhooks] ─► carry over what the client cannot
 //! set ─► validate ─► track managers ─► [validating webhooks] ─► commit (or, for a dry run, not)
 //! ```
 //!

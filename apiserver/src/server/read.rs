@@ -40,7 +40,7 @@ pub(super) async fn list(call: &Call<'_>) -> Result<http::Response<Body>, ApiErr
         namespace,
         limit: limit.and_then(|l| usize::try_from(l).ok()),
         ..PageQuery::default()
-    }; // a limit beyond memory is none
+    }; // a limit that does not fit means no limit
     let matches = |object: &Stored| selector.matches(object);
     if !selector.is_everything() {
         query.filter = Some(&matches);
@@ -99,7 +99,7 @@ fn expired(token: &str) -> ApiError {
 }
 
 fn parse_token(token: &str) -> Result<Continue, ApiError> {
-    let decoded = URL_SAFE_NO_PAD.decode(token).ok(); // any way of not being a token is the same refusal
+    let decoded = URL_SAFE_NO_PAD.decode(token).ok(); // every invalid token gets the same error
     decoded
         .and_then(|bytes| serde_json::from_slice(&bytes).ok()) // as above
         .ok_or_else(|| ApiError::bad_request("continue key is not valid: it was not made by this server"))

@@ -90,7 +90,7 @@ async fn admitted(
     let before = shown(&live.value, scale);
     let mut asked = asked.about(&call.target.name, Some(wanted), Some(before));
     hooks.mutate(call.core, &mut asked, &call.warnings).await?;
-    let wanted = asked.object.take().unwrap_or_default(); // it was given
+    let wanted = asked.object.take().unwrap_or_default(); // the caller passed it
     let new = scaled(call, scale, options, live, &wanted)?;
     asked.object = Some(shown(&new, scale));
     hooks.validate(call.core, &asked, &call.warnings).await?;

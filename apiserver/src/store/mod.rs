@@ -226,7 +226,7 @@ impl Store {
         };
         self.page(resource, &query)
             .map(|page| page.items)
-            .unwrap_or_default() // only a list in the past can be expired
+            .unwrap_or_default() // only a list at an earlier version can be expired
     }
 
     /// Writes one object. `expected` is the revision that the write replaces, `None` if the object must not exist.

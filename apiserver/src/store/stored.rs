@@ -56,7 +56,7 @@ impl Stored {
 
     /// The fields of the object as JSON text, without `{`, `apiVersion` and `kind`, but with the final `}`.
     pub(crate) fn untyped_fields(&self) -> &[u8] {
-        self.text.get(self.untyped..).unwrap_or_default() // the text is longer than its beginning
+        self.text.get(self.untyped..).unwrap_or_default() // the text is longer than its prefix
     }
 
     /// The object, parsed from its text.

@@ -39,7 +39,7 @@ fn human(seconds: i64) -> String {
 }
 
 pub(super) fn number(value: &Value) -> i64 {
-    value.as_i64().unwrap_or_default() // what is not counted yet is 0
+    value.as_i64().unwrap_or_default() // not counted yet: 0
 }
 
 pub(super) fn text_or(value: &Value, otherwise: &str) -> Value {

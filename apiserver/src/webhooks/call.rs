@@ -75,7 +75,7 @@ fn target(store: &Store, resolver: Option<&Resolver>, hook: &Hook) -> Result<Tar
         return Ok(Target {
             host: format!("{server_name}:{}", service.port),
             server_name,
-            path: path(service.path.as_deref().unwrap_or_default()), // none is the root
+            path: path(service.path.as_deref().unwrap_or_default()), // absent means the root
             found: resolve::find(store, resolver, service),
         });
     }
@@ -204,7 +204,7 @@ async fn over(
         Ok(Response::from_parts(parts, body))
     };
     let answer = exchanged.await;
-    connection.abort(); // one question for each connection
+    connection.abort(); // one request per connection
     answer
 }
 

@@ -99,7 +99,7 @@ impl Webhooks {
 /// The webhooks of all configurations of a kind, by configuration name, then in the order of the configuration.
 fn read(store: &Store, plural: &str) -> Vec<Hook> {
     let page = store.page(&GroupResource::new(GROUP, plural), &PageQuery::default());
-    let objects = page.map(|page| page.items).unwrap_or_default(); // a list of now cannot be expired
+    let objects = page.map(|page| page.items).unwrap_or_default(); // a list at the current version cannot be expired
     objects
         .iter()
         .flat_map(|object| Hook::all_of(&object.value()))

@@ -1,7 +1,7 @@
 //! Pages: pure functions from a snapshot and a request to markup. One file per page.
 //!
 //! ```text
-//!   Snapshot, Request ─► view model ─► Page (parts with ids, made of pieces with ids) ─► the whole page, or what changed in it
+//!   Snapshot, Request ─► view model ─► Page (parts with ids, made of pieces with ids) ─► the whole page, or only its changes
 //! ```
 //!
 //! Invariant: all text from objects goes through [`parts::text`], which removes control characters and limits the

@@ -15,7 +15,7 @@ const EVENTS: usize = 200;
 
 pub(super) fn page(snapshot: &Snapshot, request: &Request, module: &ModuleRef, said: &str) -> Option<Page> {
     let history = History::of_module(&snapshot.objects, module)?;
-    let past = history.find(said).ok()?; // one that several begin with is none
+    let past = history.find(said).ok()?; // an ambiguous prefix matches none
     let view = snapshot.fleet_of(module.kind).module(module.kind, &module.name)?;
     let rolling = snapshot.objects.module(module)?;
     let run = past.span();

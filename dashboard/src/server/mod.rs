@@ -1,8 +1,8 @@
 //! The dashboard as a web server: pages, their live streams, and the same data as JSON. It is read-only.
 //!
 //! ```text
-//!   connection ─► host? ─► admitted? ─► GET ─┬─ PLACE          a page              ─┐
-//!   (bounded)                                ├─ events/PLACE   what changes in it   ├─► headers (content policy)
+//!   connection ─► host? ─► access?   ─► GET ─┬─ PLACE          a page              ─┐
+//!   (bounded)                                ├─ events/PLACE   its changes          ├─► headers (content policy)
 //!                                            ├─ api/v1/…       view models as JSON  │
 //!                                            └─ assets/…       style and script    ─┘
 //! ```

@@ -50,7 +50,7 @@ pub(super) async fn follow(
         return (StatusCode::SERVICE_UNAVAILABLE, headers, why).into_response();
     };
     let query = query.unwrap_or_default();
-    let said = headers.get("last-event-id").and_then(|id| id.to_str().ok()); // no text: nothing of ours
+    let said = headers.get("last-event-id").and_then(|id| id.to_str().ok()); // not valid text: not an id of this server
     let have = said.map(str::to_owned).or_else(|| query::value(&query, "have"));
     let is_of_this_build =
         query::value(&query, "build").is_none_or(|build| build == assets::addresses().build);
@@ -95,7 +95,7 @@ impl Follower {
         stream::unfold(self, |mut follower| async move {
             let until = follower.until;
             let message = tokio::time::timeout_at(until, follower.next()).await;
-            let message = message.ok().flatten()?; // its time is over: it asks again
+            let message = message.ok().flatten()?; // end of its lifetime: the browser reconnects
             Some((Ok(message), follower))
         })
     }
@@ -110,7 +110,7 @@ impl Follower {
             if is_first {
                 self.snapshots.mark_changed();
             }
-            self.snapshots.changed().await.ok()?; // nobody reads the fleet any more: the process ends
+            self.snapshots.changed().await.ok()?; // no more snapshots: the process is shutting down
             if !self.is_of_this_build {
                 self.is_of_this_build = true;
                 return Some(Event::default().event("reload").data("1").retry(RETRY));
@@ -128,7 +128,7 @@ impl Follower {
                 continue;
             }
             self.last = Some(Instant::now());
-            let data = serde_json::to_string(&changes).ok()?; // texts always become JSON
+            let data = serde_json::to_string(&changes).ok()?; // strings always serialize
             return Some(
                 Event::default()
                     .event("patch")

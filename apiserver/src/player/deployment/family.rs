@@ -38,7 +38,7 @@ pub(super) struct Family<'a> {
 impl<'a> Family<'a> {
     /// A Deployment with the ReplicaSets that it controls.
     pub(super) fn of(deployment: &'a Deployment, children: &[Child<'a>]) -> Self {
-        let spec = deployment.spec.clone().unwrap_or_default(); // the server asks for one
+        let spec = deployment.spec.clone().unwrap_or_default(); // the server requires one
         let mut old: Vec<Child<'a>> = children.to_vec();
         old.retain(|child| child.set.metadata.deletion_timestamp.is_none());
         old.sort_by_key(|child| (&child.set.metadata.creation_timestamp, &child.set.metadata.name));
@@ -202,7 +202,7 @@ pub(super) fn size(set: &ReplicaSet) -> i32 {
 /// Available replicas of a ReplicaSet, not counting those that it is about to lose.
 pub(super) fn available(set: &ReplicaSet) -> i32 {
     let available = set.status.as_ref().and_then(|status| status.available_replicas);
-    available.unwrap_or_default().min(size(set)) // zero is left out
+    available.unwrap_or_default().min(size(set)) // zero is omitted
 }
 
 fn template_of(set: &ReplicaSet) -> Option<PodTemplateSpec> {
@@ -220,5 +220,5 @@ fn revision(meta: &ObjectMeta) -> i64 {
         .annotations
         .as_ref()
         .and_then(|annotations| annotations.get(REVISION));
-    text.and_then(|text| text.parse().ok()).unwrap_or_default() // absent or no number: before all others
+    text.and_then(|text| text.parse().ok()).unwrap_or_default() // absent or not a number: before all others
 }

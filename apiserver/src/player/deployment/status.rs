@@ -222,7 +222,7 @@ const TIMED_OUT: &str = "ProgressDeadlineExceeded";
 
 /// Whether pods were created, became ready or available, or old ones were removed.
 fn has_moved(old: &DeploymentStatus, new: &DeploymentStatus) -> bool {
-    let number = |number: Option<i32>| number.unwrap_or_default(); // zero is left out
+    let number = |number: Option<i32>| number.unwrap_or_default(); // zero is omitted
     let outdated = |status: &DeploymentStatus| number(status.replicas) - number(status.updated_replicas);
     number(new.updated_replicas) > number(old.updated_replicas)
         || outdated(new) < outdated(old)

@@ -78,7 +78,7 @@ fn expire(plan: &mut Plan, job: &Job, end: Timestamp, now: Timestamp) {
     let ttl = job.spec.as_ref().and_then(|spec| spec.ttl_seconds_after_finished);
     let Some(seconds) = ttl.and_then(|seconds| u64::try_from(seconds).ok()) else {
         return;
-    }; // negative is refused
+    }; // negative values are rejected
     let at = after(end, Duration::from_secs(seconds));
     if at <= now {
         plan.write(Verb::Delete, job.clone());
@@ -96,7 +96,7 @@ impl<'a> Row<'a> {
             |wanted: fn(&Pod) -> bool| pods.iter().copied().filter(|pod| wanted(pod)).collect::<Vec<_>>();
         Self {
             job,
-            spec: job.spec.clone().unwrap_or_default(), // the server asks for one
+            spec: job.spec.clone().unwrap_or_default(), // the server requires one
             active: with(pod::is_active),
             succeeded: with(|pod| pod::phase(pod) == "Succeeded"),
             failed: with(|pod| pod::phase(pod) == "Failed"),
@@ -136,7 +136,7 @@ impl<'a> Row<'a> {
     }
 
     fn wanted(&self) -> usize {
-        usize::try_from(self.spec.completions.unwrap_or(1)).unwrap_or_default() // negative is refused
+        usize::try_from(self.spec.completions.unwrap_or(1)).unwrap_or_default() // negative values are rejected
     }
 
     fn is_indexed(&self) -> bool {
@@ -144,14 +144,14 @@ impl<'a> Row<'a> {
     }
 
     fn deadline(&self) -> Option<Timestamp> {
-        let seconds = u64::try_from(self.spec.active_deadline_seconds?).ok()?; // negative is refused
+        let seconds = u64::try_from(self.spec.active_deadline_seconds?).ok()?; // negative values are rejected
         let start = self.job.status.as_ref()?.start_time.as_ref()?;
         Some(after(start.0, Duration::from_secs(seconds)))
     }
 
     /// Starts as many pods as may run at once; after a failure only after the backoff.
     fn start(&self, plan: &mut Plan, settings: &Settings, now: Timestamp) {
-        let parallelism = usize::try_from(self.spec.parallelism.unwrap_or(1)).unwrap_or_default(); // negative is refused
+        let parallelism = usize::try_from(self.spec.parallelism.unwrap_or(1)).unwrap_or_default(); // negative values are rejected
         let open = match self.spec.completions {
             Some(_) if self.is_indexed() => {
                 self.wanted() - indexes::done(&self.succeeded).len().min(self.wanted())

@@ -110,7 +110,7 @@ fn init(
 }
 
 fn status(pod: &Pod, container: &Container, state: ContainerState, has_run: bool) -> ContainerStatus {
-    let image = container.image.clone().unwrap_or_default(); // the server asks for one
+    let image = container.image.clone().unwrap_or_default(); // the server requires one
     ContainerStatus {
         name: container.name.clone(),
         image_id: if has_run {
@@ -147,7 +147,7 @@ fn waiting(reason: &str, message: Option<String>) -> ContainerState {
 }
 
 fn not_pulled(container: &Container, backs_off: bool) -> ContainerState {
-    let image = container.image.as_deref().unwrap_or_default(); // the server asks for one
+    let image = container.image.as_deref().unwrap_or_default(); // the server requires one
     let error = format!("failed to pull and unpack image \"{image}\": not found");
     if backs_off {
         let message = format!("Back-off pulling image \"{image}\": ErrImagePull: {error}");

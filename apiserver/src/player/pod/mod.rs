@@ -72,7 +72,7 @@ pub(super) fn ready_since(pod: &Pod) -> Option<Timestamp> {
 
 /// When a pod becomes available: ready for this many seconds.
 pub(super) fn available_from(pod: &Pod, min_ready_seconds: i32) -> Option<Timestamp> {
-    let seconds = u64::try_from(min_ready_seconds).unwrap_or_default(); // negative is none
+    let seconds = u64::try_from(min_ready_seconds).unwrap_or_default(); // negative counts as 0
     ready_since(pod).map(|since| after(since, std::time::Duration::from_secs(seconds)))
 }
 
@@ -115,7 +115,7 @@ fn stop(plan: &mut Plan, pod: &Seen<Pod>, end: Timestamp, now: Timestamp) {
         .object
         .metadata
         .deletion_grace_period_seconds
-        .unwrap_or_default(); // none: it only waits for finalizers
+        .unwrap_or_default(); // none: the pod only waits for finalizers
     if left > 0 && end <= now {
         plan.write(Verb::Stop, pod.object.clone());
     } else if left > 0 {

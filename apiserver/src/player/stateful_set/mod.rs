@@ -37,7 +37,7 @@ pub(super) fn decide(
     now: Timestamp,
 ) -> Plan {
     let mut plan = Plan::default();
-    let spec = set.spec.clone().unwrap_or_default(); // the server asks for one
+    let spec = set.spec.clone().unwrap_or_default(); // the server requires one
     let is_going = set.metadata.deletion_timestamp.is_some();
     let update = match revision::newest(set, &spec.template, revisions) {
         Newest::Is(revision) => revision,
