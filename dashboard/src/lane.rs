@@ -228,7 +228,7 @@ fn conditions(stage: &Stage, stands: StageState, course: &Course, now: Timestamp
     if !soak.is_zero() {
         let until = clear
             .and_then(recall::instant)
-            .and_then(|since| since.checked_add(SignedDuration::try_from(soak).ok()?).ok()); // not a valid time: not shown
+            .and_then(|since| since.checked_add(SignedDuration::try_from(soak).ok()?).ok()); // invalid: not shown
         let is_over = until.is_some_and(|until| until <= now);
         add(is_promoted || is_over, format!("soak of {}", stage.soak), until);
     }

@@ -3,7 +3,7 @@
 //! ```text
 //! type core.v1.ContainerPort            a type; `atomic` if it is owned as a whole
 //!  containerPort num req def=0          a field: name, shape, attributes
-//! type api.resource.Quantity = scalar   a type that is no object
+//! type api.resource.Quantity = scalar   a type that is not an object
 //! kind v1 Pod core.v1.Pod               the type of objects of an apiVersion and kind
 //! ```
 //! Shapes: `str`, `num`, `bool`, `scalar` (any scalar), `any` (maps granular, lists atomic), `raw` (one value),

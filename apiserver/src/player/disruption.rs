@@ -85,7 +85,7 @@ pub(super) fn decide(
 /// Whether a budget selects a pod.
 pub(super) fn guards(budget: &PodDisruptionBudget, pod: &Pod) -> bool {
     let selector = budget.spec.as_ref().and_then(|spec| spec.selector.clone());
-    let selector = selector.and_then(|selector| Selector::try_from(selector).ok()); // absent or invalid: matches nothing
+    let selector = selector.and_then(|selector| Selector::try_from(selector).ok()); // absent or invalid: no match
     selector.is_some_and(|selector| selector.matches(pod.labels()))
 }
 
@@ -134,7 +134,7 @@ fn part(value: &IntOrString, all: i32) -> Result<i32, String> {
     match value {
         IntOrString::Int(number) => Ok(*number),
         IntOrString::String(text) => {
-            let percent: Option<i32> = text.strip_suffix('%').and_then(|number| number.parse().ok()); // not a percentage
+            let percent: Option<i32> = text.strip_suffix('%').and_then(|number| number.parse().ok()); // no percentage
             let percent = percent.ok_or_else(|| {
                 format!("invalid value for IntOrString: invalid type: string is not a percentage ({text:?})")
             })?;

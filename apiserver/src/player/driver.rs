@@ -66,7 +66,7 @@ impl Player {
         } else {
             self.wakes.values().min().copied()
         };
-        let left = next.map(|next| Duration::try_from(next.duration_since(now)).unwrap_or_default()); // in the past: immediately
+        let left = next.map(|next| Duration::try_from(next.duration_since(now)).unwrap_or_default()); // past: now
         tokio::select! {
             change = changes.next() => match change {
                 Some(change) => change(&mut self.world, self.clock.now()),

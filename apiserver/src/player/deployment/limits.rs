@@ -52,7 +52,7 @@ pub(crate) enum Round {
 pub(crate) fn resolve(value: Option<&IntOrString>, total: i32, round: Round) -> i32 {
     let percent = match value {
         Some(IntOrString::Int(number)) => return (*number).max(0),
-        Some(IntOrString::String(text)) => text.trim_end_matches('%').parse().unwrap_or(25), // rejected by a real server
+        Some(IntOrString::String(text)) => text.trim_end_matches('%').parse().unwrap_or(25), // a real server rejects it
         None => 25_i64,
     };
     let hundredths = percent * i64::from(total);

@@ -151,7 +151,7 @@ impl<'a> Row<'a> {
 
     /// Starts as many pods as may run at once; after a failure only after the backoff.
     fn start(&self, plan: &mut Plan, settings: &Settings, now: Timestamp) {
-        let parallelism = usize::try_from(self.spec.parallelism.unwrap_or(1)).unwrap_or_default(); // negative values are rejected
+        let parallelism = usize::try_from(self.spec.parallelism.unwrap_or(1)).unwrap_or_default(); // never negative
         let open = match self.spec.completions {
             Some(_) if self.is_indexed() => {
                 self.wanted() - indexes::done(&self.succeeded).len().min(self.wanted())
