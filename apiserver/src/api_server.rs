@@ -1,4 +1,4 @@
-//! The handle of a server: start it, get clients, see what happened, stop it.
+//! The handle of a server: start it, get clients, inspect what happened, stop it.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -27,13 +27,13 @@ use crate::work::WorkQueue;
 /// The server could not be started.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
-    /// No certificates.
+    /// The certificates could not be created.
     #[error("the server has no certificates")]
     Credentials(#[from] CredentialsError),
-    /// No HTTPS door.
+    /// The HTTPS listener could not be opened.
     #[error("the server has no HTTPS door")]
     Listen(#[from] ListenError),
-    /// An object that is to exist from the start is refused.
+    /// An initial object is rejected.
     #[error("the server does not start with all objects of Builder::with")]
     Object(#[from] ObjectError),
 }
@@ -42,27 +42,28 @@ pub enum StartError {
 #[derive(Debug, thiserror::Error)]
 #[error("{object} is refused: {problem}")]
 pub struct ObjectError {
-    /// Its kind and name.
+    /// Kind and name of the object.
     pub object: String,
-    /// Why it is refused.
+    /// Why it is rejected.
     pub problem: String,
 }
 
-/// How many changes of each resource are kept for watches by default: enough for a burst of writes of a fleet of ten
-/// thousand between two turns of a watcher.
+/// Default number of changes of each resource kept for watches: enough for a burst of writes to a fleet of ten thousand
+/// clusters between two reads of a watcher.
 const HISTORY: usize = 16_384;
 
-/// How many bytes of the past are kept for watches by default: one version more of each object of a fleet of ten thousand, whose rows
-/// (ProxyAssemblages) take about 3 KiB each; so a burst that writes each row once is there in full at a watcher's next turn.
+/// Default number of bytes of old versions kept for watches: one more version of each object of a fleet of ten thousand
+/// clusters, whose ProxyAssemblages take about 3 KiB each; so after a burst that writes each once, a watcher still gets
+/// every change.
 const HISTORY_BYTES: usize = 32 << 20;
 
-/// The user of the clients that are not named otherwise.
+/// User of clients without another name.
 const ADMIN: &str = "kubernetes-admin";
 
-/// The user of the workload player.
+/// User of the workload player.
 const PLAYER: &str = "workload-player";
 
-/// The user of the player of tokens.
+/// User of the token controller.
 const TOKEN_CONTROLLER: &str = "token-controller";
 
 /// A server that runs until it is stopped or dropped.
@@ -75,16 +76,16 @@ pub struct ApiServer {
     address: Mutex<Option<SocketAddr>>,
 }
 
-/// What the objects of a server take in memory, in bytes.
+/// Memory used by the objects of a server, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Footprint {
-    /// The live objects.
+    /// The current objects.
     pub objects: usize,
-    /// The versions that only the history holds.
+    /// Old versions that only the history keeps.
     pub history: usize,
 }
 
-/// What can be chosen about a server.
+/// Configures a server.
 #[derive(Clone, Debug)]
 pub struct Builder {
     clock: Option<Clock>,
@@ -95,7 +96,7 @@ pub struct Builder {
     log_limit: usize,
     name: String,
     workloads: Option<Speeds>,
-    /// Each as JSON, or why it cannot be written as JSON.
+    /// Each initial object as JSON, or the serialization error.
     objects: Vec<Result<Value, String>>,
 }
 
@@ -116,78 +117,78 @@ impl Default for Builder {
 }
 
 impl Builder {
-    /// The clock; without one the time of this machine, followed by tokio's clock.
+    /// Sets the clock; by default it starts at the system time and follows tokio's clock.
     #[must_use]
     pub fn clock(mut self, clock: Clock) -> Self {
         self.clock = Some(clock);
         self
     }
 
-    /// Makes uids and generated names a function of the requests.
+    /// Makes uids and generated names reproducible: they depend only on the requests.
     #[must_use]
     pub fn seed(mut self, seed: u64) -> Self {
         self.seed = Some(seed);
         self
     }
 
-    /// How many changes of each resource are kept for watches.
+    /// Sets how many changes of each resource are kept for watches.
     #[must_use]
     pub fn history(mut self, changes: usize) -> Self {
         self.history = changes;
         self
     }
 
-    /// How many bytes of versions that were replaced or deleted are kept for watches, of all resources together. A watch or list that
-    /// starts before what is kept gets 410.
+    /// Sets how many bytes of replaced or deleted versions are kept for watches, for all resources together. A watch or
+    /// list from an older version gets 410.
     #[must_use]
     pub fn history_bytes(mut self, bytes: usize) -> Self {
         self.history_bytes = bytes;
         self
     }
 
-    /// Keeps every version of every object in the recorder's event log (bounded, the oldest go first).
+    /// Keeps every version of every object in the recorder's event log (bounded; the oldest are dropped first).
     #[must_use]
     pub fn event_log(mut self, keep: bool) -> Self {
         self.events = keep;
         self
     }
 
-    /// How many requests and events the recorder keeps; 0 for a server that is one of thousands.
+    /// Sets how many requests and events the recorder keeps; 0 for one of thousands of servers.
     #[must_use]
     pub fn log_limit(mut self, entries: usize) -> Self {
         self.log_limit = entries;
         self
     }
 
-    /// Plays the workloads of a cluster: see [`ApiServer::play_workloads`].
+    /// Simulates the workloads of a cluster: see [`ApiServer::play_workloads`].
     #[must_use]
     pub fn workloads(mut self, speeds: Speeds) -> Self {
         self.workloads = Some(speeds);
         self
     }
 
-    /// The name of cluster, user and context in kubeconfigs.
+    /// Sets the name of cluster, user and context in kubeconfigs.
     #[must_use]
     pub fn name(mut self, name: &str) -> Self {
         name.clone_into(&mut self.name);
         self
     }
 
-    /// Objects that exist before the first request is answered, in this order: CustomResourceDefinitions are established by then, so that
-    /// objects of their kinds may follow. The recorder has no requests of them.
+    /// Adds objects that exist before the first request is handled, in this order: CustomResourceDefinitions are
+    /// established immediately, so that objects of their kinds may follow. The recorder has no requests for them.
     #[must_use]
     pub fn with<T: Serialize>(mut self, objects: impl IntoIterator<Item = T>) -> Self {
         self.objects.extend(objects.into_iter().map(json_of));
         self
     }
 
-    /// A namespace that exists before the first request is answered.
+    /// Adds a namespace that exists before the first request is handled.
     #[must_use]
     pub fn namespace(self, name: &str) -> Self {
         self.with([json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})])
     }
 
-    /// A server with the in-process door only. Must be called within a tokio runtime.
+    /// Starts a server without a listener, for in-process clients only. Must be called within a tokio runtime.
     pub fn in_process(self) -> Result<ApiServer, StartError> {
         let work = Arc::new(WorkQueue::default());
         let recorder = Arc::new(Recorder::new(self.events, self.log_limit));
@@ -234,7 +235,7 @@ impl Builder {
         Ok(server)
     }
 
-    /// A server with both doors, HTTPS on any free port.
+    /// Starts a server for in-process clients and HTTPS on any free port.
     pub async fn start(self) -> Result<ApiServer, StartError> {
         let server = self.in_process()?;
         server.listen(0).await?;
@@ -246,7 +247,7 @@ fn json_of<T: Serialize>(object: T) -> Result<Value, String> {
     serde_json::to_value(object).map_err(|error| error.to_string())
 }
 
-/// Creates an object without a request, with all that follows from it: a definition is established.
+/// Creates an object without a request, including the consequences: a definition is established.
 fn create(core: &Arc<Core>, object: Result<Value, String>) -> Result<(), ObjectError> {
     let refused = |object: &str, problem: String| ObjectError {
         object: object.to_owned(),
@@ -264,22 +265,22 @@ fn create(core: &Arc<Core>, object: Result<Value, String>) -> Result<(), ObjectE
 }
 
 impl ApiServer {
-    /// What can be chosen.
+    /// Configures a server.
     pub fn builder() -> Builder {
         Builder::default()
     }
 
-    /// A server with the in-process door only. Must be called within a tokio runtime.
+    /// Starts a server without a listener, for in-process clients only. Must be called within a tokio runtime.
     pub fn in_process() -> Result<Self, StartError> {
         Self::builder().in_process()
     }
 
-    /// A server with both doors, HTTPS on any free port.
+    /// Starts a server for in-process clients and HTTPS on any free port.
     pub async fn start() -> Result<Self, StartError> {
         Self::builder().start().await
     }
 
-    /// Opens an HTTPS door on 127.0.0.1; port 0 is any free one. Answers its address.
+    /// Opens an HTTPS listener on 127.0.0.1; port 0 is any free one. Returns its address.
     pub async fn listen(&self, port: u16) -> Result<SocketAddr, ListenError> {
         let (listener, serving) = door::open(self.core.clone(), self.credentials.clone(), port).await?;
         self.tasks.lock().push(tokio::spawn(serving).abort_handle());
@@ -287,44 +288,44 @@ impl ApiServer {
         Ok(listener.address)
     }
 
-    /// Creates objects at once, as [`Builder::with`] does before the start: definitions are established when it returns. The recorder has no
-    /// requests of them.
+    /// Creates objects immediately, as [`Builder::with`] does before the start: definitions are established when it
+    /// returns. The recorder has no requests for them.
     pub fn add<T: Serialize>(&self, objects: impl IntoIterator<Item = T>) -> Result<(), ObjectError> {
         let mut objects = objects.into_iter();
         objects.try_for_each(|object| create(&self.core, json_of(object)))
     }
 
-    /// A client without a socket.
+    /// An in-process client, without a socket.
     pub fn client(&self) -> kube::Client {
         self.client_as(ADMIN)
     }
 
-    /// A client without a socket that the recorder and fault rules know by `name`.
+    /// An in-process client that the recorder and fault rules know by `name`.
     pub fn client_as(&self, name: &str) -> kube::Client {
         kube::Client::new(self.service_as(name), "default")
     }
 
-    /// The in-process door as a tower service.
+    /// In-process access as a tower service.
     pub fn service(&self) -> InProcess {
         self.service_as(ADMIN)
     }
 
-    /// The in-process door of a client that the recorder and fault rules know by `name`.
+    /// In-process access as a tower service, for a client that the recorder and fault rules know by `name`.
     pub fn service_as(&self, name: &str) -> InProcess {
         InProcess::new(self.core.clone(), name)
     }
 
-    /// The address of the HTTPS door that was opened last.
+    /// The address of the last HTTPS listener opened.
     pub fn address(&self) -> Option<SocketAddr> {
         *self.address.lock()
     }
 
-    /// A kubeconfig of the administrator, by client certificate. `None` without an HTTPS door.
+    /// A kubeconfig of the administrator with a client certificate. `None` without an HTTPS listener.
     pub fn kubeconfig(&self) -> Option<String> {
         self.kubeconfig_of(&self.admin, Login::Certificate)
     }
 
-    /// A kubeconfig of a user. `None` without an HTTPS door.
+    /// A kubeconfig of a user. `None` without an HTTPS listener.
     pub fn kubeconfig_of(&self, identity: &Identity, login: Login) -> Option<String> {
         let address = self.address()?;
         Some(door::kubeconfig(
@@ -336,22 +337,22 @@ impl ApiServer {
         ))
     }
 
-    /// Lets a user in over HTTPS.
+    /// Issues credentials to a user for HTTPS.
     pub fn issue(&self, user: &str) -> Result<Identity, CredentialsError> {
         self.credentials.issue(user)
     }
 
-    /// Does not let a user in any more.
+    /// Revokes the credentials of a user.
     pub fn revoke(&self, user: &str) {
         self.credentials.revoke(user);
     }
 
-    /// What was asked and what happened.
+    /// The recorded requests and events.
     pub fn recorder(&self) -> &Recorder {
         &self.core.recorder
     }
 
-    /// What is to go wrong.
+    /// The fault rules.
     pub fn faults(&self) -> &Faults {
         &self.core.faults
     }
@@ -361,42 +362,43 @@ impl ApiServer {
         self.core.clock
     }
 
-    /// Forgets the history: watches and lists of the past answer 410 from here on.
+    /// Drops the history: watches and lists from earlier versions get 410 afterwards.
     pub fn compact(&self) {
         self.core.store.compact();
     }
 
-    /// What the objects take in memory.
+    /// Memory used by the objects.
     pub fn footprint(&self) -> Footprint {
         let (objects, history) = self.core.store.bytes();
         Footprint { objects, history }
     }
 
-    /// The resource version of the newest write.
+    /// The latest resource version.
     pub fn revision(&self) -> u64 {
         self.core.store.revision()
     }
 
-    /// Runs a task as long as the server.
+    /// Runs a task until the server stops.
     pub fn attach(&self, task: impl Future<Output = ()> + Send + 'static) {
         self.tasks.lock().push(tokio::spawn(task).abort_handle());
     }
 
-    /// Says where the services of admission webhooks are (`clientConfig.service`), since nothing routes cluster addresses here. It is
-    /// called for each call of a webhook, so that its answer may change. Where it answers `None`, the Service's
-    /// `externalName` counts; without one the call fails.
+    /// Sets the resolver for Services of admission webhooks (`clientConfig.service`), since cluster IPs are not routed
+    /// here. It is called for each webhook call, so that its result may change. If it returns `None`, the Service's
+    /// `externalName` is used; without one the call fails.
     pub fn resolve_services(&self, find: impl Fn(&ServicePort) -> Option<Endpoint> + Send + Sync + 'static) {
         self.core.webhooks.resolve_by(Arc::new(find));
     }
 
-    /// Plays the controllers of workloads, scheduler and kubelets from here on, until the server stops. The recorder and
+    /// Simulates the controllers of workloads, the scheduler and the kubelets until the server stops. The recorder and
     /// fault rules know the player as `workload-player`.
     pub fn play_workloads(&self, speeds: Speeds) {
         self.attach(player::play(self.client_as(PLAYER), self.clock(), speeds));
     }
 
-    /// Plays the controller that fills Secrets of type `kubernetes.io/service-account-token` from here on, until the server stops: with
-    /// their token the account comes in by HTTPS until the Secret is deleted. The recorder knows it as `token-controller`.
+    /// Simulates the controller that fills Secrets of type `kubernetes.io/service-account-token` until the server
+    /// stops: their token authenticates the service account over HTTPS until the Secret is deleted. The recorder knows
+    /// it as `token-controller`.
     pub fn play_tokens(&self) {
         self.attach(tokens::play(
             self.client_as(TOKEN_CONTROLLER),
@@ -404,7 +406,7 @@ impl ApiServer {
         ));
     }
 
-    /// Ends the server: its tasks, doors and open watches.
+    /// Stops the server: its tasks, listeners and open watches.
     pub fn stop(&self) {
         for task in self.tasks.lock().drain(..) {
             task.abort();

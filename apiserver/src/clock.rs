@@ -1,11 +1,11 @@
-//! The server's time: wall-clock instants that follow tokio's clock, so that paused time is paused here too.
+//! The server's time: wall-clock instants that follow tokio's clock, and stop when it is paused.
 
 use std::time::Duration;
 
 use jiff::Timestamp;
 use tokio::time::Instant;
 
-/// The one source of time of a server: an epoch plus what tokio's clock has counted since.
+/// The only time source of a server: an epoch plus the time elapsed on tokio's clock.
 #[derive(Clone, Copy, Debug)]
 pub struct Clock {
     epoch: Timestamp,
@@ -13,7 +13,7 @@ pub struct Clock {
 }
 
 impl Clock {
-    /// A clock that reads `epoch` now.
+    /// A clock that starts at `epoch`.
     pub fn starting_at(epoch: Timestamp) -> Self {
         Self {
             epoch,
@@ -21,7 +21,7 @@ impl Clock {
         }
     }
 
-    /// A clock that reads the time of this machine now.
+    /// A clock that starts at the system time.
     pub fn of_this_machine() -> Self {
         Self::starting_at(Timestamp::now())
     }

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-/// Sets a condition of `status`, keeping the time of its last transition.
+/// Sets a condition of `status`; if its status did not change, keeps the last transition time.
 pub(crate) fn set_condition(object: &mut Value, mut condition: Value, now: &str) {
     let mut conditions = object["status"]["conditions"]
         .as_array()

@@ -1,4 +1,4 @@
-//! Everything that one server is made of, and how it changes its own objects.
+//! The state of one server, and how it changes its own objects.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -19,34 +19,34 @@ use crate::store::{Object, ObjectId, ObjectKey, Store, Write};
 use crate::webhooks::Webhooks;
 use crate::work::WorkQueue;
 
-/// Everything that one server is made of.
+/// The state of one server.
 pub(crate) struct Core {
-    /// The objects.
+    /// Stored objects.
     pub store: Store,
-    /// What is served.
+    /// Served resources.
     pub registry: Registry,
-    /// The time.
+    /// Time source.
     pub clock: Clock,
-    /// What is to be done after writes: collection, namespaces, definitions.
+    /// Queue of work after writes: garbage collection, namespaces, definitions.
     pub work: Arc<WorkQueue>,
-    /// What was asked and what happened.
+    /// Recorded requests and events.
     pub recorder: Arc<Recorder>,
-    /// What is to go wrong.
+    /// Fault rules.
     pub faults: Faults,
-    /// The admission webhooks.
+    /// Admission webhooks.
     pub webhooks: Arc<Webhooks>,
-    /// The PEM of the certificate authority, as clusters publish it.
+    /// The PEM certificate of the certificate authority, as clusters publish it.
     pub authority: String,
     random: Mutex<StdRng>,
     stopped: AtomicBool,
 }
 
-/// How often a write is tried again when others write the same object meanwhile. Each lost race is somebody else's
-/// success, so that more than a few in a row mean a crowd on one object; then the client shall decide.
+/// How often a write is retried after a conflict with other writers. Each conflict is another writer's success, so
+/// several in a row mean that many write the same object; then the client must decide.
 pub(crate) const RACES: usize = 64;
 
 impl Core {
-    /// Puts the parts together.
+    /// Creates the state.
     pub(crate) fn new(store: Store, parts: Parts) -> Self {
         let Parts {
             clock,
@@ -74,7 +74,7 @@ impl Core {
         }
     }
 
-    /// From here on nobody is answered.
+    /// Stops the server: no request is answered after this.
     pub(crate) fn stop(&self) {
         self.stopped.store(true, Ordering::Relaxed);
     }
@@ -114,12 +114,12 @@ impl Core {
             .collect()
     }
 
-    /// A number below `bound`, for cluster addresses.
+    /// A random number below `bound`, for cluster IPs.
     pub(crate) fn random_below(&self, bound: u32) -> u32 {
         self.random.lock().random_range(0..bound)
     }
 
-    /// Runs `step` on the object as it stands and carries out what it decides, again if somebody else was faster.
+    /// Runs `step` on the current object and applies its result; retries after a conflict.
     pub(crate) fn replace<T>(
         &self,
         resource: &GroupResource,
@@ -142,9 +142,9 @@ impl Core {
     }
 }
 
-/// What [`Core::new`] needs besides the store.
+/// Arguments of [`Core::new`] other than the store.
 pub(crate) struct Parts {
-    /// The time.
+    /// Time source.
     pub clock: Clock,
     /// The queue that the store's observer feeds.
     pub work: Arc<WorkQueue>,
@@ -152,17 +152,17 @@ pub(crate) struct Parts {
     pub recorder: Arc<Recorder>,
     /// The webhooks that the store's observer feeds.
     pub webhooks: Arc<Webhooks>,
-    /// The PEM of the certificate authority.
+    /// The PEM certificate of the certificate authority.
     pub authority: String,
     /// Source of uids and name suffixes.
     pub random: StdRng,
 }
 
-/// An object as it stands, read once for a write.
+/// The current object, read once for a write.
 pub(crate) struct Live {
-    /// The version.
+    /// The stored version.
     pub object: Object,
-    /// What its text says.
+    /// Its parsed JSON.
     pub value: serde_json::Value,
 }
 
@@ -173,16 +173,16 @@ impl Live {
     }
 }
 
-/// What a write decided on the object as it stands.
+/// Result of a write step on the current object.
 pub(crate) enum Step<T> {
-    /// Nothing changes (or it is a dry run): answer with this.
+    /// Nothing changes (or it is a dry run): respond with this.
     Keep(Object, T),
-    /// Write this.
+    /// Store this.
     Commit(Write, T),
 }
 
 impl Core {
-    /// Changes an object from inside; `edit` answers `None` to leave it alone.
+    /// Changes an object on behalf of the server; `edit` returns `None` to leave it alone.
     pub(crate) fn edit(
         &self,
         id: &ObjectId,
@@ -201,10 +201,10 @@ impl Core {
             };
             Ok(Step::Commit(write, ()))
         });
-        changed.ok().map(|(object, ())| object) // gone meanwhile: nothing to change
+        changed.ok().map(|(object, ())| object) // deleted in the meantime: nothing to change
     }
 
-    /// Deletes an object from inside, if it still has this uid.
+    /// Deletes an object on behalf of the server, if it still has this uid.
     pub(crate) fn remove(&self, id: &ObjectId, uid: &str, propagation: removal::Propagation) {
         let catalog = self.registry.catalog();
         let Some(resource) = catalog.of_store(&id.resource).cloned() else {
@@ -236,7 +236,7 @@ impl Core {
         }
     }
 
-    /// Makes an object from inside; it is as well if somebody else made it.
+    /// Creates an object on behalf of the server; an existing one is fine.
     pub(crate) fn make(&self, resource: &GroupResource, mut object: Value) {
         meta::set(&mut object, "uid", self.uid().into());
         meta::set(&mut object, "creationTimestamp", self.clock.stamp().into());

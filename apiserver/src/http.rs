@@ -1,4 +1,4 @@
-//! What several rooms know of a request and its answer: who asks, what for, which media types, and the body that comes back.
+//! Shared types of requests and responses: caller, verb, media types, and the body.
 
 use std::convert::Infallible;
 
@@ -7,7 +7,7 @@ use futures::StreamExt as _;
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt as _, Full};
 
-/// What is asked of a resource.
+/// Verb of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Verb {
     /// Read one object.
@@ -16,7 +16,7 @@ pub enum Verb {
     List,
     /// Follow changes.
     Watch,
-    /// Make a new object.
+    /// Create an object.
     Create,
     /// Replace an object.
     Update,
@@ -24,7 +24,7 @@ pub enum Verb {
     Patch,
     /// Delete an object.
     Delete,
-    /// Delete all that match.
+    /// Delete all objects that match.
     DeleteCollection,
 }
 
@@ -52,15 +52,15 @@ impl Verb {
 /// A response body.
 pub type Body = UnsyncBoxBody<Bytes, BodyError>;
 
-/// Why a response ended before its end, or did not come at all.
+/// Why a response body ended early.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BodyError {
-    /// A fault rule said so.
+    /// A fault rule closed the connection.
     #[error("connection closed by a fault rule")]
     Closed,
 }
 
-/// Who asks.
+/// The client of a request.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Caller {
     /// The name of the client: the user of its certificate or token, or the name given to an in-process client.
@@ -69,7 +69,7 @@ pub(crate) struct Caller {
     pub agent: String,
 }
 
-/// A whole body.
+/// A body with these bytes.
 pub(crate) fn full(bytes: impl Into<Bytes>) -> Body {
     Full::new(bytes.into())
         .map_err(|never: Infallible| match never {})
@@ -92,7 +92,7 @@ pub(crate) struct MediaRange<'a> {
 }
 
 impl<'a> MediaRange<'a> {
-    /// A parameter, empty if absent.
+    /// The value of a parameter, empty if absent.
     pub(crate) fn parameter(&self, name: &str) -> &'a str {
         self.parameters
             .iter()

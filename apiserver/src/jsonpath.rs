@@ -20,19 +20,19 @@ enum Step {
     Exists(Vec<Self>),
 }
 
-/// What the path leads to; nothing if the path cannot be read.
+/// The values at the path; empty if the path is invalid.
 pub(crate) fn find<'a>(root: &'a Value, path: &str) -> Vec<&'a Value> {
     parse(path)
         .map(|steps| walk(vec![root], &steps))
         .unwrap_or_default()
 }
 
-/// The path without its leading dot, as field selectors name it.
+/// The path without its leading dot, as in field selectors.
 pub(crate) fn dotted(path: &str) -> &str {
     path.trim_start_matches('.')
 }
 
-/// A value as a cell of text.
+/// A value as text of a table cell.
 pub(crate) fn shown(value: &Value) -> String {
     match value {
         Value::String(text) => text.clone(),

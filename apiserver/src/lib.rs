@@ -18,10 +18,10 @@
 //!
 //! - Invariant: one counter of resource versions for all resources of a server.
 //! - Invariant: a version of an object is stored once, as JSON text; store, history and responses share it.
-//! - Invariant: the versions that only the history holds are bounded in bytes.
+//! - Invariant: the versions kept only by the history are bounded in bytes.
 //! - Invariant: a write that changes nothing is not a write.
-//! - Invariant: nothing blocks a thread and nothing needs a socket unless a door is opened: the server runs on paused
-//!   time, and its clock is tokio's.
+//! - Invariant: nothing blocks a thread and nothing needs a socket unless a listener is opened: the server runs on
+//!   paused time, and its clock is tokio's.
 //!
 //! Where it differs from kube-apiserver: `DEVIATIONS.md`.
 

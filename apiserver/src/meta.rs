@@ -59,10 +59,10 @@ pub(crate) fn owners(object: &Value) -> impl Iterator<Item = &Value> {
         .flatten()
 }
 
-/// How deep a stored object is nested at most: what serde_json reads, here and in clients.
+/// Maximum nesting depth of a stored object: what serde_json parses, here and in clients.
 pub(crate) const MAX_DEPTH: usize = 127;
 
-/// How deep a value is nested: 0 for a number, 1 for an empty list.
+/// Nesting depth of a value: 0 for a number, 1 for an empty list.
 pub(crate) fn depth(value: &Value) -> usize {
     let inner = match value {
         Value::Array(items) => items.iter().map(depth).max(),
@@ -72,7 +72,7 @@ pub(crate) fn depth(value: &Value) -> usize {
     1 + inner.unwrap_or_default() // empty
 }
 
-/// Changes the object at `field`, made if there is none.
+/// Changes the object at `field`, which is created if absent.
 pub(crate) fn with_child<T>(
     parent: &mut Value,
     field: &str,
@@ -104,7 +104,7 @@ pub(crate) fn set(object: &mut Value, field: &str, value: Value) {
     });
 }
 
-/// Adds a finalizer if it is not there; says whether it was added.
+/// Adds a finalizer if absent; returns whether it was added.
 pub(crate) fn add_finalizer(object: &mut Value, finalizer: &str) -> bool {
     if has_finalizer(object, finalizer) {
         return false;
@@ -115,7 +115,7 @@ pub(crate) fn add_finalizer(object: &mut Value, finalizer: &str) -> bool {
     true
 }
 
-/// Removes a finalizer; says whether it was there.
+/// Removes a finalizer; returns whether it was present.
 pub(crate) fn remove_finalizer(object: &mut Value, finalizer: &str) -> bool {
     if !has_finalizer(object, finalizer) {
         return false;

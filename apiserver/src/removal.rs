@@ -1,4 +1,4 @@
-//! Deletion as a decision: what an object becomes when it is deleted, and when it is really gone.
+//! Deletion as a decision: what an object becomes when it is deleted, and when it is removed.
 
 use jiff::Timestamp;
 use serde_json::Value;
@@ -7,28 +7,28 @@ use crate::clock::seconds;
 use crate::meta;
 use crate::resources::Resource;
 
-/// The owner goes after its dependents.
+/// The owner is removed after its dependents.
 pub(crate) const FOREGROUND: &str = "foregroundDeletion";
-/// The dependents lose their reference before the owner goes.
+/// The dependents lose their owner reference before the owner is removed.
 pub(crate) const ORPHAN: &str = "orphan";
 
-/// What is to happen to dependents.
+/// How dependents are treated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Propagation {
-    /// The client did not say: what the finalizers on the object say, else background.
+    /// Not given by the client: decided by the finalizers on the object, else background.
     Unsaid,
     /// They are deleted after the owner.
     Background,
     /// They are deleted before the owner.
     Foreground,
-    /// They stay.
+    /// They are kept.
     Orphan,
 }
 
-/// The grace period of pods that name none, in seconds: the default of the kind.
+/// Default grace period of pods, in seconds.
 const POD_GRACE: i64 = 30;
 
-/// What the object becomes by being deleted; `None` if that is being done already.
+/// The object marked for deletion; `None` if it is being deleted already.
 pub(crate) fn doomed(
     resource: &Resource,
     live: &Value,
@@ -77,7 +77,7 @@ pub(crate) fn doomed(
     Some(object)
 }
 
-/// Only pods on a node take time to stop; all else goes at once.
+/// Only scheduled pods take time to stop; everything else is removed immediately.
 fn grace_of(resource: &Resource, live: &Value, asked: Option<i64>) -> i64 {
     let is_placed = !live["spec"]["nodeName"].as_str().unwrap_or_default().is_empty();
     let is_over = matches!(live["status"]["phase"].as_str(), Some("Succeeded" | "Failed"));
@@ -88,7 +88,7 @@ fn grace_of(resource: &Resource, live: &Value, asked: Option<i64>) -> i64 {
     asked.filter(|seconds| *seconds >= 0).or(own).unwrap_or(POD_GRACE)
 }
 
-/// Whether nothing holds a terminating object any more.
+/// Whether a terminating object has nothing left to wait for.
 pub(crate) fn is_due(resource: &Resource, object: &Value) -> bool {
     let held_by_namespace = resource.is("", "Namespace")
         && object["spec"]["finalizers"]
@@ -104,7 +104,7 @@ pub(crate) fn is_due(resource: &Resource, object: &Value) -> bool {
         && !held_by_node
 }
 
-/// Whether an object is being deleted and its dependents come first.
+/// Whether an object is being deleted and waits for its dependents.
 pub(crate) fn waits_for_dependents(object: &Value) -> bool {
     meta::is_terminating(object)
         && (meta::has_finalizer(object, FOREGROUND) || meta::has_finalizer(object, ORPHAN))

@@ -9,7 +9,7 @@ use crate::resources::Resource;
 use crate::status::ApiError;
 use crate::store::Stored;
 
-/// Which objects a list, watch or collection is about.
+/// Selects the objects of a list, watch or collection.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Selector {
     labels: Vec<LabelRequirement>,
@@ -34,14 +34,14 @@ enum LabelTest {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct FieldRequirement {
-    /// The path in the stored object.
+    /// Path in the stored object.
     path: String,
     value: String,
     equal: bool,
 }
 
 impl Selector {
-    /// Reads `labelSelector` and `fieldSelector`.
+    /// Parses `labelSelector` and `fieldSelector`.
     pub(crate) fn parse(resource: &Resource, labels: &str, fields: &str) -> Result<Self, ApiError> {
         Ok(Self {
             labels: parse_labels(labels)?,
@@ -62,7 +62,7 @@ impl Selector {
             && self.matches_fields(object)
     }
 
-    /// The text is read only for fields that are not at hand.
+    /// Parses the JSON only for fields that are not stored separately.
     fn matches_fields(&self, object: &Stored) -> bool {
         let value = LazyCell::new(|| object.value());
         self.fields
@@ -209,7 +209,7 @@ fn field_clause(clause: &str) -> Option<(&str, &str, bool)> {
     Some((path, value, true))
 }
 
-/// The path in the stored object that a field label stands for, if the kind supports it.
+/// The path in the stored object for a field label, if the kind supports it.
 fn stored_path(resource: &Resource, label: &str) -> Option<String> {
     if label == "metadata.name" || label == "metadata.namespace" {
         return Some(label.to_owned());
@@ -232,7 +232,7 @@ fn stored_path(resource: &Resource, label: &str) -> Option<String> {
     supported(&resource.kind, &renamed).then_some(renamed)
 }
 
-/// The words for a label that the kind does not support: the real server has others for kinds with labels of their own.
+/// The message for an unsupported field label: the real server has different ones for kinds with labels of their own.
 fn unsupported(resource: &Resource, label: &str) -> String {
     if resource.custom().is_some() || !own_labels(&resource.kind).is_empty() {
         format!("field label not supported: {label}")
@@ -281,7 +281,7 @@ fn own_labels(kind: &str) -> &'static [&'static str] {
     }
 }
 
-/// Whether labels match a `LabelSelector` object. An operator that is not known matches nothing.
+/// Whether labels match a `LabelSelector` object. An unknown operator matches nothing.
 pub(crate) fn label_selector_matches(selector: &Value, labels: &Value) -> bool {
     let exact = selector["matchLabels"].as_object().into_iter().flatten();
     let expressions = selector["matchExpressions"].as_array().into_iter().flatten();

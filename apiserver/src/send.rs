@@ -1,9 +1,10 @@
-//! Requests as a person writes them: a method, a path and a body.
+//! Requests as a user writes them: a method, a path and a body.
 
 use kube::Client;
 use serde_json::Value;
 
-/// Sends one request and returns its answer, an error where the API server refuses it. The body of `PATCH` is a merge patch.
+/// Sends one request and returns its response, or an error if the API server rejects it. The body of `PATCH` is a merge
+/// patch.
 pub async fn send(client: &Client, method: &str, path: &str, body: Option<Value>) -> kube::Result<Value> {
     let content = if method == "PATCH" {
         "application/merge-patch+json"

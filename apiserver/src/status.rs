@@ -1,29 +1,29 @@
-//! Kubernetes `Status` bodies: the errors that clients see, to the letter.
+//! Kubernetes `Status` bodies: errors with exactly the texts of the real server.
 
 use serde_json::{Value, json};
 
 use crate::schema::Cause;
 
-/// A refusal: an HTTP code and the body that goes with it.
+/// An error response: an HTTP code and its body.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[error("{code}: {message}", message = self.message())]
 pub(crate) struct ApiError {
     /// The HTTP status code.
     pub code: u16,
-    /// What is sent.
+    /// The response body.
     pub body: ErrorBody,
 }
 
-/// The body of a refusal.
+/// The body of an error response.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum ErrorBody {
     /// A `Status` object.
     Status(Box<Value>),
-    /// Plain text, as for paths that nobody serves.
+    /// Plain text, as for unknown paths.
     Text(&'static str),
 }
 
-/// A resource as messages name it: `configmaps` or `widgets.t.example`.
+/// A resource as written in messages: `configmaps` or `widgets.t.example`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct GroupResource {
     /// The API group, empty for the core group.
@@ -52,7 +52,7 @@ impl std::fmt::Display for GroupResource {
     }
 }
 
-/// What an error is about; becomes `details`.
+/// The subject of an error, for `details`.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct About<'a> {
     /// API group.
@@ -103,7 +103,7 @@ fn cause(cause: &Cause) -> Value {
     json!({"reason": cause.reason, "message": cause.message, "field": cause.field})
 }
 
-/// A `Status` object of kind Failure.
+/// A `Status` object with status Failure.
 pub(crate) fn failure(code: u16, reason: &str, message: &str, details: Value) -> Value {
     let mut body = json!({
         "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure", "message": message, "code": code,
@@ -117,7 +117,7 @@ pub(crate) fn failure(code: u16, reason: &str, message: &str, details: Value) ->
     body
 }
 
-/// A `Status` object of kind Success about a deleted object.
+/// A `Status` object with status Success for a deleted object.
 pub(crate) fn deleted(resource: &GroupResource, name: &str, uid: &str) -> Value {
     let mut details = About::of(resource, name).details(&[]);
     details["uid"] = uid.into();
@@ -125,12 +125,12 @@ pub(crate) fn deleted(resource: &GroupResource, name: &str, uid: &str) -> Value 
 }
 
 impl ApiError {
-    /// A refusal with a code, a reason (may be empty), a message and details (may be null).
+    /// An error with a code, a reason (may be empty), a message and details (may be null).
     pub(crate) fn new(code: u16, reason: &str, message: &str, details: Value) -> Self {
         Self::of(code, failure(code, reason, message, details))
     }
 
-    /// A refusal with this body.
+    /// An error with this body.
     pub(crate) fn of(code: u16, status: Value) -> Self {
         Self {
             code,
@@ -146,7 +146,7 @@ impl ApiError {
         }
     }
 
-    /// A path that nobody serves: plain text, not a Status.
+    /// The path is unknown: plain text, not a Status.
     pub(crate) fn no_such_path() -> Self {
         Self {
             code: 404,
@@ -154,7 +154,7 @@ impl ApiError {
         }
     }
 
-    /// A resource that a built-in group does not have.
+    /// The resource does not exist in a built-in group.
     pub(crate) fn no_such_resource() -> Self {
         Self::new(
             404,
@@ -170,7 +170,7 @@ impl ApiError {
         Self::new(404, "NotFound", &message, About::of(resource, name).details(&[]))
     }
 
-    /// The same with words before the message.
+    /// The same error with a prefix before the message.
     #[must_use]
     pub(crate) fn with_prefix(mut self, prefix: &str) -> Self {
         if let ErrorBody::Status(status) = &mut self.body {
@@ -179,7 +179,7 @@ impl ApiError {
         self
     }
 
-    /// The object exists.
+    /// The object already exists.
     pub(crate) fn already_exists(resource: &GroupResource, name: &str) -> Self {
         let message = format!("{resource} \"{name}\" already exists");
         Self::new(
@@ -190,13 +190,13 @@ impl ApiError {
         )
     }
 
-    /// A precondition does not hold.
+    /// A precondition is not met.
     pub(crate) fn conflict(resource: &GroupResource, name: &str, why: &str) -> Self {
         let message = format!("Operation cannot be fulfilled on {resource} \"{name}\": {why}");
         Self::new(409, "Conflict", &message, About::of(resource, name).details(&[]))
     }
 
-    /// The resourceVersion that the client named is not the current one.
+    /// The resourceVersion in the request is not the current one.
     pub(crate) fn modified(resource: &GroupResource, name: &str) -> Self {
         Self::conflict(
             resource,
@@ -215,7 +215,7 @@ impl ApiError {
         Self::new(409, "Conflict", message, about.details(causes))
     }
 
-    /// The object is not valid; `about.kind` is a kind here.
+    /// The object is invalid; `about.kind` is a kind here.
     pub(crate) fn invalid(about: About<'_>, causes: &[Cause]) -> Self {
         let mut lines: Vec<String> = Vec::new();
         for cause in causes {
@@ -233,18 +233,18 @@ impl ApiError {
         Self::new(422, "Invalid", &message, about.details(causes))
     }
 
-    /// A request that was understood and is refused as a whole (422 without causes).
+    /// A well-formed request that is rejected as a whole (422 without causes).
     pub(crate) fn unprocessable(about: About<'_>) -> Self {
         let text = "the server rejected our request due to an error in our request";
         Self::new(422, "Invalid", text, about.details(&[]))
     }
 
-    /// The request makes no sense.
+    /// The request is malformed.
     pub(crate) fn bad_request(message: &str) -> Self {
         Self::new(400, "BadRequest", message, Value::Null)
     }
 
-    /// Not allowed for this object.
+    /// Forbidden for this object.
     pub(crate) fn forbidden(resource: &GroupResource, name: &str, why: &str, causes: &[Cause]) -> Self {
         let message = if name.is_empty() {
             format!("{resource} is forbidden: {why}")
@@ -259,18 +259,18 @@ impl ApiError {
         )
     }
 
-    /// No valid credential.
+    /// No valid credentials.
     pub(crate) fn unauthorized() -> Self {
         Self::new(401, "Unauthorized", "Unauthorized", Value::Null)
     }
 
-    /// The verb is not served for this path.
+    /// The verb is not supported for this path.
     pub(crate) fn method_not_allowed() -> Self {
         let text = "the server does not allow this method on the requested resource";
         Self::new(405, "MethodNotAllowed", text, json!({}))
     }
 
-    /// No representation that the client accepts.
+    /// No acceptable representation.
     pub(crate) fn not_acceptable(offered: &[&str]) -> Self {
         let text = format!(
             "only the following media types are accepted: {}",
@@ -279,7 +279,7 @@ impl ApiError {
         Self::new(406, "NotAcceptable", &text, Value::Null)
     }
 
-    /// The body's media type is not understood.
+    /// The body's media type is not supported.
     pub(crate) fn unsupported_media_type(offered: &[&str]) -> Self {
         let text = format!(
             "the body of the request was in an unknown format - accepted media types include: {}",
@@ -288,39 +288,39 @@ impl ApiError {
         Self::new(415, "UnsupportedMediaType", &text, Value::Null)
     }
 
-    /// The body is larger than the server takes.
+    /// The body is larger than the limit.
     pub(crate) fn too_large(limit: usize) -> Self {
         Self::entity_too_large(&format!("Request entity too large: limit is {limit}"))
     }
 
-    /// The body asks for more than the server does at once.
+    /// The body requests more than the server does at once.
     pub(crate) fn entity_too_large(message: &str) -> Self {
         Self::new(413, "RequestEntityTooLarge", message, Value::Null)
     }
 
-    /// A failure inside the server, with no reason (as the real one sends for apply bodies of a wrong type).
+    /// An internal error without a reason (as the real server returns for apply bodies of a wrong type).
     pub(crate) fn internal(message: &str) -> Self {
         Self::new(500, "", message, Value::Null)
     }
 
-    /// A failure inside the server that it names, such as a webhook that does not answer.
+    /// An internal error with a reason, such as a webhook that does not respond.
     pub(crate) fn internal_error(message: &str) -> Self {
         let details = json!({"causes": [{"message": message}]});
         let message = format!("Internal error occurred: {message}");
         Self::new(500, "InternalError", &message, details)
     }
 
-    /// The resource version asked for is not known any more.
+    /// The requested resource version is no longer available.
     pub(crate) fn expired(message: &str) -> Self {
         Self::new(410, "Expired", message, Value::Null)
     }
 
-    /// A watch that starts before the history that is kept.
+    /// A watch that starts before the available history.
     pub(crate) fn too_old(wanted: u64, oldest: u64) -> Self {
         Self::expired(&format!("too old resource version: {wanted} ({oldest})"))
     }
 
-    /// A resource version that was not handed out yet.
+    /// A resource version that does not exist yet.
     pub(crate) fn too_large_version(wanted: u64, current: u64) -> Self {
         let message = format!("Timeout: Too large resource version: {wanted}, current: {current}");
         let details = json!({

@@ -1,4 +1,5 @@
-//! Plays the controller that fills Secrets of type `kubernetes.io/service-account-token`, and ends what they let in when they go.
+//! Simulates the controller that fills Secrets of type `kubernetes.io/service-account-token`, and revokes their tokens
+//! when they are deleted.
 
 use std::collections::BTreeMap;
 use std::pin::pin;
@@ -16,10 +17,10 @@ use crate::door::Credentials;
 
 /// The type of the Secrets.
 const TYPE: &str = "kubernetes.io/service-account-token";
-/// Whose token it is.
+/// The annotation with the service account of the token.
 const ACCOUNT: &str = "kubernetes.io/service-account.name";
 
-/// Fills Secrets until it is dropped.
+/// Runs the controller until it is dropped.
 pub(crate) async fn play(client: Client, credentials: Arc<Credentials>) {
     let secrets: Api<Secret> = Api::all(client.clone());
     let config = watcher::Config::default().fields(&format!("type={TYPE}"));
@@ -34,7 +35,7 @@ pub(crate) async fn play(client: Client, credentials: Arc<Credentials>) {
                     credentials.revoke(&user);
                 }
             }
-            // The watcher tries again.
+            // The watcher retries.
             Ok(watcher::Event::Init | watcher::Event::InitDone) | Err(_) => {}
         }
     }
@@ -62,7 +63,7 @@ async fn fill(client: &Client, credentials: &Credentials, mut secret: Secret) {
     let data = secret.data.get_or_insert_with(BTreeMap::new);
     data.extend(filled.map(|(key, value)| (key.to_owned(), ByteString(value))));
     let secrets: Api<Secret> = Api::namespaced(client.clone(), &namespace);
-    // The version that was read is in it: whoever was faster brings it back here.
+    // The write has the version that was read: after a conflict the watch brings the Secret back here.
     if let Err(error) = secrets
         .replace(&secret.name_any(), &PostParams::default(), &secret)
         .await
@@ -71,7 +72,7 @@ async fn fill(client: &Client, credentials: &Credentials, mut secret: Secret) {
     }
 }
 
-/// The user that a Secret lets in; none if it names no account.
+/// The user of a Secret's token; `None` if it has no service account.
 fn user(secret: &Secret) -> Option<String> {
     let account = secret.annotations().get(ACCOUNT)?;
     Some(format!("system:serviceaccount:{}:{account}", secret.namespace()?))

@@ -1,4 +1,4 @@
-//! What may need care, each item once.
+//! Work queue of objects that may need attention, each queued once.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -11,24 +11,24 @@ use tokio::time::Instant;
 use crate::status::GroupResource;
 use crate::store::{Change, ChangeKind, ObjectId};
 
-/// Where to look.
+/// An object to check.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Work {
-    /// An object that names owners: are they there?
+    /// An object with owners: do they exist?
     Dependent(ObjectId),
-    /// An object with this uid is gone: who named it as owner?
+    /// An object with this uid was deleted: does it have dependents?
     OwnerGone(String),
-    /// An object with this uid may wait for its dependents.
+    /// An object with this uid may be waiting for its dependents.
     OwnerWaiting(String),
-    /// A namespace is new, changes, or lost content.
+    /// A namespace was created, changed, or lost content.
     Namespace(String),
-    /// A definition is new, changes, or lost an instance.
+    /// A definition was created, changed, or lost an instance.
     Definition(String),
-    /// A definition without instances has lingered long enough.
+    /// A definition without instances has existed long enough.
     DefinitionEnd(String),
 }
 
-/// A set of work: bounded by the number of objects, because each item stands in it once.
+/// Deduplicated queue, bounded by the number of objects.
 #[derive(Debug, Default)]
 pub(crate) struct WorkQueue {
     now: Mutex<BTreeSet<Work>>,
@@ -43,13 +43,13 @@ impl WorkQueue {
         self.notify.notify_one();
     }
 
-    /// Adds work to be done after `delay`.
+    /// Adds work for after `delay`.
     pub(crate) fn push_later(&self, work: Work, delay: Duration) {
         self.later.lock().insert((Instant::now() + delay, work));
         self.notify.notify_one();
     }
 
-    /// The next piece of work, waiting for it if need be.
+    /// Waits for the next item.
     pub(crate) async fn next(&self) -> Work {
         loop {
             if let Some(work) = self.due() {
@@ -68,7 +68,7 @@ impl WorkQueue {
         }
     }
 
-    /// The next piece of work, if there is one now.
+    /// The next item, if there is one now.
     pub(crate) fn due(&self) -> Option<Work> {
         self.take_due();
         self.now.lock().pop_first()
@@ -83,7 +83,7 @@ impl WorkQueue {
         }
     }
 
-    /// Sees a change of the store and notes where to look.
+    /// Queues the work that follows from a change in the store.
     pub(crate) fn note(&self, resource: &GroupResource, change: &Arc<Change>) {
         let object = &change.object;
         let is_gone = change.kind == ChangeKind::Deleted;

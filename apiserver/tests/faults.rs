@@ -1,4 +1,4 @@
-//! What goes wrong on request: each rule does what it says, to whom it says, as often as it says.
+//! Fault rules: each has its effect, on the matching requests, the given number of times.
 
 #![allow(
     clippy::unwrap_used,

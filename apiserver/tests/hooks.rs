@@ -1,4 +1,4 @@
-//! Webhooks without a socket: a resolver of services, on paused time.
+//! Webhooks without a socket: a resolver for Services, on paused time.
 
 #![allow(clippy::unwrap_used, reason = "a helper that fails fails its test")]
 
@@ -28,7 +28,7 @@ fn map(name: &str) -> ConfigMap {
     serde_json::from_value(json!({"metadata": {"name": name}})).unwrap()
 }
 
-/// A webhook that keeps the paths it was asked at, and refuses the name `bad`; `slow` is never answered.
+/// A webhook that records the paths of its requests, and denies the name `bad`; `slow` gets no response.
 fn guard(asked: Arc<Mutex<Vec<String>>>) -> HookService {
     BoxCloneSyncService::new(tower::service_fn(move |request: http::Request<Bytes>| {
         asked.lock().push(request.uri().to_string());
@@ -94,7 +94,7 @@ async fn a_service_that_nothing_resolves_counts_by_the_failure_policy() {
     let closed = configured("Fail").await;
     let refused = refusal(&closed, "good").await.unwrap();
     assert!(refused.contains("service \"guard\" not found"), "{refused}");
-    // The configuration can always be taken away.
+    // The configuration can always be deleted.
     let all: Api<ValidatingWebhookConfiguration> = Api::all(closed.client());
     all.delete("guard", &DeleteParams::default()).await.unwrap();
     assert_eq!(refusal(&closed, "good").await, None);

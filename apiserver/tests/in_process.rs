@@ -1,4 +1,4 @@
-//! The in-process door serves kube-rs clients: objects, watches, definitions, time that stands still.
+//! In-process access with kube-rs clients: objects, watches, definitions, paused time.
 
 #![allow(
     clippy::unwrap_used,
@@ -99,7 +99,7 @@ async fn a_watch_sees_what_comes_goes_and_leaves_the_selection() {
     assert_eq!(seen, ["added", "modified", "modified", "modified", "deleted"]);
 }
 
-/// Each merge patch of a large object keeps a version: 75 MB here, before the history was bounded in bytes.
+/// Each merge patch of a large object keeps a version: 75 MB here without the bound in bytes.
 #[tokio::test(start_paused = true)]
 async fn a_thousand_versions_of_a_large_object_stay_within_the_bound() {
     const BOUND: usize = 32 << 20;
@@ -139,7 +139,8 @@ async fn a_thousand_versions_of_a_large_object_stay_within_the_bound() {
     );
 }
 
-/// The managers of fields are nested as deep as the fields, and a little deeper. What no client reads is not stored.
+/// The managers of fields are nested slightly deeper than the fields. An object that no client could parse is not
+/// stored.
 #[tokio::test(start_paused = true)]
 async fn an_object_that_cannot_be_read_again_is_refused() {
     let deeps = definition("deeps", "Deep");

@@ -1,4 +1,4 @@
-//! Owners and dependents: who goes when an owner goes.
+//! Owners and dependents: what is deleted with an owner.
 
 #![allow(
     clippy::unwrap_used,

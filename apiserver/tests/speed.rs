@@ -1,4 +1,5 @@
-//! How fast the server is in process. Measured and printed, not asserted: run it with `--release -- --ignored --nocapture`.
+//! Performance of the server in process. Measured and printed, not asserted: run it with `--release -- --ignored
+//! --nocapture`.
 
 #![allow(
     clippy::unwrap_used,

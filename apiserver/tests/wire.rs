@@ -1,4 +1,4 @@
-//! The HTTPS door: who comes in, and kube-rs over TLS.
+//! The HTTPS listener: authentication, and kube-rs over TLS.
 
 #![allow(
     clippy::unwrap_used,

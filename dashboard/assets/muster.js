@@ -1,16 +1,16 @@
-// Everything works without this. With it a page changes by itself, times are ages, commands can be copied, and keys lead around.
+// The pages work without this script. It adds live updates, ages instead of times, copy buttons, and keyboard shortcuts.
 "use strict";
 (() => {
   const { stream, query, build } = document.body.dataset;
   const live = document.getElementById("live");
-  const SILENCE = 45000; // three signs of life that did not come
+  const SILENCE = 45000; // three missed heartbeats
   let version = document.body.dataset.version;
   let source = null;
   let heard = Date.now();
   let lost = null;
   let again = 0;
 
-  // Live: what the server sends stands in the place of what has the same id.
+  // Live updates: each element from the server replaces the one with the same id.
   const say = (state, words) => {
     live.className = state;
     if (live.textContent !== words) live.textContent = words;
@@ -42,12 +42,12 @@
     });
     own.addEventListener("error", () => {
       lose();
-      // A refusal ends an EventSource for good; everything else it tries again by itself.
+      // A rejected request closes an EventSource; after other errors it reconnects on its own.
       if (own.readyState === EventSource.CLOSED) again = setTimeout(connect, 3000 + Math.random() * 4000);
     });
   };
   const patch = (changes) => {
-    const isLarge = document.getElementsByTagName("td").length > 1000; // where a moving outline would be drawn for long
+    const isLarge = document.getElementsByTagName("td").length > 1000; // on large pages the animated outline is slow
     for (const [id, html] of changes) {
       const old = document.getElementById(id);
       const template = document.createElement("template");
@@ -57,7 +57,7 @@
       dress(fresh);
       if (old.outerHTML === fresh.outerHTML) continue;
       const focused = old.contains(document.activeElement) ? document.activeElement : null;
-      const scrolled = old.matches(".scroll") ? [old.scrollLeft, old.scrollTop] : null; // asking makes the browser lay all out
+      const scrolled = old.matches(".scroll") ? [old.scrollLeft, old.scrollTop] : null; // reading these forces a layout
       if (old.hasAttribute("aria-live")) old.replaceChildren(...fresh.childNodes);
       else old.replaceWith(fresh);
       const now = document.getElementById(id);
@@ -113,15 +113,15 @@
     try {
       await navigator.clipboard.writeText(code.textContent);
     } catch {
-      getSelection().selectAllChildren(code); // no right, or no https: it is marked, to be copied by hand
-      button.textContent = "Marked";
+      getSelection().selectAllChildren(code); // no permission, or no https: select the text to be copied manually
+      button.textContent = "Selected";
       return;
     }
     button.textContent = "Copied";
     setTimeout(() => { button.textContent = "Copy"; }, 2000);
   });
 
-  // Keys.
+  // Keyboard shortcuts.
   const step = (by) => {
     const links = [...document.querySelectorAll("main a[href]")].filter((link) => link.checkVisibility?.() ?? true);
     const at = links.indexOf(document.activeElement);
@@ -146,13 +146,13 @@
     deed();
   });
 
-  // A window that nobody sees is not followed: a browser has few connections to one host. What it missed comes at once when it is seen.
+  // A hidden window closes its stream: a browser has few connections per host. Once visible again, it gets all missed changes.
   const look = () => {
     if (document.hidden) {
       clearTimeout(again);
       source?.close();
       source = null;
-      say("", "not followed while nobody looks");
+      say("", "paused while hidden");
     } else if (!source) connect();
   };
   document.addEventListener("visibilitychange", look);

@@ -1,7 +1,7 @@
-//! A large fleet in a browser, made up: 50 modules on 200 clusters, one of which fails and mends every second. To see how fast a page loads, and
-//! how fast it follows.
+//! Serves a simulated large fleet: 50 modules on 200 clusters, one of which fails and recovers every second. Shows how
+//! fast a page loads and updates.
 //!
-//!     cargo run --release -p muster-dashboard --example large      # prints where; look at ?fold=no
+//!     cargo run --release -p muster-dashboard --example large      # prints the URL; try ?fold=no
 
 use std::{sync::Arc, time::Duration};
 

@@ -1,4 +1,4 @@
-//! A module on a cluster: what was assigned, what the cluster says of it, and why it stands as it does.
+//! A module on a cluster: what is assigned, what the cluster reports, and the reason for its state.
 
 use muster_api::{
     assemblage::{AssemblageStatus, Intent, SyncPhase, SyncRow, SyncState, TargetedAssemblageSpec},
@@ -17,88 +17,88 @@ use crate::{Cell, ConditionView, Kind, ModuleRef, Snapshot, Why, nodes::Placed, 
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Assignment {
-    /// How it stands.
+    /// State of the module on the cluster.
     pub cell: Cell,
-    /// Why, as `muster why --cluster` tells it.
+    /// The explanation, as `muster why --cluster` prints it.
     pub why: Why,
     /// The kind of the assemblage: ProxyAssemblage, RemoteAssemblage or NodeAssemblage.
     pub assemblage: &'static str,
-    /// What was assigned; none if nothing was.
+    /// What is assigned; `None` if nothing is.
     pub row: Option<RowView>,
-    /// What the cluster says of it.
+    /// What the cluster reports; `None` if it has not reported.
     pub echo: Option<EchoView>,
-    /// The object that is not well, where the cluster names one.
+    /// The unhealthy object, if the cluster's report names one.
     pub failing: Option<ObjectName>,
     /// The conditions of the assemblage.
     pub conditions: Vec<ConditionView>,
 }
 
-/// An object in a cluster, and what is told of it.
+/// An object in a cluster, and what the report says about it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ObjectName {
-    /// Its kind.
+    /// Kind, such as `Deployment`.
     pub kind: String,
-    /// Its namespace, if it has one.
+    /// Namespace; `None` for cluster-scoped objects.
     pub namespace: Option<String>,
-    /// Its name.
+    /// Name of the object.
     pub name: String,
-    /// What is told.
+    /// The rest of the report, such as `status: 'Failed': …`.
     pub says: String,
 }
 
-/// What was assigned.
+/// What is assigned to a cluster or node.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RowView {
-    /// What is asked for: `carry`, `nothing`, or `withdraw` with what becomes of objects or files.
+    /// Intent: `carry`, `nothing`, or `withdraw` with what happens to the objects or files.
     pub intent: String,
-    /// The repository.
+    /// URL of the Git repository.
     pub url: Option<String>,
-    /// The tag or commit that is asked for.
+    /// Requested tag or commit.
     pub version: Option<String>,
-    /// The folder in it.
+    /// Directory in the repository.
     pub path: Option<String>,
-    /// The commit that the version stands for.
+    /// Commit that the version resolves to.
     pub commit: Option<String>,
-    /// The revision.
+    /// Revision hash.
     pub revision: Option<String>,
-    /// The hash of what this cluster gets.
+    /// Hash of the content that this cluster gets.
     pub digest: Option<String>,
-    /// Grows with each assignment.
+    /// Number that grows with each assignment.
     pub token: Option<u64>,
-    /// The names of the variables that were resolved for it. Their values are left out.
+    /// Names of the variables resolved for this assignment, without their values.
     pub variables: Vec<String>,
 }
 
-/// What the cluster says.
+/// What the cluster reports.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct EchoView {
-    /// Where it stands: succeeded, failed, updating, withdrawing, withdrawn.
+    /// State: succeeded, failed, updating, withdrawing, withdrawn.
     pub state: &'static str,
-    /// It is about what is assigned now, and not about something before.
+    /// Whether the report is about the current assignment and not about an earlier one.
     pub is_current: bool,
-    /// Whose fault a failure is.
+    /// Failure class: what caused the failure.
     pub class: Option<&'static str>,
-    /// Waiting does not mend it.
+    /// Whether the failure is terminal: waiting does not fix it.
     pub terminal: bool,
-    /// The one word.
+    /// Reason, one CamelCase word.
     pub reason: Option<String>,
-    /// For people: the failing object first.
+    /// Message, which begins with the failing object.
     pub message: Option<String>,
-    /// Where the run of its plan stands.
+    /// Progress of the plan run.
     pub plan: Option<String>,
-    /// The commit that was last applied and became ready.
+    /// Last commit that was applied and became ready.
     pub commit: Option<String>,
-    /// The digest of what a node carries: of the last change that was confirmed there.
+    /// Digest of the content on a node after the last confirmed change.
     pub carries: Option<String>,
-    /// Files of a node that something else changed.
+    /// Files on the node that something else changed.
     pub drift: Vec<String>,
 }
 
 impl Assignment {
-    /// Of a module on a cluster, or a NodeModule on a node; none if one of them is not there.
+    /// Builds the view for a module on a cluster, or a NodeModule on a node; `None` if either does not exist.
     pub fn of(snapshot: &Snapshot, module: &ModuleRef, cluster: &str) -> Option<Self> {
         let fleet = snapshot.fleet_of(module.kind);
         let view = fleet.module(module.kind, &module.name)?;
@@ -131,7 +131,7 @@ impl Assignment {
     }
 }
 
-/// The object with which a report begins: `Deployment/web/podinfo status: 'Failed': …`, or `Namespace/web …`.
+/// The object at the start of a report: `Deployment/web/podinfo status: 'Failed': …`, or `Namespace/web …`.
 fn failing(echo: &EchoView) -> Option<ObjectName> {
     let said = echo.message.as_deref().filter(|_| echo.is_current)?;
     let (object, says) = said.split_once(' ')?;
@@ -235,7 +235,7 @@ fn given(row: &NodeRow) -> RowView {
     }
 }
 
-/// What an agent of a node reports of a row.
+/// Converts an agent's report about a NodeModule.
 pub(crate) fn reported(state: &NodeRowState, is_current: bool) -> EchoView {
     EchoView {
         state: match state.state {

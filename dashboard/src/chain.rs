@@ -1,4 +1,4 @@
-//! What it takes for a unit to have what a module wants, in order: the chain that `why` walks, up to what is in the way.
+//! The checks that a unit must pass to get a module's target, in order, up to the one that blocks it. Shown by `why`.
 
 use kube::ResourceExt as _;
 use muster_api::{
@@ -17,21 +17,21 @@ use crate::{
     words::without_next,
 };
 
-/// One link of the chain.
+/// One check of the chain.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Check {
-    /// It holds, and the chain goes on. The one that does not is the last.
+    /// Whether the check passes. The first check that does not is the last of the chain.
     pub holds: bool,
-    /// How that which does not hold stands; ready if it holds.
+    /// State of the blocking check; ready if the check passes.
     pub shape: Shape,
-    /// What is checked: one word or two.
+    /// What is checked, in one or two words.
     pub what: &'static str,
-    /// What was found.
+    /// Result of the check.
     pub found: String,
 }
 
-/// The links, in their order.
+/// The checks, in order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Link {
     Selected,
@@ -75,7 +75,7 @@ impl Link {
         }
     }
 
-    /// The link that a reason stops at. None: it stops at none, or only the row says at which.
+    /// The check that a reason blocks; `None` if it blocks none, or if only the assignment tells which.
     const fn of(reason: Reason) -> Option<Self> {
         match (reason, reason.bucket()) {
             (Reason::AgentMissing | Reason::AgentTooOld, _) => Some(Self::Agent),
@@ -92,7 +92,7 @@ impl Link {
     }
 }
 
-/// The chain of one unit, up to the link that its reason names.
+/// Builds the chain of one unit, up to the check that its reason names.
 pub(crate) fn of(objects: &Objects, fleet: &Fleet, module: &ModuleView, cell: &Cell) -> Vec<Check> {
     let name = ModuleRef {
         kind: module.kind,
@@ -141,7 +141,7 @@ fn of_cluster<'a>(objects: &'a Objects, module: &ModuleRef, cluster: &str) -> Gr
     }
 }
 
-/// What the chain is read from.
+/// Input of the chain.
 struct Seen<'a> {
     module: &'a ModuleView,
     cell: &'a Cell,
@@ -163,14 +163,14 @@ impl Seen<'_> {
         chain
     }
 
-    /// The link that the reason stops at, if it stops at one. Only of what is on its way the rows tell how far it is.
+    /// The check that the reason blocks, if any. For units in progress the assignment tells which.
     fn stop(&self, row: Option<&impl Carries>) -> Option<Link> {
         let Ok(reason) = self.cell.reason.parse::<Reason>() else {
             return match self.cell.shape {
                 Shape::NotSelected => Some(Link::Selected),
-                // Of what is not known nothing is claimed.
+                // Of an unknown state no later check is claimed to pass.
                 Shape::Unknown => Some(Link::Reachable),
-                // A word of a newer controller.
+                // A reason of a newer controller.
                 _ => Some(self.under_way(row)),
             };
         };
@@ -195,7 +195,7 @@ impl Seen<'_> {
         }
     }
 
-    /// The chain ends here, for the reason that the status names.
+    /// The failed check, with the reason from the status.
     fn stops<R>(&self, link: Link, ground: &Ground<R>) -> Check {
         let Cell {
             shape,
@@ -232,7 +232,7 @@ impl Seen<'_> {
         }
     }
 
-    /// What is known of a link that holds; none of one of which nothing is known.
+    /// The passed check; `None` if its result is unknown.
     fn passes<R: Carries>(&self, link: Link, ground: &Ground<R>) -> Option<Check> {
         let (row, kind) = (ground.row.as_ref(), self.module.kind);
         let found = match link {
@@ -246,7 +246,7 @@ impl Seen<'_> {
                 row?.succeeded()?;
                 match kind {
                     Kind::NodeModule => "the agent reports about this very row".to_owned(),
-                    // What Cluster API says of a version it says by machines.
+                    // Cluster API has no report for a version: its Machines show the progress.
                     Kind::ClusterUpgrade => return None,
                     _ => "the cluster answers about this very assignment".to_owned(),
                 }
@@ -283,7 +283,7 @@ impl Seen<'_> {
             pairs.join(", ")
         };
         let selector = self.rolling.as_ref().and_then(|rolling| rolling.selector);
-        // A selector that cannot be read selects nothing; the module's own condition says what is wrong with it.
+        // An invalid selector selects nothing; the module's own condition reports what is wrong with it.
         let matches =
             labels.is_some_and(|labels| Matcher::new(selector).is_ok_and(|matcher| matcher.matches(labels)));
         let verb = if matches { "matches" } else { "does not match" };

@@ -1,4 +1,4 @@
-//! A cluster, and what it carries.
+//! A cluster and the modules on it.
 
 use std::collections::BTreeMap;
 
@@ -18,23 +18,23 @@ use crate::{Cell, Fleet, Kind, Shape, Snapshot, Tree};
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ClusterView {
-    /// Its name.
+    /// Name of the Cluster.
     pub name: String,
-    /// Its labels.
+    /// Labels of the Cluster.
     pub labels: BTreeMap<String, String>,
-    /// It, and the modules on it, as `muster tree cluster/NAME` shows them.
+    /// The cluster and the modules on it, as `muster tree cluster/NAME` shows them.
     pub tree: Tree,
-    /// Why nothing is rolled to it by what its Cluster says; none if that says nothing.
+    /// Why the Cluster itself is not ready for rollouts; `None` if it reports nothing.
     pub not_ready: Option<String>,
-    /// Whether it answers: the word, the message, and since when.
+    /// Whether the cluster is reachable: reason, message, and since when.
     pub reachable: Option<(String, String, Timestamp)>,
-    /// When it last answered, if it does not.
+    /// Last contact, if the cluster is unreachable.
     pub last_contact: Option<Timestamp>,
-    /// The version of Kubernetes, if Cluster API says it.
+    /// Kubernetes version, if Cluster API reports it.
     pub kubernetes: Option<String>,
-    /// What people say: what it is, and by whom, why, until when.
+    /// Holds and pins set by annotation: which one, and by whom, why, until when.
     pub controls: Vec<(String, String)>,
-    /// The modules that select it, or are on it, most urgent first.
+    /// The modules that select the cluster or are on it, most urgent first.
     pub modules: Vec<Carried>,
 }
 
@@ -42,18 +42,18 @@ pub struct ClusterView {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Carried {
-    /// Its kind.
+    /// Kind of the module.
     pub kind: Kind,
-    /// Its name.
+    /// Name of the module.
     pub module: String,
-    /// The version that it wants.
+    /// Target version of the module.
     pub target: String,
-    /// How it stands there.
+    /// State of the module there.
     pub cell: Cell,
 }
 
 impl ClusterView {
-    /// Of a cluster; none if there is no such Cluster.
+    /// Builds the view of a cluster; `None` if there is no such Cluster.
     pub fn of(snapshot: &Snapshot, name: &str) -> Option<Self> {
         let fleet = snapshot.fleet();
         let objects = &snapshot.objects;
@@ -106,7 +106,8 @@ pub(crate) fn carried(fleet: &Fleet, name: &str) -> Vec<Carried> {
     modules
 }
 
-/// What the Cluster itself says. Its version may not be known here: what either version calls ready is.
+/// Why the Cluster itself is not ready. Its API version is unknown here, so the Cluster counts as ready if it is ready
+/// in either version.
 fn not_ready(object: &DynamicObject) -> Option<String> {
     let said = [Version::V1Beta2, Version::V1Beta1]
         .map(|version| cluster::state(Some(&Facts::read(version, object))).err());
@@ -116,7 +117,7 @@ fn not_ready(object: &DynamicObject) -> Option<String> {
     }
 }
 
-/// What people say in the annotations of a cluster or a node: what it is, and by whom, why, until when.
+/// Holds and pins in the annotations of a cluster or node: which one, and by whom, why, until when.
 pub(crate) fn controls(annotations: &BTreeMap<String, String>) -> Vec<(String, String)> {
     let found = annotations.iter().filter_map(|(key, value)| {
         let what = if key == annotation::HOLD {

@@ -1,4 +1,4 @@
-//! Conditions of objects, as they are shown.
+//! Conditions of objects, as shown.
 
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
@@ -8,16 +8,16 @@ use serde::Serialize;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ConditionView {
-    /// Its type.
+    /// Condition type, such as `Ready`.
     #[serde(rename = "type")]
     pub type_: String,
     /// True, False or Unknown.
     pub status: String,
-    /// The one word.
+    /// Reason, one CamelCase word.
     pub reason: String,
-    /// For people.
+    /// Human-readable message.
     pub message: String,
-    /// Since when.
+    /// Last transition time.
     pub since: Timestamp,
 }
 

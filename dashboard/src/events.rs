@@ -9,24 +9,25 @@ use crate::{Kind, ModuleRef};
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Happened {
-    /// When; of one that happened several times, the last time.
+    /// When it happened; for repeated events, the last time.
     pub at: Timestamp,
-    /// It is worth a look: a warning.
+    /// Whether it is a warning.
     pub warning: bool,
-    /// The one word.
+    /// Reason, one CamelCase word.
     pub reason: String,
-    /// For people.
+    /// Human-readable message.
     pub note: String,
-    /// The kind of what it is about.
+    /// Kind of the involved object.
     pub kind: String,
-    /// Its name.
+    /// Name of the involved object.
     pub name: String,
-    /// Who says so.
+    /// Component that reported the event.
     pub by: String,
 }
 
 impl Happened {
-    /// Whether it is about a cluster, or a node: it, what was assigned to it, or what became of a module there. The last begins with names.
+    /// Whether the event is about a cluster or node, its assignment, or a module there. Events about a module begin
+    /// with the names of the clusters.
     pub fn is_about_unit(&self, kind: Kind, name: &str) -> bool {
         let (own, rolls): (&[&str], &[Kind]) = match kind {
             Kind::Module | Kind::BootstrapModule | Kind::ClusterUpgrade => (
@@ -44,7 +45,7 @@ impl Happened {
         is_module && named.split(", ").any(|named| named == name)
     }
 
-    /// Whether it is about a module.
+    /// Whether the event is about a module.
     pub fn is_about(&self, module: &ModuleRef) -> bool {
         self.kind == module.kind.as_str() && self.name == module.name
     }

@@ -1,4 +1,4 @@
-//! Which part of a fleet is meant: what stands in the address of a page, and what it leaves of a fleet.
+//! Which part of a fleet a page shows, as given in its URL query.
 
 use std::collections::BTreeMap;
 
@@ -6,23 +6,23 @@ use thiserror::Error;
 
 use crate::{Cell, Fleet, Shape};
 
-/// What of a fleet is to be shown. The default is all of it.
+/// Which part of the fleet to show. The default is all of it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Filter {
-    /// A part of the name of a module, or of a cluster.
+    /// Part of the name of a module or cluster.
     pub text: String,
-    /// Labels of clusters: `env=prod`, `env!=prod`, `env`, `!env`, by comma.
+    /// Label selector for clusters: `env=prod`, `env!=prod`, `env`, `!env`, separated by commas.
     pub labels: String,
     /// Only modules and clusters with something that is neither ready nor left out.
     pub only_problems: bool,
 }
 
-/// A text is no condition on labels.
+/// Invalid label selector.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("{0:?} is no condition on labels: write env=prod, env!=prod, env or !env, several with commas")]
 pub struct LabelsError(pub String);
 
-/// One condition on labels.
+/// One requirement of a label selector.
 enum Term<'a> {
     Is(&'a str, &'a str),
     IsNot(&'a str, &'a str),
@@ -31,13 +31,13 @@ enum Term<'a> {
 }
 
 impl Filter {
-    /// Whether everything is shown.
+    /// Whether nothing is filtered out.
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }
 
-    /// What is left of a fleet. A text that is part of names of modules leaves those modules; if it is part of names of clusters, those
-    /// clusters; if of both, where they meet.
+    /// Applies the filter to a fleet. Text that matches module names keeps those modules; text that matches cluster
+    /// names keeps those clusters; text that matches both keeps their combinations.
     pub fn apply(&self, fleet: &Fleet) -> Result<Fleet, LabelsError> {
         let terms = terms(&self.labels)?;
         let text = self.text.trim().to_lowercase();

@@ -16,7 +16,7 @@ use crate::{
 };
 
 impl Objects {
-    /// A module as pages tell it.
+    /// A module, as pages show it.
     pub fn module(&self, module: &ModuleRef) -> Option<Rolling<'_>> {
         fn find<'a, K: ModuleObject>(all: &'a [Arc<K>], name: &str) -> Option<Rolling<'a>> {
             let found = all.iter().find(|module| module.name_any() == name)?;
@@ -95,7 +95,7 @@ impl Fleet {
     }
 }
 
-/// Rows by cluster and sync.
+/// Assignments by cluster and sync.
 type Rows<'a> = BTreeMap<(String, &'a str), Row<'a>>;
 
 fn rows<'a>(

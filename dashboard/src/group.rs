@@ -1,17 +1,17 @@
-//! Names folded: `eu-{3..40} (38)` instead of thirty-eight names.
+//! Name ranges: `eu-{3..40} (38)` instead of thirty-eight names.
 
 use std::collections::BTreeMap;
 
-/// From so many names on, a run of numbers is folded.
+/// Length from which a run of numbers is folded.
 const FOLD_FROM: usize = 3;
 
-/// Folds names that differ only in a number at their end, where the numbers follow each other. What does not fold stands by itself.
+/// Folds names that differ only in a number at their end, if the numbers are consecutive. Other names stay as they are.
 pub fn fold_names<'a>(names: impl IntoIterator<Item = &'a str>) -> Vec<String> {
     pieces(names).into_iter().map(|(piece, _)| piece).collect()
 }
 
-/// The names on one line, folded; beyond `shown` pieces the names are only counted: `a, b, eu-{3..40} (38) and 12 more`. A single
-/// piece beyond is shown: it takes no more room than its count.
+/// The names on one line, folded. Pieces beyond `shown` are only counted: `a, b, eu-{3..40} (38) and 12 more`. A single
+/// remaining piece is shown, since it is as short as its count.
 pub fn listed<'a>(names: impl IntoIterator<Item = &'a str>, shown: usize) -> String {
     let pieces = pieces(names);
     let shown = if pieces.len() == shown + 1 {
@@ -30,7 +30,7 @@ pub fn listed<'a>(names: impl IntoIterator<Item = &'a str>, shown: usize) -> Str
     }
 }
 
-/// What is to be shown, and of how many names.
+/// Pieces to show, each with the number of names it contains.
 fn pieces<'a>(names: impl IntoIterator<Item = &'a str>) -> Vec<(String, usize)> {
     let mut numbered: BTreeMap<&str, Vec<u64>> = BTreeMap::new();
     let mut folded: Vec<(String, usize)> = Vec::new();
@@ -56,18 +56,18 @@ fn pieces<'a>(names: impl IntoIterator<Item = &'a str>) -> Vec<(String, usize)> 
     folded
 }
 
-/// Names in the order of people: `eu-2` comes before `eu-10`.
+/// Sort key for natural order: `eu-2` comes before `eu-10`.
 pub(crate) fn natural(name: &str) -> (&str, u64, &str) {
     let (stem, number) = split(name).unwrap_or((name, 0));
     (stem, number, name)
 }
 
-/// The number at the end of a name. One with a leading zero is a word: `a-01` is not `a-1`.
+/// The number at the end of a name. A number with a leading zero is part of the name: `a-01` is not `a-1`.
 fn split(name: &str) -> Option<(&str, u64)> {
     let stem = name.trim_end_matches(|letter: char| letter.is_ascii_digit());
     let digits = &name[stem.len()..];
     let plain = digits == "0" || !digits.starts_with('0');
-    // Longer numbers than an u64 holds stay words.
+    // Numbers that do not fit in a u64 are part of the name.
     digits.parse().ok().filter(|_| plain).map(|number| (stem, number))
 }
 

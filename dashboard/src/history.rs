@@ -1,4 +1,4 @@
-//! What became of each revision of a module, newest first, and to which of them it could go back.
+//! The result of each revision of a module, newest first, and which of them can be rolled back to.
 
 use std::cmp::Reverse;
 
@@ -16,55 +16,55 @@ use thiserror::Error;
 
 use crate::{Kind, ModuleRef, Objects, Span};
 
-/// Digits of a hash by which people name a revision.
+/// Digits of a hash in the short name of a revision.
 const DIGITS: usize = 8;
 
-/// Revisions that an error names.
+/// Revisions listed in an error.
 const KNOWN: usize = 5;
 
-/// The revisions of a module, with the version of this form.
+/// The revisions of a module, with the schema version.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct History {
-    /// The version of this form. Fields may be added to it; a change of another kind makes it `history/v2`.
+    /// Schema version. Fields may be added; an incompatible change makes it `history/v2`.
     pub schema: &'static str,
-    /// The module: `module/web`.
+    /// Module, such as `module/web`.
     pub module: String,
-    /// Newest first.
+    /// Revisions, newest first.
     pub revisions: Vec<Past>,
 }
 
-/// A revision of a module, and what became of it.
+/// A revision of a module and its result.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Past {
-    /// The hash.
+    /// Hash of the revision.
     pub revision: String,
-    /// The name of the ModuleRevision.
+    /// Name of the ModuleRevision.
     pub name: String,
-    /// The version: the tag, or the first digits of the commit.
+    /// Version: the tag, or the first digits of the commit.
     pub version: String,
-    /// The version as a module's spec has it.
+    /// Version as written in the module's spec.
     pub wanted: GitVersion,
-    /// The commit that it stood for.
+    /// Commit that the version resolved to.
     pub commit: String,
-    /// What became of it.
+    /// Result of the rollout.
     pub verdict: Outcome,
-    /// It is what the module asks for now.
+    /// Whether it is the current target of the module.
     pub is_target: bool,
-    /// The first of its rollouts, if it was rolled out several times; the other fields are about the last one.
+    /// The first rollout, if the revision was rolled out several times; the other fields describe the last one.
     pub first: Option<First>,
-    /// When its rollout began.
+    /// When the rollout started.
     pub started: Option<Timestamp>,
-    /// When that ended.
+    /// When the rollout ended.
     pub finished: Option<Timestamp>,
-    /// The clusters in numbers: when it ended, or now if it is being rolled out.
+    /// Cluster counts at the end of the rollout, or now while it is running.
     pub counts: Option<Summary>,
-    /// The clusters in numbers now, of what the module asks for.
+    /// Current cluster counts of the module's target.
     pub counts_now: Option<Summary>,
-    /// What the verdict rests on.
+    /// Failures that the verdict is based on.
     pub evidence: Vec<Seen>,
-    /// But for its version it is what the module asks for now.
+    /// Whether it differs from the module's target only in its version.
     pub differs_by_version_only: bool,
 }
 
@@ -72,30 +72,30 @@ pub struct Past {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct First {
-    /// What became of it.
+    /// Result of the rollout.
     pub verdict: Option<Outcome>,
-    /// When it began.
+    /// When the rollout started.
     pub started: Timestamp,
-    /// When it ended.
+    /// When the rollout ended.
     pub finished: Option<Timestamp>,
-    /// Updated clusters of all selected ones when it ended.
+    /// Updated clusters out of all selected ones at the end of the rollout.
     pub clusters: Option<String>,
 }
 
-/// What became of a revision.
+/// Result of a revision.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub enum Outcome {
     /// Confirmed on every eligible selected cluster.
     Good,
     /// Condemned: it failed on more clusters than allowed.
     Bad,
-    /// Ended by a person, without blame.
+    /// Ended by a user, without blame.
     Aborted,
-    /// Another revision took its place before it was done.
+    /// Replaced by another revision before it was done.
     Superseded,
     /// It is being rolled out.
     Running,
-    /// Its rollout has not begun.
+    /// Its rollout has not started.
     Pending,
 }
 
@@ -103,33 +103,33 @@ pub enum Outcome {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Seen {
-    /// The cluster.
+    /// Name of the cluster.
     pub cluster: String,
-    /// When that was seen.
+    /// When the failure was observed.
     pub at: Option<Timestamp>,
-    /// What was seen.
+    /// Message of the failure.
     pub message: String,
 }
 
-/// Why no revision is the one that is meant.
+/// Why a revision cannot be selected.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum NoSuchRevision {
-    /// Nobody knows it.
+    /// No revision has this hash.
     #[error("there is no revision {said} of {module}; next: muster rollout history {module}")]
     Unknown {
-        /// How its hash begins.
+        /// The hash prefix that was given.
         said: String,
-        /// The module.
+        /// Module, such as `module/web`.
         module: String,
     },
-    /// Several begin so.
+    /// Several revisions have this hash prefix.
     #[error("{count} revisions of {module} begin with {said}: write more digits")]
     Ambiguous {
-        /// How their hashes begin.
+        /// The hash prefix that was given.
         said: String,
-        /// The module.
+        /// Module, such as `module/web`.
         module: String,
-        /// How many there are.
+        /// Number of matching revisions.
         count: usize,
     },
     /// No revision has this version.
@@ -137,11 +137,11 @@ pub enum NoSuchRevision {
         "there is no revision or version {said} of {module}; there are {known}; next: muster rollout history {module}"
     )]
     NoVersion {
-        /// What is asked for.
+        /// The version that was given.
         said: String,
-        /// The module.
+        /// Module, such as `module/web`.
         module: String,
-        /// The newest ones, with their versions.
+        /// The newest revisions, with their versions.
         known: String,
     },
     /// Several revisions have this version.
@@ -149,61 +149,61 @@ pub enum NoSuchRevision {
         "several revisions of {module} have the version {said}: {known}; next: name one of them by its hash"
     )]
     SameVersion {
-        /// The version.
+        /// The version that was given.
         said: String,
-        /// The module.
+        /// Module, such as `module/web`.
         module: String,
-        /// They.
+        /// The matching revisions.
         known: String,
     },
-    /// It is no revision at all.
+    /// The argument is not a revision.
     #[error(
         "{said:?} is no revision: write {DIGITS} or more digits of its hash; next: muster rollout history {module}"
     )]
     NoHash {
-        /// What stands there.
+        /// The argument that was given.
         said: String,
-        /// The module.
+        /// Module, such as `module/web`.
         module: String,
     },
 }
 
-/// Why a module cannot go back.
+/// Why a module cannot be rolled back.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum NoWayBack {
-    /// What is meant is not there.
+    /// The requested revision does not exist.
     #[error(transparent)]
     NoSuchRevision(#[from] NoSuchRevision),
-    /// It was good with no other version.
+    /// No other version has been good.
     #[error(
         "no other version of {module} than {version} is on record as good; next: muster rollout history {module}, and choose one with --to-revision"
     )]
     NothingGood {
-        /// The module.
+        /// Module, such as `module/web`.
         module: String,
-        /// What it asks for now.
+        /// Current target version.
         version: String,
     },
-    /// It would fail again.
+    /// The revision is known to be bad.
     #[error(
         "{version} (revision {revision}) is known to be bad{why}; next: choose another (muster rollout history {module})"
     )]
     KnownBad {
-        /// The module.
+        /// Module, such as `module/web`.
         module: String,
-        /// The version.
+        /// Version of the bad revision.
         version: String,
-        /// The revision.
+        /// Hash of the bad revision.
         revision: String,
-        /// Who failed, and how.
+        /// Clusters that failed, with their messages.
         why: String,
     },
-    /// It is there already.
+    /// The revision is already the target.
     #[error("{module} asks for {version} already")]
     Already {
-        /// The module.
+        /// Module, such as `module/web`.
         module: String,
-        /// The version.
+        /// Version of the revision.
         version: String,
     },
 }
@@ -211,7 +211,7 @@ pub enum NoWayBack {
 impl History {
     const SCHEMA: &'static str = "history/v1";
 
-    /// The revisions of a module that is called so (`module/web`).
+    /// The revisions of a module given by kind and name (`module/web`).
     pub fn of<'a>(
         module: &str,
         spec: &ModuleSpec,
@@ -225,7 +225,7 @@ impl History {
         Self::sorted(module, pasts.collect())
     }
 
-    /// The revisions of a NodeModule that is called so (`nodemodule/fabric`). Their versions are their hashes.
+    /// The revisions of a NodeModule given by kind and name (`nodemodule/fabric`). Their versions are their hashes.
     pub fn of_nodes<'a>(
         module: &str,
         status: Option<&ModuleStatus>,
@@ -247,12 +247,12 @@ impl History {
         }
     }
 
-    /// The revisions of a module among what was read; none if there is no such module.
+    /// The revisions of a module; `None` if there is no such module.
     pub fn of_module(objects: &Objects, module: &ModuleRef) -> Option<Self> {
         let rolling = objects.module(module)?;
         let (said, status) = (module.said(), Some(&*rolling.status));
         if rolling.kind == Kind::ClusterUpgrade {
-            // A version is never taken back: no revisions are kept of it.
+            // A version cannot be rolled back: no revisions are kept.
             return Some(Self::sorted(&said, Vec::new()));
         }
         let Some(spec) = rolling.spec else {
@@ -268,7 +268,7 @@ impl History {
         Some(Self::of(&said, spec, status, all.filter(is_of)))
     }
 
-    /// The one revision whose hash begins so.
+    /// The only revision with this hash prefix.
     pub fn find(&self, said: &str) -> Result<&Past, NoSuchRevision> {
         let (module, said) = (self.module.clone(), said.to_ascii_lowercase());
         if said.len() < DIGITS || !said.bytes().all(|byte| byte.is_ascii_hexdigit()) {
@@ -290,7 +290,7 @@ impl History {
         }
     }
 
-    /// The one revision of this version, or whose hash begins so.
+    /// The only revision with this version or hash prefix.
     pub fn named(&self, said: &str) -> Result<&Past, NoSuchRevision> {
         let mut same = self.revisions.iter().filter(|past| past.version == said);
         match (same.next(), same.next()) {
@@ -329,8 +329,8 @@ impl History {
         }
     }
 
-    /// The revision that a module goes back to: the one that is said, else the last one that was good with another version than
-    /// that which it asks for now.
+    /// The revision to roll back to: the given one, or else the last good one whose version differs from the current
+    /// target.
     pub fn back(&self, now: &GitVersion, to: Option<&str>) -> Result<&Past, NoWayBack> {
         let module = || self.module.clone();
         let Some(said) = to else {
@@ -368,13 +368,13 @@ impl History {
 }
 
 impl Past {
-    /// When it was rolled out; none if that has not begun.
+    /// Duration of the rollout; `None` if it has not started.
     pub fn span(&self) -> Option<Span> {
         let to = self.finished;
         self.started.map(|from| Span { from, to })
     }
 
-    /// The revision as people name it.
+    /// Short name of the revision.
     pub fn short(&self) -> &str {
         self.revision.get(..DIGITS).unwrap_or(&self.revision)
     }
@@ -392,7 +392,7 @@ impl From<Verdict> for Outcome {
 }
 
 impl Outcome {
-    /// The word.
+    /// Name of the result, as shown.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Good => "Good",
@@ -405,7 +405,7 @@ impl Outcome {
     }
 }
 
-/// Newest first; what has not begun is what comes next.
+/// Sort order: newest first; revisions whose rollout has not started come before all others.
 fn order(created: Option<Timestamp>, past: &Past) -> Reverse<(Timestamp, Option<Timestamp>, String)> {
     Reverse((past.started.unwrap_or(Timestamp::MAX), created, past.name.clone()))
 }

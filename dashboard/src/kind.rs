@@ -1,4 +1,4 @@
-//! What rolls: modules over clusters, NodeModules over the nodes of a cluster.
+//! Rollout kinds: modules over clusters, NodeModules over the nodes of a cluster.
 
 use std::fmt;
 
@@ -7,10 +7,10 @@ use serde::Serialize;
 
 use crate::words::shell_word;
 
-/// The kind of something that rolls.
+/// Kind of an object that is rolled out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 pub enum Kind {
-    /// Over clusters, carried out by their own agent.
+    /// Over clusters, applied by the agent in each cluster.
     Module,
     /// Over clusters, applied from the management cluster.
     BootstrapModule,
@@ -21,7 +21,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// The kind's name as Kubernetes knows it.
+    /// Kubernetes kind.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Module => ModuleKind::Module.as_str(),
@@ -31,7 +31,7 @@ impl Kind {
         }
     }
 
-    /// The kind of modules that it is; none if it is no module.
+    /// The kind of module; `None` for kinds that are not modules.
     pub const fn of_modules(self) -> Option<ModuleKind> {
         match self {
             Self::Module => Some(ModuleKind::Module),
@@ -45,7 +45,7 @@ impl Kind {
         format!("{}/{name}", self.as_str().to_lowercase())
     }
 
-    /// The flag of a command that names a namespace, with a blank before it; empty of a kind that has none.
+    /// The namespace flag of a command, with a leading space; empty for cluster-scoped kinds.
     pub fn within(self, namespace: &str) -> String {
         match self {
             Self::NodeModule => String::new(),
@@ -56,7 +56,7 @@ impl Kind {
         }
     }
 
-    /// The kind of what it rolls over.
+    /// Kind of the units it is rolled out to.
     pub const fn unit_kind(self) -> &'static str {
         match self {
             Self::Module | Self::BootstrapModule | Self::ClusterUpgrade => "Cluster",
@@ -64,7 +64,7 @@ impl Kind {
         }
     }
 
-    /// What it rolls over, in a sentence.
+    /// The units it is rolled out to, as used in a sentence.
     pub const fn unit(self) -> &'static str {
         match self {
             Self::Module | Self::BootstrapModule | Self::ClusterUpgrade => "cluster",
@@ -72,7 +72,7 @@ impl Kind {
         }
     }
 
-    /// What rolls over the same units, as a title.
+    /// Title for all kinds that are rolled out to the same units.
     pub const fn words(self) -> &'static str {
         match self {
             Self::Module | Self::BootstrapModule => "Modules",
@@ -81,7 +81,7 @@ impl Kind {
         }
     }
 
-    /// One of them, as a title.
+    /// Title for one object of this kind.
     pub const fn title(self) -> &'static str {
         match self {
             Self::Module | Self::BootstrapModule => "Module",
@@ -90,7 +90,7 @@ impl Kind {
         }
     }
 
-    /// What it is, in a sentence.
+    /// The object, as used in a sentence.
     pub const fn word(self) -> &'static str {
         match self {
             Self::Module | Self::BootstrapModule => "module",

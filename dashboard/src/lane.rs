@@ -1,4 +1,4 @@
-//! The stages of a rollout, one after the other: who belongs to each, which is open, and what is in its way.
+//! The stages of a rollout: which clusters belong to each, which stage is open, and what blocks it.
 
 use std::collections::BTreeMap;
 
@@ -17,15 +17,15 @@ use crate::{Member, ModuleView, Shape, recall};
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Lane {
-    /// The stages, and what comes after them; a rollout without stages is one.
+    /// The stages, followed by the clusters of no stage; a rollout without stages is one stage.
     pub stages: Vec<StageView>,
-    /// Clusters whose failure counts against the revision.
+    /// Number of clusters whose failure counts against the revision.
     pub failed: usize,
-    /// How many may fail: a number, or a percentage.
+    /// Allowed failures: a number or a percentage.
     pub may_fail: String,
-    /// How many may change at the same time.
+    /// Maximum number of clusters that change at the same time.
     pub limit: String,
-    /// The batch that is open: its size, and how many of it have not begun.
+    /// The open batch: its size, and how many of its clusters have not started.
     pub batch: Option<(u32, u32)>,
 }
 
@@ -33,46 +33,46 @@ pub struct Lane {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct StageView {
-    /// Its name; none for the clusters that no stage selects.
+    /// Name of the stage; `None` for the clusters that no stage selects.
     pub name: Option<String>,
-    /// Where it stands.
+    /// State of the stage.
     pub state: StageState,
-    /// Its clusters, by name.
+    /// Clusters of the stage, by name.
     pub clusters: Vec<String>,
-    /// How they stand.
+    /// Number of clusters per state.
     pub counts: BTreeMap<Shape, usize>,
-    /// What must be before the next one begins.
+    /// Conditions for the next stage to start.
     pub conditions: Vec<StageCondition>,
 }
 
-/// Where a stage stands.
+/// State of a stage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub enum StageState {
-    /// It was passed.
+    /// The stage is complete.
     Passed,
     /// Its clusters may change now.
     Open,
-    /// Its clusters might change, if the rollout had not been stopped.
+    /// The rollout is stopped in this stage.
     Stopped,
-    /// Its turn has not come.
+    /// The stage has not started.
     Ahead,
 }
 
-/// Something that must be before the next stage begins.
+/// A condition for the next stage to start.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct StageCondition {
-    /// It is so; of a stage that is not open this is not known.
+    /// Whether the condition is met; unknown if the stage is not open.
     pub holds: bool,
-    /// What, and how far it is.
+    /// What is required, and the progress.
     pub text: String,
-    /// When it will be by itself.
+    /// When the condition will be met on its own.
     pub until: Option<Timestamp>,
 }
 
 impl StageState {
-    /// The word.
+    /// Name of the state, as shown.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Passed => "passed",
@@ -82,7 +82,7 @@ impl StageState {
         }
     }
 
-    /// The shape of the word.
+    /// Shape of the state.
     pub const fn shape(self) -> Shape {
         match self {
             Self::Passed => Shape::Ready,
@@ -94,7 +94,7 @@ impl StageState {
 }
 
 impl Lane {
-    /// Of a module. `members` are the clusters of its cells, in their order.
+    /// Builds the stages of a module. `members` are the clusters of its cells, in the same order.
     pub fn of(
         view: &ModuleView,
         members: &[Member],
@@ -150,9 +150,9 @@ impl Lane {
     }
 }
 
-/// The selected clusters of each stage, and at the end those of none, each with how it stands.
+/// The selected clusters of each stage, then those of no stage, each with its state.
 fn grouped<'a>(view: &'a ModuleView, members: &[Member], rollout: &Rollout) -> Vec<Vec<(&'a str, Shape)>> {
-    // A selector that cannot be read selects nothing; the module's own condition says what is wrong with it.
+    // An invalid selector selects nothing; the module's own condition reports what is wrong with it.
     let matchers: Vec<Option<Matcher>> = rollout
         .stages
         .iter()
@@ -228,7 +228,7 @@ fn conditions(stage: &Stage, stands: StageState, course: &Course, now: Timestamp
     if !soak.is_zero() {
         let until = clear
             .and_then(recall::instant)
-            .and_then(|since| since.checked_add(SignedDuration::try_from(soak).ok()?).ok()); // no such time: none is told
+            .and_then(|since| since.checked_add(SignedDuration::try_from(soak).ok()?).ok()); // invalid: not shown
         let is_over = until.is_some_and(|until| until <= now);
         add(is_promoted || is_over, format!("soak of {}", stage.soak), until);
     }

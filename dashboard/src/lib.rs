@@ -1,20 +1,20 @@
-//! View models of muster, computed once for the command and the page, and the pages that show them in a browser.
+//! View models of muster, shared by the command line and the web pages, and the pages that show them in a browser.
 //!
 //! ```text
 //!   Modules, BootstrapModules ─┐
-//!   Proxy-, RemoteAssemblages ─┼─► Fleet ─► Matrix   (who is at what, at a glance)      ─┐
-//!   Clusters ──────────────────┘        ├─► Tree     (problems one by one, the rest as one) │
+//!   Proxy-, RemoteAssemblages ─┼─► Fleet ─► Matrix   (versions by cluster, at a glance)  ─┐
+//!   Clusters ──────────────────┘        ├─► Tree     (problems one by one, the rest folded) │
 //!                                       ├─► Why      (reasons, down to the failing object)  ├─► page (markup) ─► server (HTTP)
-//!                                       └─► Overview (what needs somebody)                  │
-//!   ModuleRevisions ─────────────► History             (each revision, and the way back)    │
-//!   Events ──────────────────────► Activity            (what happened)                     ─┘
+//!                                       └─► Overview (what needs attention)                 │
+//!   ModuleRevisions ─────────────► History             (each revision, and rollback targets)│
+//!   Events ──────────────────────► Activity            (events of the fleet)               ─┘
 //!   NodeModules, Nodes, … ──────► Fleet               (the same views, of the nodes of a cluster)
-//!   ZoneRollout ─────────────────► ZonesView, Why      (zones of a group, and their pods)
+//!   ZoneRollout ─────────────────► ZonesView, Why      (the zones of a group and their pods)
 //!   UpdatePlan ──────────────────► UpdateView, Why     (machines that are updated in place)
 //! ```
 //!
-//! Invariant: a view is a pure function of objects as read; nothing here reads or writes a cluster, and no route of the server writes.
-//! Invariant: the word of a cell is the word of the status: the one enum of reasons.
+//! Invariant: a view is a pure function of the objects read; nothing here reads or writes a cluster, and no route of
+//! the server writes. Invariant: the reason of a cell is the reason in the status, from the same enum.
 
 mod assignment;
 mod chain;

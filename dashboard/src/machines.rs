@@ -1,4 +1,4 @@
-//! Machines that are updated in place: how far each is, by the UpdatePlan that names it.
+//! Machines that are updated in place: the progress of each, from its UpdatePlan.
 
 use kube::ResourceExt;
 use muster_api::{
@@ -9,48 +9,48 @@ use serde::Serialize;
 
 use crate::{Choice, Shape, Step, Why, words::shell_word};
 
-/// An UpdatePlan, as it is shown.
+/// An UpdatePlan, as shown.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct UpdateView {
-    /// Its name.
+    /// Name of the UpdatePlan.
     pub name: String,
-    /// The Machine, or the old MachineSet.
+    /// The Machine, or the old MachineSet, that is updated.
     pub source: String,
     /// The new MachineSet.
     pub target: Option<String>,
-    /// The most urgent of its machines.
+    /// Most urgent state of its machines.
     pub shape: Shape,
-    /// Machines that are updated.
+    /// Number of updated machines.
     pub updated: usize,
-    /// Its steps, in their order.
+    /// Steps of the plan, in order.
     pub steps: Vec<String>,
-    /// Its machines, by name.
+    /// Machines, by name.
     pub machines: Vec<MachineView>,
 }
 
-/// A Machine of a plan, as it is shown.
+/// A Machine of a plan, as shown.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct MachineView {
-    /// Its name.
+    /// Name of the Machine.
     pub name: String,
-    /// How it stands.
+    /// State of the Machine, as a shape.
     pub shape: Shape,
     /// Pending, Updating, Updated or Failed.
     pub state: String,
-    /// The step that is under way, such as `2 of 3, updater image`.
+    /// Current step, such as `2 of 3, updater image`.
     pub step: Option<String>,
-    /// When that step began, or failed.
+    /// When the step started or failed.
     pub since: Option<jiff::Timestamp>,
-    /// What its updater said last.
+    /// Last message of the updater.
     pub message: Option<String>,
-    /// The command that goes on, if a person has to decide.
+    /// Command that continues the update, if a person must decide.
     pub command: Option<String>,
 }
 
 impl UpdateView {
-    /// What a plan says.
+    /// Builds the view of a plan.
     pub fn of(plan: &UpdatePlan) -> Self {
         let entries = plan.status.iter().flat_map(|status| &status.machines);
         let machines: Vec<MachineView> = entries.map(|entry| MachineView::of(plan, entry)).collect();
@@ -88,7 +88,7 @@ impl MachineView {
     }
 }
 
-/// Explains the update of a Machine; none if the plan does not name it.
+/// Explains the update of a Machine; `None` if the plan does not contain it.
 pub fn why_machine(plan: &UpdatePlan, machine: &str) -> Option<Why> {
     let mut entries = plan.status.iter().flat_map(|status| &status.machines);
     let entry = entries.find(|entry| entry.name == machine)?;
@@ -159,7 +159,7 @@ fn explained(step: &UpdateStep, number: u32, entry: &MachineUpdate) -> Step {
     }
 }
 
-/// Whether a step of the plan that is over has cordoned the Node.
+/// Whether a completed step of the plan has cordoned the Node.
 fn is_cordoned(plan: &UpdatePlan, entry: &MachineUpdate) -> bool {
     let begun = plan.spec.steps.iter().zip(0..entry.step);
     let mut actions = begun.filter_map(|(step, _)| step.node);

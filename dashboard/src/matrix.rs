@@ -1,4 +1,4 @@
-//! The fleet at a glance: modules by clusters. Equal columns are one column.
+//! The fleet at a glance: modules by clusters. Equal columns are folded into one.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -6,35 +6,36 @@ use serde::Serialize;
 
 use crate::{Cell, Fleet, Kind, ModuleView, Shape, listed, words};
 
-/// Clusters that have the same problem and stand alone; more are folded.
+/// Number of clusters with the same problem that get a column each; more are folded.
 const SHOWN: usize = 3;
-/// Values of the label by which columns are grouped; a label with more says who a cluster is, not where it belongs.
+/// Maximum number of values of a label by which columns are grouped; a label with more identifies clusters instead of
+/// grouping them.
 const GROUPS: usize = 20;
 
 /// Modules by clusters.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Matrix {
-    /// The version of this shape, as JSON.
+    /// Schema version of the JSON form.
     pub schema: &'static str,
-    /// The columns: a cluster, or several that are alike.
+    /// The columns: one cluster or several equal ones.
     pub columns: Vec<Column>,
-    /// Groups of columns that stand beside each other, by the value of a label; empty if none was asked for.
+    /// Adjacent columns grouped by the value of a label; empty without grouping.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub groups: Vec<Group>,
     /// A row for each module, with a cell for each column.
     pub rows: Vec<Row>,
-    /// The last line: how much of what.
+    /// Summary below the table.
     pub total: String,
 }
 
-/// A cluster, or several that are alike in every row.
+/// One cluster, or several that are equal in every row.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Column {
-    /// What stands above it.
+    /// Column title.
     pub title: String,
-    /// The clusters.
+    /// Names of the clusters.
     pub clusters: Vec<String>,
 }
 
@@ -44,39 +45,40 @@ pub struct Column {
 pub struct Group {
     /// The value; `–` for clusters without the label.
     pub value: String,
-    /// How many columns.
+    /// Number of columns in the group.
     pub columns: usize,
 }
 
-/// A module.
+/// A module, with its cells.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Row {
-    /// Its kind.
+    /// Kind of the module.
     pub kind: Kind,
-    /// Its name.
+    /// Name of the module.
     pub module: String,
-    /// The version that is wanted.
+    /// Target version.
     pub target: String,
-    /// A cell for each column.
+    /// One cell per column.
     pub cells: Vec<Cell>,
 }
 
 impl Matrix {
-    /// From more clusters than this on, equal columns are folded: what fits a wide terminal.
+    /// Number of clusters beyond which equal columns are folded: what fits in a wide terminal.
     pub const FOLD_FROM: usize = 12;
 
-    /// A number of clusters that no fleet has: nothing is folded, as for whoever reads JSON.
+    /// More clusters than any fleet has: disables folding, as for JSON output.
     pub const UNFOLDED: usize = usize::MAX;
 
     const SCHEMA: &'static str = "matrix/v1";
 
-    /// The matrix of a fleet. With more clusters than `fold_from`, columns that are alike are folded into one.
+    /// Builds the matrix of a fleet. With more clusters than `fold_from`, equal columns are folded into one.
     pub fn of(fleet: &Fleet, fold_from: usize) -> Self {
         Self::grouped(fleet, "", fold_from)
     }
 
-    /// The matrix of a fleet with clusters of one value of a label beside each other; nothing of two values is folded into one.
+    /// Builds the matrix of a fleet with clusters grouped by the value of a label; columns of different values are
+    /// never folded.
     pub fn grouped(fleet: &Fleet, label: &str, fold_from: usize) -> Self {
         let is_folded = fleet.clusters.len() > fold_from;
         let mut by_value: BTreeMap<Option<&str>, Vec<usize>> = BTreeMap::new();
@@ -118,7 +120,7 @@ impl Matrix {
         }
     }
 
-    /// The shapes that occur, in the order of the legend, each with the words for it.
+    /// The shapes that occur, in the order of the legend, each with its words.
     pub fn legend(&self) -> Vec<(Shape, String)> {
         let cells = || self.rows.iter().flat_map(|row| &row.cells);
         let words = |shape: Shape| -> BTreeSet<&str> {
@@ -132,7 +134,7 @@ impl Matrix {
             .collect()
     }
 
-    /// The labels by which it can be grouped: those with more than one value, and not with nearly as many as there are clusters.
+    /// Labels suited for grouping: those with more than one value, but not too many.
     pub fn keys(fleet: &Fleet) -> Vec<&str> {
         let mut values: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
         for (key, value) in fleet.clusters.iter().flat_map(|cluster| &cluster.labels) {
@@ -143,7 +145,7 @@ impl Matrix {
     }
 }
 
-/// Places of clusters: those that stand alike with every module together. Of those with a problem the first few stand alone.
+/// Groups of cluster indexes whose columns are equal. Of those with a problem the first few get a column each.
 fn folded(fleet: &Fleet, places: &[usize]) -> Vec<Vec<usize>> {
     let mut groups: Vec<Vec<usize>> = Vec::new();
     let mut known: HashMap<Vec<Standing<'_>>, Alike> = HashMap::new();
@@ -167,15 +169,15 @@ fn folded(fleet: &Fleet, places: &[usize]) -> Vec<Vec<usize>> {
     groups
 }
 
-/// How a cluster stands with a module; none where the module does not know it.
+/// State of a cluster with a module; `None` if the module does not know the cluster.
 type Standing<'a> = Option<(Shape, Option<&'a str>)>;
 
-/// The clusters that stand alike, as far as they were met.
+/// The clusters with equal columns, as found so far.
 #[derive(Default)]
 struct Alike {
-    /// How many stand alone.
+    /// Number of clusters with their own column.
     alone: usize,
-    /// The group of all others.
+    /// Index of the group of all others.
     group: Option<usize>,
 }
 

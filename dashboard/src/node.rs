@@ -1,4 +1,4 @@
-//! A node of this cluster: its NodeModules, its agent, and what that reports.
+//! A node of this cluster: its NodeModules, its agent, and the agent's reports.
 
 use std::collections::BTreeMap;
 
@@ -24,25 +24,25 @@ use crate::{
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct NodeView {
-    /// Its name.
+    /// Name of the Node.
     pub name: String,
-    /// Its labels.
+    /// Labels of the Node.
     pub labels: BTreeMap<String, String>,
-    /// It, and the NodeModules on it.
+    /// The node and the NodeModules on it.
     pub tree: Tree,
     /// Whether the Node is Ready, and since when.
     pub ready: String,
-    /// What the Node says of its NodeModules as a whole: status, reason and message.
+    /// The condition on the Node that summarizes its NodeModules: status, reason and message.
     pub configured: Option<String>,
     /// Its agent.
     pub agent: AgentView,
-    /// What people say: what it is, and by whom, why, until when.
+    /// Holds and pins set by annotation: which one, and by whom, why, until when.
     pub controls: Vec<(String, String)>,
-    /// The NodeModules that select it, or are on it, most urgent first.
+    /// The NodeModules that select the node or are on it, most urgent first.
     pub modules: Vec<Carried>,
-    /// NodeModules that are assigned nowhere because another writes the same path, and what they say of that.
+    /// NodeModules that are not assigned because another one writes the same path, with their messages.
     pub conflicts: Vec<(String, String)>,
-    /// What the agent reports last of each NodeModule.
+    /// Last report of the agent about each NodeModule.
     pub reports: Vec<(String, EchoView)>,
 }
 
@@ -50,30 +50,30 @@ pub struct NodeView {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct AgentView {
-    /// Whether it lives, as the statuses of NodeModules say; none where none of them says it.
+    /// Whether the agent is alive, according to the statuses of NodeModules; `None` if no status tells.
     pub lives: Option<bool>,
-    /// Its version, by its own report.
+    /// Version that the agent reports.
     pub version: Option<String>,
-    /// When its Lease was renewed, where that was read.
+    /// When its Lease was renewed, if the Lease was read.
     pub renewed: Option<Timestamp>,
-    /// Until when, and why, it is held on the node.
+    /// Until when, and why, the agent is held on the node.
     pub held: Option<(Timestamp, String)>,
 }
 
-/// How many nodes of this cluster may be changing or not ready at once, over all NodeModules.
+/// How many nodes of this cluster may change or be not ready at once, across all NodeModules.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct BudgetView {
-    /// Of nodes of the control plane.
+    /// Limit for control plane nodes.
     pub control_plane: String,
-    /// Of all others; none: no bound.
+    /// Limit for all other nodes; `None` if unlimited.
     pub workers: Option<String>,
-    /// The nodes that are being changed, each with its NodeModule; none of one that is gone.
+    /// The nodes that are being changed, each with its NodeModule; `None` for a NodeModule that was deleted.
     pub claims: Vec<(String, Option<String>)>,
 }
 
 impl BudgetView {
-    /// Of the NodeBudget of a cluster.
+    /// Builds the view of a cluster's NodeBudget.
     pub fn of(budget: &NodeBudget, objects: &NodeObjects) -> Self {
         let module = |uid: &str| {
             let mut modules = objects.modules.iter();
@@ -95,7 +95,7 @@ impl BudgetView {
 }
 
 impl NodeView {
-    /// Of a node; none if there is no such Node.
+    /// Builds the view of a node; `None` if there is no such Node.
     pub fn of(snapshot: &Snapshot, name: &str) -> Option<Self> {
         let (fleet, objects) = (snapshot.fleet_of(Kind::NodeModule), &snapshot.objects.nodes);
         let node = objects.node(name)?;
@@ -139,7 +139,7 @@ fn held(agent: &NodeAgent) -> Option<(Timestamp, String)> {
     Some((held.until.0, held.reason.clone()))
 }
 
-/// The reasons have an order: a node with a reason that comes after `AgentMissing` has an agent that lives.
+/// Reasons are ordered: a node whose reason comes after `AgentMissing` has a live agent.
 fn lives(modules: &[Carried]) -> Option<bool> {
     let selected = modules
         .iter()

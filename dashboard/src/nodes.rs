@@ -1,4 +1,4 @@
-//! The nodes of a cluster as a fleet: NodeModules stand where modules do, and nodes where clusters do.
+//! The nodes of a cluster as a fleet: NodeModules take the place of modules, and nodes that of clusters.
 
 use std::{borrow::Cow, collections::BTreeMap};
 
@@ -26,11 +26,11 @@ use crate::{
     words,
 };
 
-/// Digits of a hash by which people name a revision.
+/// Digits of a hash in the short name of a revision.
 const DIGITS: usize = 8;
 
 impl Fleet {
-    /// Computes the view of the nodes of a cluster.
+    /// Builds the view of the nodes of a cluster.
     pub fn of_nodes(objects: &NodeObjects) -> Self {
         let mut members: Vec<Member> = objects
             .nodes
@@ -69,13 +69,13 @@ fn view(module: &NodeModule, members: &[Member], by_node: &BTreeMap<String, &Nod
     Rolling::of_nodes(module).view(members, rows.collect())
 }
 
-/// A revision as people name it.
+/// Short name of a revision.
 pub(crate) fn short(revision: &str) -> &str {
     revision.get(..DIGITS).unwrap_or(revision)
 }
 
 impl<'a> Rolling<'a> {
-    /// A NodeModule, with nodes where modules have clusters.
+    /// A NodeModule, with nodes in place of clusters.
     pub fn of_nodes(module: &'a NodeModule) -> Self {
         let status = module.status.clone().map(in_words_of_modules).unwrap_or_default();
         let version = status.revision.as_deref().map_or("?", short);
@@ -91,7 +91,7 @@ impl<'a> Rolling<'a> {
     }
 }
 
-/// The row of a NodeModule, and what the agent reports of it.
+/// The assignment of a NodeModule to a node, and the agent's report about it.
 #[derive(Clone, Copy)]
 pub(crate) struct Placed<'a> {
     pub row: &'a NodeRow,
@@ -106,14 +106,14 @@ impl<'a> Placed<'a> {
         Some(Self { row, state })
     }
 
-    /// The report, if it is about this very row.
+    /// The report, if it is about the current assignment.
     pub(crate) fn report(&self) -> Option<&'a NodeRowState> {
         let row = self.row;
         self.state
             .filter(|state| state.token == row.token && state.digest == row.digest)
     }
 
-    /// What became of the node after a change that failed there.
+    /// State of the node after a failed change.
     fn after(&self) -> String {
         let Some(report) = self.report().filter(|report| report.state == NodePhase::Failed) else {
             return String::new();
@@ -162,7 +162,7 @@ impl Carries for Placed<'_> {
     }
 }
 
-/// A status with nodes where modules have clusters.
+/// A status with nodes in place of clusters.
 fn in_words_of_modules(status: NodeModuleStatus) -> ModuleStatus {
     let group = |group: NodeReasonGroup| ReasonGroup {
         reason: group.reason,
@@ -204,7 +204,7 @@ fn in_words_of_modules(status: NodeModuleStatus) -> ModuleStatus {
 }
 
 impl NodeObjects {
-    /// What is known of a node beside the status of a NodeModule.
+    /// What is known of a node in addition to the status of a NodeModule.
     pub(crate) fn ground(&self, module: &str, node: &str) -> Ground<Placed<'_>> {
         let row = self.assemblage(node).and_then(|found| Placed::of(found, module));
         Ground {
@@ -247,7 +247,7 @@ impl NodeObjects {
     }
 }
 
-/// When a Lease was renewed, in whole seconds, as people read it.
+/// When a Lease was renewed, in whole seconds.
 pub(crate) fn renewed(lease: &Lease) -> Option<Timestamp> {
     let at = lease.spec.as_ref()?.renew_time.as_ref()?.0;
     Some(Timestamp::from_second(at.as_second()).unwrap_or(at))
@@ -280,14 +280,14 @@ fn told(condition: &NodeCondition) -> String {
     format!("{is}{since}{why}")
 }
 
-/// What to do about a node, and the command for that, where it is not what is done about a cluster.
+/// What to do about a node, and the command, where it differs from a cluster.
 pub(crate) fn next(module: &ModuleView, cell: &Cell) -> Option<(String, Option<String>)> {
     if module.kind != Kind::NodeModule {
         return None;
     }
     let (address, node) = (module.address(), words::shell_word(&cell.cluster));
     let with = |what: &str, command: String| Some((what.to_owned(), Some(command)));
-    let reason: Option<Reason> = cell.reason.parse().ok(); // a word of a newer controller: nothing is known to be done
+    let reason: Option<Reason> = cell.reason.parse().ok(); // a reason of a newer controller: no advice
     match (cell.shape, reason) {
         (_, Some(Reason::LostInChange)) => with(
             "no other node takes its turn before it is back; if it is gone for good",
@@ -327,7 +327,7 @@ pub(crate) fn next(module: &ModuleView, cell: &Cell) -> Option<(String, Option<S
             "to give it again what all others have",
             format!("muster unpin --node {node} --module {address}"),
         ),
-        // The hold is either the Node's, for all NodeModules, or this one's.
+        // The hold applies either to the Node, for all NodeModules, or only to this NodeModule.
         (Shape::Held, _) if cell.message.starts_with("held for this NodeModule") => with(
             "to let it go on",
             format!("muster release {address} --node {node}"),

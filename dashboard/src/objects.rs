@@ -1,4 +1,4 @@
-//! The objects that views are computed from, as read.
+//! The objects that views are computed from.
 
 use std::sync::Arc;
 
@@ -13,38 +13,39 @@ use muster_api::{
 
 use crate::{Happened, Kind};
 
-/// The objects that a view is computed from, as read.
+/// The objects that a view is computed from.
 #[derive(Debug, Default)]
 pub struct Objects {
     /// Modules.
     pub modules: Vec<Arc<Module>>,
     /// BootstrapModules.
     pub bootstrap_modules: Vec<Arc<BootstrapModule>>,
-    /// ClusterUpgrades, where they are served.
+    /// ClusterUpgrades, if their API is served.
     pub upgrades: Vec<Arc<ClusterUpgrade>>,
     /// ProxyAssemblages.
     pub proxies: Vec<Arc<ProxyAssemblage>>,
     /// RemoteAssemblages.
     pub remotes: Vec<Arc<RemoteAssemblage>>,
-    /// Clusters, of whichever version is served.
+    /// Clusters, in the served version.
     pub clusters: Vec<Arc<DynamicObject>>,
-    /// ModuleRevisions; read where they are shown.
+    /// ModuleRevisions; read only for the pages that show them.
     pub revisions: Vec<Arc<ModuleRevision>>,
-    /// ZoneRollouts, where they are served; read where they are shown.
+    /// ZoneRollouts, if their API is served; read only for the pages that show them.
     pub zones: Vec<Arc<ZoneRollout>>,
-    /// UpdatePlans, where they are served; read where they are shown, without the objects that they were decided on.
+    /// UpdatePlans, if their API is served; read only for the pages that show them, without the stored objects that the
+    /// decision was based on.
     pub update_plans: Vec<Arc<UpdatePlan>>,
-    /// What happened, newest first; read where it is shown.
+    /// Events, newest first; read only for the pages that show them.
     pub events: Vec<Arc<Happened>>,
-    /// What rolls over the nodes of this cluster.
+    /// Objects that are rolled out to the nodes of this cluster.
     pub nodes: NodeObjects,
 }
 
-/// What was assigned to a cluster, and what is known of that.
+/// What is assigned to a cluster, and its reported status.
 type Assigned<'a> = (&'a TargetedAssemblageSpec, Option<&'a AssemblageStatus>);
 
 impl Objects {
-    /// What was assigned to a cluster of modules of a kind.
+    /// The assignments of a cluster for modules of a kind.
     pub(crate) fn assemblage(&self, kind: Kind, cluster: &str) -> Option<Assigned<'_>> {
         match kind {
             Kind::Module => {
@@ -62,7 +63,7 @@ impl Objects {
     }
 }
 
-/// The objects that a view of nodes is computed from, as read.
+/// The objects that a view of nodes is computed from.
 #[derive(Clone, Debug, Default)]
 pub struct NodeObjects {
     /// NodeModules.
@@ -71,16 +72,16 @@ pub struct NodeObjects {
     pub assemblages: Vec<Arc<NodeAssemblage>>,
     /// Nodes.
     pub nodes: Vec<Arc<Node>>,
-    /// The Leases of their agents; read where they are shown.
+    /// Leases of the node agents; read only for the pages that show them.
     pub leases: Vec<Arc<Lease>>,
-    /// NodeRevisions; read where they are shown.
+    /// NodeRevisions; read only for the pages that show them.
     pub revisions: Vec<Arc<NodeRevision>>,
-    /// NodeBudgets; read where they are shown.
+    /// NodeBudgets; read only for the pages that show them.
     pub budgets: Vec<Arc<NodeBudget>>,
 }
 
 impl NodeObjects {
-    /// A NodeModule.
+    /// Finds a NodeModule by name.
     pub(crate) fn module(&self, name: &str) -> Option<&NodeModule> {
         let mut modules = self.modules.iter();
         modules
@@ -88,13 +89,13 @@ impl NodeObjects {
             .map(|module| &**module)
     }
 
-    /// A Node.
+    /// Finds a Node by name.
     pub(crate) fn node(&self, name: &str) -> Option<&Node> {
         let mut nodes = self.nodes.iter();
         nodes.find(|node| node.name_any() == name).map(|node| &**node)
     }
 
-    /// What the node of this name gets, and what its agent reports.
+    /// The NodeAssemblage of a node: its assignments, and the agent's reports.
     pub(crate) fn assemblage(&self, name: &str) -> Option<&NodeAssemblage> {
         let mut all = self.assemblages.iter();
         all.find(|assemblage| assemblage.name_any() == name)

@@ -1,4 +1,4 @@
-//! The fleet in one sentence, and what in it needs a person.
+//! The fleet in one sentence, and what needs attention.
 
 use muster_api::reasons::{ObjectReason, Reason};
 
@@ -8,39 +8,39 @@ use crate::{
     words::{counted, without_next},
 };
 
-/// Names in the sentence; more are counted.
+/// Names listed in the sentence; more are counted.
 const SHOWN: usize = 3;
 
-/// The fleet in one sentence, and what there is to tell of it.
+/// The fleet in one sentence, and the details.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Overview {
-    /// How the fleet stands: as what stands worst in it.
+    /// State of the fleet: the worst state in it.
     pub shape: Shape,
     /// What needs attention, in one sentence.
     pub sentence: String,
-    /// What does not go on, or not well, without somebody; most urgent first.
+    /// What is failed, or stuck until a person acts; most urgent first.
     pub attention: Vec<Concern>,
-    /// What goes on by itself.
+    /// What is in progress and needs nothing.
     pub moving: Vec<Concern>,
-    /// What people left as it is on purpose.
+    /// What is held or pinned on purpose.
     pub held: Vec<Concern>,
 }
 
-/// A module, or a cluster, with something to tell.
+/// A module or cluster that needs a mention.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Concern {
-    /// What it is about: the page of a module or of a cluster.
+    /// Page of the module or cluster.
     pub about: Place,
-    /// How it stands at its worst.
+    /// Its worst state.
     pub shape: Shape,
-    /// In few words: a name, and where.
+    /// Short title: a name, and where.
     pub title: String,
-    /// Why, as `muster why` tells it.
+    /// The explanation, as `muster why` prints it.
     pub why: Why,
 }
 
 impl Overview {
-    /// Of a fleet.
+    /// Builds the overview of a fleet.
     pub fn of(fleet: &Fleet) -> Self {
         let mut attention = skipped(fleet);
         let mut moving = Vec::new();
@@ -72,7 +72,7 @@ impl Overview {
     }
 }
 
-/// Whether a cluster stays as it is with this module until somebody does something.
+/// Whether a cluster stays as it is with this module until a person acts.
 fn needs_person(cell: &Cell) -> bool {
     match cell.shape {
         Shape::Failed | Shape::WaitsForYou => true,
@@ -97,7 +97,7 @@ fn goes_on(cell: &Cell) -> bool {
     matches!(cell.shape, Shape::Updating | Shape::Waiting)
 }
 
-/// The reason is the cluster's, or the node's, whatever module looks at it.
+/// Whether the reason lies with the cluster or node, the same for every module.
 fn is_of_unit(cell: &Cell) -> bool {
     cell.reason.parse().is_ok_and(|reason| {
         matches!(
@@ -117,7 +117,7 @@ fn is_of_unit(cell: &Cell) -> bool {
     })
 }
 
-/// The module was not looked at yet, or its rollout has just begun.
+/// Whether the module was not reconciled yet, or its rollout has just started.
 fn is_beginning(module: &ModuleView) -> bool {
     module.ready != "True"
         && [ObjectReason::Pending, ObjectReason::Progressing]
@@ -125,7 +125,7 @@ fn is_beginning(module: &ModuleView) -> bool {
             .any(|word| word.as_str() == module.reason)
 }
 
-/// Whether it is the module itself that does not go on.
+/// Whether the module itself is stuck.
 fn is_stuck(module: &ModuleView) -> bool {
     let is_quiet = module.cells.iter().all(|cell| !cell.shape.is_open());
     module.stalled || (module.ready != "True" && is_quiet && !is_beginning(module))
@@ -139,7 +139,7 @@ fn concern(module: &ModuleView, worst: Option<&Cell>) -> Concern {
         }),
         shape: worst.map_or_else(|| module.shape(), |cell| cell.shape),
         title: match worst {
-            // It is one matter, however many clusters it is about.
+            // One entry, however many clusters it affects.
             Some(cell) if cell.shape == Shape::WaitsForYou => format!("{} waits for you", module.name),
             Some(cell) => format!("{} on {}", module.name, cell.cluster),
             None => module.name.clone(),
@@ -148,12 +148,13 @@ fn concern(module: &ModuleView, worst: Option<&Cell>) -> Concern {
     }
 }
 
-/// Clusters that are skipped by every module alike, one by one: how many modules wait for them is not what is wrong.
+/// Clusters that every module skips, one entry each: the cause lies with the cluster, not with the modules that wait
+/// for it.
 fn skipped(fleet: &Fleet) -> Vec<Concern> {
     by_cluster(fleet, is_of_unit, next)
 }
 
-/// Clusters that somebody holds or pinned, one by one.
+/// Clusters that are held or pinned, one entry each.
 fn held(fleet: &Fleet) -> Vec<Concern> {
     let see = |module: &ModuleView, cell: &Cell| {
         let (name, within) = (shell_word(&cell.cluster), module.within());
@@ -222,7 +223,7 @@ fn sentence(fleet: &Fleet, attention: &[Concern], moving: &[Concern], held: &[Co
     }
 }
 
-/// Some by their titles, all others by their number.
+/// Lists some by title and counts the others.
 fn named<'a>(concerns: impl IntoIterator<Item = &'a Concern>) -> String {
     let titles: Vec<&str> = concerns.into_iter().map(|concern| &*concern.title).collect();
     let shown = titles.get(..SHOWN).unwrap_or(&titles).join(", ");
@@ -232,7 +233,7 @@ fn named<'a>(concerns: impl IntoIterator<Item = &'a Concern>) -> String {
     }
 }
 
-/// What is well only because people want it so: clusters that are held, and those that are no more than pinned.
+/// Clusters that are not at the target on purpose: those held, and those only pinned.
 fn on_purpose(held: &[Concern], kind: Kind) -> String {
     let is_pinned = |concern: &&Concern| {
         let mut steps = concern.why.steps.iter();

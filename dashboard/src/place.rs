@@ -1,10 +1,10 @@
-//! The addresses of pages, relative to wherever the dashboard is: nothing in a page begins with `/`.
+//! URLs of pages, relative to the root of the dashboard: no link in a page begins with `/`.
 
 use percent_encoding::{AsciiSet, CONTROLS, percent_decode_str, utf8_percent_encode};
 
 use crate::Kind;
 
-/// What is not written as it is in a segment of a path.
+/// Characters that are percent-encoded in a path segment.
 const SEGMENT: &AsciiSet = &CONTROLS
     .add(b' ')
     .add(b'"')
@@ -19,26 +19,26 @@ const SEGMENT: &AsciiSet = &CONTROLS
     .add(b'`')
     .add(b'{')
     .add(b'}');
-/// Bytes of the longest segment that is looked at: a name has 253 at most, each three as it is written.
+/// Maximum bytes of a path segment: a name has at most 253, each three bytes when percent-encoded.
 const MAX_SEGMENT: usize = 1_024;
 
 /// A module by kind and name.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct ModuleRef {
-    /// Its kind.
+    /// Kind of the module.
     pub kind: Kind,
-    /// Its name.
+    /// Name of the module.
     pub name: String,
 }
 
-/// A page.
+/// A page of the dashboard.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Place {
     /// The whole fleet.
     Fleet,
-    /// What happened.
+    /// Events of the fleet.
     Activity,
-    /// Groups of zones of this cluster.
+    /// Zone groups of this cluster.
     Zones,
     /// Machines that are updated in place.
     Machines,
@@ -50,19 +50,19 @@ pub enum Place {
     Assignment(ModuleRef, String),
     /// A cluster.
     Cluster(String),
-    /// The nodes of this cluster, and what rolls over them.
+    /// The nodes of this cluster, and the NodeModules on them.
     Nodes,
     /// A node of this cluster.
     Node(String),
 }
 
 impl ModuleRef {
-    /// As the command names it: `module/web`.
+    /// The argument of commands about it: `module/web`.
     pub fn said(&self) -> String {
         self.kind.address(&self.name)
     }
 
-    /// The flag of commands about it that names its namespace, with a blank before it; empty of a kind that has none.
+    /// The namespace flag of commands about it, with a leading space; empty for cluster-scoped kinds.
     pub fn within(&self, namespace: &str) -> String {
         self.kind.within(namespace)
     }
@@ -74,7 +74,7 @@ impl ModuleRef {
 }
 
 impl Place {
-    /// A cluster, or a node: what modules of a kind roll over.
+    /// The page of a unit: a cluster, or a node for NodeModules.
     pub fn unit(kind: Kind, name: String) -> Self {
         match kind {
             Kind::Module | Kind::BootstrapModule | Kind::ClusterUpgrade => Self::Cluster(name),
@@ -82,7 +82,7 @@ impl Place {
         }
     }
 
-    /// The page of a path without its first `/`; none if there is no such page.
+    /// The page of a path without the leading `/`; `None` if there is no such page.
     pub fn parse(path: &str) -> Option<Self> {
         if path.is_empty() {
             return Some(Self::Fleet);
@@ -105,7 +105,7 @@ impl Place {
         }
     }
 
-    /// The path, from the root of the dashboard, without `/` before it.
+    /// Path of the page, from the root of the dashboard, without a leading `/`.
     pub fn path(&self) -> String {
         match self {
             Self::Fleet => String::new(),
@@ -121,7 +121,7 @@ impl Place {
         }
     }
 
-    /// From this page to the root of the dashboard: `./`, `../` and so on.
+    /// Relative URL from this page to the root of the dashboard: `./`, `../` and so on.
     pub fn root(&self) -> String {
         match self.path().matches('/').count() {
             0 => "./".to_owned(),
@@ -129,7 +129,7 @@ impl Place {
         }
     }
 
-    /// From this page to another.
+    /// Relative URL from this page to another.
     pub fn link(&self, to: &Self) -> String {
         format!("{}{}", self.root(), to.path())
     }
@@ -153,12 +153,12 @@ fn encoded(segment: &str) -> String {
     utf8_percent_encode(segment, SEGMENT).to_string()
 }
 
-/// What a segment says; none for what names nothing, or leads elsewhere.
+/// Decodes a path segment; `None` if it is empty, invalid or a path traversal.
 fn decoded(segment: &str) -> Option<String> {
     if segment.len() > MAX_SEGMENT {
         return None;
     }
-    let text = percent_decode_str(segment).decode_utf8().ok()?; // no text: no name
+    let text = percent_decode_str(segment).decode_utf8().ok()?; // not valid text: no name
     let leads_elsewhere = matches!(&*text, "" | "." | "..");
     (!leads_elsewhere && !text.contains(char::is_control)).then(|| text.into_owned())
 }

@@ -1,4 +1,4 @@
-//! The reason of each cluster, read from the status of a module: nothing here is worked out but what follows from the counts.
+//! The reason of each cluster, read from the status of a module: only what follows from the counts is inferred.
 
 use std::collections::HashMap;
 
@@ -8,43 +8,43 @@ use muster_api::{
     reasons::Reason,
 };
 
-/// More clusters than any fleet has: a status that names more is not unfolded.
+/// More clusters than any fleet has: a group with more names in a status is not expanded.
 const MAX_CLUSTERS: usize = 100_000;
 
-/// What a status says of a cluster.
+/// What a status reports for a cluster.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Says<'a> {
-    /// It is one of those that need attention.
+    /// An entry of `attention`.
     Attention(&'a Attention),
-    /// It is in this group.
+    /// A reason group that names the cluster.
     Group(&'a ReasonGroup),
-    /// It is in no group that names its clusters, and more is not known.
+    /// No group names the cluster, and its state is unknown.
     Unknown,
     /// The module does not select it.
     NotSelected,
 }
 
-/// What is known of a cluster besides the status.
+/// What is known of a cluster in addition to the status.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Known {
-    /// The spec selects it, or a row of the module is there.
+    /// Whether the spec selects it, or it has an assignment of the module.
     pub is_concerned: bool,
-    /// Its row confirms the target.
+    /// Whether its report confirms the target.
     pub is_confirmed: bool,
 }
 
-/// The reasons that a status names.
+/// The reasons in a status.
 pub(crate) struct Reasons<'a> {
     attention: HashMap<&'a str, &'a Attention>,
     groups: HashMap<String, &'a ReasonGroup>,
-    /// Groups that do not name their clusters, and how many of those are not among the ones that need attention.
+    /// Groups that do not name their clusters, and how many of those are not in `attention`.
     unnamed: Vec<(&'a ReasonGroup, usize)>,
-    /// Whether what is in no group is in none for the spec as it is.
+    /// Whether the status is about the current spec, so that a cluster in no group is not selected.
     is_current: bool,
 }
 
 impl<'a> Reasons<'a> {
-    /// Those of a status, which is about the spec as it is, or not.
+    /// Reads the reasons of a status; `is_current` if it is about the current spec.
     pub(crate) fn of(status: &'a ModuleStatus, is_current: bool) -> Self {
         let all = &status.reasons;
         let mut groups = HashMap::new();
@@ -66,10 +66,10 @@ impl<'a> Reasons<'a> {
         }
     }
 
-    /// What is said of each of these clusters, in their order.
+    /// What the status reports for each of these clusters, in the same order.
     pub(crate) fn each<'n>(&self, clusters: impl Iterator<Item = (&'n str, Known)>) -> Vec<Says<'a>> {
         let mut says = Vec::new();
-        // Which of them no group names, though the module is about them: those that are confirmed, and the others.
+        // Clusters that no group names, though the module concerns them: the confirmed ones, and the others.
         let (mut confirmed, mut others) = (Vec::new(), Vec::new());
         for (name, known) in clusters {
             let found = match (self.attention.get(name), self.groups.get(name)) {
@@ -96,8 +96,8 @@ impl<'a> Reasons<'a> {
                 }
             }
         };
-        // Clusters whose rows confirm the target are up to date if they are as many as that group counts; the rest are of the one group that is
-        // left, if they are as many as that counts. Otherwise which is which is not known.
+        // Clusters whose reports confirm the target are up to date if their number equals the count of that group; the
+        // rest belong to the one remaining group if their number equals its count. Otherwise they cannot be told apart.
         let mut left = self.unnamed.clone();
         let up_to_date = left.iter().position(|(group, count)| {
             group.reason == Reason::UpToDate.as_str() && *count == confirmed.len()

@@ -1,22 +1,22 @@
-//! What the rollout engine remembers of a module, as far as pages tell it.
+//! The rollout engine's memory of a module, as far as pages show it.
 
 use jiff::Timestamp;
 use muster_api::module::ModuleStatus;
 use muster_rollout::{Memory, Millis};
 
-/// The encoding that can be read.
+/// Supported version of the encoding.
 const VERSION: u32 = 1;
 
-/// The memory in a module's status; none if there is none, or it is of another version of muster.
+/// The memory in a module's status; `None` if there is none, or another version of muster wrote it.
 pub(crate) fn memory(status: &ModuleStatus) -> Option<Memory> {
     let stored = status
         .rollout
         .as_ref()
         .filter(|stored| stored.version == VERSION)?;
-    serde_json::from_str(&stored.memory).ok() // what cannot be read says nothing
+    serde_json::from_str(&stored.memory).ok() // unreadable memory counts as none
 }
 
-/// An instant of the engine.
+/// Converts an instant of the engine.
 pub(crate) fn instant(at: Millis) -> Option<Timestamp> {
-    Timestamp::from_millisecond(i64::try_from(at.0).ok()?).ok() // no such time: none is told
+    Timestamp::from_millisecond(i64::try_from(at.0).ok()?).ok() // not a valid time: not shown
 }

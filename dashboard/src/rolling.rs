@@ -1,4 +1,4 @@
-//! What rolls, and what each unit carries of it, in the words of modules.
+//! Objects that are rolled out, and the assignment of each unit, in terms of modules.
 
 use std::borrow::Cow;
 
@@ -23,35 +23,35 @@ use crate::{
     words::one_line,
 };
 
-/// The word for a cluster of which a status says nothing.
+/// The reason for a cluster that a status does not mention.
 const UNKNOWN: &str = "Unknown";
 
-/// What was assigned to a unit of something that rolls, and what is reported of it.
+/// What is assigned to a unit, and what is reported about it.
 pub trait Carries: Clone {
-    /// The version that it carries.
+    /// Assigned version.
     fn version(&self) -> Option<String>;
-    /// It is to carry something.
+    /// Whether something is assigned to the unit.
     fn is_concerned(&self) -> bool;
-    /// The revision that it is to carry.
+    /// Assigned revision.
     fn revision(&self) -> Option<&str>;
-    /// Whether success is reported about it as it is; none if nothing is reported about it as it is.
+    /// Whether the report about the current assignment is a success; `None` without such a report.
     fn succeeded(&self) -> Option<bool>;
-    /// What is to be known of it although it is up to date.
+    /// A note about a unit that is up to date.
     fn note(&self) -> Option<String>;
 
-    /// Success is reported about it as it is, and it is of this revision.
+    /// Whether success is reported for the current assignment, and the assignment is of this revision.
     fn is_confirmed(&self, target: Option<&str>) -> bool {
         let revision = self.revision();
         revision.is_some() && revision == target && self.succeeded() == Some(true)
     }
 }
 
-/// A row and its echo.
+/// An assignment and its report.
 #[derive(Clone, Copy)]
 pub(crate) struct Row<'a>(&'a SyncRow, Option<&'a SyncState>);
 
 impl<'a> Row<'a> {
-    /// The row of a module in an assemblage.
+    /// The assignment of a module in an assemblage.
     pub(crate) fn of(
         spec: &'a TargetedAssemblageSpec,
         status: Option<&'a AssemblageStatus>,
@@ -93,26 +93,26 @@ impl Carries for Row<'_> {
     }
 }
 
-/// Something that rolls, as far as views tell it, in the words of modules.
+/// An object that is rolled out, as views show it, in terms of modules.
 pub struct Rolling<'a> {
-    /// Its kind.
+    /// Kind of the object.
     pub kind: Kind,
-    /// Its metadata.
+    /// Metadata of the object.
     pub meta: &'a ObjectMeta,
-    /// The version that is wanted.
+    /// Target version.
     pub version: String,
-    /// Which units it selects.
+    /// Selector for units.
     pub selector: Option<&'a LabelSelector>,
-    /// How it rolls.
+    /// Rollout settings.
     pub rollout: Cow<'a, Rollout>,
-    /// What a module asks for; none of a NodeModule.
+    /// Spec of a module; `None` for a NodeModule.
     pub spec: Option<&'a ModuleSpec>,
-    /// Its status.
+    /// Status of the object.
     pub status: Cow<'a, ModuleStatus>,
 }
 
 impl<'a> Rolling<'a> {
-    /// A module.
+    /// Wraps a module.
     pub fn of<K: ModuleObject>(module: &'a K) -> Self {
         let spec = module.spec();
         Self {
@@ -126,12 +126,12 @@ impl<'a> Rolling<'a> {
         }
     }
 
-    /// The repository that it comes from, if it comes from one.
+    /// URL of the source repository, if any.
     pub fn url(&self) -> Option<&'a str> {
         self.spec.map(|spec| spec.sync.source.url())
     }
 
-    /// Its conditions.
+    /// Conditions of the object.
     pub fn conditions(&self) -> Vec<ConditionView> {
         ConditionView::all(&self.status.conditions)
     }
@@ -140,24 +140,24 @@ impl<'a> Rolling<'a> {
         self.meta.name.as_deref().unwrap_or_default()
     }
 
-    /// What it says, or says about a unit, on one line and in our verbs.
+    /// A message of the object, or about a unit, on one line and with muster commands in place of kubectl's.
     fn in_verbs(&self, unit: Option<&str>, message: &str) -> String {
         with_verbs(&one_line(message), &self.kind.address(self.name()), unit)
     }
 
-    /// As it is shown. `rows`: what each member carries of it.
+    /// Builds the view. `rows` has the assignment of each member.
     pub fn view<R: Carries>(&self, members: &[Member], rows: Vec<Option<R>>) -> ModuleView {
         let status = &self.status;
         let ready = find(&status.conditions, READY);
-        // A selector that cannot be read selects nothing; the module's own condition says what is wrong with it.
+        // An invalid selector selects nothing; the module's own condition reports what is wrong with it.
         let matcher = Matcher::new(self.selector).ok();
-        // What is being deleted selects nothing any more.
+        // An object that is being deleted selects nothing.
         let deleting = self.meta.deletion_timestamp.is_some();
         let matcher = matcher.filter(|_| !deleting);
         let observed =
             status.observed_generation.is_some() && status.observed_generation == self.meta.generation;
         let known = members.iter().zip(&rows).map(|(member, row)| {
-            // A Cluster that does not ask for ClusterUpgrades is none of theirs, whatever its labels.
+            // ClusterUpgrades ignore a Cluster that does not opt in, whatever its labels.
             let is_left_out = self.kind == Kind::ClusterUpgrade && row.is_none();
             let selected = !is_left_out
                 && matcher
@@ -200,7 +200,7 @@ impl<'a> Rolling<'a> {
         view
     }
 
-    /// The stage whose approval or gates are waited for, if some are: the first that was not passed.
+    /// The stage whose approval or gates the rollout waits for, if any: the first stage not passed.
     fn waits_at(&self) -> Option<String> {
         let waits = |reason: &str| {
             [Reason::WaitingApproval, Reason::WaitingGate]
@@ -218,7 +218,7 @@ impl<'a> Rolling<'a> {
     }
 
     fn cell<R: Carries>(&self, member: &Member, row: Option<&R>, says: Says<'_>) -> Cell {
-        let shape = |reason: &str| reason.parse().map_or(Shape::Unknown, Shape::of); // a word of a newer controller
+        let shape = |reason: &str| reason.parse().map_or(Shape::Unknown, Shape::of); // a reason of a newer controller
         let in_verbs = |message: &str| self.in_verbs(Some(&member.name), message);
         let base = Cell {
             cluster: member.name.clone(),
@@ -244,7 +244,7 @@ impl<'a> Rolling<'a> {
                 ..base
             },
             Says::Group(group) => {
-                // What a unit that is up to date says is a note.
+                // The message of a unit that is up to date is a note.
                 let is_note = group.reason == Reason::UpToDate.as_str();
                 let note = row.filter(|_| is_note).and_then(R::note);
                 let note = note.as_deref().map(one_line);
@@ -261,7 +261,8 @@ impl<'a> Rolling<'a> {
     }
 }
 
-/// When the failure was that keeps a module from being ready. The condition Ready is false from the start of its rollout on.
+/// When the failure happened that keeps a module from being ready. The condition Ready is already false from the start
+/// of the rollout.
 fn failed_since(view: &ModuleView) -> Option<Timestamp> {
     let is_failure = |cell: &&Cell| cell.shape == Shape::Failed;
     let is_why = |cell: &&Cell| view.stalled && cell.reason == view.reason;
@@ -272,25 +273,25 @@ fn failed_since(view: &ModuleView) -> Option<Timestamp> {
     first(&is_failure).or_else(|| first(&is_why))
 }
 
-/// What a condition says that is there only while something is so.
+/// The message of a condition, if it is true.
 fn said(conditions: &[Condition], type_: &str) -> Option<String> {
     let condition = find(conditions, type_).filter(|condition| condition.status == "True")?;
     Some(one_line(&condition.message))
 }
 
-/// A version for people: the tag, or the first digits of the commit.
+/// Version for display: the tag, or the first digits of the commit.
 fn version(version: &GitVersion, commit: Option<&str>) -> String {
     version.short(commit.or(Some("?")))
 }
 
-/// What is known of a unit beside the status of the module.
+/// What is known of a unit in addition to the status of the module.
 pub(crate) struct Ground<R> {
-    /// What it was given, and what is reported of that.
+    /// The assignment, and the report about it.
     pub row: Option<R>,
-    /// Whether it can be reached, and since when.
+    /// Whether the unit is reachable, and since when.
     pub unit: String,
-    /// Its agent, where that has a link of its own.
+    /// State of the agent, if the chain has a check for it.
     pub agent: Option<String>,
-    /// What became of it after a change that failed.
+    /// State of the unit after a failed change.
     pub after: String,
 }

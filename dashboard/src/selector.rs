@@ -1,10 +1,10 @@
-//! Selectors in words.
+//! Selectors as text.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 
 use crate::Kind;
 
-/// Which units a selector selects, in the words of kubectl: `env=prod,region in (eu,us)`.
+/// A selector in kubectl's syntax: `env=prod,region in (eu,us)`.
 pub(crate) fn in_words(selector: Option<&LabelSelector>, kind: Kind) -> String {
     let Some(selector) = selector else {
         return format!("no {}: it has no selector", kind.unit());

@@ -1,9 +1,9 @@
-//! Shapes beside colour: one for each way that a cluster can stand.
+//! Shapes: one for each state of a cluster, readable without color.
 
 use muster_api::reasons::{Bucket, Reason};
 use serde::Serialize;
 
-/// How a cluster stands with a module, as a shape that needs no colour.
+/// State of a cluster with a module, as a shape that needs no color.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Shape {
@@ -11,17 +11,17 @@ pub enum Shape {
     Ready,
     /// Changing, or being withdrawn from.
     Updating,
-    /// Its turn has not come.
+    /// Waiting for its turn.
     Waiting,
-    /// Nothing goes on there until a person decides.
+    /// Stopped until a person decides.
     WaitsForYou,
     /// A revision failed on it.
     Failed,
-    /// A person holds or pinned it.
+    /// Held or pinned by a user.
     Held,
-    /// It cannot be touched now.
+    /// Not reachable now.
     Unreachable,
-    /// What is there to read does not say how it stands.
+    /// Its state cannot be read.
     Unknown,
     /// The module does not select it.
     NotSelected,
@@ -57,12 +57,12 @@ impl Shape {
         }
     }
 
-    /// It is neither as it should be nor left out.
+    /// Whether the cluster is neither as it should be nor excluded.
     pub const fn is_open(self) -> bool {
         !matches!(self, Self::Ready | Self::NotSelected)
     }
 
-    /// What a person looks at first comes first.
+    /// Sort key: the most urgent shape first.
     pub const fn urgency(self) -> u8 {
         match self {
             Self::Failed => 0,
@@ -77,7 +77,7 @@ impl Shape {
         }
     }
 
-    /// The character.
+    /// Glyph of the shape.
     pub const fn glyph(self) -> char {
         match self {
             Self::Ready => '●',
@@ -91,7 +91,7 @@ impl Shape {
         }
     }
 
-    /// The word for the legend and for counts.
+    /// Name in the legend and in counts.
     pub const fn word(self) -> &'static str {
         match self {
             Self::Ready => "ready",

@@ -1,4 +1,4 @@
-//! What is known of a fleet at one moment: what every page is computed from.
+//! The state of a fleet at one moment, from which every page is computed.
 
 use std::sync::OnceLock;
 
@@ -7,37 +7,37 @@ use serde::Serialize;
 
 use crate::{Fleet, Kind, Objects, UpdateView};
 
-/// What was read of a namespace, whole, at one moment.
+/// All objects of a namespace, read at one moment.
 #[derive(Debug, Default)]
 pub struct Snapshot {
     /// The namespace of modules and clusters.
     pub namespace: String,
-    /// When that was.
+    /// When the objects were read.
     pub at: Timestamp,
     /// The objects.
     pub objects: Objects,
-    /// Everything was read at least once. Before, what is missing is not known to be absent.
+    /// Whether every kind was read at least once. Until then a missing object may still exist.
     pub is_complete: bool,
-    /// What cannot be read at present, or could not be understood: of this the objects may be old.
+    /// What cannot be read or parsed at present: objects of these kinds may be outdated.
     pub troubles: Vec<Trouble>,
     fleet: OnceLock<Fleet>,
     nodes: OnceLock<Fleet>,
 }
 
-/// Something that could not be read.
+/// A read error.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Trouble {
-    /// What: the plural of a kind, or a kind and a name.
+    /// What cannot be read: the plural of a kind, or a kind and a name.
     pub what: String,
-    /// Since when.
+    /// Since when it cannot be read.
     pub since: Timestamp,
-    /// Why.
+    /// The error message.
     pub message: String,
 }
 
 impl Snapshot {
-    /// What was read of a namespace.
+    /// Creates a snapshot.
     pub const fn new(
         namespace: String,
         at: Timestamp,
@@ -56,12 +56,13 @@ impl Snapshot {
         }
     }
 
-    /// The view of the fleet; computed when it is first asked for.
+    /// The fleet of clusters; computed on first use.
     pub fn fleet(&self) -> &Fleet {
         self.fleet.get_or_init(|| Fleet::of(&self.objects))
     }
 
-    /// The fleet that modules of a kind roll over: clusters, or the nodes of this cluster. Computed when it is first asked for.
+    /// The fleet that modules of a kind are rolled out to: clusters, or the nodes of this cluster. Computed on first
+    /// use.
     pub fn fleet_of(&self, kind: Kind) -> &Fleet {
         match kind {
             Kind::Module | Kind::BootstrapModule | Kind::ClusterUpgrade => self.fleet(),
@@ -69,7 +70,7 @@ impl Snapshot {
         }
     }
 
-    /// What the first page is about: where there are NodeModules, and neither modules nor clusters, the nodes.
+    /// What the start page shows: nodes if there are NodeModules but neither modules nor clusters.
     pub fn home(&self) -> Kind {
         let Objects {
             modules,
@@ -93,7 +94,7 @@ impl Snapshot {
         views
     }
 
-    /// There are NodeModules.
+    /// Whether there are NodeModules.
     pub const fn has_nodes(&self) -> bool {
         !self.objects.nodes.modules.is_empty()
     }

@@ -1,4 +1,5 @@
-//! When each cluster changed in a rollout, as far as it is remembered: of clusters that are changing by the engine, of others by events.
+//! When each cluster changed during a rollout: from the engine's memory for clusters in progress, from events for the
+//! others.
 
 use jiff::{SignedDuration, Timestamp};
 use muster_api::{
@@ -14,9 +15,9 @@ use crate::{Happened, ModuleRef, ModuleView, Shape, recall};
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Timeline {
-    /// When it began.
+    /// When the rollout started.
     pub from: Timestamp,
-    /// When it ended, or until when it is known.
+    /// When the rollout ended, or the time of the snapshot.
     pub to: Timestamp,
     /// The clusters, in the order in which they changed.
     pub bars: Vec<Bar>,
@@ -26,37 +27,39 @@ pub struct Timeline {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Bar {
-    /// The cluster.
+    /// Name of the cluster.
     pub cluster: String,
-    /// How it stood at the end.
+    /// Shape of the cluster at the end.
     pub shape: Shape,
-    /// When it began to change; the end again, if that is not remembered any more.
+    /// When its change started; same as the end if the start is not recorded anymore.
     pub from: Timestamp,
-    /// When it was done, or failed; none while it is changing.
+    /// When it was done or failed; `None` while in progress.
     pub to: Option<Timestamp>,
 }
 
-/// A rollout, from its beginning to its end, if it has ended.
+/// Period of a rollout; open while the rollout is running.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Span {
-    /// When it began.
+    /// When the rollout started.
     pub from: Timestamp,
-    /// When it ended.
+    /// When the rollout ended.
     pub to: Option<Timestamp>,
 }
 
-/// What is told of the end of a rollout is told a little after it, and times of statuses are whole seconds.
+/// Tolerance for events at the end of a rollout: they are recorded slightly later, and times in statuses are whole
+/// seconds.
 const LATER: SignedDuration = SignedDuration::from_secs(2);
 
 impl Span {
-    /// Whether something happened in it.
+    /// Whether an event at this time belongs to the rollout.
     pub fn holds(&self, at: Timestamp) -> bool {
         at >= self.from && self.to.is_none_or(|to| at.duration_since(to) <= LATER)
     }
 }
 
 impl Timeline {
-    /// A rollout of a module; none if nothing is remembered of it. `now` is when that was read.
+    /// Builds the timeline of a module's rollout; `None` if nothing is recorded of it. `now` is the time of the
+    /// snapshot.
     pub fn of(
         view: &ModuleView,
         status: &ModuleStatus,
@@ -70,7 +73,7 @@ impl Timeline {
             name: view.name.clone(),
         };
         let mut bars: Vec<Bar> = Vec::new();
-        // Newest first: of two the later one stands.
+        // Events are sorted newest first: the latest one of each cluster wins.
         for event in events.iter().map(AsRef::as_ref) {
             if !run.holds(event.at) || !event.is_about(&module) {
                 continue;
@@ -86,7 +89,7 @@ impl Timeline {
                 }
             }
         }
-        // What failed stays charged after the end of its run.
+        // A failed change remains in flight after the end of its run.
         let memory = recall::memory(status).unwrap_or_default();
         for (unit, charge) in &memory.charges {
             let (Some(began), cell) = (
@@ -117,7 +120,7 @@ impl Timeline {
     }
 }
 
-/// The clusters that an event is about. It begins with their names.
+/// The clusters that an event is about: its message begins with their names.
 fn told(event: &Happened, view: &ModuleView) -> Vec<(String, Shape)> {
     let is = |reasons: [EventReason; 2]| reasons.iter().any(|reason| event.reason == reason.as_str());
     let shape = if is([EventReason::ClusterUpdated, EventReason::NodeUpdated]) {

@@ -1,4 +1,4 @@
-//! The fleet, a module or a cluster as a tree: problems are shown one by one, what is alike is one branch.
+//! The fleet, a module or a cluster as a tree: problems are shown one by one, equal entries are folded into one branch.
 
 use std::collections::BTreeSet;
 
@@ -7,38 +7,38 @@ use serde::Serialize;
 
 use crate::{Cell, Fleet, HeldWithdrawal, Kind, ModuleView, Overview, Shape, group::listed, words::counted};
 
-/// Problems of one kind that are shown one by one; more are counted.
+/// Problems of one kind shown one by one; more are counted.
 const SHOWN: usize = 3;
 
-/// A tree, with the version of its form.
+/// A tree, with the schema version.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Tree {
-    /// The version of this form. Fields may be added to it; a change of another kind makes it `tree/v2`.
+    /// Schema version. Fields may be added; an incompatible change makes it `tree/v2`.
     pub schema: &'static str,
-    /// Where it begins.
+    /// Root of the tree.
     pub root: Branch,
 }
 
-/// A thing of the fleet, or several that are alike.
+/// An object of the fleet, or several equal ones.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Branch {
-    /// `Fleet`, `Module`, `BootstrapModule` or `Cluster`, of nodes `NodeModule` or `Node`; with an `s` for several that are alike.
+    /// `Fleet`, `Module`, `BootstrapModule`, `Cluster`, `NodeModule` or `Node`; with an `s` for several equal ones.
     pub kind: String,
-    /// Their names.
+    /// Names of the objects.
     pub names: Vec<String>,
-    /// How it stands.
+    /// State of the objects.
     pub shape: Shape,
-    /// The version: of a module the one that is wanted, of a cluster the one that it carries.
+    /// Version: the target of a module, the assigned one of a cluster.
     pub version: Option<String>,
-    /// The one word.
+    /// Reason, one CamelCase word.
     pub reason: String,
-    /// Since when, where that is known and one thing is meant.
+    /// Since when, if known and if the branch is a single object.
     pub since: Option<Timestamp>,
-    /// For people; empty where all is well.
+    /// Human-readable message; empty if all is well.
     pub message: String,
-    /// What is below, most urgent first.
+    /// Branches below, most urgent first.
     pub branches: Vec<Self>,
 }
 
@@ -75,12 +75,12 @@ impl Tree {
         })
     }
 
-    /// One module and its clusters.
+    /// A module and its clusters.
     pub fn module(view: &ModuleView) -> Self {
         Self::of(module(view))
     }
 
-    /// One cluster, or node, and its modules; none if it is not there.
+    /// A cluster or node and its modules; `None` if it does not exist.
     pub fn cluster(fleet: &Fleet, name: &str) -> Option<Self> {
         let place = fleet.clusters.iter().position(|cluster| cluster.name == name)?;
         let on_it = fleet.modules.iter().filter_map(|view| {
@@ -103,7 +103,7 @@ impl Tree {
             version: None,
             reason: match most_urgent(&modules) {
                 _ if waiting == 0 => "Ready".to_owned(),
-                // What keeps every module from it is its own word.
+                // If the same reason blocks all modules, the branch shows it.
                 Some(Shape::Unreachable | Shape::Held)
                     if modules.iter().all(|module| module.reason == modules[0].reason) =>
                 {
@@ -137,7 +137,7 @@ impl Branch {
         self.title_with(SHOWN)
     }
 
-    /// The title with no more names, or runs of names, than this; more are counted.
+    /// The title with at most this many names or ranges; more are counted.
     pub fn title_with(&self, shown: usize) -> String {
         match &self.names[..] {
             [only] => format!("{}/{only}", self.kind),
@@ -172,7 +172,7 @@ fn module(view: &ModuleView) -> Branch {
         .chunk_by(alike)
         .flat_map(|alike| clusters(view, alike))
         .collect();
-    // The words of a cluster that stands for the same reason are below.
+    // The messages of clusters with the same reason are shown below.
     let is_told_below = cells.iter().any(|cell| cell.reason == view.reason);
     let held = HeldWithdrawal::of(view).filter(|_| view.shape() == Shape::WaitsForYou);
     Branch {
@@ -193,14 +193,14 @@ fn module(view: &ModuleView) -> Branch {
     }
 }
 
-/// What tells clusters apart that stand alike: a withdrawal that is held is one matter, whatever its clusters have.
+/// The version by which equal clusters are split: a held withdrawal is one entry, whatever version its clusters have.
 fn version(cell: &Cell) -> Option<&str> {
     cell.version
         .as_deref()
         .filter(|_| cell.shape != Shape::WaitsForYou)
 }
 
-/// What a cluster that is up to date says nevertheless.
+/// The note on a cluster that is up to date.
 fn note(cell: &Cell) -> &str {
     if cell.shape == Shape::Ready {
         &cell.message
@@ -209,12 +209,12 @@ fn note(cell: &Cell) -> &str {
     }
 }
 
-/// Clusters that stand alike: problems and what moves one by one up to a number, all else as one branch.
+/// Clusters in the same state: problems and changes one by one up to a limit, all others as one branch.
 fn clusters(view: &ModuleView, alike: &[&Cell]) -> Vec<Branch> {
     let is_quiet = alike
         .first()
         .is_some_and(|cell| matches!(cell.shape, Shape::Ready | Shape::Waiting | Shape::WaitsForYou));
-    // One more is shown rather than counted as `1`.
+    // One more is shown instead of a count of `1`.
     let shown = match alike.len() {
         1 => 1,
         _ if is_quiet => 0,
@@ -273,7 +273,7 @@ fn is_troubled(module: &Branch) -> bool {
     module.shape != Shape::Ready || module.branches.iter().any(|branch| branch.shape != Shape::Ready)
 }
 
-/// Modules, most urgent first; those where all is well are one branch.
+/// Modules, most urgent first; those without problems are folded into one branch.
 fn folded(modules: Vec<Branch>, kind: Kind) -> Vec<Branch> {
     let (mut shown, well): (Vec<Branch>, Vec<Branch>) = modules.into_iter().partition(is_troubled);
     shown.sort_by_key(|module| module.shape.urgency());
@@ -300,7 +300,8 @@ fn folded(modules: Vec<Branch>, kind: Kind) -> Vec<Branch> {
     shown
 }
 
-/// Of a cluster that stands for the same reason, with the same words, below a module before, the name is enough.
+/// Shows a message once: a cluster that appears below an earlier module with the same reason and message gets only its
+/// name.
 fn told_once(mut modules: Vec<Branch>) -> Vec<Branch> {
     let mut told: BTreeSet<(String, String, String)> = BTreeSet::new();
     for module in &mut modules {

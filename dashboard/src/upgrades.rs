@@ -1,4 +1,4 @@
-//! ClusterUpgrades in the words of modules: they roll over the same Clusters.
+//! ClusterUpgrades in terms of modules: they roll over the same Clusters.
 
 use std::borrow::Cow;
 
@@ -15,7 +15,7 @@ use crate::{
 };
 
 impl<'a> Rolling<'a> {
-    /// A ClusterUpgrade.
+    /// Wraps a ClusterUpgrade.
     pub fn of_upgrade(upgrade: &'a ClusterUpgrade) -> Self {
         Self {
             kind: Kind::ClusterUpgrade,
@@ -64,12 +64,12 @@ pub(crate) struct Upgradable<'a> {
 }
 
 impl<'a> Upgradable<'a> {
-    /// None: the Cluster does not ask for it, so that no ClusterUpgrade concerns it.
+    /// `None` if the Cluster does not opt in to ClusterUpgrades.
     pub(crate) fn of(cluster: &'a DynamicObject, upgrade: &'a ClusterUpgrade) -> Option<Self> {
         asks_for_upgrades(cluster.annotations()).then_some(Self { cluster, upgrade })
     }
 
-    /// The version that its topology asks for.
+    /// Version in the topology of the Cluster.
     fn asks_for(&self) -> Option<&'a str> {
         self.cluster.data.pointer("/spec/topology/version")?.as_str()
     }
@@ -84,7 +84,8 @@ impl Carries for Upgradable<'_> {
         false
     }
 
-    /// That of the ClusterUpgrade once its version was written. Without a topology no object that is read here says so.
+    /// The revision of the ClusterUpgrade once its version is in the topology. Without a topology no object read here
+    /// can tell.
     fn revision(&self) -> Option<&str> {
         let target = self.upgrade.spec.target.kubernetes.as_str();
         let is_given = self.asks_for().is_none_or(|version| version == target);
@@ -92,7 +93,7 @@ impl Carries for Upgradable<'_> {
         status?.revision.as_deref()
     }
 
-    /// Never true: that a version is confirmed only the status of the ClusterUpgrade says.
+    /// Never true: only the status of the ClusterUpgrade can confirm a version.
     fn succeeded(&self) -> Option<bool> {
         Some(false)
     }
@@ -102,7 +103,7 @@ impl Carries for Upgradable<'_> {
     }
 }
 
-/// What to do about a Cluster, and the command for that, where it is not what is done for a module.
+/// What to do about a Cluster, and the command, where it differs from a module.
 pub(crate) fn next(module: &ModuleView, cell: &Cell) -> Option<(String, Option<String>)> {
     if module.kind != Kind::ClusterUpgrade {
         return None;
@@ -110,7 +111,7 @@ pub(crate) fn next(module: &ModuleView, cell: &Cell) -> Option<(String, Option<S
     let (within, cluster) = (module.within(), words::shell_word(&cell.cluster));
     let describe = format!("kubectl describe cluster {cluster}{within}");
     let with = |what: &str, command: String| Some((what.to_owned(), Some(command)));
-    let reason: Option<Reason> = cell.reason.parse().ok(); // a word of a newer controller: nothing is known to be done
+    let reason: Option<Reason> = cell.reason.parse().ok(); // a reason of a newer controller: no advice
     match (cell.shape, reason) {
         (Shape::Failed, _) | (_, Some(Reason::Halted | Reason::KnownBad | Reason::Aborted)) => with(
             "repair the Cluster, or choose another version; after a repair",
@@ -131,7 +132,7 @@ pub(crate) fn next(module: &ModuleView, cell: &Cell) -> Option<(String, Option<S
                 format!("kubectl get machines -l cluster.x-k8s.io/cluster-name={cluster}{within}")
             })
         }
-        // The hold is either the Cluster's, for all that rolls over it, or this one's.
+        // The hold applies either to the Cluster, for all rollouts, or only to this ClusterUpgrade.
         (Shape::Held, _) if cell.message.starts_with("held for this ClusterUpgrade") => with(
             "to let it go on",
             format!("muster release {} --clusters {cluster}{within}", module.address()),
@@ -145,7 +146,7 @@ pub(crate) fn next(module: &ModuleView, cell: &Cell) -> Option<(String, Option<S
     }
 }
 
-/// What a message says is to be done next.
+/// The advice in a message.
 fn advice(message: &str) -> Option<&str> {
     message.rsplit_once("next: ").map(|(_, advice)| advice)
 }

@@ -1,4 +1,5 @@
-//! Commands of kubectl in a status, as the verbs of muster that do the same: a status is read without muster as well, a view is not.
+//! Replaces kubectl commands in a status by the muster commands that do the same: a status must be usable without
+//! muster, a view need not.
 
 use muster_api::labels::annotation::{
     ACKNOWLEDGE_WITHDRAWAL, APPROVE, HOLD, PAUSED, PIN_PREFIX, PROMOTE, RELEASE, RETRY,
@@ -6,10 +7,11 @@ use muster_api::labels::annotation::{
 
 use crate::shell_word;
 
-/// How the commands begin that controllers write into a status.
+/// How the commands in a status begin.
 const BEGIN: &str = "kubectl annotate --";
 
-/// What a module says, or says about one of its clusters or nodes. A command that no verb does stays as it is.
+/// A message of a module, or about one of its clusters or nodes, with muster commands. A command without an equivalent
+/// stays as it is.
 pub fn with_verbs(message: &str, module: &str, unit: Option<&str>) -> String {
     let mut text = String::with_capacity(message.len());
     let mut rest = message;
@@ -58,7 +60,7 @@ fn verb(words: &[String], module: &str, unit: Option<&str>) -> Option<String> {
         (None, None) if last.strip_suffix('-') == Some(PAUSED) => {
             format!("rollout resume {}", shell_word(object))
         }
-        // Of several clusters that one annotation holds the others stay named in it.
+        // If one annotation holds several clusters, the others stay in its value.
         (said, None) if said.map_or_else(|| last.strip_suffix('-'), |(key, _)| Some(key)) == Some(HOLD) => {
             format!("release {} {units} {}", shell_word(object), shell_word(unit?))
         }
@@ -94,7 +96,7 @@ fn verb(words: &[String], module: &str, unit: Option<&str>) -> Option<String> {
     Some(format!("muster {verb}{within}"))
 }
 
-/// The words of a command as a shell reads them, up to the one that is the annotation, and the bytes that they take.
+/// Splits a command into words like a shell, up to the annotation, and returns the bytes read.
 fn words(command: &str) -> (Vec<String>, usize) {
     let (mut words, mut word) = (Vec::new(), String::new());
     let (mut is_quoted, mut is_escaped) = (false, false);
@@ -107,7 +109,7 @@ fn words(command: &str) -> (Vec<String>, usize) {
             }
             '\\' if !is_quoted => is_escaped = true,
             '\'' => is_quoted = !is_quoted,
-            // The sentence goes on.
+            // The sentence continues after the command.
             ';' | ')' if !is_quoted => {
                 length = at;
                 break;
@@ -188,7 +190,7 @@ mod tests {
             "fleet.muster.dev/pin.web-",
             "muster unpin eu-1 --module module/web -n fleet",
         );
-        // No verb does these.
+        // These have no muster equivalent.
         check(web, "fleet.muster.dev/pin-", "");
         check(web, "--overwrite fleet.muster.dev/abandon=eu-1,eu-2", "");
         check("cluster/eu-1", "fleet.muster.dev/other-", "");
@@ -242,7 +244,7 @@ mod tests {
         ] {
             assert_eq!(with_verbs(text, "module/web", None), text);
         }
-        // Which cluster is meant is not known.
+        // Without a unit it is unknown which cluster the command is about.
         let hold =
             "kubectl annotate --namespace fleet --field-manager=muster-cli module/web fleet.muster.dev/hold-";
         assert_eq!(with_verbs(hold, "module/web", None), hold);

@@ -1,4 +1,4 @@
-//! Every module on every cluster, as it is shown.
+//! Every module on every cluster, as views show it.
 
 use std::collections::BTreeMap;
 
@@ -15,89 +15,89 @@ use crate::{Kind, Shape};
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Fleet {
-    /// What rolls here: modules over clusters, or NodeModules over the nodes of a cluster.
+    /// What is rolled out here: modules over clusters, or NodeModules over the nodes of a cluster.
     pub kind: Kind,
-    /// The clusters, by name.
+    /// Clusters or nodes, by name.
     pub clusters: Vec<Member>,
-    /// The modules, by kind and name.
+    /// Modules, by kind and name.
     pub modules: Vec<ModuleView>,
 }
 
-/// A cluster.
+/// A cluster or node.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Member {
-    /// Its name.
+    /// Name of the cluster or node.
     pub name: String,
-    /// Its labels.
+    /// Labels of the cluster or node.
     pub labels: BTreeMap<String, String>,
 }
 
-/// A module, and where it stands on each cluster.
+/// A module, and its state on each cluster.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ModuleView {
-    /// Its kind.
+    /// Kind of the module.
     pub kind: Kind,
-    /// Its name.
+    /// Name of the module.
     pub name: String,
-    /// Its namespace.
+    /// Namespace of the module.
     pub namespace: String,
-    /// The version that is wanted.
+    /// Target version.
     pub version: String,
     /// The status of the condition Ready: True, False, or Unknown.
     pub ready: String,
-    /// Its reason.
+    /// Reason of the condition Ready.
     pub reason: String,
-    /// Its message.
+    /// Message of the condition Ready.
     pub message: String,
-    /// Since when: of a failure its own time, though the rollout is older.
+    /// Since when; for a failure, the time of the failure and not of the start of the rollout.
     pub since: Option<Timestamp>,
-    /// It is being deleted: nothing of it is to stay in any cluster.
+    /// Whether the module is being deleted, and with it everything it applied.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub deleting: bool,
-    /// The controller has seen the spec as it is now.
+    /// Whether the controller has observed the current spec.
     pub observed: bool,
-    /// Nothing goes on without a change by someone.
+    /// Whether the module is stuck until someone changes something.
     pub stalled: bool,
-    /// That its tag names another commit than it did, in the words of the condition TagMoved.
+    /// Message of the condition TagMoved, if the tag now points to another commit.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tag_moved: Option<String>,
-    /// Flux reads its source, and says of it what can be said.
+    /// Whether Flux reads its source and reports errors about it.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub read_by_flux: bool,
-    /// That it is paused, in the words of the condition Paused.
+    /// Message of the condition Paused, if the module is paused.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub paused: Option<String>,
-    /// The stage whose approval or gates are waited for.
+    /// The stage whose approval or gates the rollout waits for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub waits_at: Option<String>,
-    /// The clusters in numbers.
+    /// Cluster counts.
     pub summary: Summary,
-    /// By cluster, in the order of [`Fleet::clusters`].
+    /// Cells by cluster, in the order of [`Fleet::clusters`].
     pub cells: Vec<Cell>,
 }
 
-/// One module on one cluster.
+/// A module on a cluster.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Cell {
-    /// The cluster.
+    /// Name of the cluster or node.
     pub cluster: String,
-    /// How it stands.
+    /// State, as a shape.
     pub shape: Shape,
-    /// The one word.
+    /// Reason, one CamelCase word.
     pub reason: String,
-    /// The version that it carries; none if nothing was assigned yet.
+    /// Assigned version; `None` if nothing is assigned yet.
     pub version: Option<String>,
-    /// Since when the reason holds, where that is known.
+    /// Since when the reason applies, if known.
     pub since: Option<Timestamp>,
-    /// For people.
+    /// Human-readable message.
     pub message: String,
 }
 
 impl Cell {
-    /// The word for the legend and for counts: a pin is kept at a version, and is no hold.
+    /// Name in the legend and in counts: a pin is distinguished from a hold.
     pub fn word(&self) -> &'static str {
         if self.reason == Reason::Pinned.as_str() {
             "pinned"
@@ -108,17 +108,17 @@ impl Cell {
 }
 
 impl ModuleView {
-    /// Kind and name, as commands take them: `module/web`.
+    /// Kind and name, as in command arguments: `module/web`.
     pub fn address(&self) -> String {
         self.kind.address(&self.name)
     }
 
-    /// The flag that names its namespace, with a blank before it; empty of a kind that has none.
+    /// The namespace flag of a command, with a leading space; empty for cluster-scoped kinds.
     pub fn within(&self) -> String {
         self.kind.within(&self.namespace)
     }
 
-    /// The message of one of its cells, without the evidence of a failure that another of its cells has in full.
+    /// The message of a cell, without the evidence of a failure that another cell shows in full.
     pub fn message_of<'a>(&self, cell: &'a Cell) -> &'a str {
         const STOPPED: &str = " and is rolled out no further";
         let is_shown = self.cells.iter().any(|cell| cell.shape == Shape::Failed);
@@ -128,25 +128,25 @@ impl ModuleView {
         short.unwrap_or(&cell.message)
     }
 
-    /// No cluster of it is confirmed, and none is on the way.
+    /// Whether no cluster is confirmed or in progress.
     pub fn is_all_skipped(&self) -> bool {
         self.reason == ObjectReason::AllSkipped.as_str()
     }
 
-    /// How the module stands as a whole, by its own word.
+    /// State of the module as a whole, from its own reason.
     pub fn shape(&self) -> Shape {
         match (self.ready.as_str(), self.stalled) {
             ("True", _) => Shape::Ready,
             (_, true) => Shape::Failed,
             _ if self.is_all_skipped() => Shape::Unreachable,
-            // A word that is no cluster's, such as `Progressing`, is about something that goes on.
+            // A reason that no cluster has, such as `Progressing`, is about work in progress.
             (_, false) => self.reason.parse().map_or(Shape::Updating, Shape::of),
         }
     }
 }
 
 impl Fleet {
-    /// A module of the view.
+    /// Finds a module by kind and name.
     pub fn module(&self, kind: impl Into<Kind>, name: &str) -> Option<&ModuleView> {
         let kind = kind.into();
         self.modules
@@ -154,7 +154,7 @@ impl Fleet {
             .find(|module| module.kind == kind && module.name == name)
     }
 
-    /// How many selected cells there are of each shape, those that are pinned apart.
+    /// Number of selected cells per shape; pinned ones are counted separately.
     pub fn counts(&self) -> BTreeMap<(Shape, &'static str), usize> {
         let mut counts = BTreeMap::new();
         for cell in self

@@ -1,4 +1,4 @@
-//! Why a module is where it is: the chain of reasons, down to what fails, and what to do next.
+//! Why a module is in its state: the reasons, down to what fails, and what to do next.
 
 use muster_api::{
     assemblage::SyncState,
@@ -19,49 +19,50 @@ use crate::{
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Why {
-    /// The version of this shape, as JSON.
+    /// Schema version of the JSON form.
     pub schema: &'static str,
-    /// One sentence.
+    /// Summary in one sentence.
     pub headline: String,
-    /// Of one cluster: what it takes to have the target, in order, up to what is in the way. Empty of a module as a whole.
+    /// The checks that a cluster must pass to get the target, up to the one that blocks it. Empty for a module as a
+    /// whole.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub checks: Vec<Check>,
-    /// Who stands how, most urgent first.
+    /// Clusters and their states, most urgent first.
     pub steps: Vec<Step>,
-    /// Of one cluster of a module with a plan: where the run stands there.
+    /// Progress of the plan on one cluster; `None` without a plan.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub plan: Option<PlanView>,
-    /// What to do next, if something can be done.
+    /// What to do next, if anything.
     pub next: Option<String>,
-    /// The command that does it, if there is one.
+    /// The command for it, if there is one.
     pub command: Option<String>,
-    /// What else can be done, where there is a choice.
+    /// The alternative, if there is one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub otherwise: Option<Choice>,
 }
 
-/// One link of the chain.
+/// One cluster or several equal ones, with the reason.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Step {
-    /// How it stands.
+    /// State, as a shape.
     pub shape: Shape,
-    /// Who: a cluster, or several that stand alike.
+    /// The cluster, or several with the same state.
     pub who: String,
-    /// The cluster, if it is one.
+    /// Name of the cluster, if it is a single one.
     pub cluster: Option<String>,
-    /// The one word.
+    /// Reason, one CamelCase word.
     pub reason: String,
-    /// For people.
+    /// Human-readable message.
     pub message: String,
-    /// Since when, if it is one cluster and known.
+    /// Since when, if known and if it is a single cluster.
     pub since: Option<jiff::Timestamp>,
 }
 
 impl Why {
     pub(crate) const SCHEMA: &'static str = "why/v1";
 
-    /// Without checks and without a choice.
+    /// Creates an explanation without checks and without an alternative.
     pub(crate) const fn of(
         headline: String,
         steps: Vec<Step>,
@@ -81,20 +82,20 @@ impl Why {
     }
 }
 
-/// Where the run of a plan stands in a cluster.
+/// Progress of a plan on a cluster.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PlanView {
-    /// Plan, steps, step and its state: `update 2/3 schema/migrate InProgress`.
+    /// Plan, step number, step and its state: `update 2/3 schema/migrate InProgress`.
     pub line: String,
-    /// The uid of the run, as `muster plan-run` and the PlanRun name it.
+    /// The uid of the run, as in `muster plan-run` and in the name of the PlanRun.
     pub run: Option<String>,
-    /// Whose fault a failure is.
+    /// Failure class: what caused the failure.
     pub class: Option<&'static str>,
 }
 
 impl PlanView {
-    /// Of what a cluster says; none of a sync without a plan.
+    /// Reads the progress from a cluster's report; `None` for a sync without a plan.
     pub(crate) fn of(state: &SyncState) -> Option<Self> {
         Some(Self {
             line: state.plan.clone()?,
@@ -103,7 +104,7 @@ impl PlanView {
         })
     }
 
-    /// How the step that failed is tried again.
+    /// How to retry the failed step.
     fn retry(&self, view: &ModuleView, cluster: &str) -> Option<Choice> {
         let words = self.line.strip_suffix(RunState::FatalError.as_str())?.trim_end();
         let step = words.rsplit(' ').next()?;
@@ -123,10 +124,10 @@ impl PlanView {
 
 /// Problems shown one by one; more are counted.
 const SHOWN: usize = 3;
-/// Names, or runs of them, that stand for several clusters; more are counted.
+/// Names or ranges listed for several clusters; more are counted.
 const LISTED: usize = 5;
 
-/// Explains one cluster of a module, or one node of a NodeModule; none if one of them is not there.
+/// Explains one cluster of a module, or one node of a NodeModule; `None` if either does not exist.
 pub fn why_on(objects: &Objects, fleet: &Fleet, module: &ModuleRef, cluster: &str) -> Option<Why> {
     let view = fleet.module(module.kind, &module.name)?;
     let cell = view.cells.iter().find(|cell| cell.cluster == cluster)?;
@@ -153,14 +154,14 @@ pub fn why_on(objects: &Objects, fleet: &Fleet, module: &ModuleRef, cluster: &st
     })
 }
 
-/// Where the plan of a module stands on a cluster.
+/// Progress of a module's plan on a cluster.
 fn plan_on(objects: &Objects, module: &ModuleRef, cluster: &str) -> Option<PlanView> {
     let (_, status) = objects.assemblage(module.kind, cluster)?;
     let state = status?.syncs.iter().find(|state| state.name == module.name)?;
     PlanView::of(state)
 }
 
-/// Explains a module: who stands how, and what a person can do about it.
+/// Explains a module: the states of its clusters, and what a person can do.
 pub fn why(module: &ModuleView) -> Why {
     let mut open: Vec<&Cell> = module.cells.iter().filter(|cell| cell.shape.is_open()).collect();
     open.sort_by_key(|cell| (cell.shape.urgency(), &cell.reason, &cell.cluster));
@@ -173,7 +174,7 @@ pub fn why(module: &ModuleView) -> Why {
         steps.extend(grouped(module, &alike[shown..]));
     }
     if steps.is_empty() && module.ready != "True" {
-        // Nothing is wrong on any of them: it is the module itself.
+        // No cluster has a problem: the module itself is stuck.
         steps.push(Step {
             shape: module.shape(),
             who: module.name.clone(),
@@ -217,7 +218,7 @@ pub fn why(module: &ModuleView) -> Why {
             since: None,
         });
     }
-    // Of several things in the way the one that a person can do something about.
+    // If several things block it, choose the one that a person can fix.
     open.sort_by_key(|cell| remedy_rank(cell));
     let next = match paused {
         Some(_) if !open.is_empty() => Some(resume(module)),
@@ -238,7 +239,7 @@ pub fn why(module: &ModuleView) -> Why {
     }
 }
 
-/// How a module stands, in one sentence.
+/// The state of a module in one sentence.
 fn headline(module: &ModuleView, held: Option<&HeldWithdrawal>) -> String {
     match held.filter(|_| module.shape() == Shape::WaitsForYou) {
         Some(held) => held.sentence.clone(),
@@ -264,13 +265,13 @@ fn headline(module: &ModuleView, held: Option<&HeldWithdrawal>) -> String {
     }
 }
 
-/// The other way, if it is a held withdrawal that the command is about.
+/// The alternative, if the command is about a held withdrawal.
 fn otherwise(held: Option<HeldWithdrawal>, command: Option<&str>) -> Option<Choice> {
     let held = held.filter(|held| command == Some(&held.remove))?;
     Some(held.keep)
 }
 
-/// Several clusters that stand alike, in one line, with the words of the first.
+/// Several clusters with the same state, in one line, with the message of the first.
 fn grouped(module: &ModuleView, alike: &[&Cell]) -> Option<Step> {
     let first = alike.first()?;
     Some(Step {
@@ -282,7 +283,7 @@ fn grouped(module: &ModuleView, alike: &[&Cell]) -> Option<Step> {
     })
 }
 
-/// What to do next is told once, at the end, and not in each step.
+/// Converts a cell to a step. The advice is left out: it appears once, at the end.
 pub(crate) fn step(cell: &Cell) -> Step {
     Step {
         shape: cell.shape,
@@ -294,7 +295,7 @@ pub(crate) fn step(cell: &Cell) -> Step {
     }
 }
 
-/// The smaller, the more a person can do about it.
+/// Sort key: the cells that a person can do most about come first.
 fn remedy_rank(cell: &Cell) -> u8 {
     match (cell.shape, cell.reason.parse()) {
         (Shape::Failed, _) => 0,
@@ -321,24 +322,24 @@ fn remedy_rank(cell: &Cell) -> u8 {
     }
 }
 
-/// What a message says is to be done next.
+/// The advice in a message.
 fn next_of(cell: &Cell) -> Option<&str> {
     cell.message.rsplit_once("next: ").map(|(_, next)| next)
 }
 
-/// Nothing begins while a rollout is paused, whatever else is in the way.
+/// A paused rollout must be resumed first, whatever else blocks it.
 fn resume(module: &ModuleView) -> (String, Option<String>) {
     let command = format!("muster rollout resume {}{}", module.address(), module.within());
     ("the rollout is paused; to go on".to_owned(), Some(command))
 }
 
-/// The window that a message names first in parentheses: `until 2026-12-01T02:00 Europe/Berlin (freeze-december)`.
+/// The first window that a message names in parentheses: `until 2026-12-01T02:00 Europe/Berlin (freeze-december)`.
 fn window(message: &str) -> &str {
     let (_, after) = message.split_once('(').unwrap_or_default();
     after.split_once(')').map_or("NAME", |(name, _)| name)
 }
 
-/// What to do about it, and the command for that; none if there is nothing to be done.
+/// What to do about it, and the command; `None` if there is nothing to do.
 pub(crate) fn next(module: &ModuleView, cell: &Cell) -> Option<(String, Option<String>)> {
     if let Some(of_upgrades) = upgrades::next(module, cell) {
         return Some(of_upgrades);
@@ -354,9 +355,9 @@ pub(crate) fn next(module: &ModuleView, cell: &Cell) -> Option<(String, Option<S
         .waits_at
         .as_ref()
         .map_or_else(String::new, |stage| format!(" --stage {}", shell_word(stage)));
-    let reason: Option<Reason> = cell.reason.parse().ok(); // a word of a newer controller: nothing is known to be done
+    let reason: Option<Reason> = cell.reason.parse().ok(); // a reason of a newer controller: no advice
     match (cell.shape, reason) {
-        // Where it is not the revision's fault the status says what to do instead.
+        // If the revision did not cause the failure, the status has the advice.
         (Shape::Failed, _) if cell.message.contains("; next: fix the cluster") => without(format!(
             "fix {cluster}, or commit a version of {name} that needs less of it"
         )),
@@ -382,7 +383,7 @@ pub(crate) fn next(module: &ModuleView, cell: &Cell) -> Option<(String, Option<S
             "to give it again what all others have",
             format!("muster unpin {cluster} --module {said}"),
         ),
-        // The hold is either the cluster's, for all modules, or this module's.
+        // The hold applies either to the cluster, for all modules, or only to this module.
         (Shape::Held, _) if cell.message.starts_with("held for this module") => with(
             "to let it go on",
             format!("muster release {said} --clusters {cluster}"),

@@ -1,4 +1,4 @@
-//! A withdrawal that the brake holds: which clusters would lose the module, and what a person can do about it.
+//! A withdrawal that is held as a safeguard: which clusters would lose the module, and what a person can do.
 
 use muster_api::{
     labels::{annotation::ACKNOWLEDGE_WITHDRAWAL, manager},
@@ -9,35 +9,35 @@ use serde::Serialize;
 
 use crate::{Cell, ModuleView, listed, words::counted, words::shell_word};
 
-/// Names of clusters in the sentence; more are counted.
+/// Cluster names in the sentence; more are counted.
 const LISTED: usize = 5;
 
-/// A withdrawal that the brake holds until a person acknowledges it.
+/// A withdrawal that is held until a person acknowledges it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HeldWithdrawal {
     /// The clusters that would lose the module.
     pub clusters: Vec<String>,
-    /// What would be lost, and where.
+    /// What would be removed, and where.
     pub sentence: String,
-    /// The command that acknowledges it.
+    /// The command that acknowledges the withdrawal.
     pub remove: String,
-    /// How these clusters keep what they have.
+    /// How to keep the objects on these clusters.
     pub keep: Choice,
 }
 
-/// Something else that can be done, where there is a choice.
+/// An alternative.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Choice {
-    /// What it is for.
+    /// What the alternative does.
     pub what: String,
-    /// The command that does it, if there is one.
+    /// The command for it, if there is one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub command: Option<String>,
 }
 
 impl HeldWithdrawal {
-    /// Of a module; none if nothing of it is held.
+    /// Reads the held withdrawal of a module; `None` if there is none.
     pub fn of(module: &ModuleView) -> Option<Self> {
         let held = module.cells.iter().filter(|cell| is_held(cell));
         let clusters: Vec<String> = held.map(|cell| cell.cluster.clone()).collect();
@@ -70,7 +70,7 @@ fn is_held(cell: &Cell) -> bool {
     cell.reason == Reason::WithdrawalHeld.as_str()
 }
 
-/// The command that acknowledges what is held of a module.
+/// The command that acknowledges the held withdrawal of a module.
 pub(crate) fn acknowledgement(module: &ModuleView) -> String {
     format!(
         "muster rollout withdraw {} --acknowledge{}",
@@ -79,7 +79,7 @@ pub(crate) fn acknowledgement(module: &ModuleView) -> String {
     )
 }
 
-/// A deletion cannot be taken back, but the objects can be left where they are; the selector or the labels can be changed back.
+/// A deletion cannot be undone, but the objects can be left in place; a selector or labels can be changed back.
 fn keep(module: &ModuleView) -> Choice {
     if !module.deleting {
         return Choice {
@@ -99,7 +99,7 @@ fn keep(module: &ModuleView) -> Choice {
     }
 }
 
-/// The name of the withdrawal that the brake holds, by which it is acknowledged; none if nothing is held, or the status does not say it.
+/// The name by which the held withdrawal is acknowledged; `None` if nothing is held, or the status does not tell.
 pub fn name(status: &ModuleStatus) -> Option<&str> {
     let held = |reason: &str| reason == Reason::WithdrawalHeld.as_str();
     let told = status.attention.iter().find(|told| held(&told.reason))?;

@@ -1,8 +1,8 @@
-//! Words for people, and words for a shell.
+//! Text for people, and words for a shell.
 
 use muster_api::assemblage::FailureClass;
 
-/// A word for a shell: as it is, or in quotes.
+/// Quotes a word for a shell if necessary.
 pub fn shell_word(text: &str) -> String {
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_./:@=,".contains(&byte);
     if !text.is_empty() && text.bytes().all(is_plain) {
@@ -11,7 +11,7 @@ pub fn shell_word(text: &str) -> String {
     format!("'{}'", text.replace('\'', r"'\''"))
 }
 
-/// The scheme of a repository that `muster diff` reads only with `--allow-insecure-sources`.
+/// The scheme of a repository URL that `muster diff` rejects without `--allow-insecure-sources`.
 pub fn insecure_scheme(url: &str) -> Option<&'static str> {
     ["http", "file"].into_iter().find(|scheme| {
         url.strip_prefix(scheme)
@@ -19,13 +19,13 @@ pub fn insecure_scheme(url: &str) -> Option<&'static str> {
     })
 }
 
-/// The command that compares a module with its clusters, as it works for this repository.
+/// The command that compares a module with its clusters, with the flags that this repository needs.
 pub(crate) fn diff_command(module: &str, flags: &str, url: &str) -> String {
     let allow = insecure_scheme(url).map_or("", |_| " --allow-insecure-sources");
     format!("muster diff {module}{flags}{allow}")
 }
 
-/// What an object says, on one line: a line that begins anew could be taken for another thing's.
+/// A message on one line: a line break could make the rest look like another entry.
 pub(crate) fn one_line(text: &str) -> String {
     if text.contains(['\n', '\r', '\t', '\u{2028}', '\u{2029}', '\u{85}']) {
         text.split_whitespace().collect::<Vec<_>>().join(" ")
@@ -39,7 +39,7 @@ pub(crate) fn counted(number: usize, word: &str) -> String {
     format!("{number} {word}{}", if number == 1 { "" } else { "s" })
 }
 
-/// A message of a cell without what to do next, which is told by kubectl's words in a status and by ours here.
+/// The message of a cell without its advice: the status gives it with kubectl commands, views with muster commands.
 pub(crate) fn without_next(message: &str) -> &str {
     let begins = [
         "; next: ",
@@ -52,7 +52,7 @@ pub(crate) fn without_next(message: &str) -> &str {
     end.and_then(|end| message.get(..end)).unwrap_or(message)
 }
 
-/// Whose fault a failure of a class is.
+/// What caused a failure of this class.
 pub(crate) const fn fault(class: FailureClass, unit: &'static str) -> &'static str {
     match class {
         FailureClass::Revision => "the revision's",

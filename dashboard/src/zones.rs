@@ -1,4 +1,4 @@
-//! Why a group of zones is where it is: of its ZoneRollout, down to the pod and the words of its container.
+//! Why a zone group is in its state: from its ZoneRollout, down to the pod and the message of its container.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use muster_api::{
@@ -13,49 +13,49 @@ use crate::{
     words::{counted, shell_word},
 };
 
-/// The word for a StatefulSet or pod with which nothing is wrong.
+/// The reason for a StatefulSet or pod without problems.
 const UP_TO_DATE: &str = "UpToDate";
-/// Names on one line; more are counted.
+/// Names listed on one line; more are counted.
 const LISTED: usize = 5;
 
-/// A group of zones, as it is shown.
+/// A zone group, as shown.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ZonesView {
-    /// The name of the ZoneRollout.
+    /// Name of the ZoneRollout.
     pub name: String,
-    /// The value of the label `rollout-group`.
+    /// Value of the label `rollout-group`.
     pub group: String,
-    /// How it stands.
+    /// State of the group, as a shape.
     pub shape: Shape,
-    /// The reason of its condition Ready.
+    /// Reason of the condition Ready.
     pub reason: String,
-    /// The message of its condition Ready.
+    /// Message of the condition Ready.
     pub message: String,
-    /// Pods that are available at the revision of their StatefulSet.
+    /// Number of available pods at the current revision of their StatefulSet.
     pub done: u32,
-    /// All pods.
+    /// Number of all pods.
     pub total: u32,
-    /// The StatefulSets.
+    /// StatefulSets of the group, one per zone.
     pub zones: Vec<ZoneView>,
 }
 
-/// A StatefulSet of a group, as it is shown.
+/// A StatefulSet of a group, as shown.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ZoneView {
-    /// Its name.
+    /// Name of the StatefulSet.
     pub name: String,
-    /// How it stands.
+    /// State of the StatefulSet, as a shape.
     pub shape: Shape,
-    /// The revision of its template.
+    /// Revision of the pod template.
     pub revision: String,
-    /// Why it, or a pod of it, is where it is.
+    /// Why the StatefulSet, or a pod of it, is in its state.
     pub steps: Vec<Step>,
 }
 
 impl ZonesView {
-    /// What a ZoneRollout says.
+    /// Builds the view of a ZoneRollout.
     pub fn of(rollout: &ZoneRollout) -> Self {
         let empty = ZoneRolloutStatus::default();
         let status = rollout.status.as_ref().unwrap_or(&empty);
@@ -97,7 +97,7 @@ impl ZonesView {
     }
 }
 
-/// Explains a group of zones.
+/// Explains a zone group.
 pub fn why_zones(rollout: &ZoneRollout) -> Why {
     let view = ZonesView::of(rollout);
     let all = view.zones.iter().flat_map(|zone| &zone.steps);
@@ -105,7 +105,7 @@ pub fn why_zones(rollout: &ZoneRollout) -> Why {
     open.sort_by_key(|step| step.shape.urgency());
     let mut steps: Vec<Step> = open.into_iter().cloned().collect();
     if steps.is_empty() && view.shape != Shape::Ready {
-        // What is said of the group as a whole.
+        // The group as a whole.
         steps.push(Step {
             shape: view.shape,
             who: view.name.clone(),
@@ -119,7 +119,7 @@ pub fn why_zones(rollout: &ZoneRollout) -> Why {
         let mut together = Step::clone(first);
         if ready.len() > 1 {
             together.who = listed(ready.iter().map(|step| step.who.as_str()), LISTED);
-            // Each has a revision of its own.
+            // Each StatefulSet has its own revision.
             "all their pods are available at the revision of their StatefulSet"
                 .clone_into(&mut together.message);
         }
@@ -186,7 +186,7 @@ fn step(reason: &ZoneReason, is_stalled: bool) -> Step {
     } = reason;
     let of_word = shape(reason);
     Step {
-        // Once nothing gets better, a pod that is not available is what failed.
+        // Once the rollout has stalled, an unavailable pod counts as failed.
         shape: if is_stalled && of_word == Shape::Updating {
             Shape::Failed
         } else {
@@ -200,7 +200,7 @@ fn step(reason: &ZoneReason, is_stalled: bool) -> Step {
     }
 }
 
-/// The shape of a word, of a reason or of a condition.
+/// The shape of a reason.
 fn shape(reason: &str) -> Shape {
     match reason {
         UP_TO_DATE => Shape::Ready,

@@ -1,4 +1,4 @@
-//! What a request is, as far as admission is concerned.
+//! Attributes of a request for admission.
 
 use serde_json::{Value, json};
 
@@ -6,7 +6,7 @@ use crate::meta;
 use crate::resources::Resource;
 use crate::status::{ApiError, GroupResource};
 
-/// What is done to an object.
+/// Operation of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Operation {
     Create,
@@ -16,7 +16,7 @@ pub(crate) enum Operation {
 }
 
 impl Operation {
-    /// As rules and reviews name it.
+    /// The operation as written in rules and reviews.
     pub(crate) fn as_str(self) -> &'static str {
         match self {
             Self::Create => "CREATE",
@@ -50,20 +50,20 @@ impl TypeName {
     }
 }
 
-/// Reads an object that a webhook has changed as the body of a request is read: prunes it, fills in defaults.
+/// Decodes an object changed by a webhook like a request body: prunes it and applies defaults.
 pub(crate) type Remake<'a> = &'a (dyn Fn(Value) -> Result<Value, ApiError> + Send + Sync);
 
-/// A request as webhooks are asked about it.
+/// A request as sent to webhooks.
 pub(crate) struct Attributes<'a> {
     pub operation: Operation,
     pub resource: &'a Resource,
-    /// The kind of the object that is sent: of `scale` and `eviction` another one than the resource's.
+    /// Kind of the object sent; for `scale` and `eviction` it differs from the resource's.
     pub kind: TypeName,
-    /// Empty for the object itself.
+    /// Subresource; empty for the object itself.
     pub subresource: &'a str,
-    /// Empty for cluster-scoped kinds; of a Namespace its own name.
+    /// Namespace; empty for cluster-scoped kinds; for a Namespace its own name.
     pub namespace: String,
-    /// Empty if the server is to generate it.
+    /// Name; empty if the server generates it.
     pub name: String,
     pub object: Option<Value>,
     pub old: Option<Value>,
@@ -71,12 +71,12 @@ pub(crate) struct Attributes<'a> {
     pub options: Value,
     pub dry_run: bool,
     pub user: &'a str,
-    /// Without it an object that a webhook has changed is taken as it is.
+    /// Decodes an object changed by a webhook; without it the object is used unchanged.
     pub remake: Option<Remake<'a>>,
 }
 
 impl Attributes<'_> {
-    /// The same about an object and the one before it.
+    /// The same request for another object and its old version.
     pub(crate) fn about(mut self, name: &str, object: Option<Value>, old: Option<Value>) -> Self {
         name.clone_into(&mut self.name);
         if self.is_namespace() {
@@ -85,7 +85,7 @@ impl Attributes<'_> {
         Self { object, old, ..self }
     }
 
-    /// The resource as messages name it.
+    /// The resource, as written in messages.
     pub(super) fn named(&self) -> GroupResource {
         self.resource.group_resource()
     }
@@ -104,7 +104,7 @@ impl Attributes<'_> {
         json!({"username": self.user, "groups": groups})
     }
 
-    /// The labels of the object and of the one before it.
+    /// Labels of the object and of its old version.
     pub(super) fn labels(&self) -> impl Iterator<Item = &Value> {
         let objects = [&self.object, &self.old].into_iter().flatten();
         objects
@@ -112,7 +112,7 @@ impl Attributes<'_> {
             .map(|object| &object["metadata"]["labels"])
     }
 
-    /// The labels of a Namespace that is itself written.
+    /// Labels of the Namespace itself, if a Namespace is written.
     pub(super) fn own_labels(&self) -> Option<&Value> {
         let object = self.object.as_ref().filter(|_| self.is_namespace())?;
         Some(&object["metadata"]["labels"])
@@ -123,24 +123,24 @@ impl Attributes<'_> {
         self.resource.is("", "Namespace")
     }
 
-    /// The name in refusals: of an object without one, what it is generated from.
+    /// Name in error messages: for an object without a name, its `generateName`.
     pub(super) fn shown_name(&self) -> &str {
         let base = self
             .object
             .as_ref()
             .map(|object| meta::text(object, "generateName"));
         if self.name.is_empty() {
-            base.unwrap_or_default() // a deletion has a name
+            base.unwrap_or_default() // a deletion always has a name
         } else {
             &self.name
         }
     }
 }
 
-/// How a webhook sees the request: at the version of its rule.
+/// The version in which a webhook receives the request, from its rule.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct View {
-    /// The version of the resource.
+    /// Version of the resource.
     pub version: String,
     pub kind: TypeName,
 }

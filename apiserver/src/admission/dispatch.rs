@@ -1,4 +1,4 @@
-//! Asking the webhooks.
+//! Calls the webhooks.
 
 use std::collections::HashSet;
 
@@ -16,19 +16,19 @@ use crate::resources::versions::presented;
 use crate::status::ApiError;
 use crate::webhooks::{self, FailurePolicy, GROUP, Hook, Hooks, ReinvocationPolicy};
 
-/// Warnings of webhooks, for the answer to the client, refusal or not.
+/// Warnings from webhooks for the response, whether or not the request is denied.
 pub(crate) type Warnings = Mutex<Vec<String>>;
 
-/// Why a webhook did not let a request pass.
+/// Why a webhook did not allow a request.
 enum Refusal {
-    /// It said no, or its answer cannot be carried out.
+    /// The webhook denied the request, or its response cannot be applied.
     Denied(ApiError),
-    /// It could not be asked; the failure policy says what that means.
+    /// The call failed; the failure policy decides.
     Failed(String),
 }
 
 impl Refusal {
-    /// What the client gets, if it gets anything.
+    /// The error for the client, if any.
     fn error(self, hook: &Hook) -> Option<ApiError> {
         match self {
             Self::Denied(error) => Some(error),
@@ -44,7 +44,7 @@ impl Refusal {
     }
 }
 
-/// The mutating webhooks that are called a second time: those with `IfNeeded` after which another one changed the object.
+/// The mutating webhooks to call a second time: those with `IfNeeded` after which another webhook changed the object.
 #[derive(Default)]
 struct Again {
     asked: HashSet<usize>,
@@ -63,7 +63,7 @@ impl Again {
 }
 
 impl Hooks {
-    /// Lets the mutating webhooks change `request.object`, one after the other; an error refuses the request.
+    /// Calls the mutating webhooks on `request.object`, one after the other; an error denies the request.
     pub(crate) async fn mutate(
         &self,
         core: &Core,
@@ -87,7 +87,7 @@ impl Hooks {
         Ok(())
     }
 
-    /// Asks the validating webhooks, all at once. Of several refusals the client gets the first.
+    /// Calls all validating webhooks concurrently. The client gets the first denial.
     pub(crate) async fn validate(
         &self,
         core: &Core,
@@ -117,12 +117,12 @@ impl Hooks {
     }
 }
 
-/// The configurations themselves pass unasked, so that a broken webhook can be taken away.
+/// Webhook configurations are exempt, so that a broken webhook can be removed.
 fn is_exempt(request: &Attributes<'_>) -> bool {
     request.resource.group == GROUP
 }
 
-/// Whether the webhook changed the object; `None` if it was not asked.
+/// Whether the webhook changed the object; `None` if it was not called.
 async fn mutate_once(
     core: &Core,
     hook: &Hook,
@@ -142,7 +142,7 @@ async fn mutate_once(
     }
 }
 
-/// Carries out the patch of an answer. Answers whether the object is another one now.
+/// Applies the patch of a response. Returns whether the object changed.
 fn change(
     core: &Core,
     hook: &Hook,

@@ -1,4 +1,4 @@
-//! Whether a webhook is to be asked about a request.
+//! Whether to call a webhook for a request.
 
 use serde_json::{Value, json};
 
@@ -12,7 +12,7 @@ use crate::status::{ApiError, GroupResource};
 use crate::store::ObjectKey;
 use crate::webhooks::{FailurePolicy, Hook, MatchPolicy, Rule};
 
-/// How `hook` is to see the request, `None` if it is not for it. An error refuses the request.
+/// The version in which `hook` receives the request; `None` if it does not match. An error denies the request.
 pub(super) fn view(core: &Core, hook: &Hook, request: &Attributes<'_>) -> Result<Option<View>, ApiError> {
     let namespace = namespace_matches(core, hook, request);
     if matches!(namespace, Ok(false)) || !object_matches(hook, request) {
@@ -25,7 +25,7 @@ pub(super) fn view(core: &Core, hook: &Hook, request: &Attributes<'_>) -> Result
     Ok(conditions_hold(core, hook, request, &view)?.then_some(view))
 }
 
-/// Of things that are in no namespace every selector holds, but a Namespace is selected by its own labels.
+/// Cluster-scoped objects match every selector, but a Namespace is selected by its own labels.
 fn namespace_matches(core: &Core, hook: &Hook, request: &Attributes<'_>) -> Result<bool, ApiError> {
     if request.namespace.is_empty() || hook.namespace_selector == json!({}) {
         return Ok(true);
@@ -42,7 +42,7 @@ fn namespace_matches(core: &Core, hook: &Hook, request: &Attributes<'_>) -> Resu
     Ok(label_selector_matches(&hook.namespace_selector, labels))
 }
 
-/// It is enough that the object before the change matches.
+/// A match of the old object is sufficient.
 fn object_matches(hook: &Hook, request: &Attributes<'_>) -> bool {
     let selector = &hook.object_selector;
     *selector == json!({})
@@ -105,7 +105,7 @@ fn matches(rule: &Rule, request: &Attributes<'_>, version: &str) -> bool {
         && rule.resources.iter().any(resource)
 }
 
-/// One condition that is false is enough to leave the webhook out; one that fails counts by the failure policy.
+/// A single false condition skips the webhook; an error is subject to the failure policy.
 fn conditions_hold(
     core: &Core,
     hook: &Hook,
@@ -149,7 +149,7 @@ fn conditions_hold(
     ))
 }
 
-/// The object and the one before it, at the version of the view.
+/// The object and its old version, in the version that the webhook receives.
 pub(super) fn objects(core: &Core, request: &Attributes<'_>, view: &View) -> (Option<Value>, Option<Value>) {
     let catalog = core.registry.catalog();
     let resource = &request.resource;

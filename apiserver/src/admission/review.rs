@@ -1,4 +1,4 @@
-//! AdmissionReview: the question that a webhook is sent, and what its answer may be.
+//! AdmissionReview: the request to a webhook, and its valid responses.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -12,7 +12,7 @@ use crate::webhooks::Hook;
 /// The API group of reviews.
 const GROUP: &str = "admission.k8s.io";
 
-/// The version of AdmissionReview for a webhook: the first of its own that this server knows.
+/// The AdmissionReview version for a webhook: the first in its list that this server supports.
 pub(super) fn version(hook: &Hook) -> Result<&str, String> {
     let known = |version: &&String| matches!(version.as_str(), "v1" | "v1beta1");
     let version = hook.admission_review_versions.iter().find(known);
@@ -22,7 +22,7 @@ pub(super) fn version(hook: &Hook) -> Result<&str, String> {
     })
 }
 
-/// `request` of a review, without the objects.
+/// `request` of an AdmissionReview, without the objects.
 pub(super) fn request(of: &Attributes<'_>, view: &View, uid: &str) -> Value {
     let resource = |version: &str| {
         let resource = of.resource;
@@ -46,14 +46,14 @@ pub(super) fn request(of: &Attributes<'_>, view: &View, uid: &str) -> Value {
     request
 }
 
-/// A whole review.
+/// A complete AdmissionReview.
 pub(super) fn question(mut request: Value, objects: (Option<Value>, Option<Value>), version: &str) -> Value {
     request["object"] = objects.0.unwrap_or_default(); // null, where there is none
     request["oldObject"] = objects.1.unwrap_or_default(); // null, where there is none
     json!({"kind": "AdmissionReview", "apiVersion": format!("{GROUP}/{version}"), "request": request})
 }
 
-/// What a webhook answered.
+/// Response of a webhook.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(super) struct Answer {
@@ -66,7 +66,7 @@ pub(super) struct Answer {
     pub warnings: Vec<String>,
 }
 
-/// Reads an answer to the question `uid`; an error is why it counts as none.
+/// Parses the response to the request `uid`; the error tells why it is invalid.
 pub(super) fn answer(text: &[u8], uid: &str, version: &str, is_mutating: bool) -> Result<Answer, String> {
     let review: Value = serde_json::from_slice(text).map_err(|error| {
         format!("failed to call webhook: couldn't get version/kind; json parse error: {error}")
@@ -104,7 +104,7 @@ pub(super) fn answer(text: &[u8], uid: &str, version: &str, is_mutating: bool) -
 }
 
 impl Answer {
-    /// The operations of the JSON patch; `None` if nothing is to be changed.
+    /// The operations of the JSON patch; `None` if there are none.
     pub(super) fn patch(&self) -> Result<Option<Value>, String> {
         let Some(patch) = self.patch.as_deref().filter(|patch| !patch.is_empty()) else {
             return Ok(None);
@@ -122,9 +122,9 @@ impl Answer {
     }
 }
 
-/// The refusal that a webhook's answer stands for.
+/// The error for a denial by a webhook.
 pub(super) fn denial(hook: &str, result: Option<Value>) -> ApiError {
-    let mut status = result.filter(Value::is_object).unwrap_or_else(|| json!({})); // none given
+    let mut status = result.filter(Value::is_object).unwrap_or_else(|| json!({})); // absent
     let code = status["code"].as_u64().and_then(|code| u16::try_from(code).ok());
     let code = code.filter(|code| *code >= 400).unwrap_or(400);
     let denied = format!("admission webhook {hook:?} denied the request");

@@ -1,25 +1,25 @@
-//! Steps of paths in the form of fieldsV1: `f:NAME`, `k:KEYS`, `v:VALUE`, `i:INDEX`.
+//! Path elements of fieldsV1: `f:NAME`, `k:KEYS`, `v:VALUE`, `i:INDEX`.
 
 use serde_json::{Map, Value};
 
 use super::types::{Form, ListTy};
 
-/// The step to the member `name`.
+/// The element for the member `name`.
 pub(super) fn field(name: &str) -> String {
     format!("f:{name}")
 }
 
-/// The name, if the step goes to a member.
+/// The name, if the element is a member.
 pub(super) fn field_name(element: &str) -> Option<&str> {
     element.strip_prefix("f:")
 }
 
-/// Whether the step goes to an item of a list map.
+/// Whether the element is an item of a list map.
 pub(super) fn is_key(element: &str) -> bool {
     element.starts_with("k:")
 }
 
-/// The step to `item` of an associative list.
+/// The element for `item` of an associative list.
 pub(super) fn item(list: &ListTy<'_>, item: &Value) -> Result<String, String> {
     if list.keys.is_empty() {
         set_item(item)
@@ -28,7 +28,7 @@ pub(super) fn item(list: &ListTy<'_>, item: &Value) -> Result<String, String> {
     }
 }
 
-/// A step as the server wrote it, or as someone else did: keys in order, JSON without spaces.
+/// Normalizes an element that the server or a client wrote: sorted keys, JSON without spaces.
 pub(super) fn canonical(element: &str) -> String {
     let rewritten = match element.split_at_checked(2) {
         Some(("k:", keys)) => serde_json::from_str::<Map<String, Value>>(keys)
@@ -39,11 +39,11 @@ pub(super) fn canonical(element: &str) -> String {
             .map(|value| format!("v:{value}")),
         _ => None,
     };
-    // What does not parse is kept as it is: it matches nothing, and is not ours to drop.
+    // An element that cannot be parsed is kept: it matches nothing.
     rewritten.unwrap_or_else(|| element.to_owned())
 }
 
-/// A step as it stands in messages: `.name`, `[name="a"]`, `[="v"]`, `[0]`.
+/// An element as printed in messages: `.name`, `[name="a"]`, `[="v"]`, `[0]`.
 pub(super) fn printed(element: &str) -> String {
     match element.split_at_checked(2) {
         Some(("f:", name)) => format!(".{name}"),
@@ -62,7 +62,7 @@ pub(super) fn printed(element: &str) -> String {
     }
 }
 
-/// A path as it stands in messages.
+/// A path as printed in messages.
 pub(super) fn printed_path(path: &[String]) -> String {
     path.iter().map(|element| printed(element)).collect()
 }

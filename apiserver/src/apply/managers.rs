@@ -1,4 +1,4 @@
-//! `metadata.managedFields`: who owns which paths.
+//! `metadata.managedFields`: which manager owns which paths.
 
 use std::collections::BTreeMap;
 
@@ -22,12 +22,12 @@ impl Operation {
     }
 }
 
-/// Who: an applier whatever the version, an updater by version.
+/// A manager: for apply regardless of the version, for updates per version.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Manager {
     pub name: String,
     pub operation: Operation,
-    /// Of updaters.
+    /// API version, for updates only.
     pub api_version: Option<String>,
     pub subresource: Option<String>,
 }
@@ -51,7 +51,7 @@ impl Manager {
         }
     }
 
-    /// As messages name it: `"kubectl" with subresource "status" using v1`.
+    /// The manager as printed in messages: `"kubectl" with subresource "status" using v1`.
     pub(super) fn printed(&self) -> String {
         let mut text = format!("{:?}", self.name);
         if let Some(subresource) = &self.subresource {
@@ -64,7 +64,7 @@ impl Manager {
     }
 }
 
-/// What a manager owns, in which version it said so, and when it last changed something.
+/// The fields that a manager owns, the version of the paths, and the time of its last change.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Owned {
     pub fields: FieldSet,

@@ -1,7 +1,7 @@
 //! Server-side apply: typed merge, ownership of fields (`managedFields`), conflicts.
 //!
-//! Follows structured-merge-diff: [`types`] gives one view of schemas, [`walk`] the walks over values, [`set`] the
-//! algebra of paths, [`managers`] the entries, [`update`] what a write does to all of them.
+//! Follows structured-merge-diff: [`types`] gives one view of schemas, [`walk`] traverses values, [`set`] is the
+//! algebra of paths, [`managers`] has the entries, [`update`] applies a write to all of them.
 
 mod element;
 mod managers;
@@ -21,18 +21,18 @@ use managers::{Manager, Managers};
 use set::FieldSet;
 use types::Ty;
 
-/// How the fields of an object are known.
+/// The source of an object's field types.
 #[derive(Clone, Copy, Debug)]
 pub enum TypeRef<'a> {
     /// A custom resource, by its schema.
     Custom(&'a Schema),
     /// A built-in type, by its name from [`crate::builtin::type_of`].
     Builtin(&'static str),
-    /// Nothing is known: maps are granular, lists atomic.
+    /// No type is known: maps are granular, lists atomic.
     Untyped,
 }
 
-/// Who applies, and how.
+/// Options of an apply.
 #[derive(Clone, Copy, Debug)]
 pub struct ApplyOptions<'a> {
     /// The field manager (`fieldManager=`).
@@ -49,10 +49,10 @@ pub struct ApplyOptions<'a> {
     pub now: &'a str,
 }
 
-/// Who creates, updates or patches (other than by apply).
+/// Options of a create, update or patch (other than apply).
 #[derive(Clone, Copy, Debug)]
 pub struct UpdateOptions<'a> {
-    /// The field manager: `fieldManager=` or the first word of the user agent up to `/`.
+    /// The field manager: `fieldManager=` or the user agent up to the first `/`.
     pub manager: &'a str,
     /// `Some("status")` for a write to that subresource.
     pub subresource: Option<&'a str>,
@@ -67,7 +67,7 @@ pub struct UpdateOptions<'a> {
 /// Why an apply was refused.
 #[derive(Debug, thiserror::Error)]
 pub enum ApplyError {
-    /// Other managers own fields with other values: 409 Conflict with causes `FieldManagerConflict`.
+    /// Other managers own some of the fields: 409 Conflict with causes `FieldManagerConflict`.
     #[error("{message}")]
     Conflict {
         /// `Apply failed with 1 conflict: ...`.
@@ -75,16 +75,16 @@ pub enum ApplyError {
         /// One per field.
         causes: Vec<Cause>,
     },
-    /// The applied object is not of its type: 500 without a reason.
+    /// The applied object does not match its type: 500 without a reason.
     #[error("{0}")]
     Typed(String),
-    /// The request cannot be carried out as it stands: 400 BadRequest.
+    /// The request is invalid: 400 BadRequest.
     #[error("{0}")]
     BadRequest(String),
 }
 
-/// The object that results from applying `applied` onto `live` (`None`: it does not exist), with its new
-/// `metadata.managedFields`. Where nothing of the object changes it equals `live` but for entries of managers.
+/// Applies `applied` to `live` (`None`: it does not exist) and returns the object with its new
+/// `metadata.managedFields`. If the object does not change, the result equals `live` except for the managers.
 ///
 /// Call it before pruning and defaulting, and [`keep_times`] after them.
 pub fn apply(
@@ -131,7 +131,7 @@ pub fn apply(
         now: options.now,
         ignored: &ignored,
     };
-    // Entries that cannot be read have no owner.
+    // Unreadable entries own nothing.
     let mut entries = live
         .and_then(|live| managers::read(live).ok())
         .unwrap_or_default();
@@ -150,11 +150,11 @@ pub fn apply(
     Ok(object)
 }
 
-/// Sets `metadata.managedFields` of `new` after a create (`old` is `None`), update or patch by a manager. Call it
-/// after pruning, defaulting and the reset of what the endpoint ignores. If nothing but times of managed fields
-/// changed, `new` gets those of `old`.
+/// Sets `metadata.managedFields` of `new` after a create (`old` is `None`), update or patch by a manager. Call it after
+/// pruning, defaulting and resetting the fields that the endpoint ignores. If only times of managed fields changed,
+/// `new` gets those of `old`.
 ///
-/// `new` may carry entries of its own (a PUT of what was read); an empty list in them resets all ownership.
+/// `new` may have entries (a PUT of an object read before); an empty list in them resets all ownership.
 pub fn track_update(old: Option<&Value>, new: &mut Value, ty: TypeRef<'_>, options: &UpdateOptions<'_>) {
     let given = new.pointer("/metadata/managedFields").cloned();
     let reset = given.as_ref().and_then(Value::as_array).is_some_and(|entries| {
@@ -174,11 +174,11 @@ pub fn track_update(old: Option<&Value>, new: &mut Value, ty: TypeRef<'_>, optio
         metadata.remove("managedFields");
     }
     if entries.is_empty() && old.is_some() {
-        // Ownership was given up, or never tracked: it begins with the first apply.
+        // Ownership was reset or never tracked: it begins with the first apply.
         return;
     }
     let ty = Ty::of(ty);
-    // With its entries, if it has some: nobody owns them.
+    // The existing fields, if any, are owned by no manager.
     let before = old.unwrap_or(&nothing);
     let ignored = ignored(options.subresource, options.has_status);
     let request = update::Request {
@@ -195,8 +195,8 @@ pub fn track_update(old: Option<&Value>, new: &mut Value, ty: TypeRef<'_>, optio
     }
 }
 
-/// If `new` differs from `old` by nothing but times of managed fields, gives it those of `old`: then they are equal.
-/// Call it before the resource version or generation is raised.
+/// If `new` differs from `old` only in times of managed fields, copies those of `old`, so that both are equal. Call it
+/// before raising the resource version or generation.
 pub fn keep_times(old: &Value, new: &mut Value) {
     let timeless = |object: &Value| -> Vec<Value> {
         let entries = object
@@ -218,7 +218,7 @@ pub fn keep_times(old: &Value, new: &mut Value) {
     }
 }
 
-/// What the endpoint does not write.
+/// Fields that the endpoint does not write.
 fn ignored(subresource: Option<&str>, has_status: bool) -> FieldSet {
     match subresource {
         Some("status") => FieldSet::of_fields(&[&["metadata"], &["spec"]]),
@@ -244,7 +244,7 @@ fn empty(object: &Value) -> Value {
     Value::Object(empty)
 }
 
-/// Whether two objects are equal but for the entries of managers.
+/// Whether two objects are equal except for the entries of managers.
 fn equal_but_entries(one: &Value, other: &Value) -> bool {
     let (Some(ones), Some(others)) = (one.as_object(), other.as_object()) else {
         return walk::equal(one, other);

@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 use super::element;
 use super::types::{Form, Ty};
 
-/// A set of paths: those that end here, and those that go on.
+/// A set of paths: those that end here, and those that continue.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct FieldSet {
     members: BTreeSet<String>,
@@ -15,7 +15,7 @@ pub(super) struct FieldSet {
 }
 
 impl FieldSet {
-    /// The set of these paths of members.
+    /// A set of these paths of members.
     pub(super) fn of_fields(paths: &[&[&str]]) -> Self {
         let mut set = Self::default();
         for path in paths {
@@ -52,7 +52,7 @@ impl FieldSet {
         let mut fields = Map::new();
         for step in self.members.iter().chain(self.children.keys()) {
             if fields.contains_key(step) {
-                continue; // a member that has children: twice at each level would be 2^depth times
+                continue; // already done: a member with children; twice per level would cost 2^depth
             }
             let mut below = match self.children.get(step).map(Self::to_json) {
                 Some(Value::Object(below)) => below,
@@ -84,7 +84,7 @@ impl FieldSet {
         self.members.contains(step)
     }
 
-    /// The paths that go on below `step`.
+    /// The paths that continue below `step`.
     pub(super) fn below(&self, step: &str) -> Option<&Self> {
         self.children.get(step).filter(|set| !set.is_empty())
     }
@@ -110,7 +110,7 @@ impl FieldSet {
         }
     }
 
-    /// The paths of `self` that are not in `other`; what goes on below a path of `other` stays.
+    /// The paths of `self` that are not in `other`; paths below a path of `other` are kept.
     pub(super) fn difference(&self, other: &Self) -> Self {
         let children = self.children.iter().filter_map(|(step, set)| {
             let rest = other
@@ -125,7 +125,7 @@ impl FieldSet {
         }
     }
 
-    /// As [`Self::difference`], and nothing stays below a path of `other`.
+    /// Like [`Self::difference`], but also removes all paths below a path of `other`.
     pub(super) fn recursive_difference(&self, other: &Self) -> Self {
         let children = self
             .children
@@ -144,7 +144,7 @@ impl FieldSet {
         }
     }
 
-    /// The set with every declared field on the way to a path as a path of its own.
+    /// The set extended by every declared field on the way to a path.
     pub(super) fn with_named_fields(&self, ty: Option<Ty<'_>>) -> Self {
         let atom = ty.map(Ty::atom);
         let map = atom.and_then(|atom| atom.map);
@@ -166,7 +166,7 @@ impl FieldSet {
         Self { members, children }
     }
 
-    /// All paths, those that end first before those that go on.
+    /// All paths; those that end come before those that continue.
     pub(super) fn paths(&self) -> Vec<Vec<String>> {
         let mut paths: Vec<Vec<String>> = self.members.iter().map(|step| vec![step.clone()]).collect();
         for (step, set) in &self.children {
@@ -180,7 +180,7 @@ impl FieldSet {
     }
 }
 
-/// All paths of `value`: what someone owns who applies it.
+/// All paths of `value`: what its applier owns.
 pub(super) fn of_value(value: &Value, ty: Ty<'_>) -> FieldSet {
     let mut set = FieldSet::default();
     collect(value, ty, &mut Vec::new(), &mut set);
@@ -193,7 +193,7 @@ fn collect(value: &Value, ty: Ty<'_>, path: &mut Vec<String>, set: &mut FieldSet
         Form::List(list) if !list.associative => set.insert(path),
         Form::Map(map) if map.atomic => set.insert(path),
         Form::List(list) => {
-            // Validation has seen that every item has a step.
+            // Validation has made sure that every item has an element.
             let items = value.as_array().into_iter().flatten();
             let steps: Vec<(String, &Value)> = items
                 .filter_map(|item| Some((element::item(&list, item).ok()?, item)))

@@ -1,4 +1,4 @@
-//! Server-side apply as controllers meet it.
+//! Server-side apply as controllers use it.
 
 use serde_json::{Value, json};
 
@@ -33,7 +33,7 @@ fn schema() -> Schema {
     .unwrap()
 }
 
-/// A widget and what is done to it, at instants that count up.
+/// A widget and operations on it, at increasing times.
 struct Bed {
     schema: Schema,
     live: Option<Value>,

@@ -1,4 +1,4 @@
-//! One view of types for all walks: of a custom resource's schema, of a built-in type, or of nothing.
+//! One view of types for all traversals: from a custom resource's schema, from a built-in type, or without a type.
 
 use std::collections::BTreeMap;
 
@@ -12,24 +12,24 @@ use super::TypeRef;
 /// The type of a value.
 #[derive(Clone, Copy)]
 pub(super) enum Ty<'a> {
-    /// By a schema; `preserve`: unknown fields are kept here.
+    /// By a schema; with `preserve` unknown fields are kept.
     Custom {
         node: &'a Node,
         resource: bool,
         preserve: bool,
     },
-    /// By the table; `atomic` overrides what the shape says.
+    /// By the table; `atomic` overrides the shape.
     Builtin {
         shape: &'static Shape,
         atomic: Option<bool>,
     },
     /// Unknown: maps are granular, lists atomic.
     Deduced,
-    /// Unknown, and one value.
+    /// Unknown, and treated as one value.
     Opaque,
 }
 
-/// What a value of a type may be: for most types exactly one of the three.
+/// The possible forms of a value of a type: for most types exactly one of the three.
 #[derive(Clone, Copy)]
 pub(super) struct Atom<'a> {
     pub scalar: Option<Scalar>,
@@ -37,7 +37,7 @@ pub(super) struct Atom<'a> {
     pub map: Option<MapTy<'a>>,
 }
 
-/// The one form that a walk goes on with.
+/// The form that a traversal uses.
 #[derive(Clone, Copy)]
 pub(super) enum Form<'a> {
     Scalar(Scalar),
@@ -45,12 +45,12 @@ pub(super) enum Form<'a> {
     Map(MapTy<'a>),
 }
 
-/// A list, by how its items are known.
+/// A list type, by the identity of its items.
 #[derive(Clone, Copy)]
 pub(super) struct ListTy<'a> {
-    /// Items have an identity; others are replaced together.
+    /// Whether items have an identity; other lists are replaced as one.
     pub associative: bool,
-    /// Of list maps; empty for sets.
+    /// Keys of list maps; empty for sets.
     pub keys: &'a [String],
     pub element: Ty<'a>,
 }
@@ -108,7 +108,7 @@ impl<'a> Ty<'a> {
         }
     }
 
-    /// Everything that a value of this type may be.
+    /// All possible forms of a value of this type.
     pub(super) fn atom(self) -> Atom<'a> {
         match self {
             Self::Custom {
@@ -136,7 +136,7 @@ impl<'a> Ty<'a> {
 }
 
 impl<'a> Atom<'a> {
-    /// Only what fits `value`; everything if nothing fits, or if it is null or absent.
+    /// Only the form that fits `value`; all forms if none fits, or if the value is null or absent.
     pub(super) fn fitting(self, value: Option<&Value>) -> Self {
         let none = Self {
             scalar: None,
@@ -160,7 +160,7 @@ impl<'a> Atom<'a> {
         }
     }
 
-    /// The form to go on with.
+    /// The form to use.
     pub(super) fn form(self) -> Form<'a> {
         match (self.map, self.scalar, self.list) {
             (Some(map), ..) => Form::Map(map),
@@ -194,7 +194,7 @@ impl<'a> MapTy<'a> {
         }
     }
 
-    /// The type of what is not declared; `None` if nothing else is allowed.
+    /// Type of undeclared fields; `None` if they are not allowed.
     pub(super) fn element(&self) -> Option<Ty<'a>> {
         match self.members {
             Members::Node {
@@ -220,7 +220,7 @@ impl<'a> MapTy<'a> {
         self.field(name).or_else(|| self.element())
     }
 
-    /// What an absent key field stands for.
+    /// Default of an absent key field.
     pub(super) fn default_of(&self, name: &str) -> Option<&'a Value> {
         match self.members {
             Members::Node { node, .. } => node.properties.get(name)?.default.as_ref(),

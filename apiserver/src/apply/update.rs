@@ -1,4 +1,4 @@
-//! What an apply or another write does to the object and to the entries of all managers.
+//! Effect of an apply or another write on the object and on the entries of all managers.
 
 use std::collections::BTreeMap;
 
@@ -41,7 +41,7 @@ pub(super) fn apply(
     Ok((changed.then_some(merged), managers))
 }
 
-/// The managers after `manager` wrote `new` over `old`, and whether it changed anything that is tracked.
+/// The managers after `manager` wrote `new` over `old`, and whether any tracked field changed.
 pub(super) fn update(
     old: &Value,
     new: &Value,
@@ -74,17 +74,17 @@ pub(super) fn update(
     (managers, true)
 }
 
-/// What the caller of a write said.
+/// Options of the write.
 #[derive(Clone, Copy)]
 pub(super) struct Request<'a> {
     pub force: bool,
     pub api_version: &'a str,
     pub now: &'a str,
-    /// What the endpoint does not write: nobody comes to own it through it.
+    /// Fields that the endpoint does not write: no manager gets ownership of them through it.
     pub ignored: &'a FieldSet,
 }
 
-/// Paths that no entry has.
+/// Paths that are never tracked.
 pub(super) fn never_tracked() -> FieldSet {
     FieldSet::of_fields(&[
         &["apiVersion"],
@@ -102,7 +102,8 @@ pub(super) fn never_tracked() -> FieldSet {
     ])
 }
 
-/// Takes what changed away from all other managers, or says whom it belongs to; returns the paths added and changed.
+/// Removes the changed paths from all other managers, or returns the conflicts; otherwise returns the added and changed
+/// paths.
 fn take_over(
     old: &Value,
     new: &Value,
@@ -164,7 +165,7 @@ fn conflict(conflicts: &BTreeMap<&Manager, FieldSet>) -> ApplyError {
     ApplyError::Conflict { message, causes }
 }
 
-/// Takes out of `merged` what the applier applied the last time (`last`), does not apply now, and nobody else owns.
+/// Removes from `merged` what the applier applied last time (`last`), does not apply now, and no other manager owns.
 fn prune(merged: &Value, ty: Ty<'_>, managers: &Managers, last: &FieldSet) -> Value {
     let named = |set: &FieldSet| set.with_named_fields(Some(ty));
     let last = named(last);
@@ -175,7 +176,7 @@ fn prune(merged: &Value, ty: Ty<'_>, managers: &Managers, last: &FieldSet) -> Va
         .fold(FieldSet::default(), |all, owned| all.union(&owned.fields));
     let kept = named(&set::of_value(&without_last, ty)).union(&named(&owned));
     let with_owned = remove(merged, &all.difference(&kept), ty);
-    // What was gone with something of the last time, without being of it, stays.
+    // A path that only disappeared along with a previously applied one, without being applied, is kept.
     let gone = all.difference(&named(&set::of_value(&with_owned, ty)));
     remove(merged, &gone.intersection(&last), ty)
 }

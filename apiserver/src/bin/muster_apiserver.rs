@@ -11,13 +11,13 @@ use muster_apiserver::player::Speeds;
 #[derive(Parser)]
 #[command(name = "muster-apiserver", version)]
 struct Arguments {
-    /// Port of the HTTPS door; 0 is any free one.
+    /// Port of the HTTPS listener; 0 selects a free one.
     #[arg(long, default_value_t = 0)]
     port: u16,
     /// Where to write the kubeconfig.
     #[arg(long, value_name = "FILE")]
     kubeconfig: PathBuf,
-    /// Play the controllers, scheduler and kubelets that a cluster has.
+    /// Simulate the controllers, the scheduler and the kubelets of a cluster.
     #[arg(long)]
     workloads: bool,
 }
@@ -55,7 +55,7 @@ async fn serve(arguments: Arguments) -> Result<(), Box<dyn std::error::Error>> {
     Ok(())
 }
 
-/// A kubeconfig holds a private key: only its owner may read it.
+/// A kubeconfig has a private key: only its owner may read it.
 fn write_private(path: &std::path::Path, text: &str) -> std::io::Result<()> {
     use std::io::Write as _;
     use std::os::unix::fs::OpenOptionsExt as _;

@@ -1,9 +1,9 @@
-//! Makes the table from OpenAPI v3 documents.
+//! Generates the table from OpenAPI v3 documents.
 //!
 //! ```text
 //! type core.v1.ContainerPort            a type; `atomic` if it is owned as a whole
 //!  containerPort num req def=0          a field: name, shape, attributes
-//! type api.resource.Quantity = scalar   a type that is no object
+//! type api.resource.Quantity = scalar   a type that is not an object
 //! kind v1 Pod core.v1.Pod               the type of objects of an apiVersion and kind
 //! ```
 //! Shapes: `str`, `num`, `bool`, `scalar` (any scalar), `any` (maps granular, lists atomic), `raw` (one value),
@@ -15,8 +15,8 @@ use std::fmt::Write;
 
 use serde_json::Value;
 
-/// The table of all types that the kinds in `documents` (OpenAPI v3, each with `components.schemas`) are made of.
-/// Lists, options and watch events are left out.
+/// The table of all types used by the kinds in `documents` (OpenAPI v3, each with `components.schemas`). Lists, options
+/// and watch events are left out.
 pub fn generate(documents: &[Value]) -> String {
     let mut schemas: BTreeMap<String, &Value> = BTreeMap::new();
     let components = documents
@@ -200,7 +200,7 @@ fn reference(schema: &Value) -> Option<String> {
     direct.as_str().map(short)
 }
 
-/// A definition's name without the folders of Kubernetes' source.
+/// A definition's name without the package path of Kubernetes' source.
 fn short(name: &str) -> String {
     const PREFIXES: [&str; 6] = [
         "io.k8s.api.",

@@ -1,4 +1,4 @@
-//! What the real server's OpenAPI says of the built-in kinds: list types, map keys, patch strategies, atomicity.
+//! Types of the built-in kinds from the real server's OpenAPI: list types, map keys, patch strategies, atomicity.
 //!
 //! `table.txt` is committed; [`generate`] makes it from the OpenAPI v3 documents of a kube-apiserver (see
 //! `examples/builtin-table.rs`), [`table`] reads it.
@@ -22,8 +22,8 @@ pub fn type_of(api_version: &str, kind: &str) -> Option<&'static str> {
     table::table().kinds.get(api_version)?.get(kind).copied()
 }
 
-/// Drops what the built-in type `ty` does not declare and returns the paths dropped (`spec.bogus`), sorted. A type that
-/// is not in the table drops nothing.
+/// Drops fields that the built-in type `ty` does not declare and returns their paths (`spec.bogus`), sorted. A type
+/// that is not in the table drops nothing.
 pub fn prune(ty: &str, object: &mut Value) -> Vec<String> {
     let mut dropped = Vec::new();
     if let Some(shape) = shape_of(ty) {
@@ -33,7 +33,7 @@ pub fn prune(ty: &str, object: &mut Value) -> Vec<String> {
     dropped
 }
 
-/// Drops optional lists and maps that are empty, as a built-in object loses them on its way through the real server.
+/// Drops empty optional lists and maps, as the real server does for built-in objects.
 pub fn drop_empty(ty: &str, object: &mut Value) {
     if let Some(shape) = shape_of(ty) {
         drop_empty_below(shape, object);

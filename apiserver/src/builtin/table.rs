@@ -1,27 +1,27 @@
-//! The table in memory: read once, at the first use.
+//! The table in memory, parsed on first use.
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
 use serde_json::Value;
 
-/// What a scalar may be.
+/// Type of a scalar.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Scalar {
     Numeric,
     Text,
     Boolean,
-    /// Any of them.
+    /// Any scalar.
     Untyped,
 }
 
-/// A list, by how its items are known.
+/// A list, by the identity of its items.
 #[derive(Debug)]
 pub(crate) struct ListShape {
     pub item: Shape,
-    /// Items have an identity: their value, or their keys.
+    /// Whether items have an identity: their value, or their keys.
     pub associative: bool,
-    /// Of a list map; empty for sets.
+    /// Keys of a list map; empty for sets.
     pub keys: Vec<String>,
 }
 
@@ -29,9 +29,9 @@ pub(crate) struct ListShape {
 #[derive(Debug)]
 pub(crate) enum Shape {
     Scalar(Scalar),
-    /// Nothing is known: maps are granular, lists atomic.
+    /// No type is known: maps are granular, lists atomic.
     Any,
-    /// One value, whatever it is.
+    /// One atomic value.
     Raw,
     Object {
         fields: BTreeMap<&'static str, Field>,
@@ -42,7 +42,7 @@ pub(crate) enum Shape {
         atomic: bool,
     },
     List(Box<ListShape>),
-    /// The type of that name; `Some` overrides whether it is atomic.
+    /// The type with this name; `Some` overrides whether it is atomic.
     Named(&'static str, Option<bool>),
 }
 
@@ -51,9 +51,9 @@ pub(crate) enum Shape {
 pub(crate) struct Strategy {
     /// Lists are merged instead of replaced.
     pub merge: bool,
-    /// Of objects in such a list.
+    /// Key by which objects in such a list are merged.
     pub merge_key: Option<String>,
-    /// `$retainKeys` is understood.
+    /// Whether `$retainKeys` is supported.
     pub retain_keys: bool,
     /// Objects are replaced instead of merged.
     pub replace: bool,
@@ -88,11 +88,11 @@ pub(crate) fn shape_of(name: &str) -> Option<&'static Shape> {
 }
 
 impl Shape {
-    /// The shape behind a name (names of names included).
+    /// Resolves names until a shape is found.
     pub(crate) fn resolved(&'static self) -> &'static Self {
         let mut shape = self;
         while let Self::Named(name, _) = shape {
-            // The tests see that every name of the table is in it.
+            // Tests make sure that the table has every name.
             shape = shape_of(name).unwrap_or(&Self::Any);
         }
         shape
@@ -100,7 +100,7 @@ impl Shape {
 }
 
 impl Table {
-    /// Reads the format that [`super::generate()`] describes. Lines of another shape are skipped; a test sees that there
+    /// Parses the format that [`super::generate()`] describes. Invalid lines are skipped; a test makes sure that there
     /// are none.
     fn read(text: &'static str) -> Self {
         let mut table = Self::default();
@@ -149,7 +149,7 @@ impl Field {
                 "atomic" => field.shape.set_atomic(true),
                 "granular" => field.shape.set_atomic(false),
                 "req" => field.required = true,
-                // Defaults are JSON that `generate` printed.
+                // Defaults are JSON written by `generate`.
                 "def" => field.default = serde_json::from_str(value).ok(),
                 "merge" => {
                     field.strategy.merge = true;

@@ -1,4 +1,4 @@
-//! The committed table: whole, and right where it is known by heart.
+//! The committed table: complete, and correct for well-known types.
 
 use serde_json::json;
 

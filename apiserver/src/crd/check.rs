@@ -1,4 +1,4 @@
-//! What a CustomResourceDefinition must be.
+//! Validation of CustomResourceDefinitions.
 
 use serde_json::{Value, json};
 
@@ -7,7 +7,7 @@ use crate::meta;
 use crate::resources::names::is_dns_label;
 use crate::schema::{Cause, Schema, reason};
 
-/// Fills in what follows from the rest.
+/// Fills in defaults that follow from other fields.
 pub(crate) fn fill(definition: &mut Value) {
     let spec = &mut definition["spec"];
     if !spec.is_object() {
@@ -27,7 +27,7 @@ pub(crate) fn fill(definition: &mut Value) {
     }
 }
 
-/// What is wrong with a definition.
+/// Validation errors of a definition.
 pub(crate) fn problems(new: &Value, old: Option<&Value>) -> Vec<Cause> {
     let mut causes = Vec::new();
     let spec = &new["spec"];
@@ -95,7 +95,7 @@ fn names(spec: &Value, causes: &mut Vec<Cause>) {
     }
 }
 
-/// Groups of the Kubernetes project need its approval, told by an annotation.
+/// Groups of the Kubernetes project need an approval annotation.
 fn approval(definition: &Value, causes: &mut Vec<Cause>) {
     const KEY: &str = "api-approved.kubernetes.io";
     if definition["metadata"]["annotations"][KEY]
@@ -149,7 +149,7 @@ fn versions(spec: &Value, causes: &mut Vec<Cause>) {
             columns(version, &path, causes);
         }
     }
-    // What all versions have alike is reported as if it stood in the spec, as of old.
+    // What all versions share is reported at the spec, as in `v1beta1`.
     if alike(versions, "schema") {
         schema(&versions[0], "spec.validation", causes);
     }

@@ -1,7 +1,7 @@
-//! CustomResourceDefinitions: what must hold of one, how its kinds come to be served, and how they end.
+//! CustomResourceDefinitions: their validation, how their kinds become served, and how they are removed.
 //!
-//! - `check`: what a definition must be (422 with causes if not), and its defaults; `selectable`: its selectable fields.
-//! - here: the life cycle, carried on by the worker: names accepted ─► established ─► served ─► terminating ─► gone.
+//! - `check`: validation of a definition (422 with causes), and its defaults; `selectable`: its selectable fields.
+//! - here: the life cycle, run by the worker: names accepted ─► established ─► served ─► terminating ─► gone.
 
 pub(crate) mod check;
 mod selectable;
@@ -22,17 +22,17 @@ use crate::status::GroupResource;
 use crate::store::{ObjectId, ObjectKey};
 use crate::work::Work;
 
-/// Holds a definition while it has instances.
+/// Finalizer that keeps a definition while it has instances.
 const CLEANUP: &str = "customresourcecleanup.apiextensions.k8s.io";
 
-/// How long a definition outlives its last instance: watchers see the last deletion before the path is gone.
+/// How long a definition outlives its last instance, so that watchers get the last deletion before the path is gone.
 const LINGER: Duration = Duration::from_secs(1);
 
 fn definitions() -> GroupResource {
     GroupResource::new("apiextensions.k8s.io", "customresourcedefinitions")
 }
 
-/// Looks at a definition and takes it one step further.
+/// Reconciles a definition by one step.
 pub(crate) fn look(core: &Arc<Core>, name: &str) {
     let id = ObjectId {
         resource: definitions(),
@@ -51,7 +51,7 @@ pub(crate) fn look(core: &Arc<Core>, name: &str) {
     }
 }
 
-/// Establishes a definition before the worker comes to it. Why it cannot be established; `None` if it is.
+/// Establishes a definition without waiting for the worker. Returns why it cannot be established, or `None`.
 pub(crate) fn establish_now(core: &Arc<Core>, name: &str) -> Option<String> {
     look(core, name);
     let definition = core.store.get(&definitions(), &ObjectKey::new("", name))?;
@@ -68,7 +68,7 @@ pub(crate) fn establish_now(core: &Arc<Core>, name: &str) -> Option<String> {
     Some(format!("it is not established: {}", message.unwrap_or_default()))
 }
 
-/// The resource is not served any more.
+/// Stops serving the resource.
 fn withdraw(core: &Arc<Core>, name: &str) {
     let Some((plural, group)) = name.split_once('.') else {
         return;
@@ -80,7 +80,8 @@ fn withdraw(core: &Arc<Core>, name: &str) {
     }
 }
 
-/// Serves what is established, before its condition says so: a client that has read the condition finds the resource.
+/// Serves an established definition before its condition says so, so that a client that has read the condition finds
+/// the resource.
 fn establish(core: &Arc<Core>, id: &ObjectId) {
     let now = core.clock.stamp();
     let examine = |definition: &Value| examined(core, definition, &now);
@@ -99,7 +100,7 @@ fn serve_established(core: &Arc<Core>, definition: &Value) {
     }
 }
 
-/// The definition with what is found out about its names.
+/// The definition with the status of its names.
 fn examined(core: &Arc<Core>, definition: &Value, now: &str) -> Value {
     let clash = name_clash(core, definition);
     let mut definition = definition.clone();
@@ -130,7 +131,7 @@ fn is_established(definition: &Value) -> bool {
     conditions.any(|c| c["type"] == "Established" && c["status"] == "True")
 }
 
-/// Every version that was the stored one since the definition was made.
+/// Every version that has been the storage version since the definition was created.
 fn stored_versions(definition: &Value) -> Value {
     let mut versions = definition["status"]["storedVersions"]
         .as_array()
@@ -150,7 +151,7 @@ fn storage_version(definition: &Value) -> Value {
         .map_or(Value::Null, |v| v["name"].clone())
 }
 
-/// A name that another definition or built-in kind of the group has already: reason and message.
+/// A name that another definition or built-in kind of the group already uses: reason and message.
 fn name_clash(core: &Arc<Core>, definition: &Value) -> Option<(&'static str, String)> {
     let catalog = core.registry.catalog();
     let (group, names) = (
@@ -186,7 +187,7 @@ fn name_clash(core: &Arc<Core>, definition: &Value) -> Option<(&'static str, Str
     None
 }
 
-/// Puts the versions of a definition into the catalogue.
+/// Adds the versions of a definition to the catalog.
 fn serve(core: &Arc<Core>, definition: &Value) {
     let spec = &definition["spec"];
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
@@ -200,14 +201,14 @@ fn serve(core: &Arc<Core>, definition: &Value) {
     let storage = GroupResource::new(&group, &plural);
     let served = core.registry.catalog().of_store(&storage).cloned();
     if served.is_some_and(|resource| resource.custom().is_some_and(|custom| custom.source == source)) {
-        return; // this very definition is served: its schema need not be read again
+        return; // this definition is already served: no need to parse its schema again
     }
     let versions = || spec["versions"].as_array().into_iter().flatten();
     let Some((_, stored)) = versions()
         .find(|version| version["storage"] == true)
         .and_then(schema_of)
     else {
-        return; // definitions with a bad schema were refused when they were written
+        return; // definitions with an invalid schema were rejected when written
     };
     let resources: Vec<Arc<Resource>> = versions()
         .filter(|version| version["served"] == true)
@@ -279,7 +280,7 @@ fn resource(
             columns: version["additionalPrinterColumns"]
                 .as_array()
                 .cloned()
-                .unwrap_or_default(), // none: the default ones
+                .unwrap_or_default(), // none: use the defaults
             selectable: selectable
                 .filter_map(|field| field["jsonPath"].as_str())
                 .map(str::to_owned)
@@ -307,7 +308,7 @@ fn deprecation(group: &str, version: &Value, names: &Value) -> Option<String> {
     }))
 }
 
-/// Deletes the instances of a definition that is being deleted, and lets it go after the last.
+/// Deletes the instances of a definition that is being deleted, and removes the finalizer after the last one.
 fn finish(core: &Arc<Core>, id: &ObjectId, definition: &Value) {
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let resource = GroupResource::new(
@@ -341,7 +342,7 @@ fn finish(core: &Arc<Core>, id: &ObjectId, definition: &Value) {
     }
 }
 
-/// The time of lingering is over: without instances a definition that is being deleted may go.
+/// Removes a definition that is being deleted and has no instances, after `LINGER`.
 pub(crate) fn end(core: &Arc<Core>, name: &str) {
     let id = ObjectId {
         resource: definitions(),

@@ -1,4 +1,4 @@
-//! `selectableFields`: by which fields the objects of a definition may be selected.
+//! `selectableFields`: fields by which the objects of a definition can be selected.
 
 use std::collections::BTreeSet;
 
@@ -7,11 +7,12 @@ use serde_json::{Value, json};
 use super::versions::alike;
 use crate::schema::{self, Cause};
 
-/// How many a version may have.
+/// Maximum number per version.
 const MOST: usize = 8;
 
-/// What is wrong with the selectable fields of all versions. As schemas and columns: what all versions have alike is taken as if it
-/// stood in the spec, and fields that stand there while the schemas do not, or the other way round, are refused.
+/// Validation errors of the selectable fields of all versions. As for schemas and columns, fields that all versions
+/// share are treated as if they were in the spec; if they are there while the schemas are not, or vice versa, that is
+/// an error.
 pub(super) fn problems(versions: &[Value]) -> Vec<Cause> {
     match (alike(versions, "selectableFields"), alike(versions, "schema")) {
         (true, true) => fields(&versions[0], "spec"),
@@ -71,7 +72,7 @@ fn fields(version: &Value, at: &str) -> Vec<Cause> {
     causes
 }
 
-/// What is wrong with one path into a schema.
+/// Validation error of one path into a schema.
 fn field(schema: &Value, path: &str, at: &str) -> Option<Cause> {
     if path.is_empty() {
         return Some(Cause::required(at, ""));

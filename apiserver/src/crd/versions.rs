@@ -1,8 +1,8 @@
-//! The versions of a definition, compared.
+//! Comparison of the versions of a definition.
 
 use serde_json::Value;
 
-/// Whether all versions have the same there.
+/// Whether all versions have the same value of `field`.
 pub(super) fn alike(versions: &[Value], field: &str) -> bool {
     versions
         .iter()

@@ -1,4 +1,4 @@
-//! What there is: groups, versions, resources, in the old form and the aggregated one; the version; OpenAPI.
+//! Discovery: groups, versions and resources, in the legacy and the aggregated form; the version; OpenAPI.
 
 pub(crate) mod openapi;
 mod shapes;
@@ -8,10 +8,10 @@ use serde_json::{Value, json};
 use crate::resources::Resource;
 use crate::resources::catalog::{Catalog, Resources};
 
-/// The Kubernetes version that this server is compared with.
+/// The Kubernetes version that this server imitates.
 pub(crate) const VERSION: &str = "v1.36.4";
 
-/// `/version`.
+/// Response to `/version`.
 pub(crate) fn version() -> Value {
     json!({
         "major": "1", "minor": "36", "gitVersion": VERSION, "gitCommit": "", "gitTreeState": "clean",
@@ -20,7 +20,7 @@ pub(crate) fn version() -> Value {
     })
 }
 
-/// `/`.
+/// Response to `/`.
 pub(crate) fn index(catalog: &Catalog) -> Value {
     let mut paths = vec!["/api".to_owned(), "/api/v1".to_owned(), "/apis".to_owned()];
     for (group, versions) in catalog.groups() {
@@ -45,7 +45,7 @@ pub(crate) fn index(catalog: &Catalog) -> Value {
     json!({"paths": paths})
 }
 
-/// `/api` (`core`) or `/apis`: the aggregated form if the client takes it.
+/// Response to `/api` (`core`) or `/apis`: in the aggregated form if the client accepts it.
 pub(crate) fn groups(catalog: &Catalog, core: bool, accept: &str) -> (&'static str, Value) {
     for range in crate::http::media_ranges(accept) {
         let is_aggregated =
@@ -75,7 +75,7 @@ pub(crate) fn groups(catalog: &Catalog, core: bool, accept: &str) -> (&'static s
     ("application/json", value)
 }
 
-/// `/apis/G`.
+/// Response to `/apis/G`.
 pub(crate) fn group(catalog: &Catalog, name: &str) -> Option<Value> {
     let mut group = group_entry(catalog, name)?;
     group["kind"] = "APIGroup".into();
@@ -93,7 +93,7 @@ fn group_entry(catalog: &Catalog, name: &str) -> Option<Value> {
     Some(json!({"name": name, "versions": versions, "preferredVersion": versions[0]}))
 }
 
-/// `/api/v1` and `/apis/G/V`.
+/// Response to `/api/v1` and `/apis/G/V`.
 pub(crate) fn resources(catalog: &Catalog, group: &str, version: &str) -> Option<Value> {
     let resources = catalog.version(group, version)?;
     let api_version = if group.is_empty() {
@@ -136,7 +136,7 @@ fn legacy_entries(resource: &Resource) -> Vec<Value> {
     entries
 }
 
-/// In the order in which the real server names them.
+/// Verbs in the order of the real server.
 const CUSTOM_VERBS: [&str; 8] = [
     "delete",
     "deletecollection",
@@ -158,7 +158,7 @@ const VERBS: [&str; 8] = [
     "watch",
 ];
 
-/// The verbs of a resource: namespaces are deleted one by one.
+/// The verbs of a resource: `deletecollection` is not available for namespaces.
 fn verbs(resource: &Resource) -> Vec<&'static str> {
     let is_namespace = resource.is("", "Namespace");
     let all = if resource.custom().is_some() {
@@ -178,7 +178,7 @@ struct Subresource<'a> {
 }
 
 impl Subresource<'_> {
-    /// Group and version of the object that is exchanged, if they are not the resource's.
+    /// Group and version of the exchanged object, if they differ from the resource's.
     fn foreign(&self) -> Option<(&'static str, &'static str)> {
         match self.name {
             "eviction" => Some(("policy", "v1")),

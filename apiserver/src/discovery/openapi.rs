@@ -9,7 +9,7 @@ use super::shapes;
 use crate::resources::catalog::{Catalog, Resources};
 use crate::resources::{Resource, Typing};
 
-/// `/openapi/v3`: where the documents are, each with a hash of its content.
+/// Response to `/openapi/v3`: the URLs of the documents, each with a hash of its content.
 pub(crate) fn index(catalog: &Catalog) -> Value {
     let mut paths = Map::new();
     for (group, version, resources) in catalog.versions() {
@@ -20,12 +20,12 @@ pub(crate) fn index(catalog: &Catalog) -> Value {
     json!({"paths": paths})
 }
 
-/// The media type of `/openapi/v2`. It is asked for with `@` for the last dot, which no media type may have.
+/// The media type of `/openapi/v2`. Clients request it with `@` for the last dot, which is not valid in a media type.
 const VERSION_2: &str = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf";
 
-/// `/openapi/v2`: a document that describes no kind, as JSON or as the protobuf message of the same name (`Document`: `swagger` is field
-/// 1, `info` field 2 with `title` 1 and `version` 2). kubectl asks for it before it applies a `List`, and leaves the check of fields to
-/// the server for kinds that are not in it.
+/// Response to `/openapi/v2`: a document without kinds, as JSON or as the protobuf message of the same name
+/// (`Document`: `swagger` is field 1, `info` field 2 with `title` 1 and `version` 2). kubectl requests it before it
+/// applies a `List`, and leaves the validation of fields to the server for kinds that are not in it.
 pub(crate) fn version_2(accept: &str) -> (&'static str, Vec<u8>) {
     if accept.contains("proto-openapi") {
         // Fields 1, swagger, and 2, info, whose fields 1 and 2 are title and version: each a tag, a length and the text.
@@ -36,7 +36,7 @@ pub(crate) fn version_2(accept: &str) -> (&'static str, Vec<u8>) {
     ("application/json", document.to_string().into_bytes())
 }
 
-/// A number that changes with what the document is made of.
+/// A hash of everything that the document is made of.
 fn content(resources: &Resources) -> u64 {
     let mut hasher = DefaultHasher::new();
     for resource in resources.values() {
@@ -111,7 +111,7 @@ fn schema(resource: &Resource, schemas: &mut Map<String, Value>) -> Value {
         ),
     ];
     let mut schema = match &resource.typing {
-        // It was written from a value of ours.
+        // It was serialized from a valid value.
         Typing::Custom(custom) => serde_json::from_str(&custom.openapi).unwrap_or_default(),
         Typing::Builtin(Some(name)) => shapes::schema(name, schemas),
         Typing::Builtin(None) => json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true}),

@@ -11,7 +11,7 @@ pub(super) fn schema(type_name: &'static str, schemas: &mut Map<String, Value>) 
     let mut wanted = BTreeSet::new();
     let root =
         shape_of(type_name).map_or_else(|| json!({"type": "object"}), |shape| shown(shape, &mut wanted));
-    // Each round takes a type that has no schema yet: there are as many rounds as types.
+    // Each iteration handles a type without a schema, so the loop ends.
     while let Some(name) = wanted.pop_first() {
         if !schemas.contains_key(&public_name(name))
             && let Some(shape) = shape_of(name)
@@ -22,7 +22,7 @@ pub(super) fn schema(type_name: &'static str, schemas: &mut Map<String, Value>) 
     root
 }
 
-/// The name under which clients know a type.
+/// The public name of a type.
 pub(super) fn public_name(type_name: &str) -> String {
     match type_name.strip_prefix("meta.v1.") {
         Some(name) => format!("io.k8s.apimachinery.pkg.apis.meta.v1.{name}"),

@@ -1,4 +1,4 @@
-//! The server's certificate authority, and who may come in.
+//! The server's certificate authority, and the issued credentials.
 
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv4Addr};
@@ -12,7 +12,7 @@ use rcgen::{
 };
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
 
-/// Keys and certificates could not be made.
+/// Keys and certificates could not be created.
 #[derive(Debug, thiserror::Error)]
 #[error("the server's certificates cannot be made; is the time of this machine sane?")]
 pub struct CredentialsError(#[from] rcgen::Error);
@@ -20,17 +20,17 @@ pub struct CredentialsError(#[from] rcgen::Error);
 /// A client's key and certificate, and its token.
 #[derive(Clone)]
 pub struct Identity {
-    /// The user's name.
+    /// Name of the user.
     pub name: String,
-    /// Certificate, PEM.
+    /// Client certificate, PEM.
     pub certificate: String,
     /// Private key, PEM.
     pub key: String,
-    /// Bearer token; the same user.
+    /// Bearer token of the same user.
     pub token: String,
 }
 
-/// What the server knows of credentials.
+/// The credentials that the server accepts.
 pub(crate) struct Credentials {
     authority: CertifiedIssuer<'static, KeyPair>,
     certificates: Mutex<HashMap<Vec<u8>, String>>,
@@ -38,7 +38,7 @@ pub(crate) struct Credentials {
 }
 
 impl Credentials {
-    /// A new authority.
+    /// Creates a new certificate authority.
     pub(crate) fn new() -> Result<Self, CredentialsError> {
         let mut params = CertificateParams::new(Vec::new())?;
         params.distinguished_name.push(DnType::CommonName, "kubernetes");
@@ -65,7 +65,7 @@ impl Credentials {
         self.authority.der().clone()
     }
 
-    /// Lets a user in, by certificate and by token.
+    /// Issues a certificate and a token to a user.
     pub(crate) fn issue(&self, name: &str) -> Result<Identity, CredentialsError> {
         let mut params = CertificateParams::new(Vec::new())?;
         params.distinguished_name.push(DnType::CommonName, name);
@@ -88,7 +88,7 @@ impl Credentials {
         })
     }
 
-    /// Does not let the user in any more; connections that are open stay.
+    /// Revokes the credentials of a user; open connections stay open.
     pub(crate) fn revoke(&self, name: &str) {
         self.certificates.lock().retain(|_, user| user != name);
         self.tokens.lock().retain(|_, user| user != name);

@@ -1,4 +1,4 @@
-//! The HTTPS door: HTTP/1.1 and HTTP/2 over TLS on loopback.
+//! The HTTPS listener: HTTP/1.1 and HTTP/2 over TLS on loopback.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
@@ -20,40 +20,40 @@ use crate::core::Core;
 use crate::http::{Body, BodyError, full};
 use crate::status::{ApiError, ErrorBody};
 
-/// The door could not be opened.
+/// The listener could not be opened.
 #[derive(Debug, thiserror::Error)]
 pub enum ListenError {
-    /// No certificate.
+    /// The certificate could not be created.
     #[error("no certificate for the server")]
     Credentials(#[from] CredentialsError),
-    /// The TLS library refuses the set-up.
+    /// The TLS library rejects the configuration.
     #[error("TLS cannot be set up")]
     Tls(#[from] rustls::Error),
-    /// The verifier of client certificates cannot be made.
+    /// The verifier of client certificates could not be created.
     #[error("client certificates cannot be verified")]
     Verifier(#[from] rustls::server::VerifierBuilderError),
-    /// The port cannot be had.
+    /// The port could not be bound.
     #[error("cannot listen on 127.0.0.1:{port}; is another process there?")]
     Bind {
-        /// The port asked for; 0 is any.
+        /// The requested port; 0 is any.
         port: u16,
-        /// Why.
+        /// The system error.
         #[source]
         source: std::io::Error,
     },
 }
 
-/// An open door.
+/// An open listener.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Listener {
-    /// Where it is.
+    /// Address of the listener.
     pub address: SocketAddr,
 }
 
-/// How long a TLS handshake may take: generous for a loaded machine, finite for a client that says nothing.
+/// Timeout of a TLS handshake: long enough for a loaded machine, but finite for a silent client.
 const HANDSHAKE: Duration = Duration::from_secs(10);
 
-/// Opens the door; the future serves it until it is dropped, and with it all connections.
+/// Opens the listener; the future serves it. Dropping the future closes all connections.
 pub(crate) async fn open(
     core: Arc<Core>,
     credentials: Arc<Credentials>,
@@ -95,7 +95,7 @@ async fn accept(socket: TcpListener, acceptor: TlsAcceptor, core: Arc<Core>, cre
                     connections.spawn(serve(stream, acceptor.clone(), core.clone(), credentials.clone()));
                 }
                 Err(error) => {
-                    // Out of file descriptors, for instance: the next connection may do better.
+                    // For example out of file descriptors: the next connection may succeed.
                     tracing::warn!(%error, "a connection could not be accepted");
                     tokio::time::sleep(Duration::from_millis(100)).await;
                 }
@@ -128,7 +128,7 @@ async fn serve(stream: TcpStream, acceptor: TlsAcceptor, core: Arc<Core>, creden
     }
 }
 
-/// Lets a request in if its credential is known. Health may be asked by everybody.
+/// Accepts a request with a known credential. Health checks need none.
 async fn admit(
     core: &Arc<Core>,
     credentials: &Credentials,
@@ -138,7 +138,7 @@ async fn admit(
     let bearer = request
         .headers()
         .get(header::AUTHORIZATION)
-        .and_then(|value| value.to_str().ok()); // not text: no token
+        .and_then(|value| value.to_str().ok()); // not valid text: no token
     let token = bearer.and_then(|value| value.strip_prefix("Bearer "));
     let user = match token {
         Some(token) => credentials.user_of_token(token.trim()),

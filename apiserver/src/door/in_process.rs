@@ -1,4 +1,4 @@
-//! The in-process door: a tower service, no socket, at home on paused time.
+//! In-process access: a tower service without a socket, which works on paused time.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -10,7 +10,7 @@ use http::{Request, Response};
 use crate::core::Core;
 use crate::http::{Body, BodyError};
 
-/// A client's way into the server. Clones are the same client.
+/// In-process access of one client. Clones belong to the same client.
 #[derive(Clone)]
 pub struct InProcess {
     core: Arc<Core>,

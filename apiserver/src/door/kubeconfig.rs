@@ -7,7 +7,7 @@ use base64::engine::general_purpose::STANDARD;
 
 use super::Identity;
 
-/// By what a user is known.
+/// How a user authenticates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Login {
     /// A client certificate.

@@ -1,4 +1,4 @@
-//! The two ways in: in process without a socket, and HTTPS on loopback.
+//! The two ways to access the server: in process without a socket, and HTTPS on loopback.
 
 mod credentials;
 mod https;

@@ -1,4 +1,4 @@
-//! Bodies of servers that mean no good.
+//! Bodies of malicious servers.
 
 use std::time::Duration;
 
@@ -8,14 +8,14 @@ use http_body_util::{BodyExt as _, StreamBody};
 
 use crate::http::{Body, BodyError};
 
-/// The size of a piece of a flood.
+/// Chunk size of a flood.
 const PIECE: usize = 64 * 1024;
 
-/// A body of so many bytes that begins as JSON does and never ends as such.
+/// A body of this many bytes that begins as JSON and never ends as such.
 pub(crate) fn flood(bytes: u64) -> Body {
     let piece = Bytes::from(vec![b'['; PIECE]);
     let pieces = stream::unfold(bytes, move |left| {
-        // What is left of the last piece is less than a piece.
+        // The last chunk may be smaller.
         let size = usize::try_from(left).unwrap_or(usize::MAX).min(PIECE);
         let next = (size > 0).then(|| (Ok(piece.slice(..size)), left - size as u64));
         std::future::ready(next)
@@ -23,7 +23,7 @@ pub(crate) fn flood(bytes: u64) -> Body {
     body(pieces)
 }
 
-/// The same body a byte at a time.
+/// The same body, one byte at a time.
 pub(crate) fn drip(whole: Body, pause: Duration) -> Body {
     let drops = whole.into_data_stream().flat_map(move |chunk| {
         let drops: Vec<Result<Bytes, BodyError>> = match chunk {

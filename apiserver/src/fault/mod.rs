@@ -1,7 +1,7 @@
-//! What is to go wrong: rules that tests add and take away while the server runs.
+//! Fault injection: rules that tests add and remove while the server runs.
 //!
-//! A rule says to whom it applies ([`Match`]), what happens ([`Fault`]), how often, and after how many that pass. Rules
-//! are asked in the order in which they were added; delays add up, the first answer wins.
+//! A rule has a match ([`Match`]), a fault ([`Fault`]), how often it applies, and after how many requests. Rules are
+//! evaluated in the order in which they were added; delays add up, the first response wins.
 
 pub(crate) mod hostile;
 
@@ -16,20 +16,20 @@ use tokio::sync::watch;
 use crate::http::{Body, Caller, Verb, full};
 use crate::status::ApiError;
 
-/// To which requests a rule applies; what is absent applies to all.
+/// The requests to which a rule applies; absent fields match all.
 #[derive(Clone, Debug, Default)]
 pub struct Match {
     /// The client's name (user of its credential, or the name of an in-process client).
     pub client: Option<String>,
-    /// A part of the user agent.
+    /// Part of the user agent.
     pub agent: Option<String>,
-    /// The verbs; empty means all. Requests to no resource (discovery) have none and match only an empty list.
+    /// The verbs; empty means all. Requests without a resource (discovery) have no verb and match only an empty list.
     pub verbs: Vec<Verb>,
-    /// A part of the path, such as `/widgets/` or `/namespaces/default/`.
+    /// Part of the path, such as `/widgets/` or `/namespaces/default/`.
     pub path: Option<String>,
 }
 
-/// What goes wrong.
+/// A kind of fault.
 #[derive(Clone, Debug)]
 pub enum Fault {
     /// The connection is closed before the request has any effect.
@@ -38,24 +38,24 @@ pub enum Fault {
     Delay(Duration),
     /// The request is answered with this code and has no effect.
     Status(Failure),
-    /// The request has its effect, and the connection is closed before the answer.
+    /// The request takes effect, and the connection is closed before the response.
     DropResponse,
-    /// The request has its effect, and the body of the answer comes a byte at a time, with this pause before each.
+    /// The request takes effect, and the body of the response arrives one byte at a time, with this pause before each.
     Drip(Duration),
-    /// The request is answered with a body of that many bytes and has no effect.
+    /// The request is answered with a body of this many bytes and has no effect.
     Flood(u64),
 }
 
-/// An answer that is a failure.
+/// A failure response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Failure {
     /// 401.
     Unauthorized,
     /// 403.
     Forbidden,
-    /// 409, as if somebody else had been faster.
+    /// 409, as after a conflict with another writer.
     Conflict,
-    /// 410, as if the resource version were forgotten.
+    /// 410, as if the resource version were no longer available.
     Expired,
     /// 429, with the seconds of `Retry-After`.
     TooManyRequests(u32),
@@ -68,18 +68,18 @@ pub enum Failure {
 /// A rule.
 #[derive(Clone, Debug)]
 pub struct Rule {
-    /// To which requests it applies.
+    /// The requests to which it applies.
     pub matching: Match,
-    /// What happens to them.
+    /// The fault.
     pub fault: Fault,
-    /// How many matching requests pass before it begins.
+    /// How many matching requests pass before the first fault.
     pub after: u32,
-    /// How often it happens; `None` is always.
+    /// How often the fault happens; `None` is always.
     pub times: Option<u32>,
 }
 
 impl Rule {
-    /// A rule that always applies to what `matching` says.
+    /// A rule that always applies to requests that match.
     pub fn always(matching: Match, fault: Fault) -> Self {
         Self {
             matching,
@@ -100,7 +100,7 @@ impl Rule {
     }
 }
 
-/// The handle of a rule.
+/// Identifies a rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RuleId(u64);
 
@@ -122,7 +122,7 @@ impl Default for Faults {
     }
 }
 
-/// What the rules say of one request.
+/// Result of the rules for one request.
 #[derive(Debug)]
 pub(crate) enum Verdict {
     Refuse,
@@ -158,7 +158,7 @@ impl Verdict {
             return None;
         };
         let mut response = http::Response::new(full(status.to_string()));
-        *response.status_mut() = http::StatusCode::from_u16(error.code).ok()?; // codes of ours are codes
+        *response.status_mut() = http::StatusCode::from_u16(error.code).ok()?; // these codes are valid
         let json = http::HeaderValue::from_static("application/json");
         response.headers_mut().insert(http::header::CONTENT_TYPE, json);
         if let Some(seconds) = status["details"]["retryAfterSeconds"].as_u64() {
@@ -178,17 +178,17 @@ impl Faults {
         id
     }
 
-    /// Takes a rule away; it is as well if it is gone.
+    /// Removes a rule; removing it twice is fine.
     pub fn remove(&self, id: RuleId) {
         self.rules.lock().retain(|(other, _)| *other != id);
     }
 
-    /// Takes all rules away.
+    /// Removes all rules.
     pub fn clear(&self) {
         self.rules.lock().clear();
     }
 
-    /// Ends the watches that are open now and match; `path` is compared with the plural name, verbs do not count.
+    /// Closes the open watches that match; `path` is compared with the plural name, verbs are ignored.
     pub fn close_watches(&self, matching: Match) {
         self.closings.send_replace(Arc::new(matching));
     }
@@ -199,7 +199,7 @@ impl Faults {
         }
     }
 
-    /// What happens to a request: all rules that match are asked, and used up.
+    /// The fault for a request: evaluates all matching rules and counts their use.
     pub(crate) fn judge(&self, caller: &Caller, verb: Option<Verb>, path: &str) -> Vec<Verdict> {
         let mut rules = self.rules.lock();
         let mut verdicts = Vec::new();
@@ -286,14 +286,14 @@ impl Failure {
     }
 }
 
-/// Tells a watch when it is to be closed.
+/// Notifies a watch that it must close.
 #[derive(Debug)]
 pub(crate) struct Closing {
     receiver: watch::Receiver<Arc<Match>>,
 }
 
 impl Closing {
-    /// Waits until this watch is told to close.
+    /// Waits until this watch must close.
     pub(crate) async fn told(&mut self, caller: &Caller, plural: &str) {
         loop {
             if self.receiver.changed().await.is_err() {

@@ -1,4 +1,4 @@
-//! What built-in kinds get without being asked.
+//! Defaults of built-in kinds.
 
 use serde_json::{Map, Value, json};
 
@@ -8,7 +8,7 @@ use crate::crd;
 use crate::resources::Resource;
 use crate::webhooks::GROUP;
 
-/// Fills in defaults, on create and on every change.
+/// Fills in defaults, on create and on every update.
 pub(crate) fn fill(resource: &Resource, object: &mut Value) {
     if resource.custom().is_some() {
         return;
@@ -43,7 +43,7 @@ pub(crate) fn fill(resource: &Resource, object: &mut Value) {
     }
 }
 
-/// What only a new object gets: its first status, addresses.
+/// Fills in what only a new object gets: its first status, addresses.
 pub(crate) fn begin(resource: &Resource, object: &mut Value, core: &Core) {
     match (resource.group.as_str(), resource.kind.as_str()) {
         ("", "Namespace") => {
@@ -87,7 +87,7 @@ pub(crate) fn begin(resource: &Resource, object: &mut Value, core: &Core) {
     }
 }
 
-/// What a change takes from the object before it, if the client left it out.
+/// Copies fields from the old object that the client left out of an update.
 pub(crate) fn carry_over(resource: &Resource, old: &Value, new: &mut Value) {
     match (resource.group.as_str(), resource.kind.as_str()) {
         ("", "Service") => service::carry_over(old, new),
@@ -116,7 +116,7 @@ fn or(parent: &mut Value, field: &str, value: impl Into<Value>) {
     }
 }
 
-/// `stringData` is written only: it goes into `data`.
+/// `stringData` is write-only: it is merged into `data`.
 fn secret(object: &mut Value) {
     use base64::Engine as _;
     or(object, "type", "Opaque");
@@ -232,7 +232,7 @@ fn role_binding(object: &mut Value) {
     }
 }
 
-/// The items of a list; nothing, and nothing added, if it is not there.
+/// The items of a list; empty if the list does not exist.
 fn items_mut<'a>(object: &'a mut Value, list: &str) -> impl Iterator<Item = &'a mut Value> {
     object
         .get_mut(list)

@@ -1,6 +1,6 @@
-//! What built-in kinds with behaviour of their own get and may not be.
+//! Defaults and validation of built-in kinds.
 //!
-//! - `defaults`, `validate`: what all of them get and may not be.
+//! - `defaults`, `validate`: for all of them.
 //! - `service`: addresses of Services.
 //! - `webhooks`: the configurations of admission webhooks.
 

@@ -1,4 +1,4 @@
-//! Services: defaults and cluster addresses.
+//! Services: defaults and cluster IPs.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -37,7 +37,7 @@ pub(crate) fn fill(object: &mut Value) {
     }
 }
 
-/// Gives a new service its address, unless it has one or wants none.
+/// Assigns an address to a new Service, unless it has one or wants none.
 pub(crate) fn assign_address(object: &mut Value, core: &Core) {
     let spec = &mut object["spec"];
     if spec["type"] == "ExternalName" || !spec.is_object() {
@@ -51,7 +51,7 @@ pub(crate) fn assign_address(object: &mut Value, core: &Core) {
     spec["ipFamilyPolicy"] = "SingleStack".into();
 }
 
-/// An address of 10.96.0.0/16 that no service has.
+/// An unused address of 10.96.0.0/16.
 fn free_address(core: &Core) -> String {
     let services = core.store.all(&GroupResource::new("", "services"), None);
     let taken: BTreeSet<String> = services
@@ -59,7 +59,7 @@ fn free_address(core: &Core) -> String {
         .filter_map(|service| service.value()["spec"]["clusterIP"].as_str().map(str::to_owned))
         .collect();
     let start = core.random_below(65_000);
-    // More services than addresses would find none; then the first is given out again, and a network would not work anyway.
+    // With more Services than addresses the first one is reused; such a network would not work anyway.
     let address = |offset: u32| {
         let number = 256 + (start + offset) % 65_000;
         format!("10.96.{}.{}", number / 256, number % 256)
@@ -82,7 +82,7 @@ pub(crate) fn carry_over(old: &Value, new: &mut Value) {
     }
 }
 
-/// The service by which pods find the API server.
+/// The Service through which pods find the API server.
 pub(crate) fn make_kubernetes_service(core: &Arc<Core>) {
     let mut service = json!({
         "apiVersion": "v1", "kind": "Service",

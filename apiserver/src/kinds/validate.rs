@@ -1,4 +1,4 @@
-//! What built-in kinds may not be: the checks that users meet.
+//! Validation of built-in kinds: the checks that users encounter.
 
 use serde_json::{Value, json};
 
@@ -10,7 +10,7 @@ use crate::schema::{Cause, reason};
 use crate::select::label_selector_matches;
 use crate::webhooks::GROUP;
 
-/// What is wrong with an object of a built-in kind.
+/// Validation errors of an object of a built-in kind.
 pub(crate) fn check(resource: &Resource, new: &Value, old: Option<&Value>) -> Vec<Cause> {
     let mut causes = Vec::new();
     match (resource.group.as_str(), resource.kind.as_str()) {
@@ -82,7 +82,7 @@ fn secret(new: &Value, old: Option<&Value>, causes: &mut Vec<Cause>) {
     for (key, value) in new["data"].as_object().into_iter().flatten() {
         let text = value.as_str().unwrap_or_default();
         if base64::engine::general_purpose::STANDARD.decode(text).is_err() {
-            // Never the value itself: it is a secret.
+            // Without the value itself: it is a secret.
             causes.push(Cause::new(
                 reason::INVALID,
                 format!("data[{key}]"),
@@ -139,7 +139,7 @@ fn service(new: &Value, old: Option<&Value>, causes: &mut Vec<Cause>) {
     }
     duplicate_names(&ports, "spec.ports", causes);
     for (index, port) in ports.iter().enumerate() {
-        let number = port["port"].as_i64().unwrap_or_default(); // absent is as wrong as 0
+        let number = port["port"].as_i64().unwrap_or_default(); // absent is as invalid as 0
         if !(1..=65_535).contains(&number) {
             let detail = "must be between 1 and 65535, inclusive";
             causes.push(Cause::invalid(
@@ -162,7 +162,7 @@ fn service(new: &Value, old: Option<&Value>, causes: &mut Vec<Cause>) {
     }
 }
 
-/// Items of a list of which two have the same name; an item without a name is of no interest.
+/// Errors for items of a list with the same name; items without a name are ignored.
 fn duplicate_names(items: &[&Value], path: &str, causes: &mut Vec<Cause>) {
     for (index, item) in items.iter().enumerate() {
         let named = item["name"].as_str().is_some_and(|name| !name.is_empty());
@@ -176,7 +176,7 @@ fn duplicate_names(items: &[&Value], path: &str, causes: &mut Vec<Cause>) {
     }
 }
 
-/// A strategy that is not a rolling update may not say how to roll.
+/// Only a rolling update strategy may have `rollingUpdate`.
 fn strategy(resource: &Resource, spec: &Value, causes: &mut Vec<Cause>) {
     let rolls = |strategy: &Value| !strategy["rollingUpdate"].is_null();
     let (strategy, update_strategy) = (&spec["strategy"], &spec["updateStrategy"]);
@@ -187,7 +187,7 @@ fn strategy(resource: &Resource, spec: &Value, causes: &mut Vec<Cause>) {
         }
         "StatefulSet" if update_strategy["type"] == "OnDelete" && rolls(update_strategy) => {
             let rolling = &update_strategy["rollingUpdate"];
-            // The real server prints its own type, whose fields have no names in JSON.
+            // The real server prints its internal type, whose fields have no JSON names.
             let printed =
                 json!({"Partition": rolling["partition"], "MaxUnavailable": rolling["maxUnavailable"]});
             causes.push(Cause::invalid(
@@ -289,7 +289,7 @@ fn pod_spec(spec: &Value, path: &str, causes: &mut Vec<Cause>) {
     volumes(spec, path, causes);
 }
 
-/// The types of volumes, in the order in which the real server looks at them.
+/// The types of volumes, in the order in which the real server checks them.
 const VOLUME_TYPES: [&str; 30] = [
     "emptyDir",
     "hostPath",
@@ -323,7 +323,7 @@ const VOLUME_TYPES: [&str; 30] = [
     "image",
 ];
 
-/// A volume has one type.
+/// A volume must have exactly one type.
 fn volumes(spec: &Value, path: &str, causes: &mut Vec<Cause>) {
     let volumes = spec["volumes"].as_array().into_iter().flatten();
     for (index, volume) in volumes.enumerate() {
@@ -337,7 +337,7 @@ fn volumes(spec: &Value, path: &str, causes: &mut Vec<Cause>) {
     }
 }
 
-/// A variable has a value, or a source of it.
+/// A variable has a value, or a source for it.
 fn variables(container: &Value, path: &str, causes: &mut Vec<Cause>) {
     let variables = container["env"].as_array().into_iter().flatten();
     for (index, variable) in variables.enumerate() {

@@ -1,11 +1,11 @@
-//! Configurations of admission webhooks: their defaults, and what they may not be.
+//! Configurations of admission webhooks: defaults and validation.
 
 use http::Uri;
 use serde_json::{Value, json};
 
 use crate::schema::{Cause, Condition};
 
-/// Fills in what a webhook leaves out.
+/// Fills in the defaults of a webhook.
 pub(super) fn fill(object: &mut Value) {
     let is_mutating = object["kind"] == "MutatingWebhookConfiguration";
     for hook in object["webhooks"].as_array_mut().into_iter().flatten() {
@@ -37,7 +37,7 @@ pub(super) fn fill(object: &mut Value) {
     }
 }
 
-/// What is wrong with a configuration.
+/// Validation errors of a configuration.
 pub(super) fn problems(object: &Value) -> Vec<Cause> {
     let mut causes = Vec::new();
     let mut names = Vec::new();
@@ -173,7 +173,7 @@ fn check_url(at: &str, url: &str, causes: &mut Vec<Cause>) {
             return;
         }
     };
-    let scheme = uri.scheme_str().unwrap_or_default(); // absent is wrong too
+    let scheme = uri.scheme_str().unwrap_or_default(); // absent is invalid too
     if scheme != "https" {
         let why = format!("'https' is the only allowed URL scheme{FORM}");
         causes.push(Cause::invalid(at, &scheme.into(), &why));

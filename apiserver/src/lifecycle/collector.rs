@@ -1,4 +1,4 @@
-//! Owner references: who goes when an owner goes.
+//! Garbage collection by owner references.
 
 use std::sync::Arc;
 
@@ -10,20 +10,20 @@ use crate::removal::{FOREGROUND, ORPHAN, Propagation};
 use crate::status::GroupResource;
 use crate::store::ObjectId;
 
-/// What an owner reference leads to.
+/// State of an owner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Owner {
-    /// The owner is there.
+    /// The owner exists.
     Solid,
-    /// There is no such owner.
+    /// The owner does not exist.
     Absent,
-    /// The owner is going and waits for its dependents.
+    /// The owner is being deleted and waits for its dependents.
     Waiting,
-    /// It cannot be said: the kind is not served, or the reference makes no sense. Then nothing is deleted.
+    /// Unknown: the kind is not served, or the reference is invalid. Then nothing is deleted.
     Unknown,
 }
 
-/// Looks at an object that names owners.
+/// Checks an object with owner references.
 pub(crate) fn dependent(core: &Arc<Core>, id: &ObjectId) {
     let Some(object) = core.store.get(&id.resource, &id.key) else {
         return;
@@ -63,14 +63,14 @@ pub(crate) fn dependent(core: &Arc<Core>, id: &ObjectId) {
     }
 }
 
-/// An object is gone: those that named it may have to go.
+/// An object was deleted: its dependents may have to be deleted.
 pub(crate) fn owner_gone(core: &Arc<Core>, uid: &str) {
     for (id, _) in core.store.dependents(uid) {
         dependent(core, &id);
     }
 }
 
-/// An object may be waiting for its dependents.
+/// An object may be waiting for the deletion of its dependents.
 pub(crate) fn owner_waiting(core: &Arc<Core>, uid: &str) {
     let Some((id, owner)) = core.store.find_uid(uid) else {
         return;
@@ -154,7 +154,7 @@ fn find(core: &Arc<Core>, id: &ObjectId, object: &Value, reference: &Value) -> O
     if waits { Owner::Waiting } else { Owner::Solid }
 }
 
-/// The event by which the real collector tells of a reference over namespaces.
+/// The event with which the real collector reports an owner reference across namespaces.
 fn complain(core: &Arc<Core>, id: &ObjectId, value: &Value, reference: &Value) {
     let namespace = if id.key.namespace.is_empty() {
         "default"

@@ -1,4 +1,4 @@
-//! The rules of `metadata` that hold for every kind.
+//! The rules of `metadata` that apply to every kind.
 
 use serde_json::{Value, json};
 
@@ -45,7 +45,7 @@ pub(crate) fn generated_name(base: &str, suffix: &str) -> String {
     format!("{base}{suffix}")
 }
 
-/// Brings metadata into the form in which it is stored: nothing null, no empty maps or lists. Refuses wrong types.
+/// Normalizes metadata for storage: no nulls, no empty maps or lists. Rejects wrong types.
 pub(crate) fn clean(object: &mut Value) -> Result<(), ApiError> {
     let metadata = &mut object["metadata"];
     if metadata.is_null() {
@@ -106,7 +106,7 @@ fn is_empty(value: &Value) -> bool {
     }
 }
 
-/// Drops fields of metadata that do not exist, and answers their paths.
+/// Drops unknown fields of metadata, and returns their paths.
 pub(crate) fn prune(object: &mut Value) -> Vec<String> {
     let is_known = |key: &String| FIELDS.contains(&key.as_str());
     meta::with_child(object, "metadata", |fields| {
@@ -120,7 +120,7 @@ pub(crate) fn prune(object: &mut Value) -> Vec<String> {
     })
 }
 
-/// Gives a new object what only the server gives.
+/// Sets the fields of a new object that only the server sets.
 pub(crate) fn begin(object: &mut Value, resource: &Resource, uid: String, now: &str) {
     for field in [
         "deletionTimestamp",
@@ -138,13 +138,13 @@ pub(crate) fn begin(object: &mut Value, resource: &Resource, uid: String, now: &
     }
 }
 
-/// Changes of metadata that are refused.
+/// Errors for forbidden changes of metadata.
 pub(crate) fn changes_refused(old: &Value, new: &Value) -> Vec<Cause> {
     let mut causes = Vec::new();
     let uid = meta::uid(new);
     if !uid.is_empty() && uid != meta::uid(old) {
         let cause = Cause::invalid("metadata.uid", &uid.into(), "field is immutable");
-        // Twice, as the real server has it: object metadata is validated by two hands.
+        // Twice, as on the real server, which validates object metadata in two places.
         causes.extend([cause.clone(), cause]);
     }
     if meta::is_terminating(old) {
@@ -166,16 +166,15 @@ pub(crate) fn changes_refused(old: &Value, new: &Value) -> Vec<Cause> {
     causes
 }
 
-/// Gives the new version what identifies the object.
+/// Copies the fields that identify the object to the new version.
 pub(crate) fn keep(old: &Value, new: &mut Value) {
     for field in ["uid", "resourceVersion"] {
         meta::set(new, field, old["metadata"][field].clone());
     }
 }
 
-/// Whether the two differ in what is wanted (what generations count): for custom resources everything but metadata and
-/// status, for built-in kinds the spec (of webhook configurations the
-/// webhooks).
+/// Whether the desired state of the two differs (which increases the generation): for custom resources everything but
+/// metadata and status, for built-in kinds the spec (for webhook configurations the webhooks).
 pub(crate) fn wants_changed(resource: &Resource, old: &Value, new: &Value) -> bool {
     if resource.custom().is_none() {
         return old["spec"] != new["spec"] || old["webhooks"] != new["webhooks"];

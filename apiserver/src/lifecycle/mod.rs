@@ -1,10 +1,10 @@
-//! What the control plane does after a write: owners and dependents, namespaces, definitions.
+//! Work of the control plane after a write: owners and dependents, namespaces, definitions.
 //!
 //! ```text
-//! store commit ─► WorkQueue (what may need care, each once) ─► worker ─► collector │ namespaces │ crd
+//! store commit ─► WorkQueue (objects that may need attention, deduplicated) ─► worker ─► collector │ namespaces │ crd
 //! ```
 //!
-//! - Invariant: work items only say where to look; what is done is decided by what the store says then.
+//! - Invariant: work items only name an object; what to do is decided from the current state of the store.
 
 pub(crate) mod collector;
 pub(crate) mod metadata;
@@ -16,17 +16,17 @@ use crate::core::Core;
 use crate::crd;
 use crate::work::Work;
 
-/// Does what the queue asks for, for ever.
+/// Processes the queue forever.
 pub(crate) async fn run(core: Arc<Core>) {
     loop {
         let work = core.work.next().await;
         carry_out(&core, work);
-        // One item, then the others' turn: a storm of work must not starve requests.
+        // One item, then yield: a burst of work must not starve requests.
         tokio::task::yield_now().await;
     }
 }
 
-/// Does what the queue asks for now, until it asks for nothing more: before anything else runs.
+/// Processes the queue until it is empty, before anything else runs.
 pub(crate) fn settle(core: &Arc<Core>) {
     while let Some(work) = core.work.due() {
         carry_out(core, work);

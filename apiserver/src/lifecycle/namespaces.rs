@@ -1,4 +1,4 @@
-//! Namespaces: what every one has, and how one ends.
+//! Namespaces: their initial content, and their deletion.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,13 +13,13 @@ use crate::resources::Resource;
 use crate::status::GroupResource;
 use crate::store::{ObjectId, ObjectKey};
 
-/// The namespaces that are always there.
+/// The namespaces that always exist.
 const INITIAL: [&str; 4] = ["default", "kube-node-lease", "kube-public", "kube-system"];
 
 /// The finalizer in a namespace's spec.
 const FINALIZER: &str = "kubernetes";
 
-/// Makes the namespaces that are always there, with what is in each.
+/// Creates the initial namespaces with their content.
 pub(crate) fn make_initial(core: &Arc<Core>) {
     for name in INITIAL {
         let namespace = json!({
@@ -33,7 +33,7 @@ pub(crate) fn make_initial(core: &Arc<Core>) {
     crate::kinds::service::make_kubernetes_service(core);
 }
 
-/// Looks at a namespace: it is furnished, or brought to its end.
+/// Reconciles a namespace: creates its content, or continues its deletion.
 pub(crate) fn look(core: &Arc<Core>, name: &str) {
     let id = ObjectId {
         resource: GroupResource::new("", "namespaces"),
@@ -71,16 +71,16 @@ fn furnish(core: &Arc<Core>, namespace: &str) {
     }
 }
 
-/// What is left in a namespace.
+/// Remaining content of a namespace.
 #[derive(Default)]
 struct Left {
-    /// By resource, how many.
+    /// Number of objects per resource.
     resources: BTreeMap<String, usize>,
-    /// By finalizer, how many objects it holds.
+    /// Number of objects per finalizer.
     finalizers: BTreeMap<String, usize>,
 }
 
-/// Deletes what is in the namespace; when nothing is left the namespace itself may go.
+/// Deletes the content of the namespace; when nothing remains, finalizes the namespace.
 fn finish(core: &Arc<Core>, id: &ObjectId, name: &str) {
     let stores = core.registry.catalog().stores();
     let namespaced: Vec<&Arc<Resource>> = stores.values().filter(|resource| resource.namespaced).collect();
@@ -112,7 +112,7 @@ fn finish(core: &Arc<Core>, id: &ObjectId, name: &str) {
             let finalizers = namespace["spec"]["finalizers"]
                 .as_array()
                 .cloned()
-                .unwrap_or_default(); // none: none to take away
+                .unwrap_or_default(); // none to remove
             namespace["spec"]["finalizers"] = finalizers.into_iter().filter(|f| f != FINALIZER).collect();
         } else {
             namespace["status"]["phase"] = "Terminating".into();

@@ -1,4 +1,4 @@
-//! The three patch types besides server-side apply: JSON patch, merge patch, strategic merge patch.
+//! The three patch types other than server-side apply: JSON patch, merge patch, strategic merge patch.
 
 mod strategic;
 
@@ -10,31 +10,32 @@ use serde_json::Value;
 
 use crate::meta::depth;
 
-/// Operations of one JSON patch, as in the real server.
+/// Maximum number of operations of one JSON patch, as on the real server.
 const MAX_OPERATIONS: usize = 10_000;
 
-/// Bytes that the `copy` operations of one JSON patch may add, as in the real server: a few of them double a value each.
+/// Maximum number of bytes that the `copy` operations of one JSON patch may add, as on the real server: a few of them
+/// double a value each.
 const MAX_COPIED: usize = 3 << 20;
 
-/// How deep the result of a JSON patch is nested at most: as deep as what is read from a body. Each `copy` of a value into itself nests it
-/// deeper, and what walks the result would overflow the stack.
+/// Maximum nesting depth of the result of a JSON patch: the same as for a request body. Each `copy` of a value into
+/// itself nests it deeper, and traversing the result would overflow the stack.
 const MAX_NESTING: usize = 128;
 
-/// Why a patch could not be carried out.
+/// Why a patch could not be applied.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PatchError {
-    /// The patch itself cannot be read: 400 BadRequest.
+    /// The patch is malformed: 400 BadRequest.
     #[error("{0}")]
     Malformed(String),
-    /// The patch does not fit the object, e.g. a JSON patch whose `test` fails: 422 Invalid without causes.
+    /// The patch cannot be applied to the object, e.g. a JSON patch whose `test` fails: 422 Invalid without causes.
     #[error("the server rejected our request due to an error in our request")]
     Rejected,
-    /// More operations than one patch may have: 413 RequestEntityTooLarge.
+    /// The patch has too many operations: 413 RequestEntityTooLarge.
     #[error("The allowed maximum operations in a JSON patch is {MAX_OPERATIONS}, got {0}")]
     TooMany(usize),
 }
 
-/// RFC 6902.
+/// JSON patch, RFC 6902.
 pub fn json(object: &Value, patch: &Value) -> Result<Value, PatchError> {
     let operations: json_patch::Patch = serde_json::from_value(patch.clone())
         .map_err(|error| PatchError::Malformed(format!("error decoding patch: {error}")))?;
@@ -49,12 +50,12 @@ pub fn json(object: &Value, patch: &Value) -> Result<Value, PatchError> {
         if copied > MAX_COPIED {
             return Err(PatchError::Rejected);
         }
-        // What is half done is dropped here. (`json_patch::patch` would undo it, and panics where it cannot.)
+        // A partial result is dropped here. (`json_patch::patch` would undo it, and panics where it cannot.)
         json_patch::patch_unsafe(&mut patched, std::slice::from_ref(operation))
             .map_err(|_| PatchError::Rejected)?;
         nesting = nesting.max(nesting_after(nesting, operation));
         if nesting > MAX_NESTING {
-            nesting = depth(&patched); // the bound was too high, or it is so deep
+            nesting = depth(&patched); // the bound may be too high
         }
         if nesting > MAX_NESTING {
             return Err(PatchError::Rejected);
@@ -63,7 +64,7 @@ pub fn json(object: &Value, patch: &Value) -> Result<Value, PatchError> {
     Ok(patched)
 }
 
-/// A bound of how deep an operation nests what it puts into an object that is nested `nesting` deep, without a walk over it.
+/// Upper bound of the nesting depth that an operation produces in an object of depth `nesting`, without traversing it.
 fn nesting_after(nesting: usize, operation: &PatchOperation) -> usize {
     let moved = |from: usize, to: usize| to + nesting.saturating_sub(from);
     match operation {
@@ -85,7 +86,7 @@ fn size_of_copy(object: &Value, operation: &PatchOperation) -> usize {
     }
 }
 
-/// RFC 7386.
+/// Merge patch, RFC 7386.
 pub fn merge(object: &Value, patch: &Value) -> Result<Value, PatchError> {
     must_be_object(patch)?;
     let mut patched = object.clone();

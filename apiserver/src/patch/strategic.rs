@@ -55,7 +55,7 @@ fn merge_object(
         merge_member(&mut object, patch, key, value, shape)?;
     }
     for (key, order) in patch {
-        // Lists that are only put in order.
+        // Lists that are only reordered.
         if let (Some(name), Some(order)) = (key.strip_prefix(ORDER), order.as_array())
             && !patch.contains_key(name)
             && let Some(Value::Array(items)) = object.get(name).cloned()
@@ -146,8 +146,8 @@ fn merge_list(
     Ok(in_order(&merged, old, order.unwrap_or(&patched), merge_key))
 }
 
-/// Items that `order` names in its order; the others in the order of `old`, each before the first named item that it
-/// stood before.
+/// Items in `order`, in its order; the others in the order of `old`, each before the first ordered item that followed
+/// it.
 fn in_order(items: &[Value], old: &[Value], order: &[Value], merge_key: Option<&str>) -> Vec<Value> {
     let place = |list: &[Value], item: &Value| list.iter().position(|other| same(other, item, merge_key));
     let (mut named, mut others): (Vec<&Value>, Vec<&Value>) =
@@ -179,7 +179,7 @@ fn delete_items(object: &mut Object, name: &str, gone: &Value) -> Result<(), Pat
     Ok(())
 }
 
-/// What stands in a patch where the object has nothing: values without directives and nulls.
+/// The patch as a new value, where the object has none: without directives and nulls.
 fn without_directives(value: &Value) -> Value {
     match value {
         Value::Object(members) => {

@@ -26,7 +26,7 @@ fn a_json_patch_whose_test_fails_is_rejected() {
 
 #[test]
 fn a_json_patch_is_all_or_nothing_whatever_was_done_before_the_failure() {
-    // Undone step by step, the first move would be one into itself.
+    // Undone step by step, the first move would move a value into itself.
     let object = json!({"a": {"b": {"c": 1}}, "d": 1});
     let patch = json!([
         {"op": "move", "from": "/a/b", "path": "/a"},
@@ -68,7 +68,7 @@ fn a_json_patch_cannot_nest_a_value_without_end() {
     };
     assert!(json_patch(&object, &adds(100)).is_ok());
     assert_eq!(json_patch(&object, &adds(200)), Err(PatchError::Rejected));
-    // There and back again nests nothing.
+    // Moving back and forth does not increase the depth.
     let moves = [
         json!({"op": "move", "from": "/x", "path": "/y/x"}),
         json!({"op": "move", "from": "/y/x", "path": "/x"}),
@@ -115,13 +115,13 @@ fn strategic_lists_merge_by_key() {
             {"name": "b", "image": "1"},
         ]}),
     );
-    // A new item comes before those of the server that no order names.
+    // New items come before those of the server that the order does not name.
     check(
         &json!({"containers": [{"name": "a"}]}),
         &json!({"containers": [{"name": "z"}]}),
         &json!({"containers": [{"name": "z"}, {"name": "a"}]}),
     );
-    // No patch strategy: replaced.
+    // Without a patch strategy: replaced.
     check(
         &json!({"tolerations": [{"key": "a"}]}),
         &json!({"tolerations": [{"key": "b"}]}),

@@ -1,17 +1,17 @@
-//! PersistentVolumeClaims: bound at once, to nothing.
+//! PersistentVolumeClaims: bound immediately, without a volume.
 
 use k8s_openapi::api::core::v1::{PersistentVolumeClaim, PersistentVolumeClaimStatus};
 
 use super::plan::{Plan, Verb};
 
-/// What is to be done about a claim.
+/// Decides what to do about a claim.
 pub(super) fn decide(claim: &PersistentVolumeClaim) -> Plan {
     let mut plan = Plan::default();
     let old = claim.status.clone().unwrap_or_default(); // none yet
     if old.phase.as_deref() == Some("Bound") || claim.metadata.deletion_timestamp.is_some() {
         return plan;
     }
-    let spec = claim.spec.clone().unwrap_or_default(); // the server asks for one
+    let spec = claim.spec.clone().unwrap_or_default(); // the server requires one
     let status = PersistentVolumeClaimStatus {
         phase: Some("Bound".to_owned()),
         access_modes: spec.access_modes,

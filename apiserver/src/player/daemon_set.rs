@@ -1,4 +1,4 @@
-//! DaemonSets: one pod on each node that fits.
+//! DaemonSets: one pod on each matching node.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +15,7 @@ use super::pod::{self, Progress};
 use super::revision::{self, LABEL, Newest};
 use super::template::{from_template, owner};
 
-/// What is to be done about a DaemonSet that controls these revisions and pods.
+/// Decides what to do about a DaemonSet that controls these revisions and pods.
 pub(super) fn decide(
     set: &DaemonSet,
     revisions: &[&ControllerRevision],
@@ -27,7 +27,7 @@ pub(super) fn decide(
     if set.metadata.deletion_timestamp.is_some() {
         return plan;
     }
-    let spec = set.spec.clone().unwrap_or_default(); // the server asks for one
+    let spec = set.spec.clone().unwrap_or_default(); // the server requires one
     let newest = match revision::newest(set, &spec.template, revisions) {
         Newest::Is(revision) => revision,
         Newest::Make(revision) => {
@@ -66,9 +66,9 @@ pub(super) fn decide(
 struct Row<'a> {
     set: &'a DaemonSet,
     spec: DaemonSetSpec,
-    /// The newest revision, as pods name it.
+    /// Hash of the newest revision, as in pod labels.
     hash: String,
-    /// The nodes that are to have a pod, with those that they have.
+    /// The nodes that need a pod, with the pods that they have.
     on_nodes: BTreeMap<String, Vec<&'a Pod>>,
     /// The pods on other nodes.
     stray: Vec<&'a Pod>,
@@ -76,7 +76,7 @@ struct Row<'a> {
 }
 
 impl<'a> Row<'a> {
-    /// One pod on each node, none elsewhere. A pod that stops keeps its place until it is gone.
+    /// One pod on each node, none elsewhere. A terminating pod keeps its node until it is gone.
     fn fill(&self, plan: &mut Plan) {
         for (node, pods) in &self.on_nodes {
             if pods.is_empty() {
@@ -100,7 +100,7 @@ impl<'a> Row<'a> {
         }
     }
 
-    /// Replaces pods of an old revision, as many at once as may be unavailable; first those that do not work anyway.
+    /// Replaces pods of an old revision, as many at once as may be unavailable; unavailable ones first.
     fn roll(&self, plan: &mut Plan) {
         let strategy = self.spec.update_strategy.clone().unwrap_or_default(); // defaulted by the server
         if strategy.type_.as_deref() == Some("OnDelete") {
@@ -165,7 +165,7 @@ impl<'a> Row<'a> {
         }
     }
 
-    /// The pod of each node that has one that is neither over nor going.
+    /// The first pod of each node that is neither finished nor terminating.
     fn first_pods(&self) -> impl Iterator<Item = &'a Pod> {
         self.on_nodes
             .values()

@@ -1,4 +1,4 @@
-//! Finds what belongs to an object and lets its kind decide.
+//! Collects the objects that belong to an object and dispatches to the decision of its kind.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ use super::shelf::{Key, Seen};
 use super::world::{Item, Kind, World};
 use super::{claim, daemon_set, disruption, job, node, replica_set, service, stateful_set};
 
-/// What is to be done about what stands at a place.
+/// Decides what to do about an object.
 pub(super) fn decide(item: &Item, world: &World, speeds: &Speeds, now: Timestamp) -> Plan {
     let plan = match item.kind {
         Kind::Deployment => deployment(&item.key, world, speeds, now),
@@ -28,13 +28,13 @@ pub(super) fn decide(item: &Item, world: &World, speeds: &Speeds, now: Timestamp
             .claims
             .get(&item.key)
             .map(|seen| claim::decide(&seen.object)),
-        // Looked at with their owners.
+        // Handled with their owners.
         Kind::ControllerRevision | Kind::EndpointSlice => None,
     };
-    plan.unwrap_or_default() // it is gone: nothing is to be done
+    plan.unwrap_or_default() // the object is gone: nothing to do
 }
 
-/// The nodes that there are to be, whether they are there or not.
+/// The nodes that should exist, whether or not they do.
 pub(super) fn nodes(speeds: &Speeds) -> impl Iterator<Item = Item> {
     let key = |name| Key {
         namespace: String::new(),
@@ -145,7 +145,7 @@ fn node(key: &Key, world: &World, speeds: &Speeds, now: Timestamp) -> Option<Pla
     is_ours.then(|| node::decide(&key.name, world.nodes.get(key).map(|seen| &seen.object), now))
 }
 
-/// The nodes, with how many pods each has.
+/// The nodes, with their number of pods.
 fn places(world: &World) -> Vec<Place<'_>> {
     let mut pods: BTreeMap<&str, usize> = BTreeMap::new();
     for pod in world.pods.all().filter(|seen| !pod::is_over(&seen.object)) {

@@ -14,13 +14,13 @@ use kube::core::{Selector, SelectorExt as _};
 use super::plan::{Plan, Verb, after, count, time};
 use super::pod;
 
-/// How long an evicted pod that is not deleted yet counts as gone.
+/// How long an evicted pod that is not deleted yet counts as disrupted.
 const DELETION_TIMEOUT: Duration = Duration::from_mins(2);
 
 const ALLOWED: &str = "DisruptionAllowed";
 
-/// What is to be done about a budget, in a namespace with these pods. `scale` is how many pods the controllers of these pods want
-/// together; an error names the pod without its controller.
+/// Decides what to do about a budget, in a namespace with these pods. `scale` is the total number of pods that the
+/// controllers of these pods want; the error names the pod without its controller.
 pub(super) fn decide(
     budget: &PodDisruptionBudget,
     pods: &[&Pod],
@@ -82,14 +82,14 @@ pub(super) fn decide(
     plan
 }
 
-/// Whether a budget is about a pod.
+/// Whether a budget selects a pod.
 pub(super) fn guards(budget: &PodDisruptionBudget, pod: &Pod) -> bool {
     let selector = budget.spec.as_ref().and_then(|spec| spec.selector.clone());
-    let selector = selector.and_then(|selector| Selector::try_from(selector).ok()); // none, or none that can be read: nothing
+    let selector = selector.and_then(|selector| Selector::try_from(selector).ok()); // absent or invalid: no match
     selector.is_some_and(|selector| selector.matches(pod.labels()))
 }
 
-/// The evicted pods that are still to be deleted.
+/// The evicted pods that still must be deleted.
 fn disrupted(
     plan: &mut Plan,
     old: &PodDisruptionBudgetStatus,
@@ -108,13 +108,13 @@ fn disrupted(
     left
 }
 
-/// How many pods there are to be, and how many of them are to be healthy.
+/// Expected number of pods, and how many of them must be healthy.
 fn wanted(
     budget: &PodDisruptionBudget,
     pods: &[&Pod],
     scale: impl Fn(&[&Pod]) -> Result<i32, String>,
 ) -> Result<(i32, i32), String> {
-    let spec = budget.spec.clone().unwrap_or_default(); // the server asks for one
+    let spec = budget.spec.clone().unwrap_or_default(); // the server requires one
     match (spec.max_unavailable, spec.min_available) {
         (Some(most), _) => {
             let expected = scale(pods)?;
@@ -129,7 +129,7 @@ fn wanted(
     }
 }
 
-/// A number, or so many percent of `all`, rounded up.
+/// A number, or a percentage of `all`, rounded up.
 fn part(value: &IntOrString, all: i32) -> Result<i32, String> {
     match value {
         IntOrString::Int(number) => Ok(*number),

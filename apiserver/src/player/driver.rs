@@ -1,4 +1,4 @@
-//! Watches, decides, writes: one object after another, in one task.
+//! Watches, decides and writes: one object after another, in one task.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -16,18 +16,18 @@ use super::world::{Item, Played, VisitKind, VisitObject, World, each_kind};
 use super::write::{Reply, send};
 use crate::clock::Clock;
 
-/// How long after a write that was not done its object is looked at again, unless it changes before.
+/// How long after a failed write its object is checked again, unless it changes before.
 const RETRY: Duration = Duration::from_secs(1);
 
-/// How many objects are looked at between two looks at the watches.
+/// How many objects are processed between two checks of the watches.
 const BATCH: usize = 64;
 
-/// What a watch told, to be done to the world.
+/// A watch event, as a change to the world.
 type Change = Box<dyn FnOnce(&mut World, Timestamp) + Send>;
 
-/// Plays the workloads of the cluster behind `client` until it is dropped. `clock` tells the time of that cluster.
+/// Simulates the workloads of the cluster behind `client` until it is dropped. `clock` is the time of that cluster.
 ///
-/// One player for one cluster: a second one would undo and redo the first one's work.
+/// Run one player per cluster: a second one would undo and redo the work of the first.
 pub async fn play(client: Client, clock: Clock, speeds: Speeds) {
     let mut changes = select_all(each_kind(&Watch(client.clone())));
     let mut player = Player {
@@ -57,7 +57,7 @@ struct Player {
 }
 
 impl Player {
-    /// Waits until there is something to look at. Answers whether there will ever be anything again.
+    /// Waits until there is work. Returns whether there can be any more work.
     async fn wait(&mut self, changes: &mut SelectAll<BoxStream<'static, Change>>) -> bool {
         let now = self.clock.now();
         let is_busy = self.world.is_synced() && !self.world.dirty.is_empty();
@@ -66,7 +66,7 @@ impl Player {
         } else {
             self.wakes.values().min().copied()
         };
-        let left = next.map(|next| Duration::try_from(next.duration_since(now)).unwrap_or_default()); // past: at once
+        let left = next.map(|next| Duration::try_from(next.duration_since(now)).unwrap_or_default()); // past: now
         tokio::select! {
             change = changes.next() => match change {
                 Some(change) => change(&mut self.world, self.clock.now()),
@@ -83,7 +83,7 @@ impl Player {
         true
     }
 
-    /// Looks at what has changed or whose time has come.
+    /// Processes the objects that changed or whose time has come.
     async fn work(&mut self) {
         let now = self.clock.now();
         let due = self
@@ -113,7 +113,7 @@ impl Player {
         }
     }
 
-    /// Writes and takes in the answer. Answers whether it was done.
+    /// Writes and stores the response. Returns whether the write succeeded.
     async fn write(&mut self, item: &Item, write: &Write) -> bool {
         let now = self.clock.now();
         match send(&self.client, write).await {

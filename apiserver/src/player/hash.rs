@@ -1,4 +1,4 @@
-//! Names that are a function of what they name.
+//! Hashes for names.
 
 /// FNV-1a with 32 bits, as Kubernetes hashes pod templates.
 pub(super) fn fnv(bytes: &[u8]) -> u32 {
@@ -7,7 +7,7 @@ pub(super) fn fnv(bytes: &[u8]) -> u32 {
     })
 }
 
-/// FNV-1 with 32 bits, as Kubernetes hashes the data of controller revisions: as FNV-1a, in the other order.
+/// FNV-1 with 32 bits, as Kubernetes hashes the data of controller revisions: like FNV-1a, in the other order.
 pub(super) fn fnv_1(bytes: &[u8]) -> u32 {
     bytes.iter().fold(0x811c_9dc5, |hash: u32, byte| {
         hash.wrapping_mul(0x0100_0193) ^ u32::from(*byte)

@@ -1,21 +1,22 @@
-//! The workload player: plays the controllers, scheduler and kubelets that a cluster has, through the public API.
+//! The workload player: simulates the controllers, scheduler and kubelets of a cluster, through the public API.
 //!
 //! ```text
-//! watches ─► world (what is known) ─► decide (pure, per object) ─► plan ─► writes with preconditions
+//! watches ─► world (cached state) ─► decide (pure, per object) ─► plan ─► writes with preconditions
 //!               ▲                                                             │
-//!               └────────────── answers, before the watches tell ◄────────────┘
+//!               └────────────── responses, before watch events ◄──────────────┘
 //! ```
 //!
 //! Deployment, ReplicaSet, StatefulSet, DaemonSet, Job, Service (EndpointSlice, address of a load balancer),
-//! PersistentVolumeClaim (bound at once), PodDisruptionBudget, Pod and Node. No container runs: a pod becomes ready after a while, see
-//! [`Speeds`] for how fast and how it fails.
+//! PersistentVolumeClaim (bound immediately), PodDisruptionBudget, Pod and Node. No container runs: a pod becomes ready
+//! after a while, see [`Speeds`] for how fast and how it fails.
 //!
 //! - Invariant: a decision is a function of the objects, the settings and the time; only the driver reads and writes.
-//! - Invariant: every write names the version or the uid that it is about; at rest nothing is written.
-//! - Invariant: what was made names its owner, so that the collector takes it away; the player deletes no dependents.
+//! - Invariant: every write has the version or the uid that it is based on; in a steady state nothing is written.
+//! - Invariant: created objects have an owner reference, so that the collector deletes them; the player deletes no
+//!   dependents.
 //!
-//! Not played: adoption of pods and ReplicaSets without an owner, proportional scaling in the middle of a rollout,
-//! taints and resources in placement, probes, events.
+//! Not simulated: adoption of pods and ReplicaSets without an owner, proportional scaling during a rollout, taints and
+//! resources in scheduling, probes, events.
 
 mod claim;
 mod daemon_set;

@@ -1,4 +1,4 @@
-//! Simulated nodes: there, ready, and back when somebody deletes them.
+//! Simulated nodes: present, ready, and re-created when deleted.
 
 use std::collections::BTreeMap;
 
@@ -9,15 +9,15 @@ use kube::core::ObjectMeta;
 
 use super::plan::{Plan, Verb, time};
 
-/// The label by which a node is simulated; others are left alone.
+/// The label of simulated nodes; others are left alone.
 const SIMULATED: &str = "player.muster-apiserver.dev/simulated";
 
-/// The names of the nodes that there are to be.
+/// The names of the nodes that should exist.
 pub(super) fn names(nodes: u32) -> impl Iterator<Item = String> {
     (1..=nodes).map(|number| format!("node-{number}"))
 }
 
-/// What is to be done about a node of ours.
+/// Decides what to do about a simulated node.
 pub(super) fn decide(name: &str, node: Option<&Node>, now: Timestamp) -> Plan {
     let mut plan = Plan::default();
     match node {
@@ -60,7 +60,7 @@ fn is_simulated(node: &Node) -> bool {
         .is_some_and(|labels| labels.contains_key(SIMULATED))
 }
 
-/// Whether the node says that it is ready.
+/// Whether the node reports that it is ready.
 fn has_status(node: &Node) -> bool {
     let mut conditions = node
         .status

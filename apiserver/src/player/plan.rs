@@ -1,4 +1,4 @@
-//! What a decision answers: writes, each with a precondition, and when to look again.
+//! Result of a decision: writes, each with a precondition, and when to check again.
 
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
@@ -10,33 +10,33 @@ use super::world::{Object, Played};
 pub(super) enum Verb {
     /// As a new object.
     Create,
-    /// In place of the version from which it was made.
+    /// Replaces the version that it is based on.
     Replace,
-    /// Its status, in place of the version from which it was made.
+    /// Replaces the status of the version that it is based on.
     Status,
     /// Deletes the object with its uid.
     Delete,
-    /// Ends a terminating pod with its uid: it has stopped.
+    /// Deletes a terminating pod with its uid: it has stopped.
     Stop,
 }
 
 /// One write.
 #[derive(Clone, Debug)]
 pub(super) struct Write {
-    /// How.
+    /// How it is written.
     pub verb: Verb,
-    /// What; of a deletion, the object to delete.
+    /// The object; for a deletion, the object to delete.
     pub object: Object,
 }
 
-/// What is to be done about one object, in order, and when to look at it again without a change.
+/// Writes for one object, in order, and when to check it again without a change.
 ///
 /// Invariant: at most one write to an object, because the next one needs the resource version that the first one makes.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Plan {
-    /// The writes; the first that fails ends the plan.
+    /// The writes; the first failure ends the plan.
     pub writes: Vec<Write>,
-    /// When to look again.
+    /// When to check again.
     pub wake: Option<Timestamp>,
 }
 
@@ -49,7 +49,7 @@ impl Plan {
         });
     }
 
-    /// Looks again at `at`, or before.
+    /// Schedules a check at `at` or earlier.
     pub(super) fn wake_at(&mut self, at: Timestamp) {
         self.wake = Some(self.wake.map_or(at, |wake| wake.min(at)));
     }
@@ -57,17 +57,17 @@ impl Plan {
 
 /// An instant as objects hold it: whole seconds.
 pub(super) fn time(at: Timestamp) -> Time {
-    Time(Timestamp::from_second(at.as_second()).unwrap_or(at)) // a second of a timestamp is a timestamp
+    Time(Timestamp::from_second(at.as_second()).unwrap_or(at)) // always valid
 }
 
 /// `at` plus a duration.
 pub(super) fn after(at: Timestamp, duration: std::time::Duration) -> Timestamp {
-    at.saturating_add(duration).unwrap_or(Timestamp::MAX) // as far as time goes
+    at.saturating_add(duration).unwrap_or(Timestamp::MAX) // saturates
 }
 
 /// A count of objects as the API has it.
 pub(super) fn count(number: usize) -> i32 {
-    i32::try_from(number).unwrap_or(i32::MAX) // more than an API server holds
+    i32::try_from(number).unwrap_or(i32::MAX) // more than an API server can hold
 }
 
 /// A number of the API that is left out if it is zero.

@@ -1,4 +1,4 @@
-//! ReplicaSets: as many pods as wanted.
+//! ReplicaSets: as many pods as desired.
 
 use jiff::Timestamp;
 use k8s_openapi::api::apps::v1::{ReplicaSet, ReplicaSetStatus};
@@ -11,14 +11,14 @@ use super::pod::{self, Progress};
 use super::template::{from_template, owner};
 use super::world::is_placed;
 
-/// What is to be done about a ReplicaSet that controls these pods.
+/// Decides what to do about a ReplicaSet that controls these pods.
 pub(super) fn decide(set: &ReplicaSet, pods: &[&Pod], now: Timestamp) -> Plan {
     let mut plan = Plan::default();
     let active: Vec<&Pod> = pods.iter().copied().filter(|pod| pod::is_active(pod)).collect();
-    let spec = set.spec.clone().unwrap_or_default(); // the server asks for one
-    let wanted = usize::try_from(spec.replicas.unwrap_or(1)).unwrap_or_default(); // negative is refused
+    let spec = set.spec.clone().unwrap_or_default(); // the server requires one
+    let wanted = usize::try_from(spec.replicas.unwrap_or(1)).unwrap_or_default(); // negative values are rejected
     if set.metadata.deletion_timestamp.is_none() {
-        let template = spec.template.unwrap_or_default(); // the server asks for one
+        let template = spec.template.unwrap_or_default(); // the server requires one
         for _ in active.len()..wanted {
             plan.write(Verb::Create, new_pod(set, &template));
         }
@@ -31,7 +31,7 @@ pub(super) fn decide(set: &ReplicaSet, pods: &[&Pod], now: Timestamp) -> Plan {
         .spec
         .as_ref()
         .and_then(|spec| spec.template.as_ref()?.metadata.as_ref()?.labels.clone());
-    let labels = labels.unwrap_or_default(); // no labels, all have them
+    let labels = labels.unwrap_or_default(); // no labels: all pods match
     let labelled = |pod: &&&Pod| {
         labels
             .iter()
@@ -70,7 +70,7 @@ fn new_pod(set: &ReplicaSet, template: &PodTemplateSpec) -> Pod {
     from_template(template, metadata, owner(set))
 }
 
-/// Those that go first when there are too many: unplaced, pending, not ready, young.
+/// Pods to delete first when there are too many: unscheduled, pending, not ready, young.
 fn surplus(mut active: Vec<&Pod>, wanted: usize) -> Vec<&Pod> {
     let too_many = active.len().saturating_sub(wanted);
     let rank = |pod: &&Pod| {

@@ -1,4 +1,4 @@
-//! ControllerRevisions: the templates that a StatefulSet or DaemonSet has had.
+//! ControllerRevisions: the template history of a StatefulSet or DaemonSet.
 
 use k8s_openapi::api::apps::v1::ControllerRevision;
 use k8s_openapi::api::core::v1::PodTemplateSpec;
@@ -17,17 +17,17 @@ pub(super) const LABEL: &str = "controller-revision-hash";
 /// The label of the hash on the revisions of a StatefulSet.
 const HASH: &str = "controller.kubernetes.io/hash";
 
-/// How many old revisions are kept if the owner does not say.
+/// Default number of old revisions to keep.
 const HISTORY: i32 = 10;
 
-/// What is to be done so that the template of now has the newest revision.
+/// How to make the revision of the current template the newest one.
 #[derive(Clone, Debug)]
 pub(super) enum Newest<'a> {
-    /// It has.
+    /// It is already.
     Is(&'a ControllerRevision),
-    /// This is to be created.
+    /// Create this one.
     Make(ControllerRevision),
-    /// This is to be replaced: the template was an old one until it came back.
+    /// Renumber this one: it was an old one until the template was changed back.
     Renumber(ControllerRevision),
 }
 
@@ -61,15 +61,15 @@ where
 /// The template of a revision.
 pub(super) fn template_of(revision: &ControllerRevision) -> Option<PodTemplateSpec> {
     let template = &revision.data.as_ref()?.0["spec"]["template"];
-    serde_json::from_value(template.clone()).ok() // what is no template is the revision of none
+    serde_json::from_value(template.clone()).ok() // invalid: belongs to no template
 }
 
-/// The part of the name of a DaemonSet's revision that is its own.
+/// The hash in the name of a DaemonSet's revision.
 pub(super) fn hash(revision: &ControllerRevision) -> String {
-    revision.labels().get(LABEL).cloned().unwrap_or_default() // ours have it
+    revision.labels().get(LABEL).cloned().unwrap_or_default() // revisions of the player have it
 }
 
-/// Deletes the oldest revisions that nothing uses, as far as they are too many.
+/// Deletes the oldest unused revisions beyond the history limit.
 pub(super) fn forget(
     plan: &mut Plan,
     all: &[&ControllerRevision],
@@ -81,7 +81,7 @@ pub(super) fn forget(
         .filter(|revision| !is_used(&revision.name_any()))
         .collect();
     unused.sort_by_key(|revision| revision.revision);
-    let keep = usize::try_from(limit.unwrap_or(HISTORY)).unwrap_or(usize::MAX); // negative is refused
+    let keep = usize::try_from(limit.unwrap_or(HISTORY)).unwrap_or(usize::MAX); // negative values are rejected
     let too_many = unused.len().saturating_sub(keep);
     for revision in unused.into_iter().take(too_many) {
         plan.write(Verb::Delete, (*revision).clone());
@@ -100,7 +100,7 @@ fn new<K: Resource<DynamicType = ()>>(
         .unwrap_or_default(); // none
     let mut data = json!({"spec": {"template": template}});
     data["spec"]["template"]["$patch"] = "replace".into();
-    let hash = suffix(fnv_1(format!("{}0", go_json(&data)).as_bytes())); // after 0 collisions of names
+    let hash = suffix(fnv_1(format!("{}0", go_json(&data)).as_bytes())); // after 0 name collisions
     let label = if K::kind(&()) == "StatefulSet" {
         HASH
     } else {
@@ -121,7 +121,7 @@ fn new<K: Resource<DynamicType = ()>>(
     }
 }
 
-/// JSON as Go prints it, which is what hashes are made of: what HTML knows as markup is escaped.
+/// JSON as printed by Go, over which hashes are computed: HTML characters are escaped.
 fn go_json(value: &Value) -> String {
     let text = value.to_string();
     text.replace('&', "\\u0026")

@@ -15,18 +15,18 @@ use super::pod;
 use super::shelf::uid;
 use super::template::owner;
 
-/// How many endpoints one slice holds, as the real controller has it.
+/// Maximum number of endpoints per slice, as in the real controller.
 const SLICE: usize = 100;
 
-/// What is to be done about a Service that controls these slices, in a namespace with these pods.
+/// Decides what to do about a Service that controls these slices, in a namespace with these pods.
 pub(super) fn decide(service: &Service, slices: &[&EndpointSlice], pods: &[&Pod]) -> Plan {
     let mut plan = Plan::default();
-    let spec = service.spec.clone().unwrap_or_default(); // the server asks for one
+    let spec = service.spec.clone().unwrap_or_default(); // the server requires one
     if service.metadata.deletion_timestamp.is_some() {
         return plan;
     }
     balance(&mut plan, service, &spec);
-    let selector = spec.selector.clone().unwrap_or_default(); // none selects nothing
+    let selector = spec.selector.clone().unwrap_or_default(); // absent: selects nothing
     if selector.is_empty() || spec.type_.as_deref() == Some("ExternalName") {
         return plan;
     }
@@ -58,7 +58,7 @@ pub(super) fn decide(service: &Service, slices: &[&EndpointSlice], pods: &[&Pod]
     plan
 }
 
-/// A load balancer has an address of TEST-NET-2 at once.
+/// Assigns an address of TEST-NET-2 to a load balancer immediately.
 fn balance(plan: &mut Plan, service: &Service, spec: &ServiceSpec) {
     let old = service.status.clone().unwrap_or_default(); // none yet
     let has_address = old
@@ -99,7 +99,7 @@ fn endpoint(pod: &Pod, service: &Service) -> Option<Endpoint> {
         .spec
         .as_ref()
         .is_some_and(|spec| spec.publish_not_ready_addresses == Some(true));
-    // A pod that names the service is reached by its own name.
+    // A pod whose subdomain is the Service has its own host name.
     let own = pod
         .spec
         .as_ref()
@@ -156,7 +156,7 @@ fn slice(
     }
 }
 
-/// The ports of the pods behind the service; one that is named is looked up in a pod.
+/// The ports of the pods behind the service; a named port is looked up in a pod.
 fn ports(spec: &ServiceSpec, pod: Option<&Pod>) -> Vec<EndpointPort> {
     let all = spec.ports.iter().flatten();
     all.filter_map(|port| {

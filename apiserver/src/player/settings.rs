@@ -1,4 +1,4 @@
-//! How fast things go and what goes wrong: for all objects, and for one by its annotations.
+//! Speeds and failures: for all objects, and for one by its annotations.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -8,33 +8,33 @@ use jiff::SignedDuration;
 /// The prefix of the annotations that a player reads.
 pub const PREFIX: &str = "player.muster-apiserver.dev/";
 
-/// How fast the played cluster is, and how large.
+/// Speed and size of the simulated cluster.
 ///
-/// Annotations overrule it for one object and for what that object controls (a Deployment for its ReplicaSets and pods);
-/// the annotation that is nearest to the pod counts. A duration is written as `3s`, `250ms`, `1m 30s`; one that cannot be
-/// read counts as absent.
+/// Annotations override it for one object and for the objects that it controls (a Deployment for its ReplicaSets and
+/// pods); the annotation nearest to the pod wins. A duration is written as `3s`, `250ms`, `1m 30s`; an invalid one is
+/// ignored.
 ///
 /// | annotation | on | meaning |
 /// |---|---|---|
 /// | `player.muster-apiserver.dev/ready-after` | pod, owner | from creation to ready |
-/// | `player.muster-apiserver.dev/stop-after` | pod, owner | from deletion to gone |
-/// | `player.muster-apiserver.dev/finish-after` | pod, Job | from ready to finished, of pods that end |
-/// | `player.muster-apiserver.dev/retry-after` | Job | from a failed pod to the next one |
+/// | `player.muster-apiserver.dev/stop-after` | pod, owner | from deletion to stopped |
+/// | `player.muster-apiserver.dev/finish-after` | pod, Job | from ready to finished, for pods that run to completion |
+/// | `player.muster-apiserver.dev/retry-after` | Job | from a failed pod to the next attempt |
 /// | `player.muster-apiserver.dev/progress-deadline` | Deployment | in place of `spec.progressDeadlineSeconds` |
-/// | `player.muster-apiserver.dev/fail` | pod, owner | `image-pull`, `crash` or `unready`; `none` overrules an owner |
+/// | `player.muster-apiserver.dev/fail` | pod, owner | `image-pull`, `crash` or `unready`; `none` overrides an owner |
 ///
-/// Whatever the annotations say, an image whose name contains `bad` cannot be pulled.
+/// Regardless of annotations, an image whose name contains `bad` cannot be pulled.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Speeds {
-    /// From a pod's creation to its readiness.
+    /// Time from a pod's creation until it is ready.
     pub ready_after: Duration,
-    /// From a pod's deletion to its end.
+    /// Time from a pod's deletion until it has stopped.
     pub stop_after: Duration,
-    /// From readiness to the end, of pods that are to end.
+    /// Time from ready until finished, for pods that run to completion.
     pub finish_after: Duration,
-    /// From the failure of a Job's pod to the next try.
+    /// Time from the failure of a Job's pod to the next attempt.
     pub retry_after: Duration,
-    /// How many simulated nodes there are.
+    /// Number of simulated nodes.
     pub nodes: u32,
 }
 
@@ -50,18 +50,18 @@ impl Default for Speeds {
     }
 }
 
-/// What is to go wrong with a pod.
+/// Simulated failure of a pod.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Failure {
     /// The image cannot be pulled.
     ImagePull,
-    /// The containers end with an error as soon as they have begun.
+    /// The containers end with an error immediately after they start.
     Crash,
     /// The containers run and never become ready.
     Unready,
 }
 
-/// What holds for one object.
+/// Settings of one object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Settings {
     /// See [`Speeds::ready_after`].
@@ -72,14 +72,14 @@ pub(super) struct Settings {
     pub finish_after: Duration,
     /// See [`Speeds::retry_after`].
     pub retry_after: Duration,
-    /// Overrules the deadline of the specification.
+    /// Overrides `spec.progressDeadlineSeconds`.
     pub progress_deadline: Option<Duration>,
-    /// What goes wrong.
+    /// Simulated failure.
     pub failure: Option<Failure>,
 }
 
 impl Settings {
-    /// What holds for an object with these annotations, its own first, then those of what controls it.
+    /// Settings of an object with these annotations: its own first, then those of its controllers.
     pub(super) fn of(speeds: &Speeds, annotations: &[&BTreeMap<String, String>]) -> Self {
         let text = |name: &str| {
             let key = format!("{PREFIX}{name}");
@@ -114,7 +114,7 @@ pub(super) fn own(annotations: Option<&BTreeMap<String, String>>) -> BTreeMap<&s
 }
 
 fn parse_duration(text: &str) -> Option<Duration> {
-    // What cannot be read, or is negative, counts as absent: documented with `Speeds`.
+    // Invalid or negative values are ignored, as documented with `Speeds`.
     text.parse::<SignedDuration>()
         .ok()
         .and_then(|duration| duration.try_into().ok())

@@ -1,4 +1,4 @@
-//! The objects of one kind as a player knows them: what watches told and what its own writes were answered.
+//! Cache of the objects of one kind: from watches and from the responses to the player's own writes.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 use kube::Resource;
 
-/// Namespace (empty for what has none) and name.
+/// Namespace (empty for cluster-scoped objects) and name.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Key {
     /// The namespace; empty for cluster-scoped kinds.
@@ -29,11 +29,11 @@ impl Key {
 /// An object and since when it is known.
 #[derive(Clone, Debug)]
 pub(super) struct Seen<K> {
-    /// The newest version that is known.
+    /// The newest known version.
     pub object: K,
-    /// When its first version was seen: finer than `creationTimestamp`, which has whole seconds.
+    /// When its first version was observed: more precise than `creationTimestamp`, which has whole seconds.
     pub since: Timestamp,
-    /// When it was first seen to be terminating.
+    /// When it was first observed as terminating.
     pub stopping_since: Option<Timestamp>,
 }
 
@@ -42,11 +42,11 @@ pub(super) struct Seen<K> {
 pub(super) struct Shelf<K> {
     entries: BTreeMap<Key, Seen<K>>,
     by_owner: BTreeMap<String, BTreeSet<Key>>,
-    /// Uids of objects that were deleted by a write of ours and whose end no watch has told yet.
+    /// Uids of objects that this player deleted and whose deletion no watch has reported yet.
     doomed: BTreeSet<String>,
-    /// What a new list has shown so far, while one is being read.
+    /// Keys in the current list so far, while a list is being read.
     listing: Option<BTreeSet<Key>>,
-    /// Whether a list was read to its end.
+    /// Whether a list was read completely.
     pub is_synced: bool,
 }
 
@@ -96,7 +96,7 @@ impl<K: Resource<DynamicType = ()>> Shelf<K> {
         keys.filter_map(|key| self.get(key)).collect()
     }
 
-    /// Takes a version in, unless a newer one is known. Answers the version before, and whether anything is new.
+    /// Stores a version, unless a newer one is known. Returns the version before, and whether anything changed.
     pub(super) fn put(&mut self, object: K, now: Timestamp) -> (Option<K>, bool) {
         let key = Key::of(object.meta());
         if let Some(listed) = &mut self.listing {
@@ -132,7 +132,7 @@ impl<K: Resource<DynamicType = ()>> Shelf<K> {
         (before.map(|seen| seen.object), true)
     }
 
-    /// An object is gone. Answers whether it was known.
+    /// Removes an object. Returns whether it was known.
     pub(super) fn remove(&mut self, meta: &ObjectMeta) -> bool {
         self.doomed.remove(uid(meta));
         let key = Key::of(meta);
@@ -143,17 +143,17 @@ impl<K: Resource<DynamicType = ()>> Shelf<K> {
         is_known && self.take(&key).is_some()
     }
 
-    /// A write of ours has deleted the object at once.
+    /// Records that a write of this player deleted the object immediately.
     pub(super) fn doom(&mut self, meta: &ObjectMeta) {
         self.doomed.insert(uid(meta).to_owned());
     }
 
-    /// A new list begins.
+    /// Begins a new list.
     pub(super) fn begin_list(&mut self) {
         self.listing = Some(BTreeSet::new());
     }
 
-    /// The list is read: what it did not show is gone. Answers that.
+    /// Ends the list: objects that it did not contain are gone, and are returned.
     pub(super) fn end_list(&mut self) -> Vec<K> {
         self.is_synced = true;
         let Some(listed) = self.listing.take() else {
@@ -203,9 +203,9 @@ pub(super) fn controller(meta: &ObjectMeta) -> Option<&OwnerReference> {
         .find(|owner| owner.controller == Some(true))
 }
 
-/// Resource versions can be compared since Kubernetes 1.35. What cannot be compared counts as newer.
+/// Resource versions are comparable since Kubernetes 1.35. If they are not, the version counts as newer.
 fn is_newer(meta: &ObjectMeta, known: &ObjectMeta) -> bool {
-    let version = |meta: &ObjectMeta| meta.resource_version.as_deref()?.parse::<u64>().ok(); // no number, no order
+    let version = |meta: &ObjectMeta| meta.resource_version.as_deref()?.parse::<u64>().ok(); // not a number: no order
     version(known)
         .zip(version(meta))
         .is_none_or(|(known, new)| new > known)

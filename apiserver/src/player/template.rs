@@ -1,13 +1,13 @@
-//! Pods of a template, and the reference to what made them.
+//! Pods from a template, and their owner references.
 
 use k8s_openapi::api::core::v1::{Pod, PodTemplateSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::Resource;
 use kube::core::ObjectMeta;
 
-/// The reference to an object that controls what it is put on.
+/// An owner reference to the controller `object`.
 pub(super) fn owner<K: Resource<DynamicType = ()>>(object: &K) -> OwnerReference {
-    let text = |field: &Option<String>| field.clone().unwrap_or_default(); // the server gives both
+    let text = |field: &Option<String>| field.clone().unwrap_or_default(); // the server sets both
     OwnerReference {
         api_version: K::api_version(&()).into_owned(),
         kind: K::kind(&()).into_owned(),
@@ -18,8 +18,8 @@ pub(super) fn owner<K: Resource<DynamicType = ()>>(object: &K) -> OwnerReference
     }
 }
 
-/// A pod of a template. `metadata` names it and its namespace, and may bring labels and annotations of its own, which
-/// overrule the template's.
+/// A pod from a template. `metadata` has its name and namespace, and may have labels and annotations, which override
+/// the template's.
 pub(super) fn from_template(
     template: &PodTemplateSpec,
     mut metadata: ObjectMeta,

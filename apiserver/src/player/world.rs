@@ -1,4 +1,4 @@
-//! What a player knows of its cluster, and what to look at again because it changed.
+//! The player's cache of its cluster, and the objects to process after a change.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Debug;
@@ -18,42 +18,42 @@ use serde::de::DeserializeOwned;
 use super::settings::{self, Settings, Speeds};
 use super::shelf::{Key, Seen, Shelf, controller};
 
-/// A kind that is played.
+/// A kind that the player watches.
 pub(super) trait Played:
     Resource<DynamicType = ()> + Clone + Debug + Serialize + DeserializeOwned + Send + 'static
 {
-    /// Its name.
+    /// The kind.
     const KIND: Kind;
-    /// The objects of this kind.
+    /// The cache of this kind.
     fn shelf_mut(world: &mut World) -> &mut Shelf<Self>;
-    /// An object whose kind is known when the program runs.
+    /// Wraps the object in the enum of all kinds.
     fn erase(self) -> Object;
 }
 
-/// What is called with each kind.
+/// A visitor of all kinds.
 pub(super) trait VisitKind {
-    /// What it answers.
+    /// Result of the visit.
     type Out;
-    /// The call.
+    /// Visits a kind.
     fn visit<K: Played>(&self) -> Self::Out;
 }
 
-/// What is called with an object in its own type.
+/// A visitor of an object with its own type.
 pub(super) trait VisitObject {
-    /// What it answers.
+    /// Result of the visit.
     type Out;
-    /// The call.
+    /// Visits an object.
     fn visit<K: Played>(self, object: &K) -> Self::Out;
 }
 
 macro_rules! kinds {
     ($($kind:ident, $shelf:ident;)*) => {
-        /// The kinds that are played or made by playing.
+        /// The kinds that the player simulates or creates.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
         pub(crate) enum Kind { $(#[doc = stringify!($kind)] $kind,)* }
 
         impl Kind {
-            /// The kind of this name.
+            /// Finds a kind by name.
             pub(crate) fn named(name: &str) -> Option<Self> {
                 match name {
                     $(stringify!($kind) => Some(Self::$kind),)*
@@ -66,11 +66,11 @@ macro_rules! kinds {
         #[derive(Clone, Debug)]
         pub(crate) enum Object { $(#[doc = stringify!($kind)] $kind(Box<$kind>),)* }
 
-        /// The cluster as it is known.
+        /// The cluster as known to the player.
         #[derive(Debug, Default)]
         pub(crate) struct World {
             $(#[doc = stringify!($kind)] pub $shelf: Shelf<$kind>,)*
-            /// What to look at again.
+            /// Objects to process.
             pub dirty: BTreeSet<Item>,
         }
 
@@ -87,13 +87,13 @@ macro_rules! kinds {
             fn erase(self) -> Object { Object::$kind(Box::new(self)) }
         })*
 
-        /// Calls a function with each kind.
+        /// Calls a visitor with each kind.
         pub(crate) fn each_kind<V: VisitKind>(visitor: &V) -> Vec<V::Out> {
             vec![$(visitor.visit::<$kind>(),)*]
         }
 
         impl Object {
-            /// Calls a function with the object in its own type.
+            /// Calls a visitor with the object in its own type.
             pub(crate) fn visit<V: VisitObject>(&self, visitor: V) -> V::Out {
                 match self { $(Self::$kind(object) => visitor.visit(&**object),)* }
             }
@@ -116,17 +116,17 @@ kinds! {
     StatefulSet, stateful_sets;
 }
 
-/// Where to look.
+/// An object to process.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Item {
-    /// The kind.
+    /// Kind of the object.
     pub kind: Kind,
-    /// The object.
+    /// Namespace and name.
     pub key: Key,
 }
 
 impl World {
-    /// Takes in what a watch tells.
+    /// Stores a watch event.
     pub(super) fn take<K: Played>(&mut self, event: Event<K>, now: Timestamp) {
         match event {
             Event::Apply(object) | Event::InitApply(object) => self.put(object, now),
@@ -144,7 +144,7 @@ impl World {
         }
     }
 
-    /// Takes in a version of an object.
+    /// Stores a version of an object.
     pub(super) fn put<K: Played>(&mut self, object: K, now: Timestamp) {
         let meta = object.meta().clone();
         let (before, is_new) = K::shelf_mut(self).put(object, now);
@@ -160,13 +160,13 @@ impl World {
         }
     }
 
-    /// A write of ours has deleted the object at once.
+    /// Records that a write of this player deleted the object immediately.
     pub(super) fn doom<K: Played>(&mut self, meta: &ObjectMeta) {
         K::shelf_mut(self).doom(meta);
         self.touch::<K>(meta);
     }
 
-    /// Marks an object and what looks at it.
+    /// Marks an object, and the objects whose decisions depend on it.
     fn touch<K: Played>(&mut self, meta: &ObjectMeta) {
         let key = Key::of(meta);
         if let Some(owner) = controller(meta)
@@ -183,7 +183,7 @@ impl World {
             if kind == Kind::ReplicaSet
                 && let Some(set) = self.replica_sets.get(&owner)
             {
-                // A Deployment that recreates waits for pods, not only for its ReplicaSets.
+                // A Deployment with strategy `Recreate` depends on pods, not only on its ReplicaSets.
                 if let Some(owner) = controller(&set.object.metadata) {
                     let key = Key {
                         namespace: key.namespace.clone(),
@@ -208,7 +208,7 @@ impl World {
                 }));
                 self.touch_budgets(&key.namespace);
             }
-            // Their size is what budgets are a part of.
+            // Budgets depend on their size.
             Kind::Deployment | Kind::ReplicaSet | Kind::StatefulSet => self.touch_budgets(&key.namespace),
             Kind::Node => {
                 let sets = self
@@ -241,8 +241,8 @@ impl World {
         self.dirty.extend(items);
     }
 
-    /// How many pods the controllers of these pods want together, each once; an error says which controller is not there. A pod without
-    /// one does not count.
+    /// Total number of desired pods of the controllers of these pods, each controller counted once; the error tells
+    /// which controller does not exist. A pod without a controller does not count.
     pub(super) fn scale(&self, pods: &[&Pod]) -> Result<i32, String> {
         let mut scales = BTreeMap::new();
         for pod in pods {
@@ -257,7 +257,7 @@ impl World {
         Ok(scales.values().sum())
     }
 
-    /// The uid of what says how many pods there are to be, and how many: of a Deployment's ReplicaSet the Deployment.
+    /// The uid and the desired replicas of the controller: for a Deployment's ReplicaSet, of the Deployment.
     fn scale_of(&self, near: &ObjectMeta, owner: &OwnerReference) -> Option<(String, i32)> {
         let key = Key {
             namespace: near.namespace.clone().unwrap_or_default(), // pods have one
@@ -284,7 +284,7 @@ impl World {
         }
     }
 
-    /// Marks the pods that take annotations from this object, directly or by a ReplicaSet.
+    /// Marks the pods that inherit annotations from this object, directly or through a ReplicaSet.
     fn touch_descendants(&mut self, meta: &ObjectMeta) {
         let sets = self
             .replica_sets
@@ -302,7 +302,7 @@ impl World {
         self.dirty.extend(items);
     }
 
-    /// What holds for an object: its own annotations, then those of what controls it.
+    /// The settings of an object: from its own annotations, then from those of its controllers.
     pub(super) fn settings(&self, meta: &ObjectMeta, speeds: &Speeds) -> Settings {
         let mut chain = vec![meta];
         while let Some(owner) = chain.last().and_then(|last| controller(last))
@@ -322,7 +322,7 @@ impl World {
         let key = Key {
             namespace: near.namespace.clone().unwrap_or_default(),
             name: name.to_owned(),
-        }; // none is empty
+        }; // absent is empty
         let meta = match Kind::named(kind)? {
             Kind::Deployment => &self.deployments.get(&key)?.object.metadata,
             Kind::ReplicaSet => &self.replica_sets.get(&key)?.object.metadata,
@@ -335,10 +335,10 @@ impl World {
     }
 }
 
-/// Pod, ReplicaSet, Deployment: no chain of controllers is longer.
+/// Pod, ReplicaSet, Deployment: the longest chain of controllers.
 const LONGEST_CHAIN: usize = 3;
 
-/// Whether a pod has a node.
+/// Whether a pod is scheduled.
 pub(super) fn is_placed(pod: &Pod) -> bool {
     pod.spec
         .as_ref()

@@ -1,4 +1,4 @@
-//! Carries out one write.
+//! Executes one write.
 
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
@@ -13,16 +13,16 @@ use super::world::{Object, Played, VisitObject};
 /// The field manager of all writes.
 const MANAGER: &str = "workload-player";
 
-/// What became of the object.
+/// The object after a write.
 #[derive(Clone, Debug)]
 pub(super) enum Reply {
-    /// It is this now.
+    /// The new version.
     Is(Object),
-    /// It was this, and is gone.
+    /// The last version of a deleted object.
     Gone(Object),
 }
 
-/// A write was not done.
+/// Why a write failed.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum WriteError {
     /// The request could not be made.
@@ -31,12 +31,12 @@ pub(super) enum WriteError {
     /// The object could not be serialized.
     #[error("the object could not be serialized")]
     Serialize(#[from] serde_json::Error),
-    /// The API server refused it or did not answer.
+    /// The API server rejected it or did not respond.
     #[error("the API server did not do it")]
     Refused(#[from] kube::Error),
 }
 
-/// Carries out a write.
+/// Executes a write.
 pub(super) async fn send(client: &Client, write: &Write) -> Result<Reply, WriteError> {
     write
         .object
@@ -63,7 +63,7 @@ impl VisitObject for Sender {
                 return Ok(Reply::Is(self.client.request::<K>(request).await?.erase()));
             }
             let rest = self.client.request_status::<K>(request).await?.left();
-            // Some kinds are answered though they are gone; what stays is marked.
+            // For some kinds the response has the object though it is gone; one that remains has a deletion timestamp.
             let staying = rest.filter(|rest| rest.meta().deletion_timestamp.is_some());
             Ok(staying.map_or_else(|| Reply::Gone(object.erase()), |rest| Reply::Is(rest.erase())))
         }
@@ -74,7 +74,7 @@ impl VisitObject for Sender {
 fn request<K: Played>(verb: Verb, object: &K) -> Result<http::Request<Vec<u8>>, WriteError> {
     let meta = object.meta();
     let request = Request::new(K::url_path(&(), meta.namespace.as_deref()));
-    let name = meta.name.as_deref().unwrap_or_default(); // only what is created may have none
+    let name = meta.name.as_deref().unwrap_or_default(); // absent only before creation
     let options = PostParams {
         field_manager: Some(MANAGER.to_owned()),
         ..PostParams::default()

@@ -1,4 +1,4 @@
-//! Makes `table.txt` from the `generated.proto` files of Kubernetes.
+//! Generates `table.txt` from the `generated.proto` files of Kubernetes.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;

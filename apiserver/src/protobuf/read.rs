@@ -1,13 +1,13 @@
-//! The wire format of protobuf: numbered fields, one after another.
+//! The protobuf wire format: numbered fields, one after another.
 
-/// The bytes end within a field, or are none.
+/// The bytes end within a field, or are not protobuf.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Malformed;
 
-/// The content of a field.
+/// Value of a field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Wire<'a> {
-    /// A number.
+    /// A variable-length integer.
     Varint(u64),
     /// Eight bytes.
     Fixed64(u64),

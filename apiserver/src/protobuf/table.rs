@@ -1,9 +1,9 @@
-//! The table in memory: read once, at the first use.
+//! The table in memory, parsed on first use.
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
-/// What a field holds.
+/// Type of a field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     /// `string`.
@@ -16,20 +16,20 @@ pub(super) enum Kind {
     Truth,
     /// `double`.
     Real,
-    /// The message of that name.
+    /// The message with this name.
     Message(&'static str),
 }
 
 /// A field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Field {
-    /// Its name, the same as in JSON.
+    /// Name, the same as in JSON.
     pub name: &'static str,
-    /// What it holds; of a list each item, of a map each value.
+    /// Type; for a list of each item, for a map of each value.
     pub kind: Kind,
     /// Whether it is repeated.
     pub is_list: bool,
-    /// Whether it is a map from text.
+    /// Whether it is a map with string keys.
     pub is_map: bool,
 }
 
@@ -40,7 +40,7 @@ fn messages() -> &'static Messages {
     &MESSAGES
 }
 
-/// The name of a message as the table has it.
+/// The name of a message as stored in the table.
 pub(super) fn name(name: &str) -> Option<&'static str> {
     messages().get_key_value(name).map(|(name, _)| *name)
 }
@@ -50,7 +50,7 @@ pub(super) fn fields(message: &str) -> Option<&'static BTreeMap<u32, Field>> {
     messages().get(message)
 }
 
-/// Messages that are named by a field and are not there.
+/// Messages that fields refer to, but that do not exist.
 #[cfg(test)]
 pub(super) fn dangling() -> Vec<String> {
     let fields = messages().values().flat_map(BTreeMap::values);
@@ -61,7 +61,7 @@ pub(super) fn dangling() -> Vec<String> {
     named.collect()
 }
 
-/// Reads the format that [`super::generate()`] describes.
+/// Parses the format that [`super::generate()`] describes.
 fn read(text: &'static str) -> Messages {
     let mut messages = Messages::new();
     let mut current = "";

@@ -1,6 +1,6 @@
-//! What was asked and what happened: for tests and for observers outside.
+//! Recorded requests and events: for tests and external observers.
 //!
-//! Both logs are rings with a limit; the oldest entries go first, and [`Recorder::dropped`] says how many went.
+//! Both logs are ring buffers; the oldest entries are dropped first, and [`Recorder::dropped`] tells how many.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU16, AtomicU64, Ordering};
@@ -17,14 +17,14 @@ use crate::http::{Body, Caller, Verb};
 use crate::status::GroupResource;
 use crate::store::{Change, ChangeKind};
 
-/// How many entries each log keeps unless chosen otherwise: a request takes about 300 bytes, an event little beside the
-/// object that it shares.
+/// Default number of entries in each log: a request takes about 300 bytes, an event little in addition to the object
+/// that it shares.
 pub const DEFAULT_LIMIT: usize = 65_536;
 
-/// One request. Code and bytes are known when the response has begun, and grow with a watch.
+/// One request. Code and bytes are known when the response has begun, and the bytes grow with a watch.
 #[derive(Debug)]
 pub struct RequestRecord {
-    /// When it came, since the start of the server.
+    /// When the request arrived, since the start of the server.
     pub at: Duration,
     /// The Kubernetes verb; `None` for discovery and health.
     pub verb: Option<Verb>,
@@ -32,7 +32,7 @@ pub struct RequestRecord {
     pub method: String,
     /// The path.
     pub path: String,
-    /// The part after `?`, empty if there is none.
+    /// The query string, empty if there is none.
     pub query: String,
     /// The client's name.
     pub client: String,
@@ -45,22 +45,22 @@ pub struct RequestRecord {
 }
 
 impl RequestRecord {
-    /// When it came, on tokio's clock.
+    /// When the request arrived, on tokio's clock.
     pub fn came(&self) -> Instant {
         self.began
     }
 
-    /// How long a response that is a stream lasted, such as a watch; `None` while it lasts.
+    /// How long a streaming response such as a watch lasted; `None` while it is open.
     pub fn lasted(&self) -> Option<Duration> {
         self.lasted.get().copied()
     }
 
-    /// The code of the response; 0 while there is none, and for requests that were refused a connection.
+    /// The code of the response; 0 while there is none, and for requests whose connection was closed.
     pub fn code(&self) -> u16 {
         self.code.load(Ordering::Relaxed)
     }
 
-    /// The bytes of the response's body so far.
+    /// The bytes of the response body so far.
     pub fn bytes(&self) -> u64 {
         self.bytes.load(Ordering::Relaxed)
     }
@@ -81,7 +81,7 @@ pub struct EventRecord {
     write: Arc<Recorded>,
 }
 
-/// A write, and what the texts of its versions say: read once it is asked for, by whichever copy of the record.
+/// A write with the parsed JSON of its versions: parsed on first use, shared by all copies of the record.
 #[derive(Debug)]
 struct Recorded {
     change: Arc<Change>,
@@ -90,17 +90,17 @@ struct Recorded {
 }
 
 impl EventRecord {
-    /// What the write did.
+    /// Type of the change.
     pub fn kind(&self) -> ChangeKind {
         self.write.change.kind
     }
 
-    /// The resource version of the write.
+    /// Resource version of the write.
     pub fn revision(&self) -> u64 {
         self.write.change.revision
     }
 
-    /// The object after the write; of a deletion, its last state.
+    /// The object after the write; for a deletion, its last state.
     pub fn object(&self) -> &Value {
         let write = &*self.write;
         write.object.get_or_init(|| write.change.object.value())
@@ -152,8 +152,8 @@ pub struct Recorder {
 }
 
 impl Recorder {
-    /// A recorder that keeps `limit` entries in each log; the event log keeps every version of every object alive, so
-    /// that it is a choice.
+    /// A recorder that keeps `limit` entries in each log; the event log is optional, because it keeps every version of
+    /// every object in memory.
     pub fn new(keeps_events: bool, limit: usize) -> Self {
         Self {
             keeps_events,
@@ -172,7 +172,7 @@ impl Recorder {
         self.writes_of(|name| name == client)
     }
 
-    /// The writes of the clients whose name is as `counts` says.
+    /// The writes of the clients for whose name `counts` is true.
     pub fn writes_of(&self, counts: impl Fn(&str) -> bool) -> Vec<String> {
         let requests = self.requests();
         let writes = requests
@@ -240,7 +240,7 @@ impl Recorder {
     }
 }
 
-/// A request under way.
+/// A request in progress.
 pub(crate) struct Recording(Arc<RequestRecord>);
 
 impl Recording {
@@ -249,7 +249,7 @@ impl Recording {
         self.0.bytes.store(bytes, Ordering::Relaxed);
     }
 
-    /// Counts the bytes of a stream as they go, and the time until it ends or nobody wants it any more.
+    /// Counts the bytes of a stream, and the time until it ends or is dropped.
     pub(crate) fn follow(&self, code: u16, body: Body) -> Body {
         self.end(code, 0);
         let stream = Stream(self.0.clone());
@@ -262,12 +262,12 @@ impl Recording {
     }
 }
 
-/// A response under way that is a stream.
+/// A streaming response in progress.
 struct Stream(Arc<RequestRecord>);
 
 impl Drop for Stream {
     fn drop(&mut self) {
-        // It is set here and once only.
+        // Set only here, and only once.
         self.0.lasted.get_or_init(|| self.0.began.elapsed());
     }
 }

@@ -228,7 +228,7 @@ fn resource(&(group, version, plural, kind, short, flags): &Line) -> Resource {
     } else {
         format!("{group}/{version}")
     };
-    // The two faces of Event share one store, which holds the core one.
+    // The two API groups of Event share one store, which holds core events.
     let is_new_event = group == "events.k8s.io";
     let storage = GroupResource::new(if is_new_event { "" } else { group }, plural);
     Resource {
@@ -265,7 +265,7 @@ fn resource(&(group, version, plural, kind, short, flags): &Line) -> Resource {
     }
 }
 
-/// Whether the kind counts generations.
+/// Whether the kind has a generation.
 pub(crate) fn counts_generations(group: &str, kind: &str) -> bool {
     match group {
         "" => matches!(kind, "Pod" | "ReplicationController"),

@@ -1,4 +1,4 @@
-//! All that is served at an instant: the built-in kinds and those of established definitions.
+//! All served resources at one moment: the built-in kinds and those of established definitions.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -10,14 +10,14 @@ use super::{Resource, builtin};
 /// The resources of one version of a group, by plural.
 pub(crate) type Resources = BTreeMap<String, Arc<Resource>>;
 
-/// What is served; shared by all requests that start while it stands.
+/// The served resources; shared by all requests that start before the next change.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Catalog {
     groups: BTreeMap<(String, String), Resources>,
 }
 
 impl Catalog {
-    /// The built-in kinds.
+    /// The catalog with the built-in kinds.
     pub(crate) fn builtin() -> Self {
         let mut catalog = Self::default();
         for resource in builtin::all() {
@@ -35,7 +35,7 @@ impl Catalog {
             .insert(resource.plural.clone(), resource);
     }
 
-    /// Takes away all versions of a resource.
+    /// Removes all versions of a resource.
     pub(crate) fn remove(&mut self, group: &str, plural: &str) {
         for ((g, _), resources) in &mut self.groups {
             if g == group {
@@ -70,7 +70,7 @@ impl Catalog {
             .map(|((group, version), resources)| (group.as_str(), version.as_str(), resources))
     }
 
-    /// The groups but the core one, each with its versions, the preferred one first.
+    /// All groups except the core group, each with its versions, the preferred one first.
     pub(crate) fn groups(&self) -> BTreeMap<&str, Vec<(&str, &Resources)>> {
         let mut groups: BTreeMap<&str, Vec<(&str, &Resources)>> = BTreeMap::new();
         for (group, version, resources) in self.versions().filter(|(group, ..)| !group.is_empty()) {
@@ -82,7 +82,7 @@ impl Catalog {
         groups
     }
 
-    /// The resource whose objects are kept in a store.
+    /// The resource of a store.
     pub(crate) fn of_store(&self, storage: &crate::status::GroupResource) -> Option<&Arc<Resource>> {
         let start = (storage.group.clone(), String::new());
         let versions = self
@@ -94,7 +94,7 @@ impl Catalog {
             .find_map(|(_, resources)| resources.get(&storage.resource))
     }
 
-    /// One resource for each store: what must be gone through to see all objects once.
+    /// One resource per store: with these every object is visited once.
     pub(crate) fn stores(&self) -> BTreeMap<crate::status::GroupResource, Arc<Resource>> {
         let all = self.groups.values().flat_map(BTreeMap::values);
         all.filter(|resource| resource.storage == resource.group_resource())
@@ -121,14 +121,14 @@ fn priority(version: &str) -> (u8, u32, u32) {
     (stability, major, tail.parse().unwrap_or_default()) // `v1beta` counts as its zeroth
 }
 
-/// The catalogue as it stands, replaced as a whole.
+/// The current catalog, replaced as a whole.
 #[derive(Debug, Default)]
 pub(crate) struct Registry {
     current: RwLock<Arc<Catalog>>,
 }
 
 impl Registry {
-    /// The built-in kinds.
+    /// A registry with the built-in kinds.
     pub(crate) fn builtin() -> Self {
         use std::sync::LazyLock;
         static BUILTIN: LazyLock<Arc<Catalog>> = LazyLock::new(|| Arc::new(Catalog::builtin()));
@@ -137,12 +137,12 @@ impl Registry {
         }
     }
 
-    /// What is served now.
+    /// The current catalog.
     pub(crate) fn catalog(&self) -> Arc<Catalog> {
         self.current.read().clone()
     }
 
-    /// Changes what is served.
+    /// Changes the catalog.
     pub(crate) fn change(&self, edit: impl FnOnce(&mut Catalog)) {
         let mut current = self.current.write();
         edit(Arc::make_mut(&mut current));

@@ -1,8 +1,8 @@
-//! Event has two faces, core/v1 and events.k8s.io/v1, over the same objects. The store holds the core one.
+//! Event has two versions, core/v1 and events.k8s.io/v1, of the same objects. The store holds core/v1.
 
 use serde_json::Value;
 
-/// Fields that differ in name: core, events.k8s.io.
+/// Fields with different names: core, events.k8s.io.
 const NAMES: &[(&str, &str)] = &[
     ("involvedObject", "regarding"),
     ("message", "note"),

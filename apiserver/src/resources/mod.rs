@@ -1,8 +1,8 @@
-//! What the server serves: one [`Resource`] for each group, version and plural, built in or from a definition.
+//! The served resources: one [`Resource`] for each group, version and plural, built in or from a definition.
 //!
-//! - `builtin`: the table of kinds that are always there.
-//! - `catalog`: all that is served at an instant.
-//! - `versions`: objects at another version than the stored one; `events`: the two faces of Event.
+//! - `builtin`: the table of built-in kinds.
+//! - `catalog`: all served resources at one moment.
+//! - `versions`: conversion between a resource's version and the stored one; `events`: the two versions of Event.
 
 pub(crate) mod builtin;
 pub(crate) mod catalog;
@@ -42,20 +42,20 @@ pub(crate) struct Resource {
     pub namespaced: bool,
     /// Whether there is a status subresource.
     pub status: bool,
-    /// The scale subresource.
+    /// The scale subresource, if any.
     pub scale: Option<Scale>,
     /// Where objects are stored (two resources may share one store).
     pub storage: GroupResource,
     /// The apiVersion of stored objects.
     pub storage_api_version: String,
-    /// What is known of the fields.
+    /// Field types.
     pub typing: Typing,
 }
 
-/// What is known of the fields of a kind.
+/// The field types of a kind.
 #[derive(Debug)]
 pub(crate) enum Typing {
-    /// A built-in kind, by the name of its type if the table of types has it.
+    /// A built-in kind, by the name of its type, if the type table has it.
     Builtin(Option<&'static str>),
     /// A version of a custom resource.
     Custom(Arc<CustomVersion>),
@@ -66,7 +66,7 @@ pub(crate) enum Typing {
 pub(crate) struct CustomVersion {
     /// Its schema.
     pub schema: Arc<Schema>,
-    /// The schema of the version that is stored: what that lacks is not kept.
+    /// The schema of the storage version: fields that it lacks are not stored.
     pub stored: Arc<Schema>,
     /// The schema as the definition has it.
     pub openapi: Arc<str>,
@@ -74,22 +74,22 @@ pub(crate) struct CustomVersion {
     pub columns: Vec<Value>,
     /// Paths of `selectableFields`.
     pub selectable: Vec<String>,
-    /// The definition is being deleted: nothing may be created.
+    /// Whether the definition is being deleted: no instances can be created.
     pub terminating: bool,
-    /// Which state of which definition this was made from.
+    /// Identifies the definition and its state from which this was built.
     pub source: String,
-    /// Uses of this version are answered with this warning.
+    /// Warning in responses of a deprecated version.
     pub deprecation: Option<String>,
 }
 
-/// Where the numbers of the scale subresource are, as dotted paths.
+/// Fields of the scale subresource, as dotted paths.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Scale {
     /// Desired replicas.
     pub spec: String,
     /// Observed replicas.
     pub status: String,
-    /// The selector of the pods, as text or as a label selector.
+    /// The pod selector, as text or as a label selector.
     pub selector: Option<String>,
 }
 
@@ -103,7 +103,7 @@ impl Resource {
         }
     }
 
-    /// The resource as messages name it.
+    /// The resource, as written in messages.
     pub(crate) fn group_resource(&self) -> GroupResource {
         GroupResource::new(&self.group, &self.plural)
     }
@@ -125,7 +125,7 @@ impl Resource {
         }
     }
 
-    /// Whether objects have a `metadata.generation` that counts changes of what is wanted.
+    /// Whether objects have a `metadata.generation` that counts changes of the spec.
     pub(crate) fn counts_generations(&self) -> bool {
         self.custom().is_some() || builtin::counts_generations(&self.group, &self.kind)
     }

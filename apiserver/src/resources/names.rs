@@ -1,4 +1,4 @@
-//! Which names objects, namespaces and labels may have.
+//! Validation of the names of objects, namespaces and labels.
 
 use serde_json::Value;
 
@@ -12,14 +12,14 @@ const LABEL_1035: &str = "a DNS-1035 label must consist of lower case alphanumer
 const QUALIFIED: &str = "name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')";
 const LABEL_VALUE: &str = "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used for validation is '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')";
 
-/// The limit of names that become host names of labels.
+/// Maximum length of names that must be DNS labels.
 const LABEL_LIMIT: usize = 63;
-/// The limit of names that are DNS subdomains.
+/// Maximum length of names that must be DNS subdomains.
 const SUBDOMAIN_LIMIT: usize = 253;
 /// The limit of all annotations of an object together, in bytes.
 const ANNOTATIONS_LIMIT: usize = 256 * 1024;
 
-/// What is wrong with the metadata of an object that is being written.
+/// Validation errors of the metadata of an object.
 pub(crate) fn check(resource: &Resource, object: &Value) -> Vec<Cause> {
     let mut causes = Vec::new();
     let name = meta::name(object);
@@ -49,7 +49,7 @@ pub(crate) fn check(resource: &Resource, object: &Value) -> Vec<Cause> {
 }
 
 fn check_owner(owner: &Value, causes: &mut Vec<Cause>) {
-    // The real server does not say which of them.
+    // The real server does not report which one.
     let path = "metadata.ownerReferences";
     for (field, detail) in [
         ("apiVersion", "version must not be empty"),
@@ -141,7 +141,7 @@ fn subdomain_problem(name: &str) -> Option<String> {
     (!name.split('.').all(is_dns_label)).then(|| SUBDOMAIN.to_owned())
 }
 
-/// Whether `text` is a DNS label, of any length.
+/// Whether `text` is a DNS label, regardless of its length.
 pub(crate) fn is_dns_label(text: &str) -> bool {
     let inner = |c: u8| c.is_ascii_lowercase() || c.is_ascii_digit() || c == b'-';
     !text.is_empty() && text.bytes().all(inner) && !text.starts_with('-') && !text.ends_with('-')

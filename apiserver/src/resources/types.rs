@@ -1,10 +1,10 @@
-//! Whether the fields of an object of a built-in kind have the JSON types that they must have.
+//! Checks the JSON types of the fields of built-in kinds.
 
 use serde_json::Value;
 
 use crate::builtin::{Scalar, Shape, shape_of};
 
-/// The first field of a wrong type, in the words of Go's decoder.
+/// The first field with a wrong type, with the message of Go's decoder.
 pub(crate) fn mismatch(type_name: &'static str, object: &Value) -> Option<String> {
     let wrong = below(type_name, shape_of(type_name)?, object)?;
     let owner = wrong.type_name.rsplit('.').next().unwrap_or_default();
@@ -16,11 +16,11 @@ pub(crate) fn mismatch(type_name: &'static str, object: &Value) -> Option<String
     ))
 }
 
-/// A field of a wrong type.
+/// A field with a wrong type.
 struct Wrong {
     /// The type that has the field.
     type_name: &'static str,
-    /// The names on the way to it, the last one first: most objects are right, and pay for no path.
+    /// The path to it in reverse order; built only for invalid objects, so that valid ones cost nothing.
     path: Vec<String>,
     got: &'static str,
     wanted: &'static str,

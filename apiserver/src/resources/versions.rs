@@ -1,4 +1,4 @@
-//! Objects at the version of a resource and as they are stored.
+//! Conversion between the version of a resource and the stored one.
 
 use std::borrow::Cow;
 
@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::{Resource, Typing, events};
 
-/// A stored object as this resource shows it: a version shows only what its schema has.
+/// A stored object in the version of this resource: without fields that its schema does not declare.
 pub(crate) fn presented(resource: &Resource, mut value: Value) -> Value {
     if is_of_another_version(resource, &value) {
         match &resource.typing {
@@ -20,7 +20,7 @@ pub(crate) fn presented(resource: &Resource, mut value: Value) -> Value {
     value
 }
 
-/// As [`presented`], without a copy of what is shown as it is stored, which is most.
+/// Like [`presented`], without a copy if the stored form is unchanged, which is the common case.
 pub(crate) fn shown<'a>(resource: &Resource, value: &'a Value) -> Cow<'a, Value> {
     if is_of_another_version(resource, value) {
         Cow::Owned(presented(resource, value.clone()))
@@ -36,7 +36,8 @@ fn is_of_another_version(resource: &Resource, stored: &Value) -> bool {
     }
 }
 
-/// An object of this resource as it is stored: what the stored version lacks is lost, what it defaults is filled in.
+/// An object of this resource in its stored form: fields that the storage version lacks are dropped, its defaults are
+/// applied.
 pub(crate) fn to_stored(resource: &Resource, value: &mut Value) {
     if resource.storage_api_version != resource.api_version() {
         match &resource.typing {

@@ -1,10 +1,10 @@
-//! One thing that is wrong with an object, as `details.causes` of a Status carries it.
+//! A validation error of an object, as in `details.causes` of a Status.
 
 use std::fmt;
 
 use serde_json::{Value, json};
 
-/// The field of a cause that is about the object itself.
+/// The field of a cause about the object itself.
 const NO_FIELD: &str = "<nil>";
 
 const RULES_NOT_CHECKED: &str = concat!(
@@ -12,7 +12,7 @@ const RULES_NOT_CHECKED: &str = concat!(
     "correct the existing errors to complete validation"
 );
 
-/// The reasons that `metav1.CauseType` knows.
+/// Constants of `metav1.CauseType`.
 pub mod reason {
     /// The value is not allowed.
     pub const INVALID: &str = "FieldValueInvalid";
@@ -26,11 +26,11 @@ pub mod reason {
     pub const TOO_LONG: &str = "FieldValueTooLong";
     /// The list or map has more entries than allowed.
     pub const TOO_MANY: &str = "FieldValueTooMany";
-    /// The value, or its key, stands in the list more than once.
+    /// The value, or its key, occurs more than once in the list.
     pub const DUPLICATE: &str = "FieldValueDuplicate";
-    /// The value may not be there, or may not change.
+    /// The value must be absent, or must not change.
     pub const FORBIDDEN: &str = "FieldValueForbidden";
-    /// The value refers to something that is not there.
+    /// The value refers to something that does not exist.
     pub const NOT_FOUND: &str = "FieldValueNotFound";
     /// Another manager of the field applied another value.
     pub const MANAGER_CONFLICT: &str = "FieldManagerConflict";
@@ -39,7 +39,7 @@ pub mod reason {
 /// One cause: what is wrong (`reason`, `message`) and where (`field`).
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Cause {
-    /// The machine-readable kind of the problem, one of [`reason`].
+    /// The machine-readable type of the error, one of [`reason`].
     pub reason: String,
     /// The text without the field: `Invalid value: "ABC": should match '^[a-z]+$'`.
     pub message: String,
@@ -61,12 +61,12 @@ impl Cause {
         }
     }
 
-    /// Rules were not checked, because of the other causes.
+    /// The rules were not checked because of the other causes.
     pub fn incomplete_check() -> Self {
         Self::invalid("", &Value::Null, RULES_NOT_CHECKED)
     }
 
-    /// Whether it says no more than that rules were not checked.
+    /// Whether it only reports that rules were not checked.
     pub fn is_incomplete_check(&self) -> bool {
         self.field == NO_FIELD && self.message.contains(RULES_NOT_CHECKED)
     }
@@ -114,7 +114,7 @@ impl Cause {
         Self::new(reason::NOT_SUPPORTED, field, message)
     }
 
-    /// `Too long: may not be more than MAX bytes` (the real server says bytes and counts characters).
+    /// `Too long: may not be more than MAX bytes` (the real server says bytes but counts characters).
     pub fn too_long(field: impl Into<String>, max: u64) -> Self {
         let unit = if max == 1 { "byte" } else { "bytes" };
         Self::new(
@@ -143,7 +143,7 @@ impl Cause {
         )
     }
 
-    /// Whether the real server leaves out CEL rules because of it.
+    /// Whether the real server skips CEL rules because of it.
     pub(super) fn blocks_rules(&self) -> bool {
         [
             reason::NOT_SUPPORTED,
@@ -162,7 +162,7 @@ impl Cause {
 }
 
 impl fmt::Display for Cause {
-    /// As it stands in the message of a Status: `spec.num: Invalid value: 11: ...`.
+    /// Formats the cause as in the message of a Status: `spec.num: Invalid value: 11: ...`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: {}", self.field, self.message)
     }
@@ -176,7 +176,7 @@ fn with_detail(head: &str, detail: &str) -> String {
     }
 }
 
-/// Values in messages: strings quoted, floats as Go's `%v`, lists and maps by their JSON.
+/// Formats a value for messages: strings quoted, floats like Go's `%v`, lists and maps as JSON.
 fn printed(value: &Value) -> String {
     match value {
         Value::Number(number) if number.is_f64() => {
@@ -187,7 +187,7 @@ fn printed(value: &Value) -> String {
     }
 }
 
-/// JSON as Go writes it, which escapes `<`, `>` and `&`.
+/// JSON as Go prints it, with `<`, `>` and `&` escaped.
 pub(super) fn go_json(value: &Value) -> String {
     value
         .to_string()

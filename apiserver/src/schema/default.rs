@@ -1,10 +1,10 @@
-//! Defaulting: nulls where the schema allows none go away, declared defaults come in, outer before inner.
+//! Defaulting: nulls that the schema does not allow are dropped, defaults are applied, outer before inner.
 
 use serde_json::Value;
 
 use super::node::Node;
 
-/// Drops nulls that are neither nullable nor have a default, then fills in defaults.
+/// Drops nulls that are neither nullable nor have a default, then applies defaults.
 pub(super) fn apply(value: &mut Value, node: &Node) {
     drop_nulls(value, Some(node));
     fill(value, node);
@@ -30,7 +30,7 @@ fn drop_nulls(value: &mut Value, node: Option<&Node>) {
     }
 }
 
-/// Fills in defaults.
+/// Applies defaults.
 pub(super) fn fill(value: &mut Value, node: &Node) {
     match value {
         Value::Object(members) => {

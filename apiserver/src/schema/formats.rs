@@ -31,7 +31,7 @@ const STRING_FORMATS: [&str; 20] = [
     "uuid4",
 ];
 
-/// Whether the server knows this format for this type; others are ignored.
+/// Whether the server supports this format for this type; others are ignored.
 pub(super) fn known(ty: Option<Type>, format: &str) -> bool {
     match ty {
         None | Some(Type::String) => {
@@ -44,7 +44,7 @@ pub(super) fn known(ty: Option<Type>, format: &str) -> bool {
     }
 }
 
-/// Whether `text` is of the string format `format`.
+/// Whether `text` matches the string format `format`.
 pub(super) fn matches(format: &str, text: &str) -> bool {
     match normal(format).as_str() {
         "byte" => base64::engine::general_purpose::STANDARD.decode(text).is_ok(),
@@ -67,7 +67,7 @@ pub(super) fn matches(format: &str, text: &str) -> bool {
     }
 }
 
-/// A Go duration (`1h30m`, `-1.5s`), or a number with a unit as Scala writes it (`22 ns`, `3 days`).
+/// A Go duration (`1h30m`, `-1.5s`), or a number with a unit in Scala's notation (`22 ns`, `3 days`).
 pub(super) fn is_duration(text: &str) -> bool {
     text == "0" || GO_DURATION.is_match(text) || SCALA_DURATION.is_match(text)
 }

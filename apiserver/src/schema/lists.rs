@@ -1,4 +1,4 @@
-//! Sets and list maps: every item, or its keys, at most once.
+//! Uniqueness of items in sets, and of keys in list maps.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use super::cause::Cause;
 use super::node::Node;
 use super::types::ListType;
 
-/// A cause for the second appearance of every item that is there more than once.
+/// A cause for the second occurrence of every duplicate.
 pub(super) fn duplicates(value: &Value, node: &Node, path: &str, causes: &mut Vec<Cause>) {
     match value {
         Value::Object(members) => {

@@ -1,6 +1,7 @@
-//! Structural OpenAPI v3 schemas of custom resources: what a CRD may say, and what follows for its objects.
+//! Structural OpenAPI v3 schemas of custom resources: their validation, and validation, defaulting and pruning of
+//! objects.
 //!
-//! Pure functions over JSON. The rules, their order and their texts are those of kube-apiserver 1.36.
+//! Pure functions over JSON. The rules, their order and their messages are those of kube-apiserver 1.36.
 
 mod cause;
 mod correlate;
@@ -31,18 +32,18 @@ pub(crate) use rules::member_at;
 pub(crate) use types::Type;
 pub use types::{ListType, MapType};
 
-/// How many schemas are kept before those that no server uses are dropped.
+/// Number of unused schemas that are kept.
 const UNUSED: usize = 64;
 
-/// A structural schema of one version of a custom resource, its CEL rules parsed once.
+/// A structural schema of one version of a custom resource, with parsed CEL rules.
 #[derive(Debug)]
 pub struct Schema {
     root: Node,
 }
 
 impl Schema {
-    /// Reads `openAPIV3Schema`. The causes are those that the real server gives for a schema that is not structural or
-    /// has a rule that does not compile; their fields start with `openAPIV3Schema`.
+    /// Parses `openAPIV3Schema`. The causes are those that the real server reports for a schema that is not structural
+    /// or has an invalid rule; their fields start with `openAPIV3Schema`.
     pub fn parse(openapi: &Value) -> Result<Self, Vec<Cause>> {
         let causes = structural::check(openapi, "openAPIV3Schema");
         if causes.is_empty() {
@@ -54,9 +55,9 @@ impl Schema {
         }
     }
 
-    /// As [`Schema::parse`], of a schema as text, once for all servers of the process: each of a hundred simulated clusters has the same
-    /// definitions, and what patterns and rules compile to is larger than they are. The newest that no server uses are kept too: the
-    /// next server has the same.
+    /// Like [`Schema::parse`], from JSON text and cached for all servers of the process: a hundred simulated clusters
+    /// have the same definitions, and compiled patterns and rules are larger than their source. The newest unused
+    /// schemas are kept too, since the next server usually needs them.
     pub fn shared(openapi: &Value) -> Result<(Arc<str>, Arc<Self>), Vec<Cause>> {
         static ALL: Mutex<BTreeMap<Arc<str>, Arc<Schema>>> = Mutex::new(BTreeMap::new());
         let text: Arc<str> = openapi.to_string().into();
@@ -72,8 +73,8 @@ impl Schema {
         Ok((text, schema))
     }
 
-    /// Drops what the schema does not declare, and unknown metadata fields; returns the paths dropped
-    /// (`spec.bogus`, `spec.list[0].x`), sorted.
+    /// Drops undeclared fields and unknown metadata fields; returns their paths (`spec.bogus`, `spec.list[0].x`),
+    /// sorted.
     pub fn prune(&self, object: &mut Value) -> Vec<String> {
         let mut dropped = prune::resource(object, &self.root);
         if let Some(metadata) = object.get_mut("metadata") {
@@ -84,23 +85,23 @@ impl Schema {
         dropped
     }
 
-    /// Drops nulls that the schema does not allow and fills in the defaults that it declares.
+    /// Drops nulls that the schema does not allow and applies its defaults.
     pub fn default(&self, object: &mut Value) {
         default::apply(object, &self.root);
     }
 
-    /// Fills in defaults and leaves nulls where they are: what the result of an apply gets.
+    /// Applies defaults and keeps nulls, as for the result of an apply.
     pub fn fill(&self, object: &mut Value) {
         default::fill(object, &self.root);
     }
 
-    /// Everything that is wrong with `new`, CEL rules included; `old` is the object that it replaces. What was wrong
-    /// before and did not change is let through, as the real server does.
+    /// All validation errors of `new`, including CEL rules; `old` is the object that it replaces. Existing errors in
+    /// unchanged values are accepted, as on the real server.
     pub fn validate(&self, new: &Value, old: Option<&Value>) -> Vec<Cause> {
         self.validate_more(value::check(new, old, &self.root, ""), new, old)
     }
 
-    /// What is wrong with `new` after a write to its status: of what has no rules only the status is looked at.
+    /// Validation errors of `new` after a write to its status: without rules only the status is checked.
     pub fn validate_status(&self, new: &Value, old: Option<&Value>) -> Vec<Cause> {
         let mut causes = Vec::new();
         if let (Some(status), Some(node)) = (new.get("status"), self.root.properties.get("status")) {
@@ -116,7 +117,7 @@ impl Schema {
         self.validate_more(causes, new, old)
     }
 
-    /// Adds what is wrong with lists and rules.
+    /// Adds the errors of lists and rules.
     fn validate_more(&self, mut causes: Vec<Cause>, new: &Value, old: Option<&Value>) -> Vec<Cause> {
         let duplicates = |value: &Value| {
             let mut causes = Vec::new();
@@ -124,7 +125,7 @@ impl Schema {
             causes
         };
         let more = duplicates(new);
-        // If anything was there twice before, this is not what is wrong with the update.
+        // Duplicates that existed before are not an error of the update.
         if !more.is_empty() && old.is_none_or(|old| duplicates(old).is_empty()) {
             causes.extend(more);
         }
@@ -138,8 +139,8 @@ impl Schema {
         causes
     }
 
-    /// The list type at a path of members (`["spec", "items"]`); `*` steps into items or entries. `None` if the schema
-    /// knows no list there.
+    /// The list type at a path of members (`["spec", "items"]`); `*` stands for items or entries. `None` if the schema
+    /// has no list there.
     pub fn list_type(&self, path: &[&str]) -> Option<ListType> {
         self.at(path)
             .filter(|node| node.ty == Some(Type::Array))
@@ -151,7 +152,7 @@ impl Schema {
         self.at(path).map_or(&[], |node| &node.list_keys)
     }
 
-    /// The map type at `path`. `None` if the schema knows no object there.
+    /// The map type at `path`. `None` if the schema has no object there.
     pub fn map_type(&self, path: &[&str]) -> Option<MapType> {
         self.at(path)
             .filter(|node| node.ty == Some(Type::Object))

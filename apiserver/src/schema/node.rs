@@ -1,5 +1,5 @@
-//! One node of a structural schema, read from JSON. Reading is lenient: what a schema may not have is the business
-//! of [`super::structural`], which runs first.
+//! One node of a structural schema, parsed from JSON. Parsing is lenient: [`super::structural`] validates the schema
+//! before.
 
 use std::collections::BTreeMap;
 
@@ -30,7 +30,7 @@ impl Additional {
     }
 }
 
-/// What a value must satisfy besides its type.
+/// Value validation, other than the type.
 #[derive(Debug, Default)]
 pub(crate) struct Checks {
     pub one_of_values: Vec<Value>,
@@ -71,12 +71,12 @@ pub(crate) struct Node {
     pub map_type: MapType,
     pub checks: Checks,
     pub rules: Vec<Rule>,
-    /// Of the items of a list: those that the rules passed.
+    /// For the items of a list: values that passed the rules.
     pub passed: Passed,
 }
 
 impl Node {
-    /// Reads a schema. A pattern that does not compile is left out, as is a rule that does not compile.
+    /// Parses a schema. Invalid patterns and rules are left out.
     pub(crate) fn read(schema: &Value) -> Self {
         let ty = schema.get("type").and_then(Value::as_str).and_then(Type::named);
         Self {
@@ -119,7 +119,7 @@ impl Node {
         matches!(self.additional, Additional::Any)
     }
 
-    /// Whether a rule stands here or below.
+    /// Whether there is a rule here or below.
     pub(crate) fn has_rules(&self) -> bool {
         !self.rules.is_empty()
             || self.items.as_ref().is_some_and(|items| items.has_rules())
@@ -139,7 +139,7 @@ impl Checks {
             multiple_of: number(schema, "multipleOf"),
             max_length: count(schema, "maxLength"),
             min_length: count(schema, "minLength"),
-            // The structural check has refused patterns that do not compile.
+            // The structural check has rejected invalid patterns.
             pattern: text(schema, "pattern").and_then(|pattern| Regex::new(&pattern).ok()),
             max_items: count(schema, "maxItems"),
             min_items: count(schema, "minItems"),

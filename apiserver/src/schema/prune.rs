@@ -1,4 +1,4 @@
-//! Pruning: members that the schema does not declare are dropped, and said.
+//! Pruning: undeclared members are dropped and reported.
 
 use serde_json::{Map, Value};
 
@@ -6,7 +6,7 @@ use super::node::{Additional, Node};
 
 const TYPE_AND_METADATA: [&str; 3] = ["apiVersion", "kind", "metadata"];
 
-/// Drops from the resource `object` what `root` does not declare; the paths dropped are sorted.
+/// Drops undeclared fields from the resource `object`; returns their paths, sorted.
 pub(super) fn resource(object: &mut Value, root: &Node) -> Vec<String> {
     let mut dropped = Vec::new();
     if let Value::Object(members) = object {
@@ -20,7 +20,7 @@ pub(super) fn resource(object: &mut Value, root: &Node) -> Vec<String> {
     dropped
 }
 
-/// Drops from `value` what `node` does not declare; the paths dropped are relative to `value`, sorted.
+/// Drops fields from `value` that `node` does not declare; the returned paths are relative to `value` and sorted.
 pub(super) fn below(value: &mut Value, node: &Node) -> Vec<String> {
     let mut dropped = Vec::new();
     prune(value, Some(node), "", &mut dropped);
@@ -82,7 +82,7 @@ fn declared_only(
     });
 }
 
-/// Below `x-kubernetes-preserve-unknown-fields` only what is declared is looked into.
+/// Below `x-kubernetes-preserve-unknown-fields` only declared fields are pruned.
 fn below_preserved(
     members: &mut Map<String, Value>,
     node: &Node,

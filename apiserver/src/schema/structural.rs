@@ -1,5 +1,5 @@
-//! What a CRD's schema may not be: the real server's rules for structural schemas and the list, map and default
-//! extensions, with its texts. The expressions of rules are the business of [`super::rules`].
+//! Validation of a CRD's schema: the real server's rules for structural schemas and for the list, map and default
+//! extensions, with its messages. [`super::rules`] validates the expressions of rules.
 
 use regex::Regex;
 use serde_json::{Map, Value, json};
@@ -11,7 +11,7 @@ use super::value;
 
 type Schema = Map<String, Value>;
 
-/// Where a node stands: the root, an item of a list, a member of an object.
+/// Location of a node: the root, an item of a list, a member of an object.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Level {
     Root,
@@ -19,7 +19,7 @@ enum Level {
     Field,
 }
 
-/// All causes why `schema` is refused, sorted; fields start with `path`.
+/// All validation errors of `schema`, sorted; fields start with `path`.
 pub(super) fn check(schema: &Value, path: &str) -> Vec<Cause> {
     let mut causes = Vec::new();
     if let Value::Object(root) = schema {
@@ -59,7 +59,7 @@ fn children(schema: &Schema, level: Level, path: &str, causes: &mut Vec<Cause>) 
         _ => {}
     }
     for (name, property) in object(schema, "properties").into_iter().flatten() {
-        // What metadata may say is checked by `type_and_metadata`.
+        // `type_and_metadata` checks the schema of metadata.
         if let (Value::Object(property), false) = (property, level == Level::Root && name == "metadata") {
             node(
                 property,
@@ -301,7 +301,7 @@ fn map_items(items: Option<&Schema>, keys: &[Value], path: &str, causes: &mut Ve
     }
 }
 
-/// A default must be what its own schema accepts.
+/// A default must be valid for its own schema.
 fn default(schema: &Schema, level: Level, path: &str, causes: &mut Vec<Cause>) {
     let Some(value) = schema.get("default") else {
         return;
@@ -361,7 +361,7 @@ fn type_and_metadata(schema: &Schema, level: Level, path: &str, causes: &mut Vec
     }
 }
 
-/// The two shapes of `anyOf: [integer, string]` that int-or-string may carry.
+/// The two forms of `anyOf: [integer, string]` that are allowed for int-or-string.
 fn int_or_string(schema: &Schema) -> bool {
     flag(schema, "x-kubernetes-int-or-string")
 }
@@ -400,7 +400,7 @@ fn value_checks(schema: &Schema, pair_allowed: bool, level: Level, path: &str, c
     }
 }
 
-/// Below a junctor only value validation may stand.
+/// Below a logical junctor only value validation is allowed.
 fn nested(schema: &Schema, pair_allowed: bool, level: Level, path: &str, causes: &mut Vec<Cause>) {
     const FORBIDDEN: [(&str, &str); 12] = [
         ("type", "must be empty to be structural"),

@@ -1,4 +1,4 @@
-//! Schemas and what follows for objects, in the words of the real server.
+//! Schemas and validation of objects, with the messages of the real server.
 #![allow(clippy::needless_pass_by_value)]
 
 use serde_json::{Value, json};
@@ -271,7 +271,7 @@ fn defaults_come_in_from_outside_to_inside_and_nulls_go() {
             "outer": {"inner": 5}, "list": [{"a": "x"}, {"a": "y"}], "nullable": null, "defaulted": "d",
         }})
     );
-    // Nothing stands below an absent spec.
+    // An absent spec has no defaults below it.
     let mut empty = json!({});
     schema.default(&mut empty);
     assert_eq!(empty, json!({}));
@@ -429,7 +429,7 @@ fn rules_and_what_they_say() {
             "FieldValueInvalid <nil>: Invalid value: null: some validation rules were not checked because the object was invalid; correct the existing errors to complete validation",
         ]
     );
-    // The rule needs a field that is not there.
+    // The rule needs an absent field.
     assert_eq!(
         lines(&widget.validate(&of(json!({})), None)),
         [

@@ -1,6 +1,6 @@
-//! The types of values that a schema names.
+//! Types of values in a schema.
 
-/// The JSON type that a schema asks for.
+/// JSON type in a schema.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Type {
     Object,
@@ -40,12 +40,12 @@ impl Type {
 /// `x-kubernetes-list-type`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ListType {
-    /// One value: replaced as a whole.
+    /// Replaced as a whole.
     #[default]
     Atomic,
-    /// Scalars, each at most once.
+    /// Unique scalars.
     Set,
-    /// Objects, known by the values of their keys.
+    /// Objects, identified by the values of their keys.
     Map,
 }
 
@@ -55,6 +55,6 @@ pub enum MapType {
     /// Each entry has its own owner.
     #[default]
     Granular,
-    /// One value: replaced as a whole.
+    /// Replaced as a whole.
     Atomic,
 }

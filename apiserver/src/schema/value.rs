@@ -1,6 +1,6 @@
-//! Validation of values against a schema without its rules, in the order and with the texts of the real server.
+//! Validation of values against a schema without its rules, in the order and with the messages of the real server.
 //!
-//! An update does not fail for what was wrong before: causes below a value that did not change are dropped.
+//! An update does not fail because of existing errors: causes below an unchanged value are dropped.
 
 use serde_json::{Value, json};
 
@@ -9,7 +9,7 @@ use super::node::{Checks, Node};
 use super::types::Type;
 use super::{correlate, formats};
 
-/// The causes of one value, and how many checks it went through (which chooses among the branches of `anyOf`).
+/// The causes of one value, and the number of passed checks (by which a branch of `anyOf` is chosen).
 #[derive(Default)]
 struct Outcome {
     causes: Vec<Cause>,
@@ -33,7 +33,7 @@ impl Outcome {
     }
 }
 
-/// Everything that is wrong with `new`, which replaces `old`, at `path` (empty for the resource itself).
+/// All validation errors of `new`, which replaces `old`, at `path` (empty for the resource itself).
 pub(super) fn check(new: &Value, old: Option<&Value>, node: &Node, path: &str) -> Vec<Cause> {
     validate(new, old, node, path).causes
 }
@@ -42,7 +42,7 @@ fn validate(new: &Value, old: Option<&Value>, node: &Node, path: &str) -> Outcom
     let at = At { path, node };
     let mut outcome = Outcome::default();
     if old == Some(new) {
-        // What is wrong with it was so before, and is let through.
+        // Existing errors are accepted.
         outcome.matches = 1;
         return outcome;
     }
@@ -169,7 +169,7 @@ impl At<'_> {
             );
             outcome.add(Cause::invalid("", &json!(""), &text));
         }
-        // The real server compares integers with the whole part of a bound.
+        // The real server compares integers with the integer part of a bound.
         let bound = |bound: f64| if value.is_f64() { bound } else { bound.trunc() };
         if let Some(max) = checks.maximum.map(bound) {
             let (wrong, text) = if checks.exclusive_maximum {
@@ -320,7 +320,7 @@ impl At<'_> {
     }
 }
 
-/// The first valid branch, else the one that went through most checks.
+/// The first valid branch, else the one that passed most checks.
 fn chosen(results: Vec<Outcome>) -> Outcome {
     let mut best: Option<Outcome> = None;
     for result in results {
@@ -355,7 +355,7 @@ fn equal(one: &Value, other: &Value) -> bool {
     }
 }
 
-/// A bound as it stands in a message: whole for integers.
+/// A bound as printed in messages: as an integer for integers.
 fn shown(bound: f64, value: &Value) -> String {
     if value.is_f64() {
         go_float(bound)

@@ -1,12 +1,12 @@
-//! Which representation the client wants.
+//! Content negotiation.
 
 use crate::http::{MediaRange, media_ranges};
 use crate::status::ApiError;
 
-/// How objects are shown.
+/// Representation of objects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum View {
-    /// As they are.
+    /// The complete object.
     Whole,
     /// As rows of a Table.
     Table,
@@ -17,22 +17,22 @@ pub(crate) enum View {
 /// The text format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Format {
-    /// JSON.
+    /// JSON text.
     Json,
-    /// YAML.
+    /// YAML text.
     Yaml,
 }
 
-/// What was agreed on.
+/// The negotiated representation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Accept {
-    /// How objects are shown.
+    /// Representation of objects.
     pub view: View,
     /// The text format.
     pub format: Format,
 }
 
-/// What the header of a request for objects asks for.
+/// Parses the `Accept` header of a request for objects.
 pub(super) fn negotiate(header: &str) -> Result<Accept, ApiError> {
     if header.trim().is_empty() {
         return Ok(Accept {

@@ -1,4 +1,4 @@
-//! The way of a write through the admission webhooks.
+//! Sends a write through the admission webhooks.
 
 use serde_json::{Value, json};
 
@@ -11,8 +11,8 @@ use crate::kinds::defaults;
 use crate::lifecycle::metadata;
 use crate::status::ApiError;
 
-/// The request as webhooks are asked about it, without objects. `remake` reads an object that a webhook has changed; without it the
-/// object is taken as it is.
+/// The request for webhooks, without objects. `remake` decodes an object that a webhook has changed; without it the
+/// object is used unchanged.
 pub(super) fn attributes<'a>(
     call: &'a Call<'_>,
     operation: Operation,
@@ -41,7 +41,7 @@ pub(super) fn attributes<'a>(
     }
 }
 
-/// `CreateOptions` or `UpdateOptions` of the query. Deletions bring their own.
+/// `CreateOptions` or `UpdateOptions` from the query. Deletions have their own.
 fn options(call: &Call<'_>, operation: Operation) -> Value {
     let kind = match operation {
         Operation::Create => "CreateOptions",
@@ -61,7 +61,7 @@ fn options(call: &Call<'_>, operation: Operation) -> Value {
     options
 }
 
-/// Reads an object of the resource as a body is read, whatever unknown fields it has.
+/// Decodes an object of the resource like a request body, ignoring unknown fields.
 pub(super) fn remade(
     call: &Call<'_>,
     options: &Options,

@@ -33,7 +33,7 @@ pub(super) async fn apply(call: &Call<'_>, options: &mut Options) -> Result<http
     for _ in 0..RACES {
         if call.live().is_err() {
             match create(call, options, &how, &decoded.value).await {
-                // Another client created it meanwhile: apply to that.
+                // Another client created it in the meantime: apply to that.
                 Err(_) if call.live().is_ok() => {}
                 made => {
                     let (object, answer) = made?;
@@ -47,7 +47,7 @@ pub(super) async fn apply(call: &Call<'_>, options: &mut Options) -> Result<http
             Ok(new)
         };
         match change::change(call, options, Tracking::Applied, merged).await {
-            Err(error) if error.code == 404 && call.live().is_err() => {} // deleted meanwhile: make it
+            Err(error) if error.code == 404 && call.live().is_err() => {} // deleted in the meantime: create it
             changed => return answered(call, 200, &changed?, &warnings),
         }
     }
@@ -66,7 +66,7 @@ fn answered(
     ))
 }
 
-/// What an apply makes of the object as it stands, and what it is warned of.
+/// Result of an apply to the current object, with warnings.
 fn merged(
     call: &Call<'_>,
     options: &Options,
@@ -101,7 +101,7 @@ fn required_manager(call: &Call<'_>) -> Result<String, ApiError> {
     Ok(manager.to_owned())
 }
 
-/// Applies to an object that is not there.
+/// Applies to an object that does not exist.
 async fn create(
     call: &Call<'_>,
     options: &Options,

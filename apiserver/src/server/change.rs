@@ -1,4 +1,4 @@
-//! Changes of objects that are there, by update, patch, apply and scale.
+//! Changes to existing objects: update, patch, apply and scale.
 
 use serde_json::{Map, Value, json};
 
@@ -18,8 +18,8 @@ use crate::status::ApiError;
 use crate::store::{Object, Stored, Write};
 use crate::webhooks::Hooks;
 
-/// Changes an object that is there. `wanted` says what the client wants of it as it stands, in the request's version; it is asked again
-/// if the object is written meanwhile.
+/// Changes an existing object. `wanted` returns the desired object for the current one, in the request's version; it is
+/// called again after a conflict with another writer.
 pub(super) async fn change(
     call: &Call<'_>,
     options: &Options,
@@ -40,7 +40,7 @@ pub(super) async fn change(
     Err(ApiError::modified(&call.named(), &call.target.name))
 }
 
-/// What becomes of a change by the webhooks, as it is stored.
+/// The change after the webhooks, in stored form.
 async fn admitted(
     call: &Call<'_>,
     options: &Options,
@@ -58,7 +58,7 @@ async fn admitted(
     let asked = admit::attributes(call, Operation::Update, options.dry_run, Some(&remake));
     let mut asked = asked.about(&call.target.name, Some(new), Some(old));
     hooks.mutate(call.core, &mut asked, &call.warnings).await?;
-    let mut new = asked.object.take().unwrap_or_default(); // it was given
+    let mut new = asked.object.take().unwrap_or_default(); // the caller passed it
     identify(call, &mut new)?;
     let tracked = if tracking == Tracking::Update {
         Tracking::Done
@@ -71,7 +71,7 @@ async fn admitted(
     Ok(stored)
 }
 
-/// Gives `new` the managers that it has by what the client wants.
+/// Sets the managers of `new` according to the client's change.
 fn track_early(call: &Call<'_>, options: &Options, old: &Value, new: &mut Value) {
     let resource = &*call.resource;
     let mut settled = new.clone();
@@ -84,7 +84,7 @@ fn track_early(call: &Call<'_>, options: &Options, old: &Value, new: &mut Value)
     meta::set(new, "managedFields", managers);
 }
 
-/// Stores a new version, if that is not what is there; `None` if the object was written meanwhile.
+/// Stores a new version if it differs from the current one; `None` after a conflict with another writer.
 pub(super) fn commit(call: &Call<'_>, options: &Options, live: &Live, new: Value) -> Option<Object> {
     if new == live.value {
         return Some(live.object.clone());
@@ -104,8 +104,8 @@ pub(super) fn commit(call: &Call<'_>, options: &Options, live: &Live, new: Value
         .ok()
 }
 
-/// The last part of every change of an existing object: `new` is what the client wants, in the request's version. Answers what is to be
-/// stored.
+/// The last step of every change to an existing object: `new` is the desired object in the request's version. Returns
+/// what to store.
 pub(super) fn prepared(
     call: &Call<'_>,
     options: &Options,
@@ -152,7 +152,7 @@ pub(super) fn prepared(
     Ok(new)
 }
 
-/// Takes from the old object what this endpoint does not write.
+/// Copies from the old object what this endpoint does not write.
 fn carry_over(call: &Call<'_>, old: &Value, new: &mut Value) {
     let copy = |from: &Value, to: &mut Value, field: &str| match from.get(field) {
         Some(value) => to[field] = value.clone(),
@@ -188,7 +188,7 @@ fn carry_over(call: &Call<'_>, old: &Value, new: &mut Value) {
     }
 }
 
-/// Gives `new` all fields of `old` but one. What is equal is not copied: it is most of a large object.
+/// Sets all fields of `new` but one from `old`. Equal fields are not copied: they are most of a large object.
 fn keep_all_but(kept: &str, old: &Value, new: &mut Value) {
     let (Some(old), Some(new)) = (old.as_object(), new.as_object_mut()) else {
         return;
@@ -201,7 +201,7 @@ fn keep_all_but(kept: &str, old: &Value, new: &mut Value) {
     }
 }
 
-/// What clients cannot change in metadata, whatever they send.
+/// Restores the metadata that clients cannot change.
 fn restore(metadata: &mut Map<String, Value>, old: &Value) {
     for field in [
         "creationTimestamp",

@@ -1,4 +1,4 @@
-//! `exec`, `attach` and `portforward` of pods: webhooks are asked, and then there is no kubelet that could do it.
+//! `exec`, `attach` and `portforward` of pods: calls the webhooks, then fails, since there is no kubelet.
 
 use serde_json::{Value, json};
 
@@ -12,7 +12,7 @@ pub(super) fn is_connection(subresource: &str) -> bool {
     kind(subresource).is_some()
 }
 
-/// The kind of the options that stand in the query.
+/// Kind of the options in the query.
 fn kind(subresource: &str) -> Option<&'static str> {
     match subresource {
         "attach" => Some("PodAttachOptions"),
@@ -22,7 +22,7 @@ fn kind(subresource: &str) -> Option<&'static str> {
     }
 }
 
-/// Answers why there is no connection.
+/// The error for the connection.
 pub(super) async fn refuse(call: &Call<'_>, verb: Verb) -> ApiError {
     if !matches!(verb, Verb::Get | Verb::Create) {
         return ApiError::method_not_allowed();
@@ -63,7 +63,7 @@ fn options(call: &Call<'_>, kind: &str) -> Value {
     let mut options = json!({"kind": kind, "apiVersion": "v1"});
     if kind == "PodPortForwardOptions" {
         let ports = query.all("ports").iter().flat_map(|ports| ports.split(','));
-        let ports: Vec<i64> = ports.filter_map(|port| port.parse().ok()).collect(); // what is no number is no port
+        let ports: Vec<i64> = ports.filter_map(|port| port.parse().ok()).collect(); // not a number: no port
         if !ports.is_empty() {
             options["ports"] = json!(ports);
         }

@@ -19,7 +19,7 @@ use crate::status::{ApiError, GroupResource};
 use crate::store::{Object, ObjectKey, Stored, Write};
 use crate::webhooks::Hooks;
 
-/// What a write answers: the code, and whether it is warned about.
+/// Result of a write: the code and the warnings.
 pub(super) struct Answer {
     pub code: u16,
     pub warnings: Vec<String>,
@@ -38,7 +38,7 @@ pub(super) async fn create(call: &Call<'_>) -> Result<http::Response<Body>, ApiE
     ))
 }
 
-/// Makes a new object. An apply of an absent object comes here too, its managers tracked already.
+/// Creates an object. An apply of an absent object also uses it, with its managers already tracked.
 pub(super) async fn create_object(
     call: &Call<'_>,
     options: &Options,
@@ -125,7 +125,7 @@ pub(super) async fn create_object(
     Ok((object, answer))
 }
 
-/// What the mutating webhooks make of a new object; its managers are tracked before.
+/// The new object after the mutating webhooks; its managers are tracked before.
 async fn mutated_creation(
     call: &Call<'_>,
     options: &Options,
@@ -145,12 +145,12 @@ async fn mutated_creation(
     let name = meta::name(&object).to_owned();
     let mut asked = asked.about(&name, Some(object), None);
     hooks.mutate(call.core, &mut asked, &call.warnings).await?;
-    let mut object = asked.object.take().unwrap_or_default(); // it was given
+    let mut object = asked.object.take().unwrap_or_default(); // the caller passed it
     identify(call, &mut object)?;
     Ok(object)
 }
 
-/// Whether a new object may come to be here: its namespace and its definition are there to stay.
+/// Whether the object can be created: its namespace and its definition must not be terminating.
 fn admit_creation(call: &Call<'_>, name: &str) -> Result<(), ApiError> {
     let resource = &call.resource;
     if resource.namespaced {

@@ -1,4 +1,4 @@
-//! Bodies: JSON and YAML, with a note of keys that stand twice.
+//! Request bodies: JSON and YAML, with detection of duplicate keys.
 
 use std::fmt;
 
@@ -10,19 +10,19 @@ use serde_saphyr::options::DuplicateKeyPolicy;
 use crate::protobuf;
 use crate::status::ApiError;
 
-/// What a body said.
+/// A decoded body.
 #[derive(Debug, Default)]
 pub(super) struct Decoded {
-    /// The value; of a repeated key the last one counts.
+    /// The value; of duplicate keys the last one wins.
     pub value: Value,
-    /// The paths of repeated keys.
+    /// The paths of duplicate keys.
     pub duplicates: Vec<String>,
 }
 
 /// The media types of objects.
 const OBJECT_TYPES: [&str; 3] = ["application/json", "application/yaml", protobuf::MEDIA_TYPE];
 
-/// Reads an object of the media type `content_type` (JSON if not said).
+/// Decodes an object of the media type `content_type` (JSON by default).
 pub(super) fn object(content_type: &str, body: &[u8]) -> Result<Decoded, ApiError> {
     match essence(content_type) {
         "" | "application/json" | "*/*" => json(body),
@@ -43,7 +43,7 @@ pub(super) fn essence(content_type: &str) -> &str {
     content_type.split(';').next().unwrap_or_default().trim()
 }
 
-/// Reads JSON.
+/// Decodes JSON.
 pub(super) fn json(body: &[u8]) -> Result<Decoded, ApiError> {
     let mut duplicates = Vec::new();
     let mut deserializer = serde_json::Deserializer::from_slice(body);
@@ -62,7 +62,7 @@ pub(super) fn json(body: &[u8]) -> Result<Decoded, ApiError> {
     }
 }
 
-/// Reads YAML (JSON is YAML too).
+/// Decodes YAML (which includes JSON).
 pub(super) fn yaml(body: &[u8]) -> Result<Decoded, ApiError> {
     if let Ok(decoded) = json(body) {
         return Ok(decoded);
@@ -82,8 +82,8 @@ pub(super) fn yaml(body: &[u8]) -> Result<Decoded, ApiError> {
     }
 }
 
-/// Scalars of YAML 1.2. The size of a body is limited already; the depth is limited to what the stack of a thread has room for
-/// without optimisation.
+/// Scalars of YAML 1.2. The size of a body is already limited; the depth is limited to what fits on a thread's stack in
+/// unoptimized builds.
 fn yaml_options() -> serde_saphyr::Options {
     serde_saphyr::options! {
         budget: serde_saphyr::budget! {
@@ -99,7 +99,7 @@ fn yaml_options() -> serde_saphyr::Options {
     }
 }
 
-/// Reads a value and notes where a key stands twice.
+/// Deserializes a value and records duplicate keys.
 struct Spotting<'a> {
     path: String,
     duplicates: &'a mut Vec<String>,

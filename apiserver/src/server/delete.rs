@@ -1,4 +1,4 @@
-//! Delete one object or a collection.
+//! Deletes an object or a collection.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -14,7 +14,7 @@ use crate::status::{self, ApiError, GroupResource};
 use crate::store::{Object, ObjectKey, PageQuery, Stored, Write};
 use crate::webhooks::Hooks;
 
-/// `DeleteOptions`, from the body or, if there is none, from the query.
+/// `DeleteOptions`, from the body or else from the query.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(super) struct DeleteOptions {
@@ -44,7 +44,8 @@ impl DeleteOptions {
         self.dry_run.as_ref().is_some_and(|values| !values.is_empty())
     }
 
-    /// Only the object of this version is to be deleted. Answers whether that is new: a version that the client named stays.
+    /// Restricts the deletion to the object with this version. Returns whether that is new: a version given by the
+    /// client is kept.
     pub(super) fn require_version(&mut self, version: String) -> bool {
         let wanted = &mut self.preconditions.get_or_insert_default().resource_version;
         let is_new = wanted.is_none();
@@ -52,7 +53,7 @@ impl DeleteOptions {
         is_new
     }
 
-    /// What was meant has this version now.
+    /// The object to delete has this version now.
     pub(super) fn follow_version(&mut self, version: String) {
         if let Some(wanted) = self
             .preconditions
@@ -63,10 +64,10 @@ impl DeleteOptions {
         }
     }
 
-    /// As webhooks see them.
+    /// The options for webhooks.
     fn shown(&self) -> Value {
         let mut shown = json!({"kind": "DeleteOptions", "apiVersion": "meta.k8s.io/v1"});
-        let own = serde_json::to_value(self).unwrap_or_default(); // values of ours always serialise
+        let own = serde_json::to_value(self).unwrap_or_default(); // these values always serialize
         for (field, value) in own.as_object().into_iter().flatten() {
             shown[field] = value.clone();
         }
@@ -74,11 +75,11 @@ impl DeleteOptions {
     }
 }
 
-/// How a deletion went.
+/// Result of a deletion.
 enum Outcome {
-    /// The object is gone.
+    /// The object was removed.
     Gone,
-    /// It stays until somebody lets go of it.
+    /// The object is terminating, because of finalizers or a grace period.
     Terminating,
 }
 
@@ -98,10 +99,10 @@ pub(super) async fn one(call: &Call<'_>) -> Result<http::Response<Body>, ApiErro
     }
 }
 
-/// Namespaces that admission protects.
+/// Namespaces that cannot be deleted.
 const IMMORTAL: [&str; 3] = ["default", "kube-system", "kube-public"];
 
-/// Kinds whose deletion answers with the object though it is gone.
+/// Kinds whose deletion returns the object although it was removed.
 fn returns_object(kind: &str) -> bool {
     matches!(
         kind,
@@ -136,7 +137,7 @@ pub(super) async fn collection(call: &Call<'_>) -> Result<http::Response<Body>, 
     for object in &page.items {
         match delete(call, &options, object.key()).await {
             Ok(_) => {}
-            Err(error) if error.code == 404 => {} // somebody else was faster: it is gone, as was wanted
+            Err(error) if error.code == 404 => {} // already deleted by another client, as requested
             Err(error) => return Err(error),
         }
     }
@@ -191,7 +192,7 @@ async fn delete(
     Err(ApiError::modified(&call.named(), &key.name))
 }
 
-/// Deletes without asking webhooks.
+/// Deletes without calling webhooks.
 pub(super) fn carry_out(call: &Call<'_>, options: &DeleteOptions, key: &ObjectKey) -> Result<(), ApiError> {
     for _ in 0..RACES {
         if once(call, options, key, live(call, options, key)?)?.is_some() {
@@ -201,7 +202,7 @@ pub(super) fn carry_out(call: &Call<'_>, options: &DeleteOptions, key: &ObjectKe
     Err(ApiError::modified(&call.named(), &key.name))
 }
 
-/// The object, if it is the one that is meant.
+/// The object, if it matches the preconditions.
 fn live(call: &Call<'_>, options: &DeleteOptions, key: &ObjectKey) -> Result<Live, ApiError> {
     let there = call.core.store.get(&call.resource.storage, key);
     let live = Live::read(there.ok_or_else(|| ApiError::not_found(&call.named(), &key.name))?);
@@ -209,7 +210,7 @@ fn live(call: &Call<'_>, options: &DeleteOptions, key: &ObjectKey) -> Result<Liv
     Ok(live)
 }
 
-/// What the object becomes; `None` if that is being done already.
+/// The object marked for deletion; `None` if it is being deleted already.
 fn doomed(call: &Call<'_>, options: &DeleteOptions, live: &Live) -> Result<Option<Value>, ApiError> {
     let propagation = propagation(call, options)?;
     let (grace, now) = (options.grace_period_seconds, call.core.clock.now());
@@ -222,7 +223,7 @@ fn doomed(call: &Call<'_>, options: &DeleteOptions, live: &Live) -> Result<Optio
     ))
 }
 
-/// Deletes the object as it was read; `None` if it was written meanwhile.
+/// Deletes the object that was read; `None` after a conflict with another writer.
 fn once(
     call: &Call<'_>,
     options: &DeleteOptions,
@@ -241,7 +242,7 @@ fn once(
     if options.is_dry_run() {
         return Ok(Some((Stored::unsaved(&doomed), outcome)));
     }
-    // An object that goes at once goes as it was: watchers see no deletionTimestamp.
+    // An object that is removed immediately keeps its last state: watchers see no deletionTimestamp.
     let write = match (is_due, meta::is_terminating(&live.value)) {
         (false, _) => Write::Put(doomed),
         (true, true) => Write::Remove(doomed),
@@ -253,7 +254,7 @@ fn once(
     Ok(written.ok().map(|object| (object, outcome)))
 }
 
-/// Asks the webhooks about a deletion. Of a collection, the request names no object.
+/// Calls the webhooks for a deletion. For a collection, the request has no object name.
 async fn admitted(
     call: &Call<'_>,
     options: &DeleteOptions,
@@ -302,7 +303,7 @@ fn propagation(call: &Call<'_>, options: &DeleteOptions) -> Result<Propagation, 
         (Some("Background"), None) | (None, Some(false)) => Ok(Propagation::Background),
         (Some("Foreground"), None) => Ok(Propagation::Foreground),
         (Some("Orphan"), None) | (None, Some(true)) => Ok(Propagation::Orphan),
-        // Jobs and replication controllers keep the habit of their first days.
+        // Jobs and replication controllers have kept the default of their first versions.
         (None, None) if matches!(call.resource.kind.as_str(), "Job" | "ReplicationController") => {
             Ok(Propagation::Orphan)
         }

@@ -1,4 +1,4 @@
-//! The eviction subresource of pods: a deletion that asks the pod's PodDisruptionBudget first.
+//! The eviction subresource of pods: a deletion that respects the pod's PodDisruptionBudget.
 //!
 //! The numbers of healthy pods and of allowed disruptions are in the status of the budget, which a controller writes. Until it has
 //! observed the budget, no pod of the budget is evicted.
@@ -17,7 +17,7 @@ use crate::select::label_selector_matches;
 use crate::status::{ApiError, GroupResource};
 use crate::store::{ObjectKey, PageQuery, Write};
 
-/// How many evictions a budget may have on record that its controller has not processed yet.
+/// Maximum number of evictions in a budget's status that its controller has not processed yet.
 const MAX_DISRUPTED: usize = 2000;
 
 /// `retryAfterSeconds` while the controller has not observed a budget.
@@ -40,7 +40,7 @@ pub(super) async fn serve(call: &Call<'_>, verb: Verb) -> Result<http::Response<
     let hooks = call.core.webhooks.hooks(&call.core.store);
     if let Some(hooks) = &hooks {
         hooks.mutate(call.core, &mut asked, &call.warnings).await?;
-        eviction = asked.object.clone().unwrap_or_default(); // it was given
+        eviction = asked.object.clone().unwrap_or_default(); // the caller passed it
     }
     if meta::name(&eviction) != call.target.name {
         let why = "name in URL does not match name in Eviction object";
@@ -79,7 +79,7 @@ fn identify(call: &Call<'_>, eviction: &mut Value) -> Result<(), ApiError> {
     Ok(())
 }
 
-/// `deleteOptions`; a dry run of the request is one of the deletion.
+/// `deleteOptions`; a dry run of the eviction is one of the deletion.
 fn options(eviction: &Value, is_dry_run: bool) -> Result<DeleteOptions, ApiError> {
     let given = &eviction["deleteOptions"];
     let mut options = if given.is_null() {
@@ -106,7 +106,7 @@ fn evict(call: &Call<'_>, mut options: DeleteOptions) -> Result<(), ApiError> {
         let always = guard.value["spec"]["unhealthyPodEvictionPolicy"] == "AlwaysAllow";
         let name = meta::name(&guard.value).to_owned();
         if !is_ready(&pod.value) && (always || has_spare) {
-            // It disturbs nothing as long as it has not become ready meanwhile.
+            // The eviction disrupts nothing, unless the pod has become ready in the meantime.
             let version = meta::resource_version(&pod.value).to_owned();
             if options.require_version(version) {
                 budget = Some(name);
@@ -125,7 +125,7 @@ fn evict(call: &Call<'_>, mut options: DeleteOptions) -> Result<(), ApiError> {
     }
 }
 
-/// Whether a pod may go whatever its budget says: it does not run, or is going already.
+/// Whether a pod may be evicted regardless of its budget: it is not running, or is being deleted already.
 fn is_free(pod: &Value) -> bool {
     let phase = pod["status"]["phase"].as_str();
     meta::is_terminating(pod) || matches!(phase, Some("Succeeded" | "Failed" | "Pending"))
@@ -149,7 +149,7 @@ fn guard(call: &Call<'_>, pod: &Value) -> Result<Option<Live>, ApiError> {
         ..PageQuery::default()
     };
     let page = call.core.store.page(&budgets(), &query);
-    let all = page.map(|page| page.items).unwrap_or_default(); // a list of now cannot be expired
+    let all = page.map(|page| page.items).unwrap_or_default(); // a list at the current version cannot be expired
     let mut guards = all.into_iter().map(Live::read).filter(|budget| {
         let selector = &budget.value["spec"]["selector"];
         selector.is_object() && label_selector_matches(selector, &pod["metadata"]["labels"])
@@ -162,7 +162,7 @@ fn guard(call: &Call<'_>, pod: &Value) -> Result<Option<Live>, ApiError> {
     Ok(first)
 }
 
-/// Takes one disruption from a budget, and puts the pod on its record until its controller has processed the deletion.
+/// Uses one disruption of a budget, and records the pod until its controller has processed the deletion.
 fn take_one(call: &Call<'_>, guard: &Live, pod: &str, is_dry_run: bool) -> Result<(), ApiError> {
     let key = ObjectKey::of(&guard.value);
     let taken = call.core.replace(&budgets(), &key, |live| {
@@ -173,7 +173,7 @@ fn take_one(call: &Call<'_>, guard: &Live, pod: &str, is_dry_run: bool) -> Resul
         check(&live.value)?;
         let mut new = live.value.clone();
         let status = &mut new["status"];
-        let left = status["disruptionsAllowed"].as_i64().unwrap_or_default() - 1; // it was checked
+        let left = status["disruptionsAllowed"].as_i64().unwrap_or_default() - 1; // checked above
         status["disruptionsAllowed"] = left.into();
         if left == 0 {
             insufficient(status, &call.core.clock.stamp());
@@ -187,7 +187,7 @@ fn take_one(call: &Call<'_>, guard: &Live, pod: &str, is_dry_run: bool) -> Resul
     taken.map(|_| ())
 }
 
-/// Whether a budget allows one disruption more.
+/// Whether a budget allows one more disruption.
 fn check(budget: &Value) -> Result<(), ApiError> {
     let (name, status) = (meta::name(budget), &budget["status"]);
     let number = |field: &str| status[field].as_i64().unwrap_or_default(); // absent is 0
@@ -235,7 +235,7 @@ fn check(budget: &Value) -> Result<(), ApiError> {
     Err(too_many(&why, 0))
 }
 
-/// No disruption is left: the condition says so at once.
+/// Sets the condition if no disruption is left.
 fn insufficient(status: &mut Value, now: &str) {
     let observed = status["observedGeneration"].clone();
     let conditions = status["conditions"].as_array_mut().into_iter().flatten();
@@ -261,7 +261,7 @@ fn too_many(why: &str, retry_after: u32) -> ApiError {
     ApiError::new(429, "TooManyRequests", message, details)
 }
 
-/// Says in the pod's status that it is evicted, if it is still the one that is meant. Answers its version.
+/// Adds the disruption condition to the pod's status, if it still matches the preconditions. Returns its version.
 fn announce(call: &Call<'_>, options: &DeleteOptions) -> Result<String, ApiError> {
     let named = GroupResource::new("", "Pod");
     let now = call.core.clock.stamp();

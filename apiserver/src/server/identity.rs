@@ -1,4 +1,4 @@
-//! Whether an object is the one that the path names.
+//! Checks that an object matches the path.
 
 use serde_json::Value;
 
@@ -8,7 +8,7 @@ use crate::meta;
 use crate::resources::Typing;
 use crate::status::ApiError;
 
-/// Checks that the object is what the path says, and completes it.
+/// Checks that the object matches the path, and completes it.
 pub(super) fn identify(call: &Call<'_>, object: &mut Value) -> Result<(), ApiError> {
     let resource = &call.resource;
     let text = |field: &str| object[field].as_str().unwrap_or_default().to_owned();

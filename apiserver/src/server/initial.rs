@@ -18,7 +18,7 @@ use crate::http::Caller;
 use crate::meta;
 
 impl Core {
-    /// Creates an object as a request of `client` would, without a record of one.
+    /// Creates an object like a request of `client`, without recording one.
     pub(crate) fn create_initial(self: &Arc<Self>, client: &str, object: Value) -> Result<(), String> {
         let text = |field: &str| object[field].as_str().unwrap_or_default();
         let (api_version, kind) = (text("apiVersion"), text("kind"));
@@ -57,7 +57,7 @@ impl Core {
             value: object,
             duplicates: Vec::new(),
         };
-        // Only a webhook takes time, and none can answer yet.
+        // Only webhooks take time, and none can be called yet.
         let created = create_object(&call, &options, decoded, Tracking::Update).now_or_never();
         let created = created.ok_or("a webhook has to be called for it")?;
         created.map(|_| ()).map_err(|error| error.message().to_owned())

@@ -1,4 +1,4 @@
-//! Takes a request in, with whatever is to go wrong, and records it.
+//! Handles a request: applies fault rules, records it, and dispatches it.
 
 use std::sync::Arc;
 
@@ -16,11 +16,11 @@ use crate::fault::{Verdict, hostile};
 use crate::http::{Body, BodyError, Caller, Verb};
 use crate::status::ApiError;
 
-/// The largest body that is read: 3 MiB, as kube-apiserver's `MaxRequestBodyBytes`.
+/// Maximum size of a body: 3 MiB, as kube-apiserver's `MaxRequestBodyBytes`.
 const BODY_LIMIT: usize = 3 * 1024 * 1024;
 
 impl Core {
-    /// Answers one request. An error means: no answer, the connection is to be closed.
+    /// Handles one request. An error means that the connection must be closed without a response.
     pub(crate) async fn handle<B>(
         self: &Arc<Self>,
         client: &str,
@@ -41,7 +41,7 @@ impl Core {
                 .get(name)
                 .and_then(|v: &http::HeaderValue| v.to_str().ok())
                 .unwrap_or_default()
-        }; // not text: as if absent
+        }; // not valid text: treated as absent
         let caller = Caller {
             client: client.to_owned(),
             agent: text(header::USER_AGENT).to_owned(),
@@ -207,7 +207,7 @@ async fn serve(call: &Call<'_>, verb: Verb) -> Result<http::Response<Body>, ApiE
     }
 }
 
-/// What a request says besides its body.
+/// A request without its body.
 struct Asked {
     method: http::Method,
     route: Route,
@@ -218,7 +218,7 @@ struct Asked {
     accept: String,
 }
 
-/// Whether a resource has such paths: namespaced or not, and the subresource.
+/// Whether a resource has such a path: namespaced or not, and the subresource.
 fn serves(resource: &crate::resources::Resource, target: &Target) -> bool {
     let scope = if resource.namespaced {
         !target.namespace.is_empty() || target.name.is_empty()

@@ -1,17 +1,17 @@
 //! From an HTTP request to its response.
 //!
 //! ```text
-//! door ─► intake (faults, body, record) ─► route ─► read │ watch │ create │ update │ patch │ delete ─► respond (view, format) ─► door
+//! request ─► intake (faults, body, record) ─► route ─► read │ watch │ create │ update │ patch │ delete ─► respond (view, format)
 //! ```
 //!
-//! A write is the way of an object from the request into the store:
+//! A write takes an object from the request to the store:
 //!
 //! ```text
-//! decode ─► identity (name, namespace, kind) ─► shape (prune, default) ─► [mutating webhooks] ─► carry over what the client may not
+//! decode ─► identity (name, namespace, kind) ─► shape (prune, default) ─► [mutating webhooks] ─► carry over what the client cannot
 //! set ─► validate ─► track managers ─► [validating webhooks] ─► commit (or, for a dry run, not)
 //! ```
 //!
-//! Where a webhook may change the object, managers are tracked before it does: what a webhook changes belongs to no manager.
+//! If a webhook may change the object, managers are tracked before: a webhook's changes belong to no manager.
 
 mod accept;
 mod admit;
@@ -45,7 +45,7 @@ use crate::resources::Resource;
 use crate::status::{ApiError, GroupResource};
 use crate::store::{Object, ObjectKey};
 
-/// A request to a resource, as the handlers get it.
+/// A request to a resource, for the handlers.
 pub(crate) struct Call<'a> {
     pub core: &'a Arc<Core>,
     pub resource: Arc<Resource>,
@@ -55,17 +55,17 @@ pub(crate) struct Call<'a> {
     pub body: bytes::Bytes,
     pub content_type: String,
     pub accept: accept::Accept,
-    /// What webhooks warn of.
+    /// Warnings from webhooks.
     pub warnings: Warnings,
 }
 
 impl Call<'_> {
-    /// The key of the object that the path names.
+    /// The key of the object in the path.
     fn key(&self) -> ObjectKey {
         ObjectKey::new(&self.target.namespace, &self.target.name)
     }
 
-    /// The resource as messages name it.
+    /// The resource, as written in messages.
     fn named(&self) -> GroupResource {
         self.resource.group_resource()
     }

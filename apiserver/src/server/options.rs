@@ -1,11 +1,11 @@
-//! How a write is to be done.
+//! Options of a write.
 
 use super::Call;
 use super::query::FieldValidation;
 use crate::apply::UpdateOptions;
 use crate::status::ApiError;
 
-/// How a write is to be done.
+/// Options of a write.
 #[derive(Clone, Debug)]
 pub(super) struct Options {
     pub dry_run: bool,
@@ -14,14 +14,14 @@ pub(super) struct Options {
     pub now: String,
 }
 
-/// Who keeps track of the managers of fields.
+/// How field managers are tracked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Tracking {
-    /// Whoever writes owns what changes.
+    /// The writer owns what it changes.
     Update,
-    /// An apply has done it already.
+    /// Already done by an apply.
     Applied,
-    /// It was done before webhooks changed the object.
+    /// Already done before webhooks changed the object.
     Done,
 }
 

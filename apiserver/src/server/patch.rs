@@ -1,4 +1,4 @@
-//! Patches, but for those of server-side apply.
+//! Patches other than server-side apply.
 
 use serde_json::Value;
 

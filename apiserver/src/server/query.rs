@@ -7,16 +7,16 @@ use serde_json::json;
 use crate::schema::Cause;
 use crate::status::{About, ApiError};
 
-/// The parameters of a request; of a repeated one the first counts (but see [`Query::all`]).
+/// The parameters of a request; of a repeated one the first wins (but see [`Query::all`]).
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Query {
     values: BTreeMap<String, Vec<String>>,
 }
 
-/// What to do with fields that nobody declared.
+/// How unknown fields are handled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum FieldValidation {
-    /// Refuse the request.
+    /// Reject the request.
     Strict,
     /// Drop them and warn.
     Warn,
@@ -25,7 +25,7 @@ pub(crate) enum FieldValidation {
 }
 
 impl Query {
-    /// Reads the part of a URL after `?`.
+    /// Parses the query string of a URL.
     pub(crate) fn parse(text: &str) -> Self {
         let mut values: BTreeMap<String, Vec<String>> = BTreeMap::new();
         for pair in text.split('&').filter(|pair| !pair.is_empty()) {
@@ -48,18 +48,18 @@ impl Query {
         self.values.get(name).map(Vec::as_slice).unwrap_or_default() // absent
     }
 
-    /// A parameter that is a truth value as Go's URL conversion reads it: everything but `false` and `0` is true.
+    /// A boolean parameter as in Go's URL conversion: everything but `false` and `0` is true.
     pub(crate) fn flag(&self, name: &str) -> Option<bool> {
         let value = self.all(name).first()?;
         Some(!matches!(value.to_ascii_lowercase().as_str(), "false" | "0"))
     }
 
-    /// Whether changes are to be followed.
+    /// Whether the request is a watch.
     pub(crate) fn is_watch(&self) -> bool {
         self.flag("watch").unwrap_or(false)
     }
 
-    /// A parameter that is a number.
+    /// A numeric parameter.
     pub(crate) fn number(&self, name: &str) -> Result<Option<u64>, ApiError> {
         let text = self.get(name);
         if text.is_empty() {
@@ -73,7 +73,7 @@ impl Query {
         Ok(u64::try_from(number).ok()) // negative numbers mean "not given", as for the real server
     }
 
-    /// Whether the write is only tried.
+    /// Whether the write is a dry run.
     pub(crate) fn dry_run(&self) -> Result<bool, ApiError> {
         match self.get("dryRun") {
             "" => Ok(false),
@@ -89,7 +89,7 @@ impl Query {
         }
     }
 
-    /// What to do with unknown fields.
+    /// How unknown fields are handled.
     pub(crate) fn field_validation(&self) -> Result<FieldValidation, ApiError> {
         match self.get("fieldValidation") {
             "" | "Warn" => Ok(FieldValidation::Warn),
@@ -109,7 +109,7 @@ impl Query {
     }
 }
 
-/// A refusal of the options of a write.
+/// An error about the options of a write.
 pub(super) fn options_error(cause: Cause) -> ApiError {
     let about = About {
         group: "meta.k8s.io",

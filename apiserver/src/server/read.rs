@@ -14,10 +14,10 @@ use crate::select::Selector;
 use crate::status::{About, ApiError};
 use crate::store::{ObjectKey, PageQuery, Stored};
 
-/// How long a read waits for a resource version that was not handed out yet.
+/// How long a read waits for a resource version that does not exist yet.
 const FUTURE_WAIT: Duration = Duration::from_secs(3);
 
-/// What a `continue` token says.
+/// Content of a `continue` token.
 #[derive(Serialize, Deserialize)]
 struct Continue {
     v: String,
@@ -40,7 +40,7 @@ pub(super) async fn list(call: &Call<'_>) -> Result<http::Response<Body>, ApiErr
         namespace,
         limit: limit.and_then(|l| usize::try_from(l).ok()),
         ..PageQuery::default()
-    }; // a limit beyond memory is none
+    }; // a limit that does not fit means no limit
     let matches = |object: &Stored| selector.matches(object);
     if !selector.is_everything() {
         query.filter = Some(&matches);
@@ -99,13 +99,13 @@ fn expired(token: &str) -> ApiError {
 }
 
 fn parse_token(token: &str) -> Result<Continue, ApiError> {
-    let decoded = URL_SAFE_NO_PAD.decode(token).ok(); // any way of not being a token is the same refusal
+    let decoded = URL_SAFE_NO_PAD.decode(token).ok(); // every invalid token gets the same error
     decoded
         .and_then(|bytes| serde_json::from_slice(&bytes).ok()) // as above
         .ok_or_else(|| ApiError::bad_request("continue key is not valid: it was not made by this server"))
 }
 
-/// The revision at which a list is read; `None` is now.
+/// The revision at which a list is read; `None` for the current one.
 async fn at(call: &Call<'_>) -> Result<Option<u64>, ApiError> {
     let wanted = version(call.query.get("resourceVersion"))?;
     match (call.query.get("resourceVersionMatch"), wanted) {
@@ -154,7 +154,7 @@ fn version(text: &str) -> Result<Option<u64>, ApiError> {
     Ok(Some(number))
 }
 
-/// Waits a little for a revision of the future.
+/// Waits briefly for a future revision.
 async fn reached(call: &Call<'_>, wanted: u64) -> Result<(), ApiError> {
     let store = &call.core.store;
     let Some(mut wake) = store.subscribe(&call.resource.storage) else {

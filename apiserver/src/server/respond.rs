@@ -1,4 +1,4 @@
-//! Responses: the code, the view that the client wants, the text.
+//! Responses: the code, the requested representation, the text.
 
 use bytes::Bytes;
 use http::{HeaderValue, Response, header};
@@ -14,7 +14,7 @@ use crate::status::{ApiError, ErrorBody};
 use crate::store::{Object, Page, Stored};
 use crate::table;
 
-/// JSON.
+/// A JSON response.
 pub(super) fn json(code: u16, value: &impl Serialize) -> Response<Body> {
     typed(
         code,
@@ -23,22 +23,22 @@ pub(super) fn json(code: u16, value: &impl Serialize) -> Response<Body> {
     ) // values of ours always serialise
 }
 
-/// JSON with its own media type.
+/// A JSON response with its own media type.
 pub(super) fn document((content_type, value): (&'static str, Value)) -> Response<Body> {
     typed(200, content_type, value.to_string())
 }
 
-/// JSON if there is any, else the plain 404 of paths that nobody serves.
+/// A JSON response, or the plain 404 of unknown paths if there is none.
 pub(super) fn found(value: Option<Value>) -> Response<Body> {
     value.map_or_else(|| error(&ApiError::no_such_path()), |value| json(200, &value))
 }
 
-/// Plain text.
+/// A plain text response.
 pub(super) fn text(code: u16, text: &'static str) -> Response<Body> {
     typed(code, "text/plain; charset=utf-8", text)
 }
 
-/// A refusal.
+/// An error response.
 pub(super) fn error(error: &ApiError) -> Response<Body> {
     match &error.body {
         ErrorBody::Text(message) => text(error.code, message),
@@ -52,7 +52,7 @@ pub(super) fn error(error: &ApiError) -> Response<Body> {
     }
 }
 
-/// Text of a media type.
+/// A response with a media type.
 pub(super) fn typed(code: u16, content_type: &'static str, bytes: impl Into<Bytes>) -> Response<Body> {
     let mut response = Response::new(full(bytes));
     *response.status_mut() =
@@ -74,7 +74,7 @@ pub(super) fn with_warnings(mut response: Response<Body>, warnings: &[String]) -
     response
 }
 
-/// One object in the view that the client wants.
+/// One object in the requested representation.
 pub(super) fn object(call: &Call<'_>, code: u16, object: &Object) -> Result<Response<Body>, ApiError> {
     let resource = &call.resource;
     let value = match call.accept.view {
@@ -98,7 +98,7 @@ pub(super) fn object(call: &Call<'_>, code: u16, object: &Object) -> Result<Resp
     formatted(call, code, &value)
 }
 
-/// A value that is not viewed but sent as it is, in the format that the client wants.
+/// A value without other representations, in the requested format.
 pub(super) fn formatted(call: &Call<'_>, code: u16, value: &Value) -> Result<Response<Body>, ApiError> {
     match call.accept.format {
         Format::Json => Ok(json(code, value)),
@@ -110,7 +110,7 @@ pub(super) fn formatted(call: &Call<'_>, code: u16, value: &Value) -> Result<Res
     }
 }
 
-/// What `includeObject` asks for in rows.
+/// What to include in table rows, from `includeObject`.
 pub(super) fn include(call: &Call<'_>) -> table::Include {
     match call.query.get("includeObject") {
         "None" => table::Include::None,
@@ -119,7 +119,7 @@ pub(super) fn include(call: &Call<'_>) -> table::Include {
     }
 }
 
-/// A list in the view that the client wants.
+/// A list in the requested representation.
 pub(super) fn list(call: &Call<'_>, page: &Page, metadata: &Value) -> Result<Response<Body>, ApiError> {
     let resource = &call.resource;
     let value = match call.accept.view {
@@ -151,7 +151,7 @@ pub(super) fn list(call: &Call<'_>, page: &Page, metadata: &Value) -> Result<Res
     formatted(call, 200, &value)
 }
 
-/// The text of a list, put together from the texts of the objects.
+/// The text of a list, concatenated from the texts of the objects.
 fn whole_list(resource: &Resource, page: &Page, metadata: &Value) -> Result<Vec<u8>, ApiError> {
     let head = format!(
         "{{\"kind\":\"{}\",\"apiVersion\":\"{}\",\"metadata\":{metadata},\"items\":[",
@@ -184,8 +184,8 @@ fn whole_list(resource: &Resource, page: &Page, metadata: &Value) -> Result<Vec<
     Ok(text)
 }
 
-/// Whether an object is stored as this resource shows it. Custom objects keep the version at which they were written last, whatever the
-/// definition says now.
+/// Whether an object is stored in the form of this resource. Custom objects keep the version in which they were last
+/// written, regardless of the current definition.
 pub(super) fn is_stored_so(resource: &Resource, stored: &Stored) -> bool {
     match resource.typing {
         Typing::Custom(_) => stored.has_api_version(&resource.api_version()),

@@ -1,4 +1,4 @@
-//! What a path and a method mean.
+//! Routing: the meaning of a path and a method.
 
 use super::query::Query;
 use crate::http::Verb;
@@ -20,14 +20,14 @@ pub(crate) struct Target {
     pub subresource: String,
 }
 
-/// What a path leads to.
+/// Target of a path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Route {
-    /// `/healthz`, `/livez`, `/readyz` and what is below them.
+    /// `/healthz`, `/livez`, `/readyz` and the paths below them.
     Health,
     /// `/version`.
     Version,
-    /// `/`: the paths that there are.
+    /// `/`: the list of paths.
     Index,
     /// `/api`.
     CoreVersions,
@@ -45,11 +45,11 @@ pub(super) enum Route {
     OpenApi(String, String),
     /// A resource.
     Resource(Target),
-    /// Nothing.
+    /// An unknown path.
     Nowhere,
 }
 
-/// Reads a path. It is percent-decoded as a whole and then split, as Go's `URL.Path` is: an encoded slash is a slash.
+/// Parses a path. It is percent-decoded as a whole and then split, like Go's `URL.Path`: an encoded slash is a slash.
 pub(super) fn route(path: &str) -> Route {
     let path = super::query::decoded(path, false);
     let segments: Vec<&str> = path.trim_matches('/').split('/').collect();

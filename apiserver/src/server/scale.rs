@@ -1,4 +1,4 @@
-//! The scale subresource: the number of replicas of any kind, at one address.
+//! The scale subresource: the number of replicas of any kind, through one API.
 
 use serde_json::{Value, json};
 
@@ -51,7 +51,7 @@ async fn change(call: &Call<'_>, scale: &Scale, verb: Verb) -> Result<Object, Ap
     Err(ApiError::modified(&call.named(), &call.target.name))
 }
 
-/// The object with the replicas of `wanted`, a Scale, as it is stored.
+/// The stored object with the replicas of `wanted`, a Scale.
 fn scaled(
     call: &Call<'_>,
     scale: &Scale,
@@ -68,11 +68,11 @@ fn scaled(
     if let Some(slot) = slot_mut(&mut new, &scale.spec) {
         *slot = replicas.into();
     }
-    // The subresource writes the main object; ownership is noted under its name.
+    // The subresource writes the main object; ownership is tracked under the subresource's name.
     change::prepared(call, options, live, new, Tracking::Update)
 }
 
-/// The same by the webhooks, which see a Scale.
+/// The change after the webhooks, which get a Scale.
 async fn admitted(
     call: &Call<'_>,
     scale: &Scale,
@@ -90,7 +90,7 @@ async fn admitted(
     let before = shown(&live.value, scale);
     let mut asked = asked.about(&call.target.name, Some(wanted), Some(before));
     hooks.mutate(call.core, &mut asked, &call.warnings).await?;
-    let wanted = asked.object.take().unwrap_or_default(); // it was given
+    let wanted = asked.object.take().unwrap_or_default(); // the caller passed it
     let new = scaled(call, scale, options, live, &wanted)?;
     asked.object = Some(shown(&new, scale));
     hooks.validate(call.core, &asked, &call.warnings).await?;
@@ -147,7 +147,7 @@ fn slot_mut<'a>(value: &'a mut Value, path: &str) -> Option<&'a mut Value> {
     Some(slot)
 }
 
-/// A selector as text: it is text already, or a LabelSelector, or a plain map.
+/// A selector as text, from text, a LabelSelector, or a plain map.
 fn selector_text(selector: &Value) -> Option<String> {
     if let Some(text) = selector.as_str() {
         return Some(text.to_owned());

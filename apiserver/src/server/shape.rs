@@ -1,4 +1,4 @@
-//! The shape of an object: what is dropped, defaulted, refused.
+//! Pruning, defaulting and validation of an object.
 
 use serde_json::Value;
 
@@ -12,7 +12,7 @@ use crate::resources::{Resource, Typing, types};
 use crate::schema::Cause;
 use crate::status::{About, ApiError};
 
-/// Drops what nobody declared and fills in defaults. Answers warnings, or refuses (Strict).
+/// Drops unknown fields and applies defaults. Returns warnings, or an error (Strict).
 pub(super) fn shape(
     resource: &Resource,
     options: &Options,
@@ -66,7 +66,7 @@ fn handled_as(resource: &Resource, problem: &str) -> String {
     format!("{kind} in version \"{version}\" cannot be handled as a {kind}: {problem}")
 }
 
-/// Takes fields away that are null: for built-in kinds null is the same as absent.
+/// Removes null fields: for built-in kinds null is the same as absent.
 fn without_nulls(value: &mut Value) {
     match value {
         Value::Object(map) => {
@@ -78,8 +78,8 @@ fn without_nulls(value: &mut Value) {
     }
 }
 
-/// What is read back of the result of an apply, once it is known to be valid: nulls that it left are gone, and times
-/// of managers are those of `old` if nothing else changed.
+/// Normalizes the result of an apply once it is valid: leftover nulls are dropped, and times of managers are those of
+/// `old` if nothing else changed.
 pub(super) fn settle(resource: &Resource, old: Option<&Value>, new: &mut Value) {
     if let Typing::Custom(custom) = &resource.typing {
         custom.schema.default(new);
@@ -89,7 +89,7 @@ pub(super) fn settle(resource: &Resource, old: Option<&Value>, new: &mut Value) 
     }
 }
 
-/// What is wrong with the content of an object.
+/// Validation errors of an object's content.
 pub(super) fn problems(resource: &Resource, new: &Value, old: Option<&Value>, status: bool) -> Vec<Cause> {
     match &resource.typing {
         Typing::Custom(custom) if status => custom.schema.validate_status(new, old),
@@ -98,7 +98,7 @@ pub(super) fn problems(resource: &Resource, new: &Value, old: Option<&Value>, st
     }
 }
 
-/// Refuses if anything is wrong.
+/// Returns an error if there are causes.
 pub(super) fn refuse_invalid(resource: &Resource, object: &Value, causes: &[Cause]) -> Result<(), ApiError> {
     if causes.is_empty() {
         return Ok(());
@@ -111,7 +111,7 @@ pub(super) fn refuse_invalid(resource: &Resource, object: &Value, causes: &[Caus
     Err(ApiError::invalid(about, causes))
 }
 
-/// Refuses what could not be read again: the managers of fields that are nested deeply are nested deeper still.
+/// Rejects objects that could not be parsed again: the managers of deeply nested fields are nested even deeper.
 pub(super) fn refuse_too_deep(object: &Value) -> Result<(), ApiError> {
     let depth = meta::depth(object);
     if depth > meta::MAX_DEPTH {

@@ -1,4 +1,4 @@
-//! Update.
+//! Updates (PUT).
 
 use serde_json::json;
 
@@ -13,7 +13,7 @@ use crate::resources::Resource;
 use crate::schema::Cause;
 use crate::status::ApiError;
 
-/// Kinds that an update makes if they are not there.
+/// Kinds that an update creates if absent.
 fn creates_on_update(resource: &Resource) -> bool {
     matches!(
         (resource.group.as_str(), resource.kind.as_str()),

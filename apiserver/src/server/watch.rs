@@ -1,4 +1,4 @@
-//! Watches: what is there, then what changes, until the client or the time says stop.
+//! Watches: the existing objects, then the changes, until the client closes or the timeout is over.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -20,17 +20,17 @@ use crate::status::{About, ApiError, ErrorBody};
 use crate::store::{Change, ChangeKind, Object, PageQuery, Stored};
 use crate::table;
 
-/// How long a watch lasts if the client does not say: the lower bound of kube-apiserver's random choice.
+/// Default duration of a watch: the lower bound of kube-apiserver's random choice.
 const DEFAULT_TIMEOUT: Duration = Duration::from_mins(30);
-/// How often a quiet watch gets a bookmark: as kube-apiserver's.
+/// Interval of bookmarks on an idle watch, as in kube-apiserver.
 const BOOKMARK_EVERY: Duration = Duration::from_mins(1);
-/// How many changes are taken from the history at once: enough to keep the lock seldom, few enough to send soon.
+/// How many changes are read from the history at once: enough to lock rarely, few enough to send early.
 const BATCH: usize = 256;
 
 /// The annotation on the bookmark after the initial events.
 const INITIAL_END: &str = "k8s.io/initial-events-end";
 
-/// A watch under way.
+/// An open watch.
 struct Watch {
     core: Arc<Core>,
     resource: Arc<Resource>,
@@ -40,7 +40,7 @@ struct Watch {
     include: table::Include,
     /// Everything up to this revision was sent.
     cursor: u64,
-    /// Ready to be sent.
+    /// Events ready to be sent.
     ready: VecDeque<Ready>,
     bookmarks: bool,
     next_bookmark: Instant,
@@ -52,11 +52,11 @@ struct Watch {
     over: bool,
 }
 
-/// An event that waits for the client.
+/// An event waiting to be sent.
 enum Ready {
-    /// As it is sent.
+    /// The text to send.
     Text(Bytes),
-    /// A whole object: it shares its text until it is sent.
+    /// A complete object: it shares its text until it is sent.
     Whole(&'static str, Object),
 }
 
@@ -214,7 +214,7 @@ impl Watch {
             if let Some(event) = self.ready.pop_front() {
                 return Some(Ok(event.text()));
             }
-            // The resource is gone, or is served anew.
+            // The resource was removed or redefined.
             if self.over || self.wake.has_changed().is_err() {
                 return None;
             }
@@ -226,7 +226,7 @@ impl Watch {
         }
     }
 
-    /// Waits until there is something to do.
+    /// Waits for a change or a deadline.
     async fn wait(&mut self) {
         let quiet = if self.bookmarks {
             self.next_bookmark.min(self.deadline)
@@ -272,7 +272,7 @@ impl Watch {
         }
     }
 
-    /// What this watch sees of a change: objects come into its selection and leave it.
+    /// The event of this watch for a change: objects enter and leave its selection.
     fn seen(&mut self, change: &Change) -> Option<Ready> {
         if !self.namespace.is_empty() && change.key.namespace != self.namespace {
             return None;
@@ -290,7 +290,7 @@ impl Watch {
                 Some(self.event("DELETED", &change.object))
             }
             (true, false) => {
-                // It left the selection: its last state within, at the revision of leaving.
+                // The object left the selection: send its last state in it, with the revision of the change.
                 let mut last = change.previous.as_ref()?.value();
                 crate::meta::set(&mut last, "resourceVersion", change.revision.to_string().into());
                 Some(Ready::Text(self.value_event("DELETED", last)))

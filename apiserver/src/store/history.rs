@@ -1,4 +1,4 @@
-//! What happened to one resource, newest last, for watches and for lists in the past.
+//! Changes of one resource, newest last, for watches and for lists at earlier versions.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -7,14 +7,14 @@ use tokio::time::Instant;
 
 use super::{Object, ObjectKey};
 
-/// What a write did to an object.
+/// Type of a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ChangeKind {
-    /// It was not there before.
+    /// The object was created.
     Added,
-    /// It was there before.
+    /// The object existed before.
     Modified,
-    /// It is gone.
+    /// The object was deleted.
     Deleted,
 }
 
@@ -23,21 +23,21 @@ pub enum ChangeKind {
 pub(crate) struct Change {
     /// The resource version of the write.
     pub revision: u64,
-    /// What it did.
+    /// Type of the change.
     pub kind: ChangeKind,
-    /// To which object.
+    /// Key of the object.
     pub key: ObjectKey,
     /// The object after the write; for a deletion its last state, with the revision of the deletion.
     pub object: Object,
     /// The object before the write.
     pub previous: Option<Object>,
-    /// When.
+    /// When it was written.
     pub at: Instant,
 }
 
 impl Change {
-    /// The bytes that are held for this change alone. The version after the write is the store's, or counts with the change that replaced
-    /// it; so each version of the past counts once.
+    /// The bytes kept only for this change. The version after the write belongs to the store, or to the change that
+    /// replaced it, so each old version counts once.
     pub(super) fn size(&self) -> usize {
         let previous = self.previous.as_ref().map_or(0, |object| object.size());
         let last = if self.kind == ChangeKind::Deleted {
@@ -49,19 +49,19 @@ impl Change {
     }
 }
 
-/// The past that was asked for is forgotten.
+/// The requested history is no longer available.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Expired {
-    /// The oldest revision after which all is known.
+    /// The oldest revision after which all changes are available.
     pub oldest: u64,
 }
 
 /// The changes of one resource.
 pub(super) struct History {
     changes: VecDeque<Arc<Change>>,
-    /// The bytes that are held for the changes.
+    /// The bytes kept for the changes.
     bytes: usize,
-    /// All changes after this revision are here.
+    /// All changes after this revision are available.
     compacted: u64,
 }
 
@@ -74,7 +74,7 @@ impl History {
         }
     }
 
-    /// The bytes that are held for the changes.
+    /// The bytes kept for the changes.
     pub(super) fn bytes(&self) -> usize {
         self.bytes
     }
@@ -87,7 +87,7 @@ impl History {
         }
     }
 
-    /// Forgets the oldest change; answers the bytes that it took.
+    /// Drops the oldest change and returns its bytes.
     pub(super) fn forget_oldest(&mut self) -> Option<usize> {
         let oldest = self.changes.pop_front()?;
         self.compacted = oldest.revision;

@@ -1,11 +1,13 @@
-//! All objects of one server, their history, and who owns whom.
+//! All objects of one server, their history, and their owners.
 //!
 //! One counter gives every write its resource version. A version of an object is one JSON text ([`Stored`]), shared between the
 //! store, the watch history and the responses.
 //!
-//! - Invariant: a write names what it replaces; if that is not there any more it is refused ([`Raced`]) and nothing changes.
+//! - Invariant: a write has the revision that it replaces; if that is no longer current, it is rejected ([`Raced`]) and
+//!   nothing changes.
 //! - Invariant: the history of a resource is ordered by revision and has no gap after its `compacted` revision.
-//! - Invariant: what only the histories hold is never more than [`Limits::bytes`], but for one change that alone is larger.
+//! - Invariant: the versions kept only by the histories never take more than [`Limits::bytes`], except for a single
+//!   larger change.
 
 mod history;
 mod page;
@@ -32,7 +34,7 @@ use crate::status::GroupResource;
 use history::History;
 use stored::Draft;
 
-/// An object is found by namespace (empty for cluster-scoped kinds) and name.
+/// Identifies an object of a resource by namespace (empty for cluster-scoped kinds) and name.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct ObjectKey {
     /// Namespace, empty for cluster-scoped kinds.
@@ -50,26 +52,26 @@ impl ObjectKey {
         }
     }
 
-    /// The key that an object's own metadata gives.
+    /// The key from an object's metadata.
     pub(crate) fn of(object: &Value) -> Self {
         Self::new(meta::namespace(object), meta::name(object))
     }
 }
 
-/// Where an object is: its resource and its key.
+/// Identifies an object by its resource and its key.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct ObjectId {
     /// The resource under which it is stored.
     pub resource: GroupResource,
-    /// Its key there.
+    /// The key in that resource.
     pub key: ObjectKey,
 }
 
-/// Somebody else wrote first, or the resource is gone.
+/// Another write was first, or the resource was removed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Raced;
 
-/// What a write does.
+/// A write to the store.
 #[derive(Debug)]
 pub(crate) enum Write {
     /// Store this object.
@@ -78,7 +80,7 @@ pub(crate) enum Write {
     Remove(Value),
 }
 
-/// Called with each change, in order, while the store is locked: must be quick and not call back.
+/// Called with each change, in order, while the store is locked: must be fast and must not call the store.
 pub(crate) type Observer = Box<dyn Fn(&GroupResource, &Arc<Change>) + Send + Sync>;
 
 /// The objects of one server.
@@ -88,21 +90,21 @@ pub(crate) struct Store {
     limits: Limits,
 }
 
-/// How much of the past is kept; the oldest goes first.
+/// How much history is kept; the oldest is dropped first.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Limits {
-    /// Changes of each resource.
+    /// Maximum number of changes of each resource.
     pub changes: usize,
-    /// Bytes of all resources together.
+    /// Maximum number of bytes of all resources together.
     pub bytes: usize,
 }
 
 struct Inner {
     revision: u64,
     tables: HashMap<GroupResource, Table>,
-    /// Every live object by uid.
+    /// Every current object by uid.
     uids: HashMap<String, ObjectId>,
-    /// Who names an owner, by the owner's uid.
+    /// The dependents of each owner, by the owner's uid.
     dependents: HashMap<String, BTreeSet<ObjectId>>,
 }
 
@@ -123,7 +125,7 @@ impl Table {
 }
 
 impl Store {
-    /// An empty store that keeps so much of the past for watches.
+    /// An empty store with these limits for its history.
     pub(crate) fn new(limits: Limits, observers: Vec<Observer>) -> Self {
         let inner = Inner {
             revision: 1,
@@ -138,12 +140,12 @@ impl Store {
         }
     }
 
-    /// The resource version of the newest write.
+    /// The latest resource version.
     pub(crate) fn revision(&self) -> u64 {
         self.inner.read().revision
     }
 
-    /// Makes room for a resource. `compacted`: watches may not start before now (kinds that come later).
+    /// Adds a resource. `compacted`: watches must not start before now (kinds defined later).
     pub(crate) fn open(&self, resource: &GroupResource, compacted: bool) {
         let mut inner = self.inner.write();
         let oldest = if compacted { inner.revision } else { 0 };
@@ -153,7 +155,7 @@ impl Store {
             .or_insert_with(|| Table::new(oldest));
     }
 
-    /// Ends the watches of a resource and forgets its history: it is served as something else from now on.
+    /// Ends the watches of a resource and drops its history: its definition has changed.
     pub(crate) fn renew(&self, resource: &GroupResource) {
         let mut inner = self.inner.write();
         let revision = inner.revision;
@@ -163,7 +165,7 @@ impl Store {
         }
     }
 
-    /// Forgets a resource with all its objects and ends its watches.
+    /// Removes a resource with all its objects and ends its watches.
     pub(crate) fn close(&self, resource: &GroupResource) {
         let mut inner = self.inner.write();
         let Some(table) = inner.tables.remove(resource) else {
@@ -178,12 +180,12 @@ impl Store {
         }
     }
 
-    /// One object.
+    /// Finds an object by key.
     pub(crate) fn get(&self, resource: &GroupResource, key: &ObjectKey) -> Option<Object> {
         self.inner.read().tables.get(resource)?.objects.get(key).cloned()
     }
 
-    /// The live object with this uid.
+    /// The current object with this uid.
     pub(crate) fn find_uid(&self, uid: &str) -> Option<(ObjectId, Object)> {
         let inner = self.inner.read();
         let id = inner.uids.get(uid)?;
@@ -191,7 +193,7 @@ impl Store {
         Some((id.clone(), object.clone()))
     }
 
-    /// The live objects that name the owner with this uid.
+    /// The current objects with the owner of this uid.
     pub(crate) fn dependents(&self, uid: &str) -> Vec<(ObjectId, Object)> {
         let inner = self.inner.read();
         let Some(ids) = inner.dependents.get(uid) else {
@@ -224,10 +226,10 @@ impl Store {
         };
         self.page(resource, &query)
             .map(|page| page.items)
-            .unwrap_or_default() // only a list in the past can be expired
+            .unwrap_or_default() // only a list at an earlier version can be expired
     }
 
-    /// Writes one object. `expected` is the revision that the write replaces, `None` if there must be no object.
+    /// Writes one object. `expected` is the revision that the write replaces, `None` if the object must not exist.
     pub(crate) fn commit(
         &self,
         resource: &GroupResource,
@@ -286,13 +288,12 @@ impl Store {
         Ok(object)
     }
 
-    /// Wakes when the resource changes; ends when the resource is gone.
+    /// Notifies about changes of the resource; ends when the resource is removed.
     pub(crate) fn subscribe(&self, resource: &GroupResource) -> Option<watch::Receiver<u64>> {
         Some(self.inner.read().tables.get(resource)?.wake.subscribe())
     }
 
-    /// What happened to a resource after `revision`, at most `max` changes; with the revision up to which the answer is
-    /// complete.
+    /// At most `max` changes of a resource after `revision`, and the revision up to which they are complete.
     pub(crate) fn changes_after(
         &self,
         resource: &GroupResource,
@@ -311,7 +312,7 @@ impl Store {
         Ok((changes, complete))
     }
 
-    /// The bytes of the live objects, and those that only the histories hold.
+    /// The bytes of the current objects, and those kept only by the histories.
     pub(crate) fn bytes(&self) -> (usize, usize) {
         let inner = self.inner.read();
         let live = inner.tables.values().flat_map(|table| table.objects.values());
@@ -319,7 +320,7 @@ impl Store {
         (live.map(|object| object.size()).sum(), past.sum())
     }
 
-    /// Forgets all history up to now: watches and lists of the past answer 410 from here on.
+    /// Drops all history up to now: watches and lists from earlier versions get 410 afterwards.
     pub(crate) fn compact(&self) {
         let mut inner = self.inner.write();
         let revision = inner.revision;
@@ -330,7 +331,7 @@ impl Store {
 }
 
 impl Inner {
-    /// Forgets changes until the histories hold no more than `bytes`. The resource whose history is the largest forgets first, so that
+    /// Drops changes until the histories take at most `bytes`. The resource with the largest history is first, so that
     /// a burst of large objects does not end the watches of the others.
     fn make_room(&mut self, bytes: usize) {
         let mut held: usize = self.tables.values().map(|table| table.history.bytes()).sum();

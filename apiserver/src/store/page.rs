@@ -1,4 +1,4 @@
-//! Lists: page by page, now or as things stood at an earlier revision.
+//! Lists: page by page, now or at an earlier revision.
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -11,26 +11,26 @@ use super::{Object, ObjectKey, Stored};
 pub(crate) struct PageQuery<'a> {
     /// Only this namespace.
     pub namespace: Option<&'a str>,
-    /// Only what comes after this key.
+    /// Only objects after this key.
     pub after: Option<ObjectKey>,
-    /// At most so many objects.
+    /// Maximum number of objects.
     pub limit: Option<usize>,
-    /// As it stood at this revision; now if absent.
+    /// The state at this revision; the current one if absent.
     pub at: Option<u64>,
-    /// Only objects for which this holds.
+    /// Only objects for which this is true.
     pub filter: Option<&'a (dyn Fn(&Stored) -> bool + Sync)>,
 }
 
-/// What was read.
+/// A page of a list.
 #[derive(Debug)]
 pub(crate) struct Page {
     /// The objects, in key order.
     pub items: Vec<Object>,
-    /// The revision at which this is the truth.
+    /// The revision of the list.
     pub revision: u64,
     /// The key of the last object, if more follow.
     pub more_after: Option<ObjectKey>,
-    /// How many objects follow (not filtered).
+    /// How many more objects there are (not filtered).
     pub remaining: usize,
 }
 
@@ -96,7 +96,7 @@ fn lower_bound(query: &PageQuery<'_>) -> Bound<ObjectKey> {
     }
 }
 
-/// How things stood at `revision`, for each key that was written since.
+/// The state at `revision` of each key that was written since.
 fn undone(history: &History, revision: u64) -> Result<BTreeMap<ObjectKey, Option<Object>>, Expired> {
     let mut then = BTreeMap::new();
     for change in history.back_to(revision)? {

@@ -1,4 +1,4 @@
-//! One version of an object: its JSON text, and the little that is asked for without reading the text.
+//! One version of an object: its JSON text, and the few facts needed without parsing it.
 
 use std::sync::Arc;
 
@@ -10,16 +10,16 @@ use super::ObjectKey;
 use crate::meta;
 use crate::removal;
 
-/// One version of an object: one compact text, shared by the store, the history and the answers.
+/// One version of an object: one compact text, shared by the store, the history and the responses.
 ///
-/// A text takes a third to a tenth of the memory of the value that it is read into, and goes into an answer as it is.
+/// A text takes a third to a tenth of the memory of the parsed value, and is sent in a response as it is.
 #[derive(Debug)]
 pub(crate) struct Stored {
     /// Its resource version as a number.
     pub revision: u64,
     /// The object as JSON, `apiVersion` and `kind` first, `metadata.resourceVersion` included.
     text: Bytes,
-    /// Where the text goes on after `apiVersion` and `kind`.
+    /// Where the text continues after `apiVersion` and `kind`.
     untyped: usize,
     facts: Facts,
 }
@@ -27,7 +27,7 @@ pub(crate) struct Stored {
 /// A shared version of an object.
 pub(crate) type Object = Arc<Stored>;
 
-/// What selectors, owners and the collector ask of every version.
+/// What selectors, owners and the collector need of every version.
 #[derive(Debug)]
 struct Facts {
     key: ObjectKey,
@@ -42,7 +42,7 @@ struct Facts {
 }
 
 impl Stored {
-    /// An object that is shown and not stored, as by a dry run.
+    /// An object that is returned but not stored, as for a dry run.
     pub(crate) fn unsaved(value: &Value) -> Object {
         let version = meta::resource_version(value);
         let revision = version.parse().unwrap_or_default(); // a new one has none
@@ -54,18 +54,18 @@ impl Stored {
         &self.text
     }
 
-    /// The fields of the object as JSON text, without `{`, `apiVersion` and `kind`, with the last `}`.
+    /// The fields of the object as JSON text, without `{`, `apiVersion` and `kind`, but with the final `}`.
     pub(crate) fn untyped_fields(&self) -> &[u8] {
-        self.text.get(self.untyped..).unwrap_or_default() // the text is longer than its beginning
+        self.text.get(self.untyped..).unwrap_or_default() // the text is longer than its prefix
     }
 
-    /// The object, read from its text.
+    /// The object, parsed from its text.
     pub(crate) fn value(&self) -> Value {
-        // The text was written from a value that is not nested too deeply: see `meta::MAX_DEPTH`.
+        // The text was serialized from a value within `meta::MAX_DEPTH`.
         serde_json::from_slice(&self.text).unwrap_or_default()
     }
 
-    /// Whether the object was stored at this `apiVersion`.
+    /// Whether the object was stored in this `apiVersion`.
     pub(crate) fn has_api_version(&self, api_version: &str) -> bool {
         let stored = self.text.strip_prefix(API_VERSION);
         let rest = stored.and_then(|text| text.strip_prefix(api_version.as_bytes()));
@@ -103,12 +103,12 @@ impl Stored {
         self.facts.is_terminating
     }
 
-    /// Whether it is being deleted and its dependents come first.
+    /// Whether it is being deleted and waits for its dependents.
     pub(crate) fn waits_for_dependents(&self) -> bool {
         self.facts.waits_for_dependents
     }
 
-    /// The bytes that this version takes in memory.
+    /// The bytes of memory that this version takes.
     pub(crate) fn size(&self) -> usize {
         size_of::<Self>() + self.text.len() + self.facts.size()
     }
@@ -149,7 +149,7 @@ impl Facts {
 
 const API_VERSION: &[u8] = b"{\"apiVersion\":\"";
 
-/// A version that waits for its number: all of its text is written before the store is locked.
+/// A version without its number yet: its text is serialized before the store is locked.
 pub(super) struct Draft {
     /// The text up to the first field of `metadata`.
     head: Vec<u8>,
@@ -227,7 +227,7 @@ impl Draft {
 }
 
 fn write_field(text: &mut Vec<u8>, name: &str, value: &impl Serialize) {
-    // Values of ours always serialise, and memory is always written to.
+    // These values always serialize, and writing to memory cannot fail.
     serde_json::to_writer(&mut *text, name).unwrap_or_default();
     text.push(b':');
     serde_json::to_writer(&mut *text, value).unwrap_or_default();

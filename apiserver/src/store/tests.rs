@@ -1,4 +1,4 @@
-//! What the store holds of the past, and that it holds each version once.
+//! How much history the store keeps, and that it keeps each version once.
 
 use serde_json::{Value, json};
 
@@ -73,7 +73,7 @@ fn each_version_of_the_past_counts_once() {
         .unwrap();
     let (live, past) = store.bytes();
     assert_eq!(live, 0);
-    // The version before the deletion, and the last state that watchers get.
+    // The version before the deletion, and the last state for watchers.
     assert!((1_100_000..1_100_000 + 11 * OVERHEAD).contains(&past), "{past}");
     store.compact();
     assert_eq!(store.bytes(), (0, 0));

@@ -206,7 +206,7 @@ fn event(object: &Value, name: Value, now: Timestamp) -> Vec<Value> {
     let count = object["series"]["count"]
         .as_i64()
         .or_else(|| pick(&["count", "deprecatedCount"]).as_i64())
-        .unwrap_or(1); // seen once
+        .unwrap_or(1); // observed once
     vec![
         last.into(),
         pick(&["type"]),

@@ -1,4 +1,4 @@
-//! Tables and metadata-only views: what `kubectl get` shows.
+//! Tables and metadata-only representations: what `kubectl get` shows.
 
 mod cells;
 mod columns;
@@ -10,18 +10,18 @@ use serde_json::{Value, json};
 
 use crate::resources::Resource;
 
-/// What goes with each row.
+/// What each row includes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Include {
     /// Nothing.
     None,
     /// The metadata.
     Metadata,
-    /// The whole object.
+    /// The complete object.
     Object,
 }
 
-/// A column as the Table describes it.
+/// A column of a Table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Column {
     /// Heading.
@@ -30,9 +30,9 @@ pub(crate) struct Column {
     pub kind: String,
     /// `name` for the first one.
     pub format: String,
-    /// What it means.
+    /// Description of the column.
     pub description: String,
-    /// 0 is always shown, more only in wide output.
+    /// 0 is always shown, higher values only in wide output.
     pub priority: i64,
 }
 

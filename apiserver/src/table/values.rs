@@ -1,4 +1,4 @@
-//! What cells are made of.
+//! Formats values of cells.
 
 use jiff::Timestamp;
 use serde_json::Value;
@@ -13,7 +13,7 @@ pub(super) fn age(since: &str, now: Timestamp) -> String {
     human(now.as_second() - since.as_second())
 }
 
-/// `HumanDuration` of apimachinery.
+/// Like `HumanDuration` of apimachinery.
 fn human(seconds: i64) -> String {
     let with = |big: i64, unit: &str, small: i64, small_unit: &str| {
         if small == 0 {
@@ -39,7 +39,7 @@ fn human(seconds: i64) -> String {
 }
 
 pub(super) fn number(value: &Value) -> i64 {
-    value.as_i64().unwrap_or_default() // what is not counted yet is 0
+    value.as_i64().unwrap_or_default() // not counted yet: 0
 }
 
 pub(super) fn text_or(value: &Value, otherwise: &str) -> Value {

@@ -1,4 +1,4 @@
-//! The cells of pods and of the kinds that make them.
+//! The cells of pods and of workload kinds.
 
 use jiff::Timestamp;
 use serde_json::{Value, json};
@@ -124,7 +124,7 @@ fn job(spec: &Value, status: &Value, name: Value, age: Value, now: Timestamp) ->
         (.., true) => "Suspended",
         _ => "Running",
     };
-    let wanted = spec["completions"].as_i64().unwrap_or(1); // unset: one
+    let wanted = spec["completions"].as_i64().unwrap_or(1); // unset: 1
     let done = format!("{}/{wanted}", number(&status["succeeded"]));
     let end = status["completionTime"]
         .as_str()

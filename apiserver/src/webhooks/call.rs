@@ -1,4 +1,5 @@
-//! One call of a webhook: HTTPS with the webhook's own authority, and failures in the words of the real server.
+//! One webhook call: HTTPS with the webhook's own certificate authority, and failures with the messages of the real
+//! server.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,26 +22,26 @@ use super::hook::Hook;
 use super::resolve::{self, Endpoint, Found, Resolver};
 use crate::store::Store;
 
-/// The largest answer that is read: as large as the largest body of a request.
+/// Maximum size of a response: the same as for a request body.
 const ANSWER_LIMIT: usize = 3 << 20;
 
-/// The port of a URL that names none.
+/// Default port of a URL.
 const HTTPS: u16 = 443;
 
 type Failure = Box<dyn std::error::Error + Send + Sync>;
 
-/// Where a webhook is.
+/// Address of a webhook.
 struct Target {
-    /// What the certificate is for.
+    /// Name for which the certificate is checked.
     server_name: String,
-    /// As the `Host` header has it, the port included.
+    /// Value of the `Host` header, including the port.
     host: String,
-    /// With the query that says how long the answer is waited for.
+    /// Path, with the timeout in the query.
     path: String,
     found: Result<Found, String>,
 }
 
-/// Sends a question and answers the body of a successful answer.
+/// Sends a request and returns the body of a successful response.
 pub(crate) async fn send(
     store: &Store,
     resolver: Option<&Resolver>,
@@ -74,7 +75,7 @@ fn target(store: &Store, resolver: Option<&Resolver>, hook: &Hook) -> Result<Tar
         return Ok(Target {
             host: format!("{server_name}:{}", service.port),
             server_name,
-            path: path(service.path.as_deref().unwrap_or_default()), // none is the root
+            path: path(service.path.as_deref().unwrap_or_default()), // absent means the root
             found: resolve::find(store, resolver, service),
         });
     }
@@ -140,7 +141,7 @@ async fn connect(host: String) -> Result<TcpStream, String> {
     })
 }
 
-/// TLS that trusts the authorities of the webhook and no other.
+/// TLS configuration that trusts only the certificate authorities of the webhook.
 fn trust(hook: &Hook) -> Result<ClientConfig, Failure> {
     let mut roots = RootCertStore::empty();
     let bundle = hook.client_config.ca_bundle.as_deref().unwrap_or_default(); // none: nothing is trusted
@@ -154,7 +155,7 @@ fn trust(hook: &Hook) -> Result<ClientConfig, Failure> {
     Ok(config)
 }
 
-/// Why a TLS handshake failed, as the real server says it where clients meet it.
+/// Why a TLS handshake failed, with the message of the real server for common cases.
 fn refused(error: &std::io::Error) -> String {
     let inner = error
         .get_ref()
@@ -186,7 +187,7 @@ fn refused(error: &std::io::Error) -> String {
     format!("tls: failed to verify certificate: {why}")
 }
 
-/// `DnsName("a.b")` names `a.b`.
+/// Extracts `a.b` from `DnsName("a.b")`.
 fn inside(name: &str) -> &str {
     name.split('"').nth(1).unwrap_or(name)
 }
@@ -203,11 +204,11 @@ async fn over(
         Ok(Response::from_parts(parts, body))
     };
     let answer = exchanged.await;
-    connection.abort(); // one question for each connection
+    connection.abort(); // one request per connection
     answer
 }
 
-/// What a client of the real server's library says of an answer with this code.
+/// The message of the real server's client library for a response with this code.
 fn unsuccessful(code: u16, said: &str) -> String {
     let text = match code {
         400 => "the server rejected our request for an unknown reason",

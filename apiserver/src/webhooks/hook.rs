@@ -1,11 +1,11 @@
-//! A webhook as its configuration describes it.
+//! A webhook, as configured.
 
 use serde::Deserialize;
 use serde_json::Value;
 
 use crate::schema::Condition;
 
-/// One webhook. The server has filled in the defaults of everything that may be absent.
+/// One webhook. The server has applied the defaults of all optional fields.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Hook {
@@ -17,7 +17,7 @@ pub(crate) struct Hook {
     pub match_policy: MatchPolicy,
     pub namespace_selector: Value,
     pub object_selector: Value,
-    /// In seconds.
+    /// Timeout in seconds.
     pub timeout_seconds: u64,
     pub admission_review_versions: Vec<String>,
     #[serde(default)]
@@ -26,45 +26,45 @@ pub(crate) struct Hook {
     pub match_conditions: Vec<MatchCondition>,
 }
 
-/// What a call that fails means.
+/// What happens after a failed call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 pub(crate) enum FailurePolicy {
-    /// The request is refused.
+    /// The request is denied.
     Fail,
-    /// As if the webhook had allowed it.
+    /// The request is allowed.
     Ignore,
 }
 
-/// Which requests a rule is about.
+/// Which requests a rule matches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 pub(crate) enum MatchPolicy {
-    /// Those to the very resource and version.
+    /// Requests for exactly this resource and version.
     Exact,
-    /// Also those to another version of the resource.
+    /// Also requests for another version of the resource.
     Equivalent,
 }
 
-/// Whether a webhook is asked again if another one changed the object after it.
+/// Whether a webhook is called again if another one changed the object after it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 pub(crate) enum ReinvocationPolicy {
-    /// It is not.
+    /// Never called again.
     #[default]
     Never,
-    /// Once more.
+    /// Called once more.
     IfNeeded,
 }
 
-/// Where a webhook is.
+/// How to reach a webhook.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct ClientConfig {
     pub url: Option<String>,
     pub service: Option<Service>,
-    /// PEM, in base64.
+    /// CA certificates, PEM in base64.
     pub ca_bundle: Option<String>,
 }
 
-/// A service that answers for a webhook.
+/// The Service of a webhook.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub(crate) struct Service {
     pub namespace: String,
@@ -73,7 +73,7 @@ pub(crate) struct Service {
     pub port: u16,
 }
 
-/// Which requests are for the webhook. `*` in a list is everything.
+/// Which requests match. `*` in a list matches everything.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Rule {
@@ -85,7 +85,7 @@ pub(crate) struct Rule {
     pub scope: String,
 }
 
-/// A condition on the request; all of a webhook have to hold.
+/// A condition on the request; all conditions of a webhook must be true.
 #[derive(Debug, Deserialize)]
 #[serde(try_from = "RawCondition")]
 pub(crate) struct MatchCondition {
@@ -110,7 +110,7 @@ impl TryFrom<RawCondition> for MatchCondition {
 }
 
 impl Hook {
-    /// The webhooks of a configuration. What cannot be read was refused when it was written.
+    /// The webhooks of a configuration. Invalid ones were rejected when the configuration was written.
     pub(crate) fn all_of(configuration: &Value) -> Vec<Self> {
         let all = configuration["webhooks"].as_array().into_iter().flatten();
         all.filter_map(|hook| match Self::deserialize(hook) {

@@ -1,4 +1,5 @@
-//! The webhooks that are configured, where they are, and how one is called. When each is asked, and about what: `admission`.
+//! The configured webhooks, how to reach them, and how to call one. `admission` decides when each is called, and with
+//! which request.
 
 mod call;
 mod hook;
@@ -20,56 +21,56 @@ use resolve::Resolver;
 /// The API group of the configurations.
 pub(crate) const GROUP: &str = "admissionregistration.k8s.io";
 
-/// The plural name of the configurations of webhooks that change objects.
+/// The plural name of the configurations of mutating webhooks.
 const MUTATING: &str = "mutatingwebhookconfigurations";
 
-/// The plural name of the configurations of webhooks that only answer yes or no.
+/// The plural name of the configurations of validating webhooks.
 const VALIDATING: &str = "validatingwebhookconfigurations";
 
-/// The webhooks of a server, and how their services are found.
+/// The webhooks of a server, and the resolver for their Services.
 #[derive(Default)]
 pub(crate) struct Webhooks {
-    /// How often a configuration was written.
+    /// Number of writes to configurations.
     changes: AtomicU64,
     current: RwLock<Read>,
     resolver: RwLock<Option<Resolver>>,
 }
 
-/// The webhooks as they were read after so many changes.
+/// The webhooks, as read at this number of writes.
 #[derive(Default)]
 struct Read {
     changes: u64,
     hooks: Option<Arc<Hooks>>,
 }
 
-/// All webhooks, in the order in which they are asked.
+/// All webhooks, in call order.
 #[derive(Default)]
 pub(crate) struct Hooks {
-    /// Those that change objects.
+    /// Mutating webhooks.
     pub mutating: Vec<Hook>,
-    /// Those that only answer yes or no.
+    /// Validating webhooks.
     pub validating: Vec<Hook>,
 }
 
 impl Webhooks {
-    /// Takes note of a write to any resource.
+    /// Counts a write if it is to a configuration.
     pub(crate) fn note(&self, resource: &GroupResource) {
         if resource.group == GROUP {
             self.changes.fetch_add(1, Ordering::Release);
         }
     }
 
-    /// Sets how services of webhooks are found.
+    /// Sets the resolver for Services of webhooks.
     pub(crate) fn resolve_by(&self, resolver: Resolver) {
         *self.resolver.write() = Some(resolver);
     }
 
-    /// How services of webhooks are found, if that was set.
+    /// The resolver for Services of webhooks, if set.
     pub(crate) fn resolver(&self) -> Option<Resolver> {
         self.resolver.read().clone()
     }
 
-    /// The webhooks that stand in the store; `None` if there is none.
+    /// The webhooks in the store; `None` if there are none.
     pub(crate) fn hooks(&self, store: &Store) -> Option<Arc<Hooks>> {
         let changes = self.changes.load(Ordering::Acquire);
         {
@@ -95,10 +96,10 @@ impl Webhooks {
     }
 }
 
-/// The webhooks of all configurations of a kind: by name of the configuration, then as they stand in it.
+/// The webhooks of all configurations of a kind, by configuration name, then in the order of the configuration.
 fn read(store: &Store, plural: &str) -> Vec<Hook> {
     let page = store.page(&GroupResource::new(GROUP, plural), &PageQuery::default());
-    let objects = page.map(|page| page.items).unwrap_or_default(); // a list of now cannot be expired
+    let objects = page.map(|page| page.items).unwrap_or_default(); // a list at the current version cannot be expired
     objects
         .iter()
         .flat_map(|object| Hook::all_of(&object.value()))

@@ -1,4 +1,4 @@
-//! Where the service of a webhook is: a cluster's proxy would know, here a function or an `ExternalName` says it.
+//! Resolves the Service of a webhook: on a real cluster the service network does, here a function or an `ExternalName`.
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -11,30 +11,30 @@ use super::hook::Service;
 use crate::status::GroupResource;
 use crate::store::{ObjectKey, Store};
 
-/// A service at a port, as a webhook configuration names it.
+/// A Service and port, from a webhook configuration.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ServicePort {
-    /// The service's namespace.
+    /// Namespace of the Service.
     pub namespace: String,
-    /// Its name.
+    /// Name of the Service.
     pub name: String,
-    /// The port, 443 if the configuration names none.
+    /// The port; 443 by default.
     pub port: u16,
 }
 
-/// A webhook that runs in this process. The URI is that of the request on the wire.
+/// A webhook in this process. The URI is the same as in a request over HTTPS.
 pub type HookService = BoxCloneSyncService<
     http::Request<Bytes>,
     http::Response<Bytes>,
     Box<dyn std::error::Error + Send + Sync>,
 >;
 
-/// Where requests to a service go.
+/// Destination of requests to a Service.
 #[derive(Clone)]
 pub enum Endpoint {
-    /// To this address, by HTTPS; the certificate is checked for `NAME.NAMESPACE.svc`.
+    /// This address, over HTTPS; the certificate must be valid for `NAME.NAMESPACE.svc`.
     Address(SocketAddr),
-    /// To this service, without socket and TLS: at home on paused time.
+    /// This tower service, without socket and TLS: works on paused time.
     InProcess(HookService),
 }
 
@@ -47,17 +47,17 @@ impl fmt::Debug for Endpoint {
     }
 }
 
-/// Finds services; `None` if there is none of this name.
+/// Resolves Services; `None` for an unknown one.
 pub(super) type Resolver = Arc<dyn Fn(&ServicePort) -> Option<Endpoint> + Send + Sync>;
 
-/// What to connect to.
+/// Destination of a connection.
 pub(super) enum Found {
     Endpoint(Endpoint),
-    /// `HOST:PORT`, to be resolved by DNS.
+    /// `HOST:PORT`, resolved by DNS.
     Host(String),
 }
 
-/// Where a service is. Without a resolver, or if that does not know it: where its `ExternalName` says.
+/// Resolves a Service. Without a resolver, or if it returns `None`, by `ExternalName`.
 pub(super) fn find(store: &Store, resolver: Option<&Resolver>, service: &Service) -> Result<Found, String> {
     let port = ServicePort {
         namespace: service.namespace.clone(),

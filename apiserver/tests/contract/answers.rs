@@ -1,11 +1,11 @@
-//! Requests that are refused, each with its answer.
+//! Rejected requests, each with its response.
 
 use serde_json::{Value, json};
 
 use crate::harness::{APPLY, Cx, JSON_PATCH, MERGE, Reply, STRATEGIC, widgets};
 
-/// Each case: its name; method, path and body; code, reason and a part of the message (the whole one after `=`, its end after `…`); then
-/// the details, or all causes. There are a ConfigMap and a widget, both of the name `a`.
+/// Each case has its name; method, path and body; code, reason and a part of the message (the whole one after `=`, its
+/// end after `…`); then the details, or all causes. A ConfigMap and a widget exist, both with the name `a`.
 const CASES: &str = r#"
 an object needs a name
 POST $cm {"metadata": {}}
@@ -197,7 +197,7 @@ async fn asked(cx: &Cx, request: &str) -> Reply {
     cx.send(method.parse().unwrap(), path, headers, body).await
 }
 
-/// Whether an answer is as the lines after the request say; why not.
+/// Whether a response matches the lines after the request; if not, why.
 fn check(reply: &Reply, lines: &[&str]) -> Result<(), String> {
     let (code, rest) = lines[0].split_once(' ').unwrap();
     let (reason, message) = rest.split_once(':').unwrap();

@@ -1,4 +1,4 @@
-//! Server-side apply: ownership, conflicts, force, what changes nothing.
+//! Server-side apply: ownership, conflicts, force, no-op applies.
 
 use serde_json::{Value, json};
 

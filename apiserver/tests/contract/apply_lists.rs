@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use crate::harness::{Cx, owners, widgets};
 
-/// Applies the specs one after the other, each by its manager, and gives the last answer.
+/// Applies the specs one after the other, each by its manager, and returns the last response.
 async fn applied(steps: &[(&str, Value)]) -> Value {
     let (_cx, widgets) = widgets().await;
     let mut last = Value::Null;

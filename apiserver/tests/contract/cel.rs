@@ -1,4 +1,4 @@
-//! Rules of CRDs.
+//! CEL rules of CRDs.
 
 use serde_json::{Value, json};
 

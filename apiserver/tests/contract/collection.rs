@@ -87,7 +87,7 @@ async fn a_foreground_delete_waits_for_blocking_dependents() {
     held["metadata"]["finalizers"] = json!(["e.example/hold"]);
     cx.post(&cx.cm(), &held).await.is(201);
     let path = format!("{}/owner", cx.cm());
-    // The collector must know of the dependent before the owner goes.
+    // The collector must know the dependent before the owner is deleted.
     cx.until("the owner waits", || async {
         cx.delete_with(&path, &json!({"propagationPolicy": "Foreground"}))
             .await;
@@ -142,7 +142,7 @@ async fn an_owner_reference_must_be_whole() {
     );
 }
 
-/// Waits for the event by which the collector tells of an owner reference over namespaces.
+/// Waits for the event with which the collector reports an owner reference across namespaces.
 async fn complaint(cx: &Cx, namespace: &str, dependent: &Value) -> Value {
     let path = format!(
         "/api/v1/namespaces/{namespace}/events?fieldSelector=involvedObject.uid%3D{}",
@@ -190,7 +190,7 @@ async fn a_cluster_wide_dependent_of_a_namespaced_owner_stays_and_an_event_says_
     let event = complaint(&cx, "default", &dependent).await;
     assert_eq!(event["reason"], "OwnerRefInvalidNamespace");
     cx.delete(&format!("{}/owner", cx.cm())).await.is(200);
-    // The collector is done with the owner: what it may delete of it is gone.
+    // The collector is done with the owner: all dependents that it may delete are gone.
     let other = cx.post(&cx.cm(), &owned("a", &[&owner], false)).await.is(201);
     cx.until_gone(&format!("{}/a", cx.cm())).await;
     assert_ne!(uid(&other), uid(&dependent));

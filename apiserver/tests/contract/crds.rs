@@ -1,4 +1,4 @@
-//! Custom resource definitions: acceptance, life cycle, discovery of what they define.
+//! Custom resource definitions: validation, life cycle, discovery of their kinds.
 
 use serde_json::{Value, json};
 
@@ -335,7 +335,7 @@ async fn a_terminating_crd_takes_applies_to_what_exists_and_to_nothing_else() {
     .await;
 }
 
-/// A definition with two versions that have these selectable fields, and schemas that differ or not.
+/// A definition with two versions that have these selectable fields, and equal or different schemas.
 fn selectable(kind: &Kind, fields: [&str; 2], alike: bool) -> Value {
     let given = |path: &str| json!([{"jsonPath": path}]);
     let mut crd = kind.definition(&widget_schema(), &json!({"selectableFields": given(fields[0])}));
@@ -415,7 +415,8 @@ async fn a_selectable_field_is_a_scalar_of_the_schema() {
     }
 }
 
-/// A definition whose versions v1, which is stored, and v2 have a field `both`, a field of their own, and a default of their own.
+/// A definition with the versions v1, the storage version, and v2, which share a field `both`, and each have a field
+/// and a default of their own.
 fn versioned(kind: &Kind) -> Value {
     let schema = |own: &str| {
         let fields = json!({

@@ -1,4 +1,4 @@
-//! Discovery and the other paths that clients read first.
+//! Discovery and the other paths that clients read at startup.
 
 use serde_json::json;
 
@@ -136,7 +136,7 @@ async fn the_old_openapi_document_is_there() {
     let protobuf = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf";
     let answer = cx.get_as("/openapi/v2", protobuf).await;
     assert_eq!(answer.code, 200);
-    // What was asked for is no media type (`@`), what is answered is one.
+    // The requested type with `@` is not a media type, the returned one is.
     let media = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf";
     assert_eq!(answer.headers["content-type"], media);
     // The first field: `swagger`, of three bytes.

@@ -1,4 +1,4 @@
-//! Evictions: deletions that a PodDisruptionBudget may refuse, and what the status of a budget says.
+//! Evictions: deletions that a PodDisruptionBudget can deny, and the status of a budget.
 
 use serde_json::{Value, json};
 
@@ -22,7 +22,7 @@ fn is_ready(pod: &Value) -> bool {
         .any(|condition| condition["type"] == "Ready" && condition["status"] == "True")
 }
 
-/// A pod that runs and is ready; what is deleted stays, terminating.
+/// A running and ready pod with a finalizer: once deleted it remains terminating.
 async fn held_pod(cx: &Cx, name: &str) -> Value {
     let mut body = pod(name);
     body["metadata"]["finalizers"] = json!(["test.example/held"]);
@@ -176,7 +176,7 @@ async fn a_budget_that_is_used_up_refuses() {
         assert_eq!(reply.headers.get("retry-after"), None);
     }
     assert_eq!(cx.get(&pod_path(&cx, "a")).await.is(200), pod);
-    // A deletion asks no budget.
+    // A deletion ignores budgets.
     cx.delete(&pod_path(&cx, "a")).await.is(200);
 }
 
@@ -206,7 +206,7 @@ async fn a_budget_lets_as_many_go_as_it_can_spare() {
         (&condition["status"], &condition["reason"]),
         (&json!("False"), &json!("InsufficientPods"))
     );
-    // What is going already is not asked about again.
+    // A terminating pod is not checked again.
     evict(&cx, "x", &json!({})).await.is(201);
 }
 
@@ -241,7 +241,7 @@ async fn a_pod_that_runs_and_is_not_ready_goes_if_the_budget_says_so_or_is_met_w
     for name in ["ill", "sick"] {
         let mut body = pod(name);
         body["metadata"]["finalizers"] = json!(["test.example/held"]);
-        // The workload player reads the annotation; kwok keeps what is written into the status.
+        // The workload player reads the annotation; kwok keeps what is written to the status.
         body["metadata"]["annotations"] = json!({"player.muster-apiserver.dev/fail": "unready"});
         cx.post(&cx.core("pods"), &body).await.is(201);
         let path = pod_path(&cx, name);

@@ -1,4 +1,4 @@
-//! The server under test, requests to it, and waiting for what it does by itself.
+//! The server under test, requests to it, and helpers that wait for its controllers.
 
 use std::future::Future;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -18,7 +18,7 @@ pub(crate) const MERGE: &str = "application/merge-patch+json";
 pub(crate) const JSON_PATCH: &str = "application/json-patch+json";
 pub(crate) const STRATEGIC: &str = "application/strategic-merge-patch+json";
 
-/// How long a server may take for what it does by itself. A real collector learns of new kinds every 30 s.
+/// Timeout for the server's controllers. A real garbage collector discovers new kinds every 30 s.
 const PATIENCE: Duration = Duration::from_mins(1);
 
 /// One case: its server and its own namespace.
@@ -26,7 +26,7 @@ pub(crate) struct Cx {
     client: Client,
     /// Keeps an embedded server alive.
     _api: Option<ApiServer>,
-    /// Unique among all cases, lower-case letters and digits.
+    /// Unique among all cases; lower-case letters and digits.
     pub id: String,
     /// The namespace of the case.
     pub ns: String,
@@ -44,7 +44,8 @@ impl Cx {
         Self::on(ApiServer::builder()).await
     }
 
-    /// A case that needs the controllers of workloads, a scheduler and nodes: played ones, or those of a real control plane with kwok.
+    /// A case that needs the controllers of workloads, a scheduler and nodes: simulated ones, or those of a real
+    /// control plane with kwok.
     pub(crate) async fn with_workloads() -> Self {
         let speeds = Speeds {
             ready_after: Duration::from_millis(50),
@@ -105,7 +106,7 @@ impl Cx {
         format!("/apis/policy/v1/namespaces/{}/poddisruptionbudgets", self.ns)
     }
 
-    /// The object at `path`, when it `holds`.
+    /// The object at `path`, once `holds` is true.
     pub(crate) async fn until_it(&self, what: &str, path: &str, holds: impl Fn(&Value) -> bool) -> Value {
         let deadline = Instant::now() + PATIENCE;
         loop {
@@ -215,12 +216,12 @@ impl Cx {
         }
     }
 
-    /// A CRD `widgets` of an own group, established, with a status subresource.
+    /// A CRD `widgets` in its own group, established, with a status subresource.
     pub(crate) async fn widgets(&self) -> Kind {
         self.crd("widgets", &widget_schema(), &json!({})).await
     }
 
-    /// A CRD of an own group with this schema, established; `more` is merged into its only version.
+    /// A CRD in its own group with this schema, established; `more` is merged into its only version.
     pub(crate) async fn crd(&self, plural: &str, schema: &Value, more: &Value) -> Kind {
         let kind = Kind::of(self, plural);
         let crd = kind.definition(schema, more);
@@ -232,7 +233,7 @@ impl Cx {
         kind
     }
 
-    /// Waits until `check` holds.
+    /// Waits until `check` is true.
     pub(crate) async fn until<F: Future<Output = bool>>(&self, what: &str, check: impl Fn() -> F) {
         let deadline = Instant::now() + PATIENCE;
         while !check().await {
@@ -241,7 +242,8 @@ impl Cx {
         }
     }
 
-    /// Waits until the server's clock shows another second than when `object` was made: what is written from here on has another time.
+    /// Waits until the server's clock shows another second than when `object` was created: later writes get another
+    /// time.
     pub(crate) async fn until_another_second(&self, object: &Value) {
         let made = &object["metadata"]["creationTimestamp"];
         let path = format!("{}?dryRun=All", self.cm());
@@ -252,7 +254,7 @@ impl Cx {
         .await;
     }
 
-    /// Waits until a real control plane has put into the new namespace what it puts into each.
+    /// Waits until a real control plane has created the initial content of the namespace.
     pub(crate) async fn until_namespace_is_complete(&self) {
         if self._api.is_none() {
             let path = format!("{}/kube-root-ca.crt", self.cm());
@@ -307,7 +309,7 @@ pub(crate) struct Kind {
     pub group: String,
     pub plural: String,
     pub api_version: String,
-    /// The collection in the namespace of the case.
+    /// Path of the collection in the namespace of the case.
     pub path: String,
 }
 
@@ -398,7 +400,7 @@ impl Kind {
     }
 }
 
-/// Integers, patterns, rules, and one list or map of every type.
+/// A schema with integers, patterns, rules, and one list or map of every type.
 pub(crate) fn widget_schema() -> Value {
     json!({
         "type": "object",
@@ -431,17 +433,17 @@ pub(crate) fn widget_schema() -> Value {
     })
 }
 
-/// An answer.
+/// A response.
 pub(crate) struct Reply {
     pub code: u16,
     pub headers: HeaderMap,
-    /// Null if the body is no JSON.
+    /// Null if the body is not JSON.
     pub body: Value,
     pub text: String,
 }
 
 impl Reply {
-    /// The body, if the answer has this code.
+    /// The body, if the response has this code.
     #[track_caller]
     pub(crate) fn is(self, code: u16) -> Value {
         assert_eq!(self.code, code, "{}", self.text);
@@ -613,7 +615,7 @@ async fn real_client(path: &str) -> Client {
             .await
             .unwrap();
     config.read_timeout = None;
-    // The cases see every answer themselves.
+    // The cases check every response themselves.
     config.default_retry = false;
     Client::try_from(config).unwrap()
 }

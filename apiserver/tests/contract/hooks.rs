@@ -1,4 +1,4 @@
-//! A webhook server of a case, over TLS on loopback: what it answers is scripted by path, what it is asked is kept.
+//! A webhook server of a case, over TLS on loopback: its responses are scripted by path, its requests are recorded.
 
 use std::collections::HashMap;
 use std::convert::Infallible;
@@ -23,32 +23,32 @@ use tokio_rustls::TlsAcceptor;
 
 use crate::harness::Cx;
 
-/// The path by which a case learns that its configuration is in force.
+/// The path by which a case detects that its configuration is in effect.
 const CANARY: &str = "/canary";
 
-/// What a path answers.
+/// Response of a path.
 #[derive(Clone, Debug)]
 pub(crate) enum Answer {
     /// `response` of a review, to which the uid is added.
     Response(Value),
     /// This code and body.
     Raw(u16, String),
-    /// Nothing, for longer than any timeout.
+    /// No response, for longer than any timeout.
     Silence,
 }
 
-/// The answer that lets a request pass.
+/// A response that allows the request.
 pub(crate) fn allow() -> Answer {
     Answer::Response(json!({"allowed": true}))
 }
 
-/// The answer that changes the object.
+/// A response that changes the object.
 pub(crate) fn patch(operations: &Value) -> Answer {
     let patch = STANDARD.encode(operations.to_string());
     Answer::Response(json!({"allowed": true, "patchType": "JSONPatch", "patch": patch}))
 }
 
-/// The answer that refuses with this status.
+/// A response that denies the request with this status.
 pub(crate) fn deny(status: Value) -> Answer {
     Answer::Response(json!({"allowed": false, "status": status}))
 }
@@ -62,7 +62,7 @@ struct State {
 /// A running server.
 pub(crate) struct HookServer {
     pub address: SocketAddr,
-    /// PEM, in base64, as configurations have it.
+    /// PEM in base64, as in configurations.
     pub authority: String,
     state: Arc<Mutex<State>>,
 }
@@ -110,19 +110,19 @@ impl HookServer {
         }
     }
 
-    /// Sets what a path answers; without it, it allows.
+    /// Sets the response of a path; the default is to allow.
     pub(crate) fn answers(&self, path: &str, answer: Answer) {
         self.state.lock().answers.insert(path.to_owned(), answer);
     }
 
-    /// The requests of the reviews that a path was sent, without those of the canary.
+    /// The requests that a path received, without those of the canary.
     pub(crate) fn asked(&self, path: &str) -> Vec<Value> {
         let state = self.state.lock();
         let asked = state.asked.iter().filter(|(own, _)| own == path);
         asked.map(|(_, review)| review["request"].clone()).collect()
     }
 
-    /// The paths that were asked since the last call, in order.
+    /// The paths that were called since the last call, in order.
     pub(crate) fn take_paths(&self) -> Vec<String> {
         let mut state = self.state.lock();
         let asked = std::mem::take(&mut state.asked);
@@ -135,7 +135,7 @@ impl HookServer {
         json!({"url": format!("https://{}{path}", self.address), "caBundle": self.authority})
     }
 
-    /// A webhook that is asked about ConfigMaps of the case's namespace at `path`; `more` replaces its fields.
+    /// A webhook for ConfigMaps of the case's namespace at `path`; `more` replaces its fields.
     pub(crate) fn hook(&self, cx: &Cx, path: &str, more: Value) -> Value {
         let mut hook = json!({
             "name": format!("{}.{}.example", path.trim_matches('/'), cx.id),
@@ -150,7 +150,7 @@ impl HookServer {
         hook
     }
 
-    /// A configuration of these webhooks, in force.
+    /// Creates a configuration of these webhooks, and waits until it is in effect.
     pub(crate) async fn configure(&self, cx: &Cx, kind: Kind, name: &str, hooks: &[Value]) -> Value {
         cx.until_namespace_is_complete().await;
         let canary = self.hook(
@@ -205,7 +205,7 @@ async fn serve(listener: TcpListener, acceptor: TlsAcceptor, state: Arc<Mutex<St
                 let state = state.clone();
                 async move { Ok::<_, Infallible>(respond(&state, request).await) }
             });
-            // A client that goes away is no fault of the server.
+            // A client that disconnects is not an error of the server.
             let _gone = hyper::server::conn::http1::Builder::new()
                 .serve_connection(TokioIo::new(stream), service)
                 .await;

@@ -31,7 +31,7 @@ async fn a_finalizer_holds_the_object() {
     widgets.get().await.refuses(404, "NotFound", "");
 }
 
-/// Widget `a` is being deleted, and a finalizer holds it.
+/// Widget `a`, terminating with a finalizer.
 async fn terminating() -> (Cx, Kind) {
     let (cx, widgets) = widgets().await;
     let mut object = widgets.object("a", &json!({}));

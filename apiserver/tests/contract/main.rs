@@ -1,7 +1,7 @@
-//! What a Kubernetes API server promises, one small case per promise.
+//! The behavior of a Kubernetes API server, one small case per promise.
 //!
-//! Every case makes its own namespace, and its own API group where it needs custom resources, so the cases run in any
-//! order and at once. They run on the embedded server, or, unchanged, on a real control plane:
+//! Every case has its own namespace, and its own API group if it needs custom resources, so the cases run in any order
+//! and concurrently. They run on the embedded server, or, unchanged, on a real control plane:
 //! `MUSTER_CONTRACT_KUBECONFIG=FILE` (`cargo xtask real run contract`).
 
 #![allow(

@@ -1,4 +1,4 @@
-//! StatefulSets: revisions, strategies of updates, order, and what their status counts.
+//! StatefulSets: revisions, update strategies, order, and the counts in their status.
 
 use serde_json::{Value, json};
 
@@ -50,7 +50,7 @@ impl Sets<'_> {
         .await
     }
 
-    /// Waits until the update revision is another one.
+    /// Waits until the update revision has changed.
     async fn until_update(&self, before: &str) -> Value {
         self.until("the new revision is in the status", |set| {
             revision(set, "updateRevision") != before
@@ -72,7 +72,7 @@ impl Sets<'_> {
         format!("{}/db-{number}", self.0.core("pods"))
     }
 
-    /// Deletes a pod and waits until another one of its name is ready.
+    /// Deletes a pod and waits until a new one with its name is ready.
     async fn renew(&self, number: usize) -> Value {
         let path = self.pod_path(number);
         let old = self.0.get(&path).await.is(200);
@@ -268,7 +268,7 @@ async fn a_rolling_update_moves_the_current_revision_when_it_is_done() {
         sets.pods().await,
         [format!("db-0 db:2 {second}"), format!("db-1 db:2 {second}")]
     );
-    // A template that comes back has its old revision, with a new number.
+    // A template that is changed back gets its old revision, with a new number.
     sets.image("db:1").await;
     sets.until("it is back", |set| revision(set, "currentRevision") == FIRST)
         .await;
@@ -309,7 +309,7 @@ async fn an_update_that_does_not_become_ready_stops_at_its_first_pod() {
         .await;
     assert_eq!(revision(&stuck, "currentRevision"), FIRST);
     assert_eq!(stuck["status"]["currentReplicas"], 1);
-    // A good template does not help: the set waits for the pod until a client deletes it.
+    // A good template does not help: the set waits until a client deletes the pod.
     sets.image("db:3").await;
     sets.until("the good template is in the status", |set| {
         set["status"]["updatedReplicas"].is_null()
@@ -401,7 +401,7 @@ async fn old_revisions_go_that_no_pod_has() {
         numbers.sort_unstable();
         numbers
     };
-    // The current one, which the pod has; one more; the newest.
+    // The current one, which the pod has; one old one; the newest.
     cx.until_it("old revisions are gone", &path, |list| numbers(list) == [1, 3, 4])
         .await;
 }

@@ -127,7 +127,7 @@ async fn a_date_column_is_the_age_of_any_field_and_null_without_one() {
     let column =
         json!({"additionalPrinterColumns": [{"name": "At", "type": "date", "jsonPath": ".spec.at"}]});
     let widgets = cx.crd("widgets", &schema, &column).await;
-    // Half an hour from where the text of the age changes.
+    // Half an hour away from the next change of the age text.
     let at = jiff::Timestamp::now() - jiff::SignedDuration::from_mins(24 * 60 + 30);
     widgets
         .post("a", &json!({"at": at.strftime("%FT%TZ").to_string()}))

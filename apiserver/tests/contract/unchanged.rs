@@ -1,10 +1,10 @@
-//! Writes that change nothing leave everything as it was, also the times; and which manager gets a time.
+//! Writes that change nothing leave everything unchanged, including times; and which manager gets a new time.
 
 use serde_json::{Value, json};
 
 use crate::harness::{Cx, Kind, rv, widgets};
 
-/// The case, its kind, and the widget `a` that `x` applied in a second that is over.
+/// The case, its kind, and the widget `a` that `x` applied in a previous second.
 async fn applied() -> (Cx, Kind, Value) {
     let (cx, widgets) = widgets().await;
     let made = widgets.apply("x", &json!({"num": 1})).await.is(201);
@@ -44,7 +44,7 @@ async fn a_status_that_is_written_again_a_second_later_changes_no_version_and_no
     let path = format!("{}/status?fieldManager=s", widgets.at("a"));
     let patch = json!({"status": {"note": "hi"}});
     let written = cx.merge(&path, &patch).await.is(200);
-    // Until a second after the write: the clock is compared with the entry that it made.
+    // Waits for the second after the write, since the clock is compared with the entry of the write.
     let stamp = json!({"metadata": {"creationTimestamp": time_of(&written, "s")}});
     cx.until_another_second(&stamp).await;
     assert_eq!(cx.merge(&path, &patch).await.is(200), written);

@@ -1,4 +1,4 @@
-//! What a schema refuses, and with which causes.
+//! Schema validation and its causes.
 
 use serde_json::{Value, json};
 
@@ -199,7 +199,7 @@ async fn what_was_wrong_before_may_stay_and_not_change() {
     widgets.merge(&json!({"spec": {"n": 3}})).await.is(200);
 }
 
-/// A workload of `kind` with this spec, beside what each has.
+/// A workload of `kind` with this spec, in addition to the required fields.
 fn workload(kind: &str, spec: &Value, pod: &Value) -> Value {
     let mut object = json!({
         "apiVersion": "apps/v1", "kind": kind, "metadata": {"name": "a"},
@@ -223,7 +223,7 @@ async fn a_strategy_that_does_not_roll_says_nothing_about_rolling() {
     reply.refuses(422, "Invalid", "").causes(&[
         "FieldValueForbidden spec.strategy.rollingUpdate: Forbidden: may not be specified when strategy `type` is 'Recreate'",
     ]);
-    // What was filled in stands in the way, too, of whoever applies the type alone.
+    // Defaulted fields also conflict with an apply of only the type.
     let made = workload("Deployment", &json!({}), &json!({}));
     let path = format!("{}/a", cx.deployments());
     cx.apply("x", &path, &made).await.is(201);

@@ -1,4 +1,4 @@
-//! Watches: what they send, in which order, from which version, and how they end.
+//! Watches: their events, the order, the start version, and how they end.
 
 use serde_json::{Value, json};
 
@@ -140,7 +140,7 @@ async fn initial_events_can_be_declined() {
         "sendInitialEvents=false&resourceVersion=0&resourceVersionMatch=NotOlderThan&timeoutSeconds=30";
     let mut watch = cx.watch(&format!("{}?{query}", widgets.path)).await;
     assert_eq!(watch.code, 200);
-    // Writes until the watch, which has no begin that a client could see, shows one: "a" is not among what it shows.
+    // Writes until the watch, whose start a client cannot observe, shows a change: "a" is not among its events.
     let mut seen = None;
     for count in 0..40 {
         widgets.post(&format!("b{count}"), &json!({})).await.is(201);
@@ -190,7 +190,7 @@ async fn a_version_that_is_too_old_is_an_error_event_with_code_410() {
         );
         assert_eq!(watch.line().await, "END");
     } else {
-        // A server that has kept its whole history may begin there.
+        // A server that has kept its whole history may start there.
         assert_eq!(rv(&event["object"]), rv(&made));
     }
 }

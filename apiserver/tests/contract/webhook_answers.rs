@@ -1,4 +1,4 @@
-//! What answers of webhooks do to a request: changes, refusals, warnings; and what a webhook that does not answer does.
+//! Effect of webhook responses on a request: changes, denials, warnings; and of a webhook that does not respond.
 
 use serde_json::{Value, json};
 
@@ -396,7 +396,7 @@ async fn a_patch_without_its_type_is_a_failure() {
             .await
             .refuses(500, "InternalError", &format!("{failed}{why}"));
     }
-    // A patch that does not fit is an error whatever the failure policy.
+    // A patch that cannot be applied is an error regardless of the failure policy.
     server.answers(
         "/hook",
         patch(&json!([{"op": "remove", "path": "/data/nothing"}])),

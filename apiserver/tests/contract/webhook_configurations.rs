@@ -1,4 +1,4 @@
-//! The configurations of webhooks: their defaults, their generation, and what they may not be.
+//! Webhook configurations: their defaults, their generation, and their validation.
 
 use serde_json::{Value, json};
 

@@ -74,7 +74,7 @@ async fn selectors_leave_objects_and_namespaces_out() {
     assert_eq!(server.take_paths(), [""; 0]);
     let body = json!({"metadata": {"name": "a", "labels": {"tier": "db"}}});
     cx.post(&cx.cm(), &body).await.is(201);
-    // The object that loses the label matched before.
+    // The old object, which has the label, matched.
     let unlabel = json!({"metadata": {"labels": {"tier": null}}});
     cx.merge(&format!("{}/a", cx.cm()), &unlabel).await.is(200);
     cx.merge(&format!("{}/a", cx.cm()), &json!({"data": {"k": "v"}}))
@@ -156,7 +156,7 @@ async fn a_condition_that_fails_counts_by_the_failure_policy() {
         .await;
     cx.new_cm("a").await;
     assert_eq!(server.take_paths(), [""; 0]);
-    // Last, because from here on even the canary is refused.
+    // Last, because after this even the canary is denied.
     let body = json!({"metadata": {"name": format!("{}-f", cx.id)}, "webhooks": [hook("/failing", "Fail")]});
     cx.post(Kind::Validating.path(), &body).await.is(201);
     let refused = json!({"metadata": {"name": "b"}, "data": {"k": "v"}});

@@ -1,4 +1,4 @@
-//! What the reviews contain that webhooks are sent.
+//! Content of the reviews that webhooks receive.
 
 use serde_json::{Value, json};
 

@@ -1,4 +1,4 @@
-//! `kubectl create`, `scale`, `expose`, `replace`: kinds of the core by their own commands.
+//! `kubectl create`, `scale`, `expose`, `replace`: commands for core kinds.
 
 use crate::case;
 

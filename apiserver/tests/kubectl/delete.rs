@@ -2,7 +2,7 @@
 
 use crate::{case, harness::Kubectl};
 
-/// A ConfigMap `owner` and a Secret `mine` that belongs to it and blocks its foreground deletion.
+/// A ConfigMap `owner` and a Secret `mine`, its dependent that blocks its foreground deletion.
 async fn family(k: &Kubectl) {
     k.run("create configmap owner").await.ok();
     let uid = k

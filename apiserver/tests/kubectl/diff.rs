@@ -1,4 +1,4 @@
-//! `kubectl diff`: what an apply would change, and the exit code that says whether.
+//! `kubectl diff`: what an apply would change, and the exit code.
 
 use crate::case;
 

@@ -1,4 +1,4 @@
-//! `kubectl edit`, with an editor that edits by itself.
+//! `kubectl edit`, with a non-interactive editor.
 
 use crate::case;
 

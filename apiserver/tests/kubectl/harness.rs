@@ -1,4 +1,4 @@
-//! kubectl, as it is, against the server under test, in a namespace and an API group of the case.
+//! Unmodified kubectl against the server under test, in a namespace and an API group of the case.
 
 use std::{
     path::PathBuf,
@@ -15,10 +15,10 @@ use tokio::{
     time::{Instant, sleep, timeout},
 };
 
-/// How long a server may take for what it does by itself. A real collector learns of new kinds every 30 s.
+/// Timeout for the server's controllers. A real garbage collector discovers new kinds every 30 s.
 const PATIENCE: Duration = Duration::from_mins(1);
 
-/// kubectl in a namespace of its own.
+/// kubectl in its own namespace.
 pub(crate) struct Kubectl {
     folder: TempDir,
     kubeconfig: PathBuf,
@@ -26,18 +26,18 @@ pub(crate) struct Kubectl {
     _api: Option<ApiServer>,
     /// The namespace of the case.
     pub ns: String,
-    /// The API group of its kinds.
+    /// API group of the custom kinds of the case.
     pub group: String,
 }
 
-/// A kubectl that goes on.
+/// A kubectl that keeps running, such as a watch.
 pub(crate) struct Following {
     _child: Child,
     lines: Lines<BufReader<ChildStdout>>,
 }
 
 impl Following {
-    /// The next line, its words parted by one blank each.
+    /// The next line, with its words separated by one space each.
     pub(crate) async fn next(&mut self) -> String {
         let line = timeout(PATIENCE, self.lines.next_line())
             .await
@@ -47,7 +47,7 @@ impl Following {
     }
 }
 
-/// What kubectl said.
+/// Output and exit code of kubectl.
 #[derive(Debug)]
 pub(crate) struct Said {
     #[expect(dead_code, reason = "a failed check shows it")]
@@ -58,13 +58,13 @@ pub(crate) struct Said {
 }
 
 impl Said {
-    /// It succeeded, and printed exactly this.
+    /// Asserts that it succeeded and printed exactly this.
     #[track_caller]
     pub(crate) fn prints(&self, expect: &str) {
         assert_eq!((self.code, self.out.as_str()), (0, expect), "{self:?}");
     }
 
-    /// It succeeded, and printed this among others.
+    /// Asserts that it succeeded and that its output contains this.
     #[track_caller]
     pub(crate) fn shows(&self, expect: &str) -> &Self {
         assert!(
@@ -74,7 +74,7 @@ impl Said {
         self
     }
 
-    /// It failed with this message.
+    /// Asserts that it failed with this message.
     #[track_caller]
     pub(crate) fn fails(&self, message: &str) -> &Self {
         assert!(
@@ -84,7 +84,7 @@ impl Said {
         self
     }
 
-    /// It succeeded. What it printed.
+    /// Asserts that it succeeded and returns its output.
     #[track_caller]
     pub(crate) fn ok(self) -> String {
         assert_eq!(self.code, 0, "{self:#?}");
@@ -93,7 +93,7 @@ impl Said {
 }
 
 impl Kubectl {
-    /// `None`, and said so, where there is no kubectl.
+    /// `None`, with a message, if kubectl is not installed.
     pub(crate) async fn new() -> Option<Self> {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         if Command::new("kubectl")
@@ -141,13 +141,13 @@ impl Kubectl {
         Some(kubectl)
     }
 
-    /// Runs kubectl in the namespace of the case. Words are parted by blanks; `WIDGETS` and `GROUP` stand
-    /// for the kind and the group of the case.
+    /// Runs kubectl in the namespace of the case. Words are separated by spaces; `WIDGETS` and `GROUP` stand for the
+    /// kind and the group of the case.
     pub(crate) async fn run(&self, line: &str) -> Said {
         self.run_with(line, &[]).await
     }
 
-    /// The same with an environment.
+    /// Runs kubectl with environment variables.
     pub(crate) async fn run_with(&self, line: &str, environment: &[(&str, &str)]) -> Said {
         let output = self
             .command(line)
@@ -164,7 +164,7 @@ impl Kubectl {
         }
     }
 
-    /// A kubectl that goes on until it is dropped: its lines, one by one.
+    /// A kubectl that runs until it is dropped: its lines, one by one.
     pub(crate) fn follow(&self, line: &str) -> Following {
         let mut child = self.command(line).stdout(Stdio::piped()).spawn().unwrap();
         let lines = BufReader::new(child.stdout.take().unwrap()).lines();
@@ -188,7 +188,7 @@ impl Kubectl {
         command
     }
 
-    /// Writes a file into the folder where kubectl runs. Its name.
+    /// Writes a file to the working directory of kubectl. Returns its name.
     pub(crate) fn file<'a>(&self, name: &'a str, text: &str) -> &'a str {
         let path = self.folder.path().join(name);
         std::fs::create_dir_all(path.parent().unwrap()).unwrap();
@@ -220,11 +220,11 @@ impl Kubectl {
         self.run("wait --for=condition=Established --timeout=30s crd/WIDGETS")
             .await
             .ok();
-        // Established is said before every process of a real server serves it.
+        // A real server reports established before all of its processes serve the kind.
         self.until("get WIDGETS", |said| said.code == 0).await;
     }
 
-    /// Runs a line until what it says is as expected.
+    /// Runs a line until its output is as expected.
     pub(crate) async fn until(&self, line: &str, expect: impl Fn(&Said) -> bool) -> Said {
         let deadline = Instant::now() + PATIENCE;
         loop {

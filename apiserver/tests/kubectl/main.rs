@@ -1,5 +1,5 @@
-//! Plain kubectl, command by command. Run unchanged on the embedded server, and on a real one if `MUSTER_CONTRACT_KUBECONFIG` names its
-//! kubeconfig. Skipped, and said so, where there is no kubectl.
+//! Unmodified kubectl, command by command. Runs on the embedded server, or, unchanged, on a real one if
+//! `MUSTER_CONTRACT_KUBECONFIG` has its kubeconfig. Skipped, with a message, if kubectl is not installed.
 
 #![allow(
     clippy::unwrap_used,

@@ -1,4 +1,4 @@
-//! A server with a player, and questions about its state.
+//! A server with a player, and queries of its state.
 
 use std::time::Duration;
 
@@ -13,17 +13,17 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-/// The longest that a condition is waited for.
+/// Timeout for a condition.
 const PATIENCE: Duration = Duration::from_mins(2);
 
-/// How often it is looked at.
+/// Poll interval.
 const TICK: Duration = Duration::from_millis(50);
 
 pub(crate) struct Bed {
     pub api: ApiServer,
 }
 
-/// A kind that is stored in namespaces.
+/// A namespaced kind.
 pub(crate) trait Kind:
     Resource<DynamicType = (), Scope = NamespaceResourceScope>
     + Clone
@@ -89,7 +89,7 @@ impl Bed {
         self.all::<K>().await.iter().map(ResourceExt::name_any).collect()
     }
 
-    /// The object as JSON, when it is there and `holds`.
+    /// The object as JSON, once it exists and `holds` is true.
     pub(crate) async fn until<K: Kind>(&self, name: &str, holds: impl Fn(&Value) -> bool) -> Value {
         let end = tokio::time::Instant::now() + PATIENCE;
         loop {
@@ -103,7 +103,7 @@ impl Bed {
         }
     }
 
-    /// All objects of a kind as JSON, when `holds`.
+    /// All objects of a kind as JSON, once `holds` is true.
     pub(crate) async fn until_all<K: Kind>(&self, holds: impl Fn(&[Value]) -> bool) -> Vec<Value> {
         let end = tokio::time::Instant::now() + PATIENCE;
         loop {
@@ -138,7 +138,7 @@ impl Bed {
         self.api.clock().elapsed()
     }
 
-    /// The instants since the start of the server at which something was written by the player.
+    /// The times since the start of the server at which the player wrote something.
     pub(crate) fn writes(&self) -> Vec<String> {
         let requests = self.api.recorder().requests();
         let own = requests
@@ -161,7 +161,7 @@ impl Bed {
     }
 }
 
-/// Whether a Deployment has come to its end, as `kubectl rollout status` has it.
+/// Whether a Deployment is complete, as in `kubectl rollout status`.
 pub(crate) fn is_done(deployment: &Value) -> bool {
     let (spec, status) = (&deployment["spec"]["replicas"], &deployment["status"]);
     deployment["metadata"]["generation"] == status["observedGeneration"]

@@ -1,4 +1,4 @@
-//! Deployments: from a template to available pods, from one template to the next, and what stops them.
+//! Deployments: from a template to available pods, from one template to the next, and what blocks them.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Budgets: without a controller nothing that they guard is evicted; an eviction that comes to nothing is forgotten.
+//! Budgets: without a controller no pod that they select is evicted; a failed eviction is forgotten.
 
 use std::time::Duration;
 
@@ -56,7 +56,7 @@ async fn an_evicted_pod_that_stays_counts_again_after_two_minutes() {
         .await;
     bed.until::<PodDisruptionBudget>("b", |budget| budget["status"]["disruptionsAllowed"] == 1)
         .await;
-    // As an eviction leaves it whose deletion failed.
+    // The state after an eviction whose deletion failed.
     let now = bed.api.clock().stamp();
     let status = json!({"status": {"disruptionsAllowed": 0, "disruptedPods": {"a": now}}});
     let budgets = bed.of::<PodDisruptionBudget>();

@@ -1,4 +1,4 @@
-//! What the player makes of an API server that fails: the same world, later.
+//! The player with a failing API server: the same result, later.
 
 use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet, StatefulSet};
 use k8s_openapi::api::core::v1::Pod;

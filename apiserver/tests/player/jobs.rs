@@ -1,4 +1,4 @@
-//! Jobs: complete, failed, suspended, in parallel, by index, forgotten.
+//! Jobs: complete, failed, suspended, in parallel, indexed, deleted after their TTL.
 
 use std::time::Duration;
 

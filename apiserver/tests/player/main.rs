@@ -1,6 +1,6 @@
-//! The workload player, on paused time: what its clusters do, seen through the API.
+//! The workload player, on paused time: the behavior of its clusters through the API.
 
-// Helpers of tests fail as tests do.
+// Test helpers may panic like tests.
 #![allow(clippy::unwrap_used)]
 
 mod bed;

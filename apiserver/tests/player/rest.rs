@@ -1,4 +1,4 @@
-//! At rest nothing is written, and a player that starts anew changes nothing that is as it should be.
+//! In a steady state nothing is written, and a restarted player changes nothing that is as it should be.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use crate::bed::{Bed, condition, deployment, reason, template};
 
-/// One of each kind, in good order and not.
+/// One object of each kind, healthy and unhealthy.
 async fn furnish(bed: &Bed) {
     bed.create::<Deployment>(deployment("good", 3, "web:1")).await;
     bed.create::<Deployment>(deployment("broken", 2, "web:bad")).await;
@@ -88,7 +88,7 @@ async fn a_player_that_starts_anew_or_loses_its_watches_changes_nothing() {
     bed.api.recorder().clear();
     let _second = start();
     bed.pass(Duration::from_secs(5)).await;
-    // The pods of a bad image begin anew, because a player knows the time of what it has seen only.
+    // The pods with a bad image restart their stages, because a player knows only the times that it has observed.
     let events = bed.api.recorder().events();
     let touched = |event: &&muster_apiserver::record::EventRecord| {
         let owner = &event.object()["metadata"]["ownerReferences"][0]["name"];

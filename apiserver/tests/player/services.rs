@@ -1,4 +1,4 @@
-//! Services: the endpoints behind them.
+//! Services: their endpoints.
 
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::Service;

@@ -29,7 +29,7 @@ fn is_done(set: &Value) -> bool {
         && status["currentRevision"] == status["updateRevision"]
 }
 
-/// What happened to pods, in order: `+db-0 db:1`, `-db-0`.
+/// Creations and deletions of pods, in order: `+db-0 db:1`, `-db-0`.
 fn story(bed: &Bed) -> Vec<String> {
     let events = bed.api.recorder().events();
     let pods = events.iter().filter(|event| event.resource.resource == "pods");

@@ -1,11 +1,11 @@
-//! The page of activity: what happened in the fleet, newest first.
+//! The activity page: events of the fleet, newest first.
 
 use maud::html;
 
 use super::{Page, Part, Request, layout, lists, parts};
 use crate::{Happened, Snapshot, shell_word};
 
-/// Events that are shown.
+/// Maximum number of events shown.
 const EVENTS: usize = 300;
 
 pub(super) fn page(snapshot: &Snapshot, request: &Request) -> Page {

@@ -1,4 +1,4 @@
-//! The page of a module on a cluster: down to the object that fails.
+//! The page of a module on a cluster, down to the failing object.
 
 use maud::{Markup, html};
 
@@ -43,7 +43,7 @@ fn hero(view: &Assignment, module: &ModuleRef, request: &Request) -> Part {
     Part::whole("hero", markup)
 }
 
-/// The object that fails, and how to look at it there.
+/// The failing object, and how to inspect it.
 fn failing(view: &Assignment) -> Part {
     let object = view.failing.as_ref();
     let markup = html! {
@@ -147,7 +147,7 @@ fn commands(view: &Assignment, module: &ModuleRef, url: Option<&str>, namespace:
             format!("kubectl get {assemblage} {cluster} -o yaml{at}"),
         ),
     ];
-    // A version has no content that could be compared.
+    // A version has no content to compare.
     if module.kind != Kind::ClusterUpgrade {
         let compared = diff_command(&said, &format!(" {one} {cluster}{at}"), url.unwrap_or_default());
         all.insert(2, ("compare", compared));

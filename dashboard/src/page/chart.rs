@@ -1,4 +1,4 @@
-//! A rollout over time, drawn: a bar for each cluster.
+//! A rollout over time as a chart: a bar for each cluster.
 
 use jiff::{SignedDuration, Timestamp};
 use maud::{Markup, html};
@@ -7,9 +7,10 @@ use muster_kit::age;
 use super::parts;
 use crate::{Bar, Kind, Timeline};
 
-/// Bars that are drawn.
+/// Maximum number of bars drawn.
 const MOST: usize = 60;
-/// Units of a picture, which is as wide as the page: of all the time, and of a bar of which only the end is known.
+/// Units of the drawing, which is as wide as the page: the full width, and the width of a bar of which only the end is
+/// known.
 const WIDTH: f64 = 1000.0;
 const LEAST: f64 = 8.0;
 

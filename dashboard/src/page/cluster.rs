@@ -1,11 +1,11 @@
-//! The page of a cluster: what it carries, whether it answers, and what people say of it.
+//! The page of a cluster: its modules, its reachability, and its holds and pins.
 
 use maud::html;
 
 use super::{Page, Part, Request, layout, lists, parts};
 use crate::{ClusterView, Happened, Kind, Shape, Snapshot, Tree, shell_word};
 
-/// Events that are shown.
+/// Maximum number of events shown.
 const EVENTS: usize = 50;
 
 pub(super) fn page(snapshot: &Snapshot, request: &Request, name: &str) -> Option<Page> {
@@ -28,7 +28,7 @@ pub(super) fn page(snapshot: &Snapshot, request: &Request, name: &str) -> Option
     })
 }
 
-/// The name of a cluster or a node, and how it stands.
+/// The name of a cluster or node, and its state.
 pub(super) fn hero(name: &str, tree: &Tree) -> Part {
     let root = &tree.root;
     let markup = html! {

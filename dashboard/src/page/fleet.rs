@@ -9,10 +9,10 @@ use crate::{
     words::{counted, shell_word},
 };
 
-/// Modules that need attention and are shown in full; more are named in the matrix.
+/// Maximum number of modules that need attention shown in full; the others are in the matrix.
 const SHOWN: usize = 12;
 
-/// Of clusters and their modules, or of the nodes of this cluster and their NodeModules.
+/// The fleet of clusters and their modules, or of the nodes of this cluster and their NodeModules.
 pub(super) fn page(snapshot: &Snapshot, request: &Request, kind: Kind) -> Page {
     let fleet = snapshot.fleet_of(kind);
     let (shown, refused) = match request.filter.apply(fleet) {
@@ -86,7 +86,7 @@ fn attention(overview: &Overview, request: &Request) -> Part {
     Part::whole("concerns", markup)
 }
 
-/// What is there to tell of a module or a cluster, in short: the rest is on its page.
+/// Short description of a module or cluster; its page has the rest.
 fn about(concern: &Concern, request: &Request) -> Markup {
     let module = match &concern.about {
         Place::Module(module) => Some(module),
@@ -94,7 +94,7 @@ fn about(concern: &Concern, request: &Request) -> Markup {
     };
     let is_held = concern.shape == Shape::Held;
     let steps = concern.why.steps.iter();
-    // What is held has a card of its own; of what waits for it the failure says it all.
+    // Held clusters have a card of their own; the waiting ones are explained by the failure.
     let open = steps.filter(|step| step.shape.is_open() && (is_held || step.shape != Shape::Held));
     let is_silent = |step: &Step| step.shape == Shape::Waiting && concern.shape == Shape::Failed;
     html! {
@@ -104,7 +104,7 @@ fn about(concern: &Concern, request: &Request) -> Markup {
     }
 }
 
-/// What to do next, and the command for that.
+/// What to do next, and the command.
 pub(super) fn next(why: &Why) -> Markup {
     html! {
         @if let Some(next) = &why.next { p.next { strong { "Next: " } (parts::text(next)) @if why.command.is_some() { ":" } } }
@@ -116,7 +116,7 @@ pub(super) fn next(why: &Why) -> Markup {
     }
 }
 
-/// What is in the way, link by link.
+/// The checks of the chain, up to the one that blocks.
 pub(super) fn checks(checks: &[Check]) -> Markup {
     html! {
         ol.checks {
@@ -130,7 +130,7 @@ pub(super) fn checks(checks: &[Check]) -> Markup {
     }
 }
 
-/// The steps of `why`; one about a single cluster leads to it.
+/// The steps of `why`; a step about a single cluster links to its page.
 pub(super) fn steps(steps: &[Step], module: &ModuleRef, request: &Request) -> Markup {
     html! { ul.steps { @for step in steps { li { (self::step(step, Some(module), request)) (parts::message(&step.message)) } } } }
 }
@@ -172,9 +172,9 @@ fn form(fleet: &Fleet, request: &Request, refused: Option<&str>) -> Part {
     Part::whole("filter", markup)
 }
 
-/// The matrix: every cell is a piece of its own.
+/// The matrix: every cell is a separate piece.
 fn table(matrix: &Matrix, fleet: &Fleet, request: &Request) -> Part {
-    // The caption counts: it changes with every cell, and the frame around the cells need not.
+    // The caption has counts, which change with every cell; the frame around the cells does not have to change then.
     let caption = html! { caption #matrix-title { (matrix.total) } };
     let caption = std::iter::once(Piece::new("matrix-title".to_owned(), caption));
     let cells = matrix.rows.iter().flat_map(|row| {
@@ -224,7 +224,7 @@ fn table(matrix: &Matrix, fleet: &Fleet, request: &Request) -> Part {
     })
 }
 
-/// A cluster leads to its page, several that are alike to the matrix with a column for each.
+/// A single cluster links to its page, a folded column to the unfolded matrix.
 fn head(column: &Column, kind: Kind, request: &Request) -> Markup {
     html! {
         @match &column.clusters[..] {
@@ -282,7 +282,7 @@ fn legend(matrix: &Matrix) -> Part {
     Part::whole("legend", markup)
 }
 
-/// NodeModules in numbers; every row is a piece of its own.
+/// NodeModules with counts; every row is a separate piece.
 fn listed(fleet: &Fleet, request: &Request) -> Part {
     let pieces = fleet.modules.iter().map(|view| {
         let id = format!("listed:{}", view.name);

@@ -1,29 +1,29 @@
-//! What is around every page: head, navigation, what cannot be read, and the foot.
+//! The frame of every page: header, navigation, read errors, and footer.
 
 use maud::{DOCTYPE, Markup, html};
 
 use super::{Page, Part, Request, parts};
 use crate::{Kind, Place, Snapshot};
 
-/// Between two looks of a browser without a script, in seconds.
+/// Refresh interval without a script, in seconds.
 const REFRESH: &str = "15";
-/// Troubles that are named; more are counted.
+/// Maximum number of read errors listed; more are counted.
 const SHOWN: usize = 5;
 
-/// The addresses of what a page loads, from the root of the dashboard.
+/// URLs of the assets, relative to the root of the dashboard.
 #[derive(Clone, Copy, Debug)]
 pub struct Assets<'a> {
     /// The style sheet.
     pub style: &'a str,
     /// The script.
     pub script: &'a str,
-    /// The sign in the tab of the browser.
+    /// The favicon.
     pub sign: &'a str,
-    /// A name for both: a page of another one loads itself anew.
+    /// Build identifier of the style sheet and script: a page of another build reloads itself.
     pub build: &'a str,
 }
 
-/// A page as a document.
+/// Renders a page as an HTML document.
 pub fn whole(page: &Page, request: &Request, query: &str, snapshot: &Snapshot, assets: Assets<'_>) -> Markup {
     let root = request.place.root();
     let stream = format!("{root}events/{}", request.place.path());
@@ -75,7 +75,7 @@ pub fn whole(page: &Page, request: &Request, query: &str, snapshot: &Snapshot, a
     }
 }
 
-/// The sign beside the name: three clusters, the last still to come.
+/// The logo: three clusters, the last one pending.
 fn sign() -> Markup {
     html! {
         svg viewBox="0 0 16 8" width="28" height="14" aria-hidden="true" {
@@ -91,7 +91,7 @@ fn tab(request: &Request, to: &Place, words: &str) -> Markup {
     html! { a href=(request.place.link(to)) aria-current=[current] { (words) } }
 }
 
-/// What stands first on every page: what cannot be read, if there is something.
+/// The first part of every page: read errors, if any.
 pub(super) fn troubles(snapshot: &Snapshot) -> Part {
     let troubles = &snapshot.troubles;
     let markup = html! {
@@ -115,7 +115,7 @@ pub(super) fn troubles(snapshot: &Snapshot) -> Part {
     Part::whole("troubles", markup)
 }
 
-/// The page of something that is not there.
+/// The page for something that does not exist.
 pub(super) fn missing(snapshot: &Snapshot, request: &Request) -> Page {
     let what = match &request.place {
         Place::Fleet | Place::Nodes | Place::Activity | Place::Zones | Place::Machines => "page".to_owned(),

@@ -1,4 +1,4 @@
-//! Lists that several pages have: conditions, and what happened.
+//! Lists that several pages share: conditions and events.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use maud::{Markup, html};
 use super::{Part, Piece, Request, parts};
 use crate::{Carried, ConditionView, Happened, Kind, ModuleRef, Place, words::without_next};
 
-/// The conditions of an object, for who wants to know it all.
+/// The conditions of an object, as a collapsed detail.
 pub(super) fn conditions(conditions: &[ConditionView]) -> Markup {
     html! {
         section #conditions hidden[conditions.is_empty()] {
@@ -34,7 +34,8 @@ pub(super) fn conditions(conditions: &[ConditionView]) -> Markup {
     }
 }
 
-/// The modules on a cluster or a node, most urgent first; every row is a piece of its own. `more` is what is there to tell beside the message.
+/// The modules on a cluster or node, most urgent first; every row is a separate piece. `more` adds details to the
+/// message.
 pub(super) fn carried(
     modules: &[Carried],
     kind: Kind,
@@ -76,7 +77,7 @@ pub(super) fn carried(
     })
 }
 
-/// What happened, newest first, as far as it is about something.
+/// The events about something, newest first.
 pub(super) fn events(
     events: &[Arc<Happened>],
     is_meant: impl Fn(&Happened) -> bool,

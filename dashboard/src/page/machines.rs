@@ -1,4 +1,4 @@
-//! The page of machines that are updated in place: each UpdatePlan, and how far each of its Machines is.
+//! The page of machines that are updated in place: each UpdatePlan, and the progress of its Machines.
 
 use maud::{Markup, html};
 

@@ -1,11 +1,12 @@
-//! Pages: from what is known and an address to markup. Pure; one file for each page.
+//! Pages: pure functions from a snapshot and a request to markup. One file per page.
 //!
 //! ```text
-//!   Snapshot, Request ─► view model ─► Page (parts with ids, made of pieces with ids) ─► the whole page, or what changed in it
+//!   Snapshot, Request ─► view model ─► Page (parts with ids, made of pieces with ids) ─► the whole page, or only its changes
 //! ```
 //!
-//! Invariant: whatever an object says goes through [`parts::text`], which leaves no control character and no endless text.
-//! Invariant: every address is relative, nothing is styled or run in place: the content policy forbids it.
+//! Invariant: all text from objects goes through [`parts::text`], which removes control characters and limits the
+//! length. Invariant: every URL is relative, and there are no inline styles or scripts: the content security policy
+//! forbids them.
 
 mod activity;
 mod assignment;
@@ -29,21 +30,21 @@ pub use self::{
     part::{Change, Page, Part, Piece, changes},
 };
 
-/// What a browser asks for.
+/// What a browser requests.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Request {
     /// The page.
     pub place: Place,
-    /// What of the fleet is to be shown.
+    /// Which part of the fleet to show.
     pub filter: Filter,
-    /// Columns that are alike stand each for itself.
+    /// Whether equal columns are shown separately.
     pub unfolded: bool,
-    /// The label by whose values columns are grouped; none if it is empty.
+    /// The label by whose values columns are grouped; empty without grouping.
     pub group: String,
 }
 
 impl Request {
-    /// From how many clusters on columns that are alike are one.
+    /// Number of clusters from which equal columns are folded.
     fn fold_from(&self) -> usize {
         if self.unfolded {
             Matrix::UNFOLDED
@@ -53,7 +54,7 @@ impl Request {
     }
 }
 
-/// The page of a request.
+/// Builds the page for a request.
 pub fn page(snapshot: &Snapshot, request: &Request) -> Page {
     let found = match &request.place {
         Place::Fleet => Some(fleet::page(snapshot, request, snapshot.home())),

@@ -1,4 +1,4 @@
-//! The page of a module: why it stands as it does, its stages, its clusters, its rollout over time, and what was before.
+//! The page of a module: why it is in its state, its stages, its clusters, its rollout over time, and its history.
 
 use maud::{Markup, html};
 use muster_api::{
@@ -13,13 +13,13 @@ use crate::{
     words::{counted, diff_command, shell_word, without_next},
 };
 
-/// Clusters that are shown one by one; of more the most urgent.
+/// Maximum number of clusters shown one by one, the most urgent first.
 const CLUSTERS: usize = 500;
-/// Revisions that are shown.
+/// Maximum number of revisions shown.
 const REVISIONS: usize = 100;
-/// Events that are shown; more are on the page of activity.
+/// Maximum number of events shown; the activity page has more.
 const EVENTS: usize = 20;
-/// Behind which parts the budget of nodes stands.
+/// Index at which the part with the node budget is inserted.
 const BUDGET: usize = 6;
 
 pub(super) fn page(snapshot: &Snapshot, request: &Request, module: &ModuleRef) -> Option<Page> {
@@ -83,7 +83,7 @@ fn hero(view: &ModuleView) -> Part {
     Part::whole("hero", markup)
 }
 
-/// Why, and what to do next.
+/// The explanation, and what to do next.
 pub(super) fn reasons(why: &Why, module: &ModuleRef, request: &Request) -> Part {
     let markup = html! {
         section #why aria-labelledby="why-title" {
@@ -165,7 +165,7 @@ fn stages(lane: &Lane, kind: Kind, domains: Option<&NodeDomains>) -> Part {
     Part::whole("stages", markup)
 }
 
-/// In which order racks, zones or the like are changed.
+/// The order in which racks, zones or other domains are changed.
 fn in_words(domains: &NodeDomains) -> String {
     let NodeDomains {
         key,
@@ -213,7 +213,7 @@ fn stage(stage: &StageView, kind: Kind, is_only: bool) -> Markup {
     }
 }
 
-/// The clusters in the order of the rollout; every row is a piece of its own.
+/// The clusters in the order of the rollout; every row is a separate piece.
 fn clusters(view: &ModuleView, lane: &Lane, module: &ModuleRef, request: &Request) -> Part {
     let stage_of = |cluster: &str| {
         lane.stages
@@ -275,7 +275,7 @@ fn clusters(view: &ModuleView, lane: &Lane, module: &ModuleRef, request: &Reques
     })
 }
 
-/// A rollout over time, if something is known of it.
+/// A rollout over time, if anything is known of it.
 pub(super) fn over_time(title: &str, timeline: Option<&Timeline>, kind: Kind) -> Part {
     let markup = html! {
         section #timeline hidden[timeline.is_none()] aria-labelledby="timeline-title" {
@@ -287,7 +287,7 @@ pub(super) fn over_time(title: &str, timeline: Option<&Timeline>, kind: Kind) ->
 }
 
 fn revisions(history: &History, module: &ModuleRef, request: &Request) -> Part {
-    // What has no commit is called by its hash.
+    // Content without a commit is named by its hash.
     let is_of_git = module.kind != Kind::NodeModule;
     let units = format!("{}s", module.kind.unit_kind());
     let (now, at_end) = (format!("{units} now"), format!("{units} at its end"));
@@ -328,7 +328,7 @@ fn revisions(history: &History, module: &ModuleRef, request: &Request) -> Part {
     Part::whole("revisions", markup)
 }
 
-/// A verdict with a shape.
+/// A verdict with its shape.
 pub(super) fn verdict(verdict: Outcome) -> Markup {
     let shape = match verdict {
         Outcome::Good => Shape::Ready,
@@ -340,7 +340,7 @@ pub(super) fn verdict(verdict: Outcome) -> Markup {
     parts::badge(shape, verdict.as_str())
 }
 
-/// What a person may want to type: only what can be done as things stand.
+/// Commands for the user: only those that apply in the current state.
 fn commands(snapshot: &Snapshot, view: &ModuleView, module: &ModuleRef, rolling: &Rolling<'_>) -> Part {
     let (said, at) = (shell_word(&module.said()), module.within(&snapshot.namespace));
     let kind = format!("{}.fleet.muster.dev", module.kind.as_str().to_lowercase());
@@ -372,7 +372,7 @@ fn commands(snapshot: &Snapshot, view: &ModuleView, module: &ModuleRef, rolling:
         let back = match rolling.kind {
             Kind::Module | Kind::BootstrapModule => Some("go back, in git"),
             Kind::NodeModule => Some("the content of the last good one"),
-            // A version is never taken back.
+            // A version cannot be rolled back.
             Kind::ClusterUpgrade => None,
         };
         all.extend(back.map(|back| (back, format!("muster rollout undo {said}{at}"))));

@@ -1,4 +1,4 @@
-//! The page of a node: its NodeModules, with why each is as it is there, its agent, and what that reports.
+//! The page of a node: its NodeModules with their explanations, its agent, and the agent's reports.
 
 use maud::{Markup, html};
 
@@ -8,7 +8,7 @@ use crate::{
     shell_word, why,
 };
 
-/// Events that are shown.
+/// Maximum number of events shown.
 const EVENTS: usize = 50;
 
 pub(super) fn page(snapshot: &Snapshot, request: &Request, name: &str) -> Option<Page> {
@@ -39,7 +39,7 @@ pub(super) fn page(snapshot: &Snapshot, request: &Request, name: &str) -> Option
     })
 }
 
-/// What to do about a NodeModule here.
+/// What to do about a NodeModule on this node.
 fn then(words: &str, command: Option<&str>) -> Markup {
     html! {
         p.next { strong { "Next: " } (parts::text(words)) @if command.is_some() { ":" } }
@@ -176,7 +176,7 @@ fn commands(view: &NodeView) -> Part {
     Part::whole("commands", markup)
 }
 
-/// How many nodes may change at once over all NodeModules, and which are changing.
+/// How many nodes may change at once across all NodeModules, and which are changing.
 pub(super) fn budgets(snapshot: &Snapshot, request: &Request) -> Part {
     let objects = &snapshot.objects.nodes;
     let mut budgets = objects.budgets.iter();

@@ -1,4 +1,4 @@
-//! What a page is made of, so that a browser gets only what changed.
+//! Parts of a page, so that a browser gets only what changed.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 
@@ -7,11 +7,11 @@ use maud::{Markup, PreEscaped};
 /// A page: its title, and its parts from top to bottom.
 #[derive(Debug)]
 pub struct Page {
-    /// What stands in the title of the window.
+    /// Window title.
     pub title: String,
-    /// What it is about is there.
+    /// Whether the subject of the page exists.
     pub is_found: bool,
-    /// The parts.
+    /// Parts of the page.
     pub parts: Vec<Part>,
 }
 
@@ -20,12 +20,12 @@ pub struct Page {
 pub struct Part {
     id: String,
     html: String,
-    /// Hash of the part without what its pieces hold.
+    /// Hash of the part without the content of its pieces.
     frame: u64,
     pieces: Vec<Piece>,
 }
 
-/// An element within a part, with an id: it changes alone.
+/// An element within a part, with an id, that can change on its own.
 #[derive(Debug)]
 pub struct Piece {
     id: String,
@@ -33,11 +33,11 @@ pub struct Piece {
     hash: u64,
 }
 
-/// An element to be put in the place of the one that has its id: the id, and the markup.
+/// An element that replaces the one with the same id: the id, and the markup.
 pub type Change<'a> = (&'a str, &'a str);
 
 impl Part {
-    /// A part that changes as a whole. The element in `markup` has this id.
+    /// A part that changes as a whole. The element in `markup` must have this id.
     pub fn whole(id: &str, markup: Markup) -> Self {
         Self {
             id: id.to_owned(),
@@ -47,8 +47,8 @@ impl Part {
         }
     }
 
-    /// A part with pieces; `draw` gets the markup of each, in order. It is called twice: the second time with empty pieces, which tells
-    /// what is around them.
+    /// A part with pieces; `draw` gets the markup of each, in order. `draw` is called twice: the second time with only
+    /// the ids, to hash the frame around the pieces.
     pub fn of(id: &str, pieces: Vec<Piece>, draw: impl Fn(&[PreEscaped<&str>]) -> Markup) -> Self {
         let full: Vec<PreEscaped<&str>> = pieces.iter().map(|piece| PreEscaped(&*piece.html)).collect();
         let html = draw(&full).0;
@@ -61,14 +61,14 @@ impl Part {
         }
     }
 
-    /// The markup.
+    /// Markup of the part.
     pub fn markup(&self) -> PreEscaped<&str> {
         PreEscaped(&self.html)
     }
 }
 
 impl Piece {
-    /// A piece. The element in `markup` has this id.
+    /// Creates a piece. The element in `markup` must have this id.
     pub fn new(id: String, markup: Markup) -> Self {
         Self {
             id,
@@ -79,7 +79,7 @@ impl Piece {
 }
 
 impl Page {
-    /// A name for exactly this content: whoever has it lacks nothing.
+    /// Hash of the page content: a browser that shows this version is up to date.
     pub fn version(&self) -> String {
         let parts = self.parts.iter().map(|part| {
             let pieces: Vec<u64> = part.pieces.iter().map(|piece| piece.hash).collect();
@@ -89,7 +89,7 @@ impl Page {
     }
 }
 
-/// What a browser needs that shows `old`, or something that is not known: then everything.
+/// What a browser that shows `old` needs; all parts if `old` is unknown.
 pub fn changes<'a>(old: Option<&Page>, new: &'a Page) -> Vec<Change<'a>> {
     let mut changes: Vec<Change<'a>> = Vec::new();
     for part in &new.parts {

@@ -1,4 +1,4 @@
-//! Small things that all pages are made of: texts of strangers, times, shapes, commands to copy.
+//! Small elements shared by all pages: untrusted text, times, shapes, commands to copy.
 
 use std::fmt::Write as _;
 
@@ -7,16 +7,16 @@ use maud::{Escaper, Markup, Render, html};
 
 use crate::{Place, Shape, page::Request};
 
-/// Characters of a text that are shown; a message of an object may have a megabyte.
+/// Maximum characters of a text shown; a message of an object may have a megabyte.
 const MAX_TEXT: usize = 2_000;
-/// What stands for a character that nobody can see.
+/// Replacement for invisible characters.
 const UNSEEN: char = '\u{fffd}';
 
-/// A text that somebody else wrote, fit to be shown: bounded, and without characters that control anything.
+/// Untrusted text made safe for display: limited in length, without control characters.
 #[derive(Clone, Copy, Debug)]
 pub struct Text<'a>(&'a str);
 
-/// A text that somebody else wrote.
+/// Makes untrusted text safe for display.
 pub fn text(text: &str) -> Text<'_> {
     Text(text)
 }
@@ -26,7 +26,7 @@ impl Render for Text<'_> {
         let mut out = Escaper::new(buffer);
         let mut rest = self.0.chars();
         for char in rest.by_ref().take(MAX_TEXT) {
-            // Writing into a string does not fail.
+            // Writing to a string cannot fail.
             let _ = out.write_char(if is_unseen(char) { UNSEEN } else { char });
         }
         if let Some(left) = std::num::NonZeroUsize::new(rest.count()) {
@@ -35,26 +35,26 @@ impl Render for Text<'_> {
     }
 }
 
-/// It moves, hides or turns around what stands beside it, instead of being seen.
+/// Whether a character is invisible or affects the text around it, such as bidirectional overrides.
 fn is_unseen(char: char) -> bool {
     let is_blank = matches!(char, '\n' | '\t');
     let turns = matches!(char, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}');
     (char.is_control() && !is_blank) || turns
 }
 
-/// A time, as text that needs no script; a script makes an age of it.
+/// A time as text that works without a script; the script replaces it with the age.
 pub fn time(at: Timestamp) -> Markup {
     html! {
         time datetime=(at.strftime("%Y-%m-%dT%H:%M:%SZ")) { (at.strftime("%Y-%m-%d %H:%M:%S UTC")) }
     }
 }
 
-/// ` since …`, where that is known.
+/// ` since …`, if the time is known.
 pub fn since(at: Option<Timestamp>) -> Markup {
     html! { @if let Some(at) = at { " " span.since { "since " (time(at)) } } }
 }
 
-/// The name of a shape for the style sheet.
+/// CSS class of a shape.
 pub const fn class(shape: Shape) -> &'static str {
     match shape {
         Shape::Ready => "ready",
@@ -69,7 +69,8 @@ pub const fn class(shape: Shape) -> &'static str {
     }
 }
 
-/// The character of a shape, which is read aloud as its word. That of held ones is drawn: few fonts have it, and some as a picture.
+/// Glyph of a shape; a screen reader reads its word. The glyph of held ones is drawn with CSS: few fonts have it, and
+/// some show it as an emoji.
 pub fn glyph(shape: Shape) -> Markup {
     html! {
         span.glyph aria-hidden="true" {
@@ -85,12 +86,12 @@ pub fn badge(shape: Shape, word: &str) -> Markup {
     html! { span.badge.(class(shape)) { (glyph(shape)) " " (text(word)) } }
 }
 
-/// A shape for the eye, its word for the ear.
+/// A shape with its word for screen readers.
 pub fn shape(shape: Shape) -> Markup {
     html! { span.badge.(class(shape)) title=(shape.word()) { (glyph(shape)) span.unseen { (shape.word()) } } }
 }
 
-/// A message, cut to a few lines by the style sheet where there is little room.
+/// A message, truncated to a few lines by the style sheet where space is tight.
 pub fn message(words: &str) -> Markup {
     html! { @if !words.is_empty() { p.message { (text(words)) } } }
 }
@@ -100,14 +101,14 @@ pub fn link(request: &Request, to: &Place, words: &str) -> Markup {
     html! { a href=(request.place.link(to)) { (text(words)) } }
 }
 
-/// A command to copy. The button does nothing without a script, and is not seen then.
+/// A command to copy. The button is hidden without a script.
 pub fn command(words: &str) -> Markup {
     html! {
         span.command { code { (text(words)) } button.copy type="button" hidden { "Copy" } }
     }
 }
 
-/// Commands to copy, each with what it is for.
+/// Commands to copy, each with its purpose.
 pub fn commands<'a>(commands: impl IntoIterator<Item = (&'a str, String)>) -> Markup {
     html! {
         dl.commands {

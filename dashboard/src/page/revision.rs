@@ -1,4 +1,4 @@
-//! The page of a revision: what became of it, what that rests on, and what happened meanwhile.
+//! The page of a revision: its result, the evidence for it, and the events during its rollout.
 
 use maud::html;
 use muster_api::module::Summary;
@@ -10,12 +10,12 @@ use super::{
 };
 use crate::{Happened, History, Kind, ModuleRef, Outcome, Past, Place, Snapshot, Timeline, shell_word};
 
-/// Events that are shown.
+/// Maximum number of events shown.
 const EVENTS: usize = 200;
 
 pub(super) fn page(snapshot: &Snapshot, request: &Request, module: &ModuleRef, said: &str) -> Option<Page> {
     let history = History::of_module(&snapshot.objects, module)?;
-    let past = history.find(said).ok()?; // one that several begin with is none
+    let past = history.find(said).ok()?; // an ambiguous prefix matches none
     let view = snapshot.fleet_of(module.kind).module(module.kind, &module.name)?;
     let rolling = snapshot.objects.module(module)?;
     let run = past.span();
@@ -120,7 +120,7 @@ fn commands(past: &Past, module: &ModuleRef, namespace: &str) -> Part {
     let (said, at) = (shell_word(&module.said()), module.within(namespace));
     let (back, revisions) = match module.kind {
         Kind::Module | Kind::BootstrapModule => ("go back to it, in git", "modulerevisions"),
-        // A ClusterUpgrade has no revisions, and so no such page.
+        // A ClusterUpgrade has no revisions, so this page does not exist for it.
         Kind::ClusterUpgrade | Kind::NodeModule => ("its content, to go back to it", "noderevisions"),
     };
     let short = shell_word(past.short());

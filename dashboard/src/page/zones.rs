@@ -1,4 +1,5 @@
-//! The page of zones: each group of StatefulSets that is rolled zone by zone in this cluster, with why it is where it is.
+//! The page of zones: each group of StatefulSets that is rolled out zone by zone in this cluster, with the reason for
+//! its state.
 
 use maud::{Markup, html};
 use muster_api::ZoneRollout;

@@ -1,4 +1,4 @@
-//! Who may look: asked of whoever knows, and remembered for a short time.
+//! Access control: verdicts about tokens, cached for a short time.
 
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
@@ -7,32 +7,32 @@ use parking_lot::Mutex;
 use sha2::{Digest, Sha256};
 use tokio::time::Instant;
 
-/// How long an answer is believed: so long somebody may still look whose right was taken away.
+/// How long a verdict is cached, and so how long a revoked token still has access.
 const BELIEVED: Duration = Duration::from_secs(30);
-/// Tokens remembered; with more everything is forgotten, and asked again.
+/// Maximum number of cached tokens; beyond it the cache is cleared.
 const REMEMBERED: usize = 1_024;
 
-/// Whoever knows what a token may.
+/// Decides which tokens have access.
 #[async_trait]
 pub trait Admission: Send + Sync {
-    /// Asks about a bearer token.
+    /// Returns the verdict about a bearer token.
     async fn verdict(&self, token: &str) -> Verdict;
 }
 
-/// What is known of a token.
+/// Verdict about a token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// It is somebody's who may look.
+    /// The token is valid and its user has access.
     Admitted,
-    /// It is nobody's.
+    /// The token is invalid.
     Unknown,
-    /// It is somebody's who may not look.
+    /// The token is valid, but its user has no access.
     Forbidden,
-    /// Nobody could be asked.
+    /// The check failed.
     Unsure,
 }
 
-/// Answers that are believed for a while. Of tokens only hashes are kept.
+/// Caches verdicts for a while. Only hashes of tokens are kept.
 pub(super) struct Cached {
     inner: Arc<dyn Admission>,
     known: Mutex<HashMap<[u8; 32], (Verdict, Instant)>>,
@@ -55,7 +55,7 @@ impl Cached {
             return verdict;
         }
         let verdict = self.inner.verdict(token).await;
-        // That nobody could be asked is nothing to be remembered.
+        // A failed check is not cached.
         if verdict != Verdict::Unsure {
             let mut known = self.known.lock();
             if known.len() >= REMEMBERED {

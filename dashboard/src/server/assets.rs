@@ -1,4 +1,5 @@
-//! The style sheet, the script and the sign. Their addresses carry a hash of what they hold: a browser keeps them for ever.
+//! The style sheet, the script and the favicon. Their URLs contain a hash of their content, so that browsers cache them
+//! forever.
 
 use std::sync::LazyLock;
 
@@ -12,7 +13,7 @@ use sha2::{Digest, Sha256};
 
 use crate::page::Assets;
 
-/// Bytes of a hash in an address.
+/// Bytes of the hash in a URL.
 const HASH: usize = 6;
 
 static STYLE: LazyLock<Asset> = LazyLock::new(|| {
@@ -57,7 +58,7 @@ impl Asset {
     }
 }
 
-/// Where the assets are, from the root of the dashboard.
+/// URLs of the assets, from the root of the dashboard.
 pub(super) fn addresses() -> Assets<'static> {
     Assets {
         style: &STYLE.address,
@@ -67,7 +68,7 @@ pub(super) fn addresses() -> Assets<'static> {
     }
 }
 
-/// One of them.
+/// Serves an asset.
 pub(super) async fn asset(Path(file): Path<String>) -> Response {
     let all: [&Asset; 3] = [&STYLE, &SCRIPT, &SIGN];
     let found = all

@@ -1,4 +1,4 @@
-//! Pages that several windows look at are made once for each state of the fleet.
+//! Page cache: a page that several windows show is rendered once per snapshot.
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -9,10 +9,10 @@ use crate::{
     page::{self, Page, Request},
 };
 
-/// Pages kept of one state; more are made again when they are asked for.
+/// Maximum number of cached pages per snapshot; others are rendered on each request.
 const KEPT: usize = 64;
 
-/// The pages of the last state that was asked for.
+/// The pages of the last requested snapshot.
 #[derive(Default)]
 pub(super) struct Cache(Mutex<Kept>);
 
@@ -23,7 +23,7 @@ struct Kept {
 }
 
 impl Cache {
-    /// The page of a request at a state.
+    /// The page for a request and snapshot.
     pub(super) fn page(&self, snapshot: &Arc<Snapshot>, request: &Request) -> Arc<Page> {
         {
             let mut kept = self.0.lock();
@@ -41,7 +41,7 @@ impl Cache {
                 return Arc::clone(page);
             }
         }
-        // Not under the lock: a large page takes a while, and others need not wait for it.
+        // Rendered without the lock: a large page takes a while and must not block other requests.
         let page = Arc::new(page::page(snapshot, request));
         let mut kept = self.0.lock();
         let is_current = kept

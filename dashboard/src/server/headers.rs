@@ -1,4 +1,4 @@
-//! What stands before every route: whose name is asked for, who asks, and the headers of every answer.
+//! Checks before every route (host name and access), and the headers of every response.
 
 use std::sync::Arc;
 
@@ -17,11 +17,11 @@ use super::{
     host::Hosts,
 };
 
-/// Everything is forbidden that the pages do not need.
+/// Content security policy: forbids everything that the pages do not need.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; base-uri 'none'; \
                       form-action 'self'; frame-ancestors 'none'";
 
-/// The headers of every answer.
+/// Headers of every response.
 const HEADERS: [(HeaderName, &str); 5] = [
     (header::CONTENT_SECURITY_POLICY, POLICY),
     (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
@@ -36,7 +36,7 @@ const HEADERS: [(HeaderName, &str); 5] = [
     ),
 ];
 
-/// What is asked of every request.
+/// Checks for every request.
 pub(super) struct Guard {
     hosts: Hosts,
     admission: Option<Cached>,
@@ -50,15 +50,15 @@ impl Guard {
         }
     }
 
-    /// Why a request is not for this server.
+    /// The response to a request for another host; `None` if the host is accepted.
     fn misdirected(&self, request: &Request) -> Option<Response> {
-        let said = request.headers().get(HOST).and_then(|host| host.to_str().ok()); // no text: no name
+        let said = request.headers().get(HOST).and_then(|host| host.to_str().ok()); // not valid text: no name
         let host = said.or_else(|| request.uri().host()).unwrap_or_default();
         let why = "this dashboard does not answer to that name: ask for localhost, or allow the name where it is started (muster dashboard --host-allowed, muster controller --dashboard-hosts)\n";
         (!self.hosts.admit(host)).then(|| (StatusCode::MISDIRECTED_REQUEST, why).into_response())
     }
 
-    /// Why whoever has this token may not look.
+    /// The response to a token without access; `None` if it has access.
     async fn refusal(&self, token: Option<String>) -> Option<Response> {
         let admission = self.admission.as_ref()?;
         let Some(token) = token else {
@@ -80,7 +80,7 @@ impl Guard {
     }
 }
 
-/// Refuses, or answers with the headers of every answer.
+/// Rejects the request, or runs it and adds the headers.
 pub(super) async fn guarded(State(guard): State<Arc<Guard>>, request: Request, next: Next) -> Response {
     let token = bearer(request.headers()).map(str::to_owned);
     let refused = match guard.misdirected(&request) {
@@ -104,7 +104,7 @@ fn unauthenticated(why: &'static str) -> Response {
 }
 
 fn bearer(headers: &HeaderMap) -> Option<&str> {
-    let said = headers.get(AUTHORIZATION)?.to_str().ok()?; // no text: no token
+    let said = headers.get(AUTHORIZATION)?.to_str().ok()?; // not valid text: no token
     let (scheme, token) = said.split_once(' ')?;
     let token = token.trim();
     (scheme.eq_ignore_ascii_case("bearer") && !token.is_empty()).then_some(token)

@@ -1,17 +1,17 @@
-//! By which names the server may be asked. A page of a stranger cannot make a browser ask a local dashboard under the stranger's own name,
-//! which it has pointed to 127.0.0.1 (DNS rebinding): such a name is refused.
+//! Accepted host names. Protects a local dashboard against DNS rebinding: a foreign page that points its own host name
+//! to 127.0.0.1 is rejected.
 
-/// The names that are answered.
+/// The accepted host names.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Hosts {
     /// `localhost`, loopback addresses, and these.
     Loopback(Vec<String>),
-    /// Whatever a browser says: where the dashboard stands behind a Service or an ingress.
+    /// Any name: for a dashboard behind a Service or an ingress.
     Any,
 }
 
 impl Hosts {
-    /// Whether a `Host` header, or the authority of a request, names this server.
+    /// Whether a `Host` header, or the authority of a request, is accepted.
     pub fn admit(&self, host: &str) -> bool {
         let Self::Loopback(more) = self else {
             return true;
@@ -27,7 +27,7 @@ impl Hosts {
     }
 }
 
-/// The name in `name`, `name:port`, `[address]` or `[address]:port`; none if it is nothing of that.
+/// The name in `name`, `name:port`, `[address]` or `[address]:port`; `None` for anything else.
 fn name(host: &str) -> Option<String> {
     let is_port = |port: &str| port.parse::<u16>().is_ok();
     if let Some(rest) = host.strip_prefix('[') {

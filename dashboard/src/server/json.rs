@@ -1,4 +1,4 @@
-//! The view models as JSON, in the forms of the command's `-o json`.
+//! The view models as JSON, in the same schemas as the command's `-o json`.
 
 use axum::{
     extract::{RawQuery, State},
@@ -12,8 +12,8 @@ use crate::{
     Happened, History, Kind, Matrix, ModuleRef, Place, Snapshot, Tree, ZonesView, page::Request, why, why_on,
 };
 
-/// Answers `matrix.json`, `tree.json`, `tree/PLACE.json`, `why/PLACE.json`, `history/PLACE.json`, `activity.json`, `zones.json` and
-/// `machines.json`.
+/// Serves `matrix.json`, `tree.json`, `tree/PLACE.json`, `why/PLACE.json`, `history/PLACE.json`, `activity.json`,
+/// `zones.json` and `machines.json`.
 pub(super) async fn answer(State(shared): State<Shared>, uri: Uri, RawQuery(query): RawQuery) -> Response {
     let snapshot = std::sync::Arc::clone(&shared.0.snapshots.borrow());
     if !snapshot.is_complete {
@@ -67,7 +67,7 @@ fn text(snapshot: &Snapshot, what: &str, request: &Request) -> Option<Result<Str
     }
 }
 
-/// What rolls over the fleet that a page is about.
+/// Kind of the fleet that a page is about.
 fn kind(snapshot: &Snapshot, place: &Place) -> Kind {
     match place {
         Place::Fleet => snapshot.home(),
@@ -77,26 +77,26 @@ fn kind(snapshot: &Snapshot, place: &Place) -> Kind {
     }
 }
 
-/// What happened, with the version of its form.
+/// Events, with the schema version.
 fn activity(snapshot: &Snapshot) -> serde_json::Value {
     let events: Vec<&Happened> = snapshot.objects.events.iter().map(|event| &**event).collect();
     serde_json::json!({"schema": "activity/v1", "events": events})
 }
 
-/// The groups of zones, with the version of their form.
+/// Zone groups, with the schema version.
 fn zones(snapshot: &Snapshot) -> serde_json::Value {
     let rollouts = snapshot.objects.zones.iter();
     let groups: Vec<ZonesView> = rollouts.map(|rollout| ZonesView::of(rollout)).collect();
     serde_json::json!({"schema": "zones/v1", "groups": groups})
 }
 
-/// Machines that are updated in place, with the version of their form.
+/// Machines that are updated in place, with the schema version.
 fn machines(snapshot: &Snapshot) -> serde_json::Value {
     serde_json::json!({"schema": "machines/v1", "updates": snapshot.updates()})
 }
 
 fn written(view: &impl Serialize) -> Result<String, String> {
-    // A line, as the command prints it.
+    // Ends with a newline, as the command prints it.
     let text = serde_json::to_string_pretty(view).map_err(|error| error.to_string())?;
     Ok(text + "\n")
 }

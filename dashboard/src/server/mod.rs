@@ -1,14 +1,14 @@
-//! The dashboard as a web server: pages, their live streams, and the same as JSON. Nothing of it writes.
+//! The dashboard as a web server: pages, their live streams, and the same data as JSON. It is read-only.
 //!
 //! ```text
-//!   connection ─► host? ─► admitted? ─► GET ─┬─ PLACE          a page              ─┐
-//!   (bounded)                                ├─ events/PLACE   what changes in it   ├─► headers (content policy)
+//!   connection ─► host? ─► access?   ─► GET ─┬─ PLACE          a page              ─┐
+//!   (bounded)                                ├─ events/PLACE   its changes          ├─► headers (content policy)
 //!                                            ├─ api/v1/…       view models as JSON  │
 //!                                            └─ assets/…       style and script    ─┘
 //! ```
 //!
-//! Invariant: there is no route but for GET (and HEAD); anything else is 405.
-//! Invariant: connections, streams, header bytes and times are bounded ([`Limits`]).
+//! Invariant: routes accept only GET and HEAD; anything else is 405. Invariant: connections, streams, header bytes and
+//! times are bounded ([`Limits`]).
 
 mod admission;
 mod assets;
@@ -41,28 +41,28 @@ pub use self::{
 use self::{cache::Cache, headers::Guard};
 use crate::{Place, Snapshot, page};
 
-/// What the server is made of.
+/// Configuration of the server.
 pub struct Setup {
-    /// What is known of the fleet, as it changes.
+    /// Snapshots of the fleet, as it changes.
     pub snapshots: watch::Receiver<Arc<Snapshot>>,
-    /// The names by which it may be asked.
+    /// Accepted host names.
     pub hosts: Hosts,
-    /// Who may look; without it everybody who can connect.
+    /// Access control; `None` allows everyone who can connect.
     pub admission: Option<Arc<dyn Admission>>,
-    /// How much is answered at once.
+    /// Limits on concurrent requests.
     pub limits: Limits,
 }
 
-/// How much is answered at once.
+/// Limits of the server.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// Pages that are followed at the same time: some people with some windows each. Further ones are told to come again.
+    /// Maximum number of concurrent streams. Further ones are told to retry later.
     pub streams: usize,
-    /// Between two messages to one window.
+    /// Minimum time between two messages on a stream.
     pub pace: Duration,
-    /// Between two signs of life.
+    /// Interval between heartbeats on a stream.
     pub beat: Duration,
-    /// How long a window is followed before it has to ask again, and to be admitted again.
+    /// How long a stream lives before the browser must reconnect and be authorized again.
     pub life: Duration,
 }
 
@@ -77,7 +77,7 @@ impl Default for Limits {
     }
 }
 
-/// What all requests share.
+/// State shared by all requests.
 #[derive(Clone)]
 struct Shared(Arc<Inner>);
 
@@ -88,7 +88,7 @@ struct Inner {
     limits: Limits,
 }
 
-/// The routes.
+/// Builds the router.
 pub fn router(setup: Setup) -> Router {
     let Setup {
         snapshots,
@@ -115,7 +115,7 @@ pub fn router(setup: Setup) -> Router {
         .layer(middleware::from_fn_with_state(guard, headers::guarded))
 }
 
-/// A page.
+/// Serves a page.
 async fn show(State(shared): State<Shared>, uri: Uri, RawQuery(query): RawQuery) -> Response {
     let path = uri.path().strip_prefix('/').unwrap_or_default();
     let Some(place) = Place::parse(path) else {
@@ -136,7 +136,7 @@ async fn show(State(shared): State<Shared>, uri: Uri, RawQuery(query): RawQuery)
 }
 
 impl Shared {
-    /// The page of a request as it is now.
+    /// The current page for a request.
     fn page(&self, request: &page::Request) -> (Arc<Snapshot>, Arc<page::Page>) {
         let snapshot = Arc::clone(&self.0.snapshots.borrow());
         let page = self.0.cache.page(&snapshot, request);

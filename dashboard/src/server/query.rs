@@ -1,13 +1,13 @@
-//! What stands behind the `?` of an address.
+//! The query string of a URL.
 
 use percent_encoding::{NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
 
 use crate::{Filter, Place, page::Request};
 
-/// Characters of a value that are looked at.
+/// Maximum number of characters of a value.
 const MAX_VALUE: usize = 200;
 
-/// The request that an address makes. What is not understood is left out.
+/// Parses a query into a request. Unknown keys are ignored.
 pub(super) fn request(place: Place, query: &str) -> Request {
     let mut request = Request {
         place,
@@ -28,7 +28,7 @@ pub(super) fn request(place: Place, query: &str) -> Request {
     request
 }
 
-/// The request as it stands behind the `?`.
+/// Formats a request as a query string.
 pub(super) fn written(request: &Request) -> String {
     let Request {
         place: _,
@@ -48,14 +48,14 @@ pub(super) fn written(request: &Request) -> String {
     written.collect::<Vec<_>>().join("&")
 }
 
-/// The value of one key.
+/// The value of a key.
 pub(super) fn value(query: &str, key: &str) -> Option<String> {
     pairs(query)
         .find(|(found, _)| found == key)
         .map(|(_, value)| value)
 }
 
-/// Keys and values, as a form writes them.
+/// Keys and values, form-decoded.
 fn pairs(query: &str) -> impl Iterator<Item = (String, String)> {
     query.split('&').filter_map(|pair| {
         let (key, value) = pair.split_once('=')?;

@@ -1,4 +1,4 @@
-//! Connections: as many as can be, each with deadlines.
+//! Connections: limited in number, each with deadlines.
 
 use std::{sync::Arc, time::Duration};
 
@@ -15,23 +15,23 @@ use tokio::{
 };
 use tracing::{debug, warn};
 
-/// Connections at once: streams, and browsers that load pages beside. More wait to be accepted.
+/// Maximum number of connections: streams, and browsers that load pages. Further ones wait to be accepted.
 const CONNECTIONS: usize = 1_024;
-/// How long the head of a request may take to come, and how long a connection may rest between two requests.
+/// How long a request head may take to arrive, and how long a connection may be idle between two requests.
 const HEAD_DEADLINE: Duration = Duration::from_secs(15);
-/// Bytes of the head of a request: an address, and what a proxy adds.
+/// Maximum bytes of a request head: a URL, and the headers that a proxy adds.
 const HEAD_BYTES: usize = 32 * 1024;
-/// How long a connection may live at all: somebody who reads nothing gives its place back then.
+/// Maximum lifetime of a connection: a client that reads nothing frees its slot then.
 const CONNECTION_DEADLINE: Duration = Duration::from_hours(1);
-/// A pause after a connection that could not be accepted, for want of file descriptors for instance.
+/// Pause after a failed accept, such as for lack of file descriptors.
 const AFTER_REFUSAL: Duration = Duration::from_millis(100);
 
-/// Answers at a door until it is dropped.
+/// Serves connections of a listener until the future is dropped.
 pub async fn serve(door: TcpListener, router: Router) {
     let mut connections = JoinSet::new();
     let free = Arc::new(Semaphore::new(CONNECTIONS));
     loop {
-        // Never closed: the only error is not reachable, and would end the bound alone.
+        // The semaphore is never closed, so this cannot fail; an error would only lift the limit.
         let place = Arc::clone(&free).acquire_owned().await.ok();
         while connections.try_join_next().is_some() {}
         match door.accept().await {
@@ -51,7 +51,7 @@ pub async fn serve(door: TcpListener, router: Router) {
 }
 
 async fn converse(stream: TcpStream, router: Router) {
-    // Small messages, and each wants to arrive at once. Where that cannot be set they arrive a little later.
+    // Small messages should be sent at once. Without this option they arrive slightly later.
     let _ = stream.set_nodelay(true);
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())

@@ -1,8 +1,9 @@
-//! What changes in a page, as server-sent events.
+//! Changes of a page, as server-sent events.
 //!
-//! The id of a message is the [version](crate::page::Page::version) of the page after it, a name for its content. A window says which it has
-//! (`have`, then `Last-Event-ID`): if that is what there is, nothing is sent, else everything once. So a stream that was cut off loses
-//! nothing, whichever replica answers it the next time, and nothing has to be kept for that.
+//! The id of a message is the [version](crate::page::Page::version) of the page after it, a hash of its content. A
+//! window sends the version that it has (`have`, then `Last-Event-ID`): if it is current, nothing is sent, else all
+//! parts once. So an interrupted stream loses nothing, whichever replica serves the next request, and no state is kept
+//! for it.
 
 use std::{convert::Infallible, sync::Arc, time::Duration};
 
@@ -26,12 +27,12 @@ use crate::{
     page::{Page, Request, changes},
 };
 
-/// Tells nginx to hand each message on at once.
+/// Makes nginx forward each message at once.
 const ACCEL_BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering");
-/// How soon a window asks again after its stream was cut off.
+/// How soon a window reconnects after its stream was interrupted.
 const RETRY: Duration = Duration::from_secs(1);
 
-/// Follows a page.
+/// Streams the changes of a page.
 pub(super) async fn follow(
     State(shared): State<Shared>,
     uri: Uri,
@@ -43,13 +44,13 @@ pub(super) async fn follow(
         return (StatusCode::NOT_FOUND, "there is no such page\n").into_response();
     };
     let Ok(permit) = Arc::clone(&shared.0.streams).try_acquire_owned() else {
-        // Closed, so that it keeps no place among the connections.
+        // Closes the connection, so that it takes no connection slot.
         let headers = [(header::RETRY_AFTER, "10"), (header::CONNECTION, "close")];
         let why = "as many pages are followed as can be: look again later, or reload by hand\n";
         return (StatusCode::SERVICE_UNAVAILABLE, headers, why).into_response();
     };
     let query = query.unwrap_or_default();
-    let said = headers.get("last-event-id").and_then(|id| id.to_str().ok()); // no text: nothing of ours
+    let said = headers.get("last-event-id").and_then(|id| id.to_str().ok()); // not valid text: not an id of this server
     let have = said.map(str::to_owned).or_else(|| query::value(&query, "have"));
     let is_of_this_build =
         query::value(&query, "build").is_none_or(|build| build == assets::addresses().build);
@@ -72,20 +73,20 @@ pub(super) async fn follow(
     (headers, Sse::new(follower.messages()).keep_alive(keep_alive)).into_response()
 }
 
-/// One window that follows a page.
+/// A window that follows a page.
 struct Follower {
     shared: Shared,
     snapshots: watch::Receiver<Arc<Snapshot>>,
     request: Request,
-    /// The version that the window says it has.
+    /// The version that the window reports to have.
     have: Option<String>,
-    /// What it has by what was sent.
+    /// The page that was last sent.
     shown: Option<Arc<Page>>,
     is_of_this_build: bool,
-    /// When something was last sent.
+    /// When the last message was sent.
     last: Option<Instant>,
     until: Instant,
-    /// Its place among the streams.
+    /// Its slot among the streams.
     _permit: OwnedSemaphorePermit,
 }
 
@@ -94,12 +95,12 @@ impl Follower {
         stream::unfold(self, |mut follower| async move {
             let until = follower.until;
             let message = tokio::time::timeout_at(until, follower.next()).await;
-            let message = message.ok().flatten()?; // its time is over: it asks again
+            let message = message.ok().flatten()?; // end of its lifetime: the browser reconnects
             Some((Ok(message), follower))
         })
     }
 
-    /// Waits for something to send; none if there will be nothing any more.
+    /// Waits for the next event; `None` at the end of the stream.
     async fn next(&mut self) -> Option<Event> {
         loop {
             if let Some(last) = self.last {
@@ -109,7 +110,7 @@ impl Follower {
             if is_first {
                 self.snapshots.mark_changed();
             }
-            self.snapshots.changed().await.ok()?; // nobody reads the fleet any more: the process ends
+            self.snapshots.changed().await.ok()?; // no more snapshots: the process is shutting down
             if !self.is_of_this_build {
                 self.is_of_this_build = true;
                 return Some(Event::default().event("reload").data("1").retry(RETRY));
@@ -127,7 +128,7 @@ impl Follower {
                 continue;
             }
             self.last = Some(Instant::now());
-            let data = serde_json::to_string(&changes).ok()?; // texts always become JSON
+            let data = serde_json::to_string(&changes).ok()?; // strings always serialize
             return Some(
                 Event::default()
                     .event("patch")

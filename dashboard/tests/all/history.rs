@@ -1,4 +1,5 @@
-//! Promise: the history of a module is newest first, in one versioned form; the way back is the last version that was good, and another.
+//! Promise: the history of a module is newest first, in one versioned schema; a rollback goes to the last good revision
+//! with another version.
 
 use muster_api::{ModuleRevision, module::ModuleSpec};
 use muster_dashboard::{History, NoWayBack, Outcome, Past};
@@ -34,7 +35,7 @@ fn check(tag: &str, to: Option<&str>, expect: Result<&str, &str>) {
     let all = [
         revision('a', "v1", "web", &story(1, "Good")),
         revision('b', "v2", "web", &story(2, "Good")),
-        // The same version with other settings is no way back.
+        // The same version with other settings is not a rollback target.
         revision('c', "v3", "old", &story(3, "Good")),
         revision('d', "v3", "web", &story(4, "Good")),
         revision('e', "v4", "web", &story(5, "Bad")),

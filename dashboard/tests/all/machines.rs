@@ -1,5 +1,5 @@
-//! Promise: a Machine that is updated in place is shown as its UpdatePlan has it, with the next command where a person has to decide; the
-//! page, `machines.json` and `why` say the same.
+//! Promise: a Machine that is updated in place is shown with the state in its UpdatePlan, with the next command where a
+//! person must decide; the page, `machines.json` and `why` agree.
 use std::sync::Arc;
 
 use crate::fixture::served;
@@ -62,7 +62,7 @@ fn each_machine_as_the_plan_has_it() {
             ("m4", Shape::Waiting, None),
         ]
     );
-    // Nothing is said to be updated of which nothing is known.
+    // Without entries no machine is reported as updated.
     let unknown = UpdateView::of(&plan("web-2", &json!([])));
     assert_eq!((unknown.shape, unknown.updated), (Shape::Waiting, 0));
 }

@@ -1,5 +1,5 @@
-//! Promise: the dashboard shows the nodes of a cluster as it shows clusters: NodeModules in numbers, nodes by NodeModules, and for each of both why it is
-//! as it is and what to do next, with reports, holds, the budget and path conflicts.
+//! Promise: the dashboard shows the nodes of a cluster like clusters: NodeModules with counts, nodes by NodeModules,
+//! and for each of both why it is in its state and what to do next, with reports, holds, the budget and path conflicts.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 const API: &str = "fleet.muster.dev/v1alpha1";
-/// What is rolled out, and what was before.
+/// Current revision, and the one before.
 const NOW: char = 'b';
 const BEFORE: char = 'a';
 
@@ -22,7 +22,7 @@ fn hash(digit: char) -> String {
     digit.to_string().repeat(64)
 }
 
-/// Each node with what the status of fabric says of it.
+/// Each node with its entry in the status of `fabric`.
 const NODES: [(&str, &str, &str); 7] = [
     ("n1", "UpToDate", ""),
     ("n2", "Updating", "the checks are being made"),
@@ -62,7 +62,8 @@ fn lease(name: &str) -> Value {
     json!({"metadata": {"name": name, "namespace": "muster-nodes"}, "spec": {"renewTime": "2026-01-03T03:59:55.123456Z"}})
 }
 
-/// The row of fabric on a node, and the report of that, with another token if it is about an earlier row.
+/// The assignment of `fabric` on a node, and the report about it, with another token if it is about an earlier
+/// assignment.
 fn assemblage(name: &str, revision: char, token: u64, report: &Value) -> Value {
     let digest = format!("sha256:{revision}1");
     let mut state =
@@ -77,7 +78,7 @@ fn assemblage(name: &str, revision: char, token: u64, report: &Value) -> Value {
     })
 }
 
-/// A NodeModule of which the status says this of nodes.
+/// A NodeModule whose status has these entries for nodes.
 fn module(name: &str, said: &[(&str, &str, &str)]) -> NodeModule {
     let said = said.iter().filter(|(_, reason, _)| !reason.is_empty());
     let groups = said.clone().map(|(node, reason, message)| {
@@ -113,7 +114,8 @@ fn revision(digit: char, story: &Value) -> Value {
     })
 }
 
-/// One node confirmed, one in flight, one waiting, one failed and restored, one whose agent is missing, one held, and one that is not selected.
+/// One node confirmed, one in progress, one waiting, one failed and restored, one with a missing agent, one held, and
+/// one that is not selected.
 fn world() -> NodeObjects {
     let restored = json!({"state": "failed", "class": "Revision", "terminal": true, "reason": "Failed", "message": "tcp 10.0.0.1:179 did not answer"});
     let confirmed = json!({"state": "confirmed"});
@@ -160,7 +162,7 @@ fn happened(reason: &str, note: &str) -> Arc<Happened> {
     })
 }
 
-/// A cluster that has nothing but nodes.
+/// A cluster with nodes and nothing else.
 fn alone() -> Objects {
     Objects {
         nodes: world(),
@@ -194,7 +196,7 @@ fn shows(page: &str, all: &[&str]) {
     }
 }
 
-/// The element of this id, up to where it ends.
+/// The element with this id, up to its end tag.
 fn element<'a>(page: &'a str, id: &str, end: &str) -> &'a str {
     let (_, rest) = page
         .split_once(&format!("id=\"{id}\""))
@@ -305,10 +307,11 @@ async fn the_matrix_has_each_node_with_filters_and_folds() {
     assert_eq!(unfolded.matches(" id=\"cell:").count(), 200);
 }
 
-/// The number of the first of many nodes: all names are equally long.
+/// The number in the first of many node names, which all have equal length.
 const FIRST: usize = 10_000;
 
-/// This many nodes, of which three failed far apart, one is changing, and the last tenth waits; the others are up to date.
+/// The given number of nodes: three failed far apart, one is changing, and the last tenth waits; the others are up to
+/// date.
 fn thousands(nodes: usize) -> NodeObjects {
     let name = |number: usize| format!("m{}", FIRST + number);
     let failed = [nodes / 7, nodes / 3, nodes / 2];
@@ -366,7 +369,7 @@ fn thousands(nodes: usize) -> NodeObjects {
     }
 }
 
-/// What a page shows does not grow with the nodes that are as they should be.
+/// The size of a page does not grow with the number of healthy nodes.
 #[tokio::test]
 async fn thousands_of_nodes_fit_on_a_page() {
     let mut sizes = Vec::new();
@@ -740,7 +743,7 @@ async fn what_is_not_there() {
     }
 }
 
-/// As of all other pages: landmarks, one title, tables with headers, and nothing in place.
+/// Like all other pages: landmarks, one title, tables with headers, and nothing inline.
 #[tokio::test]
 async fn pages_are_accessible_and_inert() {
     let mut hostile = world();

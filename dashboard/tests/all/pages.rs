@@ -1,4 +1,5 @@
-//! Promise: stages, the rollout over time, a cluster and an assignment are told as the objects say, and what needs a person comes first.
+//! Promise: stages, the rollout over time, a cluster and an assignment are shown as the objects report them, and what
+//! needs a person is first.
 
 use std::sync::Arc;
 
@@ -30,7 +31,7 @@ fn millis(time: &str) -> Millis {
     Millis(at(time).as_millisecond().try_into().unwrap())
 }
 
-/// What the engine remembers of a run that began at three o'clock.
+/// The engine's memory of a run that started at three o'clock.
 fn memory(state: RunState) -> Memory {
     Memory {
         run: Some(Run {
@@ -44,7 +45,7 @@ fn memory(state: RunState) -> Memory {
     }
 }
 
-/// `web` with these settings of its rollout, and this memory.
+/// `web` with these rollout settings, and this memory.
 fn with(mut objects: Objects, rollout: &Value, memory: &Memory) -> Arc<Snapshot> {
     for module in objects
         .modules
@@ -72,7 +73,7 @@ fn lane_at(snapshot: &Snapshot, now: Timestamp) -> Lane {
     Lane::of(view, &fleet.clusters, &rolling.rollout, &rolling.status, now)
 }
 
-/// A stage of the clusters with a label, a minute of soak, an approval and a gate.
+/// A stage for the clusters with a label, with a minute of soak, an approval and a gate.
 fn stages() -> Value {
     let gate = json!({"http": {"url": "https://prometheus.test", "jsonPath": "$.x", "op": "<", "value": "1"}, "passes": 3});
     let canary = json!({"name": "canary", "selector": {"matchLabels": {"env": "prod"}}, "soak": "1m", "approval": "Required", "gates": [gate]});
@@ -127,7 +128,7 @@ fn the_stages_of_a_rollout() {
              -gate: $.x < 1: 1 of 3 times, it did not hold when last read]"
         ]
     );
-    // A soak that is over holds, while its stage waits for the rest.
+    // A finished soak counts as met while its stage waits for the rest.
     let soaked = told_of(&lane_at(&snapshot, at("03:11:00")));
     assert!(soaked[0].contains("; +soak of 1m; -gate"), "{soaked:?}");
     let mut passed = open;
@@ -211,7 +212,7 @@ fn a_rollout_over_time() {
             "eu-2 updating 03:00-now",
         ],
     );
-    // Of one that is over nothing is said that came later.
+    // Later events are not shown for a finished rollout.
     check(
         (at("03:00:00"), Some(at("03:01:30"))),
         &["dev-1 ready 01:00-01:00"],
@@ -250,7 +251,7 @@ fn what_needs_a_person_comes_first() {
         &["web on eu-1"],
         &["api"],
     );
-    // What is the cluster's matter is not each module's.
+    // A problem of the cluster is not repeated for each module.
     check(
         &[("eu-1", "Unreachable", "m"), waits],
         "1 needs attention: eu-1",
@@ -337,7 +338,7 @@ async fn what_people_said_and_what_is_to_be_done_is_told_in_words() {
     assert!(page.contains(": no effect: nobody is here"), "{page}");
 }
 
-/// The pages have both ways on, to copy, and the shape that a person has to look at.
+/// The pages show both options with commands to copy, and the shape for what a person must decide.
 #[tokio::test]
 async fn a_held_withdrawal_is_offered_with_both_ways_on() {
     let held = "2 clusters would be withdrawn at once; nothing is withdrawn until this is acknowledged: kubectl annotate --namespace fleet \

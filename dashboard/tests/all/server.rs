@@ -1,4 +1,4 @@
-//! Promise: the dashboard only shows: what it shows is what the command shows, bounded and inert, and there is nothing else to ask for.
+//! Promise: the dashboard is read-only: it shows what the command shows, bounded and escaped, and has no other routes.
 
 use std::{sync::Arc, time::Duration};
 
@@ -217,7 +217,7 @@ async fn filters_are_in_the_address() {
     assert_eq!(served.get("/api/v1/matrix.json?label=%3C").await.status(), 400);
 }
 
-/// A message that tries everything, and is a megabyte long.
+/// A message of a megabyte with every kind of injection.
 fn hostile() -> String {
     let evil = "<script>alert(1)</script>\"'><img src=x onerror=alert(1)>\u{0}\u{1b}[2J\u{202e}&#x3c;";
     format!("{evil}{}", "ä".repeat(1 << 20))
@@ -297,7 +297,7 @@ impl Stream {
         }
     }
 
-    /// The next patch: its id, and the ids of what it changes.
+    /// The next patch: its id, and the ids of the elements that it changes.
     async fn patch(&mut self) -> (String, Vec<String>) {
         loop {
             let (event, id, data) = self.next().await.unwrap();
@@ -314,7 +314,7 @@ impl Stream {
     }
 }
 
-/// `web` as it goes on: eu-1 is well.
+/// `web` after progress: eu-1 is ready.
 fn better() -> Arc<Snapshot> {
     snapshot(told(&[
         ("eu-1", "Updating", "on its way"),

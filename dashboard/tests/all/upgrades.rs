@@ -1,5 +1,5 @@
-//! Promise: a ClusterUpgrade is explained as a module is: for each Cluster that asks for it how it stands, what it waits for, and what to do
-//! next; nothing is confirmed that its status does not confirm.
+//! Promise: a ClusterUpgrade is explained like a module: for each Cluster that opts in its state, what it waits for,
+//! and what to do next; nothing is shown as confirmed that its status does not confirm.
 use std::sync::Arc;
 
 use kube::core::DynamicObject;
@@ -35,7 +35,7 @@ fn upgrade(status: &Value) -> Arc<ClusterUpgrade> {
     Arc::new(serde_json::from_value(object).unwrap())
 }
 
-/// c-1 has the version, c-2 is on its way, c-3 waits; `other` asks for nothing, and has the version all the same.
+/// c-1 has the version, c-2 is in progress, c-3 waits; `other` does not opt in, but has the version.
 fn objects() -> Objects {
     let group = |reason: &str, clusters: &str, message: &str| json!({"reason": reason, "count": 1, "clusters": clusters, "message": message});
     let status = json!({
@@ -112,8 +112,8 @@ fn a_cluster_that_is_changing_says_which_machines_it_waits_for() {
     assert_eq!(said.checks.last().unwrap().what, "its turn");
 }
 
-/// A status that counts more Clusters than it names: those whose spec has the version may be changing still, and are not shown as confirmed,
-/// though there are as many of them.
+/// A status that counts more Clusters than it names: those whose spec has the version may still be changing, and are
+/// not shown as confirmed even if their number matches.
 #[test]
 fn what_the_status_does_not_confirm_is_not_confirmed() {
     let mut objects = objects();
@@ -131,7 +131,7 @@ fn what_the_status_does_not_confirm_is_not_confirmed() {
     assert_eq!(shapes, [unknown, unknown, unknown, Shape::NotSelected]);
 }
 
-/// What is to be done after a failure is a retry once the Cluster is repaired; what a message advises is handed on.
+/// After a failure the advice is a retry once the Cluster is repaired; advice in a message is passed on.
 #[test]
 fn what_to_do_next_is_what_helps_a_cluster() {
     let objects = |reason: &str, message: &str| {
@@ -178,7 +178,7 @@ fn what_to_do_next_is_what_helps_a_cluster() {
     assert!(why(view).headline.contains("next"), "{:?}", why(view));
 }
 
-/// No revisions are kept of it; those of a NodeModule that has its name are not taken for its own.
+/// A ClusterUpgrade has no revisions; those of a NodeModule with the same name are not taken for its own.
 #[test]
 fn it_has_no_revisions() {
     let mut objects = objects();

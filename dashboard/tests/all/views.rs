@@ -1,4 +1,5 @@
-//! The views of a fleet: the matrix and `why` say what the statuses say, equal clusters are one column, problems never fold.
+//! Promise: the matrix and `why` show what the statuses report, equal clusters are folded into one column, problems are
+//! never folded.
 
 use crate::fixture::reasons;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
@@ -67,7 +68,7 @@ fn fleet() -> Fleet {
     ])
 }
 
-/// The fleet of which the module says this.
+/// A fleet whose module has these `attention` entries.
 fn told(attention: &[(&str, &str, &str)]) -> Fleet {
     Fleet::of(&objects(attention))
 }
@@ -255,7 +256,7 @@ fn why_leads_to_the_object_by_which_flux_reads_a_source() {
     assert!(why.next.unwrap().contains("what Flux says"));
 }
 
-/// A status says it in kubectl's words, for those who read it without muster.
+/// A status gives kubectl commands, for users without muster; views give muster commands.
 #[test]
 fn every_view_names_the_verb_that_why_names() {
     let kubectl = "kubectl annotate --namespace fleet --field-manager=muster-cli module/web --overwrite fleet.muster.dev/approve=canary@1a2b3c4d";
@@ -276,7 +277,7 @@ fn every_view_names_the_verb_that_why_names() {
     assert!(tree.contains(muster) && !tree.contains("kubectl"), "{tree}");
 }
 
-/// What a status says of each cluster whose withdrawal the brake holds.
+/// The message for each cluster whose withdrawal is held.
 const HELD: &str = "2 clusters would be withdrawn at once, more than rollout.withdraw.brake allows; nothing is withdrawn until this is \
                     acknowledged: kubectl annotate --namespace fleet --field-manager=muster-cli module/web --overwrite \
                     fleet.muster.dev/acknowledge-withdrawal=0a1b";
@@ -360,7 +361,7 @@ fn a_held_withdrawal_waits_for_a_person_and_is_told_once() {
     );
 }
 
-/// A status has room for some clusters only: the others that still have the module would lose it, too.
+/// A status has room for a limited number of clusters: the others that still have the module would lose it, too.
 #[test]
 fn clusters_that_a_status_has_no_room_for_are_held_as_well() {
     let names: Vec<String> = (1..=30).map(|number| format!("eu-{number}")).collect();
@@ -401,7 +402,7 @@ fn what_a_person_can_do_comes_before_what_nobody_can() {
     let module = fleet.module(ModuleKind::Module, "web").unwrap();
     let next = why(module).command.unwrap();
     assert!(next.starts_with("muster rollout approve module/web"), "{next}");
-    // Nothing else helps while it is paused.
+    // While paused, resuming comes first.
     let paused = ModuleView {
         paused: Some("paused by ann".to_owned()),
         ..module.clone()
@@ -418,7 +419,7 @@ fn what_a_person_can_do_comes_before_what_nobody_can() {
     );
 }
 
-/// What failed stands with the cluster where it failed, and not again with those that it keeps from the version.
+/// A failure is shown with the cluster where it happened, and not again with the clusters that it blocks.
 #[test]
 fn a_failure_is_told_once() {
     let evidence = "Deployment web/web: ImagePullBackOff";
@@ -439,7 +440,7 @@ fn a_failure_is_told_once() {
         let branches = Tree::module(&fleet.modules[0]).root.branches;
         let told = branches.iter().find(|branch| branch.reason == "Halted").unwrap();
         assert_eq!(told.message, expect);
-        // Alone, a cluster says it all.
+        // For a single cluster the whole message is shown.
         let name = ModuleRef {
             kind: Kind::Module,
             name: "web".to_owned(),
@@ -464,7 +465,8 @@ fn clusters_that_stand_alike_are_together_whatever_their_names() {
     assert_eq!(steps, ["eu-1, eu-3", "dev-1, eu-2"]);
 }
 
-/// The cells of a fleet, of which the status has these groups and the spec selects `prod`: cluster, shape, reason and message of each.
+/// The cells of a fleet whose status has these groups and whose spec selects `prod`: cluster, shape, reason and message
+/// of each.
 fn grouped(groups: &Value, generation: i64) -> Vec<String> {
     let mut module = module(&[]);
     module.metadata.generation = Some(generation);
@@ -482,7 +484,7 @@ fn grouped(groups: &Value, generation: i64) -> Vec<String> {
         .collect()
 }
 
-/// Those that need attention are named there, though their group names none.
+/// Clusters in `attention` are not counted again for a group that names no clusters.
 #[test]
 fn who_needs_attention_is_not_counted_again() {
     let mut module = module(&[("eu-1", "WaitingTurn", "m")]);
@@ -525,13 +527,14 @@ fn a_cluster_stands_as_its_group_says() {
     let said = grouped(&groups, 2);
     assert_eq!(said[..4], expected);
     assert_eq!(said[4], "lab · Excluded ");
-    // The spec changed since: what the status does not name may be selected now.
+    // The spec changed since: clusters that the status does not name may be selected now.
     let said = grouped(&groups, 3);
     assert_eq!(said[..4], expected);
     assert_eq!(said[4], "lab ? Unknown its status does not say");
 }
 
-/// What has no room for names has a count: as many as are left are of it, and those that are confirmed by their rows are up to date.
+/// A group without names has a count: if it equals the number of remaining clusters, they belong to it, and those whose
+/// reports confirm the target are up to date.
 #[test]
 fn what_is_not_named_is_read_from_rows_and_never_guessed() {
     let check = |groups: &Value, expected: [&str; 4]| {
@@ -545,7 +548,7 @@ fn what_is_not_named_is_read_from_rows_and_never_guessed() {
     let one = json!({"reason": "Failed", "count": 1, "clusters": "eu-1"});
     let (two, up_to_date) = (unnamed("WaitingTurn", 2), unnamed("UpToDate", 1));
     check(&json!([one, two, up_to_date]), [well, failed, wait, wait]);
-    // One less than there are: which one is not of it is not known.
+    // One fewer than there are: it is unknown which one does not belong to it.
     let (less, stage) = (unnamed("WaitingTurn", 1), unnamed("WaitingStage", 1));
     check(&json!([one, less, up_to_date]), [well, failed, unknown, unknown]);
     check(
@@ -556,7 +559,7 @@ fn what_is_not_named_is_read_from_rows_and_never_guessed() {
         &json!([one, unnamed("WaitingTurn", 3)]),
         [wait, failed, wait, wait],
     );
-    // A row that confirms the target is not enough: its cluster may be unreachable since.
+    // A confirming report is not enough: its cluster may have become unreachable since.
     let away = unnamed("Unreachable", 2);
     check(
         &json!([one, up_to_date, away, less]),
@@ -566,9 +569,9 @@ fn what_is_not_named_is_read_from_rows_and_never_guessed() {
         &json!([one, unnamed("UpToDate", 0), away]),
         [unknown, failed, unknown, unknown],
     );
-    // A status that names nothing, such as that of an older controller.
+    // A status without names, such as one of an older controller.
     check(&json!([]), [unknown; 4]);
-    // A list that would take all memory.
+    // A range that would exhaust the memory.
     let hostile = json!({"reason": "WaitingTurn", "count": 3, "clusters": "c-{1..99999999}"});
     check(&json!([one, hostile]), [wait, failed, wait, wait]);
 }
@@ -597,7 +600,7 @@ fn the_chain_of_a_cluster_ends_at_what_is_in_the_way() {
         );
     };
     check(&[], "lab", &["· selected: env=prod does not match env=none"]);
-    // A word that no group has room for, or of a newer controller.
+    // A reason without a group, or of a newer controller.
     check(
         &[("eu-1", "Bewitched", "by a newer controller")],
         "eu-1",
@@ -637,7 +640,7 @@ fn the_chain_of_a_cluster_ends_at_what_is_in_the_way() {
     );
 }
 
-/// The reason decides where the chain ends, whatever rows say: those of this fleet are confirmed.
+/// The reason decides where the chain ends, whatever the assignments say: those of this fleet are confirmed.
 #[test]
 fn every_reason_but_a_good_one_ends_the_chain() {
     for reason in Reason::ALL {
@@ -654,7 +657,7 @@ fn every_reason_but_a_good_one_ends_the_chain() {
     }
 }
 
-/// A cluster that is up to date says that another module holds an object: `why` and `tree` pass it on.
+/// A cluster that is up to date reports that another module owns an object: `why` and `tree` show it.
 #[test]
 fn a_note_of_a_cluster_that_is_up_to_date_is_shown() {
     let shared = "declared here too, and not written: Namespace/web is held by Kustomization fleet/base";
@@ -731,7 +734,7 @@ fn a_cluster_that_is_away_is_told_once_and_a_hold_is_no_alarm() {
     assert_eq!(titles(&overview.held), ["eu-2"]);
 }
 
-/// What is held or pinned is well, and said: a person left it so, and may have forgotten it.
+/// Held and pinned clusters count as well, but are named: someone left them so, and may have forgotten.
 #[test]
 fn what_is_well_on_purpose_is_named() {
     let check = |attention: &[(&str, &str, &str)], sentence: &str, total: &str, legend: &str| {
@@ -777,7 +780,7 @@ fn what_is_well_on_purpose_is_named() {
     );
 }
 
-/// Ready is false since the rollout began; what is asked is since when it fails.
+/// Ready is false since the start of the rollout; the page shows since when it fails.
 #[test]
 fn a_failed_module_is_so_since_its_failure() {
     let fleet = fleet();
@@ -844,7 +847,7 @@ fn a_matrix_is_documented_json() {
     );
 }
 
-/// A tree as lines: depth, title, shape, word and version.
+/// A tree as lines: depth, title, shape, reason and version.
 fn drawn(branch: &Branch, depth: usize) -> Vec<String> {
     let line = format!(
         "{}{} {} {} {}",

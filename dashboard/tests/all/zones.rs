@@ -1,4 +1,5 @@
-//! Promise: a group of zones is told as its ZoneRollout says, down to the pod, with what to do next; the page and `why` say the same.
+//! Promise: a zone group is shown as its ZoneRollout reports it, down to the pod, with what to do next; the page and
+//! `why` agree.
 
 use std::sync::Arc;
 
@@ -9,7 +10,7 @@ use serde_json::{Value, json};
 
 const CRASH: &str = "container ingester: CrashLoopBackOff: bad flag <x>";
 
-/// A group of two zones; `reasons` are set, pod, reason and message.
+/// A group of two zones; `reasons` have set, pod, reason and message.
 fn rollout(spec: &Value, conditions: &[(&str, &str, &str)], condemned: bool, reasons: &Value) -> ZoneRollout {
     let conditions: Vec<Value> = conditions
         .iter()
@@ -116,7 +117,7 @@ async fn the_page_and_the_json_say_the_same() {
     let json: Value = serde_json::from_str(&app.text("/api/v1/zones.json").await).unwrap();
     assert_eq!(json["schema"], "zones/v1");
     assert_eq!(json["groups"][0]["zones"][0]["steps"][0]["message"], CRASH);
-    // There is a way to it from the other pages, and none where nothing is.
+    // Other pages link to it, but not if there are no zone groups.
     assert!(app.text("/").await.contains("href=\"./zones\""));
     let without = served(crate::fixture::objects());
     assert!(!without.text("/").await.contains("href=\"./zones\""));

@@ -17,7 +17,7 @@ pub(in super::super) struct Comparison {
 }
 
 impl Comparison {
-    /// Without all that is below `paths`.
+    /// The comparison without everything below `paths`.
     pub(in super::super) fn without(self, paths: &FieldSet) -> Self {
         Self {
             added: self.added.recursive_difference(paths),
@@ -145,11 +145,11 @@ impl Walk {
     }
 }
 
-/// The items of a list by their steps; several have the same if it is not valid.
+/// The items of a list by element; duplicates are possible in an invalid list.
 fn steps<'a>(side: Option<&'a Value>, list: &ListTy<'_>) -> BTreeMap<String, Vec<&'a Value>> {
     let mut steps = BTreeMap::<String, Vec<&Value>>::new();
     for item in side.and_then(Value::as_array).into_iter().flatten() {
-        // Validation has seen that every item has a step.
+        // Validation has made sure that every item has an element.
         if let Ok(step) = element::item(list, item) {
             steps.entry(step).or_default().push(item);
         }
@@ -157,7 +157,7 @@ fn steps<'a>(side: Option<&'a Value>, list: &ListTy<'_>) -> BTreeMap<String, Vec
     steps
 }
 
-/// Equal values; numbers by what they are, not how they are written.
+/// Whether values are equal; numbers are compared by value, not by notation.
 pub(in super::super) fn equal(one: &Value, other: &Value) -> bool {
     match (one, other) {
         (Value::Number(one), Value::Number(other)) => {

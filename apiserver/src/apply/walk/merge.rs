@@ -61,16 +61,16 @@ fn merge_lists(left: Option<&Value>, right: Option<&Value>, list: &ListTy<'_>) -
     (!merged.is_empty()).then_some(Value::Array(merged))
 }
 
-/// One of the two lists: its items with their steps.
+/// One of the two lists: its items with their elements.
 struct Side<'a> {
     items: Vec<(String, &'a Value)>,
-    /// `None`: the step is there more than once.
+    /// Items by element; `None` if an element occurs more than once.
     by_step: BTreeMap<String, Option<&'a Value>>,
 }
 
 impl<'a> Side<'a> {
     fn of(items: &'a [Value], list: &ListTy<'_>) -> Self {
-        // Validation has seen that every item has a step.
+        // Validation has made sure that every item has an element.
         let items: Vec<(String, &Value)> = items
             .iter()
             .filter_map(|item| Some((element::item(list, item).ok()?, item)))
@@ -94,7 +94,8 @@ impl<'a> Side<'a> {
     }
 }
 
-/// Items of both lists: the order of the right list holds, items that only the left one has keep their place between.
+/// Merges the items of both lists: the order of the right list wins; items only in the left one keep their position in
+/// between.
 fn interleave(
     left: &Side<'_>,
     right: &Side<'_>,
@@ -121,7 +122,7 @@ fn interleave(
                 continue;
             }
             if right.has(step) && next_shared.is_some_and(|next| next != step) {
-                // Shared, and not the one that comes next.
+                // In both lists, but not the next one on the right.
                 l += 1;
                 continue;
             }

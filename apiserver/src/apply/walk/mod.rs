@@ -1,4 +1,4 @@
-//! The walks over typed values: is it of its type, merge two, compare two, take paths away.
+//! Traversals of typed values: validate, merge, compare, remove paths.
 
 mod compare;
 mod merge;

@@ -1,4 +1,4 @@
-//! Taking paths out of a value.
+//! Removes paths from a value.
 
 use serde_json::{Map, Value};
 
@@ -6,12 +6,12 @@ use super::super::element;
 use super::super::set::FieldSet;
 use super::super::types::{Form, Ty};
 
-/// `value` without `paths`; null if nothing is left of a map or list that lost something.
+/// `value` without `paths`; null if a map or list that lost something is empty.
 pub(in super::super) fn remove(value: &Value, paths: &FieldSet, ty: Ty<'_>) -> Value {
     match (ty.atom().fitting(Some(value)).form(), value) {
         (Form::List(list), Value::Array(items)) if list.associative => {
             let kept = items.iter().filter_map(|item| {
-                // An item without a step cannot be named by a path.
+                // An item without an element cannot be addressed by a path.
                 let Ok(step) = element::item(&list, item) else {
                     return Some(item.clone());
                 };

@@ -1,4 +1,4 @@
-//! Is a value of its type? With the texts of the real server, which are those of its Go values.
+//! Checks that a value has its type, with the messages of the real server, which print Go values.
 
 use std::collections::BTreeSet;
 
@@ -8,7 +8,7 @@ use super::super::element;
 use super::super::types::{Form, ListTy, MapTy, Ty};
 use crate::builtin::Scalar;
 
-/// What is wrong with `value`, as one text; `duplicates`: list items may have the same keys.
+/// All errors in `value` as one text; with `duplicates`, list items may have the same keys.
 pub(in super::super) fn validate(value: &Value, ty: Ty<'_>, duplicates: bool) -> Result<(), String> {
     let mut walk = Walk {
         duplicates,
@@ -120,7 +120,7 @@ fn go_type(value: &Value) -> &'static str {
     }
 }
 
-/// `%v`.
+/// Formats a value like Go's `%v`.
 fn go_v(value: &Value) -> String {
     match value {
         Value::Null => "<nil>".to_owned(),
@@ -141,7 +141,7 @@ fn go_v(value: &Value) -> String {
     }
 }
 
-/// `%#v`.
+/// Formats a value like Go's `%#v`.
 fn go_sharp_v(value: &Value) -> String {
     match value {
         Value::Null => "interface {}(nil)".to_owned(),

@@ -1,4 +1,4 @@
-//! A Deployment and its ReplicaSets: which is the new one, how the next one looks, which are history.
+//! A Deployment and its ReplicaSets: which is the new one, what the next one looks like, which are history.
 
 use std::collections::BTreeMap;
 
@@ -19,7 +19,7 @@ const DESIRED: &str = "deployment.kubernetes.io/desired-replicas";
 const MAXIMUM: &str = "deployment.kubernetes.io/max-replicas";
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
-/// How many old ReplicaSets are kept if the Deployment does not say.
+/// Default number of old ReplicaSets to keep.
 const HISTORY: i32 = 10;
 
 /// A Deployment and its ReplicaSets.
@@ -27,18 +27,18 @@ const HISTORY: i32 = 10;
 pub(super) struct Family<'a> {
     /// The Deployment.
     pub deployment: &'a Deployment,
-    /// What it is to be.
+    /// Spec of the Deployment.
     pub spec: DeploymentSpec,
-    /// The ReplicaSet of the template as it is now.
+    /// The ReplicaSet of the current template.
     pub new: Option<Child<'a>>,
     /// The others, oldest first.
     pub old: Vec<Child<'a>>,
 }
 
 impl<'a> Family<'a> {
-    /// The family of a Deployment that controls these ReplicaSets.
+    /// A Deployment with the ReplicaSets that it controls.
     pub(super) fn of(deployment: &'a Deployment, children: &[Child<'a>]) -> Self {
-        let spec = deployment.spec.clone().unwrap_or_default(); // the server asks for one
+        let spec = deployment.spec.clone().unwrap_or_default(); // the server requires one
         let mut old: Vec<Child<'a>> = children.to_vec();
         old.retain(|child| child.set.metadata.deletion_timestamp.is_none());
         old.sort_by_key(|child| (&child.set.metadata.creation_timestamp, &child.set.metadata.name));
@@ -54,12 +54,12 @@ impl<'a> Family<'a> {
         }
     }
 
-    /// How many replicas are wanted.
+    /// Desired number of replicas.
     pub(super) fn replicas(&self) -> i32 {
         self.spec.replicas.unwrap_or(1)
     }
 
-    /// Whether nothing but the number of replicas is followed.
+    /// Whether the Deployment is paused and only scales.
     pub(super) fn is_paused(&self) -> bool {
         self.spec.paused == Some(true)
     }
@@ -69,7 +69,7 @@ impl<'a> Family<'a> {
         self.old.iter().chain(&self.new).map(|child| child.set)
     }
 
-    /// The ReplicaSet for the template as it is now; `None` if its name is taken.
+    /// The ReplicaSet for the current template; `None` if its name is taken.
     pub(super) fn next_set(&self, replicas: i32, is_taken: impl Fn(&str) -> bool) -> Option<ReplicaSet> {
         let collisions = self
             .deployment
@@ -117,7 +117,8 @@ impl<'a> Family<'a> {
         })
     }
 
-    /// The new ReplicaSet with the highest revision, unless it has it: it was an old one until the template came back.
+    /// The new ReplicaSet with the highest revision, unless it already has it: it was an old one until the template was
+    /// changed back.
     pub(super) fn with_newest_revision(&self, set: &ReplicaSet) -> Option<ReplicaSet> {
         let is_newest = revision(&set.metadata) > self.newest_revision();
         let min_ready = set.spec.as_ref().and_then(|spec| spec.min_ready_seconds);
@@ -134,7 +135,7 @@ impl<'a> Family<'a> {
         Some(changed)
     }
 
-    /// The Deployment with the revision of its new ReplicaSet, unless it has it.
+    /// The Deployment with the revision of its new ReplicaSet, unless it already has it.
     pub(super) fn with_revision_of(&self, set: &ReplicaSet) -> Option<Deployment> {
         let revision = set.annotations().get(REVISION)?;
         if self.deployment.annotations().get(REVISION) == Some(revision) {
@@ -155,7 +156,7 @@ impl<'a> Family<'a> {
         changed
     }
 
-    /// The empty old ReplicaSets that are too many to keep, oldest first.
+    /// Empty old ReplicaSets beyond the history limit, oldest first.
     pub(super) fn beyond_history(&self) -> impl Iterator<Item = &'a ReplicaSet> {
         let is_empty = |child: &&Child<'a>| size(child.set) == 0 && child.pods == 0;
         let mut empty: Vec<&'a ReplicaSet> =
@@ -190,7 +191,7 @@ impl<'a> Family<'a> {
     }
 }
 
-/// How many replicas a ReplicaSet is to have.
+/// Desired number of replicas of a ReplicaSet.
 pub(super) fn size(set: &ReplicaSet) -> i32 {
     set.spec
         .as_ref()
@@ -198,10 +199,10 @@ pub(super) fn size(set: &ReplicaSet) -> i32 {
         .unwrap_or_default() // defaulted by the server
 }
 
-/// How many replicas of a ReplicaSet are available, not counting those that it is about to lose.
+/// Available replicas of a ReplicaSet, not counting those that it is about to lose.
 pub(super) fn available(set: &ReplicaSet) -> i32 {
     let available = set.status.as_ref().and_then(|status| status.available_replicas);
-    available.unwrap_or_default().min(size(set)) // zero is left out
+    available.unwrap_or_default().min(size(set)) // zero is omitted
 }
 
 fn template_of(set: &ReplicaSet) -> Option<PodTemplateSpec> {
@@ -219,5 +220,5 @@ fn revision(meta: &ObjectMeta) -> i64 {
         .annotations
         .as_ref()
         .and_then(|annotations| annotations.get(REVISION));
-    text.and_then(|text| text.parse().ok()).unwrap_or_default() // absent or no number: before all others
+    text.and_then(|text| text.parse().ok()).unwrap_or_default() // absent or not a number: before all others
 }

@@ -1,14 +1,14 @@
-//! How far a rollout may go from the number of replicas.
+//! How far a rollout may deviate from the number of replicas.
 
 use k8s_openapi::api::apps::v1::DeploymentSpec;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 
-/// How far a rollout may go from the number of replicas.
+/// How far a rollout may deviate from the number of replicas.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Limits {
-    /// So many more there may be.
+    /// Maximum number of extra pods.
     pub surge: i32,
-    /// So many may be unavailable.
+    /// Maximum number of unavailable pods.
     pub unavailable: i32,
 }
 
@@ -28,7 +28,7 @@ pub(crate) fn limits(spec: &DeploymentSpec) -> Limits {
         .unwrap_or_default();
     let surge = resolve(rolling.max_surge.as_ref(), replicas, Round::Up);
     let unavailable = resolve(rolling.max_unavailable.as_ref(), replicas, Round::Down).min(replicas);
-    // With neither, nothing could ever move.
+    // With both at zero the rollout could never progress.
     Limits {
         surge,
         unavailable: if surge == 0 && unavailable == 0 {
@@ -39,20 +39,20 @@ pub(crate) fn limits(spec: &DeploymentSpec) -> Limits {
     }
 }
 
-/// To which side the part of a pod is counted.
+/// How a fraction of a pod is rounded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Round {
-    /// As a whole one.
+    /// Rounded up.
     Up,
-    /// Not at all.
+    /// Rounded down.
     Down,
 }
 
-/// A number, or a percentage of `total`; a quarter if absent or unreadable.
+/// A number, or a percentage of `total`; a quarter if absent or invalid.
 pub(crate) fn resolve(value: Option<&IntOrString>, total: i32, round: Round) -> i32 {
     let percent = match value {
         Some(IntOrString::Int(number)) => return (*number).max(0),
-        Some(IntOrString::String(text)) => text.trim_end_matches('%').parse().unwrap_or(25), // refused by a real server
+        Some(IntOrString::String(text)) => text.trim_end_matches('%').parse().unwrap_or(25), // a real server rejects it
         None => 25_i64,
     };
     let hundredths = percent * i64::from(total);
@@ -61,10 +61,10 @@ pub(crate) fn resolve(value: Option<&IntOrString>, total: i32, round: Round) -> 
     } else {
         hundredths / 100
     };
-    i32::try_from(number).unwrap_or(i32::MAX) // more than there can be
+    i32::try_from(number).unwrap_or(i32::MAX) // more than an i32 holds
 }
 
-/// Whether the old pods go before the new ones come.
+/// Whether the old pods are removed before new ones are created.
 pub(crate) fn recreates(spec: &DeploymentSpec) -> bool {
     spec.strategy
         .as_ref()

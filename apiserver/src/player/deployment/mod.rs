@@ -1,4 +1,4 @@
-//! Deployments: one ReplicaSet for each template that there was, pods moved from the old ones to the new one.
+//! Deployments: one ReplicaSet for each template so far; pods are moved from the old ones to the new one.
 //!
 //! revise (which ReplicaSet is the new one) ─► roll (how many replicas has each) ─► status
 
@@ -19,11 +19,11 @@ use family::Family;
 pub(super) struct Child<'a> {
     /// The ReplicaSet.
     pub set: &'a ReplicaSet,
-    /// How many pods it has, those that are still stopping among them.
+    /// Number of its pods, including terminating ones.
     pub pods: usize,
 }
 
-/// What is to be done about a Deployment. `is_taken` says whether the name of a ReplicaSet is in use.
+/// Decides what to do about a Deployment. `is_taken` tells whether the name of a ReplicaSet is in use.
 pub(super) fn decide(
     deployment: &Deployment,
     children: &[Child<'_>],

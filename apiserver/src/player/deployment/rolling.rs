@@ -1,11 +1,11 @@
-//! How many replicas each ReplicaSet gets: never more than allowed at once, never fewer available than promised.
+//! The number of replicas of each ReplicaSet: never above the maximum, never fewer available than the minimum.
 
 use k8s_openapi::api::apps::v1::ReplicaSet;
 
 use super::family::{Family, available, size};
 use super::limits::{limits, recreates};
 
-/// The size of a ReplicaSet that is about to be made, beside so many pods of the others.
+/// Size of a new ReplicaSet, given the number of pods of the others.
 pub(super) fn first_size(family: &Family<'_>, old_pods: usize) -> i32 {
     if recreates(&family.spec) {
         let is_free = old_pods == 0 && family.old.iter().all(|child| size(child.set) == 0);
@@ -14,7 +14,7 @@ pub(super) fn first_size(family: &Family<'_>, old_pods: usize) -> i32 {
     grown(family, 0)
 }
 
-/// The ReplicaSets whose size is to change, with the new size.
+/// The ReplicaSets to resize, with their new size.
 pub(super) fn sizes<'a>(family: &Family<'a>) -> Vec<(&'a ReplicaSet, i32)> {
     let wanted = match (family.new, recreates(&family.spec)) {
         _ if family.is_paused() => paused(family),
@@ -28,7 +28,7 @@ pub(super) fn sizes<'a>(family: &Family<'a>) -> Vec<(&'a ReplicaSet, i32)> {
         .collect()
 }
 
-/// A paused Deployment follows its number of replicas as long as that is clear: with its only ReplicaSet in use.
+/// A paused Deployment is scaled as long as that is unambiguous: if only one ReplicaSet is in use.
 fn paused<'a>(family: &Family<'a>) -> Vec<(&'a ReplicaSet, i32)> {
     let in_use: Vec<&ReplicaSet> = family.all().filter(|set| size(set) > 0).collect();
     match (in_use.as_slice(), family.new) {
@@ -58,7 +58,7 @@ fn roll<'a>(family: &Family<'a>, new: &'a ReplicaSet) -> Vec<(&'a ReplicaSet, i3
     shrink_old(family, new)
 }
 
-/// The size of the new ReplicaSet: as much as fits beside the others.
+/// New size of the new ReplicaSet: as much as the limits allow.
 fn grown(family: &Family<'_>, now: i32) -> i32 {
     let replicas = family.replicas();
     if now >= replicas {
@@ -69,7 +69,7 @@ fn grown(family: &Family<'_>, now: i32) -> i32 {
     now + room.clamp(0, replicas - now)
 }
 
-/// Takes from the old ReplicaSets what may go: first what does not work anyway, then what the new one makes up for.
+/// Scales down the old ReplicaSets: first unavailable pods, then those that the new one makes up for.
 fn shrink_old<'a>(family: &Family<'a>, new: &'a ReplicaSet) -> Vec<(&'a ReplicaSet, i32)> {
     let minimum = family.replicas() - limits(&family.spec).unavailable;
     let total: i32 = family.all().map(size).sum();
@@ -84,7 +84,7 @@ fn shrink_old<'a>(family: &Family<'a>, new: &'a ReplicaSet) -> Vec<(&'a ReplicaS
         *wanted -= broken;
         left -= broken;
     }
-    // What does not work is gone or nothing may go: what is left is what is available beyond the minimum.
+    // Unavailable pods are handled or nothing may be removed: what remains is the number available beyond the minimum.
     for (_, wanted) in &mut sizes {
         let part = (*wanted).min(left);
         *wanted -= part;
@@ -135,7 +135,7 @@ mod tests {
             proptest::prop_assert!(total <= before.max(replicas + limits.surge), "{before} {total}");
             let up: i32 = sets.iter().map(available).sum();
             let still_up: i32 = sets.iter().map(|set| available(set).min(after(set))).sum();
-            // A Deployment that is scaled down loses pods of the new ReplicaSet too.
+            // A scale-down of the Deployment also removes pods of the new ReplicaSet.
             let scaled_down = size(&sets[0]) > replicas;
             proptest::prop_assert!(scaled_down || still_up >= up.min(replicas - limits.unavailable), "{up} {still_up}");
         }

@@ -1,4 +1,4 @@
-//! The status of a Deployment, and what it says about its progress.
+//! The status of a Deployment, including its progress.
 
 use std::time::Duration;
 
@@ -11,18 +11,18 @@ use super::super::settings::Settings;
 use super::family::Family;
 use super::limits::limits;
 
-/// What a decision did that the status has to tell.
+/// What a decision did that the status must report.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Event {
-    /// Nothing.
+    /// Nothing to report.
     None,
-    /// It made a ReplicaSet of this name.
+    /// Created a ReplicaSet with this name.
     Created(String),
-    /// It could not, because another one has the name: the next try takes another.
+    /// Could not create one, because another one has the name: the next attempt uses another.
     Collision,
 }
 
-/// `progressDeadlineSeconds` with which a Deployment has no deadline.
+/// Value of `progressDeadlineSeconds` that means no deadline.
 const NO_DEADLINE: i32 = i32::MAX;
 
 /// How long a Deployment may go without progress.
@@ -39,7 +39,7 @@ fn deadline(deployment: &Deployment, settings: &Settings) -> Option<Duration> {
         .or_else(|| own.map(Duration::from_secs))
 }
 
-/// Whether a status says that all is as wanted.
+/// Whether a status reports that the rollout is complete.
 pub(super) fn is_complete(deployment: &Deployment, status: Option<&DeploymentStatus>) -> bool {
     let Some(status) = status else { return false };
     let wanted = deployment
@@ -56,7 +56,7 @@ pub(super) fn is_complete(deployment: &Deployment, status: Option<&DeploymentSta
         && status.observed_generation >= deployment.metadata.generation
 }
 
-/// Writes the status if it has changed, and wakes at the deadline.
+/// Writes the status if it changed, and schedules a wake-up at the deadline.
 pub(super) fn write(
     plan: &mut Plan,
     family: &Family<'_>,
@@ -220,9 +220,9 @@ fn progress(
 const AVAILABLE: &str = "NewReplicaSetAvailable";
 const TIMED_OUT: &str = "ProgressDeadlineExceeded";
 
-/// Whether pods were made, became ready or available, or old ones went.
+/// Whether pods were created, became ready or available, or old ones were removed.
 fn has_moved(old: &DeploymentStatus, new: &DeploymentStatus) -> bool {
-    let number = |number: Option<i32>| number.unwrap_or_default(); // zero is left out
+    let number = |number: Option<i32>| number.unwrap_or_default(); // zero is omitted
     let outdated = |status: &DeploymentStatus| number(status.replicas) - number(status.updated_replicas);
     number(new.updated_replicas) > number(old.updated_replicas)
         || outdated(new) < outdated(old)
@@ -230,7 +230,7 @@ fn has_moved(old: &DeploymentStatus, new: &DeploymentStatus) -> bool {
         || number(new.available_replicas) > number(old.available_replicas)
 }
 
-/// Whether the deadline runs.
+/// Whether the deadline is running.
 fn waits(progressing: &DeploymentCondition) -> bool {
     !matches!(
         progressing.reason.as_deref(),

@@ -9,7 +9,7 @@ const INDEX: &str = "batch.kubernetes.io/job-completion-index";
 
 /// The index of a pod.
 pub(super) fn of(pod: &Pod) -> Option<usize> {
-    pod.annotations().get(INDEX)?.parse().ok() // what is no number is no index
+    pod.annotations().get(INDEX)?.parse().ok() // not a number: no index
 }
 
 /// Gives a new pod its index: as annotation, label and variable.

@@ -1,6 +1,6 @@
-//! Jobs: pods until enough of them have ended well, or too many have not.
+//! Jobs: pods until enough of them have succeeded, or too many have failed.
 //!
-//! Pods carry no finalizer for counting: one that is deleted before its Job is over is run again.
+//! Pods have no tracking finalizer: one that is deleted before its Job is finished is run again.
 
 mod indexes;
 mod status;
@@ -27,24 +27,24 @@ struct Row<'a> {
     active: Vec<&'a Pod>,
     succeeded: Vec<&'a Pod>,
     failed: Vec<&'a Pod>,
-    /// Pods that are going and have not ended.
+    /// Number of terminating pods that have not finished.
     terminating: usize,
 }
 
-/// What a Job comes to.
+/// Result of a Job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Outcome {
-    /// It goes on.
+    /// Still running.
     Open,
-    /// Enough pods have ended well.
+    /// Enough pods have succeeded.
     Complete,
-    /// It has failed: reason and message.
+    /// Failed: reason and message.
     Failed(&'static str, &'static str),
-    /// It is not to run now.
+    /// Suspended.
     Suspended,
 }
 
-/// What is to be done about a Job that controls these pods.
+/// Decides what to do about a Job that controls these pods.
 pub(super) fn decide(job: &Job, pods: &[&Pod], settings: &Settings, now: Timestamp) -> Plan {
     let mut plan = Plan::default();
     if job.metadata.deletion_timestamp.is_some() {
@@ -73,12 +73,12 @@ pub(super) fn decide(job: &Job, pods: &[&Pod], settings: &Settings, now: Timesta
     plan
 }
 
-/// A Job that is over goes when its time has come.
+/// Deletes a finished Job once its TTL is over.
 fn expire(plan: &mut Plan, job: &Job, end: Timestamp, now: Timestamp) {
     let ttl = job.spec.as_ref().and_then(|spec| spec.ttl_seconds_after_finished);
     let Some(seconds) = ttl.and_then(|seconds| u64::try_from(seconds).ok()) else {
         return;
-    }; // negative is refused
+    }; // negative values are rejected
     let at = after(end, Duration::from_secs(seconds));
     if at <= now {
         plan.write(Verb::Delete, job.clone());
@@ -87,7 +87,7 @@ fn expire(plan: &mut Plan, job: &Job, end: Timestamp, now: Timestamp) {
     }
 }
 
-/// How many failed pods are put up with if the Job does not say.
+/// Default number of failed pods before a Job fails.
 const BACKOFF_LIMIT: i32 = 6;
 
 impl<'a> Row<'a> {
@@ -96,7 +96,7 @@ impl<'a> Row<'a> {
             |wanted: fn(&Pod) -> bool| pods.iter().copied().filter(|pod| wanted(pod)).collect::<Vec<_>>();
         Self {
             job,
-            spec: job.spec.clone().unwrap_or_default(), // the server asks for one
+            spec: job.spec.clone().unwrap_or_default(), // the server requires one
             active: with(pod::is_active),
             succeeded: with(|pod| pod::phase(pod) == "Succeeded"),
             failed: with(|pod| pod::phase(pod) == "Failed"),
@@ -130,13 +130,13 @@ impl<'a> Row<'a> {
         match self.spec.completions {
             Some(_) if self.is_indexed() => indexes::done(&self.succeeded).len() >= self.wanted(),
             Some(_) => self.succeeded.len() >= self.wanted(),
-            // A work queue: the first that ends well says that there is no more work.
+            // A work queue: the first pod that succeeds means that no work is left.
             None => !self.succeeded.is_empty() && self.active.is_empty(),
         }
     }
 
     fn wanted(&self) -> usize {
-        usize::try_from(self.spec.completions.unwrap_or(1)).unwrap_or_default() // negative is refused
+        usize::try_from(self.spec.completions.unwrap_or(1)).unwrap_or_default() // negative values are rejected
     }
 
     fn is_indexed(&self) -> bool {
@@ -144,14 +144,14 @@ impl<'a> Row<'a> {
     }
 
     fn deadline(&self) -> Option<Timestamp> {
-        let seconds = u64::try_from(self.spec.active_deadline_seconds?).ok()?; // negative is refused
+        let seconds = u64::try_from(self.spec.active_deadline_seconds?).ok()?; // negative values are rejected
         let start = self.job.status.as_ref()?.start_time.as_ref()?;
         Some(after(start.0, Duration::from_secs(seconds)))
     }
 
-    /// Starts pods, as many as may run at once; after a failure only when some time has passed.
+    /// Starts as many pods as may run at once; after a failure only after the backoff.
     fn start(&self, plan: &mut Plan, settings: &Settings, now: Timestamp) {
-        let parallelism = usize::try_from(self.spec.parallelism.unwrap_or(1)).unwrap_or_default(); // negative is refused
+        let parallelism = usize::try_from(self.spec.parallelism.unwrap_or(1)).unwrap_or_default(); // never negative
         let open = match self.spec.completions {
             Some(_) if self.is_indexed() => {
                 self.wanted() - indexes::done(&self.succeeded).len().min(self.wanted())
@@ -184,7 +184,7 @@ impl<'a> Row<'a> {
         }
     }
 
-    /// The indexes that no pod has or has done; none if pods have no index.
+    /// The indexes that no pod has or has completed; empty if pods have no index.
     fn free_indexes(&self) -> Vec<usize> {
         if !self.is_indexed() {
             return Vec::new();
@@ -215,7 +215,7 @@ impl<'a> Row<'a> {
     }
 }
 
-/// When a pod has ended, by its containers.
+/// When a pod has finished, by its containers.
 fn ended(pod: &Pod, now: Timestamp) -> Timestamp {
     let containers = pod
         .status

@@ -8,7 +8,7 @@ use super::super::plan::{Plan, Verb, count, nonzero, time};
 use super::super::pod;
 use super::{Outcome, Row, indexes};
 
-/// When a Job was over, whichever way.
+/// When a Job succeeded or failed.
 pub(super) fn finished_at(job: &Job) -> Option<Timestamp> {
     let mut conditions = job.status.as_ref()?.conditions.iter().flatten();
     let over =
@@ -22,7 +22,7 @@ pub(super) fn write(plan: &mut Plan, row: &Row<'_>, outcome: Outcome, now: Times
     let is_still = row.active.is_empty() && row.terminating == 0;
     let conditions = conditions(&old, outcome, is_still, now);
     let is_complete = outcome == Outcome::Complete && is_still;
-    // What is about to be deleted does not count any more.
+    // Pods that are about to be deleted do not count.
     let active: &[&Pod] = if outcome == Outcome::Open {
         &row.active
     } else {
@@ -63,7 +63,7 @@ pub(super) fn write(plan: &mut Plan, row: &Row<'_>, outcome: Outcome, now: Times
     }
 }
 
-/// The conditions: what is to become of it, and, when no pod is left, what has become of it.
+/// The conditions: the expected result, and, when no pod is left, the final one.
 fn conditions(old: &JobStatus, outcome: Outcome, is_still: bool, now: Timestamp) -> Vec<JobCondition> {
     let wanted: Vec<(&str, &str, &str, &str)> = match outcome {
         Outcome::Complete => {

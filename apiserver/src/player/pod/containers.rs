@@ -27,7 +27,7 @@ pub(super) fn of(pod: &Pod, stage: &Stage, now: Timestamp) -> Vec<ContainerStatu
         .collect()
 }
 
-/// The status of the containers that go first; `None` if there are none.
+/// The status of the init containers; `None` if there are none.
 pub(super) fn of_init(pod: &Pod, stage: &Stage, now: Timestamp) -> Option<Vec<ContainerStatus>> {
     let containers = pod.spec.as_ref()?.init_containers.as_ref()?;
     let known = pod
@@ -78,7 +78,7 @@ fn main(
     }
 }
 
-/// How the container ended before; one that crashes has.
+/// Previous termination of the container, if it is crashing.
 fn last(old: Option<&ContainerStatus>, is_crashing: bool, now: Timestamp) -> Option<ContainerState> {
     let known = old.and_then(|old| old.last_state.clone());
     let has_ended = known.as_ref().is_some_and(|state| state.terminated.is_some());
@@ -110,7 +110,7 @@ fn init(
 }
 
 fn status(pod: &Pod, container: &Container, state: ContainerState, has_run: bool) -> ContainerStatus {
-    let image = container.image.clone().unwrap_or_default(); // the server asks for one
+    let image = container.image.clone().unwrap_or_default(); // the server requires one
     ContainerStatus {
         name: container.name.clone(),
         image_id: if has_run {
@@ -129,7 +129,7 @@ fn has_bad_image(container: &Container) -> bool {
     container.image.as_deref().is_some_and(is_bad)
 }
 
-/// Whether it is this container that cannot be pulled: of bad images each, of a failure asked for by annotation all.
+/// Whether this container's image cannot be pulled: for bad images each one, for a failure set by annotation all.
 fn is_to_blame(spec: &PodSpec, container: &Container) -> bool {
     let init = spec.init_containers.iter().flatten();
     has_bad_image(container) || !init.chain(&spec.containers).any(has_bad_image)
@@ -147,7 +147,7 @@ fn waiting(reason: &str, message: Option<String>) -> ContainerState {
 }
 
 fn not_pulled(container: &Container, backs_off: bool) -> ContainerState {
-    let image = container.image.as_deref().unwrap_or_default(); // the server asks for one
+    let image = container.image.as_deref().unwrap_or_default(); // the server requires one
     let error = format!("failed to pull and unpack image \"{image}\": not found");
     if backs_off {
         let message = format!("Back-off pulling image \"{image}\": ErrImagePull: {error}");

@@ -1,4 +1,4 @@
-//! Pods, as scheduler and kubelet treat them: placed on a node, begun, ready after a while, stopped after a while.
+//! Pods, as handled by scheduler and kubelet: scheduled, started, ready after a while, stopped after a while.
 
 mod containers;
 mod stage;
@@ -22,7 +22,7 @@ pub(super) struct Place<'a> {
     pub pods: usize,
 }
 
-/// What is to be done about a pod.
+/// Decides what to do about a pod.
 pub(super) fn decide(pod: &Seen<Pod>, places: &[Place<'_>], settings: &Settings, now: Timestamp) -> Plan {
     let mut plan = Plan::default();
     if is_over(&pod.object) {
@@ -43,12 +43,12 @@ pub(super) fn decide(pod: &Seen<Pod>, places: &[Place<'_>], settings: &Settings,
     plan
 }
 
-/// Whether a pod has ended and stays so.
+/// Whether a pod has finished.
 pub(super) fn is_over(pod: &Pod) -> bool {
     matches!(phase(pod), "Succeeded" | "Failed")
 }
 
-/// Whether a pod counts for the controller that made it: neither over nor going.
+/// Whether a pod counts for its controller: neither finished nor terminating.
 pub(super) fn is_active(pod: &Pod) -> bool {
     !is_over(pod) && pod.metadata.deletion_timestamp.is_none()
 }
@@ -70,20 +70,20 @@ pub(super) fn ready_since(pod: &Pod) -> Option<Timestamp> {
     ready.last_transition_time.as_ref().map(|time| time.0)
 }
 
-/// From when on a pod is available: ready for so many seconds.
+/// When a pod becomes available: ready for this many seconds.
 pub(super) fn available_from(pod: &Pod, min_ready_seconds: i32) -> Option<Timestamp> {
-    let seconds = u64::try_from(min_ready_seconds).unwrap_or_default(); // negative is none
+    let seconds = u64::try_from(min_ready_seconds).unwrap_or_default(); // negative counts as 0
     ready_since(pod).map(|since| after(since, std::time::Duration::from_secs(seconds)))
 }
 
-/// How far the pods of a controller are.
+/// Progress of the pods of a controller.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Progress {
-    /// Ready ones.
+    /// Number of ready pods.
     pub ready: i32,
-    /// Those that were ready long enough.
+    /// Number of pods that have been ready long enough.
     pub available: i32,
-    /// When the next one becomes available by time alone.
+    /// When the next one becomes available without a change.
     pub next: Option<Timestamp>,
 }
 
@@ -115,7 +115,7 @@ fn stop(plan: &mut Plan, pod: &Seen<Pod>, end: Timestamp, now: Timestamp) {
         .object
         .metadata
         .deletion_grace_period_seconds
-        .unwrap_or_default(); // none: it only waits for finalizers
+        .unwrap_or_default(); // none: the pod only waits for finalizers
     if left > 0 && end <= now {
         plan.write(Verb::Stop, pod.object.clone());
     } else if left > 0 {
@@ -143,7 +143,7 @@ fn write_status(plan: &mut Plan, pod: &Pod, status: k8s_openapi::api::core::v1::
     }
 }
 
-/// The emptiest node that the pod may go to, the first one by name of several.
+/// The node with the fewest pods that accepts the pod; of several, the first by name.
 fn place(pod: &Pod, places: &[Place<'_>]) -> Option<String> {
     let wanted = pod.spec.as_ref().and_then(|spec| spec.node_selector.as_ref());
     let fits = |place: &&Place<'_>| {

@@ -1,4 +1,4 @@
-//! How far a pod has come, by time and by what is to go wrong with it.
+//! The stage of a pod, by time and by its simulated failure.
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Pod;
@@ -8,34 +8,34 @@ use super::super::settings::{Failure, Settings};
 use super::super::shelf::Seen;
 use super::{phase, ready_since};
 
-/// What a pod does.
+/// Stage of a pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Stage {
-    /// Its containers are being made.
+    /// Its containers are being created.
     Creating,
-    /// The image of the container at this place cannot be pulled; at first that is an error, then it is waited.
+    /// The image of the container at this index cannot be pulled; first that is an error, then it backs off.
     NotPulled {
-        /// Whether it is waited for the next try.
+        /// Whether it backs off before the next attempt.
         backs_off: bool,
     },
     /// The containers run.
     Running {
-        /// And answer.
+        /// Whether they are ready.
         ready: bool,
     },
-    /// The containers ended with an error and will be started again.
+    /// The containers ended with an error and will be restarted.
     Crashing,
-    /// All containers ended well.
+    /// All containers succeeded.
     Succeeded,
-    /// A container ended with an error and will not be started again.
+    /// A container ended with an error and will not be restarted.
     Failed,
 }
 
-/// The stage now, and when the next one begins by itself.
+/// The current stage, and when the next one begins without a change.
 pub(super) fn of(pod: &Seen<Pod>, settings: &Settings, now: Timestamp) -> (Stage, Option<Timestamp>) {
     let halfway = after(pod.since, settings.ready_after / 2);
     let ready = after(pod.since, settings.ready_after);
-    // A pod that ran before it was seen goes on running: a player that starts anew stops nothing.
+    // A pod that ran before it was observed keeps running: a restarted player stops nothing.
     let has_begun = now >= ready || ready_since(&pod.object).is_some() || phase(&pod.object) == "Running";
     if settings.failure == Some(Failure::ImagePull) || images(&pod.object).any(is_bad) {
         return match (now >= ready, now >= halfway) {

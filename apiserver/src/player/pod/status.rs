@@ -12,7 +12,7 @@ use super::stage::Stage;
 /// The address of every simulated node.
 const HOST: &str = "192.0.2.1";
 
-/// The status of a pod that has a node.
+/// The status of a scheduled pod.
 pub(super) fn at(pod: &Pod, stage: &Stage, now: Timestamp) -> PodStatus {
     let old = pod.status.clone().unwrap_or_default(); // none yet
     let begun = !matches!(stage, Stage::Creating);
@@ -32,7 +32,7 @@ pub(super) fn at(pod: &Pod, stage: &Stage, now: Timestamp) -> PodStatus {
     }
 }
 
-/// The status of a pod that no node takes.
+/// The status of an unschedulable pod.
 pub(super) fn unschedulable(pod: &Pod, nodes: usize, now: Timestamp) -> PodStatus {
     let message = format!("0/{nodes} nodes are available");
     let why = Some(("Unschedulable", message.as_str()));
@@ -78,7 +78,7 @@ fn conditions(pod: &Pod, stage: &Stage, now: Timestamp) -> Vec<PodCondition> {
     ]
 }
 
-/// A condition, with the time of the old one if it says the same.
+/// A condition, with the transition time of the old one if its status is unchanged.
 fn condition(
     pod: &Pod,
     kind: &str,
@@ -105,7 +105,7 @@ fn condition(
     }
 }
 
-/// An address of 10.128.0.0/9 by the pod's uid: stable, and like enough to be its own.
+/// An address of 10.128.0.0/9 derived from the pod's uid: stable, and most likely unique.
 fn address(uid: &str) -> String {
     let [_, a, b, c] = fnv(uid.as_bytes()).to_be_bytes();
     format!("10.{}.{b}.{c}", a | 128)

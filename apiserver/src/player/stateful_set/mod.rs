@@ -1,4 +1,4 @@
-//! StatefulSets: numbered pods, in order, each with its claims, from one revision to the next.
+//! StatefulSets: numbered pods, in order, each with its claims, and their rolling update.
 
 mod moves;
 mod pods;
@@ -17,18 +17,18 @@ use super::revision::{self, Newest};
 struct Row<'a> {
     set: &'a StatefulSet,
     spec: StatefulSetSpec,
-    /// The pods by number.
+    /// The pods with their ordinals.
     pods: Vec<(i32, &'a Pod)>,
-    /// The name of the revision that all pods have had, and its template. Only a rolling update moves it on. A name
-    /// that another client wrote into the status is kept if there is such a revision.
+    /// The name of the revision that all pods have had, and its template. Only a rolling update changes it. A name that
+    /// another client wrote into the status is kept if there is such a revision.
     current: (String, PodTemplateSpec),
-    /// The name of the revision of the template as it is now.
+    /// The name of the current template's revision.
     update: String,
     now: Timestamp,
 }
 
-/// What is to be done about a StatefulSet that controls these revisions and pods. `is_claimed` says whether there is a
-/// claim of a name.
+/// Decides what to do about a StatefulSet that controls these revisions and pods. `is_claimed` tells whether a claim
+/// with a name exists.
 pub(super) fn decide(
     set: &StatefulSet,
     revisions: &[&ControllerRevision],
@@ -37,7 +37,7 @@ pub(super) fn decide(
     now: Timestamp,
 ) -> Plan {
     let mut plan = Plan::default();
-    let spec = set.spec.clone().unwrap_or_default(); // the server asks for one
+    let spec = set.spec.clone().unwrap_or_default(); // the server requires one
     let is_going = set.metadata.deletion_timestamp.is_some();
     let update = match revision::newest(set, &spec.template, revisions) {
         Newest::Is(revision) => revision,
@@ -74,7 +74,7 @@ pub(super) fn decide(
     plan
 }
 
-/// The revision from which a rollout comes; the newest one if there was none before, or it is gone.
+/// The revision that a rollout starts from; the newest one if there was none before, or it no longer exists.
 fn current(
     set: &StatefulSet,
     spec: &StatefulSetSpec,
@@ -93,7 +93,7 @@ fn current(
 }
 
 impl Row<'_> {
-    /// The first number.
+    /// The first ordinal.
     fn start(&self) -> i32 {
         self.spec
             .ordinals
@@ -102,12 +102,12 @@ impl Row<'_> {
             .unwrap_or_default()
     }
 
-    /// The number after the last one.
+    /// The ordinal after the last one.
     fn end(&self) -> i32 {
         self.start().saturating_add(self.spec.replicas.unwrap_or(1))
     }
 
-    /// Pods below this number keep the current revision while another one is rolled out.
+    /// Pods with a lower ordinal keep the current revision during a rollout.
     fn partition(&self) -> i32 {
         let strategy = self
             .spec
@@ -117,7 +117,7 @@ impl Row<'_> {
         self.start() + strategy.and_then(|rolling| rolling.partition).unwrap_or_default()
     }
 
-    /// Whether pods are replaced without being deleted by somebody else.
+    /// Whether the set replaces pods, or waits for a user to delete them.
     fn rolls(&self) -> bool {
         let strategy = self
             .spec
@@ -127,7 +127,7 @@ impl Row<'_> {
         strategy != Some("OnDelete")
     }
 
-    /// Whether one pod waits for the other.
+    /// Whether pods are created and deleted one at a time.
     fn is_ordered(&self) -> bool {
         self.spec.pod_management_policy.as_deref() != Some("Parallel")
     }

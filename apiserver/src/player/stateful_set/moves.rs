@@ -1,4 +1,4 @@
-//! Which pods come and go next.
+//! Which pods are created and deleted next.
 
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt as _;
@@ -8,8 +8,8 @@ use super::super::pod;
 use super::super::revision::LABEL;
 use super::{Row, pods};
 
-/// Plans the next moves: missing pods from the first number on, then those that are too many from the last, then those
-/// of another revision from the last. An ordered set makes one move and waits until its pod is there.
+/// Plans the next changes: missing pods from the first ordinal up, then surplus pods from the last down, then pods of
+/// another revision from the last down. An ordered set makes one change and waits until its pod is ready.
 pub(super) fn plan(plan: &mut Plan, row: &Row<'_>, is_claimed: &impl Fn(&str) -> bool) {
     if fill(plan, row, is_claimed) || shrink(plan, row) || !row.rolls() {
         return;
@@ -32,7 +32,7 @@ pub(super) fn plan(plan: &mut Plan, row: &Row<'_>, is_claimed: &impl Fn(&str) ->
     }
 }
 
-/// Makes missing pods. Answers whether nothing else may be done now.
+/// Creates missing pods. Returns whether nothing else may be done now.
 fn fill(plan: &mut Plan, row: &Row<'_>, is_claimed: &impl Fn(&str) -> bool) -> bool {
     let mut waits = false;
     for number in row.start()..row.end() {
@@ -45,7 +45,7 @@ fn fill(plan: &mut Plan, row: &Row<'_>, is_claimed: &impl Fn(&str) -> bool) -> b
             None => make(plan, row, number, is_claimed),
             Some(pod) if pod::is_over(pod) && !is_going(pod) => plan.write(Verb::Delete, pod.clone()),
             Some(pod) if !is_going(pod) && is_available(plan, row, pod) => continue,
-            // A pod that comes or goes holds up the next ones of an ordered set only.
+            // A starting or terminating pod blocks the next ones only in an ordered set.
             Some(_) if !row.is_ordered() => continue,
             Some(_) => {}
         }
@@ -70,8 +70,8 @@ fn make(plan: &mut Plan, row: &Row<'_>, number: i32, is_claimed: &impl Fn(&str) 
     plan.write(Verb::Create, pods::new(row.set, number, revision, template));
 }
 
-/// Deletes pods that are too many. Answers whether nothing else may be done now. An ordered set deletes the last one only while it is
-/// available; of several that are not, the first may go.
+/// Deletes surplus pods. Returns whether nothing else may be done now. An ordered set deletes only the last one, if it
+/// is available or all other surplus pods are.
 fn shrink(plan: &mut Plan, row: &Row<'_>) -> bool {
     let range = row.start()..row.end();
     let extra = row.pods.iter().filter(|(number, _)| !range.contains(number));
@@ -99,7 +99,7 @@ fn is_going(pod: &Pod) -> bool {
     pod.metadata.deletion_timestamp.is_some()
 }
 
-/// Whether a pod is available; if it only takes time, it is looked at again then.
+/// Whether a pod is available; if only time is missing, schedules the next check.
 fn is_available(plan: &mut Plan, row: &Row<'_>, pod: &Pod) -> bool {
     match pod::available_from(pod, row.spec.min_ready_seconds.unwrap_or_default()) {
         Some(from) if from <= row.now => true,

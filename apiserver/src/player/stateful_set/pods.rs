@@ -1,4 +1,4 @@
-//! The pods of a StatefulSet: their numbers, and how a new one looks.
+//! The pods of a StatefulSet: their ordinals, and the pod of an ordinal.
 
 use k8s_openapi::api::apps::v1::StatefulSet;
 use k8s_openapi::api::core::v1::{
@@ -13,7 +13,7 @@ use super::super::template::{from_template, owner};
 const POD_NAME: &str = "statefulset.kubernetes.io/pod-name";
 const POD_INDEX: &str = "apps.kubernetes.io/pod-index";
 
-/// The pods of a set by number; a pod of another name is none of them.
+/// The pods of a set with their ordinals; pods with other names are left out.
 pub(super) fn numbered<'a>(set: &StatefulSet, pods: &[&'a Pod]) -> Vec<(i32, &'a Pod)> {
     let prefix = format!("{}-", set.name_any());
     let number = |pod: &Pod| pod.name_any().strip_prefix(&prefix)?.parse().ok(); // another name
@@ -22,7 +22,7 @@ pub(super) fn numbered<'a>(set: &StatefulSet, pods: &[&'a Pod]) -> Vec<(i32, &'a
     numbered
 }
 
-/// A new pod with this number and revision.
+/// A new pod with this ordinal and revision.
 pub(super) fn new(set: &StatefulSet, number: i32, revision: &str, template: &PodTemplateSpec) -> Pod {
     let name = format!("{}-{number}", set.name_any());
     let labels = [
@@ -59,7 +59,7 @@ pub(super) fn new(set: &StatefulSet, number: i32, revision: &str, template: &Pod
     pod
 }
 
-/// The claims that a pod with this number needs.
+/// The claims of a pod with this ordinal.
 pub(super) fn claims(set: &StatefulSet, number: i32) -> impl Iterator<Item = PersistentVolumeClaim> {
     let labels = set
         .spec

@@ -8,8 +8,8 @@ use super::super::pod::Progress;
 use super::super::revision::LABEL;
 use super::Row;
 
-/// Writes the status if it has changed. As on a real cluster, a pod that is going counts among the replicas, and among the ready ones, as
-/// long as it is there; among those of a revision it does not count.
+/// Writes the status if it changed. As on a real cluster, a terminating pod counts as a replica, and as ready, as long
+/// as it exists, but not as a replica of its revision.
 pub(super) fn write(plan: &mut Plan, row: &Row<'_>) {
     let all = row.pods.iter().map(|(_, pod)| *pod);
     let progress = Progress::of(all.clone(), row.spec.min_ready_seconds, row.now);
@@ -21,7 +21,7 @@ pub(super) fn write(plan: &mut Plan, row: &Row<'_>) {
         count(own.count())
     };
     let (replicas, updated) = (count(row.pods.len()), of(&row.update));
-    // The rollout is over when all pods that there are to be have the newest revision and are ready.
+    // The rollout is complete when all desired pods have the newest revision and are ready.
     let wanted = row.end() - row.start();
     let is_over = row.rolls()
         && [replicas, updated, progress.ready]

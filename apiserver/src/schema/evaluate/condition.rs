@@ -1,4 +1,4 @@
-//! An expression outside of any schema, such as a `matchCondition` of a webhook.
+//! CEL expressions without a schema, such as a `matchCondition` of a webhook.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -11,17 +11,17 @@ use serde_json::Value;
 use super::super::rules::{evaluable, parse};
 use super::values::{self, FUNCTIONS};
 
-/// An expression that is true or false.
+/// A boolean expression.
 #[derive(Debug)]
 pub(crate) struct Condition(Expression);
 
 impl Condition {
-    /// Reads an expression; an error is why it is none.
+    /// Parses an expression.
     pub(crate) fn parse(text: &str) -> Result<Self, String> {
         parse(text.trim()).map(|expression| Self(evaluable(expression)))
     }
 
-    /// Whether the expression is true with these variables; an error is why it has no value.
+    /// Whether the expression is true with these variables; an error if the evaluation fails.
     pub(crate) fn holds(&self, variables: &[(&'static str, &Value)]) -> Result<bool, String> {
         let value = FUNCTIONS.with(|functions| {
             let mut scope = functions.new_inner_scope();
@@ -40,7 +40,7 @@ impl Condition {
     }
 }
 
-/// A value whose members are spelled as they are.
+/// A value without escaped member names.
 fn plain(value: &Value) -> Cel {
     match value {
         Value::Array(items) => Cel::List(Arc::new(items.iter().map(plain).collect())),

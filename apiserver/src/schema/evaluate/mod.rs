@@ -1,6 +1,6 @@
-//! Evaluating CEL: walking a value and its old value with the rules of its schema ([`run`]), and conditions of webhooks.
+//! Evaluation of CEL: the rules of a schema on a value and its old value ([`run`]), and conditions of webhooks.
 //!
-//! Schema, new and old value are walked here, because which old value stands for which new one follows the list types.
+//! Schema, new and old value are traversed here, because list types decide how old and new values correlate.
 
 mod condition;
 mod run;

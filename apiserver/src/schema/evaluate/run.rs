@@ -1,4 +1,4 @@
-//! Walking a value and its old value with the rules of its schema.
+//! Evaluates the rules of a schema on a value and its old value.
 
 use std::sync::Arc;
 
@@ -14,14 +14,14 @@ use super::super::rules::Rule;
 use super::super::types::{ListType, Type};
 use super::values;
 
-/// How a value relates to its old value, to let what was wrong before stay.
+/// Validation ratcheting: how a value relates to its old value, so that existing errors are accepted.
 #[derive(Clone, Copy)]
 struct Ratchet {
-    /// The value, or the nearest value around it that has an old value, did not change.
+    /// Whether the value, or the nearest ancestor with an old value, is unchanged.
     unchanged: bool,
 }
 
-/// The causes of all rules that `new`, which replaces `old`, breaks.
+/// Causes for all rules that `new`, which replaces `old`, violates.
 pub(in super::super) fn run(new: &Value, old: Option<&Value>, root: &Node) -> Vec<Cause> {
     let mut causes = Vec::new();
     if root.has_rules() {
@@ -43,7 +43,7 @@ pub(in super::super) fn run(new: &Value, old: Option<&Value>, root: &Node) -> Ve
     causes
 }
 
-/// The hash of an item that did not change; `None` if it did, or no rule is about it.
+/// The hash of an unchanged item; `None` if it changed, or has no rules.
 fn print(item: &Value, old: Option<&Value>, schema: &Node) -> Option<u64> {
     (schema.has_rules() && old == Some(item)).then(|| schema.passed.print(item))
 }
@@ -201,7 +201,7 @@ fn broken(
     }
 }
 
-/// What a message expression gave, if it can be printed.
+/// The result of a message expression, if it is valid.
 fn message_of(result: Result<Cel, ExecutionError>) -> Option<String> {
     const LONGEST: usize = 5 * 1024;
     let Ok(Cel::String(text)) = result else {

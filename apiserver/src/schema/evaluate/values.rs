@@ -1,5 +1,5 @@
-//! JSON values as CEL values, typed by the schema: date-times, durations and bytes by their format, names of
-//! properties escaped as Kubernetes escapes them.
+//! JSON values as CEL values, typed by the schema: date-times, durations and bytes by their format, property names
+//! escaped as in Kubernetes.
 
 use std::cell::LazyCell;
 use std::collections::{BTreeSet, HashMap};
@@ -17,7 +17,7 @@ use super::super::rules::escaped;
 use super::super::types::Type;
 
 thread_local! {
-    /// All functions that Kubernetes knows; contexts of rules are scopes inside.
+    /// All functions of Kubernetes; contexts of rules are inner scopes.
     pub(super) static FUNCTIONS: LazyCell<Context<'static>> = LazyCell::new(functions);
     static TIMESTAMP: LazyCell<Option<Expression>> = LazyCell::new(|| conversion("timestamp(text)"));
     static DURATION: LazyCell<Option<Expression>> = LazyCell::new(|| conversion("duration(text)"));
@@ -47,7 +47,7 @@ fn functions() -> Context<'static> {
     context
 }
 
-// The shape of the functions that a context takes.
+// The signature required by a context.
 #[allow(clippy::needless_pass_by_value)]
 fn type_of(value: Cel) -> String {
     let name = match value {
@@ -67,7 +67,8 @@ fn type_of(value: Cel) -> String {
     format!("type {name}")
 }
 
-/// As [`typed`], with these members only, as expressions spell them: a rule about one field of a large object costs one field.
+/// Like [`typed`], but only with these members, with escaped names, so that a rule about one field of a large object is
+/// cheap.
 pub(super) fn typed_members(
     value: &Value,
     node: &Node,
@@ -89,7 +90,7 @@ pub(super) fn typed_members(
     typed(&Value::Object(subset), node, resource)
 }
 
-/// The CEL value of `value` with the schema `node`; `resource`: it has type and metadata whatever the schema says.
+/// The CEL value of `value` with the schema `node`; with `resource` it has type and metadata regardless of the schema.
 pub(super) fn typed(value: &Value, node: &Node, resource: bool) -> Cel {
     match value {
         Value::Number(number) if node.ty == Some(Type::Number) => {
@@ -129,7 +130,7 @@ pub(super) fn typed(value: &Value, node: &Node, resource: bool) -> Cel {
     }
 }
 
-/// The CEL value of JSON of which no schema is known.
+/// The CEL value of JSON without a schema.
 pub(super) fn untyped(value: &Value) -> Cel {
     match value {
         Value::Null => Cel::Null,
@@ -153,7 +154,7 @@ pub(super) fn untyped(value: &Value) -> Cel {
     }
 }
 
-/// Of metadata rules see `name` and `generateName`.
+/// In metadata, rules can access only `name` and `generateName`.
 fn names_only(metadata: &Value) -> Cel {
     let seen = ["name", "generateName"].into_iter();
     let members: HashMap<Key, Cel> = seen
@@ -169,7 +170,7 @@ fn names_only(metadata: &Value) -> Cel {
     })
 }
 
-/// An integer that JSON wrote with a fraction of zero.
+/// An integer, also if written in JSON with a zero fraction.
 fn whole(value: &Value) -> Cel {
     let digits = value.as_f64().map(|number| format!("{number:.0}"));
     digits
@@ -185,7 +186,7 @@ fn formatted(text: &str, format: Option<&str>) -> Cel {
         Some("duration") => convert(&DURATION, text.to_owned()),
         Some("byte") => {
             let decoded = base64::engine::general_purpose::STANDARD.decode(text);
-            // Text that is no base64 has been refused by its format.
+            // Invalid base64 has already been rejected by the format.
             decoded.ok().map(|bytes| Cel::Bytes(Arc::new(bytes)))
         }
         _ => None,
@@ -199,12 +200,12 @@ fn convert(conversion: &'static Conversion, text: String) -> Option<Cel> {
     FUNCTIONS.with(|functions| {
         let mut scope = functions.new_inner_scope();
         scope.add_variable_from_value("text", text);
-        // Text of another shape has been refused by its format; it stays a string.
+        // Invalid text has already been rejected by the format; it remains a string.
         conversion.with(|expression| scope.resolve(expression.as_ref()?).ok())
     })
 }
 
 fn conversion(source: &str) -> Option<Expression> {
-    // A constant expression; the tests of formats would fail without it.
+    // A constant expression; tests of formats cover it.
     Parser::default().parse(source).ok()
 }

@@ -1,4 +1,4 @@
-//! A small part of CEL's type check: names and fields that nothing declares. The real server refuses a CRD for them.
+//! A small part of CEL's type check: undeclared names and fields, for which the real server rejects a CRD.
 
 use kube_cel::cel::common::ast::{Expr, IdedExpr};
 use serde_json::{Map, Value};
@@ -26,7 +26,7 @@ const GLOBALS: [&str; 15] = [
 /// Namespaces of functions.
 const NAMESPACES: [&str; 6] = ["base64", "format", "jsonpatch", "math", "sets", "strings"];
 
-/// The first problem with `expression` over a node with `schema`, in the compiler's words; `None` if there is none.
+/// The first error in `expression` over a node with `schema`, with the compiler's message; `None` if there is none.
 pub(super) fn check(
     expression: &IdedExpr,
     source: &str,
@@ -49,13 +49,13 @@ struct Scope<'a> {
     this: &'a Value,
     root: bool,
     source: &'a str,
-    /// Variables of comprehensions, innermost last, with the schema of their values if it is known.
+    /// Variables of comprehensions, innermost last, with the schema of their values if known.
     names: Vec<(String, Option<&'a Value>)>,
     problem: Option<String>,
 }
 
 impl<'a> Scope<'a> {
-    /// The schema of the value of `expression`, if it is known.
+    /// The schema of the value of `expression`, if known.
     fn visit(&mut self, expression: &IdedExpr) -> Option<&'a Value> {
         match &expression.expr {
             Expr::Ident(name) => self.name(name),
@@ -147,7 +147,7 @@ impl<'a> Scope<'a> {
         None
     }
 
-    /// Keeps the first problem, with the line and a caret under `text`.
+    /// Records the first error, with the line and a caret under `text`.
     fn report(&mut self, text: &str, problem: &str) {
         let at = self.source.find(text).unwrap_or_default();
         let line_start = self.source[..at].rfind('\n').map_or(0, |index| index + 1);

@@ -1,8 +1,9 @@
-//! `fieldPath` of a rule and `jsonPath` of a selectable field: a path of members (`.spec.text`, `.map['key']`) that the schema must know.
+//! `fieldPath` of a rule and `jsonPath` of a selectable field: a path of members (`.spec.text`, `.map['key']`) that
+//! must exist in the schema.
 
 use serde_json::Value;
 
-/// The path as messages print it: properties after dots, keys of maps in brackets. `Err` if it is not a path into
+/// The path as printed in messages: properties after dots, keys of maps in brackets. `Err` if it is not a path in
 /// `schema`.
 pub(super) fn normal(path: &str, schema: &Value) -> Result<String, ()> {
     let mut printed = String::new();
@@ -15,16 +16,16 @@ pub(super) fn normal(path: &str, schema: &Value) -> Result<String, ()> {
     Ok(printed)
 }
 
-/// The schema of the member that `path` leads to; `None` if it is not a path into `schema`.
+/// The schema at `path`; `None` if it is not a path in `schema`.
 pub(crate) fn find<'a>(path: &str, schema: &'a Value) -> Option<&'a Value> {
     walk(path, schema, |_| ())
 }
 
 /// A step of a path.
 enum Step<'a> {
-    /// To a property.
+    /// A property.
     Property(&'a str),
-    /// To what a map has at a key.
+    /// A key of a map.
     Key(&'a str),
 }
 

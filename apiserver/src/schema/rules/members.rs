@@ -1,10 +1,11 @@
-//! Which members of its value an expression is about.
+//! Which members of its value an expression uses.
 
 use std::collections::BTreeSet;
 
 use kube_cel::cel::common::ast::{EntryExpr, Expr, IdedExpr};
 
-/// The members of `self` and `oldSelf` that expressions select, as they spell them; `None` if one of them uses either as a whole.
+/// The members of `self` and `oldSelf` that expressions select, with escaped names; `None` if one of them uses either
+/// as a whole.
 pub(super) fn of<'a>(expressions: impl Iterator<Item = &'a IdedExpr>) -> Option<BTreeSet<String>> {
     let mut members = BTreeSet::new();
     for expression in expressions {

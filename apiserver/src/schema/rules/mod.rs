@@ -1,4 +1,4 @@
-//! CEL rules (`x-kubernetes-validations`): reading and checking them ([`check`]). Their evaluation: [`super::evaluate`].
+//! CEL rules (`x-kubernetes-validations`): parsing and validation ([`check`]). Their evaluation: [`super::evaluate`].
 //!
 //! Expressions are parsed once per schema.
 
@@ -20,7 +20,7 @@ pub(crate) use passed::Passed;
 
 use super::cause::{Cause, go_json, reason};
 
-/// One rule, its expressions parsed.
+/// One rule with its parsed expressions.
 #[derive(Debug)]
 pub(crate) struct Rule {
     pub(super) text: String,
@@ -28,19 +28,19 @@ pub(crate) struct Rule {
     pub(super) message: String,
     pub(super) message_expression: Option<Expression>,
     pub(super) reason: String,
-    /// Relative to the node, as it is printed: `text`, `map[key]`.
+    /// Relative to the node, as printed: `text`, `map[key]`.
     pub(super) field_path: Option<String>,
     pub(super) uses_old: bool,
     pub(super) optional_old: bool,
-    /// The members of the value that the rule and its message are about; `None`: the whole value.
+    /// The members of the value that the rule and its message use; `None`: the whole value.
     pub(super) members: Option<BTreeSet<String>>,
 }
 
 impl Rule {
-    /// Reads a rule of a node with the given `schema`; `None` if it does not parse ([`check`] has refused it).
+    /// Parses a rule of a node with the given `schema`; `None` if it is invalid ([`check`] has rejected it).
     pub(super) fn read(rule: &Value, schema: &Value) -> Option<Self> {
         let text = text(rule, "rule").trim();
-        // Both errors have been reported by `check`.
+        // `check` has reported both errors.
         let expression = parse(text).ok()?;
         let message_expression =
             Some(self::text(rule, "messageExpression").trim()).filter(|text| !text.is_empty());
@@ -63,7 +63,7 @@ impl Rule {
         })
     }
 
-    /// How messages name the rule.
+    /// The rule as named in messages.
     pub(super) fn name(&self) -> &str {
         if self.message.is_empty() {
             &self.text
@@ -73,12 +73,12 @@ impl Rule {
     }
 }
 
-/// The causes why the rules of `schema` and below are refused; fields start with `path`.
+/// Causes for the invalid rules of `schema` and below; fields start with `path`.
 pub(super) fn check(schema: &Map<String, Value>, path: &str, causes: &mut Vec<Cause>) {
     check_node(schema, None, true, path, causes);
 }
 
-/// `uncorrelated` is the outermost list around the node whose items have no old value.
+/// `uncorrelated` is the outermost list around the node whose items do not correlate with old ones.
 fn check_node(
     schema: &Map<String, Value>,
     uncorrelated: Option<&str>,
@@ -230,7 +230,7 @@ fn check_expressions(
     }
 }
 
-/// The rule as Go prints its internal struct: in the order of its fields.
+/// The rule as Go prints its struct: in the order of its fields.
 fn as_go_struct(rule: &Value) -> String {
     let or_null = |key: &str| rule.get(key).cloned().unwrap_or_default();
     let members = [
@@ -245,7 +245,7 @@ fn as_go_struct(rule: &Value) -> String {
     format!("{{{}}}", members.join(","))
 }
 
-/// Reads an expression.
+/// Parses an expression.
 pub(super) fn parse(source: &str) -> Result<Expression, String> {
     Parser::default()
         .enable_optional_syntax(true)
@@ -253,7 +253,7 @@ pub(super) fn parse(source: &str) -> Result<Expression, String> {
         .map_err(|error| error.to_string())
 }
 
-/// The expression in the form that the evaluator understands best.
+/// Rewrites the expression for the evaluator.
 pub(super) fn evaluable(mut expression: Expression) -> Expression {
     optional::rewrite(&mut expression);
     expression

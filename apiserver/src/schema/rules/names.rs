@@ -1,6 +1,6 @@
-//! Names of members, as expressions have them.
+//! Names of members in expressions.
 
-/// A property name as expressions spell it.
+/// Escapes a property name for expressions.
 pub(in super::super) fn escaped(name: &str) -> String {
     const RESERVED: [&str; 21] = [
         "true",

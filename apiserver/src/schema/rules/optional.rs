@@ -1,9 +1,9 @@
-//! Optional selection (`a.?b.c`) as optional indexing (`a[?"b"][?"c"]`): the evaluator carries absence through the
-//! second and fails at the first. For maps both mean the same.
+//! Optional selection (`a.?b.c`) as optional indexing (`a[?"b"][?"c"]`): the evaluator propagates absent values only
+//! for the second form. For maps both are equivalent.
 
 use kube_cel::cel::common::ast::{CallExpr, EntryExpr, Expr, IdedExpr, LiteralValue, operators};
 
-/// Rewrites `expression`; whether its value is optional because of a selection or index below.
+/// Rewrites `expression`; returns whether its value is optional because of a selection or index below.
 pub(super) fn rewrite(expression: &mut IdedExpr) -> bool {
     match &mut expression.expr {
         Expr::Call(call) => {

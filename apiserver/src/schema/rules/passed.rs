@@ -1,4 +1,4 @@
-//! Values of which the rules are known to have nothing to say: a list of a hundred items, of which one changed, is not evaluated whole.
+//! Cache of values that passed their rules: when one item of a long list changes, the others are not evaluated again.
 
 use std::{
     collections::HashSet,
@@ -8,11 +8,11 @@ use std::{
 use parking_lot::Mutex;
 use serde_json::Value;
 
-/// How many are known at once, of each list; they begin anew when there are more.
+/// Maximum number per list; beyond it the cache is cleared.
 const MOST: usize = 16_384;
 
-/// Hashes of values that stood for themselves (old and new were equal) and broke no rule of their schema: whether they do depends on
-/// nothing else.
+/// Hashes of values that were evaluated with equal old and new value and violated no rule of their schema: the result
+/// depends on nothing else.
 #[derive(Debug, Default)]
 pub(crate) struct Passed {
     hasher: RandomState,
