@@ -1,4 +1,4 @@
-//! The admission door: HTTPS for webhooks, and the certificates that it shows.
+//! The admission server: HTTPS for webhooks, and the server's certificates.
 //!
 //! ```text
 //!   Secret or files ─► keeper ─► shown ──┐
@@ -6,7 +6,7 @@
 //!   API server ══ https ══► server ─► what answers
 //! ```
 //!
-//! It knows no webhook: what answers is given ([`server::Answers`]).
+//! It knows no particular webhook: the handlers are passed in ([`server::Answers`]).
 
 pub mod bundles;
 pub mod certificate;
