@@ -1,4 +1,4 @@
-//! The controllers of muster: watches, rows, writes, cluster registry.
+//! The controllers of muster: watches, indexes, writes, cluster registry.
 //!
 //! ```text
 //!   management cluster: module ─► proxyassemblage ══ registry ══► Assemblage      downstream: assemblage ─► expand
@@ -9,10 +9,10 @@
 //!   record (decisions in files), notify (who is told of rollouts)
 //! ```
 //!
-//! Invariant: a controller observes, decides (pure), acts, writes status, in this order; only the first step reads, only the third writes.
-//! Invariant: each write has a precondition, and a write that changes nothing is not sent.
-//! Invariant: nothing here decides what the rollout engine decides.
-//! Invariant: the clock and randomness come from [`runtime`]; nothing else asks for either.
+//! Invariant: a controller observes, decides (pure), acts, writes status, in this order; only the first step reads,
+//! only the third writes. Invariant: each write has a precondition, and a write that changes nothing is not sent.
+//! Invariant: nothing here decides what the rollout engine decides. Invariant: the clock and randomness come from
+//! [`runtime`]; no other code reads either.
 
 pub mod admission;
 pub mod assemblage;

@@ -232,7 +232,7 @@ fn once(mut plan: Plan, sources: &mut BTreeSet<String>) -> Plan {
     plan
 }
 
-/// The state of a row whose write was not taken.
+/// The state of a row whose write failed.
 fn refused(state: SyncState, error: &CallError) -> SyncState {
     let unknown_field = error.code() == Some(BAD_REQUEST);
     let ours = error.is_invalid() || error.is_refused_credential() || unknown_field;
