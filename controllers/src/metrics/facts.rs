@@ -112,7 +112,7 @@ impl Facts {
         }
     }
 
-    /// Of a NodeModule; so many nodes could not restore what they had before a change of it.
+    /// The facts of a NodeModule; `stuck` nodes could not restore their files from before one of its changes.
     pub fn of_node_module(module: &NodeModule, stuck: u32, now: Timestamp) -> Self {
         let status = module.status.clone().unwrap_or_default();
         let attention = status.attention.iter();
