@@ -19,7 +19,7 @@ pub(super) const DOWNSTREAM_DEADLINE: Duration = Duration::from_secs(15);
 
 /// Whether the cluster can be worked on.
 pub(super) enum Reach {
-    /// By this client.
+    /// Yes, with this client.
     Ready(Client),
     /// Not now.
     Away(Away),

@@ -32,7 +32,7 @@ use crate::{
 
 /// How long a server keeps one watch open, plus or minus [`STRAY`]: clients may ask for at most 295 s.
 const SESSION: Duration = Duration::from_secs(280);
-/// How far a session strays from that, so that a fleet's do not end in step.
+/// The jitter of that time, so that the sessions of a fleet do not end in step.
 const STRAY: f64 = 0.05;
 /// How long after its expected end a session is abandoned.
 const GRACE: Duration = Duration::from_secs(10);

@@ -288,7 +288,7 @@ impl Bed {
         .await
     }
 
-    /// Asks again and again, as Cluster API does, until the end.
+    /// Repeats the query, as Cluster API does, until the update ends.
     pub(crate) async fn until_done(&self, machine: &str, desired: (&str, &str)) {
         for _ in 0..100 {
             let said = self.update(machine, desired).await;

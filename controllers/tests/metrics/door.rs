@@ -109,7 +109,7 @@ async fn bad_guests() {
     println!("answered and shown out after {:?}", started.elapsed());
     let mut byte = [0];
     for stream in &mut silent {
-        // Closed or reset: both are no byte.
+        // Closed or reset: either way no byte arrives.
         let read = stream.read(&mut byte).await.unwrap_or(0);
         assert_eq!(read, 0);
     }

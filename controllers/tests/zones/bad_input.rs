@@ -193,7 +193,7 @@ async fn two_sets_of_one_zone() {
     );
 }
 
-/// The zones in the order in which their pods were deleted, each once for each row of its pods.
+/// The zones in the order in which their pods were deleted, with consecutive duplicates removed.
 fn zones_of(pods: &[String]) -> Vec<&str> {
     let mut zones: Vec<&str> = pods
         .iter()
