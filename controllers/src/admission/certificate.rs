@@ -180,7 +180,7 @@ pub fn step(stored: &Stored, subject: &Subject, now: Timestamp) -> Result<Step, 
 
 /// When all API servers know the new certificate.
 fn spread(made: &Read) -> Timestamp {
-    let spread = SignedDuration::try_from(SPREAD).unwrap_or_default(); // a minute is none that is too long
+    let spread = SignedDuration::try_from(SPREAD).unwrap_or_default(); // a minute is in range
     made.not_before.checked_add(spread).unwrap_or(Timestamp::MAX)
 }
 
@@ -280,15 +280,15 @@ struct Read {
 
 impl Read {
     fn of(pem: &str) -> Option<Self> {
-        let der = CertificateDer::from_pem_slice(pem.as_bytes()).ok()?; // what is no certificate is none
+        let der = CertificateDer::from_pem_slice(pem.as_bytes()).ok()?; // skips what is not a certificate
         let (_, certificate) = X509Certificate::from_der(&der).ok()?; // the same
-        let names = certificate.subject_alternative_name().ok().flatten(); // names that cannot be read are none
+        let names = certificate.subject_alternative_name().ok().flatten(); // unreadable names count as absent
         let names = names.map(|names| &names.value.general_names);
         let dns_names = names.into_iter().flatten().filter_map(|name| match name {
             GeneralName::DNSName(name) => Some((*name).to_owned()),
             _ => None,
         });
-        let at = |time: ASN1Time| Timestamp::from_second(time.timestamp()).ok(); // a time that is none is no certificate's
+        let at = |time: ASN1Time| Timestamp::from_second(time.timestamp()).ok(); // skips a certificate with an invalid time
         Some(Self {
             pem: pem.to_owned(),
             subject: certificate.subject().as_raw().to_vec(),

@@ -145,7 +145,7 @@ impl Keeper {
             info!("another certificate of the admission door is shown");
             self.current = Some(stored);
         }
-        let left = Duration::try_from(until.duration_since(self.clock.now())).unwrap_or_default(); // it was until then
+        let left = Duration::try_from(until.duration_since(self.clock.now())).unwrap_or_default(); // zero if it has passed
         Ok(left.min(REREAD).max(Duration::from_secs(1)))
     }
 

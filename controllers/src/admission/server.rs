@@ -225,7 +225,7 @@ impl Serving {
                 Err(_) => return Answer::text(StatusCode::BAD_REQUEST, "the request broke off"),
             };
             let content_type = head.headers.get(header::CONTENT_TYPE);
-            let content_type = content_type.and_then(|value| value.to_str().ok()); // what is no text is no type
+            let content_type = content_type.and_then(|value| value.to_str().ok()); // ignored if not text
             (self.answers)(Asked {
                 method: head.method,
                 path: head.uri.path().to_owned(),

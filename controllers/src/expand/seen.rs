@@ -239,7 +239,7 @@ fn has_custom(status: &KustomizationStatus) -> bool {
 /// inventory does not show this for other kinds.
 fn rolls_out(status: &KustomizationStatus) -> Option<String> {
     let entries = status.inventory.iter().flat_map(|inventory| &inventory.entries);
-    let ids = entries.filter_map(|entry| entry.id.parse::<ObjectId>().ok()); // what is no id is no object of these kinds
+    let ids = entries.filter_map(|entry| entry.id.parse::<ObjectId>().ok()); // skips invalid ids
     ids.filter(|id| id.group == GROUP && ROLL_OUT.contains(&id.kind.as_str()))
         .map(|id| id.to_string())
         .next()

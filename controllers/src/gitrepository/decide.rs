@@ -56,7 +56,7 @@ pub(super) struct Fetch {
     pub anew: bool,
 }
 
-/// What must be signed, and by whom.
+/// What must be signed, and with which keys.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Verification {
     pub mode: VerifyMode,

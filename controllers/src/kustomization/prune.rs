@@ -13,7 +13,7 @@ use super::{
     status::Writer,
 };
 
-/// What pruning needs besides the objects.
+/// What pruning needs in addition to the objects.
 pub(super) struct Pruning<'a> {
     pub cluster: &'a Cluster,
     pub owner: &'a Owner,

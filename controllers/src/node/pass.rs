@@ -134,7 +134,7 @@ pub fn released(module: &NodeModule, memory: &Memory, lists: &Lists<'_>) -> Opti
     (status != before).then_some(status)
 }
 
-/// A Node that must be written, besides its rows.
+/// A Node that must be written, in addition to its rows.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Standing {
     /// The name of the node.
@@ -161,7 +161,7 @@ pub fn standing(lists: &Lists<'_>, taints: &[StartupTaint]) -> Vec<Standing> {
     let of = |facts: &Arc<NodeFacts>| {
         let assemblages = lists.assemblages;
         let at = assemblages.binary_search_by(|assemblage| assemblage.name.cmp(&facts.name));
-        let assemblage = at.ok().and_then(|at| assemblages.get(at)); // none was made for it yet
+        let assemblage = at.ok().and_then(|at| assemblages.get(at)); // it does not exist yet
         let selecting: Vec<&str> = selectors
             .iter()
             .filter(|(_, selector)| selector.matches(&facts.labels))

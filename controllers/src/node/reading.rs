@@ -32,7 +32,7 @@ use crate::{
     },
 };
 
-/// The input besides the observation.
+/// The input in addition to the observation.
 pub struct Surroundings<'a> {
     /// The current time.
     pub now: Timestamp,
@@ -141,7 +141,7 @@ impl Reader<'_> {
         // A pinned node is not rolled back.
         let last_good = seen.last_good.as_ref().filter(|_| wanted && pinned.is_none());
         let last_good = self.rendered(last_good, node)?;
-        let last_good = last_good.ok().flatten(); // a node that cannot go back stays
+        let last_good = last_good.ok().flatten(); // a node that cannot be rolled back stays
         let unmeant = said.unmeant(node, pinned.is_some());
         let obstacle = self.obstacle(node, said.held().or(unmeant), target.as_ref().err());
         let target = target.ok().flatten(); // the obstacle says why

@@ -68,7 +68,7 @@ impl Said {
     /// The revision that it is pinned to, if the pin is valid and the node is selected.
     pub fn pinned(&self, node: &NodeSeen, seen: &Observation) -> Option<Pinned> {
         let pin = self.pin.as_ref().filter(|_| node.selected)?;
-        let revision = pin.revision.as_ref().ok()?; // what is wrong is told as an obstacle
+        let revision = pin.revision.as_ref().ok()?; // an error is reported as an obstacle
         let known = seen.revisions.iter();
         let mut known = known.filter(|known| known.definition.revision == *revision);
         let definition = known.next()?.definition.clone();

@@ -28,7 +28,7 @@ pub fn verdicts(revisions: &[RevisionFacts]) -> Verdicts {
             let at = revision.created.map_or(Millis(0), millis);
             return Evidence::new("".into(), "on record of the NodeRevision", at);
         };
-        let at = at.as_ref().map_or(Millis(0), |at| millis(at.0)); // an old version wrote none
+        let at = at.as_ref().map_or(Millis(0), |at| millis(at.0)); // absent if written by an old version
         Evidence::new(node.as_str().into(), message, at)
     };
     let bad: BTreeMap<Revision, Evidence> = of(Verdict::Bad)

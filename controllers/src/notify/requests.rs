@@ -33,7 +33,7 @@ const KEY_PREFIX: &str = "whsec_";
 pub(crate) struct Request {
     /// The URL of the request.
     pub url: Url,
-    /// The headers besides the content type.
+    /// The headers, without the content type.
     pub headers: Vec<(&'static str, String)>,
     /// The JSON body.
     pub body: Vec<u8>,

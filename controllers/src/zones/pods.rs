@@ -134,7 +134,7 @@ fn addresses(text: &str) -> BTreeMap<&str, std::net::IpAddr> {
         .map(|line| line.split('#').next().unwrap_or_default());
     let named = lines.filter_map(|line| {
         let mut words = line.split_whitespace();
-        let address = words.next()?.parse().ok()?; // a line of something else
+        let address = words.next()?.parse().ok()?; // skips other lines
         Some(words.map(move |name| (name, address)))
     });
     named.flatten().collect()

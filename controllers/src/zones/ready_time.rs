@@ -52,7 +52,7 @@ pub(super) async fn run(zones: &Zones) -> Infallible {
 }
 
 fn is_counted(known: &Known, pod: &Pod) -> bool {
-    let budget = known.find(&pod.labels).ok().flatten(); // of two budgets neither allows anything
+    let budget = known.find(&pod.labels).ok().flatten(); // if two budgets match, neither allows anything
     budget.is_some_and(|budget| !budget.delay.is_zero())
 }
 

@@ -41,7 +41,7 @@ pub mod reason {
     pub const NO_SETS: &str = "NoStatefulSets";
 }
 
-/// The result of a pass, besides its decision.
+/// The result of a pass, in addition to its decision.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Pass<'a> {
     /// The name of the ZoneRollout.

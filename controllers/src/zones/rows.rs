@@ -41,7 +41,7 @@ pub(super) struct Rows {
 
 impl Rows {
     pub(super) fn new() -> Self {
-        let set = |set: &StatefulSet| Set::from_value(&value(set)).ok().map(Arc::new); // a set that cannot be read has no row
+        let set = |set: &StatefulSet| Set::from_value(&value(set)).ok().map(Arc::new); // an invalid set is not cached
         let pod = |pod: &ApiPod| {
             let pod = Pod::from_value(&value(pod)).ok()?; // the same
             let of_set = pod

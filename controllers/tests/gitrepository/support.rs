@@ -76,7 +76,7 @@ impl Bed {
         self.source.commit(URL, "main", files).to_string()
     }
 
-    /// A GitRepository of branch `main` each minute, with these fields besides the usual ones.
+    /// A GitRepository of branch `main` each minute, with these fields in addition to the usual ones.
     pub(crate) async fn repository(&self, name: &str, extra: Value) {
         let mut spec = json!({"url": URL, "interval": "1m", "ref": {"branch": "main"}});
         spec.as_object_mut()

@@ -80,7 +80,7 @@ async fn applied(names: &[&str], extra: Value) -> Bed {
     bed.deploy(extra).await;
     bed.until_at("app", &commit).await;
     bed.crash();
-    bed.pass(Duration::from_secs(1)).await; // events of one instant would have one name
+    bed.pass(Duration::from_secs(1)).await; // events at the same time would have the same name
     bed.api.recorder().clear();
     bed
 }

@@ -17,7 +17,7 @@ use crate::support::{
 /// What is done to a Kustomization that is healthy.
 #[derive(Default)]
 struct Cause {
-    /// Files of the next revision, besides the existing ones; `None` for a removed file.
+    /// Files of the next revision, in addition to the existing ones; `None` for a removed file.
     files: Vec<(&'static str, Option<String>)>,
     /// A change of the spec.
     spec: Option<Value>,
