@@ -1,8 +1,8 @@
 //! The processes: which controllers run in each, what they share, when they start, and how they end.
 //!
 //! ```text
-//!   door (metrics, health) ─► lease, if there is one ─► controllers ─┬─ told to end ─► what is in flight finishes ─► lease released
-//!                                                                    └─ lease lost, a controller ended ─► all is dropped: an error
+//!   http (metrics, health) ─► lease, if there is one ─► controllers ─┬─ shutdown ─► writes in flight finish ─► lease released
+//!                                                                    └─ lease lost, or a controller ended ─► everything is dropped: an error
 //! ```
 //!
 //! Invariant: when a controller ends, its process ends: a process that does only part of its work looks alive and is

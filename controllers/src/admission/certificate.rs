@@ -6,9 +6,9 @@
 //!
 //! ```text
 //!   nothing usable ─► authority and certificate
-//!   authority is old, or its key is not there ─► a new authority stands first in the bundle, the door shows what it showed
-//!   certificate is old, or is of an older authority and the newest has stood for SPREAD ─► a new certificate
-//!   the certificate of the newest authority has stood for SPREAD ─► older authorities leave the bundle
+//!   authority is old, or its key is missing ─► a new authority is added first to the bundle, the certificate stays
+//!   certificate is old, or signed by an older authority, and the newest was published SPREAD ago ─► a new certificate
+//!   the certificate of the newest authority is older than SPREAD ─► older authorities are removed from the bundle
 //! ```
 //!
 //! The Secret of rollout-operator (`ca`, `cert`, `key`) is used as is: its certificate is served until it is due for

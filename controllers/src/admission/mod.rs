@@ -1,9 +1,9 @@
 //! The admission server: HTTPS for webhooks, and the server's certificates.
 //!
 //! ```text
-//!   Secret or files ─► keeper ─► shown ──┐
+//!   Secret or files ─► keeper ─► served ─┐
 //!                        └─► caBundle    ▼
-//!   API server ══ https ══► server ─► what answers
+//!   API server ══ https ══► server ─► handlers
 //! ```
 //!
 //! It knows no particular webhook: the handlers are passed in ([`server::Answers`]).

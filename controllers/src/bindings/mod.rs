@@ -1,9 +1,9 @@
 //! Bindings: variables of a sync, from values and from fields of objects, and their use as `$(NAME)`.
 //!
 //! ```text
-//!   bindings + given (CLUSTER_NAME, CLUSTER_LABEL_<key>, …) ──► evaluate ──► values ──► substitute_package
+//!   bindings + known (CLUSTER_NAME, CLUSTER_LABEL_<key>, …) ──► evaluate ──► values ──► substitute_package
 //!                                                     ▲   └─► needs more objects ─┐
-//!                                                     └────────── Objects ◄───────┘  (reads, keeps, watches)
+//!                                                     └────────── Objects ◄───────┘  (reads, caches, watches)
 //! ```
 //!
 //! Invariant: nothing evaluates to an empty text because something is missing: a cycle, an unknown name, a missing

@@ -3,7 +3,7 @@
 //! ```text
 //!   module: act ── question ──► Readings ──► turn ──► Evaluator ─┬─ http: Secret, GET, JSONPath, comparison
 //!              ▲                   │  ▲                          └─ condition: one object
-//!              └──── changes ◄─────┘  └──── reading: holds, does not hold, cannot be told ◄──┘
+//!              └──── changes ◄─────┘  └─── reading: passes, fails, no data ◄────┘
 //! ```
 //!
 //! Invariant: no reconcile waits for a gate: it requests a reading, continues, and is woken by the result. Invariant:

@@ -2,7 +2,7 @@
 //! revision drops is removed.
 //!
 //! ```text
-//!   Kustomization ─► decide: what of its inventory is to be looked at ─► hand_over, in its cluster ─► remembered, said, tried again
+//!   Kustomization ─► decide: which objects of its inventory to check ─► hand_over, in its cluster ─► recorded, reported, retried
 //! ```
 //!
 //! It may run before or after Flux: whichever applies next finds the fields owned by Flux. The opposite direction needs

@@ -3,7 +3,7 @@
 //! ```text
 //!   Kustomization ─┐            ┌─► finalize: by deletionPolicy
 //!   GitRepository ─┼► observe ─► decide ─► apply: read, build, record ids, apply in stages, prune ─► check health
-//!   its last run ──┘            └─► check health and pruning again, until all is done or its time is up
+//!   its last run ──┘            └─► check health and pruning again, until done or timed out
 //! ```
 //!
 //! A run is one attempt at one generation of the spec and one revision of the source. It is kept in memory: after a

@@ -1,10 +1,10 @@
 //! Leader election by a Lease: of several processes one acts, and a process that has lost its lease does not.
 //!
 //! ```text
-//!   Candidate ──stand()──► reads the Lease each 2/15 of its duration ──free──► takes it (compare-and-swap) ──► Term
+//!   Candidate ──stand()──► reads the Lease each 2/15 of its duration ──free──► acquires it (compare-and-swap) ──► Term
 //!   Term ──keep()──► renews each third ──not for two thirds, or taken──► Lost: the process ends
-//!    │└─ Leadership: until when this process may act, by its own monotonic clock; asked before every write
-//!    └──release()──► nobody's: the next one takes it at its next look
+//!    │└─ Leadership: until when this process may act, by its own monotonic clock; checked before every write
+//!    └──release()──► no holder: the next candidate acquires it at its next try
 //! ```
 //!
 //! Modeled on client-go's leader election, with the same proportions of times, and stricter where that is weak: the

@@ -1,7 +1,7 @@
 //! Machines updated in place: one extension for the three hooks of Cluster API, in front of any number of updaters.
 //!
 //! ```text
-//!   Cluster API ══ https ══► hooks ─┬─ CanUpdateMachine(Set): ask the updaters in order ─► UpdatePlan stored ─► the answer
+//!   Cluster API ══ https ══► hooks ─┬─ CanUpdateMachine(Set): query the updaters in order ─► UpdatePlan stored ─► response
 //!                                   └─ UpdateMachine: from memory ◄── work, machine by machine ══ https ══► updaters
 //!                                                                                     └──► nodes: cordon, drain, uncordon
 //! ```

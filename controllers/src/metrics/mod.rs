@@ -3,7 +3,7 @@
 //! ```text
 //!   Runner ──► Controller (queue, reconciles, synced) ─┐
 //!   clients ──► writes by verb ────────────────────────┼──► Metrics::scrape ──► /metrics
-//!   stores, registry ──looked at when scraped──► facts ┘
+//!   stores, registry ─────read when scraped────► facts ┘
 //! ```
 //!
 //! Metrics of objects and clusters are computed from the controllers' caches at the moment of the scrape: when an

@@ -1,7 +1,7 @@
 //! The NodeBudget of a cluster: which nodes a NodeModule may begin to change. Pure; claims are written before the memory is.
 //!
 //! ```text
-//!   NodeBudget (claims of all NodeModules), nodes ─► Room ─► claim ─► claims to be written first ─► only claimed nodes are eligible
+//!   NodeBudget (claims of all NodeModules), nodes ─► Room ─► claim ─► claims are written first ─► only claimed nodes are eligible
 //!                                                       └► release: claims of changes that are over
 //! ```
 //!

@@ -2,9 +2,9 @@
 //! edited or followed up.
 //!
 //! ```text
-//!   ModuleRevision (its story) ─┐
-//!   module (its status, as rows) ┼─► standing ─► decide ─► courier ──► receiver
-//!   annotation (what was told) ──┘   (pure)      (pure)       └─► annotation of the ModuleRevision
+//!   ModuleRevision (status) ─────┐
+//!   module (cached status) ──────┼─► standing ─► decide ─► courier ──► receiver
+//!   annotation (what was sent) ──┘   (pure)      (pure)       └─► annotation of the ModuleRevision
 //! ```
 //!
 //! A separate controller over ModuleRevisions: no rollout waits for a receiver.

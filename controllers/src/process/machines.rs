@@ -3,7 +3,7 @@
 //!
 //! ```text
 //!   certificate ─► caBundle of the ExtensionConfig
-//!   lease ─► watches of Machines and UpdatePlans ─► ready ─► hooks, calls of updaters
+//!   lease ─► watches of Machines and UpdatePlans ─► ready ─► hooks, calls to updaters
 //! ```
 
 use std::sync::Arc;

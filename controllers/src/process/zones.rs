@@ -1,7 +1,7 @@
 //! `muster zones`: the webhook server on every replica, everything else on the leader.
 //!
 //! ```text
-//!   preflight ─► certificate ─► admission door ─► lease ─► leader label, passes, downscales and evictions
+//!   preflight ─► certificate ─► admission server ─► lease ─► leader label, passes, downscales and evictions
 //!                (every replica: no-downscale, zpdb-validation)
 //! ```
 

@@ -2,9 +2,9 @@
 //!
 //! ```text
 //!   watches ─► rows ─► reconcile of a ZoneRollout ─► nothing to do: status
-//!                             └► read ─► decide ─┬► what is still to be read and asked ─► decide again
+//!                             └► read ─► decide ─┬► more reads and requests to pods ─► decide again
 //!                                                └► status (compare-and-swap) ─► act: delete, scale, record
-//!   door ─► reviews ─► read ─► admit, budget ─► status (compare-and-swap) ─► answer
+//!   admission server ─► reviews ─► read ─► admit, budget ─► status (compare-and-swap) ─► answer
 //! ```
 //!
 //! Invariant: every action or permission is based on a fresh read from the API server, ZoneRollouts first. Invariant:

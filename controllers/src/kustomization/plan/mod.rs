@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   PlanRun ─► record ─┐
-//!   folder ─► planned ─┴► next: the run that is there, or a new one ─► execute ─► store ─► step ─┐
+//!   folder ─► planned ─┴► next: the current run, or a new one ─────────► execute ─► store ─► step ─┐
 //!                                                                          ▲                       │
 //!                                                                          └────── its outcome ◄───┘
 //! ```
