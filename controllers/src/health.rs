@@ -1,7 +1,8 @@
-//! Whether a process is alive and ready, and the door at which it says so.
+//! Whether a process is alive and ready, and the endpoint that reports it.
 //!
-//! A controller that ends by itself ends its process (see [`crate::process`]), so that whoever gets an answer at all has reached a process
-//! whose watch loops run; what is left to find out is a process that leads by its own word and cannot renew, and caches that are empty.
+//! A controller that ends ends its process (see [`crate::process`]), so a process that answers at all has running watch
+//! loops. What remains to detect is a process that considers itself the leader and cannot renew its lease, and caches
+//! that are not synced.
 
 use std::{convert::Infallible, sync::Arc, time::Duration};
 
@@ -23,38 +24,38 @@ use tracing::{debug, warn};
 
 use crate::{lease::Leadership, metrics::Metrics};
 
-/// Connections at once: probes and a scraper or two; more wait.
+/// Concurrent connections: probes and a scraper or two; more wait.
 const CONNECTIONS: usize = 16;
-/// How long a request may take to come. A probe of the kubelet waits for a second.
+/// How long a request may take to arrive. A probe of the kubelet waits for a second.
 const HEAD_DEADLINE: Duration = Duration::from_secs(2);
-/// How long a connection may live: one request, one answer.
+/// How long a connection may live: one request, one response.
 const CONNECTION_DEADLINE: Duration = Duration::from_secs(15);
-/// A pause after a connection that could not be accepted, for want of file descriptors for instance.
+/// The pause after a connection could not be accepted, for example because file descriptors ran out.
 const AFTER_REFUSAL: Duration = Duration::from_millis(100);
-/// So long a process may exist after its right to act has ended: it ends itself at once, if it can.
+/// How long a process may exist after its right to act has ended: it ends itself at once, if it can.
 const PATIENCE: Duration = Duration::from_secs(20);
-/// What is answered by `/metrics`.
+/// The `Content-Type` of `/metrics`.
 const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
-/// What is known of the state of a process. Clones are the same.
+/// The state of a process. Clones share it.
 #[derive(Clone, Debug)]
 pub struct Health {
     metrics: Metrics,
     acting: Arc<Mutex<Acting>>,
-    /// Whether it has a part to do before it acts, too.
+    /// Whether it serves requests before it acts, too.
     serves_on_standby: bool,
 }
 
 #[derive(Debug)]
 enum Acting {
-    /// It waits for its lease, and does nothing.
+    /// It waits for its lease.
     Standby,
-    /// It acts, with the right given by a lease if it needs one.
+    /// It acts, with the leadership of its lease if it needs one.
     Acts(Option<Leadership>),
 }
 
 impl Health {
-    /// Of a process that does not act yet.
+    /// The state of a process that does not act yet.
     pub fn new(metrics: Metrics) -> Self {
         Self {
             metrics,
@@ -63,7 +64,7 @@ impl Health {
         }
     }
 
-    /// The same of a process that is ready only with all that it has to know, also while it does not act.
+    /// The same, for a process that is ready only when its caches are synced, even on standby.
     #[must_use]
     pub fn ready_when_synced(self) -> Self {
         Self {
@@ -72,13 +73,13 @@ impl Health {
         }
     }
 
-    /// From now on it acts.
+    /// Marks the process as acting.
     pub fn acts(&self, leadership: Option<Leadership>) {
         *self.acting.lock() = Acting::Acts(leadership);
         self.metrics.leads(true);
     }
 
-    /// Whether there is no need to restart it; if there is, why.
+    /// Whether the process needs no restart; the error is why it does.
     pub fn alive(&self) -> Result<(), String> {
         let Acting::Acts(Some(leadership)) = &*self.acting.lock() else {
             return Ok(());
@@ -92,7 +93,7 @@ impl Health {
         }
     }
 
-    /// Whether it does its part: it waits for the lease, or knows all that it has to. If not, what is missing.
+    /// Whether the process is ready: it waits for the lease, or its caches are synced. The error is what is missing.
     pub fn ready(&self) -> Result<(), String> {
         self.alive()?;
         let not_synced = match &*self.acting.lock() {
@@ -105,12 +106,12 @@ impl Health {
         Err(format!("not everything was read yet: {}", not_synced.join(", ")))
     }
 
-    /// Answers `/metrics`, `/healthz` and `/readyz` until it is dropped.
+    /// Serves `/metrics`, `/healthz` and `/readyz` until it is dropped.
     pub async fn serve(self, door: TcpListener) {
         let mut connections = JoinSet::new();
         let free = Arc::new(Semaphore::new(CONNECTIONS));
         loop {
-            // Never closed: the only error is not reachable, and would end the bound alone.
+            // Never closed: the error is unreachable, and would only remove the bound.
             let place = Arc::clone(&free).acquire_owned().await.ok();
             tokio::select! {
                 accepted = door.accept() => match accepted {
@@ -154,7 +155,7 @@ impl Health {
         }
         match path {
             "/healthz" => verdict(self.alive()),
-            // The second is rollout-operator's.
+            // The second path is the one of rollout-operator.
             "/readyz" | "/ready" => verdict(self.ready()),
             "/metrics" => match self.metrics.scrape() {
                 Ok(metrics) => typed(StatusCode::OK, OPEN_METRICS, metrics),

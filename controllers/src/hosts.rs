@@ -1,35 +1,35 @@
-//! Hosts that a process may reach where an object names the address: gates (`--gate-hosts`) and proxies (`--proxy-hosts`).
+//! Hosts that a process may reach if an object names the URL: gates (`--gate-hosts`) and proxies (`--proxy-hosts`).
 
 use std::{collections::BTreeSet, fmt, str::FromStr};
 
 use reqwest::Url;
 use thiserror::Error;
 
-/// A host, with or without a port. Without: the port that the scheme has.
+/// A host, with or without a port. Without: the default port of the scheme.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Host {
-    /// As addresses have it: lower case, IPv6 in brackets.
+    /// As in URLs: lower case, IPv6 in brackets.
     host: String,
     port: Option<u16>,
 }
 
-/// A text that is no host.
+/// A text that is not a host.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("{0:?} is no host: write HOST or HOST:PORT, such as prometheus.example.com:9090")]
 pub struct NoHost(String);
 
-/// An address that is not allowed.
+/// A URL that is not allowed.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum NotAllowed {
-    /// It cannot be taken apart.
+    /// The URL cannot be parsed.
     #[error("it is no URL: {0}")]
     Address(String),
-    /// It leads to a host that is not allowed; with a port if it names one.
+    /// Its host is not allowed; with the port if the URL has one.
     #[error("host {0} is not allowed")]
     Host(String),
 }
 
-/// The hosts that are allowed. The default: none.
+/// The allowed hosts. The default: none.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Hosts(BTreeSet<Host>);
 
@@ -68,10 +68,10 @@ impl FromIterator<Host> for Hosts {
 }
 
 impl Hosts {
-    /// The address as it will be asked, if its host is one of these.
+    /// The parsed URL, if its host is one of these.
     ///
     /// # Errors
-    /// No URL with a host, or one of a host that is not allowed.
+    /// The URL has no host, or a host that is not allowed.
     pub fn admit(&self, url: &str) -> Result<Url, NotAllowed> {
         let url = Url::parse(url).map_err(|error| NotAllowed::Address(error.to_string()))?;
         let (Some(host), Some(port)) = (url.host_str(), url.port_or_known_default()) else {

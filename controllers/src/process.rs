@@ -1,12 +1,13 @@
-//! The processes, wired: which controllers run in each, what they share, when they begin, and how they end.
+//! The processes: which controllers run in each, what they share, when they start, and how they end.
 //!
 //! ```text
-//!   door (metrics, health) ─► lease, if there is one ─► controllers ─┬─ told to end ─► what is in flight finishes ─► lease released
-//!                                                                    └─ lease lost, a controller ended ─► all is dropped: an error
+//!   http (metrics, health) ─► lease, if there is one ─► controllers ─┬─ shutdown ─► writes in flight finish ─► lease released
+//!                                                                    └─ lease lost, or a controller ended ─► everything is dropped: an error
 //! ```
 //!
-//! Invariant: a controller that ends by itself ends the process: a process that does only part of its work looks alive and is not.
-//! Invariant: every write of a controller, to whatever API server, is refused here once the lease is not held by the local clock.
+//! Invariant: when a controller ends, its process ends: a process that does only part of its work looks alive and is
+//! not. Invariant: every write of a controller, to any API server, is refused here once the lease has expired by the
+//! local clock.
 
 mod machines;
 mod outgoing;
@@ -48,39 +49,39 @@ use crate::{
     zones::PreflightError,
 };
 
-/// What a process is made of; the command and the tests differ in nothing else.
+/// The dependencies of a process; the command and the tests differ in nothing else.
 pub struct Setup {
-    /// The API server that the process belongs to.
+    /// The client of the process's own cluster.
     pub client: Client,
-    /// The namespace that it works in.
+    /// The namespace of the process.
     pub namespace: String,
-    /// The flags.
+    /// The command-line flags.
     pub options: Options,
     /// The only source of `now`.
     pub clock: Clock,
     /// The only source of randomness.
     pub jitter: Jitter,
-    /// Where configuration comes from.
+    /// The source of configuration.
     pub source: Arc<dyn Source>,
     /// How an accepted kubeconfig becomes a client.
     pub connect: Connect,
-    /// What gates may ask, and how.
+    /// The hosts that gates may query.
     pub gates: gates::Access,
-    /// Where rollouts are reported, if anywhere (`--notify-config`).
+    /// The receivers of notifications, if any (`--notify-config`).
     pub notify: Option<Arc<notify::Config>>,
-    /// Which of several replicas this is: shown in events, and as the holder of the lease.
+    /// The name of this replica: shown in events, and as the holder of the lease.
     pub instance: String,
-    /// Without it this process acts at once, and must be the only one.
+    /// The settings of leader election. Without it this process acts at once, and must be the only one.
     pub lease: Option<Election>,
-    /// Where metrics and health are asked for, if anywhere.
+    /// The listener for metrics and probes, if any.
     pub door: Option<TcpListener>,
-    /// Where this process counts.
+    /// The metrics of this process.
     pub metrics: Metrics,
-    /// Cancelled when the process is to end.
+    /// Cancelled to end the process.
     pub shutdown: Shutdown,
 }
 
-/// Why a process ended before it was told to.
+/// Why a process ended without being asked to.
 #[derive(Debug, Error)]
 pub enum ProcessError {
     /// A controller returned.
@@ -89,10 +90,10 @@ pub enum ProcessError {
     /// A controller panicked.
     #[error("a controller panicked: please report this as a defect of muster")]
     Panicked(#[source] JoinError),
-    /// This process may not act any more.
+    /// This process lost the right to act.
     #[error(transparent)]
     Lost(#[from] Lost),
-    /// Something that has to be there first is not.
+    /// A prerequisite is missing.
     #[error(transparent)]
     Preflight(#[from] PreflightError),
 }
@@ -161,7 +162,7 @@ pub async fn controller(setup: Setup) -> Result<(), ProcessError> {
             if let Some(config) = notify {
                 tasks.control("notify", notify::run(context.clone(), config));
             }
-            // A cluster that was not asked yet is not away: nothing is said of it before.
+            // A cluster that was not checked yet is not unreachable: nothing is reported about it before.
             let (registry, shutdown) = (Arc::clone(&context.registry), context.shutdown.clone());
             let clusters = async move {
                 let _ = shutdown.run_until_cancelled(registry.synced()).await;
@@ -199,7 +200,7 @@ pub async fn agent(setup: Setup) -> Result<(), ProcessError> {
     .await
 }
 
-/// Where decisions are put on record. Who writes them ends after the controllers of modules.
+/// The writer of decision records. It ends after the controllers of modules.
 fn decisions(context: &Context, tasks: &mut Tasks) -> Decisions {
     let Some(folder) = context.options.record_decisions.clone() else {
         return Decisions::default();
@@ -209,8 +210,8 @@ fn decisions(context: &Context, tasks: &mut Tasks) -> Decisions {
     decisions
 }
 
-/// The Flux kinds: carried out, or what was carried out here before handed over to Flux; in other clusters as soon as `clusters` are known.
-/// `account` is the process's ServiceAccount.
+/// The Flux kinds: reconciled here, or handed over to Flux if they were reconciled here before; in other clusters as
+/// soon as `clusters` are known. `account` is the process's ServiceAccount.
 fn sync(
     context: &Context,
     account: &'static str,
@@ -236,7 +237,7 @@ fn sync(
     }
 }
 
-/// A process from its beginning to its end. `name` is that of its lease, and the source of its events.
+/// Runs a process. `name` is the name of its lease, and the source of its events.
 async fn run(
     mut setup: Setup,
     name: &'static str,
@@ -249,7 +250,7 @@ async fn run(
     let term = match setup.lease.take() {
         None => None,
         Some(election) => match lead(election, &setup, name).await {
-            // Told to end before it led.
+            // Asked to end before it became the leader.
             None => return Ok(()),
             leading => leading,
         },
@@ -263,7 +264,7 @@ async fn run(
     to_the_end(tasks, term).await
 }
 
-/// The tasks until shutdown, or until the lease is lost; it is released when they have ended.
+/// Runs the tasks until shutdown, or until the lease is lost; it is released when they have ended.
 async fn to_the_end(mut tasks: Tasks, mut term: Option<Term>) -> Result<(), ProcessError> {
     let ended = tokio::select! {
         ended = tasks.finish() => ended,
@@ -276,7 +277,7 @@ async fn to_the_end(mut tasks: Tasks, mut term: Option<Term>) -> Result<(), Proc
     ended
 }
 
-/// Waits for the lease; `None`: this process was told to end first.
+/// Waits for the lease; `None`: this process was asked to end first.
 async fn lead(election: Election, setup: &Setup, name: &str) -> Option<Term> {
     let candidate = Candidate::new(
         election,
@@ -289,7 +290,7 @@ async fn lead(election: Election, setup: &Setup, name: &str) -> Option<Term> {
     setup.shutdown.run_until_cancelled(candidate.stand()).await
 }
 
-/// Keeps the lease until it is lost; for ever where there is none.
+/// Keeps the lease until it is lost; forever without leader election.
 async fn keep(term: &mut Option<Term>) -> Lost {
     match term {
         Some(term) => term.keep().await,
@@ -297,7 +298,7 @@ async fn keep(term: &mut Option<Term>) -> Lost {
     }
 }
 
-/// What the controllers of a process share.
+/// The dependencies that the controllers of a process share.
 struct Parts {
     context: Context,
     objects: Arc<Objects>,

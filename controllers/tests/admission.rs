@@ -1,4 +1,5 @@
-//! Promise: the admission door shows a certificate that API servers trust, from its first day to the next one, and answers within bounds.
+//! Promise: the admission server serves a certificate that API servers trust, across all renewals, and responds within
+//! limits.
 
 #![allow(
     clippy::unwrap_used,
@@ -73,11 +74,11 @@ fn a_certificate_is_made_anew_in_time_and_its_authority_is_published_before() {
     let (subject, now) = (subject(30), start());
     let first = replaced(&Stored::default(), &subject, now);
     assert_eq!(kept(&first, &subject, now), now + days(20));
-    // The certificate, by the same authority.
+    // The certificate is renewed, by the same authority.
     let second = replaced(&first, &subject, now + days(20));
     assert_ne!(second.certificate, first.certificate);
     assert_eq!(second.authorities, first.authorities);
-    // The authority: published first, while the certificate stays.
+    // The authority is renewed: published first, while the certificate stays.
     let mut stored = second;
     let mut at = now + days(20);
     while kept_or_old(&stored, &subject, at) {
@@ -90,7 +91,8 @@ fn a_certificate_is_made_anew_in_time_and_its_authority_is_published_before() {
     assert_eq!(count(&published.authorities), 2);
     let spread = SignedDuration::try_from(SPREAD).unwrap();
     assert_eq!(kept(&published, &subject, at), at + spread);
-    // What it signs is shown once all know it, and the old one leaves once all show that.
+    // Its certificate is served once all know the authority, and the old authority is removed once all serve the new
+    // certificate.
     let signed = replaced(&published, &subject, at + spread);
     assert_ne!(signed.certificate, published.certificate);
     assert_eq!(count(&signed.authorities), 2);
@@ -101,7 +103,7 @@ fn a_certificate_is_made_anew_in_time_and_its_authority_is_published_before() {
     kept(&alone, &subject, at + spread + spread);
 }
 
-/// Whether in another twenty days it is the certificate alone that is made anew.
+/// Whether in another twenty days only the certificate is renewed.
 fn kept_or_old(stored: &Stored, subject: &Subject, at: Timestamp) -> bool {
     let next = replaced(stored, subject, at + days(20));
     next.authorities == stored.authorities
@@ -150,7 +152,7 @@ fn what_cannot_be_shown_is_made_anew_at_once() {
             now,
         ),
         (good.clone(), &named, now),
-        // It is over: the process was away.
+        // The certificate has expired: the process was down.
         (good.clone(), &subject, now + days(400)),
     ] {
         let next = replaced(&bad, subject, at);
@@ -199,7 +201,7 @@ impl Door {
         }
     }
 
-    /// A client that trusts these authorities alone.
+    /// A client that trusts only these authorities.
     fn client(&self, authorities: &str) -> reqwest::Client {
         let _ = rustls::crypto::ring::default_provider().install_default(); // another test did
         let roots = reqwest::Certificate::from_pem_bundle(authorities.as_bytes()).unwrap();
@@ -216,7 +218,7 @@ impl Door {
     }
 }
 
-/// Says what it was asked.
+/// Responds with the request.
 fn echo() -> Answers {
     Arc::new(|asked: Asked| {
         let text = format!(
@@ -249,7 +251,7 @@ async fn it_answers_and_shows_another_certificate_without_a_connection_that_fail
     assert_eq!(answer, "POST /admission/a application/json 2\n");
     door.shown
         .change(shown(&second.certificate, &second.key).unwrap());
-    // The connection that is there goes on; new ones see the new certificate.
+    // The existing connection continues; new ones get the new certificate.
     assert_eq!(ask().send().await.unwrap().status(), 200);
     let strict = door.client(&second.authorities);
     assert_eq!(strict.get(door.url("/")).send().await.unwrap().status(), 200);
@@ -366,7 +368,7 @@ async fn a_file_with_an_expired_certificate_is_named_and_not_shown() {
     write(&of(now));
     keeper.turn().await.unwrap();
     assert!(shown.known().now_or_never().is_some());
-    // What was good is shown until it is replaced by what is.
+    // The valid certificate is served until a valid one replaces it.
     write(&expired);
     assert_eq!(keeper.turn().await.unwrap_err().to_string(), words);
     assert!(shown.known().now_or_never().is_some());

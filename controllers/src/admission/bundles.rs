@@ -1,4 +1,5 @@
-//! `caBundle` of webhook configurations: those that ask for it by two labels get the authorities of the door, now and whenever they change.
+//! `caBundle` of webhook configurations: configurations with the two labels get the certificate authorities of the
+//! admission server, now and whenever these change.
 
 use std::{collections::BTreeMap, fmt::Debug};
 
@@ -22,26 +23,26 @@ use tracing::{info, warn};
 
 use crate::runtime::{Api, Shutdown, call::explain, watch::watch_api};
 
-/// A kind of webhook configuration.
+/// A kind of webhook configuration: mutating or validating.
 pub trait Configuration:
     Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + Sync + 'static
 {
-    /// Its webhooks.
+    /// The webhooks of this configuration.
     fn webhooks(&self) -> Vec<Webhook<'_>>;
 }
 
-/// What matters of a webhook.
+/// The fields of a webhook that muster reads.
 #[derive(Clone, Copy, Debug)]
 pub struct Webhook<'a> {
-    /// Its name.
+    /// The webhook's name.
     pub name: &'a str,
-    /// How it is reached.
+    /// How the API server reaches the webhook.
     pub client: &'a WebhookClientConfig,
-    /// What the API server does where it is not answered.
+    /// What the API server does when the webhook does not answer.
     pub failure_policy: &'a str,
 }
 
-/// What the API server does where nothing is said.
+/// The API server's default `failurePolicy`.
 const FAIL: &str = "Fail";
 
 macro_rules! configuration {
@@ -63,8 +64,8 @@ macro_rules! configuration {
 configuration!(MutatingWebhookConfiguration);
 configuration!(ValidatingWebhookConfiguration);
 
-/// The JSON patch that gives each webhook of a configuration these authorities, PEM; `None` if nothing is to be written: it does not ask for
-/// it in this namespace, or has them.
+/// The JSON patch that sets these authorities (PEM) as the `caBundle` of each webhook of a configuration; `None` if
+/// there is nothing to write: the configuration does not ask for them in this namespace, or has them already.
 pub fn patch<K: Configuration>(configuration: &K, namespace: &str, authorities: &str) -> Option<Vec<Value>> {
     if authorities.is_empty() {
         return None;
@@ -89,13 +90,14 @@ pub fn patch<K: Configuration>(configuration: &K, namespace: &str, authorities: 
         let path = format!("/webhooks/{index}/clientConfig/caBundle");
         json!({"op": "add", "path": path, "value": ByteString(wanted)})
     });
-    // Indices are of the version that was read.
+    // The indices are valid for the version that was read.
     let version =
         json!({"op": "test", "path": "/metadata/resourceVersion", "value": configuration.resource_version()});
     Some(std::iter::once(version).chain(writes).collect())
 }
 
-/// Keeps the bundles of a kind of configurations, until shutdown. `note` gets all that ask for them after each change.
+/// Keeps the bundles of one kind of configuration up to date until shutdown. After each change, `note` receives all
+/// configurations that ask for them.
 pub async fn keep<K: Configuration>(
     client: Client,
     namespace: String,
@@ -134,7 +136,7 @@ pub async fn keep<K: Configuration>(
     }
 }
 
-/// A refused write is answered by the next event: of a version that is known, or of a watch that starts over.
+/// A refused write is retried on the next event: a newer version, or a restarted watch.
 async fn write<K: Configuration>(api: &Api<K>, object: &K, namespace: &str, authorities: &str) {
     let Some(patch) = patch(object, namespace, authorities) else {
         return;

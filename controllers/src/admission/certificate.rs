@@ -1,17 +1,18 @@
-//! The certificates of the admission door, as they stand in a Secret: which of them are to be made anew, and when. Pure but for the keys,
-//! which are random.
+//! The certificates of the admission server, as stored in a Secret: which of them must be renewed, and when. Pure
+//! except for the keys, which are random.
 //!
-//! A certificate authority of muster's own signs the certificate that the door shows. API servers know the authority by the `caBundle` of
-//! webhook configurations, so a new authority stands there before anything is signed by it:
+//! muster's own certificate authority signs the server's certificate. API servers trust the authority by the `caBundle`
+//! of webhook configurations, so a new authority is published there before it signs anything:
 //!
 //! ```text
 //!   nothing usable ─► authority and certificate
-//!   authority is old, or its key is not there ─► a new authority stands first in the bundle, the door shows what it showed
-//!   certificate is old, or is of an older authority and the newest has stood for SPREAD ─► a new certificate
-//!   the certificate of the newest authority has stood for SPREAD ─► older authorities leave the bundle
+//!   authority is old, or its key is missing ─► a new authority is added first to the bundle, the certificate stays
+//!   certificate is old, or signed by an older authority, and the newest was published SPREAD ago ─► a new certificate
+//!   the certificate of the newest authority is older than SPREAD ─► older authorities are removed from the bundle
 //! ```
 //!
-//! The Secret of rollout-operator (`ca`, `cert`, `key`) is read as it is: its certificate is shown until it is old.
+//! The Secret of rollout-operator (`ca`, `cert`, `key`) is used as is: its certificate is served until it is due for
+//! renewal.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -30,30 +31,31 @@ use x509_parser::{
 
 use super::server;
 
-/// How long a new authority stands in all bundles before something is signed by it: API servers read webhook configurations by watches.
+/// How long a new authority is in all bundles before it signs anything: API servers read webhook configurations by
+/// watches.
 pub const SPREAD: Duration = Duration::from_mins(1);
 
-/// How many times as long as a certificate an authority lives.
+/// The lifetime of an authority, as a multiple of a certificate's.
 const AUTHORITY_LIVES: i32 = 10;
 
 /// Keys of the Secret; the first three are those of rollout-operator.
 pub mod key {
-    /// The authorities, PEM, the newest first.
+    /// The certificate authorities (PEM), newest first.
     pub const AUTHORITIES: &str = "ca";
-    /// The certificate that the door shows, PEM.
+    /// The server's certificate (PEM).
     pub const CERTIFICATE: &str = "cert";
-    /// Its private key, PEM.
+    /// The private key of the server's certificate (PEM).
     pub const KEY: &str = "key";
-    /// The private key of the newest authority, PEM.
+    /// The private key of the newest authority (PEM).
     pub const AUTHORITY_KEY: &str = "ca-key";
 }
 
-/// What certificates are made of (flags `server-tls.self-signed-cert.*`).
+/// The subject of generated certificates (flags `server-tls.self-signed-cert.*`).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Subject {
-    /// The names that the door is reached by.
+    /// The DNS names of the admission server.
     pub dns_names: Vec<String>,
-    /// The organization.
+    /// The organization (O) of the subject.
     pub org: String,
     /// How long a certificate is valid.
     pub expiration: Duration,
@@ -62,33 +64,33 @@ pub struct Subject {
 /// The content of the Secret.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Stored {
-    /// The authorities, PEM, the newest first.
+    /// The certificate authorities (PEM), newest first.
     pub authorities: String,
-    /// The certificate that the door shows, PEM.
+    /// The server's certificate (PEM).
     pub certificate: String,
-    /// Its private key, PEM.
+    /// The private key of the server's certificate (PEM).
     pub key: String,
-    /// The private key of the newest authority, PEM; empty where it was made by rollout-operator.
+    /// The private key of the newest authority (PEM); empty if rollout-operator created the authority.
     pub authority_key: String,
 }
 
-/// Certificates could not be made.
+/// Certificates could not be created.
 #[derive(Debug, Error)]
 pub enum CertificateError {
-    /// The names or the time cannot be put into a certificate.
+    /// The names or the time are not valid in a certificate.
     #[error("a certificate for {0} cannot be made")]
     Make(String, #[source] rcgen::Error),
-    /// The time of this machine is no time of a certificate.
+    /// The clock of this machine shows a time that is not valid in a certificate.
     #[error("{0} cannot be the time of a certificate")]
     Time(Timestamp),
 }
 
-/// What is to become of stored certificates.
+/// What to do with stored certificates.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// They are good until then.
+    /// They are good until this time.
     Keep(Timestamp),
-    /// These replace them.
+    /// Replace them with these.
     Replace(Box<Stored>),
 }
 
@@ -102,7 +104,7 @@ impl std::fmt::Debug for Stored {
 }
 
 impl Stored {
-    /// The content of a Secret's `data`, decoded; what is absent or no text is empty.
+    /// The content of a Secret's `data`, decoded; a key that is absent or not text is empty.
     pub fn read(data: &BTreeMap<String, Vec<u8>>) -> Self {
         let text = |key: &str| {
             let bytes = data.get(key).map(Vec::as_slice).unwrap_or_default();
@@ -137,7 +139,7 @@ pub fn expires(chain: &str) -> Option<Timestamp> {
         .map(|certificate| certificate.not_after)
 }
 
-/// What is to become of the certificates at `now`.
+/// What to do with the certificates at `now`.
 pub fn step(stored: &Stored, subject: &Subject, now: Timestamp) -> Result<Step, CertificateError> {
     let authorities = certificates(&stored.authorities);
     let certificate = certificates(&stored.certificate).into_iter().next();
@@ -176,9 +178,9 @@ pub fn step(stored: &Stored, subject: &Subject, now: Timestamp) -> Result<Step, 
     Ok(Step::Keep(next.min(newest.old_at())))
 }
 
-/// When what was made is known to all.
+/// When all API servers know the new certificate.
 fn spread(made: &Read) -> Timestamp {
-    let spread = SignedDuration::try_from(SPREAD).unwrap_or_default(); // a minute is none that is too long
+    let spread = SignedDuration::try_from(SPREAD).unwrap_or_default(); // a minute is in range
     made.not_before.checked_add(spread).unwrap_or(Timestamp::MAX)
 }
 
@@ -206,7 +208,7 @@ impl Stored {
         })
     }
 
-    /// A certificate that the newest authority signed.
+    /// Replaces the server's certificate with one signed by the newest authority.
     fn with_new_certificate(&self, subject: &Subject, now: Timestamp) -> Result<Self, CertificateError> {
         let error = |error| CertificateError::Make(subject.dns_names.join(", "), error);
         let mut params = CertificateParams::new(subject.dns_names.clone()).map_err(error)?;
@@ -265,7 +267,7 @@ fn validity(
     Ok((of(now)?, of(until)?))
 }
 
-/// What is read from a certificate.
+/// The facts that are read from a certificate.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Read {
     pem: String,
@@ -278,15 +280,15 @@ struct Read {
 
 impl Read {
     fn of(pem: &str) -> Option<Self> {
-        let der = CertificateDer::from_pem_slice(pem.as_bytes()).ok()?; // what is no certificate is none
+        let der = CertificateDer::from_pem_slice(pem.as_bytes()).ok()?; // skips what is not a certificate
         let (_, certificate) = X509Certificate::from_der(&der).ok()?; // the same
-        let names = certificate.subject_alternative_name().ok().flatten(); // names that cannot be read are none
+        let names = certificate.subject_alternative_name().ok().flatten(); // unreadable names count as absent
         let names = names.map(|names| &names.value.general_names);
         let dns_names = names.into_iter().flatten().filter_map(|name| match name {
             GeneralName::DNSName(name) => Some((*name).to_owned()),
             _ => None,
         });
-        let at = |time: ASN1Time| Timestamp::from_second(time.timestamp()).ok(); // a time that is none is no certificate's
+        let at = |time: ASN1Time| Timestamp::from_second(time.timestamp()).ok(); // skips a certificate with an invalid time
         Some(Self {
             pem: pem.to_owned(),
             subject: certificate.subject().as_raw().to_vec(),
@@ -297,7 +299,7 @@ impl Read {
         })
     }
 
-    /// When two thirds of its life are over.
+    /// When two thirds of its lifetime are over.
     fn old_at(&self) -> Timestamp {
         let life = self.not_after.duration_since(self.not_before);
         self.not_before
@@ -309,7 +311,8 @@ impl Read {
         now >= self.old_at()
     }
 
-    /// Whether the door can show it: it is valid, has the names, one of the authorities signed it, and the key is its own.
+    /// Whether the server can use it: it is valid, has the names, is signed by one of the authorities, and matches the
+    /// key.
     fn is_usable(&self, authorities: &[Self], subject: &Subject, key: &str, now: Timestamp) -> bool {
         let has_names = subject.dns_names.iter().all(|name| self.dns_names.contains(name));
         let is_signed = authorities
@@ -319,7 +322,7 @@ impl Read {
     }
 }
 
-/// The certificates of a bundle; what stands between them is passed over.
+/// The certificates of a bundle; anything between them is skipped.
 fn certificates(bundle: &str) -> Vec<Read> {
     let parts = bundle.split_inclusive("-----END CERTIFICATE-----\n");
     parts.filter_map(Read::of).collect()

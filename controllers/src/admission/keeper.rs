@@ -1,7 +1,8 @@
-//! Keeps the certificate of the door: reads it where it is kept, makes it anew in time, shows it, and publishes its authorities.
+//! Keeps the server's certificate up to date: reads it from its store, renews it in time, serves it, and publishes its
+//! authorities.
 //!
-//! Each replica does this by itself: writes of the Secret are compare-and-swap, and what another replica wrote is shown within [`REREAD`],
-//! which is less than [`SPREAD`].
+//! Each replica does this on its own: writes of the Secret are compare-and-swap, and what another replica wrote is
+//! served within [`REREAD`], which is less than [`SPREAD`].
 
 use std::{path::PathBuf, time::Duration};
 
@@ -23,24 +24,24 @@ use crate::runtime::{Api, Clock, Shutdown, call::explain};
 
 /// How often the Secret or the files are read.
 const REREAD: Duration = Duration::from_secs(SPREAD.as_secs() / 2);
-/// How long until it is tried again after a failure.
+/// How long to wait after a failure.
 const AFTER_FAILURE: Duration = Duration::from_secs(5);
-/// How often a write is tried that another replica came before.
+/// How many times a write is tried when another replica wrote first.
 const TRIES: u8 = 5;
 
-/// Where the certificate is kept.
+/// Where the certificate is stored.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Storage {
-    /// In a Secret, made and renewed by muster.
+    /// In a Secret, created and renewed by muster.
     Secret {
-        /// Its namespace.
+        /// The namespace of the Secret.
         namespace: String,
-        /// Its name.
+        /// The name of the Secret.
         name: String,
-        /// What it is made of.
+        /// The subject of generated certificates.
         subject: Subject,
     },
-    /// In files, written and renewed by others, such as cert-manager.
+    /// In files, written and renewed by another program, such as cert-manager.
     Files {
         /// The certificate and its chain, PEM.
         certificate: PathBuf,
@@ -49,30 +50,30 @@ pub enum Storage {
     },
 }
 
-/// Why no certificate is shown.
+/// Why no certificate is served.
 #[derive(Debug, Error)]
 pub enum KeepError {
     /// The Secret could not be read or written.
     #[error("Secret {0}: {message}", message = explain(.1))]
     Secret(String, #[source] kube::Error),
-    /// Other replicas wrote it each time.
+    /// Other replicas wrote the Secret first at each try.
     #[error("Secret {0} was written by another replica {TRIES} times in a row")]
     Conflicts(String),
     /// A file could not be read.
     #[error("{path}: {error}", path = .0.display(), error = .1)]
     File(PathBuf, #[source] std::io::Error),
-    /// What is in a file has expired.
+    /// The certificate in a file has expired.
     #[error("{path}: this certificate expired at {1}, and API servers refuse it; write a new one to the file", path = .0.display())]
     Expired(PathBuf, Timestamp),
-    /// It could not be made.
+    /// The certificate could not be created.
     #[error(transparent)]
     Make(#[from] CertificateError),
-    /// It cannot be shown.
+    /// The certificate cannot be used by the server.
     #[error("the certificate cannot be shown: {0}")]
     Show(#[from] ShownError),
 }
 
-/// Keeps a certificate.
+/// Keeps a certificate up to date.
 pub struct Keeper {
     client: Client,
     clock: Clock,
@@ -83,7 +84,7 @@ pub struct Keeper {
 }
 
 impl Keeper {
-    /// What it shows, and the authorities of that (PEM; empty until they are known, and with files).
+    /// The served certificate, and the authorities that signed it (PEM; empty until they are known, and with files).
     pub fn new(client: Client, clock: Clock, storage: Storage) -> (Self, Shown, watch::Receiver<String>) {
         let (authorities, published) = watch::channel(String::new());
         let shown = Shown::default();
@@ -98,7 +99,8 @@ impl Keeper {
         (keeper, shown, published)
     }
 
-    /// Keeps it until shutdown. What fails is tried again; what was shown is shown meanwhile.
+    /// Keeps the certificate up to date until shutdown. After a failure it retries and serves the previous certificate
+    /// meanwhile.
     pub async fn run(mut self, shutdown: Shutdown) {
         loop {
             let pause = match self.turn().await {
@@ -115,7 +117,7 @@ impl Keeper {
         }
     }
 
-    /// Reads it once, and makes it anew if it is time; returns how long it is good.
+    /// Reads the certificate once, and renews it if it is time; returns how long it is good.
     pub async fn turn(&mut self) -> Result<Duration, KeepError> {
         let (stored, until) = match &self.storage {
             Storage::Secret {
@@ -129,7 +131,7 @@ impl Keeper {
                     key: read(key).await?,
                     ..Stored::default()
                 };
-                // One that cannot be read is refused below, in the words of what reads it.
+                // A certificate that cannot be parsed is refused below, with the parser's message.
                 let until = certificate::expires(&stored.certificate).unwrap_or(Timestamp::MAX);
                 if until <= self.clock.now() {
                     return Err(KeepError::Expired(certificate.clone(), until));
@@ -143,7 +145,7 @@ impl Keeper {
             info!("another certificate of the admission door is shown");
             self.current = Some(stored);
         }
-        let left = Duration::try_from(until.duration_since(self.clock.now())).unwrap_or_default(); // it was until then
+        let left = Duration::try_from(until.duration_since(self.clock.now())).unwrap_or_default(); // zero if it has passed
         Ok(left.min(REREAD).max(Duration::from_secs(1)))
     }
 
@@ -188,7 +190,7 @@ fn content(secret: &Secret) -> Stored {
     Stored::read(&data.map(|(key, value)| (key.clone(), value.0.clone())).collect())
 }
 
-/// The Secret with this content; keys of others stay.
+/// The Secret with this content; other keys stay.
 fn with(secret: Secret, name: &str, stored: &Stored) -> Secret {
     let mut data = secret.data.unwrap_or_default();
     data.extend(

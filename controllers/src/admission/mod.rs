@@ -1,12 +1,12 @@
-//! The admission door: HTTPS for webhooks, and the certificates that it shows.
+//! The admission server: HTTPS for webhooks, and the server's certificates.
 //!
 //! ```text
-//!   Secret or files ─► keeper ─► shown ──┐
+//!   Secret or files ─► keeper ─► served ─┐
 //!                        └─► caBundle    ▼
-//!   API server ══ https ══► server ─► what answers
+//!   API server ══ https ══► server ─► handlers
 //! ```
 //!
-//! It knows no webhook: what answers is given ([`server::Answers`]).
+//! It knows no particular webhook: the handlers are passed in ([`server::Answers`]).
 
 pub mod bundles;
 pub mod certificate;

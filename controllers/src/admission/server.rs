@@ -1,7 +1,7 @@
-//! The HTTPS server: one request, one answer, each within its time. It knows no webhook.
+//! The HTTPS server: one request, one response, each with a time limit. It knows no particular webhook.
 //!
-//! Invariant: what it shows is changed without a connection being closed: handshakes after the change show the new certificate.
-//! Invariant: no request costs more than a connection: connections, heads, bodies and answers have limits.
+//! Invariant: a certificate is replaced without closing connections: later handshakes use the new one. Invariant: no
+//! request costs more than a connection: connections, headers, bodies and responses have limits.
 
 use std::{convert::Infallible, sync::Arc, time::Duration};
 
@@ -29,41 +29,41 @@ use tracing::{debug, warn};
 
 use crate::runtime::Shutdown;
 
-/// Connections at once; more wait. API servers keep one for each of their clients and webhooks.
+/// Open connections at most; more wait. API servers keep one for each of their clients and webhooks.
 const CONNECTIONS: usize = 256;
-/// How long a handshake, or the head of a request, may take.
+/// How long a handshake or the headers of a request may take.
 const HEAD_DEADLINE: Duration = Duration::from_secs(10);
-/// The most bytes of a request: an API server takes objects of 3 MiB, and a review has two of them.
+/// The maximum size of a request in bytes: an API server accepts objects of 3 MiB, and a review has two of them.
 pub const MAX_BODY: usize = 8 << 20;
-/// A pause after a connection that could not be accepted, for want of file descriptors for instance.
+/// The pause after a connection could not be accepted, for example because file descriptors ran out.
 const AFTER_REFUSAL: Duration = Duration::from_millis(100);
 
-/// A request, as far as webhooks read it.
+/// A request: the parts that webhooks read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Asked {
-    /// The method.
+    /// The HTTP method.
     pub method: http::Method,
-    /// The path.
+    /// The path of the URL.
     pub path: String,
-    /// `Content-Type`; empty where there is none.
+    /// `Content-Type`; empty if the header is absent.
     pub content_type: String,
-    /// The body.
+    /// The request body.
     pub body: Bytes,
 }
 
-/// An answer.
+/// A response.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Answer {
-    /// The status.
+    /// The HTTP status.
     pub status: StatusCode,
     /// `Content-Type`.
     pub content_type: &'static str,
-    /// The body.
+    /// The response body.
     pub body: Vec<u8>,
 }
 
 impl Answer {
-    /// A line of text.
+    /// A response of one line of text.
     pub fn text(status: StatusCode, text: &str) -> Self {
         Self {
             status,
@@ -73,24 +73,24 @@ impl Answer {
     }
 }
 
-/// What answers requests.
+/// A handler of requests.
 pub type Answers = Arc<dyn Fn(Asked) -> BoxFuture<'static, Answer> + Send + Sync>;
 
-/// A certificate cannot be shown.
+/// A certificate cannot be served.
 #[derive(Debug, Error)]
 pub enum ShownError {
-    /// The certificate is none.
+    /// The certificate cannot be parsed.
     #[error("the certificate is no PEM of a certificate")]
     Certificate(#[source] rustls::pki_types::pem::Error),
-    /// The key is none.
+    /// The private key cannot be parsed.
     #[error("the private key is no PEM of a private key")]
     Key(#[source] rustls::pki_types::pem::Error),
-    /// They do not belong together, or are of an algorithm that is not known.
+    /// The certificate and the key do not match, or use an unsupported algorithm.
     #[error("the certificate and the private key do not fit")]
     Pair(#[source] rustls::Error),
 }
 
-/// A certificate (with its chain) and its key, PEM, as they are shown.
+/// A certificate (with its chain) and its key (PEM), ready to be served.
 pub fn shown(certificate: &str, key: &str) -> Result<CertifiedKey, ShownError> {
     let chain = CertificateDer::pem_slice_iter(certificate.as_bytes())
         .collect::<Result<Vec<_>, _>>()
@@ -99,19 +99,19 @@ pub fn shown(certificate: &str, key: &str) -> Result<CertifiedKey, ShownError> {
     CertifiedKey::from_der(chain, key, &ring::default_provider()).map_err(ShownError::Pair)
 }
 
-/// The certificate that is shown, if there is one yet. Clones are the same.
+/// The served certificate, if there is one yet. Clones share it.
 #[derive(Clone, Debug, Default)]
 pub struct Shown(watch::Sender<Option<Arc<CertifiedKey>>>);
 
 impl Shown {
-    /// From now on this one.
+    /// Serves this one instead.
     pub fn change(&self, certificate: CertifiedKey) {
         self.0.send_replace(Some(Arc::new(certificate)));
     }
 
-    /// Waits until there is one.
+    /// Waits until there is a certificate.
     pub async fn known(&self) {
-        // The sender lives as long as `self`: the only error is not reachable.
+        // The sender lives as long as `self`, so the error is unreachable.
         let _ = self.0.subscribe().wait_for(Option::is_some).await;
     }
 }
@@ -122,17 +122,17 @@ impl ResolvesServerCert for Shown {
     }
 }
 
-/// The server.
+/// The admission server.
 pub struct Server {
-    /// Where it listens.
+    /// The address that it listens on.
     pub listener: TcpListener,
-    /// What it shows.
+    /// The certificate that it serves.
     pub shown: Shown,
-    /// What answers.
+    /// The handler of requests.
     pub answers: Answers,
-    /// How long a request may take, from its head to its answer.
+    /// How long a request may take, from its headers to the response.
     pub deadline: Duration,
-    /// Ends it: what is being answered is finished.
+    /// Ends the server; requests in flight are finished.
     pub shutdown: Shutdown,
 }
 
@@ -152,7 +152,7 @@ impl Server {
         let free = Arc::new(Semaphore::new(CONNECTIONS));
         let mut connections = JoinSet::new();
         loop {
-            // Never closed: the only error is not reachable, and would end the bound alone.
+            // Never closed: the error is unreachable, and would only remove the bound.
             let permit = Arc::clone(&free).acquire_owned().await.ok();
             tokio::select! {
                 () = self.shutdown.cancelled() => break,
@@ -225,7 +225,7 @@ impl Serving {
                 Err(_) => return Answer::text(StatusCode::BAD_REQUEST, "the request broke off"),
             };
             let content_type = head.headers.get(header::CONTENT_TYPE);
-            let content_type = content_type.and_then(|value| value.to_str().ok()); // what is no text is no type
+            let content_type = content_type.and_then(|value| value.to_str().ok()); // ignored if not text
             (self.answers)(Asked {
                 method: head.method,
                 path: head.uri.path().to_owned(),

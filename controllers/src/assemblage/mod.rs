@@ -1,6 +1,6 @@
-//! `Assemblage`: the syncs of this cluster, expanded here.
+//! `Assemblage`: the syncs of this cluster, expanded in this cluster.
 //!
-//! Its rows' bindings are read from this cluster; all else is what [`crate::expand`] does.
+//! The bindings of its rows are read from this cluster; everything else is done by [`crate::expand`].
 
 use std::sync::Arc;
 
@@ -32,13 +32,13 @@ impl Assembled for Assemblage {
     }
 }
 
-/// What the expansion of all Assemblages shares.
+/// The expander shared by all Assemblages.
 struct Assemblages {
     expander: Expander,
     objects: Arc<Objects>,
 }
 
-/// Expands the Assemblages of the context's namespace until its shutdown. `objects` are what bindings read here.
+/// Expands the Assemblages of the context's namespace until its shutdown. Bindings read `objects`.
 pub async fn run(context: Context, objects: Arc<Objects>) {
     let runner = Runner::<Assemblage>::new("assemblage", &context);
     context.metrics.conditions(runner.store());
@@ -76,7 +76,7 @@ async fn reconcile(
     assemblages.expander.expand(&*assemblage, &setting).await
 }
 
-/// The assemblages that a change of a bound object may concern.
+/// The assemblages that a change of a bound object may affect.
 fn with_bindings(store: &Store<Assemblage>) -> Vec<Key> {
     let bound = |row: &Shared<SyncRow>| !row.bindings.is_empty();
     store

@@ -5,76 +5,76 @@ use thiserror::Error;
 use super::object_id::ObjectId;
 use crate::runtime::CallError;
 
-/// Why a binding has no value, in words for people: the message of `BindingFailed`.
+/// Why a binding has no value, as text: the message of `BindingFailed`.
 #[derive(Debug, Error)]
 pub enum BindingError {
-    /// Bindings that wait for each other.
+    /// Bindings that depend on each other in a cycle.
     #[error("the bindings form a cycle: {}", .0.join(" -> "))]
     Cycle(Vec<String>),
-    /// A name that stands for nothing.
+    /// A name that is not defined.
     #[error("{place}: there is no variable {name}; known are {}", list(.known))]
     Unknown {
         /// Where the name is used.
         place: String,
-        /// The name.
+        /// The undefined name.
         name: String,
-        /// The names that could be used, sorted.
+        /// The defined names, sorted.
         known: Vec<String>,
     },
-    /// `$(` without `)`, or with nothing in it.
+    /// `$(` without `)`, or with nothing in between.
     #[error("{place}: `$(` without a name and `)`; write `$$(` for the characters themselves")]
     Unterminated {
-        /// Where.
+        /// Where it is used.
         place: String,
     },
-    /// Two bindings of one name, or one of a name that is given.
+    /// Two bindings with the same name, or a binding with a predefined name.
     #[error("binding {0} is defined twice, or has a name that muster gives")]
     Duplicate(String),
     /// Neither a value nor a reference, or both.
     #[error("binding {0} needs exactly one of value and objectFieldRef")]
     Form(String),
-    /// A kind that may not be read.
+    /// A kind that must not be read.
     #[error("binding {binding}: kind {kind} ({api_version}) may not be read; allowed are {}", .allowed.join(", "))]
     KindRefused {
-        /// The binding.
+        /// The name of the binding.
         binding: String,
-        /// The kind.
+        /// The kind that it names.
         kind: String,
-        /// Its apiVersion.
+        /// The apiVersion of the kind.
         api_version: String,
-        /// What may be read.
+        /// The kinds that may be read.
         allowed: Vec<String>,
     },
-    /// The object is not there.
+    /// The object does not exist.
     #[error("binding {binding}: {object} is not there")]
     ObjectMissing {
-        /// The binding.
+        /// The name of the binding.
         binding: String,
-        /// The object.
+        /// The missing object.
         object: ObjectId,
     },
-    /// The pointer leads to nothing.
+    /// The pointer matches no field.
     #[error("binding {}: {} has no field {}", .0.binding, .0.object, .0.pointer)]
     FieldMissing(Box<Place>),
-    /// The pointer leads to what is no text.
+    /// The pointer matches a value that is not text.
     #[error("binding {}: field {} of {} is {found}; only strings, numbers and booleans can be bound", .place.binding, .place.pointer, .place.object)]
     NotScalar {
-        /// Where.
+        /// The binding, object and pointer.
         place: Box<Place>,
-        /// What is there.
+        /// The type of the value, such as `an object`.
         found: &'static str,
     },
-    /// A value of more than 4 KiB.
+    /// A value longer than 4 KiB.
     #[error("{place}: the value has {bytes} bytes, at most {max} are allowed")]
     TooLong {
-        /// Where.
+        /// Where the value is used.
         place: String,
-        /// Its length.
+        /// The length in bytes.
         bytes: usize,
-        /// The limit.
+        /// The limit in bytes.
         max: usize,
     },
-    /// References that lead on and on.
+    /// References to references, deeper than the limit.
     #[error("the bindings of one sync need objects in more than {0} steps, one after another")]
     TooDeep(usize),
     /// A referenced object could not be read.
@@ -85,11 +85,11 @@ pub enum BindingError {
 /// A field of an object, and the binding that names it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Place {
-    /// The binding.
+    /// The name of the binding.
     pub binding: String,
-    /// The object.
+    /// The object that it names.
     pub object: ObjectId,
-    /// The JSON pointer.
+    /// The JSON pointer to the field.
     pub pointer: String,
 }
 

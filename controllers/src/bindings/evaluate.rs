@@ -15,19 +15,19 @@ use serde_json::Value;
 
 use super::{BindingError, Kinds, ObjectId, Values, error::Place};
 
-/// Objects that were read; `None`: read, and not there.
+/// Objects that were read; `None`: the object does not exist.
 pub type Known = BTreeMap<ObjectId, Option<Arc<Value>>>;
 
-/// How far the objects known went.
+/// The result of an evaluation with the objects known so far.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Evaluation {
     /// The value of each binding.
     Values(Values),
-    /// These objects must be read first. There may be more after them.
+    /// These objects must be read first. They may lead to more.
     Needs(BTreeSet<ObjectId>),
 }
 
-/// A binding of any kind of module.
+/// A binding of either kind of module.
 #[derive(Clone, Copy, Debug)]
 pub struct Variable<'a> {
     name: &'a str,
@@ -79,7 +79,7 @@ impl<'a> From<&'a NodeBinding> for Variable<'a> {
     }
 }
 
-/// Evaluates bindings with what is given and with the objects known so far.
+/// Evaluates bindings with the predefined values and the objects known so far.
 pub fn evaluate<'a, B>(
     bindings: &'a [B],
     given: &Values,
@@ -116,7 +116,7 @@ where
     }
 }
 
-/// Replaces the variables of a text. `place` is for the error.
+/// Replaces the variables of a text. `place` is used in the error.
 pub(super) fn replace(text: &str, place: &str, values: &Values) -> Result<String, BindingError> {
     let text = expand(text, place, |name| match values.get(name) {
         Some(value) => Ok(Some(value.clone())),
@@ -136,7 +136,7 @@ struct Run<'a> {
     /// Bindings that wait for an object.
     waiting: BTreeSet<String>,
     needs: BTreeSet<ObjectId>,
-    /// The bindings that are being evaluated, each for the one before it.
+    /// The bindings that are being evaluated; each is needed by the one before it.
     path: Vec<String>,
 }
 
@@ -255,7 +255,7 @@ fn scalar(value: &Value, place: Place) -> Result<String, BindingError> {
     Err(BindingError::NotScalar { place, found })
 }
 
-/// Replaces the variables of a text; `None` if one of them waits for an object (the others are asked for nevertheless).
+/// Replaces the variables of a text; `None` if one of them waits for an object (the others are requested nevertheless).
 fn expand(
     text: &str,
     place: &str,

@@ -13,7 +13,7 @@ pub struct BindingKind {
     pub kind: String,
 }
 
-/// ConfigMap, Cluster, and those that the process was started with. Secret never.
+/// The kinds that bindings may read: ConfigMap, Cluster, and those of the flag. Never Secret.
 #[derive(Clone, Debug, Default)]
 pub struct Kinds(BTreeSet<BindingKind>);
 
@@ -42,7 +42,7 @@ impl Kinds {
         }
     }
 
-    /// For messages.
+    /// The kinds as text for messages.
     pub fn names(&self) -> Vec<String> {
         let always = ["ConfigMap".to_owned(), "Cluster".to_owned()];
         let more = self

@@ -1,13 +1,13 @@
 //! Bindings: variables of a sync, from values and from fields of objects, and their use as `$(NAME)`.
 //!
 //! ```text
-//!   bindings + given (CLUSTER_NAME, CLUSTER_LABEL_<key>, …) ──► evaluate ──► values ──► substitute_package
+//!   bindings + known (CLUSTER_NAME, CLUSTER_LABEL_<key>, …) ──► evaluate ──► values ──► substitute_package
 //!                                                     ▲   └─► needs more objects ─┐
-//!                                                     └────────── Objects ◄───────┘  (reads, keeps, watches)
+//!                                                     └────────── Objects ◄───────┘  (reads, caches, watches)
 //! ```
 //!
-//! Invariant: nothing evaluates to an empty text for lack of something: a cycle, an unknown name, a missing object or field is an error.
-//! Invariant: no Secret is read: values of bindings are shown in specs.
+//! Invariant: nothing evaluates to an empty text because something is missing: a cycle, an unknown name, a missing
+//! object or field is an error. Invariant: no Secret is read: values of bindings are visible in specs.
 
 mod error;
 mod evaluate;
@@ -27,15 +27,15 @@ pub use self::{
     package::{substitute_package, used_by},
 };
 
-/// Names and what they stand for.
+/// The values of variables by name.
 pub type Values = BTreeMap<String, String>;
 
-/// The name of the cluster, as a variable.
+/// The variable with the name of the cluster.
 pub const CLUSTER_NAME: &str = "CLUSTER_NAME";
-/// Before the key of a label of the cluster, as a variable.
+/// The prefix of variables with the labels of the cluster.
 pub const CLUSTER_LABEL: &str = "CLUSTER_LABEL_";
 
-/// What is given for a cluster: its name, and each of its labels by key.
+/// The predefined variables of a cluster: its name, and each of its labels by key.
 pub fn given(cluster: &str, labels: &BTreeMap<String, String>) -> Values {
     let labels = labels
         .iter()

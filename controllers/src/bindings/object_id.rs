@@ -1,17 +1,17 @@
-//! Which object a binding names.
+//! The object that a binding names.
 
 use std::fmt;
 
-/// An object, by what a binding says of it.
+/// The identity of an object, as a binding states it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ObjectId {
     /// `v1`, `cluster.x-k8s.io/v1beta2`, ...
     pub api_version: String,
-    /// The kind.
+    /// The kind, such as `ConfigMap`.
     pub kind: String,
-    /// The namespace; none: that of the module.
+    /// The namespace; `None`: that of the module.
     pub namespace: Option<String>,
-    /// The name.
+    /// The name of the object.
     pub name: String,
 }
 

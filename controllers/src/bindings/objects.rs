@@ -1,4 +1,4 @@
-//! The objects that bindings read: fetched when first needed, kept while a watch says when they change.
+//! The objects that bindings read: fetched when first needed, cached while a watch reports their changes.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -28,16 +28,17 @@ use tracing::warn;
 use super::{BindingError, Evaluation, Kinds, Known, ObjectId, Values, evaluate};
 use crate::runtime::{Api, CallError, Key, Shutdown, call, call::explain, watch as watching};
 
-/// How many rounds of reading one evaluation may take: each needs an object whose name came from the one before.
+/// Rounds of reads in one evaluation at most: each needs an object whose name is read from the one before.
 const ROUNDS: usize = 8;
-/// Objects that are kept: the facts of 2,000 clusters several times over. Over it nothing more is kept, only read.
+/// Cached objects at most: the facts of 2,000 clusters several times over. Above the limit, objects are read but not
+/// cached.
 const KEPT_MAX: usize = 10_000;
-/// After a kind could not be looked up.
+/// The pause after a failed discovery of a kind.
 const LOOK_UP_AGAIN: Duration = Duration::from_secs(5);
 
 /// A kind by apiVersion and name.
 type Kind = (String, String);
-/// Events of one kind's watch: the objects' names; `None`: a new list begins, anything may have changed.
+/// Events of one kind's watch: the objects' names; `None`: a new list begins, so anything may have changed.
 type Names = BoxStream<'static, (Kind, Option<String>)>;
 
 /// The referenced objects of one namespace. [`Objects::run`] watches them; without it each evaluation reads.
@@ -54,7 +55,7 @@ pub struct Objects {
 
 #[derive(Default)]
 struct State {
-    /// Every object that was ever asked for, with a count of its changes.
+    /// Every object that was ever requested, with the number of its changes.
     wanted: BTreeMap<ObjectId, u64>,
     kept: Known,
     watched: BTreeSet<Kind>,
@@ -62,7 +63,7 @@ struct State {
 }
 
 impl Objects {
-    /// Reads objects of `namespace`, of the kinds given.
+    /// Reads objects of these kinds in `namespace`.
     pub fn new(client: Client, namespace: impl Into<String>, kinds: Kinds) -> Arc<Self> {
         Arc::new(Self {
             client,
@@ -96,13 +97,14 @@ impl Objects {
         &self.kinds
     }
 
-    /// An object as it is now, whatever its kind: neither kept nor watched.
+    /// The current state of an object of any kind: neither cached nor watched.
     pub async fn look(&self, object: &ObjectId) -> Result<Option<Value>, CallError> {
         let kind = (object.api_version.clone(), object.kind.clone());
         self.read(&kind, object).await
     }
 
-    /// Says each time that an object that was ever needed changed, came or went. Several changes may be said as one.
+    /// Notifies each time an object that was ever needed is changed, created or deleted. Several changes may be merged
+    /// into one notification.
     pub fn changes(&self) -> impl Stream<Item = ()> + Send + 'static + use<> {
         stream::unfold(self.changes.subscribe(), |mut changes| async move {
             changes.changed().await.ok().map(|()| ((), changes))
@@ -117,7 +119,7 @@ impl Objects {
         }
     }
 
-    /// An object as it is kept, or as it is now. From then on [`Objects::changes`] reports changes of it.
+    /// An object from the cache or from the API server. After this, [`Objects::changes`] reports its changes.
     pub async fn get(&self, object: &ObjectId) -> Result<Option<Arc<Value>>, CallError> {
         let kind = (object.api_version.clone(), object.kind.clone());
         let before = {
@@ -149,7 +151,7 @@ impl Objects {
         let objects: Api<DynamicObject> = Api::namespaced_with(self.client.clone(), namespace, &resource);
         let what = format!("reading {} {namespace}/{name}", kind.1);
         let object = call(what, objects.get_opt(name)).await?;
-        // An object came from JSON: it goes back to it.
+        // The object was parsed from JSON, so it can be converted back.
         Ok(object.and_then(|object| serde_json::to_value(object).ok()))
     }
 
@@ -164,7 +166,7 @@ impl Objects {
         let gvk = GroupVersionKind::gvk(group, version, &kind.1);
         let what = format!("looking kind {} ({}) up", kind.1, kind.0);
         let asked = async {
-            // It becomes a path.
+            // The name becomes a part of a URL path.
             path::api_version(&kind.0).map_err(|error| {
                 let words = format!("{:?} cannot be an apiVersion: {error}", kind.0);
                 kube::Error::BuildRequest(request::Error::Validation(words))
@@ -188,7 +190,7 @@ impl Objects {
                 }
             }
             tokio::select! {
-                // The sender is `self`: it does not go.
+                // The sender is a field of `self`, so it is never dropped.
                 Ok(()) = needed.changed() => {}
                 Some(opened) = opening.next() => names.push(opened),
                 Some((kind, name)) = names.next() => self.changed(&kind, name.as_deref()),
@@ -225,7 +227,7 @@ impl Objects {
         names.boxed()
     }
 
-    /// Forgets what changed, and says so if it was ever needed.
+    /// Drops changed objects from the cache, and notifies if they were ever needed.
     fn changed(&self, kind: &Kind, name: Option<&str>) {
         let mut state = self.state.lock();
         state.watched.insert(kind.clone());

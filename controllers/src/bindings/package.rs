@@ -9,12 +9,12 @@ use muster_api::{
 
 use super::{BindingError, Values, evaluate};
 
-/// The package with the variables of its texts replaced.
+/// The package with the variables in its texts replaced.
 pub fn substitute_package(package: &Package, values: &Values) -> Result<Package, BindingError> {
     let replace = |text: &String, place: &str| evaluate::replace(text, place, values);
     let optional =
         |text: &Option<String>, place: &str| text.as_ref().map(|text| replace(text, place)).transpose();
-    // Without `..`: a field added to the package is either substituted or named here.
+    // Without `..`: a field added to the package must be substituted or listed here.
     let Package {
         path,
         substitute,
@@ -66,17 +66,18 @@ pub fn substitute_package(package: &Package, values: &Values) -> Result<Package,
         retry_interval: *retry_interval,
         force: *force,
         health_checks: checks.collect::<Result<_, BindingError>>()?,
-        // Expressions, which have no variables of bindings.
+        // CEL expressions, which have no variables of bindings.
         health_expressions: health_expressions.clone(),
         health_table: *health_table,
-        // The name of a file, which has none either.
+        // A file name, which has no variables of bindings either.
         plan: plan.clone(),
-        // Handed through to Flux as it is: values of a cluster come by substitute.
+        // Passed to Flux unchanged: values of a cluster are set by substitute.
         flux: flux.clone(),
     })
 }
 
-/// The variables that a package and bindings use by name. What cannot be taken apart uses none: evaluation says so.
+/// The variables that a package and its bindings use by name. Texts that cannot be parsed use none: evaluation reports
+/// them.
 pub fn used_by(package: &Package, bindings: &[Binding]) -> BTreeSet<String> {
     let of_package = [&package.path]
         .into_iter()

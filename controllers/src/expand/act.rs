@@ -1,4 +1,5 @@
-//! Carrying plans out: the only writes of this folder. Each carries the version, the uid or the absence that it was decided on.
+//! Applies plans: the only writes of this module. Each has the resourceVersion or the uid it was decided on as a
+//! precondition, or requires that the object does not exist.
 
 use std::collections::BTreeSet;
 
@@ -26,26 +27,26 @@ use super::{
 };
 use crate::runtime::{Api, CallError, Index, call, call::explain, strict};
 
-/// Writes at once: an API server takes about eight writers well.
+/// Concurrent writes at most: an API server handles about eight writers well.
 const WRITERS: usize = 8;
 
-/// What a strict write gets that says more than the kind knows.
+/// The status code of a strict write with fields that the installed CRD does not know.
 const BAD_REQUEST: u16 = 400;
-/// What is to be done then.
+/// The advice for that error.
 const OLDER: &str = "; the kind Kustomization of this cluster is older than muster needs: update Flux there, or without Flux apply \
                      `muster crds --downstream`";
 
-/// What became of plans.
+/// The result of applying plans.
 #[derive(Debug, Default)]
 pub(super) struct Done {
-    /// The states of the rows, as decided or as it turned out.
+    /// The states of the rows, as decided or as changed by a failed write.
     pub states: Vec<Shared<SyncState>>,
-    /// Somebody was faster somewhere, or a write failed: it is to be looked at again.
+    /// There was a conflict, or a write failed: reconcile again.
     pub again: bool,
 }
 
 impl Expander {
-    /// Carries plans out. A write that fails is its row's trouble alone.
+    /// Applies plans. A write that fails affects only its row.
     pub(super) async fn carry_out(&self, plans: Vec<Plan>) -> Done {
         let mut sources = BTreeSet::new();
         let plans = plans
@@ -231,7 +232,7 @@ fn once(mut plan: Plan, sources: &mut BTreeSet<String>) -> Plan {
     plan
 }
 
-/// The state of a row whose write was not taken.
+/// The state of a row whose write failed.
 fn refused(state: SyncState, error: &CallError) -> SyncState {
     let unknown_field = error.code() == Some(BAD_REQUEST);
     let ours = error.is_invalid() || error.is_refused_credential() || unknown_field;

@@ -1,7 +1,7 @@
-//! Deleting sources that nothing refers to any more, ten minutes after the last reference.
+//! Deletes sources ten minutes after their last reference is gone.
 //!
-//! Invariant: a source is deleted only after complete, fresh lists of assemblages and Kustomizations show that nothing refers to it, and
-//! only the version that was seen. An error means: not now.
+//! Invariant: a source is deleted only after complete, fresh lists of assemblages and Kustomizations show that nothing
+//! refers to it, and only the version that was read. After an error nothing is deleted.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -29,15 +29,15 @@ use super::{
 };
 use crate::runtime::{Api, CallError, Key, call, call::explain};
 
-/// How long a source outlives its last reference: long enough for a row that is taken back.
+/// How long a source outlives its last reference: long enough for a row that is rolled back.
 pub(crate) const LINGER: SignedDuration = SignedDuration::from_mins(10);
-/// How often it is looked for such sources, in memory: a tenth of the time that they linger.
+/// How often unreferenced sources are looked up, in memory: a tenth of [`LINGER`].
 const PERIOD: Duration = Duration::from_mins(1);
-/// Objects of one page of a list.
+/// Objects per page of a list.
 const PAGE: u32 = 100;
 
 impl Expander {
-    /// Looks for sources without references, for ever. `lives` says which assemblages there are.
+    /// Collects unreferenced sources until shutdown. `lives` tells which assemblages exist.
     pub async fn collect_sources<K: Assembled>(&self, lives: impl Fn(&Key) -> bool) {
         let mut idle = BTreeMap::new();
         loop {
@@ -60,7 +60,7 @@ impl Expander {
         }
     }
 
-    /// The sources of ours that neither an assemblage nor a Kustomization refers to, as far as is known here.
+    /// muster's sources that neither an assemblage nor a Kustomization refers to, according to the caches.
     fn unreferenced(&self) -> BTreeSet<String> {
         let referred: BTreeSet<String> = self
             .kustomizations
@@ -119,7 +119,7 @@ impl Expander {
         .await
         {
             Ok(()) => info!(source = name, "deleted a source that nothing refers to"),
-            // Gone, or changed since: the next round sees.
+            // Deleted, or changed since: the next round checks again.
             Err(error) if error.is_not_found() || error.is_conflict() => {}
             Err(error) => return Err(error),
         }
@@ -127,7 +127,7 @@ impl Expander {
     }
 }
 
-/// Of the unreferenced sources those that have been so for [`LINGER`]; remembers since when the others are.
+/// The sources that have been unreferenced for [`LINGER`]; remembers since when the others are.
 pub(crate) fn due(
     idle: &mut BTreeMap<String, Timestamp>,
     unreferenced: &BTreeSet<String>,
@@ -143,7 +143,7 @@ pub(crate) fn due(
         .collect()
 }
 
-/// The name of the source that a row refers to, if it is carried out.
+/// The name of the source that a row refers to, if the row is applied.
 fn source_of(row: &SyncRow) -> Option<String> {
     let Intent::Carry { source } = row.intent() else {
         return None;

@@ -1,9 +1,9 @@
-//! What a row needs now: at most one write to its source and one to its Kustomization, and what its status says.
+//! What a row needs now: at most one write of its source and one of its Kustomization, and the row's status.
 //!
-//! Pure: from what the row comes to and what is there. The writes carry the version or the absence that they were decided on.
+//! Pure: from the desired objects and the live ones. The writes have as preconditions what they were decided on.
 //!
-//! Invariant: a Kustomization is changed only when the new source holds the row's commit, and in one write.
-//! Invariant: an object that is not ours is never written; one that another suspended neither.
+//! Invariant: a Kustomization is changed only when the new source has fetched the row's commit, and in one write.
+//! Invariant: an object that muster does not own is never written, and neither is one that another manager suspended.
 
 use kube::ResourceExt;
 use muster_api::{
@@ -43,7 +43,7 @@ pub fn row(scope: &Scope, view: &View<'_>) -> Plan {
     plan
 }
 
-/// Holds a success of Flux's that has not stood for long enough, or that is about less than it has to be.
+/// Delays a success reported by Flux that has not settled yet, and rejects one that Flux cannot judge.
 fn hold(scope: &Scope, view: &View<'_>, plan: &mut Plan) {
     let succeeded = plan.state.state == SyncPhase::Succeeded;
     let (Some(now), Some(current), true) = (scope.flux_at, view.kustomization.row(), succeeded) else {
@@ -63,7 +63,8 @@ fn hold(scope: &Scope, view: &View<'_>, plan: &mut Plan) {
     }
 }
 
-/// A row without token is withdrawn when it disappears, if status lists it: so it is listed before anything is made for it.
+/// A row without token is withdrawn when it disappears, if status lists it: so it is listed before any object is
+/// created for it.
 fn must_be_listed_first(view: &View<'_>) -> bool {
     view.row.token.is_none() && view.said.is_none()
 }
@@ -124,7 +125,7 @@ fn carry(scope: &Scope, view: &View<'_>, derived: &Derived) -> Plan {
     }
 }
 
-/// What was said of a row whose plan is changed by hand: what was judged already is not doubted by that.
+/// The reported status of a row while its plan is controlled by hand: a verdict that was reached stays.
 fn judged<'a>(view: &View<'a>) -> Option<&'a SyncState> {
     view.row.plan_control.as_ref()?;
     view.said.filter(|said| {
@@ -139,8 +140,9 @@ fn plan_run(derived: &Derived) -> Option<Write> {
     Some(Write::PutPlanRun(Box::new(run)))
 }
 
-/// A row whose failure was told is given out once more, by another token: what was said before is no answer to that. Its Kustomization is
-/// asked to be carried out at once, with the write that says so if that was not sent yet. `None`: there is nothing to wait for.
+/// A retry: a row whose failure was reported is assigned again with another token, and the earlier report does not
+/// answer it. The Kustomization gets a reconcile request, with the write that has it if that was not sent yet. `None`:
+/// there is nothing to wait for.
 fn tried_again(
     scope: &Scope,
     view: &View<'_>,
@@ -184,15 +186,15 @@ fn kustomization_step<'a>(scope: &Scope, view: &'a View<'_>, derived: &Derived) 
             drift::repaired(live, &derived.kustomization, &scope.manager),
         ) {
             (Some(state), _) => Step::Blocked(Box::new(state)),
-            // Also while it is being deleted: its deletionPolicy decides what becomes of what it installed.
+            // Also while it is being deleted: its deletionPolicy decides what happens to the installed objects.
             (None, Some(next)) => Step::Write(Write::Replace(Box::new(asked(view.row, live, next)))),
             (None, None) => settled(view, row, derived),
         },
     }
 }
 
-/// A change of annotations alone changes no generation, so what was said before would be taken for an answer to it: it is asked for by
-/// name.
+/// A change of annotations alone does not change the generation, so the earlier report would be taken for its result:
+/// the change gets a reconcile request of its own.
 fn asked(row: &SyncRow, live: &Kustomization, mut next: Kustomization) -> Kustomization {
     if derived_annotations(live) != derived_annotations(&next) {
         let request = request(row, derived_annotations(&next));
@@ -202,7 +204,7 @@ fn asked(row: &SyncRow, live: &Kustomization, mut next: Kustomization) -> Kustom
     next
 }
 
-/// Whether what was handled is an answer to the row's token: what is done by hand to its plan meanwhile does not change that.
+/// Whether the handled request answers the row's token: controls of its plan meanwhile do not change that.
 fn answers(handled: &str, request: &str, row: &SyncRow) -> bool {
     let of_token = |token| format!("{}-{token}", labels::MUSTER);
     handled == request
@@ -248,8 +250,8 @@ fn judge(scope: &Scope, view: &View<'_>, derived: &Derived, current: &Kustomizat
     }
 }
 
-/// Whether what was said of a row still is what is known: its controller is looking once more at what it has reported on. Flux says so at
-/// each interval and each retry; that is no news, and would be a write in every cluster.
+/// Whether the reported status is still valid: the controller is reconciling a state again that it has reported on.
+/// Flux sets this at each interval and each retry; reporting it would cause a write in every cluster.
 fn stands(said: &SyncState, row: &SyncRow, evidence: &Evidence<'_>) -> bool {
     let is_of_row = (&said.digest, said.token) == (&row.digest, row.token);
     if !is_of_row || !evidence.is_looking_again() || evidence.away.is_some() {
@@ -257,7 +259,7 @@ fn stands(said: &SyncState, row: &SyncRow, evidence: &Evidence<'_>) -> bool {
     }
     match said.state {
         SyncPhase::Succeeded => evidence.is_carried_out(),
-        // Of a row without digest nobody knows what the failure was of.
+        // Without a digest it is unknown what failed.
         SyncPhase::Failed => row.digest.is_some(),
         SyncPhase::Updating | SyncPhase::Withdrawing | SyncPhase::Withdrawn => false,
     }
@@ -296,7 +298,7 @@ fn refused(row: &SyncRow, refusal: &Refusal) -> SyncState {
     }
 }
 
-/// The commit that is installed, by the word of a Kustomization that is ours.
+/// The installed commit, as reported by a Kustomization that the assemblage owns.
 fn installed(scope: &Scope, view: &View<'_>) -> Option<String> {
     view.kustomization
         .row()
@@ -304,7 +306,7 @@ fn installed(scope: &Scope, view: &View<'_>) -> Option<String> {
         .and_then(|row| row.report.applied_commit.clone())
 }
 
-/// Whether a Kustomization says that it belongs to this assemblage.
+/// Whether a Kustomization is owned by this assemblage.
 pub fn owned(scope: &Scope, row: &KustomizationRow) -> bool {
     row.owner
         .as_ref()

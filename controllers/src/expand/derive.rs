@@ -1,9 +1,11 @@
-//! What a row comes to: one GitRepository that holds its commit, and one Kustomization that carries it out.
+//! The objects of a row: one GitRepository that fetches its commit, and one Kustomization that applies it.
 //!
-//! Pure. Every field that a default of the CRDs could fill in is set, so that the live spec of an object nobody touched is the derived one.
+//! Pure. Every field with a default in the CRDs is set, so that the live spec of an unchanged object equals the derived
+//! one.
 //!
-//! Invariant: names are functions of full identities (`muster_api::names`); a source's name says all that is in it, so it never changes.
-//! Invariant: a Kustomization has `deletionPolicy: Orphan` while its row exists: however it gets deleted, what it installed stays.
+//! Invariant: names are functions of full identities (`muster_api::names`); a source's name is derived from all of its
+//! spec, so its spec never changes. Invariant: a Kustomization has `deletionPolicy: Orphan` while its row exists:
+//! however it gets deleted, what it installed stays.
 
 use std::collections::BTreeMap;
 
@@ -26,34 +28,34 @@ use serde_json::Value;
 
 use super::{flux_object::FluxObject, labels};
 
-/// How often a source looks its commit up again: a commit does not change, so this only repairs a lost artifact.
+/// The interval of a source: a commit does not change, so this only repairs a lost artifact.
 pub const SOURCE_INTERVAL: &str = "24h";
-/// Deadline of one fetch: Flux's default.
+/// The timeout of one fetch: Flux's default.
 const SOURCE_TIMEOUT: &str = "60s";
 
-/// Where the rows of one assemblage are expanded to.
+/// The target of the expansion of one assemblage.
 #[derive(Clone, Debug)]
 pub struct Place {
-    /// The namespace of the assemblage and of what it is expanded into.
+    /// The namespace of the assemblage and of the derived objects.
     pub namespace: String,
     /// The assemblage's name.
     pub assemblage: String,
     /// The assemblage as the owner of its Kustomizations.
     pub owner: OwnerReference,
-    /// How the cluster is reached, if it is another one than this.
+    /// The kubeconfig of the target cluster, if it is not this one.
     pub kube_config: Option<KubeConfigReference>,
 }
 
-/// What a row comes to.
+/// The objects derived from a row.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Derived {
-    /// The commit that it is pinned to.
+    /// The pinned commit.
     pub commit: String,
     /// The source of that commit.
     pub source: FluxObject,
-    /// What carries it out.
+    /// The Kustomization that applies it.
     pub kustomization: Kustomization,
-    /// By which plan it is carried out, if it has one: it is there before the Kustomization says so.
+    /// The plan by which it is applied, if the row has one: created before the Kustomization refers to it.
     pub plan_run: Option<PlanRun>,
 }
 
@@ -62,7 +64,7 @@ pub fn commit(row: &SyncRow, source: &Source) -> Option<String> {
     row.commit.clone().or_else(|| source.version().commit)
 }
 
-/// Derives the objects of a row. `package` is the row's with all variables filled in.
+/// Derives the objects of a row. `package` is the row's with all variables replaced.
 pub fn derive(place: &Place, row: &SyncRow, source: &Source, commit: &str, package: &Package) -> Derived {
     let source = flux_object(place, source, commit);
     let name = names::kustomization(&place.namespace, &place.assemblage, &row.name);
@@ -102,7 +104,7 @@ fn flux_object(place: &Place, source: &Source, commit: &str) -> FluxObject {
     }
 }
 
-/// Flux's object for a source that it reads, at a version that is pinned or at the one that is asked for.
+/// The Flux source object, at a pinned version or at the requested one.
 pub fn handed_through(
     metadata: ObjectMeta,
     source: &FluxSource,
@@ -113,7 +115,7 @@ pub fn handed_through(
     spec.insert("interval".to_owned(), Value::from(interval));
     spec.insert("timeout".to_owned(), Value::from(SOURCE_TIMEOUT));
     let spec = Value::Object(spec);
-    // Each field of the one type is one of the other: neither can fail.
+    // Both types have the same fields: neither conversion can fail.
     match source {
         FluxSource::GitRepository(_) => FluxObject::from(GitRepository {
             metadata,
@@ -147,7 +149,7 @@ fn source_spec(git: &GitSource, commit: &str) -> GitRepositorySpec {
 /// The keys of [`annotations`].
 pub const ANNOTATIONS: &[&str] = &[annotation::SETTLE, annotation::ASSUME, annotation::PLAN];
 
-/// What of a package the built-in sync reads and Flux does not know.
+/// The package fields that the built-in sync reads and Flux does not know.
 fn annotations(row: &SyncRow, package: &Package) -> BTreeMap<String, String> {
     let settle = package.settle.map(|settle| settle.to_string());
     let assume = package.assume.map(|assume| assume.as_str().to_owned());
@@ -176,7 +178,7 @@ fn plan_run(place: &Place, kustomization: &str, spec: PlanRunSpec) -> PlanRun {
     }
 }
 
-/// By what a row's plan is carried out, if it has one.
+/// What drives the plan of a row, if it has one.
 fn plan_run_spec(row: &SyncRow, package: &Package) -> Option<PlanRunSpec> {
     let PackagePlan { file, keep, deadline } = package.plan.as_ref()?;
     Some(PlanRunSpec {
@@ -188,7 +190,7 @@ fn plan_run_spec(row: &SyncRow, package: &Package) -> Option<PlanRunSpec> {
     })
 }
 
-/// The annotations of an object that are derived of a package.
+/// The annotations derived from a package.
 pub fn derived_annotations(object: &Kustomization) -> BTreeMap<&String, &String> {
     let derived = |key: &str| ANNOTATIONS.contains(&key);
     object
@@ -199,7 +201,7 @@ pub fn derived_annotations(object: &Kustomization) -> BTreeMap<&String, &String>
 }
 
 fn kustomization_spec(place: &Place, source: &FluxObject, package: &Package) -> KustomizationSpec {
-    // Without `..`: a new field of a package must find its place here.
+    // Without `..`: a new field of a package must be handled here.
     let Package {
         path,
         substitute,
@@ -232,7 +234,7 @@ fn kustomization_spec(place: &Place, source: &FluxObject, package: &Package) -> 
         interval: interval.to_string(),
         retry_interval: Some(retry_interval.to_string()),
         timeout: Some(timeout.to_string()),
-        // Flux ignores `healthChecks` where `wait` is set; a package means them instead of all objects.
+        // Flux ignores `healthChecks` if `wait` is set; in a package, they replace the check of all objects.
         wait: Some(*wait && health_checks.is_empty()),
         health_checks: health_checks.iter().map(health_check).collect(),
         health_check_exprs: health_check_exprs(health_expressions, *health_table),

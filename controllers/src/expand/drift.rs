@@ -1,9 +1,10 @@
-//! A live object that is not as derived: whose it is, who holds it, and what would make it right.
+//! A live object that differs from the derived one: who owns it, who manages its fields, and what would correct it.
 //!
-//! Pure, on whole objects with their `managedFields`, which are read only when something is not as derived.
+//! Pure, on full objects with their `managedFields`, which are read only if there is a difference.
 //!
-//! Invariant: an object is ours by its owner reference, or by having been written by us; a name or labels alone prove nothing.
-//! Invariant: what nobody set, a default of the CRD, is no drift: a newer Flux is not written to for ever.
+//! Invariant: muster owns an object by its owner reference, or by having written it; a name or labels alone prove
+//! nothing. Invariant: a CRD default that no manager set is not drift: otherwise a newer Flux would cause endless
+//! writes.
 
 use std::collections::BTreeMap;
 
@@ -27,12 +28,12 @@ use super::{
     view::Scope,
 };
 
-/// Whose an object is.
+/// Who owns an object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Claim {
-    /// Ours.
+    /// This assemblage.
     Ours,
-    /// Somebody else's; in words.
+    /// Another owner, as text.
     Foreign(String),
 }
 
@@ -41,13 +42,14 @@ pub fn claim(live: &Kustomization, kind: &str, assemblage: &str, manager: &str) 
     match live.owner_references().iter().find_map(Owner::of) {
         Some(owner) if owner.kind == kind && owner.name == assemblage => Claim::Ours,
         Some(owner) => Claim::Foreign(format!("it belongs to {} {}", owner.kind, owner.name)),
-        // Deleting an assemblage without what it owns takes the owner reference away; that we wrote it stays on record.
+        // Deleting an assemblage with `--cascade=orphan` removes the owner reference; that muster wrote the object
+        // stays in managedFields.
         None if wrote(live.managed_fields(), manager, &["spec"]) => Claim::Ours,
         None => Claim::Foreign(made_by(live.managed_fields())),
     }
 }
 
-/// Whether a source was made by us.
+/// Whether muster created a source.
 pub fn claim_source(live: &FluxObject, manager: &str) -> Claim {
     let fields = live.metadata().managed_fields.as_deref().unwrap_or_default();
     if wrote(fields, manager, &["spec"]) {
@@ -57,7 +59,7 @@ pub fn claim_source(live: &FluxObject, manager: &str) -> Claim {
     }
 }
 
-/// The manager that suspended a Kustomization; `None` if it is not suspended, or we did it.
+/// The manager that suspended a Kustomization; `None` if it is not suspended, or muster suspended it.
 pub fn held_by(live: &Kustomization, manager: &str) -> Option<String> {
     if live.spec.suspend != Some(true) || wrote(live.managed_fields(), manager, &["spec", "suspend"]) {
         return None;
@@ -70,7 +72,8 @@ pub fn held_by(live: &Kustomization, manager: &str) -> Option<String> {
     Some(by.unwrap_or_else(|| "an unknown manager".to_owned()))
 }
 
-/// The object that makes `live` what `derived` says, with the resourceVersion of `live`; `None` if it is that already.
+/// The object that corrects `live` to match `derived`, with the resourceVersion of `live`; `None` if it matches
+/// already.
 pub fn repaired(live: &Kustomization, derived: &Kustomization, manager: &str) -> Option<Kustomization> {
     let mut next = live.clone();
     next.status = None;
@@ -92,7 +95,8 @@ pub fn repaired(live: &Kustomization, derived: &Kustomization, manager: &str) ->
     (!same).then_some(next)
 }
 
-/// The source that makes `live` what `derived` says, with the resourceVersion of `live`; `None` if it is that already.
+/// The source that corrects `live` to match `derived`, with the resourceVersion of `live`; `None` if it matches
+/// already.
 pub fn repaired_source(live: &FluxObject, derived: &FluxObject, manager: &str) -> Option<FluxObject> {
     match (live, derived) {
         (FluxObject::Git(live), FluxObject::Git(derived)) => {
@@ -101,12 +105,12 @@ pub fn repaired_source(live: &FluxObject, derived: &FluxObject, manager: &str) -
         (FluxObject::Oci(live), FluxObject::Oci(derived)) => {
             repaired_of(&**live, &**derived, manager).map(FluxObject::from)
         }
-        // They are read by the kind that is derived.
+        // Both are read as the kind that is derived.
         (FluxObject::Git(_) | FluxObject::Oci(_), _) => None,
     }
 }
 
-/// The same of one kind.
+/// The same, for one kind.
 pub fn repaired_of<K: SourceKind>(live: &K, derived: &K, manager: &str) -> Option<K> {
     let other = kept(
         (live.managed_fields(), manager),
@@ -119,8 +123,9 @@ pub fn repaired_of<K: SourceKind>(live: &K, derived: &K, manager: &str) -> Optio
     (source_print(&next) != source_print(live)).then_some(next)
 }
 
-/// The fields that are not modelled: what we derive, and defaults of the kind, which no other manager set. The API server notes a default
-/// as set by the manager whose write it came with: only of fields that we hand through do we know better.
+/// The fields that are not modeled: those that muster derives, and defaults of the kind, which no other manager set.
+/// The API server records a default as set by the manager of the write; only for fields that muster passes through is
+/// more known.
 fn kept(
     (entries, manager): (&[ManagedFieldsEntry], &str),
     live: &BTreeMap<String, Value>,
@@ -149,7 +154,7 @@ fn wrote(entries: &[ManagedFieldsEntry], manager: &str, path: &[&str]) -> bool {
         .any(|entry| entry.manager.as_deref() == Some(manager) && has(entry, path))
 }
 
-/// Whether an entry owns a field, or something below it. Writes of status are another matter.
+/// Whether a managedFields entry owns a field, or a field below it. Writes of status do not count.
 fn has(entry: &ManagedFieldsEntry, path: &[&str]) -> bool {
     let pointer: String = path.iter().flat_map(|field| ["/f:", field]).collect();
     let fields = entry
@@ -173,7 +178,7 @@ fn made_by(entries: &[ManagedFieldsEntry]) -> String {
     }
 }
 
-/// The state of a row whose Kustomization may not be written: it is another's, or another suspended it.
+/// The state of a row whose Kustomization must not be written: another owner has it, or another manager suspended it.
 pub fn untouchable(scope: &Scope, row: &SyncRow, live: &Kustomization) -> Option<SyncState> {
     let name = live.metadata.name.as_deref().unwrap_or_default();
     if let Claim::Foreign(why) = claim(live, &scope.kind, &scope.assemblage, &scope.manager) {

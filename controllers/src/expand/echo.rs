@@ -1,4 +1,4 @@
-//! The status of a row: the digest and token of the row that it is about, and where it stands.
+//! The status of a row: the digest and token of the row that it reports on, and its phase.
 
 use muster_api::{
     assemblage::{FailureClass, SyncPhase, SyncRow, SyncState},
@@ -11,7 +11,7 @@ use muster_api::{
 
 use super::verdict::Verdict;
 
-/// A status of a row that echoes it.
+/// A status with the name, digest and token of the row.
 pub fn state(row: &SyncRow, phase: SyncPhase, reason: impl Into<String>, message: Option<&str>) -> SyncState {
     SyncState {
         name: row.name.clone(),
@@ -30,12 +30,12 @@ pub fn state(row: &SyncRow, phase: SyncPhase, reason: impl Into<String>, message
     }
 }
 
-/// A row on its way.
+/// A row that is updating.
 pub fn updating(row: &SyncRow, message: &str) -> SyncState {
     state(row, SyncPhase::Updating, Reason::Updating, Some(message))
 }
 
-/// A row that cannot go on, by nobody's failure.
+/// A row that cannot proceed, without a failure.
 pub fn blocked(row: &SyncRow, reason: Reason, message: &str) -> SyncState {
     SyncState {
         class: Some(FailureClass::Unit),
@@ -43,7 +43,7 @@ pub fn blocked(row: &SyncRow, reason: Reason, message: &str) -> SyncState {
     }
 }
 
-/// A row that waits for something that is away.
+/// A row that waits for something unavailable.
 pub fn waiting(row: &SyncRow, reason: impl Into<String>, message: &str) -> SyncState {
     SyncState {
         class: Some(FailureClass::Infra),
@@ -51,7 +51,7 @@ pub fn waiting(row: &SyncRow, reason: impl Into<String>, message: &str) -> SyncS
     }
 }
 
-/// What the verdict says.
+/// The status of a verdict.
 pub fn judged(row: &SyncRow, verdict: Verdict) -> SyncState {
     let Verdict {
         phase,
@@ -76,7 +76,7 @@ pub fn judged(row: &SyncRow, verdict: Verdict) -> SyncState {
     }
 }
 
-/// The state with where its plan stands.
+/// The state with the progress of its plan.
 pub fn planned(state: SyncState, plan: Option<PlanReport>) -> SyncState {
     SyncState {
         plan: plan.as_ref().map(|plan| plan.line.clone()),

@@ -1,4 +1,4 @@
-//! The expansion of one assemblage, step by step, and what it works with.
+//! The expansion of one assemblage, step by step, and its dependencies.
 
 use std::{collections::BTreeMap, fmt::Debug, sync::Arc, time::Duration};
 
@@ -39,7 +39,7 @@ use crate::{
     },
 };
 
-/// Reads at once, while looking at what is there.
+/// Concurrent reads at most, when observing live objects.
 const READERS: usize = 8;
 
 /// An object whose rows are expanded: `Assemblage` or `RemoteAssemblage`.
@@ -53,28 +53,28 @@ pub trait Assembled:
     + Sync
     + 'static
 {
-    /// The rows of its spec.
+    /// The rows of the spec.
     fn rows(&self) -> &[Shared<SyncRow>];
-    /// Its status as last written.
+    /// The status as last written.
     fn state(&self) -> Option<&AssemblageStatus>;
 }
 
-/// What is particular to one assemblage now.
+/// The inputs that are specific to one assemblage.
 #[derive(Debug, Default)]
 pub struct Setting {
-    /// How the cluster is reached, if it is another one than this.
+    /// The kubeconfig of the target cluster, if it is not this one.
     pub kube_config: Option<KubeConfigReference>,
     /// Why nothing may be written for it now, if so.
     pub away: Option<Away>,
-    /// Whether its Kustomizations are to be suspended: what they refer to leads to another cluster.
+    /// Whether its Kustomizations must be suspended: their kubeconfig leads to another cluster.
     pub suspend: bool,
-    /// The values of each row's variables, or why they cannot be had; by name of the row.
+    /// The values of each row's variables, or why they are not available; by name of the row.
     pub values: BTreeMap<String, Result<Values, Refusal>>,
-    /// When to look again, although nothing here tells of a change.
+    /// When to reconcile again without any change that a watch reports.
     pub again: Option<Duration>,
 }
 
-/// An expansion that has to be tried again.
+/// An expansion that must be retried.
 #[derive(Debug, Error)]
 pub enum ExpandError {
     /// Something could not be read.
@@ -86,7 +86,7 @@ pub enum ExpandError {
     /// The rows changed since the watch delivered them.
     #[error("{0} changed meanwhile")]
     Outdated(Key),
-    /// A write was refused, or somebody was faster.
+    /// A write was refused, or there was a conflict.
     #[error("some writes for {0} were not taken")]
     Again(Key),
 }
@@ -106,11 +106,11 @@ pub struct Expander {
     pub(super) context: Context,
     pub(super) kind: &'static str,
     pub(super) manager: &'static str,
-    /// What it can do. Only an agent reports it: a controller carries out what it writes itself.
+    /// The capabilities of this process. Only an agent reports them: a controller applies what it writes itself.
     own: Agent,
     pub(super) kustomizations: Arc<Index<Kustomization, KustomizationRow>>,
     pub(super) sources: Arc<Index<GitRepository, SourceRow>>,
-    /// Empty where muster applies, which reads none.
+    /// Stays empty if muster applies, because muster reads no OCIRepositories.
     pub(super) artifacts: Arc<Index<OciRepository, SourceRow>>,
     pub(super) needs: Arc<Needs>,
     pub(super) memory: Memory,
@@ -159,17 +159,17 @@ impl Expander {
         }
     }
 
-    /// The Kustomizations of the namespace, to be filled by a watch.
+    /// The Kustomizations of the namespace, filled by a watch.
     pub fn kustomizations(&self) -> Arc<Index<Kustomization, KustomizationRow>> {
         Arc::clone(&self.kustomizations)
     }
 
-    /// The sources of the namespace, to be filled by a watch.
+    /// The sources of the namespace, filled by a watch.
     pub fn sources(&self) -> Arc<Index<GitRepository, SourceRow>> {
         Arc::clone(&self.sources)
     }
 
-    /// Follows the sources of the namespace: git repositories, and OCI artifacts where Flux applies.
+    /// Watches the sources of the namespace: git repositories, and OCI artifacts if Flux applies.
     pub fn follow_sources<K: Assembled>(&self, runner: Runner<K>) -> Runner<K> {
         let runner = runner.rows(self.sources());
         match self.context.options.sync {
@@ -178,12 +178,12 @@ impl Expander {
         }
     }
 
-    /// Which assemblage needs what.
+    /// Which assemblage needs which objects.
     pub fn needs(&self) -> Arc<Needs> {
         Arc::clone(&self.needs)
     }
 
-    /// The context that it works in.
+    /// The context of this expander.
     pub const fn context(&self) -> &Context {
         &self.context
     }
@@ -195,7 +195,8 @@ impl Expander {
         Api::namespaced(self.context.client.clone(), &self.context.namespace)
     }
 
-    /// Brings what is there to what the rows say, and the status to what is there. An assemblage that is being deleted is let go.
+    /// Makes the live objects match the rows, and the status match the live objects. An assemblage that is being
+    /// deleted is left alone.
     pub async fn expand<K: Assembled>(&self, object: &K, setting: &Setting) -> Result<Action, ExpandError> {
         if object.meta().deletion_timestamp.is_some() {
             return Ok(Action::await_change());
@@ -223,7 +224,7 @@ impl Expander {
         Ok(after.map_or_else(Action::await_change, Action::requeue))
     }
 
-    /// Nothing is removed because of rows that are not the present ones: what a watch delivered may be old.
+    /// Nothing is removed based on rows that may be outdated: a watch may have delivered an old version.
     async fn confirm<K: Assembled>(&self, seen: &K) -> Result<(), ExpandError> {
         let (key, api): (Key, Api<K>) = (Key::of(seen), self.api());
         let now = call(format!("reading {} {key}", self.kind), api.get(&key.name)).await?;
@@ -237,7 +238,7 @@ impl Expander {
         let place = Place {
             namespace: self.context.namespace.clone(),
             assemblage: object.name_any(),
-            // Only an object without name or uid, which no API server gives, has no reference.
+            // Only an object without name or uid has no reference, and no API server returns such an object.
             owner: object.controller_owner_ref(&()).unwrap_or_default(),
             kube_config: setting.kube_config.clone(),
         };
@@ -256,7 +257,7 @@ impl Expander {
             .collect()
     }
 
-    /// Remembers what changes concern this assemblage, before it looks: a change in between is not lost.
+    /// Records which objects affect this assemblage before reading them: a change in between is not lost.
     fn need<K: Assembled>(&self, object: &K, wishes: &[(Entry, Wish)]) {
         let sources = wishes.iter().filter_map(|(_, wish)| match wish {
             Wish::Carry(derived) => Some(derived.source.name().to_owned()),
@@ -296,7 +297,7 @@ impl Expander {
             .await
     }
 
-    /// `None`: the row is gone, and so is what it installed.
+    /// `None`: the row is gone, and so are its installed objects.
     async fn decide_entry<K: Assembled>(
         &self,
         object: &K,
@@ -324,7 +325,7 @@ impl Expander {
                 source,
                 was_away: self.memory.was_away(&name),
             },
-            // What cannot be read is not touched, and stays as it was said.
+            // What cannot be read is not touched, and its last status stays.
             Err(error) => {
                 let state = said
                     .cloned()
@@ -354,7 +355,7 @@ impl Expander {
                 self.look_at_source(&derived.source).await?,
             )),
             Wish::Withdraw(_) => Ok((self.look_at_kustomization(name, None).await?, Live::Absent)),
-            // Nothing is decided by more than the index knows.
+            // No decision uses more than the index has.
             Wish::Bare | Wish::Refused(_) => Ok((self.glance(name), Live::Absent)),
         }
     }
@@ -390,7 +391,7 @@ impl Expander {
         Ok(is_written)
     }
 
-    /// Events about rows that came to something else than before.
+    /// Events about rows whose state changed.
     async fn tell<K: Assembled>(&self, object: &K, new: &AssemblageStatus) {
         for state in &new.syncs {
             let before = said(object, &state.name);
@@ -404,7 +405,7 @@ impl Expander {
     }
 }
 
-/// What an agent of this version reports of itself.
+/// What an agent of this version reports about itself.
 fn this_agent(sync: SyncMode) -> Agent {
     Agent {
         version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -413,7 +414,7 @@ fn this_agent(sync: SyncMode) -> Agent {
     }
 }
 
-/// What this process can do in clusters that it applies to from here.
+/// What this process can do in clusters that it applies to remotely.
 fn from_elsewhere(sync: SyncMode) -> Agent {
     Agent {
         version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -422,7 +423,7 @@ fn from_elsewhere(sync: SyncMode) -> Agent {
     }
 }
 
-/// Whether a plan takes something out of the cluster.
+/// Whether a plan removes something from the cluster.
 fn removes(plan: &Plan) -> bool {
     plan.state.state == SyncPhase::Withdrawing && !plan.writes.is_empty()
 }
@@ -432,7 +433,7 @@ fn said<'a, K: Assembled>(object: &'a K, row: &str) -> Option<&'a SyncState> {
     states.find(|state| state.name == row).map(|state| &**state)
 }
 
-/// What is worth an event: an end, good or bad, and what needs a hand.
+/// Which states get an event: success, failure, and those that need an action of the user.
 fn event(state: &SyncState) -> Option<Event> {
     let reason = state.reason.clone().unwrap_or_default();
     let note = format!("{}: {}", state.name, state.message.as_deref().unwrap_or(&reason));

@@ -1,4 +1,4 @@
-//! Flux's objects for sources: `GitRepository`, and `OCIRepository` where Flux applies.
+//! Flux's source objects: `GitRepository`, and `OCIRepository` if Flux applies.
 
 use std::{collections::BTreeMap, fmt::Debug};
 
@@ -14,7 +14,7 @@ use muster_api::{
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::{Map, Value};
 
-/// A kind of Flux's that stands for a source.
+/// A kind of Flux source.
 pub trait SourceKind:
     Resource<DynamicType = (), Scope = NamespaceResourceScope>
     + Clone
@@ -26,22 +26,22 @@ pub trait SourceKind:
     + Sync
     + 'static
 {
-    /// Its name.
+    /// The name of the kind.
     const KIND: &'static str;
-    /// Whether it is suspended.
+    /// The value of `spec.suspend`.
     fn suspend(&self) -> Option<bool>;
-    /// Its spec, with this word about suspension.
+    /// The spec, with this value of `suspend`.
     fn spec(&self, suspend: Option<bool>) -> Map<String, Value>;
-    /// Its fields that are not modelled.
+    /// The spec fields that are not modeled.
     fn other(&self) -> &BTreeMap<String, Value>;
-    /// The same object with the spec of another one, this word about suspension, and these fields besides.
+    /// The same object with the spec of another one, this value of `suspend`, and these unmodeled fields.
     #[must_use]
     fn with_spec(&self, of: &Self, suspend: Option<bool>, other: BTreeMap<String, Value>) -> Self;
-    /// What its controller reports.
+    /// The status that its controller reports.
     fn report(&self) -> Option<&GitRepositoryStatus>;
 }
 
-/// Whether its name follows from what it says: labels can be copied, such a name is not met by chance.
+/// Whether the name is derived from the content: labels can be copied, but such a name does not occur by chance.
 pub fn is_named_by_content<K: SourceKind>(object: &K) -> bool {
     let (name, spec) = (object.name_any(), content(object));
     let text = |field: &str, key: &str| spec.get(field)?.get(key)?.as_str();
@@ -53,7 +53,8 @@ pub fn is_named_by_content<K: SourceKind>(object: &K) -> bool {
     name == names::flux_source(K::KIND, &spec) || of_git().is_some_and(|of_git| name == of_git)
 }
 
-/// What the spec says by which the object is named: without what every source has, and without defaults of the kind.
+/// The part of the spec that the name is derived from: without the fields that every source has, and without defaults
+/// of the kind.
 pub fn content<K: SourceKind>(object: &K) -> Map<String, Value> {
     let mut spec = object.spec(None);
     spec.retain(|field, _| SOURCE_FIELDS.contains(&field.as_str()));
@@ -111,7 +112,7 @@ macro_rules! source_kind {
 source_kind!(GitRepository, GitRepositorySpec, "GitRepository");
 source_kind!(OciRepository, OciRepositorySpec, "OCIRepository");
 
-/// Flux's object for a source.
+/// A Flux source object.
 #[derive(Clone, Debug, PartialEq)]
 pub enum FluxObject {
     /// A git repository.
@@ -121,7 +122,7 @@ pub enum FluxObject {
 }
 
 impl FluxObject {
-    /// Its kind.
+    /// The name of the kind.
     pub const fn kind(&self) -> &'static str {
         match self {
             Self::Git(_) => GitRepository::KIND,
@@ -129,7 +130,7 @@ impl FluxObject {
         }
     }
 
-    /// Its metadata.
+    /// The object's metadata.
     pub const fn metadata(&self) -> &ObjectMeta {
         match self {
             Self::Git(object) => &object.metadata,
@@ -137,7 +138,7 @@ impl FluxObject {
         }
     }
 
-    /// Its name.
+    /// The object's name.
     pub fn name(&self) -> &str {
         self.metadata().name.as_deref().unwrap_or_default()
     }

@@ -1,4 +1,4 @@
-//! The labels of what an assemblage is expanded into. They are for people and for lists; nothing is ever done to an object because of them.
+//! The labels of derived objects. They are for people and for lists; muster never decides anything by them.
 
 use std::collections::BTreeMap;
 
@@ -7,13 +7,13 @@ use muster_api::{
     schema::MAX_LABEL,
 };
 
-/// The keys that are ours to set.
+/// The label keys that muster sets.
 pub(crate) const KEYS: &[&str] = &[label::APP_MANAGED_BY, label::ASSEMBLAGE];
 
 /// The labels of a Kustomization of `assemblage`.
 pub(crate) fn of_kustomization(assemblage: &str) -> BTreeMap<String, String> {
     let mut labels = of_source();
-    // The name of an object may be longer than the value of a label: then the owner reference alone tells.
+    // An object's name may be longer than a label's value: then only the owner reference identifies it.
     if assemblage.len() <= MAX_LABEL {
         labels.insert(label::ASSEMBLAGE.to_owned(), assemblage.to_owned());
     }
@@ -25,7 +25,7 @@ pub(crate) fn of_source() -> BTreeMap<String, String> {
     BTreeMap::from([(label::APP_MANAGED_BY.to_owned(), MUSTER.to_owned())])
 }
 
-/// Whether the labels say that muster made the object.
+/// Whether the labels state that muster created the object.
 pub(crate) fn is_ours(labels: &BTreeMap<String, String>) -> bool {
     labels
         .get(label::APP_MANAGED_BY)

@@ -1,4 +1,4 @@
-//! What is there: from the index where it shows an object as derived, else from a live read.
+//! The live objects: from the index if it shows an object as derived, otherwise from the API server.
 
 use kube::ResourceExt;
 use muster_api::flux::Kustomization;
@@ -13,7 +13,7 @@ use super::{
 use crate::runtime::{Api, Index, Key, call};
 
 impl Expander {
-    /// The Kustomization of that name; read whole unless it is exactly `wanted`.
+    /// The Kustomization with this name; read in full unless it equals `wanted`.
     pub(super) async fn look_at_kustomization(
         &self,
         name: &str,
@@ -40,7 +40,7 @@ impl Expander {
         }))
     }
 
-    /// The source of that name; read whole unless it is exactly `wanted`.
+    /// The source with this name; read in full unless it equals `wanted`.
     pub(super) async fn look_at_source(
         &self,
         wanted: &FluxObject,
@@ -71,7 +71,7 @@ impl Expander {
         }))
     }
 
-    /// The Kustomization of that name, as the index has it.
+    /// The Kustomization with this name, from the index.
     pub(super) fn glance(&self, name: &str) -> Live<KustomizationRow, Kustomization> {
         self.kustomizations
             .get(&self.key(name))

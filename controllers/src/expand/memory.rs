@@ -1,4 +1,4 @@
-//! What a process remembers of the Kustomizations that it works on, by name: nothing that cannot be lost.
+//! What a process remembers about the Kustomizations that it works on, by name: nothing that must survive a restart.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,17 +6,17 @@ use parking_lot::Mutex;
 
 use super::seen::KustomizationRow;
 
-/// Guards against a watch that is behind, and against blame for an absence.
+/// Guards against a watch that is behind, and against blaming a row for an unreachable cluster.
 #[derive(Debug, Default)]
 pub(crate) struct Memory {
-    /// The incarnation and generation that were last read or written.
+    /// The uid and generation that were last read or written.
     seen: Mutex<BTreeMap<String, (String, i64)>>,
-    /// Kustomizations whose cluster was away since they were written.
+    /// Kustomizations whose cluster was unreachable since they were written.
     away: Mutex<BTreeSet<String>>,
 }
 
 impl Memory {
-    /// Whether a row of the index is not older than what was read or written before.
+    /// Whether an entry of the index is at least as new as the last read or write.
     pub(crate) fn is_current(&self, name: &str, row: &KustomizationRow) -> bool {
         self.seen
             .lock()
@@ -31,28 +31,29 @@ impl Memory {
             .insert(name.to_owned(), (row.uid.clone(), row.generation));
     }
 
-    /// The object was written: what follows is told by its next reports.
+    /// The object was written: later reports are about this write.
     pub(crate) fn written(&self, name: &str, row: &KustomizationRow) {
         self.read(name, row);
         self.lived_through(name);
     }
 
-    /// The cluster is away: what a Kustomization reports until it is written again, or has succeeded, may be due to that.
+    /// The cluster is unreachable: failures that a Kustomization reports may be due to that, until it is written again
+    /// or succeeds.
     pub(crate) fn away(&self, name: &str) {
         self.away.lock().insert(name.to_owned());
     }
 
-    /// The absence is over for this Kustomization.
+    /// Reports of this Kustomization count again.
     pub(crate) fn lived_through(&self, name: &str) {
         self.away.lock().remove(name);
     }
 
-    /// Whether the cluster was away since the Kustomization was written.
+    /// Whether the cluster was unreachable since the Kustomization was written.
     pub(crate) fn was_away(&self, name: &str) -> bool {
         self.away.lock().contains(name)
     }
 
-    /// The object is gone.
+    /// The object is deleted.
     pub(crate) fn forget(&self, name: &str) {
         self.seen.lock().remove(name);
         self.lived_through(name);

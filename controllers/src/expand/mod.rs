@@ -1,5 +1,5 @@
-//! What `Assemblage` and `RemoteAssemblage` have in common: rows become GitRepositories and Kustomizations, and their status becomes
-//! the rows'.
+//! What `Assemblage` and `RemoteAssemblage` have in common: rows become GitRepositories and Kustomizations, and their
+//! status becomes the status of the rows.
 //!
 //! ```text
 //!   rows ──► wish (derive: pure) ──► look (index; live where something differs) ──► decide (pure) ──► act ──► status
@@ -7,8 +7,8 @@
 //!                         watches of both kinds (rows, not objects)  └─ verdict, withdraw, source, drift
 //! ```
 //!
-//! Invariant: one row's trouble is that row's: every row gets its decision, its write and its state.
-//! Invariant: nothing is deleted because something could not be read; content leaves a cluster through [`withdraw`] alone.
+//! Invariant: a failing row does not affect others: every row gets its decision, its write and its state. Invariant:
+//! nothing is deleted because something could not be read; content is removed from a cluster only by [`withdraw`].
 //! Invariant: at rest nothing is read and nothing is written.
 
 mod act;
@@ -46,7 +46,7 @@ pub use self::{
     pending::Pending,
 };
 
-/// Whether a state is of a row that its origin never held: such a row is never withdrawn by being absent.
+/// Whether a state is of a row that its origin never had: such a row is not withdrawn when it is absent.
 pub fn unclaimed(state: &SyncState) -> bool {
     state.reason.as_deref() == Some(ObjectReason::Unclaimed.as_str())
 }

@@ -1,5 +1,5 @@
-//! Which assemblage needs which objects, by name: so that a change of an object reaches those whom it concerns, whether the object says
-//! so or not, and a source that nobody needs any more is noticed.
+//! Which assemblage needs which objects, by name: so that a change of an object triggers the assemblages that use it,
+//! whether or not the object refers to them, and a source that is no longer needed is detected.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,7 +7,7 @@ use parking_lot::Mutex;
 
 use crate::runtime::Key;
 
-/// The objects that one assemblage needs.
+/// The names of the objects that one assemblage needs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Need {
     /// Names of sources.
@@ -21,12 +21,12 @@ pub struct Need {
 pub struct Needs(Mutex<BTreeMap<Key, Need>>);
 
 impl Needs {
-    /// An assemblage needs exactly this.
+    /// Replaces what an assemblage needs.
     pub fn set(&self, assemblage: &Key, need: Need) {
         self.0.lock().insert(assemblage.clone(), need);
     }
 
-    /// Assemblages that are no more need nothing.
+    /// Drops assemblages that no longer exist.
     pub fn retain(&self, lives: impl Fn(&Key) -> bool) {
         self.0.lock().retain(|key, _| lives(key));
     }

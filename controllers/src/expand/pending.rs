@@ -1,4 +1,4 @@
-//! Keys that are to be looked at, merged while nobody takes them: bounded by the number of objects, whatever the number of events.
+//! Keys to process, merged until they are taken: bounded by the number of objects, not of events.
 
 use std::{collections::BTreeSet, sync::Arc};
 
@@ -8,7 +8,7 @@ use tokio::sync::Notify;
 
 use crate::runtime::Key;
 
-/// A set of keys that wakes whoever waits for it. Clones share the set.
+/// A set of keys that wakes its reader. Clones share the set.
 #[derive(Clone, Debug, Default)]
 pub struct Pending(Arc<State>);
 
@@ -25,7 +25,7 @@ impl Pending {
         self.0.added.notify_one();
     }
 
-    /// The keys, each taken out once. For one reader.
+    /// Takes the keys out one after the other. For a single reader.
     pub fn keys(&self) -> impl Stream<Item = Key> + Send + 'static + use<> {
         stream::unfold(Arc::clone(&self.0), |state| async move {
             loop {

@@ -12,66 +12,66 @@ use muster_api::{
 
 use super::flux_object::FluxObject;
 
-/// A write, with what it was decided on.
+/// A write, with its preconditions.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Write {
-    /// Create a source that is not there.
+    /// Create a source that does not exist.
     CreateSource(FluxObject),
-    /// Put a source right; carries the resourceVersion.
+    /// Correct a source; has the resourceVersion.
     ReplaceSource(FluxObject),
-    /// Create a Kustomization that is not there.
+    /// Create a Kustomization that does not exist.
     Create(Box<Kustomization>),
-    /// Put a Kustomization right; carries the resourceVersion.
+    /// Correct a Kustomization; has the resourceVersion.
     Replace(Box<Kustomization>),
-    /// Put the PlanRun of a Kustomization, before it is carried out by it.
+    /// Write the PlanRun of a Kustomization, before the Kustomization refers to it.
     PutPlanRun(Box<PlanRun>),
-    /// Put what is done by hand into the PlanRun of a Kustomization that is being deleted: what else its spec says stays.
+    /// Write manual controls to the PlanRun of a Kustomization that is being deleted: the rest of its spec stays.
     ControlPlanRun {
-        /// The name of both.
+        /// The name of the Kustomization and its PlanRun.
         name: String,
-        /// What is done.
+        /// The manual control.
         control: Box<PlanControl>,
     },
-    /// Ask for exactly this Kustomization to be carried out at once.
+    /// Request a reconcile of exactly this Kustomization.
     Ask {
-        /// Its name.
+        /// The name of the Kustomization.
         name: String,
-        /// Its uid.
+        /// The uid of the Kustomization.
         uid: String,
-        /// What its controller answers.
+        /// The value of the request annotation, which the controller reports back.
         request: String,
     },
     /// Delete exactly this Kustomization.
     Delete {
-        /// Its name.
+        /// The name of the Kustomization.
         name: String,
-        /// Its uid.
+        /// The uid of the Kustomization.
         uid: String,
-        /// Its resourceVersion.
+        /// The resourceVersion of the Kustomization.
         resource_version: String,
     },
 }
 
-/// What is to be done for a row, and what its status says.
+/// The writes for a row, and its status.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Plan {
     /// The writes.
     pub writes: Vec<Write>,
     /// The row's status.
     pub state: SyncState,
-    /// Something could not be read: it is to be looked at again soon.
+    /// Something could not be read: reconcile again soon.
     pub again: bool,
-    /// After what time something changes that nothing tells of.
+    /// When something changes that no watch reports.
     pub after: Option<Duration>,
 }
 
 impl Plan {
-    /// Nothing to write.
+    /// A plan without writes.
     pub const fn rest(state: SyncState) -> Self {
         Self::new(state, Vec::new())
     }
 
-    /// These writes.
+    /// A plan with these writes.
     pub const fn new(state: SyncState, writes: Vec<Write>) -> Self {
         Self {
             writes,
@@ -82,7 +82,7 @@ impl Plan {
     }
 }
 
-/// What a Kustomization is asked by, for a row: its token, or without one what its annotations say.
+/// The reconcile request for a row: its token, or without one a hash of its annotations.
 pub fn request(row: &SyncRow, annotations: BTreeMap<&String, &String>) -> String {
     if let Some(token) = row.token {
         let asked = format!("{}-{token}", labels::MUSTER);

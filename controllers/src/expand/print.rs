@@ -1,6 +1,7 @@
-//! Fingerprints: all that we derive of an object as one hash, the same for the derived and for the live one.
+//! Fingerprints: a hash of everything that muster derives of an object, equal for the derived and the live object.
 //!
-//! They let an index say "as derived" without keeping specs, and leave out what is not ours to say: `suspend`, other labels, other owners.
+//! An index can thus tell "as derived" without keeping specs. Fields that muster does not own are left out: `suspend`,
+//! other labels, other owners.
 
 use std::collections::BTreeMap;
 
@@ -19,11 +20,13 @@ use super::{
     labels,
 };
 
-/// The hash of what we derive of an object. The derived and the live one are of one type, so that equal ones are equal texts.
+/// The hash of the derived part of an object. The derived and the live object are of one type, so equal objects
+/// serialize equally.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Print(String);
 
-/// The fingerprint of a Kustomization, derived or live: its spec, our labels and annotations on it, and the assemblage that owns it.
+/// The fingerprint of a Kustomization, derived or live: its spec, muster's labels and annotations on it, and the
+/// assemblage that owns it.
 pub fn kustomization_print(object: &Kustomization) -> Print {
     let labels: BTreeMap<&String, &String> = object
         .labels()
@@ -42,17 +45,17 @@ pub fn kustomization_print(object: &Kustomization) -> Print {
     print(&(spec, labels, derived_annotations(object), owners))
 }
 
-/// The fingerprint of a source, derived or live: its spec alone, for sources are shared.
+/// The fingerprint of a source, derived or live: its spec alone, because sources are shared.
 pub fn source_print(object: &impl SourceKind) -> Print {
     print(&object.spec(None))
 }
 
-/// The fingerprint of what a source says by which it is named: defaults of the kind are no part of it.
+/// The fingerprint of the part of a source that its name is derived from, without defaults of the kind.
 pub fn content_print(object: &impl SourceKind) -> Print {
     print(&content(object))
 }
 
-/// `suspend` is another's to set. Flux's types are plain data with text keys, which always have a JSON form.
+/// `suspend` belongs to other managers. Flux's types are plain data with text keys, which always serialize.
 fn print(data: &impl Serialize) -> Print {
     Print(digest::sha256_hex(&[
         &serde_json::to_string(data).unwrap_or_default()

@@ -1,7 +1,7 @@
-//! The rows to work on: those of the spec, and those that are gone from it while status still lists them.
+//! The rows to process: those of the spec, and those that were removed from it while status still lists them.
 //!
-//! Pure. A row without token that is gone is withdrawn: that is how writers without tokens say so. A row with a token never just
-//! disappears: what it installed stays and is reported.
+//! Pure. A row without token that is removed is withdrawn: this is how writers without tokens request it. A row with a
+//! token is never withdrawn by absence: what it installed stays and is reported.
 
 use std::collections::BTreeSet;
 
@@ -10,12 +10,12 @@ use muster_api::assemblage::{AssemblageStatus, SyncRow, SyncState, Withdraw};
 
 use super::unclaimed;
 
-/// A row to work on.
+/// A row to process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
-    /// The row; of one that is gone, what it comes to.
+    /// The row; for a removed one, the row as a withdrawal.
     pub row: Shared<SyncRow>,
-    /// It is gone from the spec: nothing is left to say once nothing of it is there.
+    /// The row was removed from the spec: it leaves status once nothing of it is left.
     pub vanished: bool,
 }
 

@@ -1,4 +1,4 @@
-//! What is remembered of live Flux objects: the few facts that decisions need, distilled where the watch delivers them.
+//! What is cached of live Flux objects: the few facts that decisions need, extracted when the watch delivers them.
 
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, OwnerReference};
@@ -20,16 +20,16 @@ use super::{
     print::{Print, kustomization_print, source_print},
 };
 
-/// A live Kustomization.
+/// The cached facts of a live Kustomization.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KustomizationRow {
-    /// Identity of this incarnation.
+    /// The object's uid.
     pub uid: String,
-    /// Generation of its spec.
+    /// The object's generation.
     pub generation: i64,
-    /// Everything that we derive, as one hash.
+    /// The fingerprint of everything that muster derives.
     pub print: Print,
-    /// The assemblage that it says it belongs to.
+    /// The assemblage that it belongs to by its owner references.
     pub owner: Option<Owner>,
     /// The source that it refers to.
     pub source: String,
@@ -37,11 +37,11 @@ pub struct KustomizationRow {
     pub suspended: bool,
     /// Whether it is being deleted.
     pub deleting: bool,
-    /// Whether whoever carries it out has a say before it is gone.
+    /// Whether a finalizer lets its controller act before it is gone.
     pub finalized: bool,
-    /// What it was last asked to do at once.
+    /// The last reconcile request.
     pub asked: Option<String>,
-    /// What its controller reports.
+    /// The status that its controller reports.
     pub report: Report,
 }
 
@@ -50,11 +50,11 @@ pub struct KustomizationRow {
 pub struct Owner {
     /// `Assemblage` or `RemoteAssemblage`.
     pub kind: String,
-    /// Its name.
+    /// The name of the owner.
     pub name: String,
 }
 
-/// What a Kustomization's controller reports.
+/// The status that a Kustomization's controller reports.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Report {
     /// The condition Ready.
@@ -63,69 +63,69 @@ pub struct Report {
     pub observed_generation: Option<i64>,
     /// The commit of `status.lastAppliedRevision`.
     pub applied_commit: Option<String>,
-    /// The last thing that it was asked, and has done.
+    /// The last reconcile request that was handled.
     pub handled: Option<String>,
-    /// What it says of objects that another Kustomization holds.
+    /// The message about objects that another Kustomization manages.
     pub shared: Option<String>,
-    /// Its inventory has custom resources.
+    /// Whether its inventory has custom resources.
     pub has_custom: bool,
-    /// The first object of its inventory that rolls something out itself: `Kind/namespace/name`.
+    /// The first object of its inventory that performs a rollout itself: `Kind/namespace/name`.
     pub rolls_out: Option<String>,
-    /// What it took to be healthy without evidence, at the present generation.
+    /// The objects assumed healthy without evidence, at the current generation.
     pub assumed: Option<Assumed>,
-    /// How far those of its objects are that roll something out themselves.
+    /// The progress of those of its objects that perform a rollout themselves.
     pub progress: Option<Progress>,
-    /// Where its plan stands.
+    /// The progress of its plan.
     pub plan: Option<PlanSeen>,
 }
 
-/// Where a plan stands.
+/// The progress of a plan.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PlanSeen {
-    /// The run, and the control that was taken last.
+    /// The run as reported, and the last control that was handled.
     pub report: PlanReport,
-    /// Whose failure it is, of a run that failed.
+    /// The class of the failure, if the run failed.
     pub class: Option<FailureClass>,
 }
 
-/// A condition Ready.
+/// The condition Ready.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ready {
-    /// True, False, or Unknown.
+    /// `True`, `False`, or `Unknown`.
     pub status: Option<bool>,
-    /// Its reason.
+    /// The condition's reason.
     pub reason: String,
-    /// Its message, cut to what a row may carry.
+    /// The condition's message, truncated to what a row may have.
     pub message: String,
-    /// The generation that it is about.
+    /// The condition's `observedGeneration`.
     pub generation: Option<i64>,
-    /// When its status became what it is.
+    /// The condition's `lastTransitionTime`.
     pub since: Timestamp,
 }
 
-/// A live source.
+/// The cached facts of a live source.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SourceRow {
-    /// Identity of this incarnation.
+    /// The object's uid.
     pub uid: String,
-    /// The version of the object: sources change seldom.
+    /// The object's resourceVersion: sources change seldom.
     pub resource_version: String,
-    /// Everything that we derive, as one hash.
+    /// The fingerprint of everything that muster derives.
     pub print: Print,
-    /// Whether it is one that we make: it carries our label, and its name follows from its content.
+    /// Whether muster created it: it has muster's label, and its name is derived from its content.
     pub ours: bool,
     /// Whether it is suspended.
     pub suspended: bool,
     /// Whether it is being deleted.
     pub deleting: bool,
-    /// The commit that it holds for its present spec.
+    /// The commit that it has fetched for its current spec.
     pub commit: Option<String>,
-    /// Why it is not ready, in its controller's words; `None` if Ready=True.
+    /// Why it is not ready, as reported by its controller; `None` if Ready=True.
     pub trouble: Option<String>,
 }
 
 impl KustomizationRow {
-    /// Distils a live object.
+    /// Extracts the facts of a live object.
     pub fn of(object: &Kustomization) -> Self {
         let status = object.status.as_ref();
         Self {
@@ -160,7 +160,7 @@ impl KustomizationRow {
 }
 
 impl SourceRow {
-    /// Distils a live object.
+    /// Extracts the facts of a live object.
     pub fn of(object: &impl SourceKind) -> Self {
         let generation = object.meta().generation;
         let status = object.report();
@@ -200,7 +200,7 @@ impl SourceRow {
 }
 
 impl Owner {
-    /// The owner of a reference, if it is an object of muster.
+    /// The owner of a reference, if its kind is one of muster's.
     pub fn of(reference: &OwnerReference) -> Option<Self> {
         let ours = reference.api_version.split('/').next() == Some(GROUP);
         ours.then(|| Self {
@@ -211,7 +211,7 @@ impl Owner {
 }
 
 impl Ready {
-    /// The condition Ready of a list.
+    /// The condition Ready in a list.
     pub fn among(conditions: &[Condition]) -> Option<Self> {
         let condition = conditions.iter().find(|condition| condition.type_ == "Ready")?;
         Some(Self {
@@ -235,20 +235,20 @@ fn has_custom(status: &KustomizationStatus) -> bool {
     groups.any(is_custom)
 }
 
-/// The first object that rolls something out itself and says in `status.progress` how far it is: of the kinds of muster that do. Of other
-/// kinds an inventory does not tell it.
+/// The first object that performs a rollout itself and reports it in `status.progress`: of muster's own kinds. An
+/// inventory does not show this for other kinds.
 fn rolls_out(status: &KustomizationStatus) -> Option<String> {
     let entries = status.inventory.iter().flat_map(|inventory| &inventory.entries);
-    let ids = entries.filter_map(|entry| entry.id.parse::<ObjectId>().ok()); // what is no id is no object of these kinds
+    let ids = entries.filter_map(|entry| entry.id.parse::<ObjectId>().ok()); // skips invalid ids
     ids.filter(|id| id.group == GROUP && ROLL_OUT.contains(&id.kind.as_str()))
         .map(|id| id.to_string())
         .next()
 }
 
-/// The kinds of muster with `status.progress`.
+/// muster's kinds with `status.progress`.
 const ROLL_OUT: [&str; 3] = ["ClusterUpgrade", "NodeModule", "ZoneRollout"];
 
-/// The message of the condition `SharedObject`, if it is there.
+/// The message of the condition `SharedObject`, if present.
 fn shared(conditions: &[Condition]) -> Option<String> {
     let condition = find(conditions, SHARED_OBJECT)?;
     Some(crate::runtime::events::cut(
@@ -257,7 +257,7 @@ fn shared(conditions: &[Condition]) -> Option<String> {
     ))
 }
 
-/// What the condition `Healthy` says of objects without evidence.
+/// The objects without evidence in the condition `Healthy`.
 fn assumed(conditions: &[Condition], generation: Option<i64>) -> Option<Assumed> {
     let healthy = find(conditions, HEALTHY)?;
     let current = healthy.status == "True" && healthy.observed_generation == generation;
@@ -265,14 +265,14 @@ fn assumed(conditions: &[Condition], generation: Option<i64>) -> Option<Assumed>
     (current && healthy.reason == ASSUMED).then_some(assumed)
 }
 
-/// What the condition `Healthy` says of steps.
+/// The progress in the condition `Healthy`.
 fn progress(conditions: &[Condition], generation: Option<i64>) -> Option<Progress> {
     let healthy = find(conditions, HEALTHY)?;
     let current = healthy.status == "Unknown" && healthy.observed_generation == generation;
     Progress::parse(&healthy.message).filter(|_| current)
 }
 
-/// What the condition `Plan` says.
+/// The plan in the condition `Plan`.
 fn plan(conditions: &[Condition]) -> Option<PlanSeen> {
     let plan = find(conditions, PLAN)?;
     let class = [FailureClass::Revision, FailureClass::Unit, FailureClass::Infra]

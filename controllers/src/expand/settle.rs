@@ -1,7 +1,7 @@
-//! Where Flux applies, its Ready is all the evidence there is. Of custom resources it may be from before the last change: a success with
-//! such objects counts once it has stood for `settle`.
+//! If Flux applies, its Ready condition is the only evidence. For custom resources it may date from before the last
+//! change: a success with such objects counts after it has lasted for `settle`.
 //!
-//! Pure. The time runs from the transition of Ready, so that a restart of the agent neither shortens nor repeats it.
+//! Pure. The time runs from the transition of Ready, so a restart of the agent neither shortens nor repeats it.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use muster_api::{
 
 use super::seen::KustomizationRow;
 
-/// How long the success of a row is still to be held. `said`: its status as last written.
+/// How long the success of a row must still be delayed. `said`: its status as last written.
 pub(crate) fn left(
     row: &SyncRow,
     current: &KustomizationRow,
@@ -32,13 +32,13 @@ pub(crate) fn left(
     }
     let since = current.report.ready.as_ref()?.since;
     let package = row.package.clone().unwrap_or_default();
-    // A transition that is to come is one by another clock.
+    // A transition in the future was stamped by another clock.
     let stood = Duration::try_from(now.duration_since(since)).unwrap_or_default();
     let left = settle(&package).saturating_sub(stood);
     (!left.is_zero()).then_some(left)
 }
 
-/// What a package says, or else 30 seconds or half of its timeout.
+/// `settle` of a package; by default 30 seconds, or half of its timeout if that is less.
 pub(crate) fn settle(package: &Package) -> Duration {
     let timeout = package.timeout.to_std();
     package

@@ -1,6 +1,6 @@
-//! What a source needs before a Kustomization may refer to it.
+//! The state that a source must reach before a Kustomization may refer to it.
 //!
-//! Pure. A source is shared by all assemblages of a namespace; whoever finds it missing makes it.
+//! Pure. A source is shared by all assemblages of a namespace; the first one that finds it missing creates it.
 
 use super::{
     derive::Derived,
@@ -11,16 +11,16 @@ use super::{
     view::Live,
 };
 
-/// Where a source stands.
+/// The state of a source.
 #[derive(Clone, Debug, PartialEq)]
 pub enum SourceStep {
-    /// It holds the commit.
+    /// It has fetched the commit.
     Holds,
-    /// It does not hold it yet; why.
+    /// It has not fetched the commit yet; the reason as text.
     Waits(String),
-    /// It has to be made, or put right.
+    /// It must be created or corrected.
     Write(Box<Write>),
-    /// Another object of that name that says something else; whose.
+    /// An object with the same name but other content exists; its owner as text.
     Foreign(String),
 }
 
@@ -33,7 +33,7 @@ impl SourceStep {
         }
     }
 
-    /// Why it does not hold the commit.
+    /// Why it has not fetched the commit.
     pub fn trouble(&self) -> &str {
         match self {
             Self::Holds => "it holds the commit",

@@ -1,6 +1,6 @@
-//! The status of an assemblage: the states of its rows, and conditions that sum them up.
+//! The status of an assemblage: the states of its rows, and conditions that summarize them.
 //!
-//! Pure. Written also when something failed; not sent when equal apart from times.
+//! Pure. Written also after a failure; not sent if equal apart from times.
 
 use jiff::Timestamp;
 use muster_api::{
@@ -57,10 +57,10 @@ impl Entry for Shared<SyncRow> {
     }
 }
 
-/// How many rows a condition's message names.
+/// Rows that a condition's message names at most.
 const NAMED: usize = 3;
 
-/// The conditions that sum up rows: Ready, and Reconciling while something is under way.
+/// The conditions that summarize rows: Ready, and Reconciling while a row is in progress.
 pub fn conditions(states: &[Shared<SyncState>]) -> Conditions {
     let states = states.iter().map(|state| &**state);
     let counted: Vec<&SyncState> = states.filter(|state| !unclaimed(state)).collect();
@@ -87,7 +87,7 @@ pub fn conditions(states: &[Shared<SyncState>]) -> Conditions {
     }
 }
 
-/// The status to write. `requested_at` is the request that this reconcile answers.
+/// The status to write. `requested_at` is the reconcile request that is handled.
 pub fn status(
     states: Vec<Shared<SyncState>>,
     conditions: &Conditions,
@@ -107,7 +107,8 @@ pub fn status(
     }
 }
 
-/// Rows that are neither succeeded nor withdrawn: failed ones first, then those that need a hand, then the rest; by name within each.
+/// Rows that are neither succeeded nor withdrawn: first the failed ones, then those that need an action of the user,
+/// then the rest; by name within each group.
 fn worst_first<'a>(states: &[&'a SyncState]) -> Vec<&'a SyncState> {
     let mut troubled: Vec<&SyncState> = states
         .iter()

@@ -1,6 +1,8 @@
-//! Suspending Kustomizations whose kubeconfig leads to another cluster: what is carried out by others, as by Flux, asks no registry.
+//! Suspends Kustomizations whose kubeconfig leads to another cluster: controllers such as Flux apply them without
+//! checking the registry.
 //!
-//! The way back is no step of its own: a row that may be written again is put right, and what was suspended here is then not as derived.
+//! Resuming is not a separate step: when a row may be written again it is corrected, and a suspension by muster is then
+//! a difference.
 
 use kube::{ResourceExt, api::PostParams};
 use muster_api::flux::Kustomization;
@@ -16,7 +18,7 @@ use super::{
 use crate::runtime::{Api, Key, call};
 
 impl Expander {
-    /// Suspends what belongs to an assemblage. Whether all of it is suspended now.
+    /// Suspends the Kustomizations of an assemblage. Returns whether all of them are suspended now.
     pub(super) async fn suspend<K: Assembled>(
         &self,
         object: &K,
@@ -26,7 +28,7 @@ impl Expander {
         for (entry, _) in wishes {
             let name = self.kustomization_name(object, &entry.row);
             let key = Key::new(self.context.namespace.clone(), name);
-            // One that is being deleted is left to its end: suspended, it would only forget what it installed.
+            // One that is being deleted is left to finish: suspended, it would only orphan what it installed.
             let seen = self.kustomizations.get(&key);
             if seen.is_some_and(|row| !row.suspended && !row.deleting) {
                 all &= self.suspend_one(object, &key).await?;

@@ -1,4 +1,4 @@
-//! The values of a row's variables: those given, those resolved by its writer, and its bindings.
+//! The values of a row's variables: predefined ones, those resolved by the row's writer, and its bindings.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -29,13 +29,14 @@ pub async fn bind(objects: &Objects, bindings: &[Binding], mut known: Values) ->
     Ok(known)
 }
 
-/// The rows that have variables to be found: those that are carried out.
+/// The rows with variables to evaluate: those that are applied.
 pub fn carried(rows: &[Shared<SyncRow>]) -> impl Iterator<Item = &Shared<SyncRow>> {
     rows.iter()
         .filter(|row| matches!(row.intent(), Intent::Carry { .. }))
 }
 
-/// When to look again at rows whose values could not all be had: what was missing tells of itself, what could not be read does not.
+/// When to evaluate rows again whose values are not all available: a watch reports objects that were missing, but not
+/// those that could not be read.
 pub fn again(values: &RowValues) -> Option<Duration> {
     values.values().any(Result::is_err).then_some(AGAIN)
 }
@@ -43,5 +44,5 @@ pub fn again(values: &RowValues) -> Option<Duration> {
 /// How soon bindings that failed are evaluated again.
 const AGAIN: Duration = Duration::from_mins(1);
 
-/// By name of the row.
+/// Results by name of the row.
 pub type RowValues = BTreeMap<String, Result<Values, Refusal>>;

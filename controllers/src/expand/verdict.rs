@@ -1,10 +1,11 @@
-//! The verdict of a row: what its Kustomization's status says about it, and whose fault a failure is.
+//! The verdict of a row: what its Kustomization's status means for the row, and the class of a failure.
 //!
-//! Pure: one table, read from the top. Asked only about a Kustomization that is as derived, so that what it says is about this row.
+//! Pure: one table, read from the top. Called only for a Kustomization that is as derived, so its status is about this
+//! row.
 //!
-//! Invariant: a row is `succeeded` only on a report about the present generation that names the row's commit.
-//! Invariant: what is unknown, in progress, or about another generation is no verdict: the row is `updating`, unless it was told already what
-//! came of it (`decide`). Assemblages know no deadlines.
+//! Invariant: a row is `succeeded` only on a report about the current generation that names the row's commit.
+//! Invariant: what is unknown, in progress, or about another generation is not a verdict: the row is `updating`, unless
+//! its result was reported before (`decide`). Assemblages know no deadlines.
 
 use muster_api::{
     assemblage::{FailureClass, SyncPhase},
@@ -15,43 +16,44 @@ use muster_api::{
 use super::seen::{Ready, Report};
 use crate::kustomization::outcome::PLAN_FAILED;
 
-/// What a verdict is drawn from.
+/// The input of a verdict.
 #[derive(Clone, Copy, Debug)]
 pub struct Evidence<'a> {
     /// The generation of the Kustomization's spec.
     pub generation: i64,
-    /// What its controller reports.
+    /// The status that its controller reports.
     pub report: &'a Report,
     /// The commit of the row.
     pub commit: &'a str,
-    /// Why the source cannot be relied on, if it cannot.
+    /// Why the source cannot be relied on, if so.
     pub source: Option<&'a str>,
-    /// Why the cluster is away, or was since the row was written; for Kustomizations that are carried out over the network.
+    /// Why the cluster is unreachable, or was since the row was written; for Kustomizations that are applied over the
+    /// network.
     pub away: Option<&'a str>,
 }
 
-/// What a row has come to.
+/// The result of a row.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Verdict {
-    /// Where the row stands: succeeded, failed or updating.
+    /// The phase: succeeded, failed or updating.
     pub phase: SyncPhase,
-    /// Whose fault it is, if something is wrong.
+    /// The class of the failure, if something is wrong.
     pub class: Option<FailureClass>,
-    /// A failure that will not go away by waiting.
+    /// A failure that does not pass by waiting.
     pub terminal: bool,
-    /// The word of the controller that carries it out.
+    /// The reason that its controller reports.
     pub reason: Option<String>,
-    /// What it says.
+    /// The message for the row.
     pub message: Option<String>,
-    /// What was taken to be healthy without evidence.
+    /// The objects assumed healthy without evidence.
     pub assumed: Option<Assumed>,
-    /// How far those of its objects are that roll something out themselves.
+    /// The progress of those of its objects that perform a rollout themselves.
     pub progress: Option<Progress>,
-    /// Where its plan stands.
+    /// The progress of its plan.
     pub plan: Option<PlanReport>,
 }
 
-/// Words of a network, an API server or a proxy that is away: nothing of this is known about the content.
+/// Messages of an unreachable network, API server or proxy: they say nothing about the content.
 const CONNECTION_WORDS: &[&str] = &[
     "connection refused",
     "connection reset",
@@ -71,7 +73,8 @@ const CONNECTION_WORDS: &[&str] = &[
     "client.timeout exceeded",
     "client rate limiter",
     "etcdserver: ",
-    // How kube-apiserver begins its 500s, among them a webhook that cannot be called (one that denies says so otherwise).
+    // The prefix of kube-apiserver's 500s, among them a webhook that cannot be called (one that denies has another
+    // message).
     "internal error occurred",
     "failed calling webhook",
     "too many requests",
@@ -81,13 +84,15 @@ const CONNECTION_WORDS: &[&str] = &[
     "unauthorized",
 ];
 
-/// A deadline that passed while talking to the API; in the report of a health check it would be the deadline of the check itself.
+/// A deadline that passed while calling the API; in the report of a health check it would be the deadline of the check
+/// itself.
 const DEADLINE_WORDS: &str = "context deadline exceeded";
 
-/// A pruned object that is not gone: a finalizer in the cluster holds it, which says nothing about the version that no longer has it.
+/// A pruned object that is not gone: a finalizer in the cluster blocks it, which says nothing about the version that no
+/// longer has the object.
 const TERMINATION_WORDS: &str = "waiting for the termination of ";
 
-/// Draws the verdict.
+/// Reaches the verdict.
 pub fn verdict(evidence: &Evidence<'_>) -> Verdict {
     Verdict {
         plan: evidence.report.plan.as_ref().map(|plan| plan.report.clone()),
@@ -122,7 +127,8 @@ fn of_conditions(evidence: &Evidence<'_>) -> Verdict {
 }
 
 impl Evidence<'_> {
-    /// Its controller is at work on the present generation, and has no verdict yet. That it waits for what it pruned is one.
+    /// The controller is reconciling the current generation and has no verdict yet. Waiting for a pruned object is a
+    /// verdict.
     pub fn is_looking_again(&self) -> bool {
         let ready = self.report.ready.as_ref();
         ready.is_some_and(|ready| {
@@ -130,7 +136,7 @@ impl Evidence<'_> {
         })
     }
 
-    /// The present generation was carried out once, at the row's commit.
+    /// The current generation was applied once, at the row's commit.
     pub fn is_carried_out(&self) -> bool {
         let current = self.report.observed_generation == Some(self.generation);
         let applied = self.report.applied_commit.as_deref() == Some(self.commit);
@@ -139,7 +145,7 @@ impl Evidence<'_> {
 }
 
 impl Ready {
-    /// Whether a pruned object that is not gone is all that is waited for.
+    /// Whether a pruned object that is not gone is the only thing waited for.
     fn awaits_termination(&self) -> bool {
         self.status.is_none() && self.message.starts_with(TERMINATION_WORDS)
     }
@@ -187,7 +193,7 @@ enum Class {
 }
 
 impl Class {
-    /// A run that failed is not tried again by itself.
+    /// A failed run is not retried automatically.
     const fn of_plan(class: FailureClass) -> Self {
         match class {
             FailureClass::Revision => Self::Revision { terminal: true },
@@ -197,7 +203,8 @@ impl Class {
     }
 }
 
-/// The class of a failure by its reason and its message in lower case; `None` for words that say nothing about the row.
+/// The class of a failure by its reason and its message in lower case; `None` for messages that say nothing about the
+/// row.
 #[expect(
     clippy::match_same_arms,
     reason = "a table that is read from the top: the order of its lines decides"
@@ -206,11 +213,11 @@ fn class(reason: &str, text: &str) -> Option<Class> {
     let connection = CONNECTION_WORDS.iter().any(|word| text.contains(word));
     Some(match reason {
         "DependencyNotReady" | "HealthCheckCanceled" => Class::Infra,
-        // The second word is muster's own: a path without objects, where the revision before had some.
+        // The second one is muster's: a path without objects, while the previous revision had some.
         "BuildFailed" | "EmptyWouldPruneAll" => Class::Revision { terminal: true },
         "ArtifactFailed" if text.contains("path not found") => Class::Revision { terminal: true },
         "ArtifactFailed" => Class::Infra,
-        // Muster's own word: another Kustomization of this cluster holds an object, and declares it differently.
+        // A message of muster: another Kustomization of this cluster manages an object, and declares it differently.
         "SharedObject" => Class::Unit,
         // An object whose status could be read as Failed proves that the cluster answered, whatever its message quotes.
         "HealthCheckFailed" if text.contains("status: 'failed'") => Class::Revision { terminal: true },
@@ -218,7 +225,7 @@ fn class(reason: &str, text: &str) -> Option<Class> {
         "HealthCheckFailed" => Class::Revision { terminal: false },
         "ReconciliationFailed" | "PruneFailed" if text.contains(DEADLINE_WORDS) => Class::Infra,
         "PruneFailed" if text.contains(TERMINATION_WORDS) => Class::Infra,
-        // muster's own: earlier releases applied such a name, and what they applied stays.
+        // A message of muster: earlier releases applied such a name, and what they applied stays.
         "PruneFailed" | "MisreadName" => Class::Unit,
         "ReconciliationFailed" if is_terminating(text) => Class::Infra,
         "ReconciliationFailed" if is_about_the_cluster(text) => Class::Unit,
@@ -227,13 +234,15 @@ fn class(reason: &str, text: &str) -> Option<Class> {
     })
 }
 
-/// An object that is to be applied and is still being deleted, in the words of the built-in sync: something in the cluster holds it.
+/// The built-in sync's message about an object that must be applied while it is still being deleted: something in the
+/// cluster blocks it.
 fn is_terminating(text: &str) -> bool {
     text.contains("is being deleted; it is created again once it is gone")
         || text.contains("was deleted to be created again, and is not gone yet")
 }
 
-/// Rights, quota, or a namespace that is not there. A field that may not change is 'Forbidden' too, but that is the content's fault.
+/// Permissions, quota, or a missing namespace. A change of an immutable field is 'Forbidden' too, but that is the
+/// content's fault.
 fn is_about_the_cluster(text: &str) -> bool {
     let refused =
         text.contains("is forbidden: ") || text.contains("(forbidden)") || text.contains("exceeded quota");
@@ -256,7 +265,7 @@ impl Verdict {
         }
     }
 
-    /// Something that is not the row's fault is away.
+    /// Something unavailable that is not the row's fault.
     fn waiting(ready: Option<&Ready>, what: &str) -> Self {
         Self {
             class: Some(FailureClass::Infra),
@@ -280,8 +289,9 @@ impl Verdict {
     }
 }
 
-/// The failing object first. A health check's report wraps it in what the reader knows already: that a health check failed, early or after
-/// a time, or that one is running for a revision. Of that only the time is kept; words of another form stay as they are.
+/// The failing object first. A health check's report wraps it in what the reader knows already: that a health check
+/// failed, early or after a time, or that one is running for a revision. Of that only the time is kept; messages of
+/// another form stay as they are.
 fn object_first(message: &str) -> String {
     let bracketed = message
         .strip_suffix(']')

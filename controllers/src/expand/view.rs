@@ -1,4 +1,4 @@
-//! What a decision about a row rests on.
+//! The input of a decision about a row.
 
 use jiff::Timestamp;
 use muster_api::{
@@ -17,64 +17,64 @@ use super::{
 pub struct Scope {
     /// The kind of the assemblage.
     pub kind: String,
-    /// Its name.
+    /// The name of the assemblage.
     pub assemblage: String,
-    /// Our field manager.
+    /// muster's field manager.
     pub manager: String,
     /// Why nothing may be written for its cluster now, if so.
     pub away: Option<Away>,
-    /// The time, where Flux applies: then a success may have to stand for a while before it counts.
+    /// The current time, if Flux applies: then a success may have to settle before it counts.
     pub flux_at: Option<Timestamp>,
 }
 
-/// The cluster cannot be worked on.
+/// Why the cluster cannot be worked on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Away {
-    /// The word.
+    /// The condition reason.
     pub reason: String,
-    /// In words.
+    /// The message for people.
     pub message: String,
 }
 
-/// What a row comes to.
+/// The desired state of a row.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Wish {
-    /// These objects.
+    /// These objects are applied.
     Carry(Box<Derived>),
-    /// Their removal.
+    /// What the row installed is removed.
     Withdraw(Withdraw),
-    /// Nothing: the row holds the place of its token.
+    /// Nothing: the row only keeps its token.
     Bare,
-    /// It cannot be known: what is there stays.
+    /// Unknown: live objects stay as they are.
     Refused(Refusal),
 }
 
-/// Why it cannot be known what a row comes to.
+/// Why the desired state of a row cannot be determined.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refusal {
-    /// The word.
+    /// The condition reason.
     pub reason: String,
-    /// In words.
+    /// The message for people.
     pub message: String,
-    /// Whose fault it is.
+    /// The class of the failure.
     pub class: FailureClass,
-    /// Whether it is a failure of what the row says, which only another row can fix.
+    /// Whether the row itself is wrong, which only another row can fix.
     pub terminal: bool,
 }
 
 /// A live object, read as far as needed.
 #[derive(Clone, Debug)]
 pub enum Live<R, K> {
-    /// Not there.
+    /// The object does not exist.
     Absent,
-    /// As derived, by its fingerprint.
+    /// As derived, according to its fingerprint.
     AsDerived(R),
-    /// Something is different: the whole object.
+    /// Something differs: the full object.
     Differs(R, Box<K>),
 }
 
 impl<R, K> Live<R, K> {
-    /// The row of an object that is there.
+    /// The cached facts of an object that exists.
     pub const fn row(&self) -> Option<&R> {
         match self {
             Self::Absent => None,
@@ -83,19 +83,19 @@ impl<R, K> Live<R, K> {
     }
 }
 
-/// Everything about one row.
+/// Everything that is known about one row.
 #[derive(Clone, Debug)]
 pub struct View<'a> {
-    /// The row.
+    /// The row of the spec.
     pub row: &'a SyncRow,
-    /// What it comes to.
+    /// The desired state of the row.
     pub wish: &'a Wish,
-    /// Its status as last written.
+    /// The row's status as last written.
     pub said: Option<&'a SyncState>,
-    /// Its Kustomization.
+    /// The live Kustomization.
     pub kustomization: Live<KustomizationRow, Kustomization>,
-    /// Its source, for rows that are carried out.
+    /// The live source, for rows that are applied.
     pub source: Live<SourceRow, FluxObject>,
-    /// Whether the cluster was away since the Kustomization was written.
+    /// Whether the cluster was unreachable since the Kustomization was written.
     pub was_away: bool,
 }

@@ -1,6 +1,6 @@
-//! From a row to what it comes to: its commit, its variables, its objects.
+//! From a row to its desired state: its commit, its variables, its objects.
 //!
-//! Pure: the values of bindings, or why they could not be had, are given.
+//! Pure: the values of bindings, or why they are not available, are passed in.
 
 use muster_api::{
     assemblage::{Agent, FailureClass, Intent, SyncRow},
@@ -16,7 +16,7 @@ use super::{
 pub use crate::bindings::Values;
 use crate::{bindings::substitute_package, runtime::call::explain};
 
-/// What a row comes to. `own`: what carries it out.
+/// The desired state of a row. `own`: the capabilities of the process that applies it.
 pub fn wish(place: &Place, row: &SyncRow, values: &Result<Values, Refusal>, own: &Agent) -> Wish {
     let source = match row.intent() {
         Intent::Withdraw(how) => return Wish::Withdraw(how),
@@ -28,7 +28,7 @@ pub fn wish(place: &Place, row: &SyncRow, values: &Result<Values, Refusal>, own:
         return Wish::Refused(unsupported(&features::refusal(&missing, Some(own))));
     }
     if source.git().is_some_and(|git| git.verify.is_some()) {
-        // A row that a Module writes has none; of another writer it would be a promise that is not kept here.
+        // A row that a Module writes has none; in a row of another writer it would be a promise that is not kept here.
         let message = "source.git.verify is not carried out for a row: it stands in a Module, which pins the commit that it verified";
         return Wish::Refused(unsupported(message));
     }
@@ -51,7 +51,7 @@ pub fn wish(place: &Place, row: &SyncRow, values: &Result<Values, Refusal>, own:
     }
 }
 
-/// Something that only another row puts right.
+/// An error that only another row can fix.
 fn invalid(message: String) -> Refusal {
     Refusal {
         reason: ObjectReason::InvalidSpec.into(),
@@ -61,7 +61,7 @@ fn invalid(message: String) -> Refusal {
     }
 }
 
-/// Something that what carries the row out cannot do: nothing is to blame for that.
+/// Something that the applying process does not support: a failure without blame.
 pub fn unsupported(message: &str) -> Refusal {
     Refusal {
         reason: Reason::SyncUnsupported.into(),
@@ -71,7 +71,7 @@ pub fn unsupported(message: &str) -> Refusal {
     }
 }
 
-/// A binding that could not be evaluated: this cluster's alone.
+/// A binding that could not be evaluated: a failure of this cluster only.
 pub fn unbound(message: &str) -> Refusal {
     Refusal {
         reason: Reason::BindingFailed.into(),

@@ -1,13 +1,14 @@
-//! Withdrawal of a row: the only way in which content leaves a cluster.
+//! Withdrawal of a row: the only way to remove content from a cluster.
 //!
 //! ```text
 //!   deletionPolicy WaitForTermination ──► wait for the finalizer ─┐
 //!   (or Orphan) ──────────────────────────────────────────────────┴─► delete, by uid and resourceVersion ──► wait until it is gone ──► withdrawn
 //! ```
 //!
-//! Pure. Invariant: a Kustomization is deleted only while its policy says what the row says, and only by exactly the version that was read.
-//! Invariant: it is deleted with all that it installed only while its finalizer is on. The built-in sync puts none on what is let go anyway;
-//! deleted without it, the Kustomization would be gone at once and the content would stay, confirmed as withdrawn.
+//! Pure. Invariant: a Kustomization is deleted only while its policy is the row's, and only with the resourceVersion
+//! that was read. Invariant: it is deleted together with what it installed only while its finalizer is set. The
+//! built-in sync does not add one to an orphaned Kustomization anyway; deleted without it, the Kustomization would be
+//! gone at once and the content would stay, confirmed as withdrawn.
 
 use std::collections::BTreeMap;
 
@@ -26,11 +27,11 @@ use super::{
     view::{Live, Scope, View},
 };
 
-/// Decides about a row that is to be withdrawn. Its Kustomization, if there is one, must have been read whole.
+/// Decides about a row that must be withdrawn. Its Kustomization, if it exists, must have been read in full.
 pub fn decide(scope: &Scope, view: &View<'_>, how: Withdraw) -> Plan {
     let (row, live) = match &view.kustomization {
         Live::Absent => return Plan::rest(gone(view.row)),
-        // Nothing is as derived of a row that derives nothing.
+        // A row that derives nothing has no object as derived.
         Live::AsDerived(_) => return Plan::rest(withdrawing(view.row, "reading what is to be withdrawn")),
         Live::Differs(row, live) => (row, live),
     };
@@ -48,7 +49,7 @@ pub fn decide(scope: &Scope, view: &View<'_>, how: Withdraw) -> Plan {
         });
     }
     let mut plan = next(view.row, row, live, policy(how));
-    // Its plan `cleanup` may be at work.
+    // Its plan `cleanup` may be running.
     if let Some(seen) = row.report.plan.as_ref().filter(|_| row.deleting) {
         let report = seen.report.clone();
         plan.state = echo::planned(plan.state, Some(report));
@@ -57,7 +58,8 @@ pub fn decide(scope: &Scope, view: &View<'_>, how: Withdraw) -> Plan {
     plan
 }
 
-/// What is done by hand to the cleanup goes into the PlanRun, and the Kustomization is asked to read it: once for each control.
+/// Manual controls of the cleanup are written to the PlanRun, and the Kustomization gets a reconcile request: once for
+/// each control.
 fn by_hand(row: &SyncRow, seen: &KustomizationRow, name: &str) -> Vec<Write> {
     let Some(control) = &row.plan_control else {
         return Vec::new();
@@ -107,7 +109,7 @@ fn next(row: &SyncRow, seen: &KustomizationRow, live: &Kustomization, policy: De
     )
 }
 
-/// What the deletion waits for, as far as its controller says.
+/// What the deletion waits for, as reported by its controller.
 fn terminating(name: &str, seen: &KustomizationRow, policy: DeletionPolicy) -> String {
     let said = seen
         .report

@@ -6,7 +6,7 @@ use serde_json::Value;
 use super::{GateError, judge::Judged};
 use crate::bindings::ObjectId;
 
-/// The object that a gate is about.
+/// The object that a gate checks.
 pub(super) fn object(gate: &ConditionGate) -> ObjectId {
     ObjectId {
         api_version: gate.api_version.clone(),
@@ -16,7 +16,7 @@ pub(super) fn object(gate: &ConditionGate) -> ObjectId {
     }
 }
 
-/// Judges an object as it was read. A condition that says of itself that it is about an older generation says nothing of this one.
+/// Judges an object as read. A condition about an older generation has no meaning for this one.
 pub(super) fn judge(found: Option<&Value>, gate: &ConditionGate) -> Result<Judged, GateError> {
     let id = object(gate);
     let found = found.ok_or_else(|| GateError::ObjectMissing(id.clone()))?;
@@ -43,7 +43,7 @@ pub(super) fn judge(found: Option<&Value>, gate: &ConditionGate) -> Result<Judge
     let status = match condition["status"].as_str() {
         Some("True") => ConditionStatus::True,
         Some("False") => ConditionStatus::False,
-        // What is none of the three words is not known.
+        // Any other value is unknown.
         _ => ConditionStatus::Unknown,
     };
     let holds = status == gate.status;

@@ -1,27 +1,27 @@
-//! Who a gate says it is: read from a Secret for one evaluation, and shown nowhere.
+//! The credentials of a gate: read from a Secret for one evaluation, and never shown.
 
 use std::collections::BTreeMap;
 
 use base64::{Engine, engine::general_purpose::STANDARD};
 
-/// What is put in the place of a value of a Secret.
+/// The replacement of a Secret's value in a message.
 const HIDDEN: &str = "***";
 
-/// Credentials out of a Secret. Not to be printed: there is no `Debug`.
+/// Credentials from a Secret. Must not be printed: there is no `Debug`.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Credentials {
-    /// What is said of the holder.
+    /// The authentication of the request.
     pub login: Option<Login>,
-    /// Whom to trust besides the machine's authorities: PEM.
+    /// Additional certificate authorities to trust (PEM).
     pub authorities: Option<Vec<u8>>,
 }
 
-/// How a gate says who it is.
+/// How a gate authenticates.
 #[derive(Clone, PartialEq, Eq)]
 pub enum Login {
-    /// Key `token`.
+    /// A bearer token (key `token`).
     Bearer(String),
-    /// Keys `username` and `password`.
+    /// Basic auth (keys `username` and `password`).
     Basic(String, String),
 }
 
@@ -33,7 +33,8 @@ impl Credentials {
                 return Ok(None);
             };
             let text = std::str::from_utf8(value).map_err(|_| format!("key {key:?} is not UTF-8"))?;
-            // A file leaves a line feed behind; white space around a token is never a part of it, but a password may begin with some.
+            // A file ends with a line feed; white space around a token is never part of it, but a password may begin or
+            // end with some.
             let text = match key {
                 "token" => text.trim(),
                 _ => text.trim_end_matches(['\r', '\n']),
@@ -63,7 +64,7 @@ impl Credentials {
         })
     }
 
-    /// A text without the values of the Secret, should whoever was asked have sent them back.
+    /// A text without the values of the Secret, in case the host echoed them.
     pub fn hide_in(&self, text: &str) -> String {
         let secrets = match &self.login {
             None => Vec::new(),

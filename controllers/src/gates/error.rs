@@ -1,4 +1,4 @@
-//! Why nothing can be told.
+//! Why a gate has no data.
 
 use std::time::Duration;
 
@@ -8,116 +8,116 @@ use thiserror::Error;
 use super::FetchError;
 use crate::{bindings::ObjectId, hosts::NotAllowed, runtime::CallError};
 
-/// Why a gate has no data, in words for people.
+/// Why a gate has no data, as a message for people.
 #[derive(Debug, Error)]
 pub enum GateError {
     /// Neither http nor condition: such a module is invalid, and its gates are not read.
     #[error("it has neither http nor condition")]
     Form,
-    /// A host that is not asked.
+    /// A host that is not allowed.
     #[error(
         "{0} is none of the hosts that gates may ask: start the controller with --gate-hosts {0} (and all others that are asked)"
     )]
     HostRefused(String),
-    /// An address that is not asked.
+    /// A URL whose scheme is not allowed.
     #[error("its url cannot be used: {0}")]
     Url(#[from] UrlError),
-    /// An address that cannot be taken apart.
+    /// A URL that cannot be parsed.
     #[error("its url cannot be used: {0}")]
     Address(String),
     /// No complete reading in time.
     #[error("there was no complete answer within {} s (timeout)", .0.as_secs_f64())]
     Deadline(Duration),
-    /// The Secret is not there.
+    /// The Secret does not exist.
     #[error("there is no Secret {0} in this namespace, which secretRef names; create it")]
     NoSecret(String),
-    /// The Secret is not fit.
+    /// The Secret is invalid.
     #[error("Secret {name}: {why}")]
     Credentials {
-        /// The Secret.
+        /// The name of the Secret.
         name: String,
         /// What is wrong with it, without its values.
         why: String,
     },
-    /// Credentials would go over plain http.
+    /// Credentials would be sent over plain http.
     #[error("its credentials would go over http, where anybody can read them; use https")]
     Readable,
     /// A Secret or an object could not be read.
     #[error(transparent)]
     Read(#[from] CallError),
-    /// The host did not give an answer.
+    /// The host sent no usable response.
     #[error(transparent)]
     Fetch(#[from] FetchError),
-    /// Not JSON.
+    /// The response is not JSON.
     #[error("its answer is not JSON: {0}")]
     NotJson(serde_json::Error),
-    /// Nested so deep, with names so long, that paths in it take too much room.
+    /// Nested so deeply, with names so long, that its paths take too much memory.
     #[error("its answer is nested too deep, or has names that are too long")]
     Unwieldy,
-    /// A path that is not taken: such a module is invalid, and its gates are not read.
+    /// An invalid path: such a module is invalid, and its gates are not read.
     #[error(transparent)]
     JsonPath(#[from] muster_api::validate::JsonPathError),
-    /// The path picks nothing.
+    /// The path matches nothing.
     #[error("there is nothing at {0} in its answer")]
     Nothing(String),
-    /// The path picks what cannot be compared.
+    /// The path matches something that cannot be compared.
     #[error("there is {found} at {path} in its answer, not a value")]
     NoValue {
-        /// The path.
+        /// The path of the value.
         path: String,
-        /// What is there.
+        /// The value found.
         found: &'static str,
     },
-    /// Prometheus' word for no number.
+    /// Prometheus' value that is not a number.
     #[error("the value at {0} is NaN")]
     NotANumber(String),
-    /// An order of what has none.
+    /// An ordering comparison of values without order.
     #[error("the value at {path} is {text:?}, no number, and {op} compares numbers")]
     NoNumber {
-        /// The path.
+        /// The path of the value.
         path: String,
-        /// What is there.
+        /// The value found.
         text: String,
-        /// How it is to be compared.
+        /// The operator.
         op: GateOperator,
     },
-    /// A kind that may not be read.
+    /// A kind that must not be read.
     #[error(
         "kind {kind} ({api_version}) may not be read: start the controller with --binding-kinds {api_version}/{kind}; allowed are {}",
         .allowed.join(", ")
     )]
     KindRefused {
-        /// The kind.
+        /// The kind that the gate names.
         kind: String,
-        /// Its apiVersion.
+        /// The apiVersion of the kind.
         api_version: String,
-        /// What may be read.
+        /// The kinds that may be read.
         allowed: Vec<String>,
     },
-    /// The object is not there.
+    /// The object does not exist.
     #[error("{0} is not there")]
     ObjectMissing(ObjectId),
-    /// The condition is not there.
+    /// The object does not have the condition.
     #[error("{object} has no condition {type_}")]
     ConditionMissing {
-        /// The object.
+        /// The object that the gate names.
         object: ObjectId,
         /// The condition's type.
         type_: String,
     },
-    /// The condition is about what the object was before.
+    /// The condition is about an earlier generation.
     #[error("condition {type_} of {object} is about generation {observed}, the object is at {current}")]
     Outdated {
-        /// The object.
+        /// The object that the gate names.
         object: Box<ObjectId>,
         /// The condition's type.
         type_: String,
-        /// What it is about.
+        /// The `observedGeneration` of the condition.
         observed: i64,
-        /// What the object is at.
+        /// The object's current generation.
         current: i64,
     },
-    /// A defect of muster.
+    /// A bug in muster.
     #[error("its evaluation ended by itself: please report this as a defect of muster")]
     Panicked,
 }

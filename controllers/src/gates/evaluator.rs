@@ -25,17 +25,17 @@ use crate::{
     runtime::{Clock, Key, call, call::explain},
 };
 
-/// What a reading says at most: half of what a message has room for.
+/// The maximum length of a reading's text: half of what a message may have.
 const MAX_SAID: usize = MAX_MESSAGE / 2;
 
-/// Which hosts gates may ask, and how. The default asks none.
+/// Which hosts gates may query, and how. The default allows none.
 #[derive(Clone)]
 pub struct Access {
-    /// The hosts (`--gate-hosts`).
+    /// The allowed hosts (`--gate-hosts`).
     pub hosts: Hosts,
-    /// Whether they may be asked over http (`--allow-insecure-sources`).
+    /// Whether plain http is allowed (`--allow-insecure-sources`).
     pub insecure: InsecureSources,
-    /// How they are asked.
+    /// The HTTP client.
     pub fetch: Arc<dyn Fetch>,
 }
 
@@ -49,21 +49,21 @@ impl Default for Access {
     }
 }
 
-/// What an evaluator is made of.
+/// The dependencies of an evaluator.
 pub struct Setup {
-    /// The API server of Secrets.
+    /// The API for reading Secrets.
     pub client: Client,
     /// The namespace of modules.
     pub namespace: String,
-    /// Objects that have conditions.
+    /// The objects whose conditions gates read.
     pub objects: Arc<Objects>,
-    /// What gates may ask, and how.
+    /// The hosts that gates may query.
     pub access: Access,
     /// The only source of `now`.
     pub clock: Clock,
 }
 
-/// Evaluates gates, a few at a time. Reads, and writes nothing.
+/// Evaluates gates, a few at a time. It only reads.
 pub struct Evaluator {
     setup: Setup,
     turns: Turns,
@@ -78,17 +78,17 @@ impl Evaluator {
         })
     }
 
-    /// Whether hosts may be asked over http.
+    /// Whether plain http is allowed.
     pub(super) fn insecure(&self) -> InsecureSources {
         self.setup.access.insecure
     }
 
-    /// The time.
+    /// The current time.
     pub(super) fn now(&self) -> Timestamp {
         self.setup.clock.now()
     }
 
-    /// Reads a gate of a module when its turn comes; from then on it has its `timeout`.
+    /// Reads a gate of a module when it is its turn; after that the gate's `timeout` applies.
     pub(super) async fn evaluate(&self, module: &Key, question: &Question) -> Reading {
         let Gate { http, timeout, .. } = &question.gate;
         let url = http.as_ref().map(|http| self.admitted(http));
@@ -143,13 +143,13 @@ impl Evaluator {
         }
     }
 
-    /// The address of a gate, if the process was started so that it may be asked.
+    /// The URL of a gate, if the flags of this process allow it.
     fn admitted(&self, gate: &HttpGate) -> Result<Url, GateError> {
         git::gate_url(&gate.url, self.insecure())?;
         Ok(self.setup.access.hosts.admit(&gate.url)?)
     }
 
-    /// Read anew for each evaluation, and forgotten after it.
+    /// Read again for each evaluation, and dropped after it.
     async fn credentials(&self, name: &str) -> Result<Credentials, GateError> {
         let Setup {
             client, namespace, ..
@@ -181,7 +181,7 @@ impl Evaluator {
     }
 }
 
-/// Whether what is sent there could be read on its way: by http, to another machine.
+/// Whether the request could be read in transit: plain http to another machine.
 fn is_readable_by_others(url: &Url) -> bool {
     let host = url.host_str().unwrap_or_default();
     let address = host.trim_matches(['[', ']']).parse::<std::net::IpAddr>();

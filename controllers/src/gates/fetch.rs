@@ -1,4 +1,5 @@
-//! One GET, within its limits. [`Fetch`] is the seam: [`Web`] asks hosts, tests on paused time have a host of their own.
+//! One GET, within its limits. [`Fetch`] is the seam: [`Web`] queries real hosts, tests on paused time have a fake
+//! host.
 
 use std::sync::OnceLock;
 
@@ -11,55 +12,55 @@ use thiserror::Error;
 
 use super::credentials::{Credentials, Login};
 
-/// The longest answer that is read, in bytes. Prometheus writes some 150 for a series: this is room for 400 of them, and a gate asks
-/// for one. At most sixty-four answers are read at once, of which at most as many as there are threads are taken apart, each into
-/// twenty times its length: 4 MiB and some.
+/// The maximum size of a response in bytes. Prometheus writes some 150 for a series: this has room for 400 of them, and
+/// a gate needs one. At most sixty-four responses are read at once, of which at most as many as there are threads are
+/// parsed, each into twenty times its length: 4 MiB and some.
 pub const MAX_ANSWER: usize = 64 * 1024;
 
-/// What is asked of a host.
+/// A request to a host.
 #[derive(Clone)]
 pub struct Ask {
-    /// Where. Its host was allowed.
+    /// The URL. Its host is allowed.
     pub url: Url,
-    /// Who asks.
+    /// The credentials to use, if any.
     pub credentials: Credentials,
 }
 
-/// Why there is no answer. Nothing in it comes from credentials.
+/// Why there is no response. Contains nothing from the credentials.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum FetchError {
-    /// The host leads elsewhere.
+    /// The host redirects.
     #[error("the host redirects to {0}; redirects are not followed: name the address itself")]
     Redirect(String),
-    /// The host answers something else than 200.
+    /// The status is not 200.
     #[error("the host answered {0}")]
     Status(u16),
-    /// The answer is too long.
+    /// The response is too long.
     #[error("the answer is longer than {} KiB", MAX_ANSWER / 1024)]
     TooLong,
-    /// No connection, or none to the end.
+    /// The connection failed, or broke.
     #[error("the host cannot be reached: {0}")]
     Unreachable(String),
-    /// An authority that cannot be read.
+    /// A certificate authority that cannot be parsed.
     #[error("key \"ca.crt\" of its Secret holds no PEM certificate")]
     Authorities,
-    /// TLS could not be prepared.
+    /// The TLS client could not be set up.
     #[error("TLS cannot be prepared: {0}")]
     Tls(String),
 }
 
-/// How hosts are asked.
+/// An HTTP client for gates.
 #[async_trait]
 pub trait Fetch: Send + Sync {
-    /// The body of the answer to one GET: at most [`MAX_ANSWER`] bytes, from that very host. The caller bounds the time.
+    /// The response body of one GET: at most [`MAX_ANSWER`] bytes, from exactly this host. The caller limits the time.
     async fn get(&self, ask: &Ask) -> Result<Bytes, FetchError>;
 }
 
-/// Hosts over the network: rustls, no redirect, by the proxies of the process.
+/// Hosts over the network: rustls, no redirects, through the proxies of the process.
 #[derive(Debug, Default)]
 pub struct Web {
     proxies: Proxies,
-    /// For all who trust the machine's authorities alone.
+    /// The client for requests that trust only the machine's authorities.
     usual: OnceLock<Client>,
 }
 
@@ -96,7 +97,7 @@ impl Fetch for Web {
 }
 
 impl Web {
-    /// Hosts are reached through these proxies.
+    /// A client that uses these proxies.
     pub fn through(proxies: Proxies) -> Self {
         Self {
             proxies,
@@ -113,7 +114,7 @@ impl Web {
     }
 
     fn builder(&self) -> ClientBuilder {
-        // An error means that the process has installed a provider already, which is as good.
+        // An error means that the process has installed a provider already, which is fine.
         let _ = rustls::crypto::ring::default_provider().install_default();
         Client::builder()
             .user_agent(concat!("muster/", env!("CARGO_PKG_VERSION")))
@@ -123,7 +124,7 @@ impl Web {
     }
 
     fn trusting(&self, pem: &[u8]) -> Result<Client, FetchError> {
-        // What is no certificate is as good as none: both are refused.
+        // A bundle without any valid certificate is refused like an invalid one.
         let authorities = Certificate::from_pem_bundle(pem).unwrap_or_default();
         if authorities.is_empty() {
             return Err(FetchError::Authorities);
@@ -146,7 +147,7 @@ fn built(builder: ClientBuilder) -> Result<Client, FetchError> {
         .map_err(|error| FetchError::Tls(error.to_string()))
 }
 
-/// The host that a redirect leads to; nothing more of an address that may hold anything.
+/// The host of a redirect; nothing more of the URL, which may have secrets.
 fn target(answer: &Response) -> String {
     let to = answer.headers().get(header::LOCATION);
     let to = to.and_then(|to| answer.url().join(to.to_str().ok()?).ok());

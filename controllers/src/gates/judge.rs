@@ -1,4 +1,4 @@
-//! Whether an answer holds: which values a path picks, and how they compare. Pure.
+//! Whether a response passes: which values a path matches, and how they compare. Pure.
 
 use jsonpath_rust::query::js_path_process;
 use muster_api::{
@@ -9,29 +9,30 @@ use serde_json::Value;
 
 use super::GateError;
 
-/// Bytes of the paths of all places in an answer together: the evaluation keeps the path of each place that it passes. A thousand
-/// series with ten labels each stay below it; what is built to cost room does not.
+/// Total bytes of the paths of all values in a response: the evaluation keeps the path of each value that it visits. A
+/// thousand series with ten labels each stay below the limit; a response built to exhaust memory does not.
 const MAX_PATHS: usize = 1024 * 1024;
 /// Bytes of a value that are shown.
 const SHOWN: usize = 64;
 
-/// What a gate was seen to be.
+/// The result of a gate.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Judged {
-    /// Whether it holds.
+    /// Whether the gate passes.
     pub holds: bool,
-    /// The value, for people.
+    /// The value, as text for people.
     pub said: String,
 }
 
-/// Judges an answer: what the path picks must hold, all of it. One value that does not hold says more than another that cannot be told.
+/// Judges a response: all values that the path matches must pass. One value that fails outweighs another that is
+/// inconclusive.
 pub(super) fn judge(answer: &[u8], gate: &HttpGate) -> Result<Judged, GateError> {
     let answer: Value = serde_json::from_slice(answer).map_err(GateError::NotJson)?;
     if paths(&answer, 1, MAX_PATHS).is_none() {
         return Err(GateError::Unwieldy);
     }
     let path = json_path(&gate.json_path)?;
-    // A path that was taken picks places: the error is for what functions give.
+    // An accepted path matches values: the error is for results of functions.
     let picked = js_path_process(&path, &answer).unwrap_or_default();
     let compared: Vec<Result<(bool, String), GateError>> =
         picked.iter().map(|place| compare(place.val, gate)).collect();
@@ -59,7 +60,8 @@ pub(super) fn judge(answer: &[u8], gate: &HttpGate) -> Result<Judged, GateError>
     })
 }
 
-/// The bytes of the paths of a value and of all in it, each as long as evaluation writes it; `None`: more than `left`.
+/// The total bytes of the paths of a value and of all values in it, as the evaluation writes them; `None`: more than
+/// `left`.
 fn paths(value: &Value, own: usize, left: usize) -> Option<usize> {
     let mut left = left.checked_sub(own)?;
     match value {
@@ -129,7 +131,7 @@ fn ordered(found: f64, op: GateOperator, wanted: f64) -> bool {
     }
 }
 
-/// The begin of a text, on one line.
+/// The start of a text, on one line.
 fn shown(text: &str) -> String {
     let mut shown = String::new();
     for char in text.chars() {
@@ -147,7 +149,7 @@ mod tests {
 
     use super::*;
 
-    /// What Prometheus answers to an instant query.
+    /// Prometheus' response to an instant query.
     const INSTANT: &str = r#"{"status":"success","data":{"resultType":"vector","result":[
         {"metric":{"__name__":"job:errors:ratio","job":"web","cluster":"eu-1"},"value":[1767225600.781,"0.0125"]},
         {"metric":{"__name__":"job:errors:ratio","job":"web","cluster":"us-1"},"value":[1767225600.781,"0.002"]}]}}"#;
@@ -158,7 +160,7 @@ mod tests {
             .unwrap()
     }
 
-    /// `Ok`: whether it holds, and a part of what is said. `Err`: a part of why nothing can be told.
+    /// `Ok`: whether the gate passes, and a part of its text. `Err`: a part of the error message.
     fn check(answer: &str, path: &str, op: &str, value: &str, expect: Result<(bool, &str), &str>) {
         let case = format!("{path} {op} {value} of {answer}");
         match (judge(answer.as_bytes(), &gate(path, op, value)), expect) {

@@ -1,17 +1,17 @@
-//! Gates of stages: what is measured elsewhere, read when the engine asks for it.
+//! Gates of stages: values measured elsewhere, read when the engine needs them.
 //!
 //! ```text
 //!   module: act ── question ──► Readings ──► turn ──► Evaluator ─┬─ http: Secret, GET, JSONPath, comparison
 //!              ▲                   │  ▲                          └─ condition: one object
-//!              └──── changes ◄─────┘  └──── reading: holds, does not hold, cannot be told ◄──┘
+//!              └──── changes ◄─────┘  └─── reading: passes, fails, no data ◄────┘
 //! ```
 //!
-//! Invariant: no reconcile waits for a gate: it asks, goes on, and is woken by the reading.
-//! Invariant: one evaluation of a gate at a time; a few of a module, of a host, of all.
-//! Invariant: a reading counts for what was asked only: this life of the module, this run of this revision, this stage, this definition.
-//! Invariant: nothing is opened but hosts that the process was started with; no redirect is followed.
-//! Invariant: a Secret is read for one evaluation, and its values stand in nothing that is said of it.
-//! Invariant: what cannot be told is no data, with its reason; it never passes.
+//! Invariant: no reconcile waits for a gate: it requests a reading, continues, and is woken by the result. Invariant:
+//! one evaluation of a gate at a time; a limited number per module, per host and in total. Invariant: a reading counts
+//! only for its subject: this uid of the module, this run of this revision, this stage, this definition. Invariant:
+//! only hosts that the process's flags allow are queried; redirects are not followed. Invariant: a Secret is read for
+//! one evaluation, and its values never appear in a result. Invariant: an inconclusive result is no data, with its
+//! reason; it never passes.
 
 mod condition;
 mod credentials;
@@ -34,44 +34,44 @@ pub use self::{
     readings::Readings,
 };
 
-/// What the engine asks.
+/// A request of the engine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Question {
-    /// Where the gate stands.
+    /// The position of the gate in its stage.
     pub place: GateId,
-    /// For what it is read.
+    /// The subject of the reading.
     pub about: Subject,
-    /// The gate.
+    /// The gate to read.
     pub gate: Gate,
 }
 
-/// For what a gate is read: a reading counts for nothing else.
+/// The subject of a reading: it counts for nothing else.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Subject {
-    /// Which life of the module.
+    /// The uid of the module.
     pub module: String,
-    /// Which run of it.
+    /// The run of the module.
     pub run: u64,
-    /// What that run rolls out.
+    /// The revision that this run rolls out.
     pub revision: Revision,
-    /// The stage by its name.
+    /// The name of the stage.
     pub stage: String,
-    /// What is asked.
+    /// The hash of the gate's definition.
     pub definition: u64,
 }
 
-/// What a gate said.
+/// The result of reading a gate.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reading {
-    /// When it was asked.
+    /// When the gate was read.
     pub at: Timestamp,
-    /// What that means.
+    /// Whether it passes, fails or has no data.
     pub outcome: Outcome,
-    /// The value, or why there is none, for people.
+    /// The value, or why there is none, as text for people.
     pub said: String,
 }
 
-/// Tells what is asked from other questions; how often, and how many times in a row, is no part of it.
+/// A hash that tells definitions apart; how often, and how many times in a row, is not part of it.
 pub fn definition(gate: &Gate) -> u64 {
     let Gate {
         http,
@@ -81,7 +81,7 @@ pub fn definition(gate: &Gate) -> u64 {
         timeout: _,
         on_no_data: _,
     } = gate;
-    // What came from JSON goes back to it.
+    // It was parsed from JSON, so it serializes.
     let text = serde_json::to_string(&(http, condition)).unwrap_or_default();
     let hash = digest::sha256_hex(&[&text]);
     hash.get(..16)

@@ -1,4 +1,5 @@
-//! What the gates of one kind of modules said last, and which are being read. Lost at a restart, and asked for again.
+//! The last results of the gates of one kind of module, and which gates are being read. Lost at a restart, and then
+//! read again.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -15,7 +16,7 @@ use tracing::debug;
 use super::{Evaluator, GateError, Question, Reading, Subject};
 use crate::runtime::{Changes, Key};
 
-/// The readings. Dropping them ends what is being read.
+/// The readings. Dropping them cancels running evaluations.
 pub struct Readings {
     evaluator: Arc<Evaluator>,
     answers: Arc<Answers>,
@@ -28,11 +29,11 @@ struct Answers {
     changes: Changes<Key>,
 }
 
-/// One gate.
+/// The state of one gate.
 struct Slot {
     about: Subject,
     reading: Option<Reading>,
-    /// What reads it now.
+    /// The running evaluation.
     running: Option<AbortOnDropHandle<()>>,
 }
 
@@ -45,17 +46,17 @@ impl Readings {
         }
     }
 
-    /// Whether gates may ask over http.
+    /// Whether gates may use plain http.
     pub fn insecure(&self) -> InsecureSources {
         self.evaluator.insecure()
     }
 
-    /// The modules of which a gate was read.
+    /// The modules with a new reading.
     pub fn changes(&self) -> impl Stream<Item = Key> + Send + 'static + use<> {
         self.answers.changes.subscribe(BTreeSet::new())
     }
 
-    /// What the gates of a module said last, and of what.
+    /// The last results of a module's gates, and their subjects.
     pub fn of(&self, module: &Key) -> BTreeMap<GateId, (Subject, Reading)> {
         let slots = self.answers.slots.lock();
         let read = slots.get(module).into_iter().flatten();
@@ -64,11 +65,11 @@ impl Readings {
         read.collect()
     }
 
-    /// Has a gate read, if it is not being read already. What is asked of another subject takes its place.
+    /// Starts reading a gate, unless it is being read already. A request with another subject replaces it.
     pub fn ask(&self, module: &Key, question: &Question) {
         let mut slots = self.answers.slots.lock();
         let slots = slots.entry(module.clone()).or_default();
-        // Another stage's are over.
+        // Drop the gates of another stage.
         slots.retain(|place, _| place.stage == question.place.stage);
         let known = slots
             .remove(&question.place)
@@ -84,7 +85,7 @@ impl Readings {
         slots.insert(question.place, slot);
     }
 
-    /// A module is gone.
+    /// Drops a deleted module.
     pub fn forget(&self, module: &Key) {
         self.answers.slots.lock().remove(module);
     }
@@ -95,7 +96,7 @@ impl Readings {
     }
 }
 
-/// Reads one gate. A panic is that reading's alone.
+/// Reads one gate. A panic affects only this reading.
 async fn read(evaluator: Arc<Evaluator>, answers: Weak<Answers>, module: Key, question: Question) {
     let began = evaluator.now();
     let asked = (module.clone(), question.clone());
@@ -121,7 +122,7 @@ impl Answers {
             return;
         };
         slot.reading = Some(reading);
-        // This task itself, which ends here: nothing is to be waited for any more.
+        // This is the handle of the current task, which ends here: there is nothing to wait for.
         slot.running = None;
         self.changes.announce(module);
     }
@@ -153,7 +154,7 @@ mod tests {
 
     const PLACE: GateId = GateId { stage: 0, gate: 0 };
 
-    /// Ten seconds for an answer; counts who waits for one.
+    /// Takes ten seconds for a response; counts the requests that wait for one.
     #[derive(Default)]
     struct Host {
         asked: Mutex<u32>,

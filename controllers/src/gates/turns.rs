@@ -1,4 +1,5 @@
-//! Whose turn it is to be read: a slow gate takes no turn of another module's, a slow host none of another host's.
+//! Limits concurrent gates: a slow gate does not delay another module's gates, and a slow host does not delay other
+//! hosts.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -7,20 +8,21 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::runtime::Key;
 
-/// Gates of one module at once: half of those that one stage may have.
+/// Concurrent gates of one module: half of those that one stage may have.
 const OF_A_MODULE: usize = 4;
-/// Gates that ask one host at once: four modules fill it.
+/// Concurrent gates that query one host: four modules reach it.
 const OF_A_HOST: usize = 16;
-/// Gates at once: four slow hosts fill it. Each waits for at most a minute, and holds at most one answer.
+/// Concurrent gates in total: four slow hosts reach it. Each waits for at most a minute, and keeps at most one
+/// response.
 const OF_ALL: usize = 64;
 
-/// Queues by module and host; those that nobody waits in are dropped.
+/// Semaphores by module and host; those without waiters are dropped.
 pub(super) struct Turns {
     all: Arc<Semaphore>,
     queues: Mutex<BTreeMap<String, Arc<Semaphore>>>,
 }
 
-/// The right to go on, until it is dropped.
+/// The permits of one evaluation, held until dropped.
 pub(super) struct Turn {
     _permits: Vec<OwnedSemaphorePermit>,
 }
@@ -35,7 +37,8 @@ impl Default for Turns {
 }
 
 impl Turns {
-    /// Waits for a turn. The narrowest queue comes first, so that who waits there takes no place of the others.
+    /// Waits for a turn. The narrowest semaphore is acquired first, so that waiting there takes no permit of the wider
+    /// ones.
     pub(super) async fn turn(&self, module: &Key, host: Option<&str>) -> Turn {
         let module = self.queue(
             format!("module {}/{}", module.namespace, module.name),
@@ -71,7 +74,7 @@ mod tests {
 
     use super::*;
 
-    /// How long until the turn of the last comes, when each takes ten seconds.
+    /// How long until the last gate gets its turn, if each takes ten seconds.
     async fn last(turns: &Arc<Turns>, of: Vec<(String, String)>) -> u64 {
         let began = Instant::now();
         let all = of.into_iter().map(|(module, host)| {

@@ -1,4 +1,4 @@
-//! Carrying the decision out: the fetch, or taking our finalizer off.
+//! Acts on the decision: fetches, or removes the finalizer.
 
 use std::{sync::Arc, time::Duration};
 
@@ -12,21 +12,21 @@ use super::{
 };
 use crate::{reconcile::Context, runtime::finalizers};
 
-/// A source ends at the deadline by itself, and says better what it was doing; if it does not, it is left.
+/// A source ends at the deadline on its own, with a better message; if it does not, it is abandoned.
 const GRACE: Duration = Duration::from_secs(2);
 
-/// What came of a decision.
+/// The result of acting on a decision.
 #[derive(Debug)]
 pub(super) enum Outcome {
-    /// Nothing was to be done.
+    /// There was nothing to do.
     Nothing,
-    /// Nothing is due before then.
+    /// Nothing is due before this time.
     Rest { until: jiff::Timestamp },
-    /// The spec cannot be carried out.
+    /// The spec is not supported.
     Refused(Refusal),
-    /// It was fetched.
+    /// The repository was fetched.
     Fetched { fetch: Fetch, fetched: Fetched },
-    /// It could not be fetched.
+    /// The fetch failed.
     Failed { fetch: Fetch, failure: Failure },
 }
 

@@ -1,4 +1,4 @@
-//! What was tried last, in memory: after a restart everything is due, which costs one look per repository.
+//! The last attempts, in memory: after a restart every repository is due, which costs one request each.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -12,24 +12,24 @@ use crate::runtime::Key;
 /// The wait after the first failure; each further one in a row doubles it.
 const BACKOFF_FIRST: Duration = Duration::from_secs(1);
 
-/// The longest wait after a failure that may pass by itself: a host that is back is noticed within a minute.
+/// The longest wait after a transient failure: a host that recovers is noticed within a minute.
 const BACKOFF_MAX: Duration = Duration::from_mins(1);
 
-/// More entries than objects by this many and the ones of objects that are gone are dropped.
+/// When there are this many more entries than objects, the entries of deleted objects are dropped.
 const SLACK: usize = 64;
 
 /// The last attempt at a repository.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Attempt {
-    /// The object that it was for.
+    /// The uid of the object.
     pub uid: String,
-    /// The generation of the spec that it was for.
+    /// The generation of the spec.
     pub generation: i64,
-    /// The request that it answered.
+    /// The reconcile request that it handled.
     pub requested: Option<String>,
-    /// Failures in a row, this one included.
+    /// Consecutive failures, including this one.
     pub failures: u32,
-    /// When the next one is due.
+    /// When the next attempt is due.
     pub due: Timestamp,
 }
 
@@ -64,7 +64,7 @@ impl Attempts {
     }
 }
 
-/// The wait after so many failures in a row.
+/// The wait after this number of consecutive failures.
 pub(super) fn backoff(failures: u32) -> Duration {
     BACKOFF_FIRST
         .saturating_mul(1 << failures.saturating_sub(1).min(6))

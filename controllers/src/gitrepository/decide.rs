@@ -1,4 +1,4 @@
-//! Whether a fetch is due and of what. Pure.
+//! Whether a fetch is due, and of what. Pure.
 
 use std::time::Duration;
 
@@ -12,28 +12,28 @@ use serde_json::Value;
 
 use super::observe::Observed;
 
-/// The deadline of a fetch whose object names none; Flux's.
+/// The default timeout of a fetch; Flux's.
 const TIMEOUT: Duration = Duration::from_mins(1);
 
-/// The branch of an object that names no reference; Flux's.
+/// The default branch; Flux's.
 const BRANCH: &str = "master";
 
-/// What is to be done.
+/// What to do.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Decision {
-    /// The object is being deleted; `held`: our finalizer is to be taken off.
+    /// The object is being deleted; `held`: the finalizer must be removed.
     Leave { held: bool },
-    /// Suspended, or Flux's: nothing, and nothing is said.
+    /// Suspended, or reconciled by Flux: do nothing and report nothing.
     Suspended,
-    /// Nothing is due before then.
+    /// Nothing is due before this time.
     Rest { until: Timestamp },
-    /// The spec cannot be carried out as it is.
+    /// The spec is not supported.
     Refuse(Refusal),
     /// Fetch.
     Fetch(Fetch),
 }
 
-/// Why a spec is not carried out.
+/// Why a spec is not supported.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Refusal {
     pub reason: &'static str,
@@ -44,27 +44,27 @@ pub(super) struct Refusal {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Fetch {
     pub want: Want,
-    /// What of it must be signed.
+    /// Which signatures are required.
     pub verify: Option<Verification>,
     pub interval: Duration,
     pub timeout: Duration,
-    /// What was asked for by annotation, answered by this fetch.
+    /// The reconcile request that this fetch handles.
     pub requested: Option<String>,
-    /// Failures in a row so far.
+    /// Consecutive failures so far.
     pub failures: u32,
-    /// Whether the spec is another one than at the last attempt.
+    /// Whether the spec changed since the last attempt.
     pub anew: bool,
 }
 
-/// What must be signed, and by whom.
+/// What must be signed, and with which keys.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Verification {
     pub mode: VerifyMode,
-    /// The Secret with the keys.
+    /// The Secret with the public keys.
     pub secret: String,
 }
 
-/// What a spec asks for.
+/// The reference that a spec asks for.
 struct Wish {
     want: Want,
     verify: Option<Verification>,
@@ -104,7 +104,7 @@ pub(super) fn decide(observed: &Observed<'_>) -> Decision {
     }
 }
 
-/// What the spec asks for, if it can be had.
+/// What the spec asks for, if it is supported.
 fn wish(spec: &GitRepositorySpec) -> Result<Wish, Refusal> {
     let asking = spec
         .other
@@ -132,7 +132,7 @@ fn wish(spec: &GitRepositorySpec) -> Result<Wish, Refusal> {
     })
 }
 
-/// What must be signed, in the words of Flux.
+/// What must be signed, in Flux's terms.
 fn verification(verify: &GitRepositoryVerification, want: &Want) -> Result<Verification, Refusal> {
     let mode = match verify.mode.as_deref() {
         None | Some("HEAD" | "head") => VerifyMode::Commit,
@@ -156,7 +156,7 @@ fn verification(verify: &GitRepositoryVerification, want: &Want) -> Result<Verif
     Ok(Verification { mode, secret })
 }
 
-/// Whether a field that is not carried out says what is so without it.
+/// Whether an unsupported field has the value that means the same as its absence.
 fn asks_nothing(field: &str, value: &Value) -> bool {
     match field {
         "provider" => value == "generic" || value == "github",

@@ -1,8 +1,8 @@
-//! What can go wrong besides git: our own API server.
+//! Errors of the API server, as opposed to git.
 
 use crate::runtime::{CallError, Retry, Retryable, status::StatusError};
 
-/// A reconcile that could not be brought to an end.
+/// Why a reconcile did not finish.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// A call to the API server failed.
@@ -17,7 +17,7 @@ impl Retryable for Error {
     fn retry(&self) -> Retry {
         match self {
             Self::Call(error) => error.retry(),
-            // A conflict means that somebody wrote in between; the next look sees it.
+            // A conflict means that there was another write in between; the next reconcile reads it.
             Self::Status(_) => Retry::Soon,
         }
     }

@@ -1,4 +1,4 @@
-//! The GitRepository controller, for clusters without Flux: fetches what is wanted and says what was fetched.
+//! The GitRepository controller, for clusters without Flux: fetches the requested revisions and reports them.
 //!
 //! ```text
 //!   GitRepository ─► observe ─► decide ─► act: Source::fetch ─► status.artifact
@@ -6,7 +6,8 @@
 //! ```
 //!
 //! Invariant: the last good artifact stays when a later fetch fails, with its revision and age in the message.
-//! Invariant: a fetch is due by its interval, a changed spec, a request, or the backoff after a failure, never by our own write.
+//! Invariant: a fetch is due by its interval, a changed spec, a request, or the backoff after a failure, never by the
+//! controller's own write.
 
 mod act;
 mod attempts;
@@ -29,18 +30,18 @@ use crate::{
     runtime::{Action, keys},
 };
 
-/// Repositories in the works at once. Each is one waiting future; what git does at once is bounded by the source, four per
-/// host, so that a host that hangs holds up none of another.
+/// Concurrent reconciles. Each is one waiting future; concurrent git operations are limited by the source to four per
+/// host, so a host that hangs does not delay repositories on other hosts.
 const WORKERS: u16 = 1_024;
 
-/// What a reconcile of a repository may use.
+/// The dependencies of a reconcile of a repository.
 struct Repositories {
     context: Context,
     flux: Arc<Presence>,
     attempts: Attempts,
 }
 
-/// Carries GitRepositories out until the context's shutdown.
+/// Reconciles GitRepositories until the context's shutdown.
 pub async fn run(context: Context) {
     let runner = Runner::<GitRepository>::new("gitrepository", &context).workers(WORKERS);
     let (flux, all) = (Presence::new(), runner.store());

@@ -1,4 +1,5 @@
-//! What is there: the object, the last attempt, the time. Nothing is read over the network here; the fetch itself does that.
+//! The observed state: the object, the last attempt, the time. Nothing is read over the network here; only the fetch
+//! does that.
 
 use jiff::Timestamp;
 use kube::ResourceExt;
@@ -16,11 +17,11 @@ pub(super) struct Observed<'a> {
     pub uid: String,
     pub generation: i64,
     pub spec: &'a GitRepositorySpec,
-    /// Whether Flux carries the object out.
+    /// Whether Flux reconciles the object.
     pub flux: bool,
-    /// The value of the annotation that asks for a fetch now.
+    /// The reconcile request: the value of its annotation.
     pub requested: Option<String>,
-    /// Whether the object is being deleted, and if so whether our finalizer holds it.
+    /// Whether the object is being deleted, and if so whether muster's finalizer is on it.
     pub deleting: Option<bool>,
     pub attempt: Option<Attempt>,
     pub now: Timestamp,

@@ -1,4 +1,4 @@
-//! The way into a repository: its address, the credentials of its Secret, and failures in Flux's words.
+//! The access to a repository: its URL, the credentials of its Secret, and failures in Flux's terms.
 
 use std::collections::BTreeMap;
 
@@ -20,10 +20,10 @@ use crate::{
     runtime::{Api, CallError, call, call::explain},
 };
 
-/// What a GitRepository says about where its content is.
+/// Where the content of a GitRepository is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Address {
-    /// The field of the object that the names of Secrets stand in.
+    /// The field of the object that names the Secrets.
     pub at: &'static str,
     pub namespace: String,
     pub url: String,
@@ -38,10 +38,10 @@ pub(crate) struct Address {
 /// The reason of a Secret with credentials that cannot be read.
 const CREDENTIALS: &str = "AuthenticationFailed";
 
-/// Why a repository could not be entered or fetched from.
+/// Why a repository could not be accessed or fetched.
 #[derive(Debug)]
 pub(crate) struct Failure {
-    /// Flux's word for it.
+    /// Flux's reason for it.
     pub reason: &'static str,
     pub message: String,
     pub class: SourceErrorClass,
@@ -60,7 +60,7 @@ impl Address {
         }
     }
 
-    /// Of a module in this namespace.
+    /// The source of a module in this namespace.
     pub(crate) fn of_module(namespace: &str, git: &GitSource) -> Self {
         Self {
             at: "spec.sync.source.git",
@@ -72,7 +72,7 @@ impl Address {
         }
     }
 
-    /// The repository as far as it can be read from what is here already: without credentials.
+    /// The repository as far as it is known without reading Secrets: without credentials.
     pub(crate) fn remote(&self) -> Remote {
         Remote {
             ignore: self.ignore.clone(),
@@ -81,7 +81,7 @@ impl Address {
     }
 }
 
-/// The repository with what its Secrets hold.
+/// The repository with the values of its Secrets.
 pub(crate) async fn enter(address: &Address, context: &Context) -> Result<Remote, Failure> {
     let mut remote = address.remote();
     if let Some(name) = &address.secret {
@@ -101,7 +101,7 @@ pub(crate) async fn keys(address: &Address, name: &str, context: &Context) -> Re
     Ok(KeyRing::from_secret(&data)?)
 }
 
-/// The values of the Secret that a field of the spec names; the reason is that of one that is not there.
+/// The values of the Secret that a field of the spec names; `reason` is used if the Secret does not exist.
 async fn secret(
     address: &Address,
     name: &str,

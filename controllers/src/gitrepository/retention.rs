@@ -1,6 +1,6 @@
-//! Tells the source now and then what is still named, so that it can give back the room of everything else.
+//! Reports the commits still in use to the source from time to time, so that it can free the space of everything else.
 //!
-//! Invariant: it is told only after a complete, successful, fresh read of all repositories.
+//! Invariant: the report follows only a complete, successful, fresh read of all repositories.
 
 use std::{collections::BTreeSet, convert::Infallible, time::Duration};
 
@@ -14,16 +14,16 @@ use crate::{
     runtime::{Api, CallError, call, call::explain},
 };
 
-/// How often. What nobody names does no harm but to the disk.
+/// How often to report. Unused commits only cost disk space.
 const PERIOD: Duration = Duration::from_hours(1);
 
-/// How far the periods are spread.
+/// The jitter of the periods.
 const SPREAD: f64 = 0.1;
 
-/// Objects in one answer of the API server.
+/// Objects per page of a list.
 const PAGE: u32 = 500;
 
-/// Tidies up at intervals, until it is dropped.
+/// Cleans up at intervals, until it is dropped.
 pub(super) async fn run(context: &Context) -> Infallible {
     loop {
         tokio::time::sleep(context.jitter.spread(PERIOD, SPREAD)).await;
@@ -64,7 +64,7 @@ fn commits(object: &GitRepository) -> impl Iterator<Item = CommitId> {
         .reference
         .as_ref()
         .and_then(|reference| reference.commit.as_deref());
-    // What is no commit was never fetched.
+    // A revision that is not a commit was never fetched.
     [revision, pinned]
         .into_iter()
         .flatten()

@@ -1,4 +1,4 @@
-//! The status: what was fetched and how that went, in Flux's words.
+//! The status: what was fetched and the result, in Flux's terms.
 
 use std::time::Duration;
 
@@ -25,13 +25,13 @@ use crate::{
     runtime::{Action, Api, Key, status::patch_if_changed},
 };
 
-/// Flux's condition for signatures; present only where they are asked for and are known to be good or bad.
+/// Flux's condition for signatures; present only if they are required and known to be valid or invalid.
 const SOURCE_VERIFIED: &str = "SourceVerified";
 
-/// How far intervals are spread, so that a fleet does not fetch in step.
+/// The jitter of intervals, so that a fleet does not fetch in step.
 const SPREAD: f64 = 0.05;
 
-/// Says that a fetch of a new spec has begun. Returns the object as it is then.
+/// Reports that a fetch of a new spec has begun. Returns the object with the new status.
 pub(super) async fn announce(
     object: &GitRepository,
     decision: &Decision,
@@ -59,7 +59,7 @@ pub(super) async fn announce(
     .await
 }
 
-/// Writes what came of it and says when to look again.
+/// Writes the result and returns when to reconcile again.
 pub(super) async fn conclude(
     object: &GitRepository,
     outcome: Outcome,
@@ -122,7 +122,7 @@ fn remember(
         generation: object.metadata.generation.unwrap_or_default(),
         requested,
         failures,
-        // Only a wait of thousands of years could leave the calendar.
+        // Only a wait of thousands of years could exceed the range of timestamps.
         due: repositories
             .context
             .clock
@@ -144,7 +144,7 @@ fn ready(object: &GitRepository, fetch: &Fetch, fetched: &Fetched, now: Timestam
         last_update_time: same.map_or(Time(now), |before| before.last_update_time),
         revision: revision.clone(),
         digest: Some(fetched.digest.clone()),
-        // Beyond what a number of the API can say it is not said.
+        // A size above the range of the API field is left out.
         size: i64::try_from(fetched.size).ok(),
         path: path(object, &revision),
         url: String::new(),
@@ -176,8 +176,9 @@ fn ready(object: &GitRepository, fetch: &Fetch, fetched: &Fetched, now: Timestam
     )
 }
 
-/// Where Flux would keep the artifact. Nothing is there: that is how its source-controller knows, after a move to Flux, that it has to
-/// fetch. Before it looks it tidies up the folder of that path, and of an empty one that would be the folder that it runs in.
+/// The path where Flux would store the artifact. Nothing is there: after a migration to Flux, its source-controller
+/// detects by this that it must fetch. Before the check it cleans up the directory of that path, and with an empty path
+/// that would be its working directory.
 fn path(object: &GitRepository, revision: &str) -> String {
     let (namespace, name) = (object.namespace().unwrap_or_default(), object.name_any());
     format!("gitrepository/{namespace}/{name}/{}.git", commit_of(revision))
@@ -213,7 +214,8 @@ fn refused(object: &GitRepository, refusal: &Refusal, now: Timestamp) -> GitRepo
     )
 }
 
-/// The trouble, and what is still good. The time stands for the age: an age would change the status with every look.
+/// The failure, and the artifact that is still valid. It has a time instead of an age: an age would change the status
+/// with every reconcile.
 fn with_last_good(object: &GitRepository, trouble: &str) -> String {
     match object.status.as_ref().and_then(|status| status.artifact.as_ref()) {
         None => trouble.to_owned(),
@@ -226,7 +228,7 @@ fn with_last_good(object: &GitRepository, trouble: &str) -> String {
     }
 }
 
-/// The status with the request answered.
+/// The status with the reconcile request handled.
 fn handled(object: &GitRepository) -> GitRepositoryStatus {
     let mut status = object.status.clone().unwrap_or_default();
     if let Some(requested) = object.annotations().get(annotation::RECONCILE_REQUESTED_AT) {

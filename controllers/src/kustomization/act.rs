@@ -1,4 +1,4 @@
-//! Carrying the decision out.
+//! Acts on the decision.
 
 use std::time::Duration;
 
@@ -20,7 +20,7 @@ pub(super) async fn act(
 ) -> Result<Outcome, Error> {
     Ok(match decision {
         Decision::Forget => Outcome::Gone,
-        // The change of the object, or of its source, brings the next look.
+        // A change of the object or of its source triggers the next reconcile.
         Decision::Suspended | Decision::AwaitFetch => Outcome::Idle,
         Decision::Rest { until } => {
             health::observe_jobs(writer.object(), kustomizations).await;
@@ -28,7 +28,7 @@ pub(super) async fn act(
         }
         Decision::Refuse(refusal) => Outcome::Refused(refusal),
         Decision::Hold => {
-            // The change of the object brings the next look.
+            // A change of the object triggers the next reconcile.
             finalizers::add(&kustomizations.context.client, writer.object(), finalizer::FLUX).await?;
             Outcome::Idle
         }
@@ -67,5 +67,5 @@ pub(super) async fn act(
     })
 }
 
-/// How often dependencies are looked at; they are in memory, so a look costs nothing.
+/// How often dependencies are checked; they are cached, so a check costs nothing.
 const DEPENDENCY_POLL: Duration = Duration::from_secs(2);

@@ -1,4 +1,4 @@
-//! One application: files, cluster, manifests, plan, ids on record, apply in stages, prune; then health.
+//! One application: files, cluster, manifests, plan, ids recorded, apply in stages, prune; then health.
 
 use kube::ResourceExt;
 use muster_api::{
@@ -31,7 +31,7 @@ use super::{
 };
 use crate::runtime::Key;
 
-/// Applies; then begins to look at health.
+/// Applies; then starts to check health.
 pub(super) async fn apply(
     writer: &mut Writer,
     work: Work,
@@ -78,7 +78,7 @@ pub(super) async fn apply(
     Ok(health::check(&cluster, check, &jobs, context).await)
 }
 
-/// After an application: prunes what was not gone yet, then checks health.
+/// After an application: prunes what is not gone yet, then checks health.
 pub(super) async fn check_again(
     writer: &Writer,
     mut check: health::Check,
@@ -122,7 +122,7 @@ pub(super) async fn check_again(
     Ok(health::check(&cluster, check, &jobs, context).await)
 }
 
-/// What is left of pruning, if something is.
+/// The objects that pruning still waits for, if any.
 fn leaving(pruned: &Pruned, wanted: &Inventory) -> Option<Leaving> {
     prune::waiting(pruned, true).map(|awaited| Leaving {
         wanted: wanted.clone(),
@@ -137,10 +137,10 @@ fn owner(writer: &Writer) -> Owner {
     }
 }
 
-/// What an application came to: everything is applied, and pruned as far as it can be.
+/// The result of an application: everything is applied, and pruned as far as possible.
 struct Done {
     cluster: Cluster,
-    /// The objects whose health is to be waited for.
+    /// The objects whose health must be waited for.
     watch: Watch,
     report: Applied,
     leaving: Option<Leaving>,
@@ -150,7 +150,7 @@ async fn attempt(writer: &mut Writer, work: &Work, kustomizations: &Kustomizatio
     let context = &kustomizations.context;
     let owner = owner(writer);
     let settings = &work.settings;
-    // The path first: a revision counts as attempted from then on, whatever becomes of it.
+    // The path first: after this the revision counts as attempted, whatever the result.
     let files = manifests::read(work, context).await?;
     let cluster = cluster(&owner.namespace, settings, kustomizations).await?;
     let others = Others::new(
@@ -183,7 +183,7 @@ async fn attempt(writer: &mut Writer, work: &Work, kustomizations: &Kustomizatio
     let plan = apply::plan(&cluster, manifests, options)
         .await
         .map_err(|error| Failure::reconciliation(error.to_string()).soon())?;
-    // What no run of its plan has applied is for plans of other names.
+    // Objects that no run of its plan has applied belong to plans of other names.
     let plan = match settings.plan {
         Some(_) => plan.only(&writer.inventory()),
         None => plan,
@@ -248,7 +248,7 @@ async fn attempt(writer: &mut Writer, work: &Work, kustomizations: &Kustomizatio
     })
 }
 
-/// What is to be applied: all objects of the folder or, when the run of its plan is complete, what stays of it.
+/// The objects to apply: all of the directory or, once the run of its plan is complete, those that remain.
 async fn contents(applying: &Applying<'_>, files: &Files, writer: &mut Writer) -> Result<Settled, Trouble> {
     let Applying {
         work,
@@ -266,18 +266,19 @@ async fn contents(applying: &Applying<'_>, files: &Files, writer: &mut Writer) -
     })
 }
 
-/// What is known of what was applied before.
+/// What the status reports about the previous application.
 struct Known {
     /// Whether all of it was confirmed.
     confirmed: bool,
-    /// What of it was taken to be healthy without evidence.
+    /// The objects of it that were assumed healthy without evidence.
     assumed: Option<Assumed>,
 }
 
 impl Known {
-    /// Before the first object of an attempt is applied Healthy becomes Unknown (`status::begun`), and it is True again only once the attempt
-    /// is confirmed. Whatever else Ready says meanwhile, as that a source is away, is not about what was applied. Earlier releases
-    /// only made Ready Unknown. Without a status nothing is known, as where the Kustomization was deleted and created again.
+    /// Before the first object of an attempt is applied, Healthy becomes Unknown (`status::begun`), and it is True
+    /// again only once the attempt is confirmed. Another reason of Ready meanwhile, such as an unavailable source, is
+    /// not about the applied objects. Earlier releases only set Ready to Unknown. Without a status nothing is known,
+    /// for example after the Kustomization was deleted and re-created.
     fn of(object: &Kustomization) -> Self {
         let status = object.status.as_ref();
         let condition = |kind| find(&status?.conditions, kind);
@@ -292,7 +293,7 @@ impl Known {
     }
 }
 
-/// Whether Ready stands for this generation and revision.
+/// Whether Ready is True at this generation and revision.
 fn is_ready_at(object: &Kustomization, aim: &Aim) -> bool {
     object.status.as_ref().is_some_and(|status| {
         status.last_applied_revision.as_ref() == Some(&aim.revision)
@@ -335,7 +336,7 @@ async fn carry_out(
     }
 }
 
-/// Objects that were refused. If the cluster is the trouble it is likely to pass.
+/// The failure of rejected objects. It is likely to be transient if the cluster is the cause.
 fn refused(error: &ApplyError) -> Failure {
     let failure = Failure::reconciliation(error.to_string());
     match error {
@@ -349,7 +350,8 @@ fn refused(error: &ApplyError) -> Failure {
     }
 }
 
-/// What was changed, in words. What is not gone yet was deleted once, and is not counted each time that its revision is tried again.
+/// The changes, as text. An object that is not gone yet was deleted once, and is not counted again each time its
+/// revision is retried.
 fn changes(applied: &apply::Applied, pruned: &Pruned, anew: bool) -> String {
     let deleted = pruned.gone.len() + if anew { pruned.waiting.len() } else { 0 };
     [

@@ -1,7 +1,8 @@
-//! A fresh read before anything is deleted: what was observed may be old by then, as after a spec was changed back, or the
-//! object was deleted and made anew.
+//! A fresh read before anything is deleted: the observed object may be outdated by then, for example after a spec was
+//! reverted, or the object was deleted and re-created.
 //!
-//! Invariant: nothing is deleted for an object that was not seen, just before, as it was when the deletion was decided.
+//! Invariant: nothing is deleted for an object unless a read just before shows it as it was when the deletion was
+//! decided.
 
 use kube::{Resource, ResourceExt};
 use muster_api::flux::Kustomization;
@@ -12,7 +13,8 @@ use crate::{
     runtime::{Api, Key, call},
 };
 
-/// Reads the object once more. An error unless it is the same object, with the same spec, and still or still not being deleted.
+/// Reads the object again. An error unless it is the same object, with the same spec, and its deletion has neither
+/// started nor been reverted since.
 pub(super) async fn unchanged(object: &Kustomization, context: &Context) -> Result<(), Error> {
     let key = Key::of(object);
     let api: Api<Kustomization> = Api::namespaced(context.client.clone(), &key.namespace);

@@ -12,25 +12,25 @@ use super::{
 /// The next step.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Decision {
-    /// It is being deleted and nothing holds it.
+    /// It is being deleted and has no finalizer of muster.
     Forget,
-    /// It is being deleted: what it applied goes or stays by its policy.
+    /// It is being deleted: its deletion policy decides whether the applied objects are deleted.
     Finalize,
-    /// Its deletion is to take away what it applied: our finalizer comes first.
+    /// Its deletion must delete the applied objects: the finalizer is added first.
     Hold,
-    /// Suspended, or Flux's: nothing, and nothing is said.
+    /// Suspended, or reconciled by Flux: do nothing and report nothing.
     Suspended,
-    /// The spec cannot be carried out.
+    /// The spec is not supported.
     Refuse(Refusal),
-    /// What Flux fetched last is about to be fetched anew: nothing is said until that is done.
+    /// The artifact is from Flux and is about to be fetched again: nothing is reported until then.
     AwaitFetch,
     /// There is nothing to apply yet.
     AwaitSource { message: String },
-    /// What it depends on is not ready.
+    /// A dependency is not ready.
     AwaitDependency { message: String },
     /// Apply.
     Apply(Box<Work>),
-    /// Check the health of what was applied, and whether what was pruned is gone.
+    /// Check the health of the applied objects, and whether pruned objects are gone.
     Check {
         aim: Aim,
         settings: Box<Settings>,
@@ -38,7 +38,7 @@ pub(super) enum Decision {
         watch: Box<Watch>,
         wanted: Option<Inventory>,
     },
-    /// Nothing is due before then.
+    /// Nothing is due before this time.
     Rest { until: Timestamp },
 }
 
@@ -53,7 +53,7 @@ pub(super) fn decide(observed: &Observed) -> Decision {
             Decision::Forget
         };
     }
-    // Without a finalizer nothing of it can be left stuck where its namespace goes, and our account with it.
+    // Without a finalizer it cannot get stuck when its namespace is deleted together with muster's ServiceAccount.
     if !observed.held && !observed.orphans {
         return Decision::Hold;
     }
@@ -312,7 +312,7 @@ mod tests {
                 "apply sha1:b anew=false",
             );
         }
-        // A dependency that is away for a while changes nothing about what is applied already.
+        // A dependency that is unavailable for a while does not affect what is applied already.
         check(
             |o| {
                 o.run = resting(aim(), later);

@@ -1,8 +1,8 @@
-//! What else declares the objects of a Kustomization in the same cluster: the inventories of all Kustomizations of this process, as watched
-//! and as written, and those that an agent carries out in the cluster itself.
+//! What else declares the objects of a Kustomization in the same cluster: the inventories of all Kustomizations of this
+//! process, as watched and as written, and those that an agent applies in the cluster itself.
 //!
-//! Invariant: an inventory of this process is never known as older than its last write.
-//! Invariant: what cannot be read is an error, and an error deletes nothing.
+//! Invariant: the known inventory of a Kustomization of this process is never older than its last write. Invariant:
+//! what cannot be read is an error, and after an error nothing is deleted.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -25,10 +25,10 @@ use super::{
 };
 use crate::runtime::{Api, Changes, Key, Unreadable, call, call::explain, version::is_as_new};
 
-/// So many inventories that were written, and not watched since, are kept before the others are looked for and dropped.
+/// The number of written inventories that are kept before those that the watch has delivered are dropped.
 const SLACK: usize = 256;
 
-/// Objects that a note names; of more only the number is said.
+/// Objects that a note names; of more only the number is given.
 const NAMED_MAX: usize = 3;
 
 /// The inventories of the Kustomizations of this process.
@@ -40,17 +40,17 @@ pub(super) struct Inventories {
     heirs: Changes<Key>,
 }
 
-/// An inventory that the watch may not have brought yet.
+/// An inventory that the watch may not have delivered yet.
 #[derive(Clone)]
 struct Written {
     uid: Option<String>,
-    /// The version of the object that has it; none if it is about to be written.
+    /// The resourceVersion of the object that has it; `None` if it is about to be written.
     version: Option<String>,
     inventory: Arc<Inventory>,
 }
 
 impl Written {
-    /// Whether the watched object is as new as this.
+    /// Whether the watched object is at least as new as this.
     fn is_superseded_by(&self, object: &Kustomization) -> bool {
         if self.uid != object.uid() {
             return true;
@@ -70,17 +70,17 @@ impl Inventories {
         }
     }
 
-    /// The keys of Kustomizations that objects are handed over to, from now on.
+    /// The keys of Kustomizations that objects are handed over to, starting now.
     pub(super) fn heirs(&self) -> impl Stream<Item = Key> + Send + 'static + use<> {
         self.heirs.subscribe(BTreeSet::new())
     }
 
-    /// Objects were handed over to this one.
+    /// Notifies that objects were handed over to this Kustomization.
     pub(super) fn hand_over(&self, key: &Key) {
         self.heirs.announce(key);
     }
 
-    /// What a Kustomization declares.
+    /// The inventory of a Kustomization.
     pub(super) fn of(&self, object: &Kustomization) -> Arc<Inventory> {
         let written = self.written.lock().get(&Key::of(object)).cloned();
         match written {
@@ -96,12 +96,12 @@ impl Inventories {
         written.is_some_and(|written| written.version.is_some() && !written.is_superseded_by(object))
     }
 
-    /// An object whose status was written.
+    /// Records an object whose status was written.
     pub(super) fn wrote(&self, object: &Kustomization) {
         self.put(object, object.resource_version(), in_status(object));
     }
 
-    /// The inventory that an object is about to get: what is not in it any more was deleted or handed over.
+    /// Records the inventory that is about to be written: what is no longer in it was deleted or handed over.
     pub(super) fn settle(&self, object: &Kustomization, inventory: &Inventory) {
         self.put(object, None, inventory.clone());
     }
@@ -128,19 +128,19 @@ fn in_status(object: &Kustomization) -> Inventory {
     Inventory::from_status(status.and_then(|status| status.inventory.as_ref()))
 }
 
-/// What else declares objects in the cluster of one Kustomization.
+/// The other declarations in the cluster of one Kustomization.
 pub(super) struct Others<'a> {
     kustomizations: &'a Kustomizations,
     own: Key,
     remote: Option<RemoteTarget>,
     cluster: Cluster,
     identity: Identity,
-    /// What was found to be held by others, and by which.
+    /// The objects found to be managed by others, and by which.
     held: Mutex<BTreeMap<ObjectId, String>>,
 }
 
 impl<'a> Others<'a> {
-    /// An error in words if the identity of the cluster is unknown.
+    /// The error is a message if the identity of the cluster is unknown.
     pub(super) async fn new(
         own: Key,
         remote: Option<&RemoteTarget>,
@@ -163,7 +163,7 @@ impl<'a> Others<'a> {
         &self.identity
     }
 
-    /// What the objects carry that are applied there, if they are applied through `spec.kubeConfig`.
+    /// The mark of objects that are applied there, if they are applied through `spec.kubeConfig`.
     pub(super) async fn mark(&self) -> Result<Option<String>, String> {
         if self.remote.is_none() {
             return Ok(None);
@@ -172,7 +172,7 @@ impl<'a> Others<'a> {
         Ok(Some(names::applied_from(home)))
     }
 
-    /// What is said of the objects that others hold, if there are any.
+    /// A note about the objects that others manage, if there are any.
     pub(super) fn note(&self) -> Option<String> {
         let held = self.held.lock();
         let named: Vec<String> = held
@@ -187,12 +187,12 @@ impl<'a> Others<'a> {
         (!named.is_empty()).then(|| format!("declared here too, and not written: {}{more}", named.join("; ")))
     }
 
-    /// Whether another Kustomization of this process is applied to another cluster for certain. Costs no call, and is asked of each one in
-    /// the fleet before its inventory is read.
+    /// Whether another Kustomization of this process is certainly applied to another cluster. Makes no call, and is
+    /// checked for each one in the fleet before its inventory is read.
     fn is_elsewhere(&self, other: &Kustomization) -> bool {
         let remote = settings::remote(&other.spec);
         if remote.is_none() && other.spec.kube_config.is_some() {
-            // Nothing of it is carried out here.
+            // Nothing of it is applied here.
             return true;
         }
         let namespace = other.namespace().unwrap_or_default();
@@ -226,7 +226,8 @@ impl<'a> Others<'a> {
         Ok(identity == self.identity)
     }
 
-    /// The Kustomizations of this process that declare an object in this cluster; those first that are not being deleted.
+    /// The Kustomizations of this process that declare an object in this cluster; first those that are not being
+    /// deleted.
     async fn declaring(&self, id: &ObjectId) -> Result<Vec<Arc<Kustomization>>, String> {
         let inventories = &self.kustomizations.inventories;
         let mut declaring = Vec::new();
@@ -243,7 +244,7 @@ impl<'a> Others<'a> {
         Ok(declaring)
     }
 
-    /// Whether that very Kustomization is there now: the watch may not have brought its end yet.
+    /// Whether exactly this Kustomization still exists: the watch may not have delivered its deletion yet.
     async fn is_there(&self, other: &Kustomization) -> Result<bool, String> {
         let key = Key::of(other);
         let api: Api<Kustomization> =
@@ -257,7 +258,7 @@ impl<'a> Others<'a> {
         Ok(live.is_some_and(|live| live.uid() == other.uid()))
     }
 
-    /// A Kustomization that an agent carries out in the cluster itself, and that declares the object.
+    /// A Kustomization that an agent applies in the cluster itself, and that declares the object.
     async fn of_agent(&self, id: &ObjectId) -> Result<Option<Successor>, String> {
         let is_own =
             self.identity == Identity::Local && self.kustomizations.context.namespace == SYSTEM_NAMESPACE;

@@ -1,5 +1,5 @@
-//! Whether what a Kustomization depends on is there: Ready, at its present generation, and at the same revision where the
-//! source is the same; and whether it depends on itself. Pure.
+//! Whether the dependencies of a Kustomization are met: Ready, at the current generation, and at the same revision if
+//! the source is the same; and whether it depends on itself. Pure.
 
 use std::collections::BTreeSet;
 
@@ -11,15 +11,15 @@ use muster_api::{
 use super::source;
 use crate::runtime::Key;
 
-/// The circle of dependencies that leads from a Kustomization back to it, in words; `find` gives the Kustomization of a name.
+/// The dependency cycle of a Kustomization, as text; `find` returns the Kustomization of a name.
 ///
-/// Flux has none of this: there each of a circle waits for the next one for ever, from the next revision on.
+/// Flux does not detect cycles: its Kustomizations in a cycle wait for each other forever after the next revision.
 pub(super) fn circle<D: AsRef<Kustomization>>(
     own: &Key,
     dependencies: &[DependencyReference],
     find: impl Fn(&Key) -> Option<D>,
 ) -> Option<String> {
-    // Each key once, with the way that led there: no longer than there are Kustomizations.
+    // Each key once, with the path to it: the path is no longer than the number of Kustomizations.
     let mut seen = BTreeSet::from([own.clone()]);
     let mut open = vec![(vec![own.clone()], dependencies.to_vec())];
     while let Some((way, dependencies)) = open.pop() {
@@ -46,7 +46,7 @@ fn key_of(reference: &DependencyReference, namespace: &str) -> Key {
     Key::new(namespace, reference.name.clone())
 }
 
-/// The first dependency that is not ready, in Flux's words; `find` gives the Kustomization of a name.
+/// The first dependency that is not ready, in Flux's terms; `find` returns the Kustomization of a name.
 pub(super) fn not_ready<D: AsRef<Kustomization>>(
     namespace: &str,
     source: &Key,
@@ -131,7 +131,7 @@ mod tests {
         check(Some(silent), Some("dependency 'ns/base' is not ready"));
     }
 
-    /// Kustomizations as `a: b c` (a depends on b and c); the circle that is found from the first one.
+    /// Kustomizations as `a: b c` (a depends on b and c); the cycle that is found from the first one.
     #[track_caller]
     fn check_circle(lines: &[&str], expect: Option<&str>) {
         let all: BTreeMap<Key, Arc<Kustomization>> = lines
@@ -161,7 +161,7 @@ mod tests {
         check_circle(&["a: b", "b: c", "c: a"], Some("ns/a -> ns/b -> ns/c -> ns/a"));
         check_circle(&["a: b c", "b: d", "c: d", "d:"], None);
         check_circle(&["a: b c", "b: d", "c: a", "d:"], Some("ns/a -> ns/c -> ns/a"));
-        // Who waits for a circle is not in it.
+        // A Kustomization that waits for a cycle is not in it.
         check_circle(&["a: b", "b: c", "c: b"], None);
         check_circle(&["a: gone"], None);
     }

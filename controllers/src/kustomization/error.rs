@@ -1,11 +1,11 @@
-//! What can go wrong besides the content: our own API server.
+//! Errors of the API server, as opposed to those of the content.
 
 use muster_sync::apply::LedgerError;
 
 use crate::runtime::{CallError, Key, Retry, Retryable, status::StatusError};
 
-/// A reconcile that could not be brought to an end. What is wrong with a source, its content or a target is no error of a
-/// reconcile: it is an outcome, and stands in the status.
+/// Why a reconcile did not finish. A problem of a source, its content or a target is not an error of a reconcile: it is
+/// an outcome, and is reported in the status.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// A call to the API server failed.
@@ -17,7 +17,7 @@ pub enum Error {
     /// The inventory could not be written.
     #[error(transparent)]
     Ledger(LedgerError),
-    /// A fresh read before deleting showed another object than the one that was observed.
+    /// A fresh read before deleting returned another object than the observed one.
     #[error(
         "Kustomization {0} is not the one that was observed any more; nothing is deleted, it is looked at again"
     )]
@@ -28,7 +28,7 @@ impl Retryable for Error {
     fn retry(&self) -> Retry {
         match self {
             Self::Call(error) => error.retry(),
-            // A conflict means that somebody wrote in between; the next look sees it.
+            // A conflict means that there was another write in between; the next reconcile reads it.
             Self::Status(_) | Self::Ledger(_) | Self::Changed(_) => Retry::Soon,
         }
     }

@@ -1,4 +1,4 @@
-//! A Kustomization that is being deleted: what it applied goes or stays by its deletion policy.
+//! A Kustomization that is being deleted: its deletion policy decides whether the applied objects are deleted.
 
 use std::time::Duration;
 
@@ -26,16 +26,17 @@ use crate::{
     runtime::{Api, CallError, Key, call, finalizers},
 };
 
-/// How soon objects that are going are looked for again, at first.
+/// The first wait until objects that are being deleted are checked again.
 const POLL_MIN: Duration = Duration::from_secs(1);
 
-/// And when it has taken long already: what is held for hours is looked for twice a minute.
+/// The longest such wait: an object that is blocked for hours is checked twice a minute.
 const POLL_MAX: Duration = Duration::from_secs(30);
 
-/// How long one round of deleting may take: with a cluster that is silent each of eight calls at a time costs its deadline.
+/// How long one round of deleting may take: if the cluster does not respond, each of eight concurrent calls takes its
+/// full deadline.
 const ROUND: Duration = Duration::from_mins(5);
 
-/// How long until objects that could not be deleted are tried again.
+/// The wait before objects that could not be deleted are retried.
 const RETRY: Duration = Duration::from_secs(15);
 
 pub(super) async fn finalize(writer: &mut Writer, kustomizations: &Kustomizations) -> Result<Outcome, Error> {
@@ -52,7 +53,7 @@ pub(super) async fn finalize(writer: &mut Writer, kustomizations: &Kustomization
     Ok(Outcome::Gone)
 }
 
-/// Whether the policy says that the objects go. A suspended Kustomization lets everything be.
+/// Whether the policy deletes the objects. A suspended Kustomization leaves everything.
 fn deletes(object: &Kustomization) -> bool {
     let spec = &object.spec;
     let by_policy = match spec.deletion_policy.unwrap_or_default() {
@@ -63,7 +64,7 @@ fn deletes(object: &Kustomization) -> bool {
     by_policy && !spec.suspend.unwrap_or_default()
 }
 
-/// Whether the object goes because its kind or its namespace goes, which is no wish to empty a cluster.
+/// Whether the object is deleted because its CRD or namespace is, which is not a request to empty a cluster.
 async fn swept_away(object: &Kustomization, context: &Context) -> Result<bool, CallError> {
     let definitions: Api<CustomResourceDefinition> = Api::all(context.client.clone());
     let namespaces: Api<Namespace> = Api::all(context.client.clone());
@@ -79,7 +80,7 @@ where
     Ok(found.is_none_or(|found| found.meta().deletion_timestamp.is_some()))
 }
 
-/// Deletes what the inventory holds. Returns what is to be said if the Kustomization has to stay.
+/// Deletes what the inventory lists. Returns the message for the status if the Kustomization must stay.
 async fn empty(writer: &mut Writer, kustomizations: &Kustomizations) -> Result<Option<Outcome>, Error> {
     let object = &writer.object().clone();
     let mut inventory = writer.inventory();
@@ -113,9 +114,9 @@ async fn empty(writer: &mut Writer, kustomizations: &Kustomizations) -> Result<O
     if let Some(outcome) = Box::pin(plan::cleanup(writer, &owner, &cluster, &others, kustomizations)).await? {
         return Ok(Some(outcome));
     }
-    // Its Jobs are on record, and go with the rest.
+    // Its Jobs are recorded, and are deleted with the rest.
     inventory = writer.inventory();
-    // Until the inventory without them is known to all that delete.
+    // Until everything that deletes knows the inventory without them.
     let _alone = kustomizations.targets.lock(others.identity()).write_owned().await;
     confirm::unchanged(object, &kustomizations.context).await?;
     let all = inventory.pruned_by(&Inventory::default());
@@ -144,14 +145,14 @@ async fn empty(writer: &mut Writer, kustomizations: &Kustomizations) -> Result<O
     }))
 }
 
-/// The wait until the next look: the longer it has taken already, the longer.
+/// The wait until the next check: the longer it has taken already, the longer.
 fn poll(object: &Kustomization, now: Timestamp) -> Duration {
     let since = object
         .metadata
         .deletion_timestamp
         .as_ref()
         .map_or(now, |time| time.0);
-    // A span that is negative, as with a clock that is behind the server's, is no time at all.
+    // A negative span, as with a clock behind the server's, counts as zero.
     let elapsed = Duration::try_from(now.duration_since(since)).unwrap_or_default();
     (elapsed / 8).clamp(POLL_MIN, POLL_MAX)
 }

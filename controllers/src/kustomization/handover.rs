@@ -1,15 +1,16 @@
-//! Where Flux carries out: what the built-in sync applied before becomes Flux's, so that a field which a later revision drops goes with it.
+//! If Flux reconciles: fields that the built-in sync applied before become Flux's, so that a field which a later
+//! revision drops is removed.
 //!
 //! ```text
-//!   Kustomization ─► decide: what of its inventory is to be looked at ─► hand_over, in its cluster ─► remembered, said, tried again
+//!   Kustomization ─► decide: which objects of its inventory to check ─► hand_over, in its cluster ─► recorded, reported, retried
 //! ```
 //!
-//! It may come before Flux or after it: whichever applies next finds the fields in Flux's hands. The other way round nothing of this is needed,
-//! the built-in sync takes over what it finds while it applies.
+//! It may run before or after Flux: whichever applies next finds the fields owned by Flux. The opposite direction needs
+//! nothing: the built-in sync takes over fields when it applies.
 //!
-//! Invariant: an object is looked at once for each Kustomization and start, and again only if that failed; where the built-in sync never was,
-//! not at all.
-//! Invariant: the Kustomization itself is not written: it is Flux's. What is to be said is said in events and the log.
+//! Invariant: an object is checked once for each Kustomization and start, and again only if that failed; if the
+//! built-in sync never applied the Kustomization, not at all. Invariant: the Kustomization itself is not written: it is
+//! Flux's. Problems are reported by events and the log.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -36,49 +37,49 @@ use crate::{
     runtime::{Action, Api, Event, Key, call},
 };
 
-/// How soon what failed is tried again, at first.
+/// The first wait before a failure is retried.
 const RETRY_MIN: Duration = Duration::from_mins(1);
 
-/// And when it has failed for long already: what is forbidden may be so for ever.
+/// The longest wait before a failure is retried: what is forbidden may be so forever.
 const RETRY_MAX: Duration = Duration::from_hours(1);
 
-/// More entries than objects by this many and the ones of objects that are gone are dropped.
+/// When there are this many more entries than objects, the entries of deleted objects are dropped.
 const SLACK: usize = 64;
 
-/// Objects of an inventory, each with the version that it was last applied by.
+/// Objects of an inventory, each with the API version that it was last applied with.
 type Objects = Vec<(ObjectId, String)>;
 
-/// What a look at a Kustomization may use.
+/// The dependencies of a handover.
 struct Handover {
     context: Context,
-    /// The ServiceAccount of this process, as it is installed.
+    /// The name of this process's ServiceAccount as installed.
     account: &'static str,
     store: Store<Kustomization>,
     targets: Targets,
     looked: Mutex<BTreeMap<Key, Looked>>,
 }
 
-/// What came of the looks at a Kustomization since the start.
+/// The result of the checks of a Kustomization since the start.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Looked {
     uid: String,
-    /// When the first look was.
+    /// The time of the first check.
     since: Timestamp,
-    /// What failed, and when it is tried again.
+    /// The objects that failed; they are retried at `due`.
     left: Objects,
     due: Timestamp,
-    /// Whether people know that they have to do something.
+    /// Whether an event asked for the missing permission.
     said: bool,
 }
 
 /// The next step.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Decision {
-    /// Nothing is to be done before something changes.
+    /// Nothing to do until something changes.
     Nothing,
-    /// What failed is not due before then.
+    /// The retry of failed objects is not due before this time.
     Wait { until: Timestamp },
-    /// These objects are to be looked at.
+    /// These objects must be checked.
     Look(Objects),
 }
 
@@ -130,7 +131,7 @@ async fn reconcile(object: Arc<Kustomization>, handover: Arc<Handover>) -> Resul
     })
 }
 
-/// What is to be looked at. Pure.
+/// Which objects to check. Pure.
 fn decide(object: &Kustomization, looked: Option<&Looked>, now: Timestamp) -> Decision {
     let inventory = Inventory::from_status(
         object
@@ -138,7 +139,7 @@ fn decide(object: &Kustomization, looked: Option<&Looked>, now: Timestamp) -> De
             .as_ref()
             .and_then(|status| status.inventory.as_ref()),
     );
-    // What the built-in sync cannot reach it did not apply.
+    // What the built-in sync cannot reach was not applied by it.
     let unreachable = object.spec.kube_config.is_some() && settings::remote(&object.spec).is_none();
     if inventory.is_empty() || unreachable || object.meta().deletion_timestamp.is_some() {
         return Decision::Nothing;
@@ -156,7 +157,7 @@ fn decide(object: &Kustomization, looked: Option<&Looked>, now: Timestamp) -> De
     }
 }
 
-/// What is known after a look at `objects`. The longer something has failed already, the longer is the wait. Pure.
+/// The state after a check of `objects`. The longer something has failed already, the longer the wait. Pure.
 fn after(
     object: &Kustomization,
     before: Option<Looked>,
@@ -176,7 +177,7 @@ fn after(
             .into_iter()
             .filter(|(id, _)| failed.contains(id))
             .collect(),
-        // Only a wait of thousands of years could leave the calendar.
+        // Only a wait of thousands of years could exceed the range of timestamps.
         due: now
             .checked_add(elapsed.clamp(RETRY_MIN, RETRY_MAX))
             .unwrap_or(Timestamp::MAX),
@@ -185,7 +186,7 @@ fn after(
 }
 
 impl Handover {
-    /// Hands over what is to be handed over among the objects.
+    /// Hands over the objects that need it.
     async fn look(&self, object: &Kustomization, objects: &Objects) -> HandedOver {
         let namespace = object.namespace().unwrap_or_default();
         let remote = settings::remote(&object.spec);
@@ -205,7 +206,7 @@ impl Handover {
         }
     }
 
-    /// Says what was handed over, and whether something is left.
+    /// Reports what was handed over, and whether something is left.
     async fn tell(&self, object: &Kustomization, handed: &HandedOver) {
         let left = match handed.failures.len() {
             0 => "nothing is left".to_owned(),
@@ -222,7 +223,7 @@ impl Handover {
         self.context.events.publish(object, event).await;
     }
 
-    /// Asks people for the right to hand over, if that is what is missing. Whether it was said.
+    /// Publishes an event that asks for the missing permission, if that is the problem. Returns whether it did.
     async fn ask(&self, object: &Kustomization, failures: &[ObjectFailure]) -> bool {
         let forbidden: Vec<ObjectFailure> = failures
             .iter()
@@ -239,7 +240,8 @@ impl Handover {
         true
     }
 
-    /// What is forbidden, what follows from that, and what to do. The command before the server's words, for these may be long.
+    /// What is forbidden, what follows from that, and what to do. The command comes before the server's message, which
+    /// may be long.
     fn plea(&self, object: &Kustomization, forbidden: &[ObjectFailure]) -> String {
         let (place, subject) = match settings::remote(&object.spec) {
             None => (
@@ -259,8 +261,8 @@ impl Handover {
         )
     }
 
-    /// Whether the built-in sync has written the status of a Kustomization or its finalizer, as far as that can still be seen. If not, all
-    /// has been Flux's from the beginning: there is nothing to look for, and no right to.
+    /// Whether the built-in sync has written the status of a Kustomization or its finalizer, as far as managedFields
+    /// show. If not, Flux has reconciled it from the beginning: there is nothing to check, and no permission to.
     async fn was_ours(&self, key: &Key) -> Result<bool, Error> {
         let api: Api<Kustomization> = Api::namespaced(self.context.client.clone(), &key.namespace);
         let live = call(format!("reading Kustomization {key}"), api.get_opt(&key.name)).await?;
@@ -276,7 +278,7 @@ impl Handover {
     }
 
     fn until(&self, due: Timestamp) -> Duration {
-        // A span that is negative is no time at all.
+        // A negative span counts as zero.
         Duration::try_from(due.duration_since(self.context.clock.now())).unwrap_or_default()
     }
 
@@ -289,7 +291,7 @@ impl Handover {
     }
 }
 
-/// Logs what failed and is not for people to allow.
+/// Logs failures that are not a missing permission.
 fn warn_of(key: &Key, failures: &[ObjectFailure]) {
     let unexpected = failures.iter().filter(|failure| !is_forbidden(failure));
     let unexpected: Vec<ObjectFailure> = unexpected.cloned().collect();
@@ -299,7 +301,7 @@ fn warn_of(key: &Key, failures: &[ObjectFailure]) {
     }
 }
 
-/// A number of objects in words.
+/// A number of objects as text.
 fn objects(count: usize) -> String {
     match count {
         1 => "1 object".to_owned(),
@@ -370,7 +372,7 @@ mod tests {
             Some(&looked(&["b"], later)),
             &Decision::Wait { until },
         );
-        // Another object of the same name.
+        // Another object with the same name.
         check(
             &json!({"metadata": {"uid": "v"}}),
             Some(&looked(&[], NOW)),

@@ -1,4 +1,4 @@
-//! Health after applying: one look at a time; what is not well yet is looked at again later.
+//! Health after applying: one check at a time; what is not healthy yet is checked again later.
 
 use std::{collections::BTreeSet, time::Duration};
 
@@ -19,13 +19,13 @@ use super::{
 };
 use crate::reconcile::Context;
 
-/// The first wait between two looks.
+/// The first wait between two checks.
 const POLL_MIN: Duration = Duration::from_millis(250);
 
-/// The longest wait between two looks; Flux's only one.
+/// The longest wait between two checks; Flux's only one.
 const POLL_MAX: Duration = Duration::from_secs(5);
 
-/// A look that is due.
+/// A check that is due.
 #[derive(Debug)]
 pub(super) struct Check {
     pub aim: Aim,
@@ -39,19 +39,20 @@ pub(super) struct Check {
 /// Pruned objects that are not gone yet.
 #[derive(Debug)]
 pub(super) struct Leaving {
-    /// The inventory of the revision: what stays.
+    /// The inventory of the revision: the objects that stay.
     pub wanted: Inventory,
-    /// What is waited for, in words.
+    /// What is waited for, as text.
     pub awaited: String,
 }
 
-/// The wait until the next look: the longer it has taken already, the longer, so that a quick start is noticed quickly.
+/// The wait until the next check: the longer it has taken already, the longer, so that a quick start is noticed
+/// quickly.
 fn poll(elapsed: Duration) -> Duration {
     (elapsed / 8).clamp(POLL_MIN, POLL_MAX)
 }
 
-/// The objects whose health is waited for: all applied ones but those that asked to be left alone, or those that the spec
-/// names; each with the version that it is read in.
+/// The objects whose health is waited for: all applied ones except those that opted out, or those that the spec names;
+/// each with the API version that it is read in.
 pub(super) async fn targets(
     cluster: &Cluster,
     settings: &Settings,
@@ -65,7 +66,7 @@ pub(super) async fn targets(
             .outcomes
             .iter()
             .filter(|(_, outcome)| *outcome == apply::Outcome::Skipped);
-        // Waiting for itself would never end.
+        // A Kustomization that waits for itself would never finish.
         let others: BTreeSet<&ObjectId> = skipped.map(|(id, _)| id).chain(&own).collect();
         let ours = plan.looked_after().filter(|(id, _)| !others.contains(id));
         return Ok(ours
@@ -96,7 +97,7 @@ pub(super) async fn targets(
     Ok(targets)
 }
 
-/// One look.
+/// Runs one check.
 pub(super) async fn check(cluster: &Cluster, mut check: Check, jobs: &Jobs, context: &Context) -> Outcome {
     let now = context.clock.now();
     let settle = check.settings.settle;
@@ -105,7 +106,7 @@ pub(super) async fn check(cluster: &Cluster, mut check: Check, jobs: &Jobs, cont
         health::check::check(cluster, &mut check.watch, settle, jobs, now),
     )
     .await;
-    // A look that takes longer than all looks may is one that found nothing out.
+    // A check that exceeds the time for all checks is inconclusive.
     let look = look.unwrap_or(Err(CallError::Deadline(check.settings.timeout)));
     if look.is_err() {
         check.watch.missed();
@@ -145,7 +146,8 @@ pub(super) async fn check(cluster: &Cluster, mut check: Check, jobs: &Jobs, cont
     }
 }
 
-/// Reads Jobs that may have finished and be gone by the next application. What cannot be reached now is read the next time.
+/// Reads Jobs that may have finished and be gone by the next application. What cannot be reached now is read the next
+/// time.
 pub(super) async fn observe_jobs(object: &Kustomization, kustomizations: &Kustomizations) {
     let jobs = kustomizations.runs.jobs(object);
     if jobs.pace().is_none() {
@@ -159,7 +161,7 @@ pub(super) async fn observe_jobs(object: &Kustomization, kustomizations: &Kustom
     }
 }
 
-/// Nothing can be found out about the cluster now: `words` say why.
+/// Nothing can be determined about the cluster now: `words` is the reason.
 pub(super) fn unknown(
     mut check: Check,
     wanted: Option<Inventory>,
@@ -182,7 +184,7 @@ pub(super) fn unknown(
 impl Check {
     fn not_yet(self, awaited: Awaited, now: Timestamp) -> Outcome {
         let timeout = self.settings.timeout;
-        // A span that is negative, as after a step of the clock, is no time at all.
+        // A negative span, as after a step of the clock, counts as zero.
         let elapsed = Duration::try_from(now.duration_since(self.since)).unwrap_or_default();
         if elapsed >= timeout {
             let after =

@@ -10,7 +10,7 @@ use serde_json::Value;
 use super::{outcome::Failure, variables, work::Work};
 use crate::{gitrepository::remote::enter, reconcile::Context};
 
-/// The manifests that the files make with the variables of the spec, in order.
+/// The manifests built from the files with the variables of the spec, in order.
 pub(super) async fn manifests(
     files: &Files,
     work: &Work,
@@ -35,7 +35,8 @@ pub(super) async fn manifests(
     Ok(manifests.into_iter().map(|manifest| manifest.object).collect())
 }
 
-/// The files below the path. A commit that is not here any more, as after the loss of the data directory, is fetched.
+/// The files below the path. A commit that is no longer stored here, for example after the data directory was lost, is
+/// fetched.
 pub(super) async fn read(work: &Work, context: &Context) -> Result<Files, Failure> {
     let commit: CommitId = commit_of(&work.aim.revision)
         .parse()
@@ -66,7 +67,7 @@ impl From<SourceError> for Failure {
             (SourceError::PathNotFound { .. } | SourceError::InvalidPath { .. }, _) => {
                 Self::artifact(message)
             }
-            // The word of the page stands in the message: the reason is Flux's, which rollouts and people know.
+            // The documented name is in the message: the reason is Flux's, which rollouts and users know.
             (SourceError::KustomizeUnsupported { .. }, _) => {
                 Self::build(format!("KustomizeUnsupported: {message}"))
             }

@@ -3,21 +3,21 @@
 //! ```text
 //!   Kustomization ─┐            ┌─► finalize: by deletionPolicy
 //!   GitRepository ─┼► observe ─► decide ─► apply: read, build, record ids, apply in stages, prune ─► check health
-//!   its last run ──┘            └─► check health and pruning again, until all is done or its time is up
+//!   its last run ──┘            └─► check health and pruning again, until done or timed out
 //! ```
 //!
-//! A run is one attempt at one generation of the spec and one revision of the source. It lives in memory: after a restart
-//! everything is applied once more, which changes nothing where nothing is to be changed.
+//! A run is one attempt at one generation of the spec and one revision of the source. It is kept in memory: after a
+//! restart everything is applied again, which changes nothing that is up to date.
 //!
-//! Of several Kustomizations that declare an object in one cluster one holds it: the one whose labels it carries and whose inventory has it.
-//! That one applies it, the others compare. What one of them prunes goes to another one, and is deleted only after the last ([`declarers`]).
+//! If several Kustomizations declare an object in one cluster, one of them manages it: the one whose labels it has and
+//! whose inventory lists it. That one applies it, the others compare. What one of them prunes is handed over to another
+//! one, and is deleted only by the last ([`declarers`]).
 //!
-//! Invariant: an id is in `status.inventory` before its object is created, and leaves it after the object was seen gone.
-//! Invariant: nothing is pruned but after a complete read, build and apply of the revision, and nothing is deleted but after a
-//! fresh read of the Kustomization.
-//! Invariant: where Flux runs, nothing is done here; where Flux is told to, [`hand_over`] makes what was applied here its own.
-//! Invariant: waiting for health occupies no worker: a check that is not done yet is taken up again later, and a new
-//! revision ends it.
+//! Invariant: an id is in `status.inventory` before its object is created, and is removed after a read shows that the
+//! object is gone. Invariant: objects are pruned only after a complete read, build and apply of the revision, and
+//! deleted only after a fresh read of the Kustomization. Invariant: if Flux runs, nothing is done here; if Flux is
+//! configured to, [`hand_over`] makes Flux the owner of what was applied here. Invariant: waiting for health occupies
+//! no worker: an unfinished check is resumed later, and a new revision ends it.
 
 mod act;
 mod apply;
@@ -57,14 +57,14 @@ use crate::{
     runtime::{Action, Key, keys, watch},
 };
 
-/// Kustomizations in the works at once: all. Each is one waiting future; calls and turns are bounded per cluster, so that a cluster
-/// that hangs holds up none of another.
+/// Concurrent reconciles of Kustomizations: all. Each is one waiting future; calls and turns are limited per cluster,
+/// so a cluster that hangs does not delay Kustomizations of other clusters.
 const WORKERS: u16 = u16::MAX;
 
-/// How soon an object is taken up again whose last write the watch has not brought yet.
+/// The wait before an object is reconciled again whose last write the watch has not delivered yet.
 const BEHIND: Duration = Duration::from_millis(100);
 
-/// What a reconcile of a Kustomization may use.
+/// The dependencies of a reconcile of a Kustomization.
 struct Kustomizations {
     context: Context,
     store: Store<Kustomization>,
@@ -75,7 +75,7 @@ struct Kustomizations {
     inventories: Arc<Inventories>,
 }
 
-/// Carries Kustomizations out until the context's shutdown.
+/// Reconciles Kustomizations until the context's shutdown.
 pub async fn run(context: Context) {
     let runner = Runner::<Kustomization>::new("kustomization", &context).workers(WORKERS);
     let (store, sources) = (runner.store(), Arc::new(source::sources()));
@@ -113,7 +113,7 @@ pub async fn run(context: Context) {
 }
 
 impl Kustomizations {
-    /// Lets Kustomizations that objects were handed over to apply them now.
+    /// Triggers Kustomizations that objects were handed over to, so that they apply them now.
     fn wake(&self, heirs: &[Owner]) {
         for heir in heirs {
             let key = Key::new(&heir.namespace, &heir.name);

@@ -1,4 +1,4 @@
-//! What is there: the object, its source, what it depends on, its last run, the time. All of it is in memory.
+//! The observed state: the object, its source, its dependencies, its last run, the time. All of it is in memory.
 
 use jiff::Timestamp;
 use kube::ResourceExt;
@@ -22,21 +22,21 @@ pub(super) struct Observed {
     pub uid: String,
     pub generation: i64,
     pub settings: Result<Settings, Refusal>,
-    /// Whether Flux carries the object out.
+    /// Whether Flux reconciles the object.
     pub flux: bool,
     pub suspended: bool,
     pub deleting: bool,
-    /// Whether our finalizer is on.
+    /// Whether muster's finalizer is set.
     pub held: bool,
-    /// Whether its deletion touches nothing of what it applied.
+    /// Whether its deletion leaves all applied objects.
     pub orphans: bool,
-    /// The value of the annotation that asks for a reconciliation now.
+    /// The reconcile request: the value of its annotation.
     pub requested: Option<String>,
-    /// The annotation that says that an empty path is meant.
+    /// The annotation that allows an empty path.
     pub allow_empty: bool,
     pub source_name: Key,
     pub source: Option<SourceRow>,
-    /// The revision that the status speaks of as tried, at the present generation.
+    /// The revision that the status reports as attempted, at the current generation.
     pub spoken_of: Option<String>,
     /// The first dependency that is not ready.
     pub waits_for: Option<String>,

@@ -1,4 +1,4 @@
-//! What came of a step: what the status says, and when to look again.
+//! The result of a step: what the status reports, and when to reconcile again.
 
 use std::time::Duration;
 
@@ -16,63 +16,63 @@ use super::{
     work::Aim,
 };
 
-/// The reason of a Kustomization whose PlanRun is not there yet.
+/// The reason of a Kustomization whose PlanRun does not exist yet.
 pub(crate) const NOT_READY: &str = "PlanRunNotReady";
 /// The reason of a Kustomization whose run failed for good.
 pub(crate) const PLAN_FAILED: &str = "PlanFailed";
 
-/// What came of a decision.
+/// The result of acting on a decision.
 #[derive(Debug)]
 pub(super) enum Outcome {
-    /// Nothing is to be done until something changes.
+    /// Nothing to do until something changes.
     Idle,
-    /// The object is gone, or will be: its run is forgotten.
+    /// The object is gone, or will be: its run is dropped.
     Gone,
-    /// Nothing is due before then.
+    /// Nothing is due before this time.
     Rest { until: Timestamp },
-    /// The spec cannot be carried out.
+    /// The spec is not supported.
     Refused(Refusal),
-    /// What it needs is not there.
+    /// A dependency or the source is not available.
     Waiting {
         reason: &'static str,
         message: String,
         after: Option<Duration>,
     },
-    /// What it applied is being deleted, and something still holds it.
+    /// The applied objects are being deleted, and something still blocks that.
     Finalizing {
-        /// Whether it is held by a failure; else it is only waited for.
+        /// Whether a failure blocks it; otherwise it is only waited for.
         failed: bool,
         message: String,
         inventory: flux::Inventory,
         after: Duration,
     },
-    /// Applied, and healthy as far as that was asked for.
+    /// Applied, and healthy if that was to be checked.
     Succeeded {
         aim: Aim,
         settings: Settings,
         report: Applied,
     },
-    /// Applied; not healthy yet, or what was pruned is not gone yet.
+    /// Applied; not healthy yet, or pruned objects are not gone yet.
     Checking {
         aim: Aim,
         since: Timestamp,
         watch: Watch,
         wanted: Option<Inventory>,
         timeout: Duration,
-        /// How soon more may be known.
+        /// When the next check is due.
         after: Duration,
         awaited: Awaited,
         report: Applied,
     },
-    /// Its plan is under way.
+    /// Its plan is running.
     Stepping {
         aim: Aim,
         message: String,
         progress: Progress,
-        /// How soon more may be known.
+        /// When the next check is due.
         after: Duration,
     },
-    /// Not applied, not healthy in time, or what was pruned was not gone in time.
+    /// Not applied, not healthy in time, or pruned objects were not gone in time.
     Failed {
         aim: Aim,
         settings: Settings,
@@ -80,46 +80,46 @@ pub(super) enum Outcome {
     },
 }
 
-/// What is waited for after applying, in words.
+/// What is waited for after applying, as text.
 #[derive(Debug)]
 pub(super) enum Awaited {
     /// The health of an object.
     Health(String),
-    /// The end of a pruned object that a finalizer holds.
+    /// The deletion of a pruned object that a finalizer blocks.
     Termination(String),
 }
 
-/// What applying came to; of a later health check nothing but whether health was asked for.
+/// The result of applying; a later health check only sets whether health was checked.
 #[derive(Debug, Default)]
 pub(super) struct Applied {
-    /// The inventory now, if it was touched.
+    /// The current inventory, if it was changed.
     pub inventory: Option<flux::Inventory>,
-    /// Whether health was asked for.
+    /// Whether health was checked.
     pub checked: bool,
-    /// What was taken to be healthy without evidence.
+    /// The objects assumed healthy without evidence.
     pub assumed: Option<Assumed>,
-    /// How far those objects are that roll something out themselves.
+    /// The progress of the objects that perform a rollout themselves.
     pub progress: Option<Progress>,
-    /// What is said of objects that others hold, if there are any.
+    /// The note about objects that others manage, if there are any.
     pub shared: Option<String>,
-    /// What was changed, for people; empty if nothing was.
+    /// What was changed, as text for people; empty if nothing was.
     pub changes: String,
 }
 
 /// Why a run failed.
 #[derive(Debug)]
 pub(super) struct Failure {
-    /// Flux's word for it.
+    /// Flux's reason for it.
     pub reason: &'static str,
     pub message: String,
-    /// Whether it is likely to pass by itself.
+    /// Whether it is likely to be transient.
     pub soon: bool,
-    /// The inventory now, if it was touched.
+    /// The current inventory, if it was changed.
     pub inventory: Option<flux::Inventory>,
 }
 
 impl Outcome {
-    /// What was changed in the cluster, for people; empty if nothing was.
+    /// What was changed in the cluster, as text for people; empty if nothing was.
     pub(super) fn changes(&self) -> &str {
         match self {
             Self::Succeeded { report, .. } | Self::Checking { report, .. } => &report.changes,
@@ -145,17 +145,17 @@ impl Failure {
         }
     }
 
-    /// The source has not what is needed.
+    /// The source does not have what is needed.
     pub(super) fn artifact(message: impl Into<String>) -> Self {
         Self::new("ArtifactFailed", message)
     }
 
-    /// The content cannot be made into objects.
+    /// The content cannot be built into objects.
     pub(super) fn build(message: impl Into<String>) -> Self {
         Self::new("BuildFailed", message)
     }
 
-    /// The inventory could not record an object under its own name.
+    /// The inventory cannot record an object under its own name.
     pub(super) fn misread_name(message: impl Into<String>) -> Self {
         Self::new("MisreadName", message)
     }
@@ -165,7 +165,7 @@ impl Failure {
         Self::new("ReconciliationFailed", message)
     }
 
-    /// Others hold objects that they declare differently.
+    /// Objects are managed by others, which declare them differently.
     pub(super) fn shared(message: impl Into<String>) -> Self {
         Self::new(SHARED_OBJECT, message)
     }
@@ -178,12 +178,12 @@ impl Failure {
         }
     }
 
-    /// Pruned objects are not gone in time: something in the cluster holds them.
+    /// Pruned objects are not gone in time: something in the cluster blocks their deletion.
     pub(super) fn not_gone(message: impl Into<String>) -> Self {
         Self::new("PruneFailed", message)
     }
 
-    /// The record of so many objects does not fit into the status.
+    /// The record of the objects does not fit into the status.
     pub(super) fn too_large(objects: usize, bytes: usize, max: usize) -> Self {
         Self::reconciliation(format!(
             "TooLarge: the inventory of {objects} objects takes {bytes} bytes in the status, and at most {max} are written; divide \
@@ -191,14 +191,14 @@ impl Failure {
         ))
     }
 
-    /// The path is empty, and that is not meant as far as anyone said.
+    /// The path is empty, and that is not explicitly allowed.
     pub(super) fn empty() -> Self {
         let message = "the path holds no objects, and carrying that out would prune everything that was applied; if that \
                        is meant, annotate the Kustomization with fleet.muster.dev/allow-empty: \"true\"";
         Self::new("EmptyWouldPruneAll", message)
     }
 
-    /// What was applied is not healthy.
+    /// The applied objects are not healthy.
     pub(super) fn unhealthy(message: impl Into<String>) -> Self {
         Self::new("HealthCheckFailed", message)
     }
@@ -208,26 +208,26 @@ impl Failure {
         Self::new(PLAN_FAILED, message)
     }
 
-    /// The inventory is this by now.
+    /// Sets the current inventory.
     #[must_use]
     pub(super) fn with(self, inventory: Option<flux::Inventory>) -> Self {
         Self { inventory, ..self }
     }
 
-    /// It is likely to pass by itself.
+    /// Marks the failure as likely to be transient.
     #[must_use]
     pub(super) fn soon(self) -> Self {
         Self { soon: true, ..self }
     }
 }
 
-/// How an application ended other than well.
+/// How an application ended without success.
 pub(super) enum Trouble {
-    /// With something to say in the status.
+    /// With a failure to report in the status.
     Failure(Failure),
-    /// Its plan is not over: this is what came of it so far.
+    /// Its plan is not finished: this is the outcome so far.
     Plan(Box<Outcome>),
-    /// Our own API server did not take a write; nothing can be said.
+    /// The API server refused a write; nothing can be reported.
     Error(Error),
 }
 
@@ -237,11 +237,11 @@ impl From<Failure> for Trouble {
     }
 }
 
-/// Where the plan stands, for the status of the Kustomization.
+/// The progress of the plan, for the status of the Kustomization.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Line {
     pub status: Status,
-    /// A state of a run; of one that failed, the class of the failure.
+    /// The state of a run; for a failed one, the class of the failure.
     pub reason: String,
     pub text: String,
 }

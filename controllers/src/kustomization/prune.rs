@@ -1,4 +1,4 @@
-//! Deleting what is no longer wanted.
+//! Deletes objects that are no longer declared.
 
 use muster_sync::{
     apply::{self, Cluster, Owner, Pruned, error::summary},
@@ -13,7 +13,7 @@ use super::{
     status::Writer,
 };
 
-/// What pruning needs beside what is to be pruned.
+/// What pruning needs in addition to the objects.
 pub(super) struct Pruning<'a> {
     pub cluster: &'a Cluster,
     pub owner: &'a Owner,
@@ -22,7 +22,8 @@ pub(super) struct Pruning<'a> {
 }
 
 impl Pruning<'_> {
-    /// Deletes what is no longer wanted. Returns the inventory that is left, and what became of what left it.
+    /// Deletes objects that are no longer declared. Returns the remaining inventory, and what happened to the objects
+    /// that left it.
     pub(super) async fn prune(
         &self,
         writer: &Writer,
@@ -34,7 +35,7 @@ impl Pruning<'_> {
         if settings.prune && !unwanted.is_empty() {
             return self.delete(writer, settings, unwanted, inventory).await;
         }
-        // As with Flux, what is not to be pruned is let go.
+        // As in Flux, an object with pruning disabled is orphaned.
         let pruned = Pruned {
             released: unwanted.into_iter().map(|(id, _)| id).collect(),
             ..Pruned::default()
@@ -42,7 +43,7 @@ impl Pruning<'_> {
         self.settle(writer, inventory, pruned)
     }
 
-    /// Deletes objects of the inventory, and takes those out of it that are gone.
+    /// Deletes objects of the inventory, and removes from it those that are gone.
     pub(super) async fn delete(
         &self,
         writer: &Writer,
@@ -51,7 +52,7 @@ impl Pruning<'_> {
         inventory: Inventory,
     ) -> Result<(Inventory, Pruned), Trouble> {
         let lock = self.kustomizations.targets.lock(self.others.identity());
-        // Until the inventory without them is known to all that delete.
+        // Until everything that deletes knows the inventory without them.
         let _alone = lock.write_owned().await;
         confirm::unchanged(writer.object(), writer.context())
             .await
@@ -68,7 +69,7 @@ impl Pruning<'_> {
         self.settle(writer, inventory, pruned)
     }
 
-    /// The inventory without what is gone.
+    /// The inventory without the objects that are gone.
     fn settle(
         &self,
         writer: &Writer,
@@ -90,8 +91,8 @@ impl Pruning<'_> {
     }
 }
 
-/// What the Kustomization waits for, if it does: objects not tried yet, and by the policy that waits also objects that are not
-/// gone yet.
+/// What the Kustomization waits for, if anything: objects not tried yet and, if the policy is to wait, also objects
+/// that are not gone yet.
 pub(super) fn waiting(pruned: &Pruned, waits: bool) -> Option<String> {
     let (Some(first), true) = (pruned.waiting.first(), waits || !pruned.blocked.is_empty()) else {
         return None;

@@ -1,4 +1,4 @@
-//! The inventory as it is on record: what fits into it, and what is written to it before objects are created.
+//! The recorded inventory: what fits into it, and what is written to it before objects are created.
 
 use async_trait::async_trait;
 use muster_sync::{
@@ -15,11 +15,12 @@ use super::{
     work::Work,
 };
 
-/// The longest inventory that is written, in bytes of JSON: etcd takes 1.5 MiB in one write, and the rest of the object, which
-/// is its spec, conditions and managedFields, is left a sixth of it. About 12,000 objects with names of usual length.
+/// The maximum size of a written inventory, in bytes of JSON: etcd accepts 1.5 MiB in one write, and a sixth of it is
+/// left for the rest of the object, which is its spec, conditions and managedFields. About 12,000 objects with names of
+/// usual length.
 const INVENTORY_MAX: usize = 1_310_720;
 
-/// Whether what would be on record then fits into the status.
+/// Whether the resulting record fits into the status.
 pub(super) fn admit(before: &Inventory, wanted: &Inventory) -> Result<(), Failure> {
     let recorded = before.clone().merged(wanted);
     let bytes = size(&recorded);
@@ -67,7 +68,7 @@ impl<'a> Recorder<'a> {
 impl Ledger for Recorder<'_> {
     async fn record(&self, planned: &Inventory) -> Result<(), LedgerError> {
         let mut writer = self.writer.lock().await;
-        // What is on record already tells nothing new to whatever deletes objects.
+        // Ids that are recorded already are no news for other deleters.
         let known = self.kustomizations.inventories.of(writer.object());
         let _lock = if planned.iter().all(|(id, _)| known.contains(id)) {
             None

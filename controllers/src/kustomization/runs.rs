@@ -14,7 +14,7 @@ use super::{
 };
 use crate::runtime::Key;
 
-/// More entries than objects by this many and the ones of objects that are gone are dropped.
+/// When there are this many more entries than objects, the entries of deleted objects are dropped.
 const SLACK: usize = 64;
 
 /// The last runs by Kustomization.
@@ -56,7 +56,7 @@ impl Runs {
         }
     }
 
-    /// What is known of the Jobs of a Kustomization.
+    /// The cached Jobs of a Kustomization.
     pub(super) fn jobs(&self, object: &Kustomization) -> Jobs {
         let (uid, remote) = (object.uid(), settings::remote(&object.spec));
         let mut all = self.jobs.lock();
@@ -76,7 +76,7 @@ impl Runs {
         jobs
     }
 
-    /// How soon the running Jobs of a Kustomization are to be read again, if it has any.
+    /// When to read the running Jobs of a Kustomization again, if it has any.
     pub(super) fn pace(&self, key: &Key) -> Option<Duration> {
         self.jobs.lock().get(key)?.jobs.pace()
     }
@@ -87,17 +87,17 @@ impl Runs {
         self.plans.lock().remove(key);
     }
 
-    /// The run is due again at once, whatever came of it.
+    /// Makes the run due again at once, whatever its result.
     pub(super) fn unrest(&self, key: &Key) {
         self.last.lock().remove(key);
     }
 
-    /// The plan of a Kustomization, for one pass over it.
+    /// Takes the plan of a Kustomization out, for one pass over it.
     pub(super) fn take_plan(&self, key: &Key) -> Option<Held> {
         self.plans.lock().remove(key)
     }
 
-    /// How soon a run of its plan that was started by hand is gone over again.
+    /// When to advance a run of its plan that was started by hand.
     pub(super) fn plan_due(&self, key: &Key) -> Option<Duration> {
         self.plans.lock().get(key)?.due
     }

@@ -1,4 +1,4 @@
-//! The spec, parsed once: what can be carried out, or the names of the fields that cannot. Pure.
+//! The spec, parsed once: the settings, or the names of unsupported fields. Pure.
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
@@ -13,13 +13,13 @@ use muster_api::{
 };
 use muster_health::Expressions;
 
-/// The least that applying and health are given, each, when the spec names no timeout; Flux's.
+/// The minimum time for applying and for health, each, if the spec has no timeout; Flux's.
 const TIMEOUT_MIN: Duration = Duration::from_secs(30);
 
-/// How much less than the interval the timeout is when the spec names none; Flux's.
+/// How much less than the interval the timeout is if the spec has none; Flux's.
 const TIMEOUT_MARGIN: Duration = Duration::from_secs(30);
 
-/// A spec that can be carried out.
+/// A supported spec, parsed.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Settings {
     pub path: String,
@@ -30,9 +30,9 @@ pub(super) struct Settings {
     pub interval: Duration,
     pub retry_interval: Duration,
     pub timeout: Duration,
-    /// For how long an object must be healthy where its controller gives no evidence.
+    /// How long an object must be healthy if its controller gives no evidence.
     pub settle: Duration,
-    /// Whether that may be taken for evidence.
+    /// Whether such an object may be assumed healthy.
     pub assumes: bool,
     pub health_checks: Vec<ObjectReference>,
     pub expressions: ByKind,
@@ -41,28 +41,28 @@ pub(super) struct Settings {
     pub substitute_from: Vec<SubstituteReference>,
     pub remote: Option<RemoteTarget>,
     pub deletion_policy: DeletionPolicy,
-    /// The digest of the spec of the PlanRun by which it is carried out, if it has a plan.
+    /// The digest of the spec of the PlanRun that it is applied by, if it has a plan.
     pub plan: Option<String>,
 }
 
 impl Settings {
-    /// Whether the health of anything is waited for.
+    /// Whether the health of any object is waited for.
     pub(super) fn checks_health(&self) -> bool {
         self.wait || !self.health_checks.is_empty()
     }
 }
 
-/// The expressions by which objects are judged, by group and kind.
+/// The CEL expressions that judge objects, by group and kind.
 pub(super) type ByKind = BTreeMap<(String, String), Arc<Expressions>>;
 
-/// The cluster of a Kustomization that is applied elsewhere.
+/// The cluster of a Kustomization that is applied remotely.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct RemoteTarget {
     pub secret: String,
     pub key: Option<String>,
 }
 
-/// Why a spec is not carried out.
+/// Why a spec is not supported.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Refusal {
     pub reason: &'static str,
@@ -137,7 +137,7 @@ fn expressions(each: &[HealthCheckExpressions]) -> Result<ByKind, Refusal> {
     Ok(by_kind)
 }
 
-/// For how long an object must be healthy where its controller gives no evidence.
+/// How long an object must be healthy if its controller gives no evidence.
 fn settle(annotations: &BTreeMap<String, String>, timeout: Duration) -> Result<Duration, Refusal> {
     let Some(text) = annotations.get(annotation::SETTLE) else {
         return Ok(SETTLE.to_std().min(timeout / 2));
@@ -153,7 +153,7 @@ fn settle(annotations: &BTreeMap<String, String>, timeout: Duration) -> Result<D
     })
 }
 
-/// Whether that may be taken for evidence.
+/// Whether such an object may be assumed healthy.
 fn assumes(annotations: &BTreeMap<String, String>) -> Result<bool, Refusal> {
     match annotations.get(annotation::ASSUME).map(String::as_str) {
         None => Ok(true),
@@ -168,13 +168,13 @@ fn assumes(annotations: &BTreeMap<String, String>) -> Result<bool, Refusal> {
     }
 }
 
-/// The path below the root of the source. As with Flux a slash before it says nothing else.
+/// The path below the root of the source. As in Flux, a leading slash has no meaning.
 fn path(spec: &KustomizationSpec) -> String {
     let path = spec.path.as_deref().unwrap_or_default();
     path.trim_start_matches('/').to_owned()
 }
 
-/// The cluster that a spec names, if it is another one.
+/// The cluster that a spec names, if it is a remote one.
 pub(super) fn remote(spec: &KustomizationSpec) -> Option<RemoteTarget> {
     let secret = spec.kube_config.as_ref()?.secret_ref.as_ref()?;
     Some(RemoteTarget {
@@ -183,7 +183,7 @@ pub(super) fn remote(spec: &KustomizationSpec) -> Option<RemoteTarget> {
     })
 }
 
-/// The fields that are set and cannot be carried out, by their paths.
+/// The paths of the fields that are set and not supported.
 fn unsupported(spec: &KustomizationSpec, namespace: &str) -> Vec<String> {
     let mut fields: Vec<String> = spec.other.keys().map(|field| format!("spec.{field}")).collect();
     let source = &spec.source_ref;

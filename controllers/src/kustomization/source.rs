@@ -1,4 +1,4 @@
-//! The sources of Kustomizations: one small row for each GitRepository of the namespace.
+//! The sources of Kustomizations: a few fields of each GitRepository of the namespace.
 
 use std::collections::BTreeSet;
 
@@ -13,22 +13,22 @@ use crate::{
     runtime::{Index, Key},
 };
 
-/// What is read of a GitRepository.
+/// The fields that are read of a GitRepository.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct SourceRow {
     pub address: Address,
     /// The revision of its artifact, the last good one.
     pub revision: Option<String>,
-    /// Whether its artifact is Flux's, left behind: it is about to be fetched anew.
+    /// Whether its artifact is a leftover of Flux: it is about to be fetched again.
     pub left_by_flux: bool,
-    /// What its Ready condition says while it is not True.
+    /// The message of its Ready condition while it is not True.
     pub trouble: Option<String>,
 }
 
-/// The rows by the keys of their objects.
+/// The sources by the keys of their objects.
 pub(super) type Sources = Index<GitRepository, SourceRow>;
 
-/// An index of sources; what a change concerns is found by [`dependents`].
+/// An index of sources; [`dependents`] finds the Kustomizations that a change affects.
 pub(super) fn sources() -> Sources {
     Index::new(
         |object| Some(SourceRow::of(object)),
@@ -57,7 +57,7 @@ impl SourceRow {
         let status = object.status.as_ref();
         let ready = status.and_then(|status| find(&status.conditions, READY));
         let artifact = status.and_then(|status| status.artifact.as_ref());
-        // One that is suspended is not fetched: what it was stopped at is what is meant.
+        // A suspended source is not fetched: its last artifact is intended.
         let suspended = object.spec.suspend == Some(true);
         let left_by_flux = artifact.is_some_and(is_fluxs) && !suspended;
         let artifact = artifact.filter(|_| !left_by_flux);
@@ -72,7 +72,7 @@ impl SourceRow {
     }
 }
 
-/// Whether an artifact lies in Flux's storage: then it is served from there.
+/// Whether an artifact is in Flux's storage: then it is served from there.
 fn is_fluxs(artifact: &Artifact) -> bool {
     !artifact.url.is_empty()
 }

@@ -1,4 +1,4 @@
-//! The status: how far a run got, in Flux's words; and when to look again.
+//! The status: the progress of a run, in Flux's terms; and when to reconcile again.
 
 use std::{sync::Arc, time::Duration};
 
@@ -24,18 +24,18 @@ use crate::{
     runtime::{Action, Api, Event, Key, status::patch_if_changed},
 };
 
-/// How far intervals are spread, so that a fleet does not reconcile in step.
+/// The jitter of intervals, so that a fleet does not reconcile in step.
 const SPREAD: f64 = 0.05;
 
-/// How soon a failure that is likely to pass is tried again, unless the spec says sooner.
+/// When a failure that is likely to be transient is retried, unless the spec says sooner.
 const SOON: Duration = Duration::from_secs(10);
 
-/// The object as it was last seen or written, and the only writer of its status.
+/// The object as last read or written, and the only writer of its status.
 pub(super) struct Writer {
     object: Kustomization,
     context: Context,
     inventories: Arc<Inventories>,
-    /// Where its plan stands, as soon as that is known.
+    /// The progress of its plan, once known.
     pub(super) plan: Option<Line>,
 }
 
@@ -61,7 +61,7 @@ impl Writer {
         self.object.status.clone().unwrap_or_default()
     }
 
-    /// The objects that are on record.
+    /// The objects that are recorded.
     pub(super) fn inventory(&self) -> Inventory {
         Inventory::from_status(
             self.object
@@ -71,7 +71,7 @@ impl Writer {
         )
     }
 
-    /// Writes a status on the version that was last seen; sends nothing if nothing but times would change.
+    /// Writes a status over the last known version; sends nothing if only times would change.
     pub(super) async fn write(&mut self, status: KustomizationStatus) -> Result<(), Error> {
         let api = Api::namespaced(
             self.context.client.clone(),
@@ -90,8 +90,8 @@ impl Writer {
         self.object.metadata.generation.unwrap_or_default()
     }
 
-    /// The status with these conditions. Of health, and of what others hold, it goes on saying what was said last, and of which generation, unless they
-    /// say something newer.
+    /// The status with these conditions. Healthy, SharedObject and Plan keep their previous content and generation,
+    /// unless the new conditions have them.
     fn with(&self, mut status: KustomizationStatus, conditions: &Conditions) -> KustomizationStatus {
         let before = std::mem::take(&mut status.conditions);
         let planned = self.plan.as_ref().map(|plan| {
@@ -115,7 +115,7 @@ impl Writer {
         status
     }
 
-    /// The status with the request answered.
+    /// The status with the reconcile request handled.
     fn handled(&self) -> KustomizationStatus {
         let mut status = self.status();
         if let Some(requested) = self.object.annotations().get(annotation::RECONCILE_REQUESTED_AT) {
@@ -124,7 +124,7 @@ impl Writer {
         status
     }
 
-    /// What is said of the objects that others hold.
+    /// The note about objects that others manage.
     fn shared(&self) -> Option<String> {
         let conditions = &self.object.status.as_ref()?.conditions;
         find(conditions, SHARED_OBJECT).map(|shared| shared.message.clone())
@@ -136,7 +136,7 @@ impl Writer {
     }
 }
 
-/// The status before the first object is applied: the ids on record and, if it is a new aim, what is being tried.
+/// The status before the first object is applied: the recorded ids and, for a new aim, what is being attempted.
 pub(super) fn begun(writer: &Writer, work: &Work, inventory: flux::Inventory) -> KustomizationStatus {
     let mut status = writer.status();
     status.inventory = Some(inventory);
@@ -151,7 +151,8 @@ pub(super) fn begun(writer: &Writer, work: &Work, inventory: flux::Inventory) ->
             "Progressing",
             format!("Applying revision {revision} with a timeout of {timeout}"),
         );
-    // Until it is confirmed nothing is known of what is applied, also after a restart and whatever Ready says next.
+    // Until the attempt is confirmed, the health of what is applied is unknown, also after a restart and whatever Ready
+    // reports next.
     let healthy = find(&status.conditions, HEALTHY).is_some() || work.settings.checks_health();
     let conditions = if healthy {
         conditions.with(
@@ -166,7 +167,7 @@ pub(super) fn begun(writer: &Writer, work: &Work, inventory: flux::Inventory) ->
     writer.with(status, &conditions)
 }
 
-/// Writes what came of it and says when to look again.
+/// Writes the result and returns when to reconcile again.
 pub(super) async fn conclude(
     writer: &mut Writer,
     outcome: Outcome,
@@ -178,7 +179,7 @@ pub(super) async fn conclude(
     Ok(next(&Key::of(writer.object()), outcome, kustomizations))
 }
 
-/// The status that an outcome makes; `None` if nothing is to be said.
+/// The status for an outcome; `None` if there is nothing to report.
 fn told(writer: &Writer, outcome: &Outcome) -> Option<KustomizationStatus> {
     Some(match outcome {
         Outcome::Idle | Outcome::Gone | Outcome::Rest { .. } => return None,
@@ -215,7 +216,7 @@ fn told(writer: &Writer, outcome: &Outcome) -> Option<KustomizationStatus> {
     })
 }
 
-/// When to look again; what a later look needs is remembered.
+/// When to reconcile again; remembers what a later check needs.
 fn next(key: &Key, outcome: Outcome, kustomizations: &Kustomizations) -> Action {
     let now = kustomizations.context.clock.now();
     match outcome {
@@ -229,7 +230,7 @@ fn next(key: &Key, outcome: Outcome, kustomizations: &Kustomizations) -> Action 
             after: Some(after), ..
         }
         | Outcome::Finalizing { after, .. } => Action::requeue(after),
-        // What is remembered of the plan says how far it is; the run is due again.
+        // The plan in memory has its progress; the run is due again.
         Outcome::Stepping { after, .. } => {
             kustomizations.runs.unrest(key);
             Action::requeue(after)
@@ -262,7 +263,7 @@ fn rest(key: &Key, aim: Aim, wait: Duration, kustomizations: &Kustomizations) ->
         Some(due) => due.min(wait),
         None => context.jitter.spread(wait, SPREAD),
     };
-    // Only a wait of thousands of years could leave the calendar.
+    // Only a wait of thousands of years could exceed the range of timestamps.
     let until = context.clock.now().checked_add(wait).unwrap_or(Timestamp::MAX);
     kustomizations.runs.put(
         key.clone(),
@@ -274,13 +275,13 @@ fn rest(key: &Key, aim: Aim, wait: Duration, kustomizations: &Kustomizations) ->
     wake(key, wait, kustomizations)
 }
 
-/// Wakes up after that time, or sooner where a running Job might be gone by then.
+/// Requeues after that time, or sooner if a running Job might be gone by then.
 fn wake(key: &Key, wait: Duration, kustomizations: &Kustomizations) -> Action {
     let pace = kustomizations.runs.pace(key).unwrap_or(wait);
     Action::requeue(wait.min(pace))
 }
 
-/// The time from one to the other; none if it is the other way round, as after a step of the clock.
+/// The time from one to the other; zero if negative, as after a step of the clock.
 fn between(from: Timestamp, to: Timestamp) -> Duration {
     Duration::try_from(to.duration_since(from)).unwrap_or_default()
 }
@@ -293,7 +294,7 @@ fn retry_after(settings: &Settings, failure: &Failure) -> Duration {
     }
 }
 
-/// Writes the status, and an event where Ready became another or something was changed in the cluster.
+/// Writes the status, and an event if Ready changed or something was changed in the cluster.
 async fn say(writer: &mut Writer, status: KustomizationStatus, changes: &str) -> Result<(), Error> {
     let (before, shared) = (writer.ready(), writer.shared());
     writer.write(status).await?;
@@ -335,13 +336,13 @@ fn succeeded(writer: &Writer, aim: &Aim, report: &Applied) -> KustomizationStatu
     if report.checked {
         conditions = healthy(conditions, report);
     } else {
-        // Nobody asks for it any more.
+        // Nothing requests it any more.
         status.conditions.retain(|condition| condition.type_ != HEALTHY);
     }
     writer.with(status, &conditions)
 }
 
-/// The conditions with what the health check found.
+/// Adds the result of the health check to the conditions.
 fn healthy(conditions: Conditions, report: &Applied) -> Conditions {
     match &report.assumed {
         None => conditions.with(HEALTHY, Status::True, "Succeeded", "Health check passed"),
@@ -349,7 +350,7 @@ fn healthy(conditions: Conditions, report: &Applied) -> Conditions {
     }
 }
 
-/// The conditions with what applying found of objects that others hold.
+/// Adds to the conditions the objects that others manage, as found by applying.
 fn shared(status: &mut KustomizationStatus, conditions: Conditions, report: &Applied) -> Conditions {
     // A health check applies nothing.
     if report.inventory.is_some() {
@@ -374,7 +375,7 @@ fn checking(
     if let Some(inventory) = &report.inventory {
         status.inventory = Some(inventory.clone());
     }
-    // What failed at this very aim and is only tried again stays failed until it is known to be better.
+    // A failure at exactly this aim that is being retried stays reported until the result is known.
     let attempted = status.last_attempted_revision.as_deref() == Some(&aim.revision);
     let failed_before = find(&status.conditions, READY).is_some_and(|ready| {
         let same = match awaited {
@@ -417,7 +418,7 @@ fn checking(
 }
 
 fn stepping(writer: &Writer, aim: &Aim, message: &str, progress: &Progress) -> KustomizationStatus {
-    // A run takes minutes, and what is reported of it meanwhile is an answer to what was asked.
+    // A run takes minutes, and its interim reports already handle the request.
     let mut status = writer.handled();
     status.last_attempted_revision = Some(aim.revision.clone());
     let conditions = Conditions::ready(Status::Unknown, "Progressing", message)
@@ -466,6 +467,6 @@ fn going(writer: &Writer, message: &str) -> KustomizationStatus {
 }
 
 fn shown(time: Duration) -> muster_api::Duration {
-    // A time of more than 500 million years does not come from a spec.
+    // A time of more than 500 million years cannot be in a spec.
     muster_api::Duration::from_millis(u64::try_from(time.as_millis()).unwrap_or(u64::MAX))
 }

@@ -18,13 +18,13 @@ use crate::{
     runtime::call::CALL_DEADLINE,
 };
 
-/// Clusters whose discovery is kept. What is dropped beyond that is read again.
+/// Clusters whose discovery is cached. Beyond that it is dropped, and read again when needed.
 const REMEMBERED_MAX: usize = 20_000;
 
-/// Kustomizations of one cluster of `spec.kubeConfig` in the works at once: more than its calls at once, so that one reads what it applies
-/// while others wait for answers.
+/// Concurrent Kustomizations of one cluster of `spec.kubeConfig`: more than its concurrent calls, so that one reads
+/// what it applies while others wait for responses.
 const TURNS: usize = 16;
-/// Those of this cluster.
+/// Concurrent Kustomizations of this cluster.
 const LOCAL_TURNS: usize = 1_024;
 
 /// A cluster by the Secret of its kubeconfig.
@@ -33,25 +33,25 @@ type Id = (String, RemoteTarget);
 /// Which cluster a Kustomization is applied to.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Identity {
-    /// The one of this process.
+    /// The cluster of this process.
     Local,
-    /// By the uid of its `kube-system`.
+    /// The uid of its `kube-system`.
     Uid(String),
-    /// By the Secret of its kubeconfig: its credential may not read the uid.
+    /// The Secret of its kubeconfig: its credential has no permission to read the uid.
     Secret(String, RemoteTarget),
 }
 
-/// Ways into clusters. What was learnt of one is kept while its credentials change.
+/// The clients of clusters. What was learned about a cluster is kept when its credentials change.
 pub(super) struct Targets {
     local: Cluster,
     clients: Arc<dyn RemoteClients>,
     remotes: Mutex<BTreeMap<Id, Cluster>>,
     local_turns: Arc<Semaphore>,
-    /// Of clusters of which something is in the works.
+    /// For clusters with work in progress.
     turns: Mutex<BTreeMap<Id, Weak<Semaphore>>>,
-    /// Of clusters in which ids are recorded, or objects deleted.
+    /// For clusters in which ids are recorded, or objects deleted.
     locks: Mutex<BTreeMap<Identity, Weak<RwLock<()>>>>,
-    /// Which cluster a Secret led to when it was last asked.
+    /// The cluster that a Secret led to at the last check.
     identities: Mutex<BTreeMap<Id, Identity>>,
     /// The uid of this cluster's `kube-system`, read once.
     home: OnceCell<String>,
@@ -71,8 +71,8 @@ impl Targets {
         }
     }
 
-    /// The lock of a cluster. Whatever records ids in inventories holds it with others that do; whatever deletes objects, or hands them over,
-    /// holds it alone.
+    /// The lock of a cluster. Code that records ids in inventories shares it; code that deletes objects, or hands them
+    /// over, holds it exclusively.
     pub(super) fn lock(&self, identity: &Identity) -> Arc<RwLock<()>> {
         let mut all = self.locks.lock();
         if let Some(lock) = all.get(identity).and_then(Weak::upgrade) {
@@ -84,7 +84,7 @@ impl Targets {
         lock
     }
 
-    /// The uid of this cluster's `kube-system`; an error in words if it cannot be read.
+    /// The uid of this cluster's `kube-system`; the error is a message if it cannot be read.
     pub(super) async fn home(&self) -> Result<&str, String> {
         let read = || async {
             let uid = self.local.identity().await.map_err(|error| error.to_string())?;
@@ -95,7 +95,7 @@ impl Targets {
             .map_err(|why| format!("cannot read the uid of Namespace kube-system in this cluster: {why}"))
     }
 
-    /// Which cluster a Kustomization in `namespace` is applied to; an error in words if that is unknown now.
+    /// Which cluster a Kustomization in `namespace` is applied to; the error is a message if that is unknown now.
     pub(super) async fn identity(
         &self,
         namespace: &str,
@@ -128,7 +128,8 @@ impl Targets {
         Ok(identity)
     }
 
-    /// Whether two kubeconfigs are of two Clusters, which are never one cluster; known even of a cluster that does not answer.
+    /// Whether two kubeconfigs belong to two Clusters, which are never the same cluster; known even if a cluster does
+    /// not respond.
     pub(super) fn are_two_clusters(&self, one: (&str, &RemoteTarget), other: (&str, &RemoteTarget)) -> bool {
         let cluster = |(namespace, remote): (&str, &RemoteTarget)| {
             self.clients
@@ -140,7 +141,7 @@ impl Targets {
         }
     }
 
-    /// The same as it was last known, without a call where it was known.
+    /// The last known identity, without a call if it is known.
     pub(super) async fn known_identity(
         &self,
         namespace: &str,
@@ -162,7 +163,7 @@ impl Targets {
             None => Arc::clone(&self.local_turns),
             Some(remote) => self.turns_of((object.namespace().unwrap_or_default(), remote)),
         };
-        // The semaphore is never closed, so there always comes a permit.
+        // The semaphore is never closed, so a permit always arrives.
         turns.acquire_owned().await.ok()
     }
 

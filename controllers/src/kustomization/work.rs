@@ -1,4 +1,4 @@
-//! A run: what it is an attempt at, what is due of it, and how far it got.
+//! A run: what it attempts, what is due, and its progress.
 
 use std::time::Duration;
 
@@ -7,42 +7,42 @@ use muster_sync::{health::evidence::Watch, inventory::Inventory};
 
 use super::{settings::Settings, source::SourceRow};
 
-/// What a run is an attempt at. Another one of these begins another run.
+/// What a run attempts. A change of any of these starts another run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Aim {
     pub uid: String,
     pub generation: i64,
     pub revision: String,
-    /// The value of the annotation that asks for a reconciliation now.
+    /// The reconcile request: the value of its annotation.
     pub requested: Option<String>,
-    /// The annotation that says that an empty path is meant.
+    /// The annotation that allows an empty path.
     pub allow_empty: bool,
-    /// For how long an object must be healthy where its controller gives no evidence.
+    /// How long an object must be healthy if its controller gives no evidence.
     pub settle: Duration,
-    /// Whether that may be taken for evidence.
+    /// Whether such an object may be assumed healthy.
     pub assumes: bool,
-    /// The digest of the PlanRun by which it is carried out.
+    /// The digest of the PlanRun that it is applied by.
     pub plan: Option<String>,
 }
 
-/// An attempt, and how far it got.
+/// An attempt, and its progress.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Run {
     pub aim: Aim,
     pub phase: Phase,
 }
 
-/// How far a run got.
+/// The progress of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Phase {
-    /// Applied; the health of the targets is waited for, and the end of what was pruned.
+    /// Applied; the health of the targets and the deletion of pruned objects are waited for.
     Checking {
         since: Timestamp,
         watch: Watch,
-        /// The inventory of the revision, where objects that are not in it are not gone yet.
+        /// The inventory of the revision, if objects that are not in it are not gone yet.
         wanted: Option<Inventory>,
     },
-    /// Done or failed; to be applied again then.
+    /// Succeeded or failed; it is applied again at this time.
     Resting { until: Timestamp },
 }
 
@@ -52,6 +52,6 @@ pub(super) struct Work {
     pub aim: Aim,
     pub settings: Settings,
     pub source: SourceRow,
-    /// Whether the status does not speak of it yet: then it is announced.
+    /// Whether the status does not report it yet: then it is announced.
     pub anew: bool,
 }

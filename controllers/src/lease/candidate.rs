@@ -1,4 +1,4 @@
-//! Waiting for the Lease, and taking it.
+//! Waits for the Lease, and acquires it.
 
 use std::time::Duration;
 
@@ -14,19 +14,19 @@ use super::{
 };
 use crate::runtime::{Api, CallError, Clock, Jitter, call::explain};
 
-/// A process that would lead.
+/// A process that waits to become the leader.
 pub struct Candidate {
     pub(super) post: Post,
     jitter: Jitter,
     watched: Watched,
-    /// What was written without a clear answer: it may have come about.
+    /// A write whose response was lost: it may have succeeded.
     attempt: Option<(Lease, Instant)>,
-    /// The holder that was told of last.
+    /// The holder that was logged last.
     told: Option<String>,
 }
 
 impl Candidate {
-    /// A candidate for the Lease `name` in a namespace, as `instance`: what is added to that makes it this process's alone.
+    /// A candidate for the Lease `name` in a namespace; a suffix makes `instance` unique to this process.
     pub fn new(
         election: Election,
         namespace: &str,
@@ -50,12 +50,12 @@ impl Candidate {
         }
     }
 
-    /// As whom the Lease will be held.
+    /// The holder identity in the Lease.
     pub fn identity(&self) -> &str {
         &self.post.me
     }
 
-    /// Waits for the Lease and takes it. Dropping the future withdraws the candidate at once.
+    /// Waits for the Lease and acquires it. Dropping the future withdraws the candidate at once.
     pub async fn stand(mut self) -> Term {
         loop {
             let started = Instant::now();
@@ -74,7 +74,7 @@ impl Candidate {
         }
     }
 
-    /// Reads the Lease once, and takes it if it is free.
+    /// Reads the Lease once, and acquires it if it is free.
     async fn look(&mut self) -> Result<Outcome, CallError> {
         let lease = self.post.read().await?;
         let now = Instant::now();
@@ -104,7 +104,7 @@ impl Candidate {
         self.attempt = Some((wanted.clone(), sent));
         match self.post.write(&wanted).await {
             Ok(lease) => Ok(Outcome::Leads(Box::new(self.lead(lease, sent)))),
-            // Somebody was faster.
+            // Another process was faster.
             Err(error) if error.is_conflict() => {
                 self.attempt = None;
                 Ok(Outcome::Waits(self.pause()))
@@ -113,7 +113,7 @@ impl Candidate {
         }
     }
 
-    /// Leadership by an attempt whose answer was lost, if there is time left of it.
+    /// Leadership by an attempt whose response was lost, if it has time left.
     fn already(&mut self, lease: Option<&Lease>) -> Option<Term> {
         let (attempt, sent) = self.attempt.as_ref()?;
         let came_about = lease.filter(|lease| lease.spec == attempt.spec)?;
@@ -144,14 +144,15 @@ impl Candidate {
         }
     }
 
-    /// Until the next look: candidates do not look in step, and none waits longer than [`super::LeaseDuration::retry_every`].
+    /// The wait until the next try: candidates do not try in step, and none waits longer than
+    /// [`super::LeaseDuration::retry_every`].
     fn pause(&self) -> Duration {
         self.jitter
             .spread(self.post.duration.retry_every().mul_f64(0.9), 0.1)
     }
 }
 
-/// What came of a look.
+/// The result of a try.
 enum Outcome {
     Leads(Box<Term>),
     Waits(Duration),

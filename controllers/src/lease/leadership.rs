@@ -7,11 +7,11 @@ use tokio::time::{Duration, Instant};
 
 use crate::runtime::refused::NotLeading;
 
-/// The right to act, until an instant of the monotonic clock that renewals move. Clones are the same right.
+/// The right to act, until an instant of the monotonic clock that renewals move. Clones share it.
 ///
-/// That clock goes on while the process is stopped (SIGSTOP, a paused container), so that a process that is continued past its lease has
-/// lost the right before it does anything. It stands still while the whole machine is suspended; the preconditions of all writes and the
-/// growing tokens are what holds then.
+/// That clock continues while the process is stopped (SIGSTOP, a paused container), so a process that is continued
+/// after its lease expired has lost the right before it does anything. The clock stops while the whole machine is
+/// suspended; then the preconditions of all writes and the growing tokens protect the cluster.
 #[derive(Clone, Debug)]
 pub struct Leadership(Arc<Mutex<Option<Instant>>>);
 
@@ -21,20 +21,20 @@ impl Leadership {
         Self(Arc::new(Mutex::new(Some(until))))
     }
 
-    /// Refuses if the right has ended. Asked before each write.
+    /// Refuses if the right has ended. Called before each write.
     pub fn check(&self) -> Result<(), NotLeading> {
         let until = *self.0.lock();
         let holds = until.is_some_and(|until| Instant::now() < until);
         if holds { Ok(()) } else { Err(NotLeading) }
     }
 
-    /// How long ago the right ended by time; zero while it holds. `None` if it was given up.
+    /// How long ago the right expired; zero while it is valid. `None` if it was released.
     pub fn over_since(&self) -> Option<Duration> {
         let until = *self.0.lock();
         until.map(|until| Instant::now().saturating_duration_since(until))
     }
 
-    /// A renewal succeeded. A right that has ended does not come back.
+    /// Extends the right after a renewal. A right that has ended is not restored.
     pub(super) fn extend(&self, until: Instant) {
         let mut held = self.0.lock();
         if held.is_some_and(|held| Instant::now() < held) {
@@ -42,13 +42,13 @@ impl Leadership {
         }
     }
 
-    /// The instant of the end.
+    /// When the right ends.
     pub(super) fn end(&self) -> Instant {
-        // Given up: it has ended.
+        // Released: it has ended.
         self.0.lock().unwrap_or_else(Instant::now)
     }
 
-    /// Ends the right, for good.
+    /// Ends the right permanently.
     pub(super) fn give_up(&self) {
         *self.0.lock() = None;
     }

@@ -1,20 +1,20 @@
-//! Leader election by a Lease: of several processes one acts, and one that may no longer act does not.
+//! Leader election by a Lease: of several processes one acts, and a process that has lost its lease does not.
 //!
 //! ```text
-//!   Candidate ──stand()──► reads the Lease each 2/15 of its duration ──free──► takes it (compare-and-swap) ──► Term
+//!   Candidate ──stand()──► reads the Lease each 2/15 of its duration ──free──► acquires it (compare-and-swap) ──► Term
 //!   Term ──keep()──► renews each third ──not for two thirds, or taken──► Lost: the process ends
-//!    │└─ Leadership: until when this process may act, by its own monotonic clock; asked before every write
-//!    └──release()──► nobody's: the next one takes it at its next look
+//!    │└─ Leadership: until when this process may act, by its own monotonic clock; checked before every write
+//!    └──release()──► no holder: the next candidate acquires it at its next try
 //! ```
 //!
-//! After client-go's leader election, whose proportions the times have, and stricter where that is weak: the name of a holder is a
-//! process's own and is never believed to be ours because it reads like it; the right to act ends by the local clock before each write,
-//! not only when the renewing task wakes; a lease deleted under its holder stays the holder's until its time is over; a duration that
-//! makes no sense locks nobody out.
+//! Modeled on client-go's leader election, with the same proportions of times, and stricter where that is weak: the
+//! holder name is unique to a process, and a similar name is never taken for the process's own; the right to act ends
+//! by the local clock before each write, not only when the renewing task wakes; a lease deleted while it is held stays
+//! the holder's until its time is over; an invalid duration locks no process out.
 //!
-//! Invariant: times that another process wrote decide nothing but the length of [`Term::gap`].
-//! Invariant: the right to act, once over, does not come back in the same process.
-//! Invariant: each call has a deadline of a sixth of the lease, on a client of its own.
+//! Invariant: times that another process wrote only affect the length of [`Term::gap`]. Invariant: once lost, the right
+//! to act is not restored in the same process. Invariant: each call has a deadline of a sixth of the lease, on a client
+//! of its own.
 
 mod candidate;
 mod leadership;
@@ -32,10 +32,10 @@ pub use self::{
 };
 use kube::Client;
 
-/// What an election needs.
+/// The settings of an election.
 #[derive(Clone)]
 pub struct Election {
-    /// A client for the Lease alone, so that no other call is in its way.
+    /// A client for the Lease alone, so that no other call delays it.
     pub client: Client,
     /// How long the lease lasts.
     pub duration: LeaseDuration,

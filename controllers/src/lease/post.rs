@@ -1,4 +1,4 @@
-//! The Lease in its API server: reading it, and writing it over what was read.
+//! The Lease in its API server: reads it, and writes it over the version that was read.
 
 use k8s_openapi::api::coordination::v1::Lease;
 use kube::api::PostParams;
@@ -6,7 +6,7 @@ use kube::api::PostParams;
 use super::{LeaseDuration, watched::holder};
 use crate::runtime::{Api, CallError, Clock, call::call_within};
 
-/// The Lease, and as whom it is written.
+/// The Lease, and the identity it is written with.
 #[derive(Clone)]
 pub(super) struct Post {
     pub(super) leases: Api<Lease>,
@@ -17,7 +17,7 @@ pub(super) struct Post {
 }
 
 impl Post {
-    /// The Lease as it is.
+    /// The current Lease.
     pub(super) async fn read(&self) -> Result<Option<Lease>, CallError> {
         let read = self.leases.get_opt(&self.name);
         call_within(
@@ -28,14 +28,14 @@ impl Post {
         .await
     }
 
-    /// Writes it over the version that it was read at, or makes it.
+    /// Writes it over the version that it was read at, or creates it.
     pub(super) async fn write(&self, lease: &Lease) -> Result<Lease, CallError> {
         let (what, deadline) = (
             format!("writing Lease {}", self.name),
             self.duration.call_deadline(),
         );
         let parameters = PostParams {
-            // The two leases are named as the field managers of their processes are.
+            // The two leases are named like the field managers of their processes.
             field_manager: Some(self.name.clone()),
             ..PostParams::default()
         };
@@ -52,7 +52,7 @@ impl Post {
     }
 }
 
-/// Whether a Lease is held by whom `post` is, in a term that began as `began` did: the name alone proves nothing.
+/// Whether the holder of a Lease is `post`, in a term that started as `began` did: the name alone proves nothing.
 pub(super) fn is_same_term(lease: &Lease, post: &Post, began: &Lease) -> bool {
     let acquired = |lease: &Lease| lease.spec.as_ref().and_then(|spec| spec.acquire_time.clone());
     let holder = lease.spec.as_ref().and_then(holder);

@@ -1,4 +1,4 @@
-//! How long a lease lasts, and the times that follow from it.
+//! How long a lease lasts, and the times derived from it.
 
 use std::{fmt, time::Duration};
 
@@ -6,23 +6,24 @@ use thiserror::Error;
 
 /// The shortest lease: below it, a pause of a loaded machine would end a healthy process.
 pub const SHORTEST: Duration = Duration::from_secs(1);
-/// The longest lease. It is also the longest that a candidate believes a holder to have: a lease with a nonsensical duration must not
-/// lock everybody out.
+/// The longest lease. It is also the longest duration that a candidate accepts from a holder: a lease with an absurd
+/// duration must not lock out all processes.
 pub const LONGEST: Duration = Duration::from_mins(10);
 
-/// How long a lease lasts after it was renewed last: from [`SHORTEST`] to [`LONGEST`], in whole seconds, as the Lease object counts.
+/// How long a lease lasts after its last renewal: from [`SHORTEST`] to [`LONGEST`], in whole seconds, like the field of
+/// the Lease object.
 ///
-/// The times that follow have the proportions of client-go's leader election (15 s, 10 s, 2 s).
+/// The derived times have the proportions of client-go's leader election (15 s, 10 s, 2 s).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LeaseDuration(Duration);
 
-/// A duration that a lease cannot have.
+/// An invalid duration of a lease.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum LeaseDurationError {
-    /// Out of bounds.
+    /// The duration is out of bounds.
     #[error("a lease of {} s is not possible: choose from {} s to {} s", .0.as_secs_f64(), SHORTEST.as_secs(), LONGEST.as_secs())]
     OutOfBounds(Duration),
-    /// The Lease object counts whole seconds.
+    /// The duration has a fraction; the Lease object has whole seconds.
     #[error("a lease of {} s is not possible: choose whole seconds", .0.as_secs_f64())]
     NotWhole(Duration),
 }
@@ -54,33 +55,33 @@ impl fmt::Display for LeaseDuration {
 }
 
 impl LeaseDuration {
-    /// So long a candidate waits, from when it saw the last renewal.
+    /// How long a candidate waits after it observed the last renewal.
     pub const fn whole(self) -> Duration {
         self.0
     }
 
-    /// As the Lease object has it.
+    /// The value of `leaseDurationSeconds`.
     pub fn seconds(self) -> i32 {
-        // At most LONGEST: the fallback is not reachable.
+        // At most LONGEST: the fallback is unreachable.
         i32::try_from(self.0.as_secs()).unwrap_or(i32::MAX)
     }
 
-    /// Between renewals.
+    /// The time between renewals.
     pub fn renew_every(self) -> Duration {
         self.0 / 3
     }
 
-    /// So long after the last renewal the holder acts. What is left until the end of the lease is for writes under way.
+    /// How long the holder acts after the last renewal. The rest of the lease is for writes in flight.
     pub fn acts_for(self) -> Duration {
         self.0 * 2 / 3
     }
 
-    /// Between tries of a candidate, and after a failed renewal.
+    /// The time between tries of a candidate, and after a failed renewal.
     pub fn retry_every(self) -> Duration {
         self.0 * 2 / 15
     }
 
-    /// The deadline of one call about the lease: two fit between a renewal that fails and the end of acting.
+    /// The deadline of one call about the lease: two fit between a failed renewal and the end of acting.
     pub fn call_deadline(self) -> Duration {
         self.0 / 6
     }

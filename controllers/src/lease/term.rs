@@ -1,4 +1,4 @@
-//! Holding the Lease: renewing it, and giving it up.
+//! Holds the Lease: renews it, and releases it.
 
 use std::time::Duration;
 
@@ -14,37 +14,37 @@ use super::{
 };
 use crate::runtime::{CallError, call::explain};
 
-/// The time in which this process leads.
+/// The term in which this process leads.
 pub struct Term {
     post: Post,
     /// The Lease as last written or read.
     held: Lease,
     leadership: Leadership,
     renew_at: Instant,
-    /// How long nobody led before.
+    /// How long there was no leader before.
     pub gap: Duration,
 }
 
-/// Why a term ended. What else this process would do, it must not.
+/// Why a term ended. This process must not do anything else.
 #[derive(Debug, Error)]
 pub enum Lost {
-    /// No renewal succeeded in time, or this process did not run.
+    /// No renewal succeeded in time, or this process was stopped.
     #[error("Lease {lease} was not renewed for {} s: this process stops acting and ends, another may lead", tenths(*.after))]
     NotRenewed {
-        /// The Lease.
+        /// The name of the Lease.
         lease: String,
-        /// So long a renewal may take.
+        /// How long a renewal may take.
         after: Duration,
-        /// What the last try said.
+        /// The error of the last try.
         #[source]
         last: Option<CallError>,
     },
-    /// Another name stands in the Lease.
+    /// The Lease has another holder.
     #[error("Lease {lease} was taken by {by}: this process stops acting and ends")]
     Taken {
-        /// The Lease.
+        /// The name of the Lease.
         lease: String,
-        /// Who has it.
+        /// The new holder.
         by: String,
     },
 }
@@ -71,7 +71,8 @@ impl Term {
         loop {
             let end = self.leadership.end();
             sleep_until(self.renew_at.min(end)).await;
-            // Before anything else: a process that was stopped and continued may find its lease still unclaimed, and has lost it.
+            // First of all: a process that was stopped and continued may find its lease still unclaimed, and has lost
+            // it.
             if self.leadership.check().is_err() {
                 return self.not_renewed(last);
             }
@@ -102,8 +103,8 @@ impl Term {
         }
     }
 
-    /// Gives up the right to act, and then the Lease, so that another need not wait. Nothing acts any more when this is called; what
-    /// might is refused from here on.
+    /// Releases the right to act, and then the Lease, so that another process need not wait. Nothing may act any more
+    /// when this is called; later attempts are refused.
     pub async fn release(self) {
         self.leadership.give_up();
         let lease = released(&self.held, self.post.clock.now());
@@ -117,18 +118,18 @@ impl Term {
         }
     }
 
-    /// One renewal. What somebody else wrote into the object in the meantime is read first.
+    /// Renews once. If another writer changed the object in the meantime, it is read first.
     async fn renew(&mut self) -> Result<Renewal, CallError> {
         let refused = match self.write_renewal().await {
             Ok(()) => return Ok(Renewal::Done),
-            // An object that is not there any more is a conflict for a server that looks at the uid first, and an internal error for one
-            // that looks at the version first.
+            // A deleted object is a conflict for a server that checks the uid first, and an internal error for one that
+            // checks the version first.
             Err(error) if matches!(error.code(), Some(400 | 404 | 409 | 422 | 500)) => error,
             Err(error) => return Err(error),
         };
         match self.post.read().await? {
             None => {
-                // Deleted by hand. Others wait for the end of what they saw of it.
+                // Deleted by hand. Other candidates wait until the lease that they observed expires.
                 self.held.metadata.resource_version = None;
                 self.held.metadata.uid = None;
                 self.held.metadata.creation_timestamp = None;
@@ -167,7 +168,7 @@ fn tenths(time: Duration) -> f64 {
     (time.as_secs_f64() * 10.0).round() / 10.0
 }
 
-/// What came of a renewal that was answered.
+/// The result of a renewal that got a response.
 enum Renewal {
     Done,
     Taken(String),

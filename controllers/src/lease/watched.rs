@@ -1,4 +1,4 @@
-//! What a candidate makes of the Lease that it reads. Pure.
+//! What a candidate concludes from the Lease that it reads. Pure.
 
 use std::time::Duration;
 
@@ -11,17 +11,17 @@ use tokio::time::Instant;
 
 use super::{LONGEST, LeaseDuration};
 
-/// The longest time without a leader that is believed, and what an unknown time counts as: long enough to be longer than every deadline
-/// of a rollout, so that what was under way starts its time again, and is not found overdue.
+/// The maximum gap without a leader, and the value of an unknown gap: longer than every deadline of a rollout, so that
+/// in-flight changes restart their time and are not considered overdue.
 pub const LONGEST_GAP: Duration = Duration::from_hours(366 * 24);
 
-/// What a candidate has seen of the Lease.
+/// What a candidate has observed of the Lease.
 #[derive(Debug, Default)]
 pub(super) struct Watched {
     last: Option<Sighting>,
 }
 
-/// A state of the Lease, and when it was first seen so by the monotonic clock.
+/// A state of the Lease, and when it was first observed by the monotonic clock.
 #[derive(Debug)]
 struct Sighting {
     spec: LeaseSpec,
@@ -31,17 +31,18 @@ struct Sighting {
 /// Whether the Lease can be taken.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Chance {
-    /// It is not there, or nobody holds it, or its holder has been silent for too long.
+    /// It does not exist, has no holder, or its holder has not renewed it for too long.
     Free,
-    /// Somebody has it, at least until then.
+    /// It has a holder, at least until this time.
     Held { by: String, until: Instant },
 }
 
 impl Watched {
-    /// Takes in what was read. `own`: how long our lease would last.
+    /// Processes what was read. `own`: the duration of this process's lease.
     ///
-    /// The times in the object are another clock's: they are never compared with ours. What counts is how long we have seen no change. A
-    /// lease that was deleted while its holder lived stays the holder's for as long: it does not know yet.
+    /// The times in the object are from another clock: they are never compared with the local one. What counts is how
+    /// long no change was observed. A lease that was deleted while its holder lived stays the holder's for the same
+    /// time: the holder does not know yet.
     pub(super) fn look(&mut self, lease: Option<&Lease>, own: LeaseDuration, now: Instant) -> Chance {
         let read = lease.map(|lease| lease.spec.clone().unwrap_or_default());
         if let Some(spec) = read
@@ -65,25 +66,25 @@ impl Watched {
         }
     }
 
-    /// How long nobody has led, as far as the wall clocks of two hosts can say: from the last renewal until now.
+    /// How long there was no leader, according to the wall clocks of two hosts: from the last renewal until now.
     pub(super) fn gap(&self, now: Timestamp) -> Duration {
         let renewed = self.last.as_ref().and_then(|last| last.spec.renew_time.as_ref());
         renewed.map_or(LONGEST_GAP, |MicroTime(renewed)| {
-            // A negative span is a clock that is ahead of ours: no gap.
+            // A negative span is a clock ahead of the local one: no gap.
             let gap = Duration::try_from(now.duration_since(*renewed)).unwrap_or(Duration::ZERO);
             gap.min(LONGEST_GAP)
         })
     }
 }
 
-/// Who holds a lease; an empty name is nobody.
+/// The holder of a lease; `None` if the name is empty.
 pub(super) fn holder(spec: &LeaseSpec) -> Option<&str> {
     spec.holder_identity
         .as_deref()
         .filter(|holder| !holder.is_empty())
 }
 
-/// How long a holder is waited for: as long as it says, within reason.
+/// How long to wait for a holder: the duration in the lease, within limits.
 fn lasts(spec: &LeaseSpec, own: LeaseDuration) -> Duration {
     let said = spec
         .lease_duration_seconds
@@ -104,7 +105,7 @@ pub(super) fn taken(
 ) -> Lease {
     let transitions = before.as_ref().map_or(0, |lease| {
         let spec = lease.spec.as_ref();
-        // A count that cannot be is begun again.
+        // An invalid count starts again.
         let count = spec.and_then(|spec| spec.lease_transitions).unwrap_or(0).max(0);
         count.saturating_add(1)
     });
@@ -117,14 +118,15 @@ pub(super) fn taken(
         acquire_time: Some(micro(now)),
         renew_time: Some(micro(now)),
         lease_transitions: Some(transitions),
-        // Of coordinated election, in which we have no part; a strategy without candidates would be refused.
+        // Fields of coordinated leader election, which muster does not take part in; a strategy without candidates
+        // would be rejected.
         preferred_holder: None,
         strategy: None,
     });
     lease
 }
 
-/// The Lease as its holder writes it to stay.
+/// The Lease as its holder writes it to renew.
 pub(super) fn renewed(held: &Lease, own: LeaseDuration, now: Timestamp) -> Lease {
     let mut lease = held.clone();
     let spec = lease.spec.get_or_insert_default();
@@ -133,7 +135,7 @@ pub(super) fn renewed(held: &Lease, own: LeaseDuration, now: Timestamp) -> Lease
     lease
 }
 
-/// The Lease as its holder leaves it: nobody's, and short for those who look at the duration alone.
+/// The Lease as its holder releases it: without a holder, and short for candidates that check only the duration.
 pub(super) fn released(held: &Lease, now: Timestamp) -> Lease {
     let mut lease = held.clone();
     let spec = lease.spec.get_or_insert_default();
@@ -188,7 +190,7 @@ mod tests {
         check(lease(None, Some(15), now), None);
         check(lease(Some(""), Some(15), now), None);
         check(Lease::default(), None);
-        // Nonsense neither locks out nor lets in.
+        // An invalid value neither locks out nor lets in.
         check(lease(Some("a"), None, now), Some(15));
         check(lease(Some("a"), Some(0), now), Some(15));
         check(lease(Some("a"), Some(-5), now), Some(15));

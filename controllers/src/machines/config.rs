@@ -1,4 +1,4 @@
-//! The updaters of `muster machines` (`--updaters FILE`): a file of the process's owner. No object defines one.
+//! The updaters of `muster machines` (`--updaters FILE`): a file of the process's operator. No object defines one.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -14,34 +14,34 @@ use reqwest::Certificate;
 use serde::Deserialize;
 use thiserror::Error;
 
-/// How long an updater may take with one machine if the file does not say it.
+/// How long an updater may take for one machine by default.
 const DEADLINE: SignedDuration = SignedDuration::from_mins(30);
-/// How long one question to an updater may take: of the 8 s that there are for all.
+/// How long one call to an updater may take by default: of the 8 s for all.
 const CALL: Duration = Duration::from_secs(5);
 
-/// Why the file cannot be used.
+/// Why the file is invalid.
 #[derive(Debug, Error)]
 pub enum ConfigError {
-    /// It is not YAML.
+    /// The file is not YAML.
     #[error(transparent)]
     Yaml(#[from] YamlError),
-    /// A field is wrong or not known.
+    /// A field is invalid or unknown.
     #[error("{path}: {problem}")]
     Field {
-        /// Where.
+        /// The path of the field.
         path: String,
-        /// What.
+        /// The error message.
         problem: String,
     },
-    /// An updater cannot be used.
+    /// The client of an updater could not be set up.
     #[error("updater {name:?}: {problem}")]
     Updater {
-        /// Its name.
+        /// The name of the updater.
         name: String,
-        /// Why.
+        /// The error message.
         problem: String,
     },
-    /// There are too many.
+    /// There are too many updaters.
     #[error("there are {0} updaters: at most {MAX_UPDATERS} are possible")]
     TooMany(usize),
 }
@@ -71,9 +71,9 @@ struct Entry {
 /// What is done to the Node before an updater is called, the weaker first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
 pub enum PrepareNode {
-    /// No pod is scheduled to it any more.
+    /// The Node is cordoned.
     Cordon,
-    /// The same, and its pods are evicted.
+    /// The Node is cordoned, and its pods are evicted.
     Drain,
 }
 
@@ -88,27 +88,27 @@ enum Believed {
 /// An external updater.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Updater {
-    /// Its name, in plans and messages.
+    /// The updater's name, in plans and messages.
     pub name: String,
-    /// Its place in the order: updaters of one number come by name.
+    /// Its order number: updaters with the same number are ordered by name.
     pub order: i32,
-    /// Where its hooks are.
+    /// The URL of its hooks.
     pub client_config: ClientConfig,
-    /// When its end is believed.
+    /// When its completion is accepted.
     pub acknowledgement: Acknowledgement,
-    /// How long it may take with one machine.
+    /// How long it may take for one machine.
     pub deadline: SignedDuration,
-    /// What is done to the Node before it is called, unless it was done for an updater before it.
+    /// What is done to the Node before it is called, unless it was done for a previous updater.
     pub prepare_node: Option<PrepareNode>,
     /// How long the drain of a Node may take.
     pub drain_deadline: SignedDuration,
     /// How long one call may take.
     pub timeout: Duration,
-    /// What it is sent with each request.
+    /// The settings that are sent with each request.
     pub settings: BTreeMap<String, String>,
 }
 
-/// Reads the file: the updaters in their order.
+/// Reads the file: the updaters in order.
 pub fn read(text: &[u8]) -> Result<Vec<Updater>, ConfigError> {
     let value = yaml::to_json(text)?;
     let file: File = serde_path_to_error::deserialize(&value).map_err(|error| ConfigError::Field {

@@ -1,5 +1,5 @@
-//! What people say about an update: `fleet.muster.dev/retry` and `fleet.muster.dev/abort` on the UpdatePlan, each carried out once. The value
-//! names Machines by comma, or is `true` for all of the plan. Pure.
+//! Manual controls of an update: `fleet.muster.dev/retry` and `fleet.muster.dev/abort` on the UpdatePlan, each handled
+//! once. The value is a comma-separated list of Machines, or `true` for all of the plan. Pure.
 
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
@@ -15,28 +15,28 @@ use muster_api::{
 };
 use muster_machines::{Progress, Reply, Step, resumed_at};
 
-/// What is to be carried out on a plan.
+/// The controls to apply to a plan.
 #[derive(Debug, Default)]
 pub struct Orders {
     namespace: String,
     retry: Option<Control>,
     abort: Option<Control>,
-    /// What the status says once they are carried out, of the annotations that are there: one that was taken away can be said again.
+    /// The annotations that the status reports as handled once they are applied; one that was removed can be set again.
     pub handled: Handled,
     is_news: bool,
 }
 
-/// The annotations that were carried out, as the status keeps them.
+/// The handled annotations, as the status keeps them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Handled {
-    /// `fleet.muster.dev/retry`.
+    /// The value of `fleet.muster.dev/retry`.
     pub retry: Option<String>,
-    /// `fleet.muster.dev/abort`.
+    /// The value of `fleet.muster.dev/abort`.
     pub abort: Option<String>,
 }
 
 impl Handled {
-    /// Of a status.
+    /// The handled annotations of a status.
     pub fn of(status: &UpdatePlanStatus) -> Self {
         Self {
             retry: status.last_handled_retry.clone(),
@@ -46,7 +46,7 @@ impl Handled {
 }
 
 impl Orders {
-    /// The annotations of a plan that were not carried out yet. An error: one of them cannot be read, and neither is carried out.
+    /// The annotations of a plan that were not handled yet. An error: one of them is invalid, and neither is applied.
     pub fn of(plan: &UpdatePlan, now: Timestamp) -> Result<Self, String> {
         let before = plan.status.as_ref().map(Handled::of).unwrap_or_default();
         let said = |key: &str| -> Result<Option<(String, Control)>, String> {
@@ -75,12 +75,12 @@ impl Orders {
         })
     }
 
-    /// Something is to be carried out, or what was carried out is said no more.
+    /// Whether there is a control to apply, or a handled annotation was removed.
     pub const fn is_news(&self) -> bool {
         self.is_news
     }
 
-    /// Carries it out on an update that is under way. What is complete stays so.
+    /// Applies the control to an update in progress. A complete one stays complete.
     pub fn direct(&self, machine: &str, progress: &mut Progress, steps: &[Step], now: Timestamp) {
         if progress.reply(steps, now) == Reply::Done {
             return;
@@ -93,7 +93,7 @@ impl Orders {
         }
     }
 
-    /// Carries it out on an update that is on record and that no process has under way.
+    /// Applies the control to an update that is recorded and not in progress in any process.
     pub fn amend(&self, entry: &mut MachineUpdate, steps: &[Step], now: Timestamp) {
         if entry.state == MachineUpdateState::Updated {
             return;
@@ -131,7 +131,7 @@ fn names(control: &Control, machine: &str) -> bool {
     named.any(|name| name == "true" || name == machine)
 }
 
-/// The text of an annotation, or what tells it from others where it is too long for the status.
+/// The text of an annotation, or a digest if it is too long for the status.
 fn kept(text: &str) -> String {
     if text.len() <= MAX_MESSAGE {
         text.to_owned()

@@ -1,5 +1,5 @@
-//! Events of updates: about a Machine when its update begins, ends or fails; about a MachineDeployment or control plane when its change was
-//! decided. What is decided again with the same words is not an event.
+//! Events of updates: about a Machine when its update starts, completes or fails; about a MachineDeployment or control
+//! plane when its change was decided. The same decision with the same message is not a new event.
 
 use std::collections::BTreeMap;
 
@@ -20,30 +20,30 @@ use tracing::warn;
 use super::index::{MachineIndex, machines};
 use crate::runtime::{Api, Event, Events, Key, call, call::explain};
 
-/// Cluster API labels a MachineSet by the name of its MachineDeployment.
+/// The label with the name of the MachineDeployment, which Cluster API sets on a MachineSet.
 const DEPLOYMENT: &str = "cluster.x-k8s.io/deployment-name";
-/// What is done, in all events.
+/// The `action` of all events.
 const ACTION: &str = "UpdateInPlace";
-/// Events that wait to be written.
+/// Events waiting to be written, at most.
 const QUEUE: usize = 1024;
-/// Objects whose last decision is kept.
+/// Objects whose last decision is kept, at most.
 const KEPT: usize = 4096;
 
-/// What an event is about.
+/// The object of an event.
 enum About {
     Object(ObjectReference),
-    /// A MachineDeployment by namespace and name: its uid, by which `kubectl describe` finds events, is read.
+    /// A MachineDeployment by namespace and name: its uid, which `kubectl describe` needs to find events, is read.
     Deployment(String, String),
 }
 
-/// Takes events: neither an answer nor a step waits until one is written.
+/// Accepts events: neither a response nor a step waits until one is written.
 pub struct Reports {
     queue: mpsc::Sender<(About, Event)>,
     /// The last decision about each object, by namespace, kind and name.
     decided: Mutex<BTreeMap<(String, &'static str, String), Event>>,
 }
 
-/// Where events are given to, and what writes them.
+/// The sender of events, and the task that writes them.
 pub fn reports(client: Client, events: Events) -> (Reports, impl Future<Output = ()> + Send) {
     let (queue, mut given) = mpsc::channel(QUEUE);
     let reports = Reports {
@@ -65,7 +65,7 @@ pub fn reports(client: Client, events: Events) -> (Reports, impl Future<Output =
 }
 
 impl Reports {
-    /// How far a Machine is has changed on record.
+    /// The recorded progress of a Machine changed.
     pub fn changed(
         &self,
         plan: &UpdatePlan,
@@ -117,7 +117,7 @@ impl Reports {
         }
     }
 
-    /// False where too many wait: an event is a message, and not worth a delay.
+    /// False if too many are waiting: an event is not worth a delay.
     fn give(&self, about: About, event: Event) -> bool {
         let given = self.queue.try_send((about, event));
         if given.is_err() {
@@ -138,7 +138,7 @@ fn reference(namespace: &str, object: &OwnerReference) -> ObjectReference {
     }
 }
 
-/// A MachineDeployment with its uid. One that is gone gets no event.
+/// A MachineDeployment with its uid. A deleted one gets no event.
 async fn deployment(client: &Client, namespace: &str, name: &str) -> Option<ObjectReference> {
     let resource = ApiResource {
         kind: "MachineDeployment".to_owned(),
@@ -191,7 +191,7 @@ fn decision(verdict: &Verdict, plan: Option<&str>) -> Event {
     }
 }
 
-/// The event of a change on record, if it is one: steps between are in the plan's status alone.
+/// The event of a recorded change, if there is one: intermediate steps are only in the plan's status.
 fn change(plan: &UpdatePlan, before: Option<&MachineUpdate>, after: &MachineUpdate) -> Option<Event> {
     if before.map(|entry| entry.state) == Some(after.state) {
         return None;

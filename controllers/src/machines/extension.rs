@@ -1,4 +1,5 @@
-//! `caBundle` of the ExtensionConfig by which Cluster API finds the hooks: the authorities of what they show, now and whenever they change.
+//! `caBundle` of the ExtensionConfig by which Cluster API finds the hooks: the authorities of the served certificate,
+//! now and whenever they change.
 
 use std::time::Duration;
 
@@ -14,10 +15,10 @@ use tracing::{info, warn};
 
 use crate::runtime::{Api, Shutdown, call::explain};
 
-/// How often it is read: it may be made, or written, by others at any time.
+/// How often it is read: others may create or change it at any time.
 const REREAD: Duration = Duration::from_mins(1);
 
-/// How ExtensionConfigs are asked for.
+/// The resource of ExtensionConfigs.
 fn resource() -> ApiResource {
     const GROUP: &str = "runtime.cluster.x-k8s.io";
     ApiResource {
@@ -29,7 +30,7 @@ fn resource() -> ApiResource {
     }
 }
 
-/// Keeps the bundle of the ExtensionConfig `name` until shutdown. One that is not there is awaited.
+/// Keeps the bundle of the ExtensionConfig `name` up to date until shutdown. Waits for one that does not exist.
 pub async fn keep(client: Client, name: &str, mut authorities: watch::Receiver<String>, shutdown: Shutdown) {
     let api: Api<DynamicObject> = Api::all_with(client, &resource());
     loop {

@@ -1,4 +1,4 @@
-//! What Cluster API is answered.
+//! The responses to Cluster API.
 
 use std::{sync::Arc, time::Duration};
 
@@ -30,34 +30,34 @@ use crate::{
     runtime::{Api, Key, call::explain},
 };
 
-/// How long all updaters may take together to say what they cover: Cluster API waits for 10 s.
+/// How long all updaters together may take to report what they cover: Cluster API waits for 10 s.
 const BUDGET: Duration = Duration::from_secs(8);
-/// Within which time each hook is answered: before Cluster API gives up.
+/// The time limit of each hook: before Cluster API gives up.
 pub const ANSWERED_WITHIN: Duration = Duration::from_millis(9500);
-/// What discovery says: how long Cluster API is to wait.
+/// The timeout that discovery returns to Cluster API.
 const TIMEOUT_SECONDS: u8 = 10;
-/// What becomes of machines whose change is not covered: `Replace` or `Hold`.
+/// What to do with machines whose change is not covered: `Replace` or `Hold`.
 pub const FALLBACK: &str = "fleet.muster.dev/update-fallback";
 
 /// The hooks.
 pub struct Hooks {
-    /// The client for what is read on demand.
+    /// The client for objects that are read on demand.
     pub client: Client,
-    /// The updaters, in their order.
+    /// The updaters, in order.
     pub updaters: Vec<Updater>,
-    /// How they are called.
+    /// The clients of the updaters.
     pub call: Arc<dyn Call>,
-    /// Which Machine has which uid.
+    /// The index of Machines by uid.
     pub machines: Arc<MachineIndex>,
     /// The store of plans.
     pub plans: Arc<Plans>,
-    /// The updates that are under way.
+    /// The updates in progress.
     pub work: Arc<Work>,
-    /// What is reported of decisions.
+    /// The events about decisions.
     pub reports: Arc<Reports>,
 }
 
-/// What was decided of a change.
+/// The decision about a change.
 struct Decision {
     verdict: Verdict,
     desired: Objects,
@@ -110,7 +110,7 @@ impl Hooks {
         })
     }
 
-    /// May the change be made in place?
+    /// `CanUpdateMachine` and `CanUpdateMachineSet`: whether the change can be made in place.
     async fn can(&self, level: Level, hook: Hook, request: &Value) -> Value {
         let coverage = match Coverage::begin(level, request) {
             Ok(coverage) => coverage,
@@ -126,7 +126,7 @@ impl Hooks {
         }
     }
 
-    /// Asks the updaters, and decides. A plan is stored before a yes.
+    /// Queries the updaters, and decides. A plan is stored before the answer is yes.
     async fn decided(&self, mut coverage: Coverage, hook: Hook, fallback: Fallback) -> Decision {
         let outcome = self.covered(&mut coverage, hook).await;
         let (before, desired) = (coverage.before().clone(), coverage.desired().clone());
@@ -149,7 +149,7 @@ impl Hooks {
             .decided(desired, verdict, plan.as_deref(), &self.machines);
     }
 
-    /// The decision once its plan is stored, and the plan's name. What cannot be stored is not decided.
+    /// The decision once its plan is stored, and the plan's name. A plan that cannot be stored is an error.
     async fn stored(&self, decision: Verdict, sides: (&Objects, &Objects)) -> (Verdict, Option<String>) {
         let Verdict::InPlace { steps, digest, .. } = &decision else {
             return (decision, None);
@@ -160,7 +160,7 @@ impl Hooks {
             steps: updaters.filter(|updater| steps.contains(&updater.name)).collect(),
             digest,
         };
-        // Machines whose update has begun finish it first.
+        // Machines whose update has started finish it first.
         match self.plans.store(&decided, |uid| self.work.has_begun(uid)).await {
             Ok(plan) => (decision, Some(plan)),
             Err(problem) => (Verdict::Again(problem), None),
@@ -201,8 +201,8 @@ impl Hooks {
         Ok(())
     }
 
-    /// What is wanted for a change that is not covered: said by an annotation of the MachineDeployment, which Cluster API copies to its
-    /// MachineSets, or of the control plane.
+    /// The fallback for a change that is not covered: an annotation of the MachineDeployment, which Cluster API copies
+    /// to its MachineSets, or of the control plane.
     async fn fallback(&self, level: Level, desired: &Objects) -> Result<Fallback, String> {
         if let Some(text) = desired.annotation(FALLBACK) {
             return read(text);
@@ -251,7 +251,7 @@ impl Hooks {
         }
     }
 
-    /// How far is the update of a Machine? From memory; what is missing is a failure, never an end.
+    /// `UpdateMachine`: the progress of a Machine's update. From memory; missing data is a failure, never a completion.
     async fn update(&self, request: &Value) -> Value {
         match self.updated(request).await {
             Ok(said) => reply(&said),
@@ -270,7 +270,7 @@ impl Hooks {
                 row.uid
             ));
         }
-        // What was begun is finished, whatever was decided since.
+        // A started update is finished, whatever was decided since.
         if let Some(plan) = plans.iter().find(|plan| self.work.is_open(plan, &row.uid)) {
             return match deviates(plan, &asked)? {
                 None => Ok(self.work.asked(Arc::clone(plan), begins(machine, row, &asked))),
@@ -287,7 +287,7 @@ impl Hooks {
         }
         match (&fitting[..], &deviations[..]) {
             ([plan], others) => {
-                // From here on it is this one's: what others say of it is over.
+                // The Machine now belongs to this plan: entries in other plans are over.
                 if !others.is_empty() && self.work.is_new(plan, &row.uid) {
                     self.plans.release_from_others(plan, &row.uid).await?;
                 }
@@ -301,7 +301,7 @@ impl Hooks {
         }
     }
 
-    /// Something else is desired now: what was begun is finished first, then the rest is planned from there.
+    /// The desired state changed: the started update is finished first, then the rest is planned from there.
     async fn changed(
         &self,
         uid: &str,
@@ -316,7 +316,7 @@ impl Hooks {
                 let request = json!({"current": before, "desired": asked.side()});
                 let coverage =
                     Coverage::begin(Level::Machine, &request).map_err(|problem| problem.to_string())?;
-                // Replacing it, or holding it, is over: its update has begun.
+                // Replace and Hold no longer apply: the update has started.
                 let hook = Hook::CanUpdateMachine;
                 let decision = self.decided(coverage, hook, Fallback::Replace).await;
                 match &decision.verdict {
@@ -343,7 +343,7 @@ impl Hooks {
     }
 }
 
-/// What of a request is not what the plan says.
+/// What in a request differs from the plan.
 fn deviates(plan: &UpdatePlan, asked: &Objects) -> Result<Option<String>, String> {
     let desired = plans::desired(plan)
         .map_err(|problem| format!("UpdatePlan {} cannot be read: {problem}", plan.name_any()))?;
@@ -363,7 +363,7 @@ fn read(text: &str) -> Result<Fallback, String> {
         .ok_or_else(|| format!("annotation {FALLBACK} is {text:?}: it can be Replace or Hold"))
 }
 
-/// The name of muster's handler of a hook; Cluster API wants another one for each.
+/// The name of muster's handler of a hook; Cluster API requires a different one for each.
 fn handler(hook: Hook) -> String {
     hook.as_str().to_ascii_lowercase()
 }

@@ -1,4 +1,4 @@
-//! Which Machine has which uid, which MachineSet it is of, and what its owner is: rows of what is watched.
+//! The Machines by uid, with their MachineSets and owners: indexes filled by watches.
 
 use std::sync::Arc;
 
@@ -13,21 +13,21 @@ use muster_api::cluster::GROUP;
 
 use crate::runtime::{Api, Guard, Index, Key, watch};
 
-/// A Machine.
+/// The indexed facts of a Machine.
 #[derive(Clone, Debug, PartialEq)]
 pub struct MachineRow {
-    /// Its uid.
+    /// The uid of the Machine.
     pub uid: String,
-    /// What controls it.
+    /// Its controller owner.
     pub owner: Option<OwnerReference>,
-    /// The Cluster that it is of.
+    /// The Cluster that it belongs to.
     pub cluster: Option<String>,
-    /// Its Node in that Cluster, once it is there.
+    /// Its Node in that Cluster, once known.
     pub node: Option<String>,
 }
 
 impl MachineRow {
-    /// The MachineSet that it is of now.
+    /// The MachineSet that currently owns it.
     pub fn machine_set(&self) -> Option<&str> {
         let owner = self.owner.as_ref()?;
         (owner.kind == "MachineSet").then_some(&owner.name)
@@ -37,7 +37,7 @@ impl MachineRow {
 /// The Machines of the management cluster.
 pub type MachineIndex = Index<DynamicObject, MachineRow>;
 
-/// How Machines are asked for.
+/// The resource of Machines.
 pub fn machines() -> ApiResource {
     ApiResource {
         group: GROUP.to_owned(),
@@ -66,7 +66,7 @@ pub fn machine_index() -> MachineIndex {
     )
 }
 
-/// The keys of Machines that changed, as the index has taken them.
+/// The keys of Machines that changed, once the index has them.
 pub fn watched(client: Client, index: Arc<MachineIndex>) -> impl Stream<Item = Key> + Send + use<> {
     let api: Api<Guard<DynamicObject>> = Api::all_with(client, &machines());
     let events = watch::watch_api(api, watcher::Config::default(), "Machine".to_owned());

@@ -1,15 +1,16 @@
 //! Machines updated in place: one extension for the three hooks of Cluster API, in front of any number of updaters.
 //!
 //! ```text
-//!   Cluster API ══ https ══► hooks ─┬─ CanUpdateMachine(Set): ask the updaters in order ─► UpdatePlan stored ─► the answer
+//!   Cluster API ══ https ══► hooks ─┬─ CanUpdateMachine(Set): query the updaters in order ─► UpdatePlan stored ─► response
 //!                                   └─ UpdateMachine: from memory ◄── work, machine by machine ══ https ══► updaters
 //!                                                                                     └──► nodes: cordon, drain, uncordon
 //! ```
 //!
-//! What is decided is `muster-machines`'; here are the watches, the calls, and the store of plans.
+//! The decisions are made in `muster-machines`; this module has the watches, the calls, and the store of plans.
 //!
-//! Invariant: a plan stands in the API server before Cluster API hears that a change can be made in place.
-//! Invariant: `UpdateMachine` is answered from memory, and only by a plan that names the Machine's uid; what was begun is finished first.
+//! Invariant: a plan is stored in the API server before Cluster API is told that a change can be made in place.
+//! Invariant: `UpdateMachine` is answered from memory, and only by a plan that names the Machine's uid; a started
+//! update is finished first.
 
 pub mod config;
 pub mod controls;

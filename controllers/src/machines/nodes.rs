@@ -1,7 +1,8 @@
-//! What is done to the Node of a Machine, in the Cluster that the Machine is of: cordon, drain by eviction, uncordon. Each attempt reads what
-//! there is and does what is left, so that nothing has to be kept over a restart.
+//! Actions on the Node of a Machine, in the Machine's Cluster: cordon, drain by eviction, uncordon. Each attempt reads
+//! the current state and does what is left, so that nothing must survive a restart.
 //!
-//! Invariant: a Node is uncordoned only by the plan that cordoned it; one that was cordoned before, or by another plan, stays so.
+//! Invariant: a Node is uncordoned only by the plan that cordoned it; one that was cordoned before, or by another plan,
+//! stays cordoned.
 
 use std::{sync::Arc, time::Duration};
 
@@ -24,44 +25,44 @@ use crate::{
     runtime::{Api, Key, call, call::explain},
 };
 
-/// After so many seconds a Node is attempted again: what pods take to end is counted in seconds.
+/// Seconds until a Node is attempted again: pods take seconds to terminate.
 const AGAIN: u32 = 5;
-/// Pods that a message names.
+/// Pods that a message names at most.
 const NAMED: usize = 3;
-/// A pod that its kubelet runs from a file.
+/// The annotation of a mirror pod, which its kubelet runs from a file.
 const MIRROR: &str = "kubernetes.io/config.mirror";
-/// With the value `skip`, Cluster API does not drain a pod either.
+/// With the value `skip`, a pod is not drained, as in Cluster API.
 const DRAIN: &str = "cluster.x-k8s.io/drain";
-/// The other value: its end is waited for.
+/// The other value: the pod's completion is waited for.
 const COMPLETED: &str = "wait-completed";
-/// How long one attempt may take: longer ones would keep others waiting, and go on after an abort.
+/// How long one attempt may take: longer ones would block others, and continue after an abort.
 const ATTEMPT: Duration = Duration::from_secs(30);
 
-/// A Machine whose Node is meant: another one of its name has another Node.
+/// The Machine of a Node: another Machine with the same name has another Node.
 pub struct Subject<'a> {
-    /// Its name and namespace.
+    /// The Machine's namespace and name.
     pub machine: &'a Key,
-    /// Its uid.
+    /// The Machine's uid.
     pub uid: &'a str,
     /// The UpdatePlan by which it is updated.
     pub plan: &'a str,
 }
 
-/// What can be done to Nodes.
+/// The actions on Nodes.
 #[async_trait]
 pub trait Nodes: Send + Sync {
     /// Attempts an action on the Node of a Machine.
     async fn attempt(&self, subject: &Subject<'_>, action: UpdateNodeAction) -> Polled;
 }
 
-/// Nodes of Clusters, by the kubeconfig Secrets of Cluster API.
+/// Nodes of Clusters, accessed with the kubeconfig Secrets of Cluster API.
 pub struct Workloads {
     clusters: Arc<dyn RemoteClients>,
     machines: Arc<MachineIndex>,
 }
 
 impl Workloads {
-    /// Through the clients that `clusters` makes of Secrets.
+    /// Uses the clients that `clusters` creates from Secrets.
     pub fn new(clusters: Arc<dyn RemoteClients>, machines: Arc<MachineIndex>) -> Self {
         Self { clusters, machines }
     }
@@ -136,7 +137,7 @@ async fn uncordon(nodes: &Api<Node>, node: &Node, plan: &str) -> Result<(), Stri
     change(nodes, node, "uncordoning", Value::Null, by).await
 }
 
-/// Only over the version that was read: another writer is not overwritten.
+/// Only over the version that was read: another write is not overwritten.
 async fn change(
     nodes: &Api<Node>,
     node: &Node,
@@ -158,7 +159,7 @@ fn is_cordoned(node: &Node) -> bool {
     node.spec.as_ref().and_then(|spec| spec.unschedulable) == Some(true)
 }
 
-/// Evicts the pods of a Node that are left; what is waited for, if there are any.
+/// Evicts the remaining pods of a Node; returns what is waited for, if any remain.
 async fn evict(client: &Client, node: &str) -> Result<Option<String>, String> {
     let all: Api<Pod> = Api::all(client.clone());
     let of_node = ListParams::default().fields(&format!("spec.nodeName={node}"));
@@ -175,7 +176,7 @@ async fn evict(client: &Client, node: &str) -> Result<Option<String>, String> {
             waited.push(format!("{namespace}/{name} is waited for until it has ended"));
             continue;
         }
-        // Another pod of its name may run elsewhere by now.
+        // Another pod with the same name may run elsewhere by now.
         let by = EvictParams {
             delete_options: Some(DeleteParams {
                 preconditions: Some(Preconditions {
@@ -191,7 +192,7 @@ async fn evict(client: &Client, node: &str) -> Result<Option<String>, String> {
         match call(format!("{namespace}/{name}"), evicted).await {
             Ok(()) => waited.push(format!("{namespace}/{name} is evicted")),
             Err(error) if error.is_not_found() => {}
-            // Its server does not answer, and would not answer for the next one.
+            // The API server does not respond, and would not for the next pod.
             Err(error) if error.code().is_none() => return Err(explain(&error)),
             Err(error) => waited.push(explain(&error)),
         }
@@ -207,8 +208,8 @@ async fn evict(client: &Client, node: &str) -> Result<Option<String>, String> {
     )))
 }
 
-/// As Cluster API has it: pods of DaemonSets would come back at once, mirror pods are the kubelet's, and what has ended keeps nothing. Pods
-/// without a controller, and what is in an `emptyDir`, go.
+/// As in Cluster API: DaemonSet pods would be re-created at once, mirror pods belong to the kubelet, and finished pods
+/// need no eviction. Pods without a controller, and pods with an `emptyDir`, are evicted.
 fn has_to_go(pod: &Pod) -> bool {
     let mut owners = pod.owner_references().iter();
     let is_of_daemon_set = owners.any(|owner| owner.controller == Some(true) && owner.kind == "DaemonSet");

@@ -1,6 +1,7 @@
-//! The store of plans: stored before an answer, found by the uid of a Machine.
+//! The store of plans: stored before a response, found by the uid of a Machine.
 //!
-//! Invariant: a Machine is in one plan, the one that was stored last for it, and until its update has ended also in that by which it began.
+//! Invariant: a Machine is in one plan, the one that was stored last for it, and until its update has ended also in the
+//! one by which it started.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -32,14 +33,14 @@ use super::{
 };
 use crate::runtime::{Api, Guard, Index, Key, call::explain, watch};
 
-/// How often a status is written anew that something else has changed meanwhile.
+/// How many times a status is written again after a conflict.
 const TRIES: usize = 5;
-/// How long a plan is kept at least: Cluster API keeps the answer that it stands for for a day.
+/// How long a plan is kept at least: Cluster API caches the answer of the plan for a day.
 const KEPT: SignedDuration = SignedDuration::from_hours(25);
-/// How long a Node may take to be cordoned, and to be uncordoned: one write each, while its API server is there.
+/// How long cordoning and uncordoning a Node may take: one write each, if its API server is available.
 const NODE_DEADLINE: SignedDuration = SignedDuration::from_mins(10);
 
-/// All plans, as they were last read.
+/// All plans, as last read.
 pub type PlanIndex = Index<UpdatePlan, Arc<UpdatePlan>>;
 
 /// An index that [`watched`] fills.
@@ -50,7 +51,7 @@ pub fn plan_index() -> PlanIndex {
     )
 }
 
-/// The keys of plans that changed, as the index has taken them.
+/// The keys of plans that changed, once the index has them.
 pub fn watched(client: Client, index: Arc<PlanIndex>) -> impl Stream<Item = Key> + Send + use<> {
     let api: Api<Guard<UpdatePlan>> = Api::all(client);
     watch::rows(
@@ -59,17 +60,17 @@ pub fn watched(client: Client, index: Arc<PlanIndex>) -> impl Stream<Item = Key>
     )
 }
 
-/// What a plan is made of.
+/// The content of a new plan.
 pub struct Decided<'a> {
-    /// What the machines have, and what is desired.
+    /// The current and the desired objects.
     pub sides: (&'a Objects, &'a Objects),
-    /// The updaters of the plan, in their order.
+    /// The updaters of the plan, in order.
     pub steps: Vec<&'a Updater>,
-    /// The digest of what is desired.
+    /// The digest of the desired objects.
     pub digest: &'a str,
 }
 
-/// The store.
+/// The store of UpdatePlans.
 pub struct Plans {
     client: Client,
     index: Arc<PlanIndex>,
@@ -77,7 +78,7 @@ pub struct Plans {
 }
 
 impl Plans {
-    /// A store over what is watched.
+    /// A store on top of the watched indexes.
     pub const fn new(client: Client, index: Arc<PlanIndex>, machines: Arc<MachineIndex>) -> Self {
         Self {
             client,
@@ -86,7 +87,7 @@ impl Plans {
         }
     }
 
-    /// The plans that name a Machine: the last one, and that by which an update began that has not ended.
+    /// The plans that name a Machine: the last one, and the one by which an unfinished update started.
     pub fn of(&self, namespace: &str, uid: &str) -> Vec<Arc<UpdatePlan>> {
         let names = |plan: &UpdatePlan| {
             let machines = plan.status.iter().flat_map(|status| &status.machines);
@@ -101,8 +102,8 @@ impl Plans {
         })
     }
 
-    /// Stores a plan and the Machines that it is of; its name. After an error Cluster API may not hear a yes.
-    /// Machines whose update has begun (`begun`, or on record) stay in the plan by which it began, too.
+    /// Stores a plan with its Machines, and returns its name. After an error the answer to Cluster API must not be yes.
+    /// Machines whose update has started (`begun`, or recorded) also stay in the plan by which it started.
     pub async fn store(&self, decided: &Decided<'_>, begun: impl Fn(&str) -> bool) -> Result<String, String> {
         let (namespace, plan) = made(decided)?;
         let machines = self.machines_of(&namespace, &plan.spec);
@@ -143,7 +144,7 @@ impl Plans {
         Ok(name)
     }
 
-    /// Names Machines in a plan, as pending where it does not know them.
+    /// Adds Machines to a plan, as pending if the plan does not list them yet.
     async fn named(
         &self,
         namespace: &str,
@@ -161,14 +162,14 @@ impl Plans {
         written.await.map(drop)
     }
 
-    /// Takes a Machine out of all plans but this one.
+    /// Removes a Machine from all plans but this one.
     pub async fn release_from_others(&self, plan: &UpdatePlan, uid: &str) -> Result<(), String> {
         let namespace = plan.namespace().unwrap_or_default();
         self.release(&namespace, &plan.name_any(), &BTreeSet::from([uid]), |_| true)
             .await
     }
 
-    /// The Machines that a plan is of: the one that was asked about, or those of the old MachineSet and those that it gets later.
+    /// The Machines of a plan: the requested one, or those of the old MachineSet and those that it gets later.
     fn machines_of(&self, namespace: &str, spec: &UpdatePlanSpec) -> Vec<(String, MachineRow)> {
         let is_of = |key: &Key, row: &MachineRow| match spec.level {
             UpdateLevel::Machine => key.name == spec.source,
@@ -182,7 +183,7 @@ impl Plans {
         })
     }
 
-    /// Takes Machines out of all other plans, where what was decided for them before is over.
+    /// Removes Machines from all other plans, if their previous decision is obsolete.
     async fn release(
         &self,
         namespace: &str,
@@ -207,7 +208,7 @@ impl Plans {
         Ok(())
     }
 
-    /// Names Machines in a plan that its old MachineSet got since.
+    /// Adds Machines to a plan that its old MachineSet got since.
     pub async fn refresh(&self, plan: &UpdatePlan) -> Result<(), String> {
         let namespace = plan.namespace().unwrap_or_default();
         let known = |uid: &str| !self.of(&namespace, uid).is_empty();
@@ -219,8 +220,8 @@ impl Plans {
         self.named(&namespace, &plan.name_any(), &machines).await
     }
 
-    /// Changes what is on record of a plan, over the version that was read last, or over the present one where that was changed since.
-    /// Nothing is sent if nothing changes.
+    /// Changes the recorded status of a plan, over the version that was read last, or over the current one if that was
+    /// changed since. Nothing is sent if nothing changes.
     pub async fn write(
         &self,
         namespace: &str,
@@ -246,7 +247,7 @@ impl Plans {
             if after == before {
                 return Ok((*plan).clone());
             }
-            // An empty list stands in the patch, too: what is absent in it would stay.
+            // An empty list must be in the patch, too: an absent field would stay.
             let patch = json!({
                 "metadata": {"resourceVersion": plan.resource_version()},
                 "status": {
@@ -271,7 +272,8 @@ impl Plans {
         ))
     }
 
-    /// Deletes plans that are over: none of their Machines that live has to be updated by them, and Cluster API has to ask anew before it begins another one.
+    /// Deletes plans that are over: no live Machine must be updated by them, and Cluster API must query again before it
+    /// starts another update.
     pub async fn tidy(&self, now: Timestamp) {
         let living: BTreeSet<String> = self.machines.all().into_iter().map(|row| row.uid).collect();
         let is_over = |plan: &UpdatePlan| {
@@ -307,12 +309,12 @@ impl Plans {
         }
     }
 
-    /// Waits until all that is stored was read.
+    /// Waits until all stored plans were read.
     pub async fn synced(&self) {
         self.index.synced().await;
     }
 
-    /// Whether all that is stored was read.
+    /// Whether all stored plans were read.
     pub fn is_synced(&self) -> bool {
         self.index.is_synced()
     }
@@ -323,7 +325,7 @@ impl Plans {
     }
 }
 
-/// The steps of a plan as they are carried out.
+/// The steps of a plan in the order in which they run.
 pub fn steps(plan: &UpdatePlan) -> Vec<Step> {
     let task = |step: &UpdateStep| match step.node {
         Some(action) => Task::Node(action),
@@ -346,7 +348,7 @@ pub fn steps(plan: &UpdatePlan) -> Vec<Step> {
     plan.spec.steps.iter().map(step).collect()
 }
 
-/// What a plan desires.
+/// The desired objects of a plan.
 pub fn desired(plan: &UpdatePlan) -> Result<Objects, Malformed> {
     let level = match plan.spec.level {
         UpdateLevel::Machine => Level::Machine,
@@ -381,7 +383,7 @@ fn made(decided: &Decided<'_>) -> Result<(String, UpdatePlan), String> {
     Ok((namespace.to_owned(), plan))
 }
 
-/// The updaters in their order. The Node is prepared before the first that asks for it, and given back at the end.
+/// The updaters in order. The Node is prepared before the first updater that requires it, and uncordoned at the end.
 fn made_steps(updaters: &[&Updater]) -> Result<Vec<UpdateStep>, String> {
     let within = |deadline: SignedDuration| {
         let milliseconds = u64::try_from(deadline.as_millis()).map_err(|error| error.to_string())?;
@@ -398,7 +400,7 @@ fn made_steps(updaters: &[&Updater]) -> Result<Vec<UpdateStep>, String> {
     let mut steps = Vec::new();
     let mut prepared = None;
     for updater in updaters {
-        // A drain has cordoned it, too.
+        // A drain also cordons the Node.
         if let Some(wanted) = updater.prepare_node.filter(|wanted| Some(*wanted) > prepared) {
             prepared = Some(wanted);
             steps.push(match wanted {
@@ -450,12 +452,12 @@ fn pending(name: &str, uid: &str) -> MachineUpdate {
     }
 }
 
-/// What is on record of a plan.
+/// The recorded state of a plan.
 #[derive(Clone, Debug, Default)]
 pub struct Record {
-    /// How far the machines are, by uid.
+    /// The progress of the machines, by uid.
     pub machines: BTreeMap<String, MachineUpdate>,
-    /// The annotations that were carried out.
+    /// The annotations that were handled.
     pub handled: Handled,
 }
 

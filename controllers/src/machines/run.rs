@@ -1,4 +1,4 @@
-//! The parts together: watches, the updates that are under way, and what answers.
+//! Wires the parts together: watches, updates in progress, and the request handler.
 
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
@@ -27,29 +27,30 @@ use crate::{
 /// How often plans that are over are deleted.
 const TIDY: Duration = Duration::from_mins(10);
 
-/// What the process is made of.
+/// The dependencies of the process.
 pub struct Setup {
-    /// The management cluster.
+    /// The client of the management cluster.
     pub client: Client,
-    /// The updaters, in their order.
+    /// The updaters, in order.
     pub updaters: Vec<Updater>,
-    /// How they are called.
+    /// The clients of the updaters.
     pub call: Arc<dyn Call>,
-    /// How a client for a Cluster is made.
+    /// How clients for Clusters are created.
     pub connect: Connect,
     /// The namespace of the process.
     pub namespace: String,
     /// The only source of randomness.
     pub jitter: Jitter,
-    /// Which of several replicas this is: the name of its pod.
+    /// The name of this replica's pod.
     pub instance: String,
-    /// The time.
+    /// The only source of `now`.
     pub clock: Clock,
-    /// Ends it.
+    /// Cancelled to end the process.
     pub shutdown: Shutdown,
 }
 
-/// What answers, and what has to run for it. Until the watches have read everything, each answer is a failure: Cluster API asks again.
+/// The request handler, and the tasks that it needs. Until the watches have read everything, each response is a
+/// failure, and Cluster API retries.
 pub fn start(setup: Setup) -> (Arc<Hooks>, impl Future<Output = ()> + Send + use<>) {
     let Setup {
         client,
@@ -71,7 +72,7 @@ pub fn start(setup: Setup) -> (Arc<Hooks>, impl Future<Output = ()> + Send + use
     let recorder = Events::new(client.clone(), NAME, instance, clock.clone());
     let (reports, reporting) = events::reports(client.clone(), recorder);
     let reports = Arc::new(reports);
-    // Not run, and so without Clusters: it reads a Secret each time, and keeps the connection.
+    // This registry does not run, so it knows no Clusters: it reads a Secret each time, and keeps the connection.
     let clusters = Registry::new(registry::Setup {
         client: client.clone(),
         proxy_hosts: Hosts::default(),
@@ -131,7 +132,7 @@ pub fn start(setup: Setup) -> (Arc<Hooks>, impl Future<Output = ()> + Send + use
     (hooks, running)
 }
 
-/// A Machine came, moved or went: one that its old MachineSet got since is in the plan, too.
+/// A Machine was created, moved or deleted: one that its old MachineSet got since is added to the plan.
 async fn changed(key: &Key, machines: &MachineIndex, plans: &Plans, work: &Work) {
     let Some(row) = machines.get(key) else {
         let living: BTreeSet<String> = machines.all().into_iter().map(|row| row.uid).collect();

@@ -1,4 +1,4 @@
-//! Calls of updaters: one POST, within its limits, to where the configuration says.
+//! Calls updaters: one POST, within its limits, to the configured URL.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -12,24 +12,24 @@ use serde_json::{Value, json};
 
 use super::config::{Updater, authorities};
 
-/// What came back: the code and the body, or why there is neither.
+/// The response: the code and the body, or why there is none.
 pub type Called = Result<(u16, Bytes), String>;
 
-/// What came back, as it is read.
+/// The response, parsed.
 pub fn received(called: &Called) -> Received<'_> {
     let answer = called.as_ref().map(|(code, body)| (*code, &body[..]));
     answer.map_err(String::as_str)
 }
 
-/// How updaters are called.
+/// The client interface for updaters.
 #[async_trait]
 pub trait Call: Send + Sync {
-    /// Calls a hook of an updater. It ends within `limit`.
+    /// Calls a hook of an updater. Returns within `limit`.
     async fn call(&self, updater: &Updater, hook: Hook, request: &Value, limit: Duration) -> Called;
 }
 
-/// Updaters over the network: TLS with the authorities of each, no redirect, no proxy. What an updater serves is asked once, and again when
-/// it does not know a path any more.
+/// Updaters over the network: TLS with each updater's authorities, no redirects, no proxy. Discovery of an updater is
+/// called once, and again after it responds that a path is unknown.
 #[derive(Debug, Default)]
 pub struct Web {
     clients: Mutex<BTreeMap<String, Client>>,
@@ -40,7 +40,7 @@ pub struct Web {
 impl Call for Web {
     async fn call(&self, updater: &Updater, hook: Hook, request: &Value, limit: Duration) -> Called {
         let within = tokio::time::timeout(limit, self.posted(updater, hook, request)).await;
-        // Of what is left of the time for all it may get a part: the words are the same each time.
+        // The call may have less than its own limit: the message is the same each time.
         within.unwrap_or_else(|_elapsed| Err("it gave no answer in time".to_owned()))
     }
 }
@@ -79,7 +79,7 @@ impl Web {
                 answer["message"].as_str().unwrap_or("no success")
             ));
         }
-        // Hooks that muster does not call are no concern of it.
+        // Hooks that muster does not call are ignored.
         let of_ours = |handler: &Value| {
             let hook = &handler["requestHook"];
             hook["apiVersion"] == GROUP_VERSION
@@ -97,7 +97,7 @@ impl Web {
         if let Some(client) = self.clients.lock().get(&updater.name) {
             return Ok(client.clone());
         }
-        // An error means that the process has installed a provider already, which is as good.
+        // An error means that the process has installed a provider already, which is fine.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let mut builder = Client::builder()
             .user_agent(concat!("muster/", env!("CARGO_PKG_VERSION")))
@@ -127,7 +127,7 @@ async fn post(
     Ok((code, body(answer).await?))
 }
 
-/// A request of a hook. What the configuration sets for an updater does not overwrite what muster sends it.
+/// The request of a hook. The configured settings of an updater do not overwrite muster's fields.
 pub fn request(hook: Hook, updater: &Updater, objects: Value, more: &[(&str, &str)]) -> Value {
     let mut settings = updater.settings.clone();
     settings.extend(
@@ -145,7 +145,7 @@ async fn body(mut answer: reqwest::Response) -> Result<Bytes, String> {
     let mut read = BytesMut::new();
     while let Some(chunk) = answer.chunk().await.map_err(cause)? {
         read.extend_from_slice(&chunk);
-        // One byte more than is accepted tells that it is too long.
+        // One byte more than the limit shows that it is too long.
         if read.len() > MAX_BODY {
             break;
         }

@@ -1,4 +1,4 @@
-//! The updates that are under way: updaters are called in the background, and Cluster API is answered from what is known.
+//! The updates in progress: updaters are called in the background, and Cluster API is answered from memory.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -30,61 +30,61 @@ use super::{
 };
 use crate::runtime::{Clock, Key, Shutdown};
 
-/// Calls at once: machines are updated a few at a time, so that more wait only where a fleet begins all at once.
+/// Concurrent calls: machines are updated a few at a time, so more are waiting only if a fleet starts all at once.
 const CALLS: usize = 64;
-/// How often what is due is looked for while something is under way: Cluster API asks every few seconds.
+/// How often due steps are run while an update is in progress: Cluster API queries every few seconds.
 const TURN: Duration = Duration::from_secs(1);
 
-/// A machine whose update is under way.
+/// A machine whose update is in progress.
 struct Running {
-    /// Its name, and its plan's namespace.
+    /// The Machine's name, and its plan's namespace.
     machine: Key,
     plan: Arc<UpdatePlan>,
     steps: Vec<Step>,
     progress: Progress,
-    /// What its updaters are sent: the objects that Cluster API sent first, which are those of the plan.
+    /// The objects sent to updaters: those that Cluster API sent first, which are those of the plan.
     objects: Value,
-    /// A call is under way.
+    /// A call is in flight.
     called: bool,
-    /// What stands in the plan's status.
+    /// The entry in the plan's status.
     written: Option<MachineUpdate>,
 }
 
-/// All of them, by uid.
+/// All updates in progress, by the Machine's uid.
 pub struct Work {
     tools: Tools,
     running: Mutex<BTreeMap<String, Running>>,
     wake: Notify,
 }
 
-/// What the work is done with.
+/// The dependencies of the updates.
 pub struct Tools {
-    /// The updaters, in their order.
+    /// The updaters, in order.
     pub updaters: Vec<Updater>,
-    /// How they are called.
+    /// The clients of the updaters.
     pub call: Arc<dyn Call>,
-    /// What is done to Nodes.
+    /// The actions on Nodes.
     pub nodes: Arc<dyn Nodes>,
     /// The store of plans.
     pub plans: Arc<Plans>,
-    /// What is reported of Machines.
+    /// The events about Machines.
     pub reports: Arc<Reports>,
-    /// The time.
+    /// The current time.
     pub clock: Clock,
 }
 
-/// A Machine that Cluster API asks about.
+/// A Machine that Cluster API queries.
 pub struct Asked {
-    /// Its name and namespace.
+    /// The Machine's namespace and name.
     pub machine: Key,
-    /// Its uid.
+    /// The Machine's uid.
     pub uid: String,
     /// The objects of the request.
     pub objects: Value,
 }
 
 impl Work {
-    /// Nothing is under way.
+    /// No updates in progress.
     pub fn new(tools: Tools) -> Self {
         Self {
             tools,
@@ -93,7 +93,7 @@ impl Work {
         }
     }
 
-    /// The answer for a Machine whose request is what its plan says. The update begins if it had not.
+    /// The reply for a Machine whose request matches its plan. Starts the update if it has not started yet.
     pub fn asked(&self, plan: Arc<UpdatePlan>, asked: Asked) -> Reply {
         let now = self.tools.clock.now();
         let mut all = self.running.lock();
@@ -106,7 +106,7 @@ impl Work {
         }
         match all.get_mut(&asked.uid) {
             Some(running) => running.progress.reply(&running.steps, now),
-            // It was put there above.
+            // It was inserted above.
             None => Reply::InProgress {
                 after: 1,
                 message: String::new(),
@@ -114,8 +114,8 @@ impl Work {
         }
     }
 
-    /// Goes on after a restart with an update that began, though what is desired now is something else. A plan of one Machine has its objects;
-    /// that of a MachineSet has templates, from which no updater can be sent a Machine.
+    /// Continues a started update after a restart, although the desired state has changed. A plan of one Machine has
+    /// its objects; that of a MachineSet has templates, which do not contain a Machine to send to updaters.
     pub fn resume(&self, plan: &Arc<UpdatePlan>, machine: &Key, uid: &str) -> Result<(), String> {
         if self.pinned(plan, uid).is_some() || plan.spec.level != UpdateLevel::Machine {
             return Ok(());
@@ -137,7 +137,7 @@ impl Work {
         Ok(())
     }
 
-    /// The objects with which the update of a Machine began, if it is under way in this process.
+    /// The objects with which the update of a Machine started, if it is in progress in this process.
     pub fn objects(&self, uid: &str) -> Option<Value> {
         self.running
             .lock()
@@ -145,7 +145,7 @@ impl Work {
             .map(|running| running.objects.clone())
     }
 
-    /// The answer for a Machine whose request is no longer what its plan says: what was begun is finished.
+    /// The reply for a Machine whose request no longer matches its plan: a started update is finished.
     pub fn pinned(&self, plan: &UpdatePlan, uid: &str) -> Option<Reply> {
         let now = self.tools.clock.now();
         let mut all = self.running.lock();
@@ -155,7 +155,7 @@ impl Work {
         Some(running.progress.reply(&running.steps, now))
     }
 
-    /// Whether the update of a Machine by this plan has begun and not ended, here or on record.
+    /// Whether the update of a Machine by this plan has started and not ended, in this process or as recorded.
     pub fn is_open(&self, plan: &UpdatePlan, uid: &str) -> bool {
         match self.pinned(plan, uid) {
             Some(reply) => reply != Reply::Done,
@@ -163,14 +163,14 @@ impl Work {
         }
     }
 
-    /// Whether the update of a Machine by this plan has not begun, neither here nor on record.
+    /// Whether the update of a Machine by this plan has not started, neither in this process nor as recorded.
     pub fn is_new(&self, plan: &UpdatePlan, uid: &str) -> bool {
         let entry = recorded(plan, uid);
         self.pinned(plan, uid).is_none()
             && entry.is_none_or(|entry| entry.state == MachineUpdateState::Pending && !entry.is_open())
     }
 
-    /// Whether the update of a Machine has begun and not ended in this process.
+    /// Whether the update of a Machine has started and not ended in this process.
     pub fn has_begun(&self, uid: &str) -> bool {
         let now = self.tools.clock.now();
         let mut all = self.running.lock();
@@ -178,7 +178,7 @@ impl Work {
         running.is_some_and(|running| running.progress.reply(&running.steps, now) != Reply::Done)
     }
 
-    /// Calls what is due, and writes what came of it, until shutdown.
+    /// Runs due steps and writes their results, until shutdown.
     pub async fn run(self: Arc<Self>, shutdown: Shutdown) {
         let mut calls = JoinSet::new();
         loop {
@@ -196,7 +196,7 @@ impl Work {
         }
     }
 
-    /// Whether something is under way. What is over is kept for what may be desired next, and costs nothing.
+    /// Whether an update is in progress. Finished ones are kept for the next desired state, and cost nothing.
     fn is_busy(&self) -> bool {
         let now = self.tools.clock.now();
         let mut all = self.running.lock();
@@ -213,7 +213,7 @@ impl Work {
         let mut all = self.running.lock();
         let mut waiting: Vec<(&String, &mut Running)> =
             all.iter_mut().filter(|(_, running)| !running.called).collect();
-        // What has waited longest comes first: a Cluster that does not answer keeps no other one waiting.
+        // The one that has waited longest is first: a Cluster that does not respond does not delay others.
         waiting.sort_by_key(|(_, running)| running.progress.next());
         let mut due = Vec::new();
         for (uid, running) in waiting {
@@ -254,7 +254,7 @@ impl Work {
             .filter(|running| running.plan.uid() == plan.uid())
         {
             running.called = false;
-            // After a retry it would be the answer to another step.
+            // After a retry, this would be the response to another step.
             if running.progress.began() == Some(began) {
                 let now = self.tools.clock.now().max(now);
                 running.progress.take(&running.steps, digest, answered, now);
@@ -262,7 +262,7 @@ impl Work {
         }
     }
 
-    /// What an updater answers.
+    /// The response of an updater.
     async fn polled(&self, name: &str, objects: &Value, digest: &str) -> Polled {
         let Some(updater) = self.tools.updaters.iter().find(|updater| updater.name == name) else {
             return Polled::Failed {
@@ -280,7 +280,7 @@ impl Work {
         polled(updaters::received(&called))
     }
 
-    /// Writes what changed into the plans: what is kept over a restart.
+    /// Writes changes into the plans: the state that survives a restart.
     async fn write(&self) {
         let now = self.tools.clock.now();
         let mut changed: BTreeMap<Key, Vec<(String, MachineUpdate)>> = BTreeMap::new();
@@ -294,7 +294,7 @@ impl Work {
         for (plan, entries) in changed {
             let written = self.tools.plans.write(&plan.namespace, &plan.name, |record| {
                 for (uid, entry) in &entries {
-                    // One that was released meanwhile stays out.
+                    // A Machine that was removed meanwhile stays out.
                     if let Some(known) = record.machines.get_mut(uid) {
                         *known = entry.clone();
                     }
@@ -306,7 +306,7 @@ impl Work {
             }
             for (uid, entry) in entries {
                 let mut all = self.running.lock();
-                // It may be another plan's by now.
+                // It may belong to another plan by now.
                 let is_of = |running: &&mut Running| Key::of(&*running.plan) == plan;
                 if let Some(running) = all.get_mut(&uid).filter(is_of) {
                     let before = running.written.replace(entry.clone());
@@ -318,7 +318,7 @@ impl Work {
         }
     }
 
-    /// Carries out what the annotations of a plan ask for.
+    /// Applies the annotations of a plan.
     pub async fn control(&self, plan: &UpdatePlan) -> Result<(), String> {
         let now = self.tools.clock.now();
         let orders = Orders::of(plan, now)?;
@@ -339,13 +339,14 @@ impl Work {
             record.handled = orders.handled.clone();
         });
         written.await?;
-        // What has begun meanwhile began with what was on record before.
+        // An update that started meanwhile continues from the previous record.
         self.directed(plan, &orders, &here);
         self.wake.notify_one();
         Ok(())
     }
 
-    /// Carries orders out on the updates of a plan that are under way, but on those that have them; how they are then.
+    /// Applies orders to the updates of a plan that are in progress, unless they have them already; returns their new
+    /// states.
     fn directed(
         &self,
         plan: &UpdatePlan,
@@ -365,14 +366,14 @@ impl Work {
             .collect()
     }
 
-    /// Forgets Machines that had the name of one that is there.
+    /// Drops Machines whose name an existing one has now.
     pub fn forget_others(&self, machine: &Key, uid: &str) {
         self.running
             .lock()
             .retain(|known, running| running.machine != *machine || known == uid);
     }
 
-    /// Forgets Machines that are gone.
+    /// Drops Machines that are gone.
     pub fn forget(&self, living: &BTreeSet<String>) {
         self.running.lock().retain(|uid, _| living.contains(uid));
     }
@@ -383,7 +384,7 @@ fn recorded(plan: &UpdatePlan, uid: &str) -> Option<MachineUpdate> {
     machines.into_iter().find(|machine| machine.uid == uid).cloned()
 }
 
-/// The update as the plan's status has it: after a restart it goes on where it was.
+/// The update as recorded in the plan's status: after a restart it continues from there.
 fn begun(plan: Arc<UpdatePlan>, machine: Key, objects: Value, entry: Option<MachineUpdate>) -> Running {
     let steps = plans::steps(&plan);
     let progress = entry.as_ref().map_or_else(Progress::default, |entry| {
@@ -413,7 +414,7 @@ fn begun(plan: Arc<UpdatePlan>, machine: Key, objects: Value, entry: Option<Mach
     }
 }
 
-/// What stands in the plan's status for a machine.
+/// The entry of a machine in the plan's status.
 fn entry(running: &mut Running, uid: &str, now: Timestamp) -> MachineUpdate {
     let (state, since, message) = match running.progress.reply(&running.steps, now) {
         Reply::Done => (MachineUpdateState::Updated, None, None),

@@ -1,4 +1,4 @@
-//! Reconciles: how many, how long, how many wait, and whether they can begin.
+//! Reconciles: their number, their duration, how many wait, and whether they can start.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -16,7 +16,8 @@ use tokio::time::Instant;
 
 use crate::runtime::Key;
 
-/// Upper ends of the buckets of durations, in seconds: from a reconcile that only looks to the deadline of a call, and beyond.
+/// Upper bounds of the duration buckets, in seconds: from a reconcile that changes nothing to the deadline of a call,
+/// and beyond.
 const BUCKETS: [f64; 10] = [0.005, 0.025, 0.1, 0.25, 1.0, 2.5, 5.0, 10.0, 30.0, 120.0];
 
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
@@ -40,14 +41,14 @@ pub(super) struct Controllers {
 #[derive(Debug, Default)]
 struct States(Mutex<BTreeMap<String, Arc<State>>>);
 
-/// What changes of a controller.
+/// A change of a controller's state.
 #[derive(Debug, Default)]
 struct State {
     waiting: Mutex<BTreeSet<Key>>,
     synced: Mutex<bool>,
 }
 
-/// The numbers of one controller. Cheap to clone.
+/// The metrics of one controller. Cheap to clone.
 #[derive(Clone)]
 pub struct Controller {
     succeeded: Counter,
@@ -57,7 +58,7 @@ pub struct Controller {
     state: Arc<State>,
 }
 
-/// A reconcile under way; its end is counted when this is dropped.
+/// A running reconcile; it is counted when this is dropped.
 pub struct Running {
     started: Instant,
     duration: Histogram,
@@ -114,7 +115,7 @@ impl Controllers {
         }
     }
 
-    /// The panics of what is no controller of its own: it is not waited for.
+    /// Counts the panics of a component that is not a controller: readiness does not wait for it.
     pub(super) fn panics(&self, name: &str) -> Counter {
         let label = ResultLabel {
             controller: name.to_owned(),
@@ -131,22 +132,22 @@ impl Controllers {
 }
 
 impl Controller {
-    /// Its caches are filled.
+    /// The controller's caches are synced.
     pub fn synced(&self) {
         *self.state.synced.lock() = true;
     }
 
-    /// Something about an object changed, it is to be reconciled.
+    /// An object changed and must be reconciled.
     pub fn queued(&self, key: Key) {
         self.state.waiting.lock().insert(key);
     }
 
-    /// An object does not wait any more: it is gone.
+    /// An object no longer waits: it is gone.
     pub fn gone(&self, key: &Key) {
         self.state.waiting.lock().remove(key);
     }
 
-    /// The reconcile of an object begins.
+    /// The reconcile of an object starts.
     #[must_use]
     pub fn started(&self, key: &Key) -> Running {
         self.gone(key);
@@ -156,12 +157,12 @@ impl Controller {
         }
     }
 
-    /// A reconcile came to its end.
+    /// A reconcile ended.
     pub fn succeeded(&self) {
         self.succeeded.inc();
     }
 
-    /// A reconcile gave an error.
+    /// A reconcile returned an error.
     pub fn failed(&self) {
         self.failed.inc();
     }

@@ -1,4 +1,4 @@
-//! What the objects and clusters in memory say, read when it is asked for.
+//! Metrics of the objects and clusters in memory, computed at the scrape.
 
 use std::{collections::BTreeMap, fmt, sync::Arc};
 
@@ -22,49 +22,49 @@ use prometheus_client::{
 
 use crate::registry::{ClusterState, Registry};
 
-/// An object whose conditions are told.
+/// An object whose conditions are exported.
 pub trait Conditioned: Resource<DynamicType = ()> + Clone + Send + Sync + 'static {
-    /// Its conditions, as it has them.
+    /// The object's conditions.
     fn conditions(&self) -> &[Condition];
 
-    /// The states of its syncs, as it has them.
+    /// The states of the object's syncs.
     fn syncs(&self) -> &[Shared<SyncState>] {
         &[]
     }
 }
 
-/// What is told of an object.
+/// The exported facts of an object.
 pub struct Facts {
     kind: String,
     name: String,
     conditions: Vec<[String; 3]>,
-    /// How many objects were taken to be healthy without evidence.
+    /// The number of objects assumed healthy without evidence.
     assumed: u32,
     module: Option<ModuleFacts>,
     nodes: Option<NodeModuleFacts>,
 }
 
-/// What is told of a NodeModule.
+/// The exported facts of a NodeModule.
 struct NodeModuleFacts {
     nodes: Option<NodeSummary>,
-    /// By reason, how many nodes there are.
+    /// The number of nodes by reason.
     reasons: BTreeMap<String, u32>,
-    /// By reason, the seconds that the first of its nodes has waited.
+    /// The longest wait of a node by reason, in seconds.
     waits: BTreeMap<String, f64>,
-    /// Nodes that could not restore what they had.
+    /// The number of nodes that could not restore their previous files.
     stuck: u32,
 }
 
-/// What is told of a module.
+/// The exported facts of a module.
 struct ModuleFacts {
     version: String,
     clusters: Option<Summary>,
-    /// By reason, the seconds that the first of its clusters has waited.
+    /// The longest wait of a cluster by reason, in seconds.
     waits: BTreeMap<String, f64>,
 }
 
 impl Facts {
-    /// Of an object that only has conditions to tell.
+    /// The facts of an object that only has conditions.
     pub fn of<K: Conditioned>(object: &K) -> Self {
         Self {
             kind: K::kind(&()).into_owned(),
@@ -76,7 +76,7 @@ impl Facts {
         }
     }
 
-    /// Of a module.
+    /// The facts of a module.
     pub fn of_module<K: ModuleObject>(module: &K, now: Timestamp) -> Self {
         let status = module.status();
         let attention = status.map_or(&[][..], |status| &status.attention);
@@ -94,7 +94,7 @@ impl Facts {
         }
     }
 
-    /// Of a ClusterUpgrade: it rolls over Clusters as modules do, and has the same metrics.
+    /// The facts of a ClusterUpgrade: it rolls over Clusters as modules do, and has the same metrics.
     pub fn of_upgrade(upgrade: &ClusterUpgrade, now: Timestamp) -> Self {
         let status = upgrade.status.as_ref();
         let attention = status.map_or(&[][..], |status| &status.attention);
@@ -112,7 +112,7 @@ impl Facts {
         }
     }
 
-    /// Of a NodeModule; so many nodes could not restore what they had before a change of it.
+    /// The facts of a NodeModule; `stuck` nodes could not restore their files from before one of its changes.
     pub fn of_node_module(module: &NodeModule, stuck: u32, now: Timestamp) -> Self {
         let status = module.status.clone().unwrap_or_default();
         let attention = status.attention.iter();
@@ -144,7 +144,7 @@ fn waits_of(attention: &[Attention], now: Timestamp) -> BTreeMap<String, f64> {
     )
 }
 
-/// The sum over syncs.
+/// The sum of assumed objects over all syncs.
 fn assumed(syncs: &[Shared<SyncState>]) -> u32 {
     let counts = syncs.iter().filter_map(|sync| Some(sync.assumed.as_ref()?.count));
     counts.fold(0, u32::saturating_add)
@@ -161,10 +161,10 @@ fn told(conditions: &[Condition]) -> Vec<[String; 3]> {
     conditions.iter().map(told).collect()
 }
 
-/// The version that is wanted, as its author wrote it.
+/// The desired version, as its author wrote it.
 fn version(spec: &ModuleSpec) -> String {
     let wanted = spec.sync.source.version();
-    // A spec without either is refused by the API server.
+    // The API server rejects a spec without either.
     wanted.tag.or(wanted.commit).unwrap_or_default()
 }
 
@@ -208,7 +208,7 @@ impl Conditioned for ZoneRollout {
 
 type Source = Box<dyn Fn() -> Vec<Facts> + Send + Sync>;
 
-/// Where facts come from.
+/// The sources of the facts.
 #[derive(Default)]
 pub(super) struct Sources {
     objects: RwLock<Vec<Source>>,

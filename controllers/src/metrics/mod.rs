@@ -1,15 +1,16 @@
-//! What a process tells of itself by numbers, in the OpenMetrics text format.
+//! The metrics of a process, in the OpenMetrics text format.
 //!
 //! ```text
 //!   Runner ──► Controller (queue, reconciles, synced) ─┐
 //!   clients ──► writes by verb ────────────────────────┼──► Metrics::scrape ──► /metrics
-//!   stores, registry ──looked at when scraped──► facts ┘
+//!   stores, registry ─────read when scraped────► facts ┘
 //! ```
 //!
-//! What is said of objects and clusters is read from what the controllers hold, at the moment of the scrape: a series of a deleted object
-//! is gone with the object.
+//! Metrics of objects and clusters are computed from the controllers' caches at the moment of the scrape: when an
+//! object is deleted, its series is gone as well.
 //!
-//! Invariant: labels are names of our own objects and words of closed sets; there is no series for each cluster of each module.
+//! Invariant: labels are names of muster's objects and values of closed sets; there is no series for each cluster of
+//! each module.
 
 mod controllers;
 mod facts;
@@ -40,7 +41,7 @@ use self::{
 };
 use crate::{registry, runtime::Clock};
 
-/// A handle to what a process counts. Cheap to clone; clones count into the same.
+/// A handle to the metrics of a process. Cheap to clone; clones share the metrics.
 #[derive(Clone)]
 pub struct Metrics(Arc<Inner>);
 
@@ -87,53 +88,53 @@ impl Default for Metrics {
 }
 
 impl Metrics {
-    /// The numbers of a controller, by its name in lower case.
+    /// The metrics of a controller, by its name in lower case.
     pub fn controller(&self, name: &str) -> Controller {
         self.0.controllers.of(name)
     }
 
-    /// The controllers whose caches are not filled yet.
+    /// The controllers whose caches are not synced yet.
     pub fn not_synced(&self) -> Vec<String> {
         self.0.controllers.not_synced()
     }
 
-    /// A write is about to be sent.
+    /// Counts a write that is about to be sent.
     pub fn writing(&self, target: Target, verb: Verb) -> Writing {
         self.0.writes.begin(target, verb)
     }
 
-    /// A rollout came to its end, so long after its start.
+    /// Records a finished rollout and its duration.
     pub fn rollout_ended(&self, kind: &'static str, verdict: Verdict, took: Duration) {
         self.0.rollouts.ended(kind, verdict, took);
     }
 
-    /// A receiver of notifications is told of from now on.
+    /// Starts the metrics of a receiver of notifications.
     pub fn notifies(&self, receiver: &str) {
         self.0.notifications.of(receiver);
     }
 
-    /// What became of a message to a receiver.
+    /// Counts the delivery of a message to a receiver.
     pub fn notified(&self, receiver: &str, outcome: Delivery) {
         self.0.notifications.ended(receiver, outcome);
     }
 
-    /// Of so many rollouts a receiver does not know what it should.
+    /// Sets the number of rollouts with notifications pending for a receiver.
     pub fn not_told(&self, receiver: &str, rollouts: usize) {
         self.0.notifications.pending(receiver, rollouts);
     }
 
-    /// Whether this process acts.
+    /// Sets whether this process is the leader.
     pub fn leads(&self, leads: bool) {
         self.0.leader.set(leads.into());
     }
 
-    /// From now on tells of the clusters of a registry, and counts its panics.
+    /// Exports the clusters of a registry, and counts its panics.
     pub fn clusters(&self, registry: Arc<registry::Registry>) {
         registry.count_panics(self.0.controllers.panics("registry"));
         self.0.sources.clusters(registry);
     }
 
-    /// From now on tells of the modules in a store: what is theirs alone, and their conditions.
+    /// Exports the modules in a store: their own metrics and their conditions.
     pub fn modules<K: ModuleObject>(&self, store: Store<K>, clock: Clock) {
         self.0.sources.add(move || {
             let now = clock.now();
@@ -145,7 +146,7 @@ impl Metrics {
         });
     }
 
-    /// From now on reports the ClusterUpgrades in a store.
+    /// Exports the ClusterUpgrades in a store.
     pub fn upgrades(&self, store: Store<ClusterUpgrade>, clock: Clock) {
         self.0.sources.add(move || {
             let now = clock.now();
@@ -157,7 +158,8 @@ impl Metrics {
         });
     }
 
-    /// From now on tells of the NodeModules in a store. `stuck`: how many nodes could not restore what they had before a change of one.
+    /// Exports the NodeModules in a store. `stuck`: the number of nodes that could not restore their files from before
+    /// a change of a NodeModule.
     pub fn node_modules(
         &self,
         store: Store<NodeModule>,
@@ -174,19 +176,19 @@ impl Metrics {
         });
     }
 
-    /// From now on tells of the conditions of the objects in a store.
+    /// Exports the conditions of the objects in a store.
     pub fn conditions<K: Conditioned>(&self, store: Store<K>) {
         self.0
             .sources
             .add(move || store.state().iter().map(|object| Facts::of(&**object)).collect());
     }
 
-    /// Adds what a room counts of its own.
+    /// Registers the metrics of another module.
     pub(crate) fn register(&self, register: impl FnOnce(&mut Registry)) {
         register(&mut self.0.registry.lock());
     }
 
-    /// Everything, as text.
+    /// All metrics, as text.
     pub fn scrape(&self) -> Result<String, fmt::Error> {
         let mut text = String::new();
         encode(&mut text, &self.0.registry.lock())?;

@@ -1,4 +1,4 @@
-//! Messages to receivers of notifications, by receiver and what became of them.
+//! Messages to receivers of notifications, by receiver and delivery.
 
 use prometheus_client::{
     encoding::{EncodeLabelSet, EncodeLabelValue, LabelValueEncoder},
@@ -6,14 +6,14 @@ use prometheus_client::{
     registry::Registry,
 };
 
-/// What became of a message, after a round of tries.
+/// The result of a message, after a round of tries.
 #[derive(Clone, Copy, Debug, Hash, PartialEq, Eq)]
 pub enum Delivery {
-    /// The receiver took it.
+    /// The receiver accepted it.
     Sent,
-    /// It did not; there is another round.
+    /// It failed; there is another round.
     Failed,
-    /// It did not, and there is none.
+    /// It failed, and there is no further round.
     GivenUp,
 }
 
@@ -43,7 +43,7 @@ struct ReceiverLabel {
     receiver: String,
 }
 
-/// The messages of a process. Receivers are those of its configuration.
+/// The message metrics of a process, for the receivers in its configuration.
 pub(super) struct Notifications {
     messages: Family<Label, Counter>,
     pending: Family<ReceiverLabel, Gauge>,
@@ -68,7 +68,7 @@ impl Notifications {
         notifications
     }
 
-    /// A receiver is told of from now on, with zeros.
+    /// Starts the series of a receiver, with zeros.
     pub(super) fn of(&self, receiver: &str) {
         for outcome in Delivery::ALL {
             drop(self.messages.get_or_create(&label(receiver, outcome)));

@@ -1,4 +1,4 @@
-//! Rollouts that ended: how long they took, by what became of them.
+//! Finished rollouts: their duration, by verdict.
 
 use std::time::Duration;
 
@@ -9,19 +9,19 @@ use prometheus_client::{
     registry::Registry,
 };
 
-/// Upper ends of the buckets, in seconds: from a minute, which a few clusters take, to a week with soaks and approvals.
+/// Upper bounds of the buckets, in seconds: from a minute, for a few clusters, to a week with soaks and approvals.
 const BUCKETS: [f64; 11] = [
     60.0, 300.0, 900.0, 1_800.0, 3_600.0, 7_200.0, 14_400.0, 43_200.0, 86_400.0, 259_200.0, 604_800.0,
 ];
 
-/// By kind and verdict, and not by name: the modules of a fleet times the buckets would be too many.
+/// By kind and verdict, and not by name: the number of modules times buckets would be too high.
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
 struct Label {
     kind: &'static str,
     result: &'static str,
 }
 
-/// All rollouts that ended while this process led.
+/// All rollouts that finished while this process was the leader.
 pub(super) struct Rollouts(Family<Label, Histogram>);
 
 impl Rollouts {

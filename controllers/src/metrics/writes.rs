@@ -1,4 +1,4 @@
-//! Writes, by where they go, what they do, and what became of them.
+//! Writes, by target, verb, and result.
 
 use http::{Method, Request, header::CONTENT_TYPE};
 use prometheus_client::{
@@ -7,47 +7,47 @@ use prometheus_client::{
     registry::Registry,
 };
 
-/// Where a write goes.
+/// The target of a write.
 #[derive(Clone, Copy, Debug, Hash, PartialEq, Eq)]
 pub enum Target {
-    /// The API server that the process belongs to.
+    /// The API server of the process's own cluster.
     Own,
     /// A cluster of the registry.
     Cluster,
 }
 
-/// What a write does, in Kubernetes' words. A write that is only tried is one of its own.
+/// The verb of a write, in Kubernetes' terms. A dry run is a verb of its own.
 #[derive(Clone, Copy, Debug, Hash, PartialEq, Eq)]
 pub enum Verb {
     /// `POST`.
     Create,
     /// `PUT`.
     Update,
-    /// `PATCH`, but for server-side apply.
+    /// `PATCH`, except server-side apply.
     Patch,
     /// Server-side apply.
     Apply,
-    /// `DELETE`, of one or many.
+    /// `DELETE`, of one object or a collection.
     Delete,
     /// Any of them as a dry run.
     DryRun,
 }
 
-/// What became of a write.
+/// The result of a write.
 #[derive(Clone, Copy, Debug, Hash, PartialEq, Eq)]
 pub enum Outcome {
-    /// The server did it.
+    /// The server accepted it.
     Done,
-    /// The server refused it.
+    /// The server rejected it.
     Refused,
-    /// No answer: whether the server did it is not known.
+    /// No response: it is unknown whether the server applied it.
     Unanswered,
-    /// It was not sent: this process does not lead any more.
+    /// It was not sent: this process is no longer the leader.
     Withheld,
 }
 
 impl Verb {
-    /// What a request does, if it is a write.
+    /// The verb of a request, if it is a write.
     pub fn of<B>(request: &Request<B>) -> Option<Self> {
         let verb = match *request.method() {
             Method::POST => Self::Create,
@@ -73,7 +73,7 @@ fn is_apply<B>(request: &Request<B>) -> bool {
     content.is_some_and(|content| content.starts_with(b"application/apply-patch"))
 }
 
-/// Writes the words of a closed set as label values.
+/// Writes the values of a closed set as label values.
 macro_rules! words {
     ($set:ident { $($variant:ident => $word:literal),* }) => {
         impl EncodeLabelValue for $set {
@@ -124,14 +124,14 @@ impl Writes {
     }
 }
 
-/// A write under way. Dropped, as by a deadline, it counts as unanswered.
+/// A write in flight. If dropped, for example by a deadline, it counts as unanswered.
 pub struct Writing {
     counts: Family<Label, Counter>,
     label: Label,
 }
 
 impl Writing {
-    /// It came to its end.
+    /// Records the result of the write.
     pub fn ended(mut self, outcome: Outcome) {
         self.label.outcome = outcome;
     }

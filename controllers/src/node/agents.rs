@@ -1,4 +1,5 @@
-//! Which agents of nodes live: their Leases are renewed, by this process's own clock. Clocks of nodes say nothing here.
+//! Which node agents are alive: their Leases are renewed, by this process's own clock. Clocks of nodes have no
+//! influence.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -8,10 +9,10 @@ use std::{
 use jiff::{SignedDuration, Timestamp};
 use parking_lot::Mutex;
 
-/// For how long a Lease that is not renewed counts as one of a living agent; an agent renews it every 10 seconds.
+/// How long a Lease that is not renewed counts as that of a live agent; an agent renews it every 10 seconds.
 pub const GRACE: Duration = Duration::from_mins(1);
 
-/// The Leases that were read.
+/// The Leases as read so far.
 #[derive(Debug, Default)]
 pub struct Agents(Mutex<BTreeMap<String, Renewal>>);
 
@@ -23,7 +24,8 @@ struct Renewal {
 }
 
 impl Agents {
-    /// A Lease of a node was read. What was never read before counts from now on: after a restart every agent has its full grace.
+    /// Records a Lease of a node. A Lease read for the first time counts from now: after a restart every agent has its
+    /// full grace period.
     pub fn note(&self, node: &str, version: &str, now: Timestamp) {
         let mut all = self.0.lock();
         match all.get_mut(node) {
@@ -35,12 +37,12 @@ impl Agents {
         }
     }
 
-    /// The Lease of a node is gone.
+    /// Drops the Lease of a node.
     pub fn forget(&self, node: &str) {
         self.0.lock().remove(node);
     }
 
-    /// Since when the agent of a node has not renewed its Lease, if it does not live. None: it lives.
+    /// Since when the agent of a node has not renewed its Lease. `None`: it is alive.
     pub fn missing(&self, node: &str, now: Timestamp) -> Option<Missing> {
         let all = self.0.lock();
         let Some(renewal) = all.get(node) else {
@@ -49,7 +51,7 @@ impl Agents {
         (now >= end(renewal.at)).then_some(Missing::Since(renewal.at))
     }
 
-    /// When the first of the living agents among these nodes would count as missing, if it renews its Lease no more.
+    /// When the first of the live agents of these nodes would count as missing if it stops renewing its Lease.
     pub fn next_change(&self, nodes: &BTreeSet<&str>, now: Timestamp) -> Option<Timestamp> {
         let all = self.0.lock();
         let ends = nodes.iter().filter_map(|node| Some(end(all.get(*node)?.at)));
@@ -65,9 +67,9 @@ fn end(at: Timestamp) -> Timestamp {
 /// Why an agent counts as missing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Missing {
-    /// There is no Lease of the node.
+    /// The node has no Lease.
     Never,
-    /// Its Lease was last renewed then.
+    /// Its Lease was last renewed at this time.
     Since(Timestamp),
 }
 

@@ -1,12 +1,12 @@
 //! The NodeBudget of a cluster: which nodes a NodeModule may begin to change. Pure; claims are written before the memory is.
 //!
 //! ```text
-//!   NodeBudget (claims of all NodeModules), nodes ─► Room ─► claim ─► claims to be written first ─► only claimed nodes are eligible
+//!   NodeBudget (claims of all NodeModules), nodes ─► Room ─► claim ─► claims are written first ─► only claimed nodes are eligible
 //!                                                       └► release: claims of changes that are over
 //! ```
 //!
-//! Invariant: nodes with a claim, together with nodes that are not available, are never more than the budget allows, but for nodes
-//! that were not available before.
+//! Invariant: the nodes with a claim and the unavailable nodes together never exceed the budget, except by nodes that
+//! were unavailable before.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,16 +15,16 @@ use muster_api::{
     node::budget::{Claim, NodeBudgetSpec, NodeBudgetStatus},
 };
 
-/// A node as a budget counts it.
+/// A node as counted by a budget.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Counted<'a> {
-    /// The name.
+    /// The name of the node.
     pub name: &'a str,
-    /// The uid.
+    /// The uid of the node.
     pub uid: &'a str,
-    /// It is one of the control plane.
+    /// Whether it is a control-plane node.
     pub control_plane: bool,
-    /// It does its work: Ready, and not being deleted.
+    /// Whether it is available: Ready, and not being deleted.
     pub available: bool,
 }
 
@@ -34,15 +34,15 @@ pub struct Room<'a> {
     spec: NodeBudgetSpec,
     nodes: BTreeMap<&'a str, Counted<'a>>,
     claims: BTreeSet<Claim>,
-    /// How many nodes there are: of the others, and of the control plane.
+    /// The number of nodes: workers, and control plane.
     counts: [usize; 2],
-    /// Those of them that are changing or not available.
+    /// The number of those that are changing or unavailable.
     used: [BTreeSet<&'a str>; 2],
 }
 
 impl<'a> Room<'a> {
-    /// Of all nodes of the cluster. Claims of nodes that are gone, or were made again, count no more; nor do those of NodeModules that
-    /// `exists` does not know.
+    /// The budget over all nodes of the cluster. Claims of nodes that are gone or were re-created no longer count;
+    /// neither do claims of NodeModules for which `exists` returns false.
     pub fn new(
         spec: &NodeBudgetSpec,
         status: &NodeBudgetStatus,
@@ -84,7 +84,7 @@ impl<'a> Room<'a> {
         claims.any(|claim| claim.module == module && claim.node == node)
     }
 
-    /// Whether a change of this node would be one more than is allowed.
+    /// Whether a change of this node would exceed the budget.
     pub fn is_full_for(&self, node: &str) -> bool {
         let Some(of) = self.nodes.get(node) else {
             return true;
@@ -99,7 +99,8 @@ impl<'a> Room<'a> {
         !used.contains(node) && limit.is_some_and(|limit| used.len() >= allowed(limit, count))
     }
 
-    /// Claims a node for a change whose token is above `token`. False: there is no room, or no such node.
+    /// Claims a node for a change whose token is above `token`. False: the budget is used up, or the node does not
+    /// exist.
     pub fn claim(&mut self, module: &str, node: &str, token: u64) -> bool {
         if self.has(module, node) {
             return true;
@@ -116,14 +117,14 @@ impl<'a> Room<'a> {
         })
     }
 
-    /// Gives up the claims of a NodeModule on nodes that `keeps` does not know.
+    /// Releases the claims of a NodeModule on nodes for which `keeps` returns false.
     pub fn release(&mut self, module: &str, keeps: impl Fn(&str) -> bool) {
         self.claims
             .retain(|claim| claim.module != module || keeps(&claim.node));
         self.count();
     }
 
-    /// The status that says so.
+    /// The status with these claims.
     pub fn status(&self) -> NodeBudgetStatus {
         NodeBudgetStatus {
             claims: self.claims.iter().cloned().collect(),
@@ -186,7 +187,7 @@ mod tests {
         assert!(room.claim("fabric", "cp-1", 7), "it has it");
         assert!(!room.claim("sysctl", "cp-2", 3));
         assert!(room.is_full_for("cp-2") && !room.is_full_for("cp-1"));
-        // Workers have no bound of their own here.
+        // Workers have no limit of their own here.
         assert!(
             ["w-1", "w-2", "w-3"]
                 .iter()

@@ -1,5 +1,5 @@
-//! What the Node itself says of its NodeModules: the condition `fleet.muster.dev/NodeConfigured`, and startup taints that go once it is
-//! configured. Pure.
+//! What the Node itself shows of its NodeModules: the condition `fleet.muster.dev/NodeConfigured`, and startup taints
+//! that are removed once it is configured. Pure.
 
 use jiff::Timestamp;
 use k8s_openapi::{api::core::v1::Taint, apimachinery::pkg::apis::meta::v1::Time};
@@ -18,15 +18,15 @@ use super::{
     facts::{AssemblageFacts, NodeFacts, RowFacts},
 };
 
-/// What the condition of a node is to say. `selecting`: the NodeModules that select it. None: it is none of a NodeModule's business, and
-/// never was.
+/// The desired condition of a node. `selecting`: the NodeModules that select it. `None`: no NodeModule is about this
+/// node, and none ever was.
 pub fn wanted(
     node: &NodeFacts,
     assemblage: Option<&AssemblageFacts>,
     selecting: &[&str],
     missing: Option<Missing>,
 ) -> Option<Configured> {
-    // One of a namesake says nothing of this node.
+    // An assemblage of a previous node with the same name says nothing about this node.
     let own = assemblage.filter(|of| of.owner.as_ref().is_none_or(|owner| *owner == node.uid));
     let rows = own.map_or(&[][..], |own| &own.rows);
     let is_known = |name: &&&str| rows.iter().any(|row| row.row.name == **name);
@@ -86,7 +86,7 @@ fn failed(row: &RowFacts) -> bool {
         .is_some_and(|report| report.state == NodePhase::Failed)
 }
 
-/// The condition as it is written over what the Node says already: the time is that of the last change of the status.
+/// The condition to write if the Node does not have it yet: its time is that of the last change of the status.
 pub fn condition(before: Option<&Configured>, wanted: &Configured, now: Timestamp) -> Value {
     let mut condition = json!({
         "type": NODE_CONFIGURED,
@@ -100,7 +100,8 @@ pub fn condition(before: Option<&Configured>, wanted: &Configured, now: Timestam
     condition
 }
 
-/// The taints without those that go once a node is configured, whatever effects these have; none: there is nothing to take away.
+/// The taints without those that are removed once a node is configured, whatever their effects; `None`: there is
+/// nothing to remove.
 pub fn without_startup(taints: &[Taint], startup: &[StartupTaint]) -> Option<Vec<Taint>> {
     let is_startup = |taint: &&Taint| {
         let value = taint.value.as_deref().unwrap_or_default();
@@ -115,7 +116,7 @@ pub fn without_startup(taints: &[Taint], startup: &[StartupTaint]) -> Option<Vec
     (kept.len() < taints.len()).then_some(kept)
 }
 
-/// Whether a node has a startup taint that is to go: it is configured, by at least one NodeModule.
+/// Whether a node has a startup taint to remove: it is configured, by at least one NodeModule.
 pub fn is_untainted(node: &NodeFacts, taints: &[StartupTaint], configured: &Configured) -> bool {
     let is_confirmed =
         configured.status == Standing::True && configured.reason == ObjectReason::Succeeded.as_str();
@@ -144,7 +145,7 @@ mod tests {
         }
     }
 
-    /// Rows with the states that are reported of them.
+    /// Rows with the states that are reported for them.
     fn assemblage(owner: &str, states: &[(&str, Option<Value>)]) -> AssemblageFacts {
         let rows = states
             .iter()
@@ -240,7 +241,7 @@ mod tests {
             None,
             Some((Standing::False, "RestoreFailed", says)),
         );
-        // One of a namesake.
+        // The assemblage of a previous node with the same name.
         let other = assemblage("u0", &[("fabric", confirmed())]);
         let says = "NodeModule fabric was not brought to this node yet";
         check(

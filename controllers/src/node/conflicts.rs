@@ -1,6 +1,6 @@
 //! Paths that two NodeModules write on one node. Pure.
 //!
-//! Invariant: of two NodeModules in conflict, neither assigns anything: which of them is right is not known.
+//! Invariant: of two NodeModules in conflict, neither assigns anything: it is unknown which of them is right.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,22 +12,22 @@ use muster_api::{
 /// A NodeModule, and the nodes that it selects.
 #[derive(Clone, Copy, Debug)]
 pub struct Claimant<'a> {
-    /// Its name.
+    /// The NodeModule's name.
     pub name: &'a str,
-    /// What it asks of nodes.
+    /// The content of the NodeModule.
     pub content: &'a NodeContent,
     /// The labels of the nodes that it selects, by name.
     pub nodes: &'a BTreeMap<String, BTreeMap<String, String>>,
 }
 
-/// A path of one NodeModule that another one writes too, or writes below.
+/// A path of one NodeModule that another one also writes, or writes below.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Conflict {
     /// The path of this NodeModule.
     pub path: String,
-    /// That of the other one: the same, one above it, or one below it.
+    /// The path of the other one: the same, one above it, or one below it.
     pub other_path: String,
-    /// The other one.
+    /// The name of the other NodeModule.
     pub other: String,
     /// The first node that both select.
     pub node: String,
@@ -36,7 +36,7 @@ pub struct Conflict {
 /// The first conflict of a NodeModule with others, in the order of their names.
 pub fn first(module: Claimant<'_>, others: &[Claimant<'_>]) -> Result<Option<Conflict>, SelectorError> {
     for other in others.iter().filter(|other| other.name != module.name) {
-        // Parts with one set of labels are the same for all nodes that have them: most fleets have few such sets.
+        // Nodes with the same labels have the same parts: most fleets have few distinct sets of labels.
         let mut checked = BTreeSet::new();
         for (node, labels) in module.nodes {
             if !other.nodes.contains_key(node) {
@@ -62,7 +62,7 @@ pub fn first(module: Claimant<'_>, others: &[Claimant<'_>]) -> Result<Option<Con
 }
 
 fn paths<'a>(content: &'a NodeContent, parts: &BTreeSet<u32>) -> BTreeSet<&'a str> {
-    // Every part that selects a node is one of the content.
+    // Every part that selects a node is in its content.
     let files = render::merged(content, parts).unwrap_or_default();
     files.iter().map(|file| file.path.as_str()).collect()
 }

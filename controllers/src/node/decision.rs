@@ -1,4 +1,5 @@
-//! The pure step: from what was observed of a NodeModule to what is to be written. Claims on the NodeBudget come first: see [`wanted`].
+//! The pure step: from the observation of a NodeModule to what must be written. Claims on the NodeBudget come first:
+//! see [`wanted`].
 
 use std::collections::BTreeSet;
 
@@ -18,20 +19,21 @@ use super::{
 };
 use crate::module::instants::{millis, timestamp};
 
-/// What is to be written about one NodeModule, in this order: the NodeRevision, the claims, the status with the memory, then rows.
+/// What to write for one NodeModule, in this order: the NodeRevision, the claims, the status with the memory, then
+/// rows.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// The target is to be put on record before anything of it is assigned.
+    /// The target must be recorded as a NodeRevision before anything of it is assigned.
     pub records: bool,
-    /// Rows are to be written: the finalizer comes before them.
+    /// Rows must be written: the finalizer is added before them.
     pub moves: bool,
-    /// What happened, for events.
+    /// The events of the decision.
     pub events: NodeEvents,
     /// Status and memory: written by compare-and-swap before any row (W2).
     pub status: Box<NodeModuleStatus>,
-    /// What was decided. `None`: nothing moves.
+    /// What was decided. `None`: no row changes.
     pub decided: Option<Decided>,
-    /// Nothing of a NodeModule that is being deleted is left on any node.
+    /// The NodeModule is being deleted, and nothing of it is left on any node: remove the finalizer.
     pub release: bool,
     /// When time alone changes something.
     pub wake_at: Option<Timestamp>,
@@ -93,8 +95,8 @@ fn decided(module: &NodeModule, seen: &Observation, now: Timestamp) -> (Decided,
     (muster_driver::decide(facts, &Rules::shipped()), memory)
 }
 
-/// The nodes that a decision without a budget would begin to change, each with the token that its row has: on these a NodeModule needs
-/// a claim first. In the order in which they would begin.
+/// The nodes that a decision without a budget would start to change, each with the token of its row: on these a
+/// NodeModule needs a claim first. In the order in which they would start.
 pub fn wanted(module: &NodeModule, seen: &Observation, now: Timestamp) -> Vec<(UnitId, u64)> {
     let (decided, memory) = decided(module, seen, now);
     let begins = |(unit, change): (&UnitId, Change)| {
@@ -126,13 +128,13 @@ fn assigns(planned: &Planned) -> bool {
         .is_some_and(|change| matches!(change.then, Then::Assigned { .. }))
 }
 
-/// It has no row, or the Node is gone: with that goes all that is ours on it.
+/// It has no row, or the Node is gone, which removes everything on it.
 fn is_left(module: &NodeModule, node: &super::observation::NodeSeen) -> bool {
     let name = module.metadata.name.as_deref().unwrap_or_default();
     node.node.is_none() || node.row(name).is_none()
 }
 
-/// The rows of a NodeModule, as they were read, for a decision with this memory.
+/// The rows of a NodeModule as read, for a decision with this memory.
 pub fn rows<'a>(module: &'a NodeModule, seen: &'a Observation, memory: &Memory) -> Rows<'a> {
     Rows {
         module: module.metadata.name.as_deref().unwrap_or_default(),
@@ -141,7 +143,7 @@ pub fn rows<'a>(module: &'a NodeModule, seen: &'a Observation, memory: &Memory) 
     }
 }
 
-/// The rows of a NodeModule, for the driver.
+/// The rows of a NodeModule, in the form of the driver.
 #[derive(Clone, Copy, Debug)]
 pub struct Rows<'a> {
     module: &'a str,
@@ -149,12 +151,13 @@ pub struct Rows<'a> {
     seen: &'a Observation,
 }
 
-/// A write of one row of a NodeAssemblage: made only on the version that was read, so that no other row has changed meanwhile.
+/// A write of one row of a NodeAssemblage: only over the version that was read, so that no other row has changed
+/// meanwhile.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Write {
-    /// The version of the NodeAssemblage. `None`: there is none, and it is made.
+    /// The version of the NodeAssemblage. `None`: it does not exist, and is created.
     pub version: Option<String>,
-    /// The row. `None`: it goes.
+    /// The row. `None`: it is removed.
     pub row: Option<NodeRow>,
 }
 
@@ -173,7 +176,7 @@ impl muster_driver::Rows for Rows<'_> {
         }
     }
 
-    /// Rows of a NodeModule that is being deleted, once nothing is left of it on their nodes.
+    /// Removes the rows of a NodeModule that is being deleted, once nothing of it is left on their nodes.
     fn over(&self) -> Vec<UnitId> {
         if !self.seen.deleting {
             return Vec::new();

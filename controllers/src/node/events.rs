@@ -1,5 +1,5 @@
-//! What happened to a NodeModule between two decisions, and to each node: for `kubectl describe` of the one and of the other. Pure, and on
-//! change only.
+//! What changed for a NodeModule between two decisions, and for each node: events for `kubectl describe` of either.
+//! Pure, and only on change.
 
 use jiff::Timestamp;
 use muster_api::{
@@ -20,19 +20,19 @@ use crate::{
     runtime::Event,
 };
 
-/// The action that events of nodes are about.
+/// The `action` of events about nodes.
 const ACTION: &str = "Rollout";
 
 /// The events of a decision.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NodeEvents {
-    /// About the NodeModule.
+    /// Events about the NodeModule.
     pub module: Vec<Event>,
-    /// About nodes, by name.
+    /// Events about nodes, by name.
     pub nodes: Vec<(String, Event)>,
 }
 
-/// Of a NodeModule about which nothing can be decided.
+/// The events of a NodeModule that nothing can be decided about.
 pub fn idle(status: &NodeModuleStatus, before: Option<&NodeModuleStatus>) -> NodeEvents {
     let before = before.map_or(&[][..], |before| &before.conditions);
     NodeEvents {
@@ -41,26 +41,26 @@ pub fn idle(status: &NodeModuleStatus, before: Option<&NodeModuleStatus>) -> Nod
     }
 }
 
-/// What a decision rests on, and what is said of it.
+/// The input of a decision, and its report.
 #[derive(Clone, Copy)]
 pub struct Decided<'a> {
-    /// The NodeModule as it was read.
+    /// The NodeModule as read.
     pub module: &'a NodeModule,
-    /// What was observed.
+    /// The observation.
     pub seen: &'a Observation,
-    /// What was decided.
+    /// The decision.
     pub decision: &'a Decision,
-    /// Why each node is where it is.
+    /// The reason for the state of each node.
     pub explained: &'a [Explained<'a>],
-    /// What messages speak of.
+    /// The subject of messages.
     pub background: &'a Background<'a>,
-    /// The nodes in numbers.
+    /// The numbers of nodes by state.
     pub summary: &'a Summary,
     /// The nodes that needed attention before.
     pub attention: &'a [Attention],
 }
 
-/// Of a decision.
+/// The events of a decision.
 pub fn of(decided: &Decided<'_>, status: &NodeModuleStatus, now: Timestamp) -> NodeEvents {
     let Decided {
         module,
@@ -98,7 +98,7 @@ pub fn of(decided: &Decided<'_>, status: &NodeModuleStatus, now: Timestamp) -> N
     }
 }
 
-/// Each of its own object: that a change begins, and how it ends.
+/// Each is about one node: a change starts, or ends.
 fn of_nodes(decided: &Decided<'_>, memory: &Memory, scene: &Scene<'_>) -> Vec<(String, Event)> {
     let name = decided.module.metadata.name.as_deref().unwrap_or_default();
     let begins = |told: &&Explained<'_>| {

@@ -1,4 +1,4 @@
-//! What is known of a NodeModule and its nodes, as plain data.
+//! The facts of a NodeModule and its nodes, as plain data.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -23,40 +23,40 @@ use muster_api::{
 };
 use muster_rollout as engine;
 
-/// The label of nodes of the control plane.
+/// The label of control-plane nodes.
 pub const CONTROL_PLANE: &str = "node-role.kubernetes.io/control-plane";
 /// The label of the operating system.
 const OS: &str = "kubernetes.io/os";
-/// The reason of a report of a node that could not restore what it had.
+/// The reason of a report of a node that could not restore its previous files.
 pub const RESTORE_FAILED: &str = "RestoreFailed";
-/// The greatest token of a report that is believed without a row that has it: one that left no room for greater ones would stop the
-/// NodeModule for good.
+/// The greatest token of a report that is accepted without a row that has it: a token that leaves no room for greater
+/// ones would stop the NodeModule permanently.
 const BELIEVED: u64 = MAX_TOKEN / 2;
 
-/// What the condition `fleet.muster.dev/NodeConfigured` says.
+/// The condition `fleet.muster.dev/NodeConfigured`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Configured {
-    /// True, False or Unknown.
+    /// The status of the condition.
     pub status: Standing,
-    /// Why, as one word.
+    /// The reason of the condition.
     pub reason: String,
-    /// Why, for people.
+    /// The message of the condition.
     pub message: String,
 }
 
 /// The status of the condition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Standing {
-    /// All that the node is to have is confirmed.
+    /// All desired content of the node is confirmed.
     True,
     /// Some of it failed.
     False,
-    /// It is changing, or cannot be said.
+    /// The node is changing, or its state is unknown.
     Unknown,
 }
 
 impl Standing {
-    /// As Kubernetes writes it.
+    /// The status as Kubernetes writes it.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::True => "True",
@@ -66,29 +66,29 @@ impl Standing {
     }
 }
 
-/// A Node, as far as a rollout needs it.
+/// A Node: the fields that a rollout needs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NodeFacts {
-    /// Its name.
+    /// The name of the Node.
     pub name: String,
-    /// Its uid.
+    /// The uid of the Node.
     pub uid: String,
-    /// Its labels.
+    /// The labels of the Node.
     pub labels: BTreeMap<String, String>,
-    /// Its annotations of muster.
+    /// The Node's annotations of muster.
     pub annotations: BTreeMap<String, String>,
-    /// Its condition Ready is True.
+    /// Whether the condition Ready is True.
     pub ready: bool,
-    /// It is being deleted.
+    /// Whether it is being deleted.
     pub deleting: bool,
     /// The keys of its taints.
     pub taints: BTreeSet<String>,
-    /// What it says of its NodeModules.
+    /// Its condition about its NodeModules.
     pub configured: Option<Configured>,
 }
 
 impl NodeFacts {
-    /// Of a Node.
+    /// The facts of a Node.
     pub fn of(node: &Node) -> Self {
         let conditions = node
             .status
@@ -116,12 +116,12 @@ impl NodeFacts {
         }
     }
 
-    /// It is one of the control plane.
+    /// Whether it is a control-plane node.
     pub fn is_control_plane(&self) -> bool {
         self.labels.contains_key(CONTROL_PLANE)
     }
 
-    /// It runs Linux: the kubelet says so in a label.
+    /// Whether it runs Linux, according to the label of its kubelet.
     pub fn runs_linux(&self) -> bool {
         self.labels.get(OS).is_some_and(|os| os == "linux")
     }
@@ -143,27 +143,27 @@ fn configured(node: &Node) -> Option<Configured> {
     })
 }
 
-/// A NodeAssemblage, as far as a rollout needs it.
+/// A NodeAssemblage: the fields that a rollout needs.
 #[derive(Clone, Debug, PartialEq)]
 pub struct AssemblageFacts {
     /// Its name, which is that of its node.
     pub name: String,
-    /// Of which Node it is. None: of whichever has the name.
+    /// The uid of the Node that it belongs to. `None`: it belongs to any Node with the name.
     pub owner: Option<String>,
-    /// What a write of a row tests: no other row was changed meanwhile.
+    /// The precondition of a write of a row: no other row was changed meanwhile.
     pub version: Option<String>,
     /// It is being deleted: nothing is written to it any more.
     pub deleting: bool,
-    /// What the agent reports of itself.
+    /// What the agent reports about itself.
     pub agent: Option<NodeAgent>,
-    /// Its rows.
+    /// The rows of the spec.
     pub rows: Vec<Arc<RowFacts>>,
     /// Reports about NodeModules that have no row here.
     pub left: Vec<NodeRowState>,
 }
 
 impl AssemblageFacts {
-    /// Of a NodeAssemblage.
+    /// The facts of a NodeAssemblage.
     pub fn of(assemblage: &NodeAssemblage) -> Self {
         let status = assemblage.status.clone().unwrap_or_default();
         let state = |name: &str| status.rows.iter().find(|state| state.name == name).cloned();
@@ -193,7 +193,7 @@ impl AssemblageFacts {
         self.rows.iter().find(|row| row.row.name == module)
     }
 
-    /// The first NodeModule but this one whose row is not carried out yet: a node has one change at a time.
+    /// The first other NodeModule whose row is not settled yet: a node has one change at a time.
     pub fn busy_with(&self, module: &str) -> Option<&str> {
         let mut others = self.rows.iter().filter(|row| row.row.name != module);
         others
@@ -202,28 +202,28 @@ impl AssemblageFacts {
     }
 }
 
-/// A row, and what the agent reports of it.
+/// A row, and the agent's report about it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RowFacts {
-    /// The row.
+    /// The row of the spec.
     pub row: NodeRow,
-    /// The last report, be it about this row or one before it.
+    /// The last report, about this row or a previous one.
     pub state: Option<NodeRowState>,
 }
 
-/// What a row asks for.
+/// What a row requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Asks {
-    /// To carry a revision.
+    /// To have a revision.
     Carry,
-    /// To leave what is there, or to give back what was there before.
+    /// To leave the current files, or to restore the previous ones.
     Withdraw(NodeOnDelete),
-    /// Nothing: it holds its token.
+    /// Nothing: it only keeps its token.
     Nothing,
 }
 
 impl RowFacts {
-    /// What the row asks for.
+    /// What the row requests.
     pub const fn asks(&self) -> Asks {
         match (self.row.withdraw, &self.row.digest) {
             (Some(how), _) => Asks::Withdraw(how),
@@ -232,18 +232,18 @@ impl RowFacts {
         }
     }
 
-    /// The report, if it is about this very row.
+    /// The report, if it is about exactly this row.
     pub fn report(&self) -> Option<&NodeRowState> {
         let about = |state: &&NodeRowState| state.token == self.row.token && state.digest == self.row.digest;
         self.state.as_ref().filter(about)
     }
 
-    /// The agent has begun with the row, or ended it: what may have happened to the node is of this row's making.
+    /// The agent has started or finished the row: changes of the node may be due to this row.
     pub fn is_acknowledged(&self) -> bool {
         self.report().is_some()
     }
 
-    /// Nothing of the row is under way: it is carried out, or has failed with the node as it was before.
+    /// The row is not in progress: it is applied, or has failed with the node in its previous state.
     pub fn is_settled(&self) -> bool {
         let phase = self.report().map(|report| report.state);
         match self.asks() {
@@ -253,7 +253,7 @@ impl RowFacts {
         }
     }
 
-    /// The change failed, and the agent has restored what the node had.
+    /// The change failed, and the agent has restored the previous files.
     fn is_restored(&self) -> bool {
         self.report().is_some_and(|report| {
             let stuck = report.reason.as_deref() == Some(RESTORE_FAILED);
@@ -261,7 +261,7 @@ impl RowFacts {
         })
     }
 
-    /// The row as the engine has it.
+    /// The row in the engine's form.
     pub fn assigned(&self) -> engine::Row {
         let digest = self.row.digest.as_deref().and_then(engine::Digest::parse);
         let content = match (self.asks(), digest) {
@@ -278,13 +278,13 @@ impl RowFacts {
         }
     }
 
-    /// The report as the engine has it.
+    /// The report in the engine's form.
     pub fn observed(&self) -> Option<engine::Echo> {
         self.state.as_ref().map(|state| echo(self.row.token, state))
     }
 }
 
-/// A report as the engine has it, where the row has token `assigned`.
+/// A report in the engine's form, if the row has token `assigned`.
 pub fn echo(assigned: u64, state: &NodeRowState) -> engine::Echo {
     let believed = assigned.max(BELIEVED);
     let message = state.message.as_deref().or(state.reason.as_deref());
@@ -308,36 +308,36 @@ pub fn echo(assigned: u64, state: &NodeRowState) -> engine::Echo {
     }
 }
 
-/// A revision in full.
+/// A revision with its content.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Definition {
     /// The hash of the content.
     pub revision: String,
-    /// What nodes get.
+    /// The content for nodes.
     pub content: Arc<NodeContent>,
 }
 
-/// A NodeRevision on record.
+/// A recorded NodeRevision.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RevisionFacts {
     /// The name of the object.
     pub name: String,
-    /// Its uid: a deletion means this one.
+    /// The uid of the object, as the precondition of a deletion.
     pub uid: String,
-    /// The NodeModule.
+    /// The name of the NodeModule.
     pub module: String,
-    /// Its uid: one that was made again has revisions of its own.
+    /// The uid of the NodeModule: a re-created one has revisions of its own.
     pub module_uid: Option<String>,
-    /// When it was made.
+    /// When it was created.
     pub created: Option<Timestamp>,
-    /// What it is.
+    /// The revision and its content.
     pub definition: Definition,
-    /// Its story, as far as that is on record.
+    /// Its status, as recorded.
     pub status: NodeRevisionStatus,
 }
 
 impl RevisionFacts {
-    /// Of a NodeRevision.
+    /// The facts of a NodeRevision.
     pub fn of(revision: &NodeRevision) -> Self {
         Self {
             name: revision.name_any(),
@@ -354,5 +354,5 @@ impl RevisionFacts {
     }
 }
 
-/// What may not be done to a node now, in one word and for people.
+/// Why a node must not be changed now: the reason, and a message for people.
 pub type Obstacle = (Reason, String);

@@ -1,4 +1,5 @@
-//! NodeModules: files of the nodes of a cluster, rolled node by node by the engine that rolls modules cluster by cluster.
+//! NodeModules: files on the nodes of a cluster, rolled out node by node by the engine that rolls out modules cluster
+//! by cluster.
 //!
 //! ```text
 //!   Nodes, Leases, NodeAssemblages, NodeRevisions as rows ─┐
@@ -6,8 +7,8 @@
 //!   NodeModule, its annotations, objects of bindings ──────┘                  (pure)
 //! ```
 //!
-//! Invariant: a node that vanishes in its change keeps its slot: a configuration that kills nodes is never good, and kills one at a time.
-//! Invariant: a node has one change at a time, whatever NodeModule it is of.
+//! Invariant: a node that vanishes during its change keeps its slot: a configuration that kills nodes is never good,
+//! and kills one at a time. Invariant: a node has one change at a time, whichever NodeModule it is from.
 
 pub mod agents;
 pub mod budget;

@@ -1,4 +1,4 @@
-//! What a decision about one NodeModule rests on.
+//! The input of a decision about one NodeModule.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -16,78 +16,78 @@ use super::{
 };
 use crate::module::{controls::Controls, facts::Invalid, memory::Recalled};
 
-/// Everything that a decision rests on.
+/// The complete input of a decision.
 #[derive(Clone, Debug)]
 pub struct Observation {
     /// The uid of the NodeModule.
     pub uid: String,
     /// Why nothing can be decided at all.
     pub invalid: Option<Invalid>,
-    /// The NodeModule is being deleted.
+    /// Whether the NodeModule is being deleted.
     pub deleting: bool,
     /// The annotations of the NodeModule.
     pub controls: Controls,
-    /// What nodes are to have. None: nothing, or it cannot be said.
+    /// The desired content of nodes. `None`: nothing, or it is unknown.
     pub target: Option<Definition>,
-    /// The last good revision that the memory names, in full.
+    /// The last good revision in the memory, with its content.
     pub last_good: Option<Definition>,
-    /// What the engine remembers.
+    /// The engine's memory.
     pub memory: Recalled,
-    /// How long no process led since that was written.
+    /// How long no process was the leader since the memory was written.
     pub gap: Duration,
-    /// The revisions on record, newest first.
+    /// The recorded revisions, newest first.
     pub revisions: Vec<RevisionFacts>,
     /// The nodes that are selected, have a row, or are being changed; by name.
     pub nodes: Vec<NodeSeen>,
-    /// They as units, in the same order.
+    /// The same nodes as units, in the same order.
     pub units: Vec<engine::Unit>,
-    /// What rows may get, by node.
+    /// The possible contents of rows, by node.
     pub contents: Contents,
-    /// Why nodes cannot be changed now, for people.
+    /// Why nodes cannot be changed now, as messages for people.
     pub obstacles: BTreeMap<String, String>,
-    /// What nodes are pinned to.
+    /// The pins of nodes.
     pub pinned: BTreeMap<String, Pinned>,
-    /// What became of what people say about nodes.
+    /// The status of the manual controls of nodes.
     pub heard: BTreeMap<String, Vec<ControlStatus>>,
-    /// When the first hold or pin of a node ends by itself.
+    /// When the first hold or pin of a node expires.
     pub said_until: Option<Timestamp>,
 }
 
 /// One node of a NodeModule.
 #[derive(Clone, Debug, PartialEq)]
 pub struct NodeSeen {
-    /// Its name.
+    /// The name of the node.
     pub name: String,
-    /// The Node. None: there is none of this name any more.
+    /// The Node. `None`: no Node has this name any more.
     pub node: Option<Arc<NodeFacts>>,
-    /// The NodeAssemblage of its name.
+    /// The NodeAssemblage with its name.
     pub assemblage: Option<Arc<AssemblageFacts>>,
-    /// The NodeModule's selector matches it.
+    /// Whether the NodeModule's selector matches it.
     pub selected: bool,
 }
 
 impl NodeSeen {
-    /// Its row of the NodeModule.
+    /// The node's row for the NodeModule.
     pub fn row(&self, module: &str) -> Option<&Arc<RowFacts>> {
         self.assemblage.as_ref()?.of_module(module)
     }
 }
 
-/// What a node is pinned to.
+/// The pin of a node.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Pinned {
-    /// The revision in full.
+    /// The revision with its content.
     pub definition: Definition,
-    /// Who, why, until when, and what ends it.
+    /// The author, the reason, the expiry, and how to end the pin.
     pub message: String,
 }
 
-/// The rows that nodes may get, without tokens, by node and digest.
+/// The possible rows of nodes, without tokens, by node and digest.
 #[derive(Clone, Debug, Default)]
 pub struct Contents(BTreeMap<String, Vec<(engine::Digest, Arc<NodeRow>)>>);
 
 impl Contents {
-    /// Adds a row that a node may get.
+    /// Adds a possible row of a node.
     pub fn add(&mut self, node: &str, digest: engine::Digest, row: Arc<NodeRow>) {
         self.0.entry(node.to_owned()).or_default().push((digest, row));
     }
@@ -112,7 +112,7 @@ impl Observation {
         self.nodes.get(at)
     }
 
-    /// Controls that are carried out once, about revisions that are known.
+    /// One-time controls, about known revisions.
     pub fn once(&self, now: Timestamp) -> Vec<engine::Control> {
         let target = self.target.as_ref();
         let target = target.and_then(|target| engine::Revision::parse(&target.revision));

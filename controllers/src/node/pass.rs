@@ -1,4 +1,5 @@
-//! One pass over a NodeModule, from lists: what is to be read, claimed or written next. Pure; the controller and tests run it.
+//! One pass over a NodeModule, from lists: what must be read, claimed or written next. Pure; the controller and tests
+//! run it.
 //!
 //! ```text
 //!   Lists ─► observation ─► units ─┬─► Next::Read     objects of bindings; then again
@@ -37,14 +38,14 @@ use crate::{
     module::{controls::Controls, facts::Invalid, memory, reasons::Words},
 };
 
-/// What was read of a cluster.
+/// The objects read from a cluster.
 #[derive(Clone, Copy)]
 pub struct Lists<'a> {
     /// The Nodes, by name.
     pub nodes: &'a [Arc<NodeFacts>],
     /// The NodeAssemblages, by name.
     pub assemblages: &'a [Arc<AssemblageFacts>],
-    /// The NodeRevisions of NodeModules of its name.
+    /// The NodeRevisions of NodeModules with its name.
     pub revisions: &'a [RevisionFacts],
     /// All NodeModules, by name.
     pub modules: &'a [Arc<NodeModule>],
@@ -54,44 +55,45 @@ pub struct Lists<'a> {
     pub missing: &'a dyn Fn(&str) -> Option<Missing>,
     /// Which kinds bindings may read.
     pub kinds: &'a Kinds,
-    /// The objects that were read for them.
+    /// The objects that were read for bindings.
     pub objects: &'a Known,
-    /// What earlier passes rendered.
+    /// The cached renderings of earlier passes.
     pub renderings: &'a Renderings,
-    /// How long no process led since the memory was written.
+    /// How long no process was the leader since the memory was written.
     pub gap: Duration,
-    /// The instant.
+    /// The current time.
     pub now: Timestamp,
 }
 
-/// What is next.
+/// The next step.
 #[derive(Clone, Debug)]
 pub enum Next {
-    /// These objects are to be read first.
+    /// These objects must be read first.
     Read(BTreeSet<ObjectId>),
-    /// The NodeBudget is to get this status first, written over the version that was read.
+    /// The NodeBudget must get this status first, written over the version that was read.
     Claim(NodeBudgetStatus),
-    /// This is to be written.
+    /// This must be written.
     Write(Box<Observation>, Box<Plan>),
 }
 
-/// A pass that cannot be made.
+/// A pass that failed.
 #[derive(Debug, thiserror::Error)]
 pub enum PassError {
-    /// A selector that was validated before, or one of another NodeModule.
+    /// An invalid selector, although it was validated, or one of another NodeModule.
     #[error(transparent)]
     Selector(#[from] SelectorError),
-    /// A defect of muster.
+    /// A bug in muster.
     #[error("the memory of the rollout cannot be put as JSON")]
     Encode(#[from] serde_json::Error),
 }
 
-/// What is next for a NodeModule.
+/// The next step for a NodeModule.
 pub fn next(module: &NodeModule, lists: &Lists<'_>) -> Result<Next, PassError> {
     let mut seen = observation(module, lists)?;
     let name = module.name_any();
     let mut room = room(lists);
-    // Each round claims what would begin. A node that is refused leaves its turn to another one, for which there may be room.
+    // Each round claims the nodes that would start. A node without a claim leaves its turn to another one, which the
+    // budget may allow.
     while seen.invalid.is_none() {
         let around = Surroundings {
             now: lists.now,
@@ -121,7 +123,7 @@ pub fn next(module: &NodeModule, lists: &Lists<'_>) -> Result<Next, PassError> {
     Ok(Next::Write(Box::new(seen), Box::new(plan)))
 }
 
-/// The claims that stand once this memory does, if that is not what the NodeBudget says.
+/// The claims that remain once this memory is written, if they differ from the NodeBudget.
 pub fn released(module: &NodeModule, memory: &Memory, lists: &Lists<'_>) -> Option<NodeBudgetStatus> {
     let mut room = room(lists);
     let changing = decision::changing(memory);
@@ -132,20 +134,20 @@ pub fn released(module: &NodeModule, memory: &Memory, lists: &Lists<'_>) -> Opti
     (status != before).then_some(status)
 }
 
-/// A node of which something is to be written, beside its rows.
+/// A Node that must be written, in addition to its rows.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Standing {
-    /// The node.
+    /// The name of the node.
     pub node: Arc<NodeFacts>,
-    /// What its condition is to say, if that is not what it says.
+    /// The desired condition, if it differs from the current one.
     pub condition: Option<Configured>,
-    /// Its startup taints are to go.
+    /// Whether its startup taints must be removed.
     pub untaint: bool,
 }
 
-/// The nodes of which something is to be written: all are looked through, as one that no NodeModule is about any more says so, too.
+/// The Nodes that must be written: all are checked, because one without NodeModules gets a condition that reports this.
 pub fn standing(lists: &Lists<'_>, taints: &[StartupTaint]) -> Vec<Standing> {
-    // A selector that cannot be read selects nothing.
+    // An invalid selector selects nothing.
     let live = lists
         .modules
         .iter()
@@ -159,7 +161,7 @@ pub fn standing(lists: &Lists<'_>, taints: &[StartupTaint]) -> Vec<Standing> {
     let of = |facts: &Arc<NodeFacts>| {
         let assemblages = lists.assemblages;
         let at = assemblages.binary_search_by(|assemblage| assemblage.name.cmp(&facts.name));
-        let assemblage = at.ok().and_then(|at| assemblages.get(at)); // none was made for it yet
+        let assemblage = at.ok().and_then(|at| assemblages.get(at)); // it does not exist yet
         let selecting: Vec<&str> = selectors
             .iter()
             .filter(|(_, selector)| selector.matches(&facts.labels))
@@ -178,7 +180,7 @@ pub fn standing(lists: &Lists<'_>, taints: &[StartupTaint]) -> Vec<Standing> {
     lists.nodes.iter().filter_map(of).collect()
 }
 
-/// A claim is new: what is only released is written later.
+/// Whether there is a new claim: releases alone are written later.
 fn adds(status: &NodeBudgetStatus, before: Option<&NodeBudgetStatus>) -> bool {
     let known: BTreeSet<_> = before.iter().flat_map(|status| &status.claims).collect();
     status.claims.iter().any(|claim| !known.contains(claim))
@@ -201,7 +203,7 @@ fn room<'a>(lists: &Lists<'a>) -> Room<'a> {
     Room::new(&lists.budget.spec, &status, counted, exists)
 }
 
-/// All but the units.
+/// The observation without the units.
 fn observation(module: &NodeModule, lists: &Lists<'_>) -> Result<Observation, SelectorError> {
     let deleting = module.metadata.deletion_timestamp.is_some();
     let stored = module.status.as_ref().and_then(|status| status.rollout.as_ref());
@@ -210,7 +212,7 @@ fn observation(module: &NodeModule, lists: &Lists<'_>) -> Result<Observation, Se
         Ok(controls) => (controls, None),
         Err(invalid) => (Controls::default(), Some(invalid)),
     };
-    // What is being deleted is withdrawn, whatever its spec says.
+    // A NodeModule that is being deleted is withdrawn, whatever its spec.
     let invalid = if deleting {
         unreadable
     } else {
@@ -354,7 +356,7 @@ fn conflict(module: &NodeModule, lists: &Lists<'_>) -> Result<Option<Conflict>, 
             .map(|node| (node.name.clone(), node.labels.clone()))
             .collect())
     };
-    // A selector of another one that cannot be read is that one's own problem: it assigns nothing.
+    // An invalid selector of another NodeModule is reported there: it assigns nothing.
     let theirs: Vec<(String, &NodeModule, Labels)> = others
         .iter()
         .filter_map(|other| Some((other.name_any(), &***other, selected(other).ok()?)))

@@ -1,4 +1,4 @@
-//! What is read out of what was gathered about one NodeModule: its nodes as units. Pure.
+//! The nodes of one NodeModule as engine units, from its observation. Pure.
 
 use std::{
     collections::{BTreeMap, BTreeSet, btree_map::Entry},
@@ -32,9 +32,9 @@ use crate::{
     },
 };
 
-/// What is needed beside the observation.
+/// The input in addition to the observation.
 pub struct Surroundings<'a> {
-    /// The instant.
+    /// The current time.
     pub now: Timestamp,
     /// Why the agent of a node counts as missing, if it does.
     pub missing: &'a dyn Fn(&str) -> Option<Missing>,
@@ -42,13 +42,13 @@ pub struct Surroundings<'a> {
     pub room: &'a Room<'a>,
     /// Which kinds bindings may read.
     pub kinds: &'a Kinds,
-    /// The objects that were read for them.
+    /// The objects that were read for bindings.
     pub objects: &'a Known,
-    /// What earlier passes rendered.
+    /// The cached renderings of earlier passes.
     pub renderings: &'a Renderings,
 }
 
-/// Makes units of the nodes. Returns the objects that must be read first.
+/// Converts the nodes to units. Returns the objects that must be read first.
 pub fn read(
     module: &NodeModuleSpec,
     name: &str,
@@ -103,7 +103,7 @@ pub fn read(
     Ok(needs)
 }
 
-/// What was made of one node.
+/// The conversion of one node.
 struct Read {
     unit: engine::Unit,
     rows: Vec<(engine::Digest, Arc<NodeRow>)>,
@@ -114,13 +114,13 @@ struct Read {
 
 struct Reader<'a> {
     name: &'a str,
-    /// As kubectl takes it: `nodemodule/fabric`.
+    /// The form that kubectl accepts: `nodemodule/fabric`.
     object: String,
     rollout: &'a Rollout,
     stages: Vec<Matcher>,
     seen: &'a Observation,
     around: &'a Surroundings<'a>,
-    /// The revisions that nodes are to have, by their hashes.
+    /// The revisions that nodes may get, by their hashes.
     renderings: ByRevision,
     needs: BTreeSet<ObjectId>,
 }
@@ -138,10 +138,10 @@ impl Reader<'_> {
         let wanted = self.wanted(node, target);
         let is_elsewhere = pinned.is_some() && target != seen.target.as_ref();
         let target = self.rendered(target.filter(|_| wanted), node)?;
-        // One that is pinned does not go back.
+        // A pinned node is not rolled back.
         let last_good = seen.last_good.as_ref().filter(|_| wanted && pinned.is_none());
         let last_good = self.rendered(last_good, node)?;
-        let last_good = last_good.ok().flatten(); // a node that cannot go back stays
+        let last_good = last_good.ok().flatten(); // a node that cannot be rolled back stays
         let unmeant = said.unmeant(node, pinned.is_some());
         let obstacle = self.obstacle(node, said.held().or(unmeant), target.as_ref().err());
         let target = target.ok().flatten(); // the obstacle says why
@@ -189,7 +189,7 @@ impl Reader<'_> {
         }
     }
 
-    /// A node that is to have something: an emptied `parts` is a withdrawal, under the brake.
+    /// A node that should have content: emptied `parts` are a withdrawal, which the brake limits.
     fn wanted(&self, node: &NodeSeen, target: Option<&Definition>) -> bool {
         let empty = target.is_some_and(|target| target.content.parts.is_empty());
         node.selected && !self.seen.deleting && !empty
@@ -212,7 +212,8 @@ impl Reader<'_> {
         })
     }
 
-    /// A node that never carried anything is not evidence against a revision while it is not Ready: it may be so because it lacks this.
+    /// A node that never had any content is not evidence against a revision while it is not Ready: the missing content
+    /// may be the reason.
     fn observed(&self, node: &NodeSeen) -> Option<engine::Echo> {
         let mut echo = if let Some(row) = node.row(self.name) {
             row.observed()?
@@ -230,7 +231,7 @@ impl Reader<'_> {
         Some(echo)
     }
 
-    /// Why a node cannot be changed now, for one of its own reasons.
+    /// Why a node cannot be changed now, for a reason of the node itself.
     fn obstacle(
         &self,
         node: &NodeSeen,
@@ -261,7 +262,7 @@ impl Reader<'_> {
         }).or_else(|| Some((Reason::BindingFailed, unrendered?.clone())))
     }
 
-    /// Why a node, or its agent, is not there.
+    /// Why a node or its agent is unavailable.
     fn away(&self, node: &NodeSeen, facts: &NodeFacts) -> Option<Obstacle> {
         if facts.deleting {
             return Some((
@@ -291,18 +292,18 @@ impl Reader<'_> {
             }
             None => {}
         }
-        // One that never carried anything may be NotReady because it lacks this.
+        // A node that never had any content may be NotReady because it lacks this content.
         (!facts.ready && self.was_confirmed(node))
             .then(|| (Reason::NodeNotReady, format!("Node {} is not Ready", facts.name)))
     }
 
-    /// The node has carried this NodeModule before.
+    /// Whether the node has had this NodeModule before.
     fn was_confirmed(&self, node: &NodeSeen) -> bool {
         let state = node.row(self.name).and_then(|row| row.state.as_ref());
         state.is_some_and(|state| state.confirmed.is_some())
     }
 
-    /// The agent has acknowledged a change that is not over for the engine.
+    /// The agent has acknowledged a change that the engine has not finished.
     fn began(&self, node: &NodeSeen) -> bool {
         let charged = self.seen.memory.memory.charges.contains_key(node.name.as_str());
         charged && node.row(self.name).is_some_and(|row| row.is_acknowledged())
@@ -318,10 +319,10 @@ impl Reader<'_> {
             return engine::Eligible::No(because(*reason));
         }
         match self.not_yet(node) {
-            // Decided on, and another NodeModule was faster: it keeps its turn, and the time is not on its account.
+            // The change was decided, and another NodeModule was faster: it keeps its turn, and its time does not run.
             Some(Reason::BusyWith) if self.is_unwritten(node) => engine::Eligible::No(engine::Ineligible {
                 absence: engine::Absence::Wait,
-                // It is what keeps the node, though a change of it was decided.
+                // This is what delays the node, although a change of it was decided.
                 rank: precedence(Reason::LostInChange),
                 ..because(Reason::BusyWith)
             }),
@@ -330,7 +331,7 @@ impl Reader<'_> {
         }
     }
 
-    /// A change of the node was decided, and its row is not written.
+    /// Whether a change of the node was decided and its row is not written.
     fn is_unwritten(&self, node: &NodeSeen) -> bool {
         let token = node
             .row(self.name)
@@ -339,7 +340,7 @@ impl Reader<'_> {
         charge.is_some_and(|charge| charge.token > token)
     }
 
-    /// Why a node is not changed yet for the sake of others.
+    /// Why a node is not changed yet because of other nodes.
     fn not_yet(&self, node: &NodeSeen) -> Option<Reason> {
         let busy = node
             .assemblage
@@ -352,7 +353,7 @@ impl Reader<'_> {
         (!charged && self.around.room.is_full_for(&node.name)).then_some(Reason::BudgetFull)
     }
 
-    /// What it means that a node is away. One that was lost in its change is waited for unless it is released.
+    /// What an unavailable node means. One that was lost during its change is waited for unless it is released.
     fn absence(&self, node: &NodeSeen, reason: Reason) -> engine::Absence {
         if reason != Reason::LostInChange || self.seen.controls.is_released(&node.name, self.around.now) {
             return engine::Absence::Skip;
@@ -364,7 +365,7 @@ impl Reader<'_> {
         }
     }
 
-    /// What is left out keeps what it has, unless a person wants it to have something.
+    /// An excluded node keeps its content, unless a pin gives it another revision.
     fn place(&self, node: &NodeSeen, pinned: bool) -> engine::Place {
         let labels = node.node.as_ref().map(|facts| &facts.labels);
         let stage = labels.and_then(|labels| self.stages.iter().position(|stage| stage.matches(labels)));
@@ -376,7 +377,7 @@ impl Reader<'_> {
     }
 }
 
-/// The domains, which are numbers in the order in which they are changed.
+/// The domains, as numbers in the order in which they are changed.
 fn share(units: &mut [engine::Unit], seen: &Observation, module: &NodeModuleSpec) {
     let Some(domains) = &module.rollout.domains else {
         return;
@@ -393,7 +394,7 @@ fn share(units: &mut [engine::Unit], seen: &Observation, module: &NodeModuleSpec
     }
 }
 
-/// A hold that was set on the node itself.
+/// A hold set on the node itself.
 fn held_locally(node: &NodeSeen) -> Option<Obstacle> {
     let agent = node.assemblage.as_ref()?.agent.as_ref()?;
     let held = agent.held.as_ref()?;
@@ -405,7 +406,7 @@ fn held_locally(node: &NodeSeen) -> Option<Obstacle> {
     Some((Reason::HeldLocally, message))
 }
 
-/// In whole seconds, as people read it.
+/// In whole seconds, as shown to people.
 fn whole(at: Timestamp) -> Timestamp {
     Timestamp::from_second(at.as_second()).unwrap_or(at)
 }

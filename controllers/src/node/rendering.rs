@@ -1,4 +1,4 @@
-//! A revision rendered for many nodes: what is the same for several of them is done once. Pure.
+//! Renders a revision for many nodes: work that is the same for several of them is done once. Pure.
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
@@ -21,20 +21,21 @@ use super::{
 };
 use crate::bindings::{self, Evaluation, Kinds, Known, ObjectId};
 
-/// A row without its token and its identity; none: the digest cannot be read. Or why there is none, for people.
+/// A row without its token and its identity; `None`: the digest is invalid. Or a message with the reason why it cannot
+/// be rendered.
 pub type Made = Result<Option<(Digest, Arc<NodeRow>)>, String>;
 
-/// What became of rendering a revision for a node.
+/// The result of rendering a revision for a node.
 #[derive(Debug)]
 pub enum Rendered {
-    /// This.
+    /// The rendered row, or an error.
     Made(Made),
     /// Its bindings read objects that were not read yet.
     Needs(BTreeSet<ObjectId>),
 }
 
-/// What was rendered for nodes, kept from one pass over a NodeModule to the next: a pass renders what changed. It decides nothing: without
-/// it all is rendered again.
+/// The renderings of nodes, cached from one pass over a NodeModule to the next: a pass renders only what changed. Only
+/// a cache: without it everything is rendered again.
 #[derive(Debug, Default)]
 pub struct Renderings(Mutex<BTreeMap<String, ByRevision>>);
 
@@ -42,12 +43,12 @@ pub struct Renderings(Mutex<BTreeMap<String, ByRevision>>);
 pub type ByRevision = BTreeMap<String, Rendering>;
 
 impl Renderings {
-    /// Takes those of a NodeModule out.
+    /// Takes the renderings of a NodeModule out.
     pub fn take(&self, module: &str) -> ByRevision {
         self.0.lock().remove(module).unwrap_or_default()
     }
 
-    /// Keeps those of a NodeModule that this pass over `nodes` used; they are in the order of their names.
+    /// Keeps the renderings of a NodeModule that this pass over `nodes` used; `nodes` are sorted by name.
     pub fn keep(&self, module: &str, mut all: ByRevision, nodes: &[NodeSeen]) {
         all.retain(|_, rendering| std::mem::take(&mut rendering.is_used));
         for rendering in all.values_mut() {
@@ -59,25 +60,25 @@ impl Renderings {
     }
 }
 
-/// A revision, and what was rendered of it.
+/// A revision, and its renderings.
 #[derive(Debug)]
 pub struct Rendering {
     definition: Definition,
-    /// The NodeModule.
+    /// The name of the NodeModule.
     module: String,
-    /// This pass asked for it.
+    /// Whether this pass used it.
     is_used: bool,
     selectors: Selectors,
     /// The variables that parts use.
     used: BTreeMap<BTreeSet<u32>, Result<BTreeSet<String>, String>>,
-    /// Of nodes with the same parts and values one is rendered.
+    /// Nodes with the same parts and values share one rendering.
     made: BTreeMap<(BTreeSet<u32>, Values), Made>,
-    /// By node, with what it was rendered for: what binds no objects stays until the node changes.
+    /// The rendering of each node with its input: without bound objects it is valid until the node changes.
     of_nodes: HashMap<String, (Arc<NodeFacts>, Made)>,
 }
 
 impl Rendering {
-    /// Of a revision of a NodeModule.
+    /// The cache for a revision of a NodeModule.
     pub fn new(definition: Definition, module: &str) -> Result<Self, SelectorError> {
         Ok(Self {
             selectors: Selectors::new(&definition.content)?,
@@ -90,7 +91,7 @@ impl Rendering {
         })
     }
 
-    /// What a node gets of it.
+    /// The rendering for a node.
     pub fn of(&mut self, node: &Arc<NodeFacts>, kinds: &Kinds, objects: &Known) -> Rendered {
         self.is_used = true;
         if let Some((facts, made)) = self.of_nodes.get(&node.name)
@@ -111,7 +112,7 @@ impl Rendering {
         Rendered::Made(made)
     }
 
-    /// Drops what is of nodes that are none of these, and of values that no node has had for long.
+    /// Drops renderings of nodes that are not in the list, and of values that no node has had for a while.
     fn forget_others(&mut self, nodes: &[NodeSeen]) {
         if self.of_nodes.len() > nodes.len() {
             let is_one = |name: &str| {
@@ -164,7 +165,7 @@ impl Rendering {
         let used = used.as_ref().map_err(Clone::clone)?;
         let mut all = Values::new();
         if !content.bindings.is_empty() {
-            // A binding that no part uses is evaluated, too: what is wrong with it is known before it is used.
+            // A binding that no part uses is evaluated as well: its errors are reported before it is used.
             let given = render::given(&node.name, &node.labels);
             let evaluated = bindings::evaluate(&content.bindings, &given, kinds, objects);
             match evaluated.map_err(|error| error.to_string())? {

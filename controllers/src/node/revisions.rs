@@ -1,4 +1,4 @@
-//! NodeRevisions: which are on record, and which are forgotten. Pure.
+//! NodeRevisions: which are recorded, and which are deleted. Pure.
 
 use std::{cmp::Reverse, collections::BTreeSet};
 
@@ -18,7 +18,7 @@ use muster_rollout::{Memory, Revision, RunState};
 use super::{facts::RevisionFacts, observation::Observation};
 use crate::module::history;
 
-/// Condemned revisions that are kept, whatever `historyLimit` says.
+/// The number of condemned revisions that are kept, whatever `historyLimit` is.
 const MOST_BAD: usize = 100;
 
 /// The name of the NodeRevision of a revision.
@@ -26,7 +26,7 @@ pub fn name(module: &str, uid: &str, revision: &str) -> String {
     names::node_revision(module, uid, revision)
 }
 
-/// The stories that are to be written, each with the NodeRevision that it is of.
+/// The statuses that must be written, each with its NodeRevision.
 pub fn stories<'a>(
     revisions: &'a [RevisionFacts],
     memory: &Memory,
@@ -39,7 +39,7 @@ pub fn stories<'a>(
     told.collect()
 }
 
-/// What a NodeRevision says of itself once this memory stands.
+/// The status of a NodeRevision once this memory is written.
 pub fn story(known: &RevisionFacts, memory: &Memory, now: Timestamp) -> Option<NodeRevisionStatus> {
     let revision = Revision::parse(&known.definition.revision)?;
     let before = &known.status;
@@ -61,7 +61,7 @@ pub fn story(known: &RevisionFacts, memory: &Memory, now: Timestamp) -> Option<N
             at: Some(Time(whole(history::time(bad.at).0))),
             message: bounded(&bad.message, MAX_MESSAGE).into_owned(),
         }],
-        // It is tried again: what was observed before says nothing any more.
+        // It is retried: earlier evidence no longer counts.
         None if is_open => Vec::new(),
         None => before.evidence.clone(),
     };
@@ -73,12 +73,13 @@ pub fn story(known: &RevisionFacts, memory: &Memory, now: Timestamp) -> Option<N
     })
 }
 
-/// Times of objects are whole seconds, those of the memory are finer: compared with what stands, it would be another one at each pass.
+/// Times of objects are whole seconds, those of the memory are finer: without truncation each pass would find a
+/// difference.
 fn whole(at: Timestamp) -> Timestamp {
     Timestamp::from_second(at.as_second()).unwrap_or(at)
 }
 
-/// The NodeRevisions that are not kept any more.
+/// The NodeRevisions to delete.
 pub fn surplus(module: &NodeModule, seen: &Observation, memory: &Memory) -> Vec<RevisionFacts> {
     let used: BTreeSet<&str> = seen
         .nodes
@@ -104,7 +105,7 @@ pub fn surplus(module: &NodeModule, seen: &Observation, memory: &Memory) -> Vec<
     surplus.into_iter().cloned().collect()
 }
 
-/// The NodeRevisions beyond the limit, oldest first: neither what a node has or may get, nor what is condemned.
+/// The NodeRevisions beyond the limit, oldest first: neither those that nodes have or may get, nor the condemned ones.
 pub fn forgotten<'a>(
     revisions: &'a [RevisionFacts],
     memory: &Memory,

@@ -1,7 +1,8 @@
-//! The controller of NodeModules: watches, passes, and what a pass asks to be written.
+//! The controller of NodeModules: watches, passes, and the writes of a pass.
 //!
-//! Invariant: nothing of a revision is assigned before its NodeRevision is on record, its nodes are claimed, and the memory names the change (W2).
-//! Invariant: a row is written only on the version of the NodeAssemblage that was read (W3): no other row has changed meanwhile.
+//! Invariant: nothing of a revision is assigned before its NodeRevision is recorded, its nodes are claimed, and the
+//! memory has the change (W2). Invariant: a row is written only over the version of the NodeAssemblage that was read
+//! (W3): no other row has changed meanwhile.
 
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
@@ -61,23 +62,24 @@ use crate::{
     },
 };
 
-/// The namespace of the agents of nodes, and of their Leases.
+/// The namespace of the node agents and their Leases.
 pub const NAMESPACE: &str = "muster-nodes";
-/// NodeAssemblages in one page of a list.
+/// NodeAssemblages per page of a list.
 const PAGE: u32 = 200;
-/// How long is waited for the watch: it shows a write as soon as that is answered, or is not to be relied on.
+/// How long to wait for the watch: it normally delivers a write as soon as the response arrives.
 const SHOWN: Duration = Duration::from_secs(1);
-/// How often one reconcile may read objects or claim nodes before it begins anew.
+/// How many times one reconcile may read objects or claim nodes before it starts again.
 const ROUNDS: usize = 16;
 
-/// A decision goes over all nodes: after it, for so many times as long as it took, changes are gathered for the next one, and at most so long.
+/// A decision processes all nodes: after it, changes are gathered for this multiple of its duration, and at most this
+/// long.
 const GATHER: u32 = 3;
 const GATHER_AT_MOST: Duration = Duration::from_secs(1);
 
-/// Why a NodeModule could not be reconciled to the end.
+/// Why a reconcile of a NodeModule did not finish.
 #[derive(Debug, Error)]
 pub enum Error {
-    /// A pass that cannot be made.
+    /// The pass failed.
     #[error(transparent)]
     Pass(#[from] PassError),
     /// A call to the API server failed.
@@ -86,10 +88,10 @@ pub enum Error {
     /// A status could not be written.
     #[error(transparent)]
     Status(#[from] StatusError),
-    /// Something else wrote what was read: read again.
+    /// There was another write since the read: read again.
     #[error("{0} was written by another")]
     Overtaken(String),
-    /// The watch is behind what is there: nothing is decided before it shows it.
+    /// The watch is behind the API server: nothing is decided until it catches up.
     #[error(
         "{0} is not as the watch shows it: the watch is behind, and nothing is decided before it has caught up"
     )]
@@ -99,12 +101,12 @@ pub enum Error {
         "NodeRevision {name} is of another revision than {revision}, whose name it has: change anything in the NodeModule, so that it gets another one"
     )]
     Taken {
-        /// The name.
+        /// The name of the NodeRevision.
         name: String,
-        /// The revision that is not on record.
+        /// The revision that is not recorded.
         revision: String,
     },
-    /// A pass asks for more and more.
+    /// The pass needs too many rounds.
     #[error("NodeModule {0}: a pass did not end after {ROUNDS} rounds")]
     Restless(String),
 }
@@ -119,23 +121,23 @@ impl Retryable for Error {
     }
 }
 
-/// What the controller is made of.
+/// The dependencies of the controller.
 pub struct Setup {
-    /// What every controller of the process has.
+    /// The dependencies that all controllers of the process share.
     pub base: Base,
     /// The only source of `now`.
     pub clock: Clock,
-    /// The objects that bindings read.
+    /// The objects for bindings.
     pub objects: Arc<Objects>,
-    /// How long no process led before this one did.
+    /// How long no process was the leader before this one.
     pub gap: Duration,
-    /// Where events are published.
+    /// The publisher of events.
     pub events: Events,
-    /// Taints that go once a node is configured for the first time.
+    /// Taints that are removed once a node is configured for the first time.
     pub startup_taints: Vec<StartupTaint>,
 }
 
-/// What reconciles share.
+/// The shared state of reconciles.
 struct Shared {
     base: Base,
     clock: Clock,
@@ -164,7 +166,7 @@ pub async fn run(setup: Setup) {
     } = setup;
     let runner = Runner::<NodeModule>::of_cluster("nodemodule", &base);
     let store = runner.store();
-    // Which NodeModules select a node is known only with the node: each change of one concerns all of them.
+    // Only the node tells which NodeModules select it: each change of a node triggers all of them.
     let all = {
         let store = store.clone();
         move |changed: BTreeSet<Key>| {
@@ -227,20 +229,20 @@ pub async fn run(setup: Setup) {
         .on(changed)
         .after(async move {
             let mut all_read = all_read;
-            // The sender lives in the stream above.
+            // The sender is owned by the stream above.
             let _ = all_read.wait_for(|read| *read).await;
         })
         .run(shared, reconcile)
         .await;
 }
 
-/// Stands for all NodeModules as a target of rows.
+/// The key that stands for all NodeModules.
 fn every() -> Key {
     Key::new("", "*")
 }
 
-/// Notes the Leases of agents; `read` says when all were read: before that no agent is known to be missing. An item: an agent that was
-/// missing is back.
+/// Records the Leases of agents; `read` is set when all were read: before that no agent counts as missing. An item
+/// means that a missing agent is back.
 fn leases(
     base: &Base,
     agents: Arc<Agents>,
@@ -311,7 +313,7 @@ async fn reconcile(module: Arc<NodeModule>, shared: Arc<Shared>) -> Result<Actio
                 if release {
                     shared.release(&module).await?;
                 }
-                // Last: a Node that cannot be written keeps no claim and no NodeModule from its end.
+                // Last: a Node that cannot be written must not block claims or the end of a NodeModule.
                 shared.stand(&module, &known).await?;
                 if release {
                     return Ok(Action::await_change());
@@ -354,7 +356,7 @@ impl Shared {
         read(&lists)
     }
 
-    /// Forgets a NodeModule that goes.
+    /// Drops the state of a deleted NodeModule.
     fn forget(&self, module: &NodeModule) {
         self.gaps.forget(&Key::of(module));
         drop(self.renderings.take(&module.name_any()));
@@ -367,8 +369,8 @@ impl Shared {
         Api::all(self.base.client.clone())
     }
 
-    /// Fails if a Node is there that is being changed, or has a row that a lost memory is rebuilt from, and the watch does not show it
-    /// (W1, W7): another process may have read, and decided on, more than this one has.
+    /// Fails if a Node that is being changed, or has a row that a lost memory is rebuilt from, exists and the watch
+    /// does not show it (W1, W7): another process may have read, and decided on, more than this one.
     async fn check_unseen(&self, module: &NodeModule) -> Result<(), Error> {
         let name = module.name_any();
         let stored = module.status.as_ref().and_then(|status| status.rollout.as_ref());
@@ -406,7 +408,7 @@ impl Shared {
         Ok(())
     }
 
-    /// All NodeAssemblages as they are now.
+    /// All NodeAssemblages, read from the API server.
     async fn listed(&self) -> Result<Vec<AssemblageFacts>, Error> {
         let mut page = ListParams::default().limit(PAGE);
         let mut all = Vec::new();
@@ -421,7 +423,7 @@ impl Shared {
         }
     }
 
-    /// The NodeBudget as the watch shows it: what is written to it is written over this version. It is made where there is none.
+    /// The NodeBudget as the watch shows it: writes use this version. Created if it does not exist.
     async fn budget(&self) -> Result<Arc<NodeBudget>, Error> {
         let key = Key::new("", budget::NAME);
         if let Some(known) = self.budgets.get(&key) {
@@ -453,7 +455,7 @@ impl Shared {
         Ok(written.await?.map_or(seen, Arc::new))
     }
 
-    /// Gives claims up whose changes are over.
+    /// Releases claims whose changes are over.
     async fn let_go(
         &self,
         module: &NodeModule,
@@ -469,7 +471,7 @@ impl Shared {
         }
     }
 
-    /// Carries a plan out: first the record and the memory, then rows. Returns the memory that stands.
+    /// Applies a plan: first the NodeRevision and the memory, then rows. Returns the memory that was written.
     async fn act(
         &self,
         module: &NodeModule,
@@ -496,7 +498,7 @@ impl Shared {
         let remembered = decided.written(written)?;
         let memory = remembered.decision().memory.clone();
         let rows = decision::rows(&module, seen, &memory);
-        // All are tried: one node that cannot be written holds up no other.
+        // All are tried: a node that cannot be written does not block others.
         let mut written = Ok(());
         for write in remembered.writes(&rows) {
             written = written.and(self.write_row(&module, seen, &write).await);
@@ -511,7 +513,7 @@ impl Shared {
         Ok(Some(memory))
     }
 
-    /// Publishes events, once what they rest on is written.
+    /// Publishes events, after their causes are written.
     async fn publish(&self, module: &NodeModule, seen: &Observation, all: NodeEvents) {
         for event in all.module {
             info!(
@@ -537,8 +539,8 @@ impl Shared {
         }
     }
 
-    /// Writes to Nodes what they are to say of their NodeModules, and takes startup taints away. By then the rows that this pass wrote are
-    /// shown by the watch.
+    /// Writes the conditions of Nodes, and removes startup taints. At this point the watch shows the rows that this
+    /// pass wrote.
     async fn stand(&self, module: &NodeModule, objects: &Known) -> Result<(), Error> {
         let now = self.clock.now();
         let taints = &self.startup_taints;
@@ -546,7 +548,7 @@ impl Shared {
         let all = self.lists(module, &budget, objects, now, |lists| {
             pass::standing(lists, taints)
         });
-        // All are tried: one Node that cannot be written holds up no other.
+        // All are tried: a Node that cannot be written does not block others.
         let mut written = Ok(());
         for standing in all {
             let node = &standing.node;
@@ -560,7 +562,7 @@ impl Shared {
         written
     }
 
-    /// The one condition; the other ones are the kubelet's.
+    /// Only this condition; the other ones belong to the kubelet.
     async fn write_condition(
         &self,
         node: &NodeFacts,
@@ -578,13 +580,13 @@ impl Shared {
         .await
         {
             Ok(_) => Ok(()),
-            // It is gone, or was made again.
+            // It was deleted or re-created.
             Err(error) if error.is_not_found() || error.is_conflict() => Ok(()),
             Err(error) => Err(error.into()),
         }
     }
 
-    /// Takes the startup taints from a Node, on the version that was read.
+    /// Removes the startup taints from a Node, over the version that was read.
     async fn untaint(&self, node: &NodeFacts) -> Result<(), Error> {
         let nodes = self.api::<Node>();
         let what = format!("reading Node {}", node.name);
@@ -606,7 +608,7 @@ impl Shared {
         }
     }
 
-    /// The NodeModule with our finalizer: before anything of it is on a node, so that a deletion withdraws it.
+    /// Adds the finalizer to the NodeModule: before anything of it is on a node, so that a deletion withdraws it.
     async fn guarded(&self, module: &NodeModule) -> Result<NodeModule, Error> {
         let held = module.finalizers().iter().any(|held| held == finalizer::MODULE);
         if held {
@@ -643,7 +645,7 @@ impl Shared {
         Ok(call(what, modules.patch(&name, &patch(), &Patch::Merge(body))).await?)
     }
 
-    /// Puts the content of a revision on record, if it is not.
+    /// Creates the NodeRevision of a revision, if it does not exist.
     async fn record(&self, module: &NodeModule, revision: &str) -> Result<(), Error> {
         let name = revisions::name(&module.name_any(), &module.uid().unwrap_or_default(), revision);
         let spec = NodeRevisionSpec {
@@ -666,7 +668,7 @@ impl Shared {
         }
     }
 
-    /// The name is made of a part of the hash: what has it must be the same revision.
+    /// The name has only a part of the hash: an existing object must be of the same revision.
     async fn check_recorded(&self, name: &str, revision: &str) -> Result<(), Error> {
         let what = format!("reading NodeRevision {name}");
         match call(what, self.api::<NodeRevision>().get_opt(name)).await? {
@@ -678,7 +680,7 @@ impl Shared {
         }
     }
 
-    /// Writes one row on the version that was read. What is overtaken is decided anew.
+    /// Writes one row over the version that was read. After a conflict the decision is made again.
     async fn write_row(
         &self,
         module: &NodeModule,
@@ -725,7 +727,7 @@ impl Shared {
         }
     }
 
-    /// Writes what became of a revision, unless it is gone.
+    /// Writes the result of a revision, unless its NodeRevision is gone.
     async fn write_story(&self, known: &RevisionFacts, story: &NodeRevisionStatus) -> Result<(), Error> {
         let revisions = self.api::<NodeRevision>();
         let what = format!("reading NodeRevision {}", known.name);
@@ -764,7 +766,7 @@ impl Shared {
         }
     }
 
-    /// Waits until the watch shows what was written: a pass over rows of before would write them again.
+    /// Waits until the watch shows what was written: a pass over outdated rows would write them again.
     async fn shown(&self, written: &NodeAssemblage) {
         let key = Key::of(written);
         let tokens = |facts: &AssemblageFacts| -> Vec<(String, u64)> {
@@ -781,7 +783,7 @@ impl Shared {
         }
     }
 
-    /// When time alone brings something: a deadline of the engine, or an agent that does not renew its Lease.
+    /// When time alone changes something: a deadline of the engine, or an agent that does not renew its Lease.
     fn next(&self, seen: &Observation, wake_at: Option<Timestamp>) -> Action {
         let now = self.clock.now();
         let names: BTreeSet<&str> = seen.nodes.iter().map(|node| node.name.as_str()).collect();
@@ -794,7 +796,7 @@ impl Shared {
     }
 }
 
-/// How many nodes could not restore what they had before a change of this NodeModule.
+/// The number of nodes that could not restore their files from before a change of this NodeModule.
 fn stuck(assemblages: &[Arc<AssemblageFacts>], module: &str) -> u32 {
     let is_stuck = |of: &&Arc<AssemblageFacts>| {
         let report = of.of_module(module).and_then(|row| row.report());
@@ -803,7 +805,7 @@ fn stuck(assemblages: &[Arc<AssemblageFacts>], module: &str) -> u32 {
     u32::try_from(assemblages.iter().filter(is_stuck).count()).unwrap_or(u32::MAX)
 }
 
-/// A NodeAssemblage with one row, owned by its Node: it goes with that.
+/// A NodeAssemblage with one row, owned by its Node: it is deleted with the Node.
 fn assemblage(node: &str, seen: &Observation, row: Option<&NodeRow>) -> Option<NodeAssemblage> {
     let facts = seen.node(node)?.node.as_ref()?;
     let spec = NodeAssemblageSpec {

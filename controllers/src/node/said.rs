@@ -1,4 +1,4 @@
-//! What people say about one node: its holds and its pin, and what became of them. Pure.
+//! The manual controls of one node: its holds and its pin, and their status. Pure.
 
 use std::collections::BTreeMap;
 
@@ -18,17 +18,17 @@ use crate::module::{
     unit::Unit,
 };
 
-/// By annotations of the Node and of the NodeModule.
+/// The controls set by annotations of the Node and of the NodeModule.
 #[derive(Clone, Debug)]
 pub struct Said {
     hold: Option<Hold>,
     pin: Option<Pin>,
-    /// What became of each.
+    /// The status of each control.
     pub heard: Vec<ControlStatus>,
 }
 
 impl Said {
-    /// What is said of a node. A NodeModule that is being deleted is withdrawn, pinned or not.
+    /// The controls of a node. A NodeModule that is being deleted is withdrawn, pinned or not.
     pub fn of(node: &NodeSeen, module: &Address<'_>, seen: &Observation, now: Timestamp) -> Self {
         static NONE: BTreeMap<String, String> = BTreeMap::new();
         let unit = Unit {
@@ -52,23 +52,23 @@ impl Said {
         }
     }
 
-    /// When the first of them ends by itself.
+    /// When the first of them expires.
     pub fn end(&self) -> Option<Timestamp> {
         let hold = self.hold.as_ref().and_then(|hold| hold.until);
         let pin = self.pin.as_ref().and_then(|pin| pin.until);
         hold.into_iter().chain(pin).min()
     }
 
-    /// The node is kept as it is.
+    /// The hold that keeps the node as it is.
     pub fn held(&self) -> Option<Obstacle> {
         let hold = self.hold.as_ref()?;
         Some((hold.reason, hold.message.clone()))
     }
 
-    /// What it is pinned to, if that can be meant and the node is selected.
+    /// The revision that it is pinned to, if the pin is valid and the node is selected.
     pub fn pinned(&self, node: &NodeSeen, seen: &Observation) -> Option<Pinned> {
         let pin = self.pin.as_ref().filter(|_| node.selected)?;
-        let revision = pin.revision.as_ref().ok()?; // what is wrong is told as an obstacle
+        let revision = pin.revision.as_ref().ok()?; // an error is reported as an obstacle
         let known = seen.revisions.iter();
         let mut known = known.filter(|known| known.definition.revision == *revision);
         let definition = known.next()?.definition.clone();
@@ -76,7 +76,7 @@ impl Said {
         Some(Pinned { definition, message })
     }
 
-    /// Why its pin cannot be carried out.
+    /// Why its pin cannot be applied.
     pub fn unmeant(&self, node: &NodeSeen, is_found: bool) -> Option<Obstacle> {
         let pin = self.pin.as_ref().filter(|_| !is_found)?;
         let error = pin.hindrance(node.selected)?;

@@ -1,4 +1,4 @@
-//! The settings of a NodeModule as the engine has them. Pure.
+//! The settings of a NodeModule in the engine's form. Pure.
 
 use std::collections::BTreeSet;
 
@@ -16,7 +16,7 @@ use muster_rollout as engine;
 use super::observation::Observation;
 use crate::module::units;
 
-/// All of them, at an instant. A node that is not available counts against the limit, too.
+/// The settings at a point in time. Unavailable nodes count against the limit, too.
 pub fn spec(module: &NodeModuleSpec, seen: &Observation, now: Timestamp) -> engine::Spec {
     let wishes = units::wishes(&Rollout::from(&module.rollout));
     let target = seen.target.as_ref();
@@ -30,7 +30,7 @@ pub fn spec(module: &NodeModuleSpec, seen: &Observation, now: Timestamp) -> engi
             .map_or(engine::Domains::ANY, domains),
         controls: seen.once(now),
         withdraw: engine::Withdraw {
-            // What is deleted leaves its files unless the author asked for more, which is a change under the limit.
+            // Deletion leaves the files unless the author requested more, which is a change under the limit.
             how: match module.on_delete {
                 NodeOnDelete::Orphan => engine::How::Orphan,
                 NodeOnDelete::Restore => engine::How::Prune,
@@ -48,8 +48,8 @@ pub fn spec(module: &NodeModuleSpec, seen: &Observation, now: Timestamp) -> engi
     }
 }
 
-/// How many nodes may be changing or not available. A node that cannot be given what it is to have, or that somebody holds, does its work all
-/// the same, and does not hold up the others: the engine, which counts it as not available, is allowed one more for it.
+/// How many nodes may be changing or unavailable. A node whose content cannot be determined, or which is on hold, still
+/// works and must not block the others: the engine counts it as unavailable, so the limit is raised by one for it.
 fn unavailable(limit: engine::Limit, seen: &Observation) -> engine::Limit {
     let selected = seen.units.iter().filter(|unit| unit.selected()).count();
     let limit = match limit {
@@ -90,7 +90,7 @@ fn domains(domains: &NodeDomains) -> engine::Domains {
     }
 }
 
-/// The values of a label in the order in which their domains are changed.
+/// The values of the domain label, in the order in which domains are changed.
 pub fn order<'a>(domains: &'a NodeDomains, present: &BTreeSet<&'a str>) -> Vec<&'a str> {
     let listed = match domains.order {
         DomainOrder::Listed => &domains.values[..],

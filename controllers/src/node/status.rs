@@ -1,4 +1,4 @@
-//! A NodeModule's status: what was observed and decided, for people, for tools, and as the engine's memory. Pure.
+//! A NodeModule's status: the observation and the decision, for people, for tools, and as the engine's memory. Pure.
 
 use std::collections::BTreeMap;
 
@@ -35,11 +35,11 @@ use crate::module::{
     status as shared,
 };
 
-/// What the message of a node says that waits for the NodeBudget.
+/// The message of a node that waits for the NodeBudget.
 const BUDGET_FULL: &str =
     "as many nodes as the NodeBudget allows are changing or not ready (kubectl get nodebudget nodes -o yaml)";
 
-/// The status while nothing can be decided: suspended, or a spec that cannot be acted on. Everything else stays as it was.
+/// The status while nothing can be decided: suspended, or an invalid spec. Everything else stays as before.
 pub fn idle(module: &NodeModule, seen: &Observation, now: Timestamp) -> NodeModuleStatus {
     let told = match &seen.invalid {
         Some(invalid) => Conditions::ready(Status::False, invalid.reason, &*invalid.message)
@@ -60,7 +60,7 @@ pub fn idle(module: &NodeModule, seen: &Observation, now: Timestamp) -> NodeModu
     }
 }
 
-/// The status of a NodeModule that rolls, or rests, and what happened.
+/// The status of a NodeModule that is rolling out or at rest, and its events.
 pub fn rolling(
     module: &NodeModule,
     seen: &Observation,
@@ -145,7 +145,7 @@ pub fn rolling(
     Ok((status, events))
 }
 
-/// What it waits for that is no work of its nodes: while it does, the deadline of a cluster that gets it stands still.
+/// What it waits for besides the work of its nodes: meanwhile the deadline of a cluster that gets it does not run.
 fn waiting(phase: engine::Phase, explained: &[Explained<'_>]) -> Option<String> {
     if phase == engine::Phase::Paused {
         return Some("the end of a pause".to_owned());
@@ -230,7 +230,7 @@ fn background<'a>(
     }
 }
 
-/// What is said of each node that is pinned.
+/// The pin of each pinned node.
 fn pinned(module: &NodeModule, seen: &Observation, decision: &engine::Decision) -> BTreeMap<String, String> {
     let name = module.metadata.name.as_deref().unwrap_or_default();
     let placed = seen.pinned.iter().map(|(node, pinned)| {
@@ -245,7 +245,7 @@ fn pinned(module: &NodeModule, seen: &Observation, decision: &engine::Decision) 
     pins::told(&Words::NODES, decision, placed)
 }
 
-/// What people say to the NodeModule and to its nodes, and what came of it.
+/// The manual controls of the NodeModule and its nodes, and their status.
 fn controls(seen: &Observation, now: Timestamp) -> Vec<NodeControlStatus> {
     let units = seen.nodes.iter().map(|node| Heard {
         name: &node.name,
@@ -256,7 +256,7 @@ fn controls(seen: &Observation, now: Timestamp) -> Vec<NodeControlStatus> {
     all.map(NodeControlStatus::from).collect()
 }
 
-/// The kind and name, as kubectl takes them: `nodemodule/fabric`.
+/// The kind and name, in the form that kubectl accepts: `nodemodule/fabric`.
 fn address(module: &NodeModule) -> String {
     format!(
         "nodemodule/{}",

@@ -1,4 +1,4 @@
-//! What NodeRevisions say of verdicts: the memory of a rollout is rebuilt from it. Pure.
+//! The verdicts of NodeRevisions: the memory of a rollout is rebuilt from them. Pure.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use muster_rollout::{Evidence, Millis, Revision};
 use super::facts::RevisionFacts;
 use crate::module::instants::millis;
 
-/// What stands on record of verdicts, for a memory that is lost.
+/// The recorded verdicts, for a lost memory.
 pub fn verdicts(revisions: &[RevisionFacts]) -> Verdicts {
     let of = |verdict: Verdict| {
         revisions
@@ -17,7 +17,7 @@ pub fn verdicts(revisions: &[RevisionFacts]) -> Verdicts {
             .filter(move |revision| revision.status.verdict == Some(verdict))
             .filter_map(|revision| Some((Revision::parse(&revision.definition.revision)?, revision)))
     };
-    // One that was gone back to ended later than what was made after it.
+    // A revision that was rolled back to ended later than one that was created after it.
     let ended = |revision: &RevisionFacts| {
         let finished = revision.status.finished.as_ref().map(|time| time.0);
         (finished, revision.created)
@@ -28,7 +28,7 @@ pub fn verdicts(revisions: &[RevisionFacts]) -> Verdicts {
             let at = revision.created.map_or(Millis(0), millis);
             return Evidence::new("".into(), "on record of the NodeRevision", at);
         };
-        let at = at.as_ref().map_or(Millis(0), |at| millis(at.0)); // an old version wrote none
+        let at = at.as_ref().map_or(Millis(0), |at| millis(at.0)); // absent if written by an old version
         Evidence::new(node.as_str().into(), message, at)
     };
     let bad: BTreeMap<Revision, Evidence> = of(Verdict::Bad)

@@ -1,4 +1,4 @@
-//! Who brings messages: over https, each within its time, a few tries, and no further while a receiver ails.
+//! Delivers messages: over https, each with a time limit, a few tries, and with a pause while a receiver fails.
 
 use std::{
     collections::BTreeMap,
@@ -26,43 +26,44 @@ use super::{
 
 /// How long one try may take, from connecting to the last byte.
 const TRY: Duration = Duration::from_secs(10);
-/// Tries in a row, the first included.
+/// Tries in a row, including the first.
 const TRIES: usize = 4;
-/// The first wait between tries; each is twice the one before.
+/// The first wait between tries; it doubles with each try.
 const FIRST_WAIT: Duration = Duration::from_secs(1);
-/// The longest wait that a receiver may ask for between two tries; who asks for more is asked again in the next round.
+/// The longest wait between two tries that a receiver may ask for; if it asks for more, it is retried in the next
+/// round.
 const LONGEST_WAIT: Duration = Duration::from_secs(30);
-/// How long nobody tries a receiver that took none of the tries.
+/// How long a receiver is paused after all tries failed.
 pub(crate) const ROUND: Duration = Duration::from_mins(5);
-/// The longest answer that is read, in bytes: Slack's has the message once more.
+/// The maximum size of a response that is read, in bytes: Slack's repeats the message.
 const MAX_ANSWER: usize = 64 * 1024;
 
-/// Why a message did not arrive. Nothing in it comes from a Secret.
+/// Why a message was not delivered. Nothing in it comes from a Secret.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Undelivered {
-    /// Another time it may.
+    /// A later try may succeed.
     Later(String),
-    /// It will not.
+    /// A later try would fail as well.
     Never(String),
 }
 
-/// A try that failed, and how long the receiver wants to be left alone.
+/// A failed try, and how long the receiver asked to wait.
 struct Failed {
     answer: Undelivered,
     wait: Option<Duration>,
 }
 
-/// Brings messages to receivers.
+/// Delivers messages to receivers.
 pub(crate) struct Courier {
     proxies: Proxies,
-    /// By the file of authorities; without one the machine's.
+    /// Clients by the file of authorities; `None`: the machine's.
     clients: Mutex<BTreeMap<Option<PathBuf>, Client>>,
-    /// The receivers that took no try, by name, and until when they are left alone.
+    /// The receivers that accepted no try, by name, and until when they are paused.
     ailing: Mutex<BTreeMap<String, Instant>>,
 }
 
 impl Courier {
-    /// How long a receiver is still left alone.
+    /// How long a receiver is still paused.
     pub(crate) fn ails_for(&self, receiver: &Receiver) -> Option<Duration> {
         let until = *self.ailing.lock().get(&receiver.name)?;
         until
@@ -70,7 +71,7 @@ impl Courier {
             .filter(|left| !left.is_zero())
     }
 
-    /// Receivers are reached through these proxies.
+    /// A courier that uses these proxies.
     pub(crate) fn through(proxies: Proxies) -> Self {
         Self {
             proxies,
@@ -79,7 +80,7 @@ impl Courier {
         }
     }
 
-    /// Brings one message; returns where it can be edited.
+    /// Delivers one message; returns where it can be edited.
     pub(crate) async fn bring(
         &self,
         receiver: &Receiver,
@@ -125,7 +126,7 @@ impl Courier {
     ) -> Result<Option<Post>, Failed> {
         let post = telling.edits.as_ref();
         match self.asked(receiver, standing, telling, post, now).await? {
-            // Somebody deleted the message: a new one takes its place.
+            // The message was deleted: a new one replaces it.
             None => self
                 .asked(receiver, standing, telling, None, now)
                 .await?
@@ -134,7 +135,7 @@ impl Courier {
         }
     }
 
-    /// One request. `None`: the message that was to be edited is gone.
+    /// One request. `None`: the message to edit is gone.
     async fn asked(
         &self,
         receiver: &Receiver,
@@ -143,7 +144,7 @@ impl Courier {
         edits: Option<&Post>,
         now: Timestamp,
     ) -> Result<Option<Option<Post>>, Failed> {
-        // Files are read for each message: what is wrong with them may be mended.
+        // Files are read for each message: an error in them may be fixed meanwhile.
         let request = request(receiver, standing, telling, edits, now).map_err(later)?;
         let client = self.client(receiver.authorities.as_deref()).map_err(later)?;
         let (status, wait, body) = match tokio::time::timeout(TRY, send(&client, request)).await {
@@ -176,7 +177,7 @@ impl Courier {
         if let Some(client) = clients.get(&key) {
             return Ok(client.clone());
         }
-        // An error means that the process has installed a provider already, which is as good.
+        // An error means that the process has installed a provider already, which is fine.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let builder = Client::builder()
             .user_agent(concat!("muster/", env!("CARGO_PKG_VERSION")))
@@ -222,7 +223,7 @@ fn request(
             let key = key.as_deref().map(secret).transpose()?;
             let notification = Notification::of(standing, telling, receiver);
             let body = serde_json::to_vec(&notification).map_err(|error| error.to_string())?;
-            // One for each message, and the same when it is repeated.
+            // One id for each message, and the same when it is repeated.
             let id = format!("{}/{}", standing.rollout.id(), telling.sequence);
             requests::webhook(address.open()?, key.as_deref(), &id, now, body)
         }
@@ -249,7 +250,7 @@ fn request(
     }
 }
 
-/// Sends a request and reads the answer; also how long the host wants to be left alone.
+/// Sends a request and reads the response; also how long the host asked to wait.
 async fn send(client: &Client, request: Request) -> Result<(StatusCode, Option<Duration>, Bytes), String> {
     let Request { url, headers, body } = request;
     let mut call = client
@@ -276,7 +277,7 @@ async fn send(client: &Client, request: Request) -> Result<(StatusCode, Option<D
     Ok((status, wait, body))
 }
 
-/// Without the address, which may be as good as a password.
+/// The error without the URL, which may be secret.
 fn unreachable(error: reqwest::Error) -> String {
     format!("it cannot be reached: {}", body::cause(error))
 }

@@ -1,4 +1,4 @@
-//! What is told next: from what was told and how a rollout stands. Pure.
+//! Which notification is next: from what was sent and the state of a rollout. Pure.
 
 use std::collections::BTreeSet;
 
@@ -7,25 +7,27 @@ use serde::{Deserialize, Serialize};
 
 use super::{phase::Phase, standing::Standing};
 
-/// A rollout that was over for longer when it is first seen is none to tell of: else a new receiver is told the whole history.
+/// A rollout that finished longer ago than this when it is first observed is not notified: otherwise a new receiver
+/// would get the whole history.
 const RECENT: SignedDuration = SignedDuration::from_hours(1);
 
-/// What a receiver was told of a rollout. It stands in an annotation of the ModuleRevision, so that the next process knows.
+/// What was sent to a receiver about a rollout. Stored in an annotation of the ModuleRevision, so that the next process
+/// knows.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Told {
-    /// When the rollout began: another one is told of anew.
+    /// When the rollout started: another run is notified again.
     pub run: Timestamp,
-    /// What it stood at.
+    /// The phase that was sent.
     pub phase: Phase,
     /// How many tenths of its clusters were done.
     #[serde(default)]
     pub tenths: u8,
-    /// How many messages there were.
+    /// The number of messages sent.
     pub sequence: u32,
-    /// The message that is edited, where there is one.
+    /// The message to edit, if there is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub post: Option<Post>,
-    /// The last message did not arrive, and is not tried any more.
+    /// The last message was not delivered, and is not retried any more.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub given_up: bool,
 }
@@ -33,46 +35,46 @@ pub(crate) struct Told {
 /// A message that can be edited.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Post {
-    /// Where it is.
+    /// The channel of the message.
     pub channel: String,
-    /// By which it is known there.
+    /// The id of the message in the channel.
     pub ts: String,
 }
 
-/// What a kind of receiver wants to know.
+/// The changes that a type of receiver is notified about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Manner {
     /// Each change of the phase.
     Phases,
-    /// That, and each tenth of the clusters: a message that is edited disturbs nobody.
+    /// Each change of the phase, and each tenth of the clusters: an edited message disturbs no one.
     Progress,
     /// The first and the last phase: nothing can be edited there.
     FirstAndLast,
-    /// Each change of what commit statuses call it: the same one twice is an error there.
+    /// Each change of the commit status state: repeating a state is an error there.
     States,
 }
 
-/// What is to be told.
+/// A message to send.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Telling {
     /// The number of this message about the rollout, from 1.
     pub sequence: u32,
-    /// The message that is edited; `None`: a new one.
+    /// The message to edit; `None`: a new one.
     pub edits: Option<Post>,
 }
 
-/// What follows.
+/// The next step.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Next {
-    /// A message.
+    /// Send a message.
     Tell(Telling),
-    /// No message, but a record.
+    /// Record a phase without a message.
     Note(Told),
-    /// Nothing.
+    /// Nothing to do.
     Rest,
 }
 
-/// What is told next, if anything.
+/// The next notification, if any.
 pub(crate) fn decide(
     told: Option<&Told>,
     standing: &Standing,
@@ -112,8 +114,8 @@ pub(crate) fn decide(
     })
 }
 
-/// A phase that was told was left for one that is not: on record, so that the same phase is news when it comes back. Nothing comes back where
-/// only the first and the last, or the state of a commit, is told.
+/// A notified phase changed to one that is not notified: recorded, so that the same phase is notified again when it
+/// returns. Not needed for receivers of the first and the last phase, or of commit states.
 fn left(told: Option<&Told>, standing: &Standing, manner: Manner, phases: &BTreeSet<Phase>) -> Option<Told> {
     let told = told.filter(|told| phases.contains(&told.phase))?;
     match manner {
@@ -125,7 +127,7 @@ fn left(told: Option<&Told>, standing: &Standing, manner: Manner, phases: &BTree
     }
 }
 
-/// What stands on record after a message, whether it arrived or was given up.
+/// The record after a message, whether it was delivered or given up.
 pub(crate) fn after(telling: &Telling, standing: &Standing, post: Option<Post>, given_up: bool) -> Told {
     Told {
         run: standing.rollout.started,
@@ -205,7 +207,7 @@ mod tests {
         ]
     }
 
-    /// A rollout on its way, of one run or two, with a crash here and there between a message and its record.
+    /// A rollout in progress, of one run or two, with some crashes between a message and its record.
     fn lives() -> impl Strategy<Value = Vec<(Standing, bool)>> {
         let step = (
             0..2_i64,
@@ -244,7 +246,7 @@ mod tests {
                     Next::Note(left) => told = Some(left),
                     Next::Rest => {}
                 }
-                // As after a restart: nothing but the record is there.
+                // As after a restart: only the record is known.
                 let again = decide(told.as_ref(), &standing, manner, &phases, at(2_000));
                 prop_assert_eq!(again, Next::Rest);
             }

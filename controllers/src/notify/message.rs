@@ -1,4 +1,4 @@
-//! What is said of a rollout, in words and as data. Pure.
+//! The content of a notification, as text and as data. Pure.
 
 use jiff::Timestamp;
 use serde::Serialize;
@@ -10,7 +10,7 @@ use super::{
     standing::{Rollout, Standing},
 };
 
-/// The version of the form of [`Notification`].
+/// The version of the schema of [`Notification`].
 const SCHEMA: &str = "notification/v1";
 
 /// A message as data, for webhooks. Fields may be added.
@@ -18,9 +18,10 @@ const SCHEMA: &str = "notification/v1";
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Notification<'a> {
     schema: &'static str,
-    /// The same for all messages about a rollout.
+    /// The same in all messages about a rollout.
     id: String,
-    /// From 1; of two the greater one is the later. A message that comes twice has the same.
+    /// From 1; of two messages the one with the greater number is later. A message that is sent twice has the same
+    /// number.
     sequence: u32,
     phase: Phase,
     text: String,
@@ -62,7 +63,7 @@ struct Evidence<'a> {
 }
 
 impl<'a> Notification<'a> {
-    /// What is said to a receiver.
+    /// The content of a message to a receiver.
     pub(crate) fn of(standing: &'a Standing, telling: &Telling, receiver: &Receiver) -> Self {
         let Rollout {
             namespace,
@@ -105,7 +106,7 @@ impl<'a> Notification<'a> {
     }
 }
 
-/// One line for people: what, how far, and what to do where something is to be done.
+/// One line for people: what happened, the progress, and the action of the user if one is needed.
 pub(crate) fn text(standing: &Standing) -> String {
     let Rollout {
         kind,

@@ -1,17 +1,18 @@
-//! Notifications: whoever is named in `--notify-config` is told of rollouts, one message for each that is edited or followed.
+//! Notifications: the receivers in `--notify-config` are notified of rollouts, with one message per rollout that is
+//! edited or followed up.
 //!
 //! ```text
-//!   ModuleRevision (its story) ─┐
-//!   module (its status, as rows) ┼─► standing ─► decide ─► courier ──► receiver
-//!   annotation (what was told) ──┘   (pure)      (pure)       └─► annotation of the ModuleRevision
+//!   ModuleRevision (status) ─────┐
+//!   module (cached status) ──────┼─► standing ─► decide ─► courier ──► receiver
+//!   annotation (what was sent) ──┘   (pure)      (pure)       └─► annotation of the ModuleRevision
 //! ```
 //!
-//! It is a controller of its own over ModuleRevisions: no rollout waits for a receiver.
+//! A separate controller over ModuleRevisions: no rollout waits for a receiver.
 //!
-//! Invariant: what was told stands in an annotation of the ModuleRevision, written after the receiver has answered: a crash between the two
-//! repeats one message, with the same number, and loses none.
-//! Invariant: only hosts of the configuration are asked; of an object come the commit, and words.
-//! Invariant: tries, rounds and answers are bounded; a receiver that does not answer costs the others no more than one round of tries.
+//! Invariant: what was sent is recorded in an annotation of the ModuleRevision, written after the receiver has
+//! responded: a crash between the two repeats one message, with the same number, and loses none. Invariant: requests go
+//! only to hosts in the configuration; objects contribute only the commit and texts. Invariant: tries, rounds and
+//! responses are bounded; a receiver that does not respond delays the others by one round of tries at most.
 
 mod config;
 mod courier;
@@ -55,13 +56,13 @@ use crate::{
 /// Rounds of tries of one message before it is given up: an hour.
 const ROUNDS: u32 = 12;
 
-/// What was told could not be put on record.
+/// What was sent could not be recorded.
 #[derive(Debug, Error)]
 enum Error {
-    /// The record cannot be put as JSON: a defect of muster.
+    /// The record cannot be serialized: a bug in muster.
     #[error("what was told cannot be put as JSON")]
     Encode(#[from] serde_json::Error),
-    /// The API server refused, or did not answer.
+    /// The API server refused, or did not respond.
     #[error(transparent)]
     Call(#[from] CallError),
 }
@@ -75,10 +76,10 @@ impl Retryable for Error {
     }
 }
 
-/// A ModuleRevision, and who is told of it.
+/// A ModuleRevision, and a receiver that is notified about it.
 type Concern = (Key, String);
 
-/// What the reconciles share.
+/// The shared state of reconciles.
 struct Notifier {
     context: Context,
     config: Arc<Config>,
@@ -86,20 +87,21 @@ struct Notifier {
     modules: Arc<Index<Module, ModuleRow>>,
     bootstraps: Arc<Index<BootstrapModule, ModuleRow>>,
     revisions: Store<ModuleRevision>,
-    /// What was told, until the watch shows that it is on record: who decides on a record of before tells it again.
+    /// What was sent, until the watch shows the record: a decision based on an older record would send it again.
     kept: Mutex<BTreeMap<Concern, Kept>>,
-    /// Rounds of tries that a message that waits has taken so far. As `kept`, at most one for each ModuleRevision and receiver.
+    /// Rounds of tries of a pending message so far. Like `kept`, at most one entry for each ModuleRevision and
+    /// receiver.
     rounds: Mutex<BTreeMap<Concern, u32>>,
 }
 
-/// What was told, and whether that was written down.
+/// What was sent, and whether the record was written.
 #[derive(Clone)]
 struct Kept {
     told: Told,
     written: bool,
 }
 
-/// Tells receivers of rollouts until shutdown.
+/// Notifies receivers of rollouts until shutdown.
 pub async fn run(context: Context, config: Arc<Config>) {
     let runner = Runner::<ModuleRevision>::new("notify", &context);
     let notifier = Arc::new(Notifier {
@@ -122,7 +124,7 @@ pub async fn run(context: Context, config: Arc<Config>) {
         .await;
 }
 
-/// Modules as rows: a row concerns the ModuleRevision that it is about.
+/// Caches modules; a change of one triggers the ModuleRevision that it is about.
 fn rows<K: ModuleObject>() -> Index<K, ModuleRow> {
     Index::new(
         |module: &K| Some(ModuleRow::of(module)),
@@ -177,7 +179,7 @@ impl Notifier {
         }
     }
 
-    /// Tells one receiver, if there is something to tell; returns when to look again, if a message did not arrive.
+    /// Notifies one receiver, if there is something to send; returns when to retry, if a message was not delivered.
     async fn tell(
         &self,
         revision: &ModuleRevision,
@@ -205,7 +207,7 @@ impl Notifier {
             }
         };
         if let Some(wait) = self.courier.ails_for(receiver) {
-            // It waits as those do that were tried.
+            // It waits like the messages that were tried.
             self.rounds.lock().entry(concern).or_insert(0);
             self.show_pending();
             return Ok(Some(wait));
@@ -232,7 +234,7 @@ impl Notifier {
         Ok(None)
     }
 
-    /// A message did not arrive: what is on record if it is given up; `None` if it is tried again.
+    /// A message was not delivered: the record if it is given up; `None` if it is retried.
     fn undelivered(
         &self,
         concern: &Concern,
@@ -267,14 +269,14 @@ impl Notifier {
         is_last.then(|| decide::after(telling, standing, None, true))
     }
 
-    /// Nothing is left to be told to a receiver.
+    /// Nothing more needs to be sent to a receiver.
     fn arrived(&self, concern: &Concern) {
         if self.rounds.lock().remove(concern).is_some() {
             self.show_pending();
         }
     }
 
-    /// A ModuleRevision is none to tell of any more.
+    /// A ModuleRevision no longer needs notifications.
     fn forget(&self, revision: &Key) {
         self.kept.lock().retain(|(key, _), _| key != revision);
         self.rounds.lock().retain(|(key, _), _| key != revision);

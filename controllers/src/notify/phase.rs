@@ -1,41 +1,41 @@
-//! What a rollout stands at, in one word, and what commit statuses call it.
+//! The phase of a rollout, and its commit status state.
 
 use serde::{Deserialize, Serialize};
 
-/// What a rollout stands at.
+/// The phase of a rollout.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Phase {
-    /// It is on its way.
+    /// It is in progress.
     Rolling,
-    /// Somebody paused it.
+    /// It is paused by a user.
     Paused,
-    /// A stage waits for a person.
+    /// A stage waits for an approval.
     WaitingApproval,
     /// Confirmed on every eligible selected cluster.
     Good,
     /// Condemned: it failed on more clusters than allowed.
     Bad,
-    /// Ended by a person.
+    /// Aborted by a user.
     Aborted,
-    /// Another revision took its place.
+    /// Replaced by another revision.
     Superseded,
 }
 
-/// What hosts of git know of a commit.
+/// The state of a commit status at a git host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
-    /// Nothing is known yet.
+    /// The result is not known yet.
     Pending,
-    /// All is well.
+    /// The rollout succeeded.
     Success,
-    /// It failed.
+    /// The rollout failed.
     Failure,
-    /// It came to no end.
+    /// The rollout ended without a result.
     Ended,
 }
 
 impl Phase {
-    /// All of them.
+    /// All phases.
     pub const ALL: &[Self] = &[
         Self::Rolling,
         Self::Paused,
@@ -46,12 +46,12 @@ impl Phase {
         Self::Superseded,
     ];
 
-    /// Whether nothing follows but another rollout.
+    /// Whether the phase is final: only another rollout can follow.
     pub const fn is_over(self) -> bool {
         matches!(self.state(), State::Success | State::Failure | State::Ended)
     }
 
-    /// What a commit status says of it.
+    /// The commit status state of the phase.
     pub const fn state(self) -> State {
         match self {
             Self::Rolling | Self::Paused | Self::WaitingApproval => State::Pending,
@@ -61,7 +61,7 @@ impl Phase {
         }
     }
 
-    /// The word, as configuration and messages have it.
+    /// The name in configuration and messages.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Rolling => "Rolling",

@@ -1,4 +1,4 @@
-//! What was told, on record: an annotation of the ModuleRevision for each receiver.
+//! The record of what was sent: an annotation of the ModuleRevision for each receiver.
 
 use kube::{
     Resource, ResourceExt,
@@ -15,7 +15,7 @@ use super::{Concern, Error, Kept, Notifier, config::Receiver, decide::Told};
 use crate::runtime::{Api, Key, call};
 
 impl Notifier {
-    /// What was told and is not seen on record yet.
+    /// What was sent and is not in the watched object yet.
     pub(super) fn kept(&self, concern: &Concern, on_record: Option<&Told>) -> Option<Kept> {
         let mut all = self.kept.lock();
         let kept = all.get(concern).cloned()?;
@@ -26,7 +26,7 @@ impl Notifier {
         Some(kept)
     }
 
-    /// Puts on record what was told, on the ModuleRevision of that uid.
+    /// Records what was sent, on the ModuleRevision with this uid.
     pub(super) async fn record(
         &self,
         revision: &ModuleRevision,
@@ -66,7 +66,7 @@ impl Notifier {
         }
     }
 
-    /// Remembers what was told; of ModuleRevisions that are gone nothing is remembered.
+    /// Remembers what was sent; entries of deleted ModuleRevisions are dropped.
     fn keep(&self, concern: &Concern, told: Told, written: bool) {
         let is_there = |key: &Key| self.revisions.get(&key.object_ref()).is_some();
         let mut kept = self.kept.lock();
@@ -76,12 +76,12 @@ impl Notifier {
     }
 }
 
-/// The annotation in which a receiver's record stands.
+/// The annotation with a receiver's record.
 fn key(receiver: &Receiver) -> String {
     format!("{}{}", annotation::TOLD_PREFIX, receiver.name)
 }
 
-/// What a receiver was told, by the annotation; what cannot be read is as if nothing stood there.
+/// What was sent to a receiver, from the annotation; an invalid value counts as absent.
 pub(super) fn on_record(revision: &ModuleRevision, receiver: &Receiver) -> Option<Told> {
     let text = revision.annotations().get(&key(receiver))?;
     serde_json::from_str(text)

@@ -1,4 +1,4 @@
-//! The shapes of receivers: what is sent, and what an answer means. Pure.
+//! The protocols of receivers: the requests, and the meaning of responses. Pure.
 
 use std::fmt::Write as _;
 
@@ -20,40 +20,40 @@ use super::{
     standing::Standing,
 };
 
-/// The longest description of a commit status that GitHub takes, in characters; GitLab takes 255.
+/// The longest description of a commit status that GitHub accepts, in characters; GitLab accepts 255.
 const MAX_DESCRIPTION: usize = 140;
-/// The longest text of a message, in bytes: Slack cuts at 4000 characters.
+/// The longest text of a message, in bytes: Slack truncates at 4000 characters.
 const MAX_TEXT: usize = 3_000;
-/// Of an answer, so much is shown, in bytes.
+/// Bytes of a response that are shown.
 const MAX_SHOWN: usize = 200;
-/// Before the key of signatures where it is written as Standard Webhooks has it.
+/// The prefix of a signing key in the form of Standard Webhooks.
 const KEY_PREFIX: &str = "whsec_";
 
-/// A POST. It holds credentials: there is no `Debug`.
+/// A POST. It has credentials: there is no `Debug`.
 pub(crate) struct Request {
-    /// Where.
+    /// The URL of the request.
     pub url: Url,
-    /// Beside the content type.
+    /// The headers, without the content type.
     pub headers: Vec<(&'static str, String)>,
-    /// JSON.
+    /// The JSON body.
     pub body: Vec<u8>,
 }
 
-/// What an answer means.
+/// The meaning of a response.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Answer {
-    /// It arrived; where it can be edited from now on.
+    /// Delivered; where it can be edited after this.
     Arrived(Option<Post>),
-    /// The message that was to be edited is gone.
+    /// The message to edit is gone.
     Gone,
-    /// It may arrive another time.
+    /// A later try may succeed.
     Later(String),
-    /// It will not arrive as it is.
+    /// It cannot be delivered as it is.
     Never(String),
 }
 
-/// JSON to an address of somebody's, signed as [Standard Webhooks](https://www.standardwebhooks.com/) has it, so that any of its libraries
-/// verifies it: HMAC-SHA256 over `id.timestamp.body`.
+/// JSON to a webhook, signed according to [Standard Webhooks](https://www.standardwebhooks.com/), so that any of its
+/// libraries can verify it: HMAC-SHA256 over `id.timestamp.body`.
 pub(crate) fn webhook(
     url: Url,
     key: Option<&str>,
@@ -75,7 +75,7 @@ pub(crate) fn webhook(
 
 fn sign(key: &str, id: &str, timestamp: &str, body: &[u8]) -> Result<String, String> {
     let key = match key.strip_prefix(KEY_PREFIX) {
-        // The error of the decoder would show a character of the key.
+        // The decoder's error would show a character of the key.
         Some(encoded) => STANDARD.decode(encoded).map_err(|_| {
             format!("after {KEY_PREFIX} the key of signatures is base64, and this one is not")
         })?,
@@ -116,7 +116,7 @@ pub(crate) fn incoming(url: Url, text: &str) -> Request {
     }
 }
 
-/// The text of a message for Slack and those that read like it: nothing in it is markup, a mention or a link but ours.
+/// The text of a message for Slack and compatible services: only muster's own markup and links are active.
 pub(crate) fn slack_text(standing: &Standing, link: Option<&str>) -> String {
     let sign = match standing.phase {
         Phase::Rolling => "◐",
@@ -141,7 +141,7 @@ fn escaped(text: &str) -> String {
         .replace('>', "&gt;")
 }
 
-/// A commit status as GitHub takes it: of one context the last counts.
+/// A commit status for GitHub: the last one of a context counts.
 pub(crate) fn github(project: &Project, token: &str, standing: &Standing, link: Option<&str>) -> Request {
     let state = match standing.phase.state() {
         State::Pending => "pending",
@@ -168,7 +168,7 @@ pub(crate) fn github(project: &Project, token: &str, standing: &Standing, link: 
     }
 }
 
-/// A commit status as GitLab takes it.
+/// A commit status for GitLab.
 pub(crate) fn gitlab(project: &Project, token: &str, standing: &Standing, link: Option<&str>) -> Request {
     let state = match standing.phase.state() {
         State::Pending => "running",
@@ -193,7 +193,7 @@ pub(crate) fn gitlab(project: &Project, token: &str, standing: &Standing, link: 
     }
 }
 
-/// By which a status is known at a commit: one for each module.
+/// The context of a commit status: one for each module.
 fn context(standing: &Standing) -> String {
     let rollout = &standing.rollout;
     let kind = rollout.kind.as_str().to_lowercase();
@@ -214,28 +214,28 @@ fn bytes(body: &Value) -> Vec<u8> {
     body.to_string().into_bytes()
 }
 
-/// An address below another, each part one segment.
+/// A URL below another, with each part as one segment.
 fn below(url: &Url, parts: &[&str]) -> Url {
     let mut below = url.clone();
-    // Only addresses that cannot be a base have no segments, and https can.
+    // Only URLs that cannot be a base have no segments, and https can.
     if let Ok(mut segments) = below.path_segments_mut() {
         segments.pop_if_empty().extend(parts);
     }
     below
 }
 
-/// What the answer of a host means, where its status says it all.
+/// The meaning of a response by its HTTP status.
 pub(crate) fn plain(status: StatusCode, body: &[u8]) -> Answer {
     if status.is_success() {
         return Answer::Arrived(None);
     }
     let said = String::from_utf8_lossy(body);
-    // GitLab: the status is that already, as after a message whose record was lost.
+    // GitLab: the status has that state already, for example after a message whose record was lost.
     if status == StatusCode::BAD_REQUEST && said.contains("Cannot transition status") {
         return Answer::Arrived(None);
     }
     let why = format!("it answered {}", status.as_u16());
-    // What cannot be understood is not understood another time; who is not let in may be let in when the token is mended.
+    // An invalid request stays invalid; an unauthorized one may succeed when the token is fixed.
     match status {
         StatusCode::BAD_REQUEST | StatusCode::PAYLOAD_TOO_LARGE | StatusCode::UNPROCESSABLE_ENTITY => {
             Answer::Never(why)
@@ -244,7 +244,7 @@ pub(crate) fn plain(status: StatusCode, body: &[u8]) -> Answer {
     }
 }
 
-/// What Slack's answer means: it is 200 whatever became of the message.
+/// The meaning of Slack's response: its status is always 200.
 pub(crate) fn slack(status: StatusCode, body: &[u8]) -> Answer {
     if !status.is_success() {
         return plain(status, body);

@@ -1,4 +1,4 @@
-//! How a rollout stands, from what is on record: its ModuleRevision, and the status of its module. Pure.
+//! The state of a rollout, from its ModuleRevision and the status of its module. Pure.
 
 use std::collections::BTreeMap;
 
@@ -14,30 +14,30 @@ use muster_api::{
 
 use super::phase::Phase;
 
-/// The longest text of a cluster or a condition that is passed on, in bytes.
+/// The maximum length of a cluster's or a condition's text in a notification, in bytes.
 const MAX_TEXT: usize = 500;
-/// Of the clusters on which a revision failed, so many are passed on.
+/// The number of failed clusters in a notification at most.
 const MAX_EVIDENCE: usize = 5;
 
-/// Of a module, what is told.
+/// The notified facts of a module.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ModuleRow {
-    /// Its uid.
+    /// The uid of the module.
     pub uid: Option<String>,
-    /// Its labels, by which receivers choose.
+    /// The labels of the module, by which receivers select.
     pub labels: BTreeMap<String, String>,
     /// The revision that its status is about.
     pub revision: Option<String>,
-    /// Its clusters in numbers.
+    /// The number of clusters by state.
     pub summary: Summary,
     /// Why it is paused, if it is.
     pub paused: Option<String>,
-    /// What waits for an approval, if something does.
+    /// What waits for an approval, if anything.
     pub approval: Option<String>,
 }
 
 impl ModuleRow {
-    /// The row of a module.
+    /// The facts of a module.
     pub(crate) fn of<K: ModuleObject>(module: &K) -> Self {
         let status = module.status();
         let conditions = status.map_or(&[][..], |status| &status.conditions);
@@ -53,7 +53,7 @@ impl ModuleRow {
             labels: module.labels().clone(),
             revision: status.and_then(|status| status.revision.clone()),
             paused: conditions::find(conditions, conditions::PAUSED).map(|paused| short(&paused.message)),
-            // Who waits for a person waits while nothing else moves.
+            // An approval is waited for only while nothing else is in progress.
             approval: waits
                 .filter(|_| summary.updating == 0)
                 .map(|waits| short(&waits.message)),
@@ -62,7 +62,7 @@ impl ModuleRow {
     }
 }
 
-/// Which rollout it is.
+/// The identity of a rollout.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rollout {
     /// The namespace of the module.
@@ -73,18 +73,18 @@ pub struct Rollout {
     pub module: String,
     /// The hash of the revision.
     pub revision: String,
-    /// The version as people write it: the tag, or the first digits of the commit.
+    /// The version for people: the tag, or the first digits of the commit.
     pub version: String,
-    /// The commit.
+    /// The commit of the revision.
     pub commit: String,
-    /// The repository that it is in.
+    /// The repository of the commit.
     pub repository: String,
-    /// When it began: a revision that is tried again is another rollout.
+    /// When it started: a retried revision is another rollout.
     pub started: Timestamp,
 }
 
 impl Rollout {
-    /// The same for all messages about it, and for no other rollout.
+    /// The same in all messages about it, and different for other rollouts.
     pub fn id(&self) -> String {
         let Self {
             namespace,
@@ -99,33 +99,33 @@ impl Rollout {
     }
 }
 
-/// How a rollout stands.
+/// The state of a rollout.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Standing {
-    /// Which one.
+    /// The identity of the rollout.
     pub rollout: Rollout,
-    /// What it stands at.
+    /// The phase of the rollout.
     pub phase: Phase,
-    /// When it ended, if it did.
+    /// When it finished, if it did.
     pub finished: Option<Timestamp>,
-    /// The clusters in numbers.
+    /// The number of clusters by state.
     pub clusters: Summary,
-    /// The clusters on which it failed, with what was seen; a few.
+    /// A few of the clusters on which it failed, with the evidence.
     pub evidence: Vec<(String, String)>,
-    /// Why it is as it is, where the phase does not say it all.
+    /// The cause, if the phase does not say it all.
     pub why: Option<String>,
 }
 
-/// How the rollout of a revision stands; `None` where there is none, or none to tell of.
+/// The state of the rollout of a revision; `None` if there is no rollout, or none to notify.
 pub(crate) fn standing(revision: &ModuleRevision, module: Option<&ModuleRow>) -> Option<Standing> {
     let spec = &revision.spec;
     let status = revision.status.as_ref()?;
-    // What goes with its module is not told of.
+    // Revisions that are deleted with their module are not notified.
     let module = module
         .filter(|module| spec.module_ref.uid.is_none() || module.uid == spec.module_ref.uid)
         .filter(|_| revision.meta().deletion_timestamp.is_none())?;
     let is_target = module.revision.as_ref() == Some(&spec.revision);
-    // What is on its way is told of when its module is seen at it: the two are watched apart.
+    // A rollout in progress is notified once the status of its module shows it: the two are watched separately.
     if status.verdict.is_none() && !is_target {
         return None;
     }

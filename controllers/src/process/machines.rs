@@ -1,8 +1,9 @@
-//! `muster machines`: the hooks of Cluster API, answered by the process that holds the lease: an update that is under way is in its memory.
+//! `muster machines`: the hooks of Cluster API, answered by the process that holds the lease: updates in progress are
+//! in its memory.
 //!
 //! ```text
 //!   certificate ─► caBundle of the ExtensionConfig
-//!   lease ─► watches of Machines and UpdatePlans ─► ready ─► hooks, calls of updaters
+//!   lease ─► watches of Machines and UpdatePlans ─► ready ─► hooks, calls to updaters
 //! ```
 
 use std::sync::Arc;
@@ -33,35 +34,35 @@ use crate::{
     runtime::{Clock, Jitter, Shutdown},
 };
 
-/// What the process is made of; the command and the tests differ in nothing else.
+/// The dependencies of the process; the command and the tests differ in nothing else.
 pub struct MachinesSetup {
-    /// The management cluster.
+    /// The client of the management cluster.
     pub client: Client,
     /// The namespace of the Lease.
     pub namespace: String,
-    /// The updaters, in their order.
+    /// The updaters, in order.
     pub updaters: Vec<Updater>,
-    /// How they are called.
+    /// The clients of the updaters.
     pub call: Arc<dyn Call>,
-    /// How a client for a Cluster is made, whose Nodes are prepared for updates.
+    /// How clients are created for the Clusters whose Nodes are prepared for updates.
     pub connect: Connect,
-    /// Where the certificate is kept.
+    /// Where the certificate is stored.
     pub storage: Storage,
-    /// Where the hooks are called.
+    /// The listener for the hooks.
     pub hooks: TcpListener,
     /// The only source of `now`.
     pub clock: Clock,
     /// The only source of randomness.
     pub jitter: Jitter,
-    /// Which of several replicas this is: the name of its pod.
+    /// The name of this replica's pod.
     pub instance: String,
-    /// Without it this process acts at once, and must be the only one.
+    /// The settings of leader election. Without it this process acts at once, and must be the only one.
     pub lease: Option<Election>,
-    /// Where metrics and probes are asked for, if anywhere.
+    /// The listener for metrics and probes, if any.
     pub door: Option<TcpListener>,
-    /// Where this process counts.
+    /// The metrics of this process.
     pub metrics: Metrics,
-    /// Cancelled when the process is to end.
+    /// Cancelled to end the process.
     pub shutdown: Shutdown,
 }
 
@@ -85,7 +86,8 @@ pub async fn machines(setup: MachinesSetup) -> Result<(), ProcessError> {
     } = setup;
     let health = Health::new(metrics.clone()).ready_when_synced();
     let mut tasks = Tasks::new(shutdown.clone(), metrics.clone());
-    // Known from here on, as not synced: without the lease no hook is answered, so that none is sent here.
+    // Registered here, as not synced: without the lease no hook is answered, so the Service must not route requests
+    // here.
     let read = metrics.controller("machines");
     let _door = door.map(|door| AbortOnDropHandle::new(tokio::spawn(health.clone().serve(door))));
     let outgoing = Outgoing::before_the_lease(metrics);

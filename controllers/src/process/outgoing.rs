@@ -1,4 +1,5 @@
-//! The clients that controllers get: writes are counted, and refused once this process may not act any more. Reads are free.
+//! The clients of controllers: writes are counted, and refused once this process has lost the right to act. Reads are
+//! always allowed.
 
 use std::sync::{Arc, OnceLock};
 
@@ -12,24 +13,24 @@ use crate::{
     runtime::refused::NotLeading,
 };
 
-/// What stands before every write.
+/// The check before every write.
 #[derive(Clone)]
 pub(super) struct Outgoing {
-    /// The right to write; `None` in it: this process is the only one. Not set: it does not lead yet.
+    /// The right to write; `None` in it: this process is the only one. Not set: it is not the leader yet.
     leadership: Arc<OnceLock<Option<Leadership>>>,
-    /// Where writes are counted.
+    /// The metrics of writes.
     pub metrics: Metrics,
 }
 
 impl Outgoing {
-    /// With this right.
+    /// A check with this right.
     pub(super) fn new(leadership: Option<Leadership>, metrics: Metrics) -> Self {
         let outgoing = Self::before_the_lease(metrics);
         outgoing.lead(leadership);
         outgoing
     }
 
-    /// Without a right until it leads.
+    /// A check without a right until the process is the leader.
     pub(super) fn before_the_lease(metrics: Metrics) -> Self {
         Self {
             leadership: Arc::default(),
@@ -37,9 +38,9 @@ impl Outgoing {
         }
     }
 
-    /// From now on with this right.
+    /// Sets the right.
     pub(super) fn lead(&self, leadership: Option<Leadership>) {
-        // A process leads once: a second time is not reachable.
+        // A process becomes the leader once: a second call is unreachable.
         let _ = self.leadership.set(leadership);
     }
 
@@ -51,7 +52,7 @@ impl Outgoing {
         }
     }
 
-    /// A client through which everything goes to `inner`.
+    /// A client that sends everything to `inner`, after the check.
     pub(super) fn client(&self, inner: Client, target: Target) -> Client {
         let namespace = inner.default_namespace().to_owned();
         let outgoing = self.clone();
@@ -103,7 +104,7 @@ mod tests {
         serde_json::from_value(json!({"metadata": {"name": name}})).unwrap()
     }
 
-    /// Every verb that writes, none of which says why it failed but in the words of the lease.
+    /// Every writing verb; each fails with the message of the lease.
     async fn write(maps: &Api<ConfigMap>) -> Vec<String> {
         let (post, patch) = (PostParams::default(), PatchParams::apply("test"));
         let body = json!({"apiVersion": "v1", "kind": "ConfigMap", "data": {"a": "b"}});

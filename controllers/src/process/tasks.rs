@@ -8,7 +8,7 @@ use tracing::{info, warn};
 use super::ProcessError;
 use crate::{metrics::Metrics, runtime::Shutdown};
 
-/// How long reconciles in flight may take to finish after the order to end: the deadline of the longest call.
+/// How long reconciles in flight may take to finish after shutdown starts: the deadline of the longest call.
 const FINISH: Duration = crate::runtime::call::CALL_DEADLINE;
 
 /// The tasks of a process; dropping them ends them.
@@ -27,7 +27,7 @@ impl Tasks {
         }
     }
 
-    /// What serves controllers.
+    /// A task that serves controllers.
     pub(super) fn spawn(&mut self, name: &'static str, task: impl Future<Output = ()> + Send + 'static) {
         self.set.spawn(async move {
             task.await;
@@ -35,9 +35,9 @@ impl Tasks {
         });
     }
 
-    /// A controller: this process is not ready before it is.
+    /// A controller: this process is not ready until the controller is.
     pub(super) fn control(&mut self, name: &'static str, task: impl Future<Output = ()> + Send + 'static) {
-        // Known from here on, as not synced.
+        // Registered here, as not synced.
         drop(self.metrics.controller(name));
         self.spawn(name, task);
     }
@@ -47,7 +47,7 @@ impl Tasks {
         tokio::select! {
             () = self.shutdown.cancelled() => {}
             Some(ended) = self.set.join_next() => {
-                // Both may have come at once.
+                // Both may have happened at once.
                 if !self.shutdown.is_cancelled() {
                     return Err(ended.map_or_else(ProcessError::Panicked, ProcessError::Ended));
                 }

@@ -1,7 +1,7 @@
-//! `muster zones`: the door of the webhooks on every replica, everything else on the one that leads.
+//! `muster zones`: the webhook server on every replica, everything else on the leader.
 //!
 //! ```text
-//!   preflight ─► certificate ─► admission door ─► lease ─► leader label, passes, downscales and evictions
+//!   preflight ─► certificate ─► admission server ─► lease ─► leader label, passes, downscales and evictions
 //!                (every replica: no-downscale, zpdb-validation)
 //! ```
 
@@ -32,31 +32,31 @@ use crate::{
     zones::{self, MANAGER, Zones, metrics::ZoneMetrics, pods::AskPods, reviews::Reviews},
 };
 
-/// What the process is made of; the command and the tests differ in nothing else.
+/// The dependencies of the process; the command and the tests differ in nothing else.
 pub struct ZonesSetup {
-    /// The API server.
+    /// The client of the API server.
     pub client: Client,
-    /// The flags.
+    /// The command-line flags.
     pub settings: Settings,
     /// The only source of `now`.
     pub clock: Clock,
     /// The only source of randomness.
     pub jitter: Jitter,
-    /// How pods are asked.
+    /// The client for pods.
     pub pods: Arc<dyn AskPods>,
-    /// Which of several replicas this is: the name of its pod.
+    /// The name of this replica's pod.
     pub instance: String,
-    /// Without it this process acts at once, and must be the only one.
+    /// The settings of leader election. Without it this process acts at once, and must be the only one.
     pub lease: Option<Election>,
-    /// Where metrics and probes are asked for, if anywhere.
+    /// The listener for metrics and probes, if any.
     pub door: Option<TcpListener>,
-    /// Where reviews come in; nothing where no webhooks are served.
+    /// The listener for reviews; `None` if no webhooks are served.
     pub webhooks: Option<TcpListener>,
-    /// Where this process counts.
+    /// The metrics of this process.
     pub metrics: Metrics,
-    /// Its part of that.
+    /// The metrics of `muster zones`.
     pub zone_metrics: ZoneMetrics,
-    /// Cancelled when the process is to end.
+    /// Cancelled to end the process.
     pub shutdown: Shutdown,
 }
 
@@ -82,7 +82,7 @@ pub async fn zones(setup: ZonesSetup) -> Result<(), ProcessError> {
     let _door = door.map(|door| AbortOnDropHandle::new(tokio::spawn(health.clone().serve(door))));
     let mut tasks = Tasks::new(shutdown.clone(), metrics.clone());
     let client = zone_metrics.timed(plain.clone());
-    // The right to write is found out later: until then every write of a pass would be a mistake.
+    // The right to write is set later: until then every write of a pass would be a bug.
     let outgoing = Outgoing::before_the_lease(metrics.clone());
     let guarded = outgoing.client(client.clone(), Target::Own);
     let zones = Zones::new(zones::Setup {
@@ -138,7 +138,7 @@ fn policies(configuration: &impl bundles::Configuration) -> Vec<(String, String)
         .collect()
 }
 
-/// What the door is made of.
+/// The dependencies of the admission server.
 struct Serving {
     client: Client,
     settings: Settings,
@@ -149,7 +149,8 @@ struct Serving {
 }
 
 impl Serving {
-    /// Starts the door, and what keeps its certificate. Its writes need no lease: each replica makes the same of them.
+    /// Starts the admission server, and the task that keeps its certificate. Its writes need no lease: each replica
+    /// writes the same.
     fn start(self, listener: TcpListener, reviews: &Arc<Reviews>, tasks: &mut Tasks) {
         let Self {
             client,
@@ -186,7 +187,7 @@ impl Serving {
             listener,
             shown: shown.clone(),
             answers: reviews.answers(),
-            // The API server is answered before it gives up.
+            // The API server gets a response before it times out.
             deadline: settings.request_timeout.mul_f64(0.9),
             shutdown: shutdown.clone(),
         };

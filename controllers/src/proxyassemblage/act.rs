@@ -1,4 +1,4 @@
-//! Writing the mirror.
+//! Writes the mirror.
 
 use kube::{
     Client, ResourceExt,
@@ -17,17 +17,18 @@ use super::{
 };
 use crate::runtime::{Api, CallError, Key, call_within, entries, strict};
 
-/// What became of a mirror.
+/// The result of writing a mirror.
 #[derive(Debug, Default)]
 pub(super) struct Outcome {
-    /// The mirror as written, if it was.
+    /// The mirror as written, if it was written.
     pub live: Option<Assemblage>,
-    /// The other origin that it belongs to.
+    /// The other origin that owns it.
     pub foreign: Option<String>,
 }
 
 impl Mirroring {
-    /// Writes what was decided, on the version or the absence that it was decided on. `live` is what may be patched.
+    /// Writes the decision, with the resourceVersion or the absence it was decided on as a precondition. `live` is the
+    /// object that may be patched.
     pub(super) async fn act(
         &self,
         client: &Client,
@@ -85,8 +86,8 @@ impl Mirroring {
     }
 }
 
-/// Changes rows by a patch, so that reports of other rows meanwhile are no conflict. `None`: it is to be replaced, as what changed is more
-/// than rows, or a test failed.
+/// Changes rows by a patch, so that concurrent reports of other rows are not a conflict. `None`: the object must be
+/// replaced, because more than rows changed, or a test failed.
 async fn patched(
     api: &Api<Assemblage>,
     what: &str,

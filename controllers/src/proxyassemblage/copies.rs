@@ -1,4 +1,4 @@
-//! Which copies of Secrets are in a cluster, as the annotation of its mirror says.
+//! The copies of Secrets in a cluster, as recorded by an annotation of its mirror.
 
 use std::collections::BTreeMap;
 
@@ -6,24 +6,24 @@ use kube::ResourceExt;
 use muster_api::{Assemblage, labels::annotation, validate::names::dns_subdomain};
 use serde_json::json;
 
-/// What names of copies begin with.
+/// The prefix of the names of copies.
 pub const PREFIX: &str = "git-";
 
-/// Copies by their names, with uid and version of the Secret that each was made of.
+/// Copies by name, with the uid and resourceVersion of their original Secrets.
 pub(super) type Copies = BTreeMap<String, String>;
 
-/// The copies that are in the cluster, as its mirror says.
+/// The copies in the cluster, as recorded by its mirror.
 pub(super) fn recorded(live: Option<&Assemblage>) -> Copies {
     let text = live.and_then(|live| live.annotations().get(annotation::DISTRIBUTED));
     let mut copies: Copies = text
         .and_then(|text| serde_json::from_str(text).ok())
         .unwrap_or_default();
-    // It is data of the cluster, and names what is deleted there.
+    // The annotation is data from the cluster, and names what is deleted there.
     copies.retain(|copy, _| copy.starts_with(PREFIX) && dns_subdomain(copy).is_ok());
     copies
 }
 
-/// As the mirror says it.
+/// The value of the annotation.
 pub(super) fn record(copies: &Copies) -> Option<(String, String)> {
     (!copies.is_empty()).then(|| (annotation::DISTRIBUTED.to_owned(), json!(copies).to_string()))
 }

@@ -1,6 +1,7 @@
-//! The status of a proxy: the states that the cluster reports, cut to their limits, and what is to be said beside them.
+//! The status of a proxy: the states that the cluster reports, cut to their limits, with additional messages of this
+//! controller.
 //!
-//! Pure. What a cluster says is believed only about that cluster, and only as long as a state may be.
+//! Pure. A cluster's report is trusted only about that cluster, and only up to the limits of a state.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,11 +17,11 @@ use muster_api::{
 
 use crate::expand::view::Refusal;
 
-/// How many states a status carries: twice the rows, for those that are going.
+/// States in a status at most: twice the rows, for those that are being removed.
 const MAX_STATES: usize = 512;
-/// The longest digest: `sha256:` and 64 digits.
+/// The maximum length of a digest: `sha256:` and 64 digits.
 const MAX_DIGEST: usize = 71;
-/// The longest commit.
+/// The maximum length of a commit.
 const MAX_COMMIT: usize = 64;
 
 /// The states to report for the rows of a proxy, by name.
@@ -45,7 +46,7 @@ pub fn states(
         .collect();
     for (name, refusal) in refused {
         if let Some(state) = states.get_mut(name) {
-            // What is there stays and is reported; what cannot be brought there is said beside it.
+            // The live row stays and is reported; the reason why it cannot be updated is added.
             state.state = if refusal.terminal {
                 SyncPhase::Failed
             } else {
@@ -69,7 +70,7 @@ pub fn states(
     states.into_values().take(MAX_STATES).collect()
 }
 
-/// The states given and one for each row that has none, by name.
+/// The reported states, and one for each row without a report, by name.
 pub fn completed(reported: Vec<Shared<SyncState>>, rows: &[Shared<SyncRow>]) -> Vec<Shared<SyncState>> {
     let mut states: BTreeMap<String, Shared<SyncState>> = reported
         .into_iter()
@@ -83,7 +84,7 @@ pub fn completed(reported: Vec<Shared<SyncState>>, rows: &[Shared<SyncRow>]) -> 
     states.into_values().collect()
 }
 
-/// A row that the cluster has said nothing about: without digest and token, which only the cluster echoes.
+/// A row that the cluster has not reported: without digest and token, which only the cluster reports.
 fn unacknowledged(name: &str) -> SyncState {
     SyncState {
         name: name.to_owned(),
@@ -94,7 +95,7 @@ fn unacknowledged(name: &str) -> SyncState {
     }
 }
 
-/// What an agent reports of itself.
+/// What an agent reports about itself.
 pub fn agent(agent: &Agent) -> Agent {
     let cut = |text: &str| bounded(text, MAX_LABEL).into_owned();
     let features = agent.features.iter().filter(|feature| feature.len() <= MAX_LABEL);

@@ -1,13 +1,14 @@
-//! Credentials of git that come with the rows: a Secret of the management cluster whose `secretRef` says `distribute` is copied to the cluster
-//! as `git-<name>-<hash>`, rewritten when it changes, and deleted after the last row that names it.
+//! Distributes git credentials with the rows: a Secret of the management cluster whose `secretRef` has `distribute` is
+//! copied to the cluster as `git-<name>-<hash>`, rewritten when it changes, and deleted after the last row that names
+//! it.
 //!
-//! Which copies are there stands in an annotation of the mirror, by uid and version of the Secret that they were made of: no Secret is read in
-//! a cluster, and nothing is written that is there already.
+//! The existing copies are recorded in an annotation of the mirror, by uid and resourceVersion of their originals: no
+//! Secret is read in a cluster, and an up-to-date copy is not written.
 //!
-//! Invariant: only [`KEYS`] go, and never those of a GitHub App, whose key opens more than one repository.
-//! Invariant: nothing goes to a cluster that would take any other Secret of this account too: without its policy the account could make
-//! itself a token there.
-//! Invariant: a copy is there before the first row that names it, and goes after the last.
+//! Invariant: only [`KEYS`] are copied, and never those of a GitHub App, whose key opens more than one repository.
+//! Invariant: nothing is copied to a cluster that would accept any other Secret from this account too: without the
+//! policy the account could create itself a token there. Invariant: a copy exists before the first row that names it,
+//! and is deleted after the last.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -47,7 +48,7 @@ use crate::{
     runtime::{Api, CallError, call, call::explain, call_within},
 };
 
-/// What git needs.
+/// The keys that git uses.
 pub const KEYS: [&str; 8] = [
     "username",
     "password",
@@ -59,21 +60,22 @@ pub const KEYS: [&str; 8] = [
     "known_hosts",
 ];
 
-/// How long a Secret that was read serves all clusters.
+/// How long a cached Secret is used for all clusters.
 const FRESH: Duration = Duration::from_secs(20);
-/// How often a proxy with copies asks for changes of them: within a minute, with [`FRESH`] before it.
+/// How often a proxy with copies checks for changes of the originals: within a minute, together with [`FRESH`].
 pub(super) const INTERVAL: Duration = Duration::from_secs(35);
-/// The value of a copy that is about to be written for the first time, and of one that is about to be deleted.
+/// The recorded value of a copy that is about to be written for the first time, and of one that is about to be deleted.
 const PENDING: &str = "?";
 const GOING: &str = "";
-/// Types of Secrets that people make for git. Others, such as those with the keys of a Cluster's authority, have keys of the same names.
+/// Types of Secrets that users create for git. Others, such as those with the keys of a Cluster's authority, have keys
+/// with the same names.
 const TYPES: [&str; 3] = ["Opaque", "kubernetes.io/basic-auth", "kubernetes.io/ssh-auth"];
-/// What the policy says of a Secret that a person has made.
+/// The policy's message for a Secret that a user created.
 pub const NOT_OURS: &str = "a Secret of this name is there that muster did not bring: rename or delete it";
-/// How soon a copy that no row names any more is deleted.
+/// When a copy that no row names any more is deleted.
 pub(super) const SOON: Duration = Duration::from_secs(1);
 
-/// What all proxies share.
+/// The cache of originals, shared by all proxies.
 #[derive(Default)]
 pub(super) struct Store {
     secrets: Mutex<BTreeMap<String, (Instant, Source)>>,
@@ -94,7 +96,7 @@ impl fmt::Debug for Store {
     }
 }
 
-/// What of a Secret may be copied, or why it may not.
+/// The part of a Secret that may be copied, or why it must not be.
 fn original(name: &str, secret: Option<&Secret>) -> Result<Original, String> {
     let Some(secret) = secret.filter(|secret| secret.metadata.deletion_timestamp.is_none()) else {
         return Err(format!(
@@ -129,8 +131,8 @@ fn original(name: &str, secret: Option<&Secret>) -> Result<Original, String> {
     Ok(Original { version, data })
 }
 
-/// The copies of before that no row names: marked now, and deleted once that stands in the mirror. `next` are the rows as they will be, `live`
-/// as they are.
+/// The previous copies that no row names: first marked, and deleted once the mirror has recorded the mark. `next` are
+/// the desired rows, `live` the current ones.
 fn leaving(
     recorded: &Copies,
     named: &Copies,
@@ -144,7 +146,7 @@ fn leaving(
     };
     let (mut copies, mut gone) = (named.clone(), BTreeSet::new());
     for (copy, version) in recorded.iter().filter(|(copy, _)| !named.contains_key(*copy)) {
-        // One that cannot be written now is tried again, and not forgotten in between.
+        // A copy that cannot be written now is retried, and stays recorded in between.
         if is_named(next, copy) || wanted.contains(copy) {
             copies.insert(copy.clone(), version.clone());
         } else if version == GOING && !is_named(live, copy) {
@@ -156,14 +158,14 @@ fn leaving(
     (copies, gone)
 }
 
-/// What became of the Secrets that rows need.
+/// The result of distributing the Secrets that rows need.
 #[derive(Default)]
 pub(super) struct Distribution {
-    /// As the mirror is to say it.
+    /// The copies to record in the mirror.
     pub copies: Copies,
-    /// The mirror as it was written ahead.
+    /// The mirror as written ahead of its rows.
     pub live: Option<Assemblage>,
-    /// When the proxy is looked after again, if not as usual.
+    /// When to reconcile the proxy again, if earlier than usual.
     pub next: Option<Duration>,
 }
 
@@ -171,19 +173,19 @@ fn secret_of(row: &SyncRow) -> Option<&GitSecretReference> {
     row.source.as_ref()?.git_secret()
 }
 
-/// The Secret that a row has distributed.
+/// The Secret that a row distributes.
 fn distributed(row: &SyncRow) -> Option<&str> {
     secret_of(row)
         .filter(|secret| secret.distribute)
         .map(|secret| secret.name.as_str())
 }
 
-/// Whether a row is refused because of its Secret: that may be put right here or there, and nothing says when.
+/// Whether a row is refused because of its Secret: that may be fixed in either cluster, and no watch reports it.
 pub(super) fn is_refusal(refusal: &Refusal) -> bool {
     refusal.reason == ObjectReason::DistributionRefused.as_str()
 }
 
-/// Another row may be brought; this one stays as it is in the cluster.
+/// Other rows may be updated; this one stays as it is in the cluster.
 fn refusal(why: String) -> Refusal {
     Refusal {
         reason: ObjectReason::DistributionRefused.into(),
@@ -193,12 +195,12 @@ fn refusal(why: String) -> Refusal {
     }
 }
 
-/// The Secrets that rows have distributed, by name: what is copied, or why nothing is.
+/// The Secrets that rows distribute, by name: what is copied, or why nothing is.
 type Originals = BTreeMap<String, Source>;
 
 impl Mirroring {
-    /// Brings the Secrets that rows have distributed, and lets these rows name the copies: a row whose Secret cannot be brought is refused.
-    /// Deletes copies that no row of the mirror needs any more.
+    /// Copies the Secrets that rows distribute, and changes these rows to name the copies: a row whose Secret cannot be
+    /// copied is refused. Deletes copies that no row of the mirror needs any more.
     pub(super) async fn distribute(
         &self,
         proxy: &ProxyAssemblage,
@@ -251,7 +253,7 @@ impl Mirroring {
         })
     }
 
-    /// What is to be copied. Where something is to be written the cluster has to refuse everything else first.
+    /// What must be copied. Before a write, the cluster must be shown to reject all other Secrets.
     async fn originals(
         &self,
         client: &Client,
@@ -280,7 +282,8 @@ impl Mirroring {
         Ok(originals)
     }
 
-    /// Names new copies in the mirror before they are written, and before a row needs them: what is there is on record, whatever happens.
+    /// Records new copies in the mirror before they are written, and before a row needs them: every existing copy is
+    /// recorded, even after a crash.
     async fn write_ahead(
         &self,
         proxy: &ProxyAssemblage,
@@ -331,7 +334,7 @@ impl Mirroring {
         source
     }
 
-    /// Deletes copies that no row names; those that stay, because the cluster refuses that.
+    /// Deletes copies that no row names; returns those that remain because the cluster refuses.
     async fn withdraw(
         &self,
         client: &Client,
@@ -367,13 +370,13 @@ impl Mirroring {
     }
 }
 
-/// Another origin holds the mirror, or it is being deleted: nothing is brought there.
+/// Another origin owns the mirror, or it is being deleted: nothing is copied.
 fn is_elsewhere(proxy: &ProxyAssemblage, origin: &str, rows: &Rows, live: Option<&Assemblage>) -> bool {
     let next = super::next(proxy, (origin, &recorded(live)), rows, live);
     matches!(next, Mirror::Foreign(_) | Mirror::Terminating)
 }
 
-/// Writes the copies that are not as their originals are.
+/// Writes the copies that differ from their originals.
 async fn write_all(
     client: &Client,
     origin: &str,
@@ -395,7 +398,7 @@ async fn write_all(
     Ok(())
 }
 
-/// Whether the cluster refuses this account a token, which is what its policy is for; asked by a dry run.
+/// Whether the cluster refuses to give this account a token, which is the purpose of its policy; checked by a dry run.
 async fn prove(client: &Client) -> Result<Result<(), String>, CallError> {
     let by = PostParams {
         dry_run: true,
@@ -413,7 +416,7 @@ async fn prove(client: &Client) -> Result<Result<(), String>, CallError> {
 }
 
 impl Rows {
-    /// All rows held back: what is there stays, so that nothing of a row can keep the record from being written.
+    /// The proxy with all rows held back: live rows stay, so that no row can prevent the record from being written.
     fn held(&self) -> Self {
         let mut refused = self.refused.clone();
         let held = self.resolved.iter().map(|row| row.name.clone());
@@ -424,7 +427,7 @@ impl Rows {
         }
     }
 
-    /// Lets rows name the copies; the copies by their names.
+    /// Changes rows to name the copies; returns the copies by name.
     fn name_copies(&mut self, originals: &Originals, origin: &str) -> Copies {
         let mut copies = Copies::new();
         for mut row in std::mem::take(&mut self.resolved) {
@@ -479,7 +482,7 @@ async fn write(client: &Client, copy: &str, original: &Original) -> Result<(), C
     Ok(())
 }
 
-/// What a policy has to refuse: a Secret that the cluster fills with a token.
+/// A Secret that a policy must reject: the cluster would fill it with a token.
 fn probe() -> Secret {
     let mut secret = Secret {
         type_: Some("kubernetes.io/service-account-token".to_owned()),

@@ -1,7 +1,8 @@
-//! What the `Assemblage` downstream is to be: the proxy's rows, and those that the proxy never held.
+//! The desired `Assemblage` downstream: the proxy's rows, and those that the proxy never had.
 //!
-//! Pure. Invariant: a token never falls. Invariant: a row with a token never disappears downstream because it is absent here.
-//! Invariant: an `Assemblage` of another origin is not written, unless the proxy names that origin to take it over.
+//! Pure. Invariant: a token never decreases. Invariant: a row with a token is never removed downstream because it is
+//! absent here. Invariant: an `Assemblage` of another origin is not written, unless the proxy names that origin to take
+//! it over.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -19,50 +20,50 @@ use serde_json::json;
 use super::copies;
 use crate::{expand::unclaimed, runtime::entries};
 
-/// The proxy, as far as its mirror goes.
+/// The fields of a proxy that its mirror needs.
 #[derive(Clone, Debug)]
 pub struct Proxy<'a> {
-    /// Its name, which is also the mirror's.
+    /// The name of the proxy and of its mirror.
     pub name: &'a str,
     /// The cluster's name, if it is a Cluster.
     pub cluster: Option<&'a str>,
-    /// Which proxy of which management cluster it is.
+    /// The identity of the proxy and of its management cluster.
     pub origin: &'a str,
-    /// The origin that it takes over.
+    /// The origin to take over from.
     pub adopt: Option<&'a str>,
-    /// The Secrets that are brought with it.
+    /// The copies of Secrets to record.
     pub copies: &'a BTreeMap<String, String>,
-    /// The request to reconcile that is handed on.
+    /// The reconcile request to pass on.
     pub requested_at: Option<&'a str>,
-    /// Its rows as they are to be downstream; names of rows that cannot be brought there now are in `kept`.
+    /// The rows as they should be downstream; rows that cannot be updated there now are named in `kept`.
     pub rows: &'a [Shared<SyncRow>],
-    /// Rows of the proxy that cannot be brought there now: what is there of them stays.
+    /// Rows of the proxy that cannot be updated downstream now: their live rows stay.
     pub kept: &'a BTreeSet<String>,
-    /// Its status as last written: the rows that it held.
+    /// The proxy's status as last written: the rows that it had.
     pub said: &'a [Shared<SyncState>],
 }
 
-/// What is to be done downstream.
+/// What to do downstream.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Mirror {
-    /// Nothing: it is as it should be.
+    /// Nothing: the live object is up to date.
     Equal,
-    /// Make it.
+    /// Create it.
     Create(Box<Assemblage>),
-    /// Change it; carries the resourceVersion.
+    /// Replace it; has the resourceVersion.
     Replace(Box<Assemblage>),
-    /// It is being deleted: it is made again when it is gone.
+    /// It is being deleted: it is re-created when it is gone.
     Terminating,
-    /// It belongs to this origin: nothing is written.
+    /// It belongs to another origin, this one: nothing is written.
     Foreign(String),
 }
 
-/// Decides what is to be done downstream.
+/// Decides what to do downstream.
 pub fn mirror(proxy: &Proxy<'_>, live: Option<&Assemblage>) -> Mirror {
     let Some(live) = live else {
         return Mirror::Create(Box::new(made(proxy)));
     };
-    // An Assemblage that somebody made by hand has no origin; it is taken over by naming none.
+    // A manually created Assemblage has no origin; a proxy takes it over with an empty `adopt`.
     let origin = live
         .annotations()
         .get(annotation::ORIGIN)
@@ -86,7 +87,7 @@ pub fn mirror(proxy: &Proxy<'_>, live: Option<&Assemblage>) -> Mirror {
     Mirror::Replace(Box::new(next))
 }
 
-/// Whether a row disappears downstream by what was decided.
+/// Whether the decision removes a row downstream.
 pub fn removes(mirror: &Mirror, live: Option<&Assemblage>) -> bool {
     let (Mirror::Replace(next), Some(live)) = (mirror, live) else {
         return false;
@@ -94,8 +95,9 @@ pub fn removes(mirror: &Mirror, live: Option<&Assemblage>) -> bool {
     removes_any(live, next)
 }
 
-/// The patch that makes `next` of `live`, if only rows came or changed, and perhaps the request to reconcile: each row behind a test of
-/// what was there, and all of it behind a test of the origin. `None`: the object is to be replaced.
+/// The patch from `live` to `next`, if only rows were added or changed, and perhaps the reconcile request: each row
+/// with a test of its previous value, and the whole patch with a test of the origin. `None`: the object must be
+/// replaced.
 pub fn patch(live: &Assemblage, next: &Assemblage) -> Option<Patch> {
     let origin = live.annotations().get(annotation::ORIGIN)?;
     let of = |key: &str, object: &Assemblage| object.annotations().get(key).map(|value| json!(value));
@@ -140,7 +142,7 @@ fn removes_any(live: &Assemblage, next: &Assemblage) -> bool {
         .any(|row| !stays.contains(row.name.as_str()))
 }
 
-/// The rows downstream that this proxy never held.
+/// The rows downstream that this proxy never had.
 pub fn unclaimed_rows(proxy: &Proxy<'_>, live: &Assemblage) -> BTreeSet<String> {
     let ours: BTreeSet<&str> = ours(proxy).collect();
     let foreign = live
@@ -189,7 +191,7 @@ fn labels(proxy: &Proxy<'_>) -> BTreeMap<String, String> {
         .collect()
 }
 
-/// Rows by name: order has no meaning, so that it never makes a difference.
+/// Sorts rows by name: their order has no meaning and must not make a difference.
 fn sorted(spec: &AssemblageSpec) -> AssemblageSpec {
     let mut spec = spec.clone();
     spec.syncs.sort_by(|a, b| a.name.cmp(&b.name));
@@ -232,7 +234,7 @@ fn ours<'a>(proxy: &'a Proxy<'_>) -> impl Iterator<Item = &'a str> {
         .chain(proxy.kept.iter().map(String::as_str))
 }
 
-/// A row without token is withdrawn when it disappears, if status lists it: so it is listed before it goes.
+/// A row without token is withdrawn when it disappears, if status lists it: so it must be listed before it is removed.
 fn may_go(proxy: &Proxy<'_>, row: &SyncRow) -> bool {
     row.token.is_some() || listed(proxy, &row.name)
 }
@@ -249,12 +251,12 @@ fn listed(proxy: &Proxy<'_>, name: &str) -> bool {
         .any(|state| state.name == name && !unclaimed(state))
 }
 
-/// Of the proxy's row and the one that is there the one that is to be there.
+/// Which row to keep downstream: the proxy's or the live one.
 fn newer(row: &Shared<SyncRow>, old: &Shared<SyncRow>, states: &[Shared<SyncState>]) -> Shared<SyncRow> {
     if old.token > row.token {
         return old.clone();
     }
-    // A fence leaves what is there and raises its token.
+    // A fence keeps the live row and raises its token.
     let is_fence = match (row.intent(), old.intent()) {
         (Intent::Bare, Intent::Carry { .. }) => true,
         (Intent::Bare, Intent::Withdraw(_)) => !withdrawn(&row.name, old, states),

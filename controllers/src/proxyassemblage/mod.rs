@@ -5,9 +5,9 @@
 //!                                            watch on it: sessions ─┘   every 20 s, each 5 min while watched
 //! ```
 //!
-//! Invariant: a cluster that is not ready gets no call; what it last reported stays, with the reason beside it.
-//! Invariant: a row of the mirror changes only from what was read of it, all else with the version that was read; and only if it is of this
-//! origin.
+//! Invariant: a cluster that is not ready gets no call; its last report stays, with the reason added. Invariant: a row
+//! of the mirror is changed only if it is still as read, everything else with the resourceVersion that was read; and
+//! only if the mirror is of this origin.
 
 mod act;
 mod copies;
@@ -53,34 +53,34 @@ use crate::{
     targeted,
 };
 
-/// Proxies in the works at once. Each is one future that waits for its cluster, whose calls are bounded by the registry: clusters that
-/// hang hold up none of another.
+/// Concurrent reconciles of proxies. Each is one future that waits for its cluster, whose calls are limited by the
+/// registry: clusters that hang do not delay others.
 const WORKERS: u16 = 1_024;
-/// Statuses written here at once.
+/// Concurrent status writes in this cluster.
 const WRITERS: usize = 8;
-/// How long a mirror stays unread while a watch tells of its changes. The end of a watch, within five minutes, enqueues the proxy:
-/// this is for a watch that does not end.
+/// How long a mirror is not read while a watch reports its changes. The end of a watch, within five minutes, enqueues
+/// the proxy: this is for a watch that does not end.
 const WATCHED_POLL: Duration = Duration::from_secs(330);
-/// How far a poll strays from its interval, so that a fleet is not read in step.
+/// The jitter of the poll interval, so that a fleet is not read in step.
 const JITTER: f64 = 0.1;
-/// How soon a kubeconfig that is no Cluster's, of which nothing tells, is tried again.
+/// When a kubeconfig is retried that belongs to no Cluster, and whose changes no watch reports.
 const UNTOLD: Duration = Duration::from_secs(30);
 
-/// How often watches without a proxy are looked for, in memory.
+/// How often watches without a proxy are collected, in memory.
 const SWEEP: Duration = Duration::from_mins(1);
 
-/// A reconcile that has to be tried again.
+/// A reconcile that must be retried.
 #[derive(Debug, Error)]
 pub enum ProxyError {
-    /// Something here could not be read.
+    /// A read in this cluster failed.
     #[error(transparent)]
     Here(CallError),
-    /// The cluster did not answer, or refused.
+    /// The cluster did not respond, or refused.
     #[error("cluster of {proxy}")]
     Downstream {
-        /// The proxy.
+        /// The key of the proxy.
         proxy: Key,
-        /// What happened.
+        /// The failed call.
         #[source]
         source: CallError,
     },
@@ -102,24 +102,24 @@ impl Retryable for ProxyError {
     }
 }
 
-/// What the mirroring of all proxies shares.
+/// The shared state of mirroring all proxies.
 #[derive(Debug)]
 pub struct Mirroring {
     context: Context,
     sessions: Sessions,
-    /// What control-plane bindings read.
+    /// The objects for control-plane bindings.
     objects: Arc<Objects>,
-    /// Turns to write here.
+    /// Limits concurrent writes in this cluster.
     writers: Semaphore,
     reports: Reports<AssemblageStatus>,
-    /// Secrets that go with rows.
+    /// Cached Secrets for distribution.
     distributed: distribute::Store,
     /// The uid of this cluster's `kube-system`, read once.
     identity: OnceCell<String>,
 }
 
-/// Mirrors the ProxyAssemblages of the context's namespace until its shutdown. `objects` are what control-plane bindings read; Modules
-/// follow the same watch as `carriers`.
+/// Mirrors the ProxyAssemblages of the context's namespace until its shutdown. Control-plane bindings read `objects`;
+/// the controller of Modules uses the same watch through `carriers`.
 pub async fn run(context: Context, objects: Arc<Objects>, carriers: Arc<Carriers<ProxyAssemblage>>) {
     let registry = Arc::clone(&context.registry);
     let (sessions, changed) = Sessions::new(context.clock.clone(), context.jitter.clone());
@@ -154,7 +154,8 @@ pub async fn run(context: Context, objects: Arc<Objects>, carriers: Arc<Carriers
     }
 }
 
-/// Brings the mirror to the proxy's rows and the proxy's status to what the mirror reports. A proxy that is being deleted lets go.
+/// Makes the mirror match the proxy's rows, and the proxy's status match the mirror's report. A proxy that is being
+/// deleted is left alone.
 pub async fn reconcile(proxy: Arc<ProxyAssemblage>, mirroring: Arc<Mirroring>) -> Result<Action, ProxyError> {
     let key = Key::of(&*proxy);
     if proxy.metadata.deletion_timestamp.is_some() {
@@ -185,7 +186,7 @@ pub async fn reconcile(proxy: Arc<ProxyAssemblage>, mirroring: Arc<Mirroring>) -
         .bring(&proxy, &client, (&origin, &copies), &rows, live.as_ref())
         .await
     {
-        // The kind in the cluster is older than its agent.
+        // The CRD in the cluster is older than its agent.
         Err(BringError::Act(error)) if is_unknown_field(&error) && rows.leave_out_all(&explain(&error)) => {
             mirroring
                 .bring(&proxy, &client, (&origin, &copies), &rows, live.as_ref())
@@ -221,15 +222,15 @@ pub async fn reconcile(proxy: Arc<ProxyAssemblage>, mirroring: Arc<Mirroring>) -
     Ok(Action::requeue(soon.map_or(next, |soon| soon.min(next))))
 }
 
-/// Why rows were not brought to a cluster.
+/// Why rows were not written to a cluster.
 enum BringError {
-    /// Something would be removed because of rows that are not the present ones, or may be.
+    /// Something would be removed based on rows that are outdated, or may be.
     Confirm(ProxyError),
-    /// The cluster did not answer, or refused.
+    /// The cluster did not respond, or refused.
     Act(CallError),
 }
 
-/// The proxy, as far as its mirror goes.
+/// The fields of the proxy that its mirror needs.
 fn view<'a>(
     proxy: &'a ProxyAssemblage,
     (origin, copies): (&'a str, &'a Copies),
@@ -254,25 +255,25 @@ fn view<'a>(
     }
 }
 
-/// What is to be done in the cluster.
+/// What to do in the cluster.
 fn next(proxy: &ProxyAssemblage, of: (&str, &Copies), rows: &Rows, live: Option<&Assemblage>) -> Mirror {
     let kept = rows.refused.keys().cloned().collect();
     mirror::mirror(&view(proxy, of, rows, &kept), live)
 }
 
-/// What an Assemblage's agent reports of itself.
+/// What an Assemblage's agent reports about itself.
 fn agent(live: &Assemblage) -> Option<&Agent> {
     live.status.as_ref()?.agent.as_ref()
 }
 
-/// Whether a strict write was refused for a field that the kind there does not have.
+/// Whether a strict write was rejected because of a field that the CRD there does not have.
 fn is_unknown_field(error: &CallError) -> bool {
     let words = error.refusal().filter(|_| error.code() == Some(400));
     words.is_some_and(|words| words.contains("unknown field"))
 }
 
 impl Mirroring {
-    /// Brings rows to the cluster.
+    /// Writes rows to the cluster.
     async fn bring(
         &self,
         proxy: &ProxyAssemblage,
@@ -291,13 +292,13 @@ impl Mirroring {
         match &outcome {
             Ok(Outcome { live: Some(live), .. }) => self.sessions.written(&key, live),
             Ok(_) => {}
-            // It is not what it was taken for, or that is not known: it is read again.
+            // The mirror is outdated, or its state is unknown: it is read again.
             Err(_) => self.sessions.forget(&key),
         }
         outcome.map_err(BringError::Act)
     }
 
-    /// Ends the watches for proxies that are no more, of which no reconcile tells.
+    /// Ends the watches of deleted proxies, which get no reconcile.
     async fn sweep(&self, present: &Store<ProxyAssemblage>) {
         loop {
             tokio::time::sleep(SWEEP).await;
@@ -307,7 +308,7 @@ impl Mirroring {
         }
     }
 
-    /// The cluster is not ready: no call, and the reason beside what it last reported.
+    /// The cluster is not ready: no call, and the reason is added to its last report.
     async fn stand_by(&self, proxy: &ProxyAssemblage, away: &Away) -> Result<Action, ProxyError> {
         self.sessions.end(&Key::of(proxy));
         self.report_away(proxy, away).await?;
@@ -318,7 +319,7 @@ impl Mirroring {
         })
     }
 
-    /// A call to the cluster failed: said in status, and the registry looks at the cluster now.
+    /// A call to the cluster failed: reported in status, and the registry checks the cluster now.
     async fn failed(&self, proxy: &ProxyAssemblage, source: CallError) -> Result<Action, ProxyError> {
         if let Some(cluster) = &proxy.spec.cluster_ref {
             self.context.registry.suspect(&cluster.name);

@@ -1,4 +1,4 @@
-//! Reading: whether the cluster can be worked on, and the mirror there.
+//! Reads whether the cluster can be worked on, and the mirror there.
 
 use std::time::Duration;
 
@@ -14,12 +14,12 @@ use crate::{
     runtime::{CallError, Key, call, call::explain, call_within},
 };
 
-/// The deadline of a call to a cluster: what its registry calls silence, and half as much again.
+/// The deadline of a call to a cluster: the time after which the registry considers it silent, and half as much again.
 pub(super) const DOWNSTREAM_DEADLINE: Duration = Duration::from_secs(15);
 
 /// Whether the cluster can be worked on.
 pub(super) enum Reach {
-    /// By this client.
+    /// Yes, with this client.
     Ready(Client),
     /// Not now.
     Away(Away),
@@ -65,7 +65,7 @@ impl Mirroring {
         }
     }
 
-    /// The mirror as its watch shows it; where there is none, it is read, and watched from there on.
+    /// The mirror as its watch shows it; without a watch, it is read, and then watched.
     pub(super) async fn poll(
         &self,
         proxy: &ProxyAssemblage,
@@ -94,7 +94,7 @@ impl Mirroring {
         Ok(live)
     }
 
-    /// Nothing is removed because of rows that are not the present ones: what a watch delivered may be old.
+    /// Nothing is removed based on rows that may be outdated: a watch may have delivered an old version.
     pub(super) async fn confirm(&self, seen: &ProxyAssemblage) -> Result<(), ProxyError> {
         let key = Key::of(seen);
         let api: Api<ProxyAssemblage> = Api::namespaced(self.context.client.clone(), &self.context.namespace);

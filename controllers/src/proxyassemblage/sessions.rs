@@ -1,7 +1,8 @@
-//! Watches on mirrored assemblages: one each, so that what a cluster reports is known at once and polls can be rare.
+//! Watches on mirrored assemblages: one each, so that reports of a cluster arrive at once and polls can be rare.
 //!
-//! A session is one watch request from the version that a poll read. Whatever it shows, and its end, enqueue the proxy, whose next poll
-//! opens the next session; after failures later and later. A session that is silent beyond its own timeout counts as failed.
+//! A session is one watch request from the resourceVersion of a poll. Each event, and its end, enqueue the proxy, whose
+//! next poll opens the next session; after failures with increasing delay. A session that is silent beyond its own
+//! timeout counts as failed.
 
 use std::{
     collections::BTreeMap,
@@ -29,11 +30,11 @@ use crate::{
     runtime::{Clock, Guard, Jitter, Key, call::explain, version::is_as_new},
 };
 
-/// How long a server keeps one watch open, within [`STRAY`]: clients may ask for at most 295 s.
+/// How long a server keeps one watch open, plus or minus [`STRAY`]: clients may ask for at most 295 s.
 const SESSION: Duration = Duration::from_secs(280);
-/// How far a session strays from that, so that a fleet's do not end in step.
+/// The jitter of that time, so that the sessions of a fleet do not end in step.
 const STRAY: f64 = 0.05;
-/// How long after its end a session is given up.
+/// How long after its expected end a session is abandoned.
 const GRACE: Duration = Duration::from_secs(10);
 /// The wait after the first failure; it doubles with each further one.
 const FIRST_WAIT: SignedDuration = SignedDuration::from_secs(15);
@@ -58,18 +59,18 @@ struct Session {
     _task: AbortOnDropHandle<()>,
 }
 
-/// The mirror as it was shown or written last; `None` if it must be read.
+/// The mirror as last watched or written; `None` if it must be read.
 #[derive(Debug, Default)]
 struct Latest(Option<Assemblage>);
 
 impl Latest {
-    /// It was shown, read or written. What a watch shows may be older than what was written meanwhile, and an answer may come later than
-    /// what the watch shows.
+    /// Records a mirror that was watched, read or written. A watch event may be older than a later write, and a
+    /// response may arrive after a later watch event.
     fn take(&mut self, mut object: Assemblage) {
         let version = |object: &Assemblage| object.resource_version();
         let before = self.0.as_ref().and_then(version);
         if is_as_new(version(&object).as_deref(), before.as_deref()) {
-            // As large as the rows, and of no use here.
+            // As large as the rows, and not needed here.
             object.metadata.managed_fields = None;
             self.0 = Some(object);
         }
@@ -83,7 +84,7 @@ struct Failures {
 }
 
 impl Sessions {
-    /// No sessions yet, and the stream of proxies whose mirror changed, or is no more watched.
+    /// No sessions yet, and the stream of proxies whose mirror changed or is no longer watched.
     pub(crate) fn new(clock: Clock, jitter: Jitter) -> (Self, impl Stream<Item = Key> + Send + 'static) {
         let changed = Pending::default();
         let keys = changed.keys();
@@ -115,14 +116,15 @@ impl Sessions {
         session.latest.lock().0.clone()
     }
 
-    /// The mirror of a proxy was written.
+    /// Records the written mirror of a proxy.
     pub(crate) fn written(&self, proxy: &Key, live: &Assemblage) {
         if let Some(session) = self.by_proxy.lock().get(proxy) {
             session.latest.lock().take(live.clone());
         }
     }
 
-    /// The account in the cluster has no right to patch: it was enrolled by an older muster. It is asked again in the next session.
+    /// The account in the cluster has no permission to patch: it was enrolled by an older muster. Patching is tried
+    /// again in the next session.
     pub(crate) fn deny_patches(&self, proxy: &Key) {
         if let Some(session) = self.by_proxy.lock().get_mut(proxy) {
             session.may_not_patch = true;
@@ -142,7 +144,8 @@ impl Sessions {
         }
     }
 
-    /// Watches the mirror of a proxy from `version` on, at which it was `live`, unless it is watched already, or failed lately.
+    /// Watches the mirror of a proxy from `version`, at which it was `live`, unless it is watched already, or failed
+    /// recently.
     pub(crate) fn watch(
         &self,
         proxy: &Key,
@@ -202,7 +205,7 @@ impl Sessions {
         self.by_proxy.lock().remove(proxy);
     }
 
-    /// Ends the sessions of proxies that are no more.
+    /// Ends the sessions of deleted proxies.
     pub(crate) fn retain(&self, lives: impl Fn(&Key) -> bool) {
         self.by_proxy.lock().retain(|key, _| lives(key));
     }
@@ -244,7 +247,7 @@ async fn follow(watch: Watch) {
 }
 
 async fn events(watch: &Watch) -> Result<(), kube::Error> {
-    // A length of five minutes at most is a number of any size.
+    // Five minutes at most fit into any number type.
     let seconds = u32::try_from(watch.length.as_secs()).unwrap_or(u32::MAX);
     let parameters = WatchParams::default()
         .fields(&format!("metadata.name={}", watch.proxy.name))
@@ -255,7 +258,7 @@ async fn events(watch: &Watch) -> Result<(), kube::Error> {
             WatchEvent::Added(Guard(object)) | WatchEvent::Modified(Guard(object)) => {
                 match object {
                     Ok(object) => watch.latest.lock().take(object),
-                    // Reading it says why it cannot be read.
+                    // The next read reports why it cannot be read.
                     Err(_invalid) => *watch.latest.lock() = Latest::default(),
                 }
                 watch.changed.add(watch.proxy.clone());
@@ -272,7 +275,7 @@ async fn events(watch: &Watch) -> Result<(), kube::Error> {
 }
 
 fn wait(failures: u32) -> SignedDuration {
-    // 15 s · 2^5 is over the longest wait already.
+    // 15 s · 2^5 exceeds the longest wait already.
     let factor = 1 << failures.saturating_sub(1).min(5);
     (FIRST_WAIT * factor).min(LONGEST_WAIT)
 }

@@ -16,11 +16,11 @@ use crate::{
     runtime::{CallError, Event, call::explain},
 };
 
-/// The longest request to reconcile that is echoed.
+/// The maximum length of a reconcile request that is reported back.
 const MAX_REQUEST: usize = 256;
 
 impl Mirroring {
-    /// What the cluster reports. Whether something was written.
+    /// Writes the cluster's report to the status. Returns whether something was written.
     pub(super) async fn report(
         &self,
         proxy: &ProxyAssemblage,
@@ -52,7 +52,7 @@ impl Mirroring {
         self.write(proxy, &status).await
     }
 
-    /// Another origin's Assemblage has the name.
+    /// An Assemblage of another origin has the name.
     async fn report_conflict(&self, proxy: &ProxyAssemblage, origin: &str) -> Result<bool, ProxyError> {
         let origin = if origin.is_empty() {
             "nobody's proxy (it has no origin)"
@@ -94,19 +94,19 @@ impl Mirroring {
         Ok(is_written)
     }
 
-    /// The cluster cannot be worked on: what it reported stays.
+    /// The cluster cannot be worked on: its last report stays.
     pub(super) async fn report_away(&self, proxy: &ProxyAssemblage, away: &Away) -> Result<bool, ProxyError> {
         let reachable = match away.reason.parse() {
             Ok(Reason::Unreachable | Reason::CredentialsRejected) => Status::False,
             Ok(Reason::KindMissing) => Status::True,
-            // Nothing is asked of a cluster that is paused, going, or without a usable kubeconfig.
+            // A cluster that is paused, being deleted, or without a usable kubeconfig gets no calls.
             Ok(_) | Err(_) => Status::Unknown,
         };
         self.report_unknown(proxy, reachable, &away.reason, &away.message)
             .await
     }
 
-    /// A call failed: what the cluster reported stays.
+    /// A call failed: the cluster's last report stays.
     pub(super) async fn report_failure(
         &self,
         proxy: &ProxyAssemblage,
@@ -174,14 +174,14 @@ impl Mirroring {
 
     async fn write(&self, proxy: &ProxyAssemblage, status: &AssemblageStatus) -> Result<bool, ProxyError> {
         let api: Api<ProxyAssemblage> = Api::namespaced(self.context.client.clone(), &self.context.namespace);
-        // The semaphore is never closed, so there always comes a permit.
+        // The semaphore is never closed, so a permit always arrives.
         let _turn = self.writers.acquire().await.ok();
         let old = proxy.status.as_ref();
         Ok(self.reports.write(&api, proxy, old, status).await?)
     }
 }
 
-/// What is to be said of an agent that is older than this controller. One that has reported nothing at all may be on its way.
+/// The message about an agent that is older than this controller. One that has reported nothing at all may be starting.
 fn outdated(live: &Assemblage, agent: Option<&Agent>) -> Option<String> {
     let own = env!("CARGO_PKG_VERSION");
     live.status.as_ref()?;
@@ -197,7 +197,7 @@ fn outdated(live: &Assemblage, agent: Option<&Agent>) -> Option<String> {
     ))
 }
 
-/// The states as last reported; of rows that were never reported, that they were not.
+/// The states as last reported; rows without a report are marked as such.
 fn held(proxy: &ProxyAssemblage) -> Vec<Shared<SyncState>> {
     let reported = proxy
         .status

@@ -1,4 +1,4 @@
-//! The proxy's rows as they are to be downstream: with the values of what only this cluster knows.
+//! The proxy's rows as they should be downstream: with the values that only this cluster knows.
 
 use std::collections::BTreeMap;
 
@@ -19,9 +19,9 @@ use crate::{
 /// The rows of a proxy.
 #[derive(Debug, Default)]
 pub(super) struct Rows {
-    /// Those that can be brought downstream.
+    /// Rows that can be written downstream.
     pub resolved: Vec<Shared<SyncRow>>,
-    /// Those that cannot, by name: what is there of them stays.
+    /// Rows that cannot, by name: their live rows stay.
     pub refused: BTreeMap<String, Refusal>,
 }
 
@@ -45,7 +45,7 @@ impl Mirroring {
         let mut values = row.values.clone();
         let bound = bind(&self.objects, &row.control_plane_bindings, known).await?;
         let used = used_by(&row.package.clone().unwrap_or_default(), &row.bindings);
-        // The cluster does not know its name and labels here: what the row uses of them goes along.
+        // The cluster itself does not know its name and labels: those that the row uses are sent with it.
         values.extend(
             bound
                 .into_iter()
@@ -59,7 +59,7 @@ impl Mirroring {
         Ok(resolved)
     }
 
-    /// What is known of the cluster.
+    /// The predefined values of the cluster.
     fn given(&self, proxy: &ProxyAssemblage) -> Values {
         let Some(cluster) = &proxy.spec.cluster_ref else {
             return Values::new();
@@ -75,8 +75,8 @@ impl Mirroring {
 }
 
 impl Rows {
-    /// Leaves out the rows that its agent does not report to understand: carried out by an agent that passes over a field they would be
-    /// something else than was meant.
+    /// Leaves out the rows with features that the agent does not report as supported: an agent that ignores a field
+    /// would apply something else than intended.
     pub(super) fn leave_out(&mut self, agent: Option<&Agent>) {
         let rows = std::mem::take(&mut self.resolved);
         for row in rows {
@@ -90,7 +90,7 @@ impl Rows {
         }
     }
 
-    /// Leaves out all rows that need a feature, where the kind in the cluster does not have its field. False: there is none.
+    /// Leaves out all rows that need a feature whose field the CRD in the cluster does not have. False: there are none.
     pub(super) fn leave_out_all(&mut self, why: &str) -> bool {
         let rows = std::mem::take(&mut self.resolved);
         let (plain, needy): (Vec<_>, Vec<_>) =
@@ -103,8 +103,8 @@ impl Rows {
     }
 }
 
-/// The rows that fit: one that is too large, or would make the assemblage too large, fails alone. By name, so that the same rows
-/// give the same answer whatever their order.
+/// The rows that fit: a row that is too large, or would make the assemblage too large, fails alone. By name, so that
+/// the result does not depend on the order of rows.
 pub(super) fn within_limits(mut rows: Vec<(String, Result<Shared<SyncRow>, Refusal>)>) -> Rows {
     rows.sort_by(|a, b| a.0.cmp(&b.0));
     let mut fitting = Rows::default();
@@ -121,7 +121,7 @@ pub(super) fn within_limits(mut rows: Vec<(String, Result<Shared<SyncRow>, Refus
 }
 
 fn fits(row: Shared<SyncRow>, total: &mut usize) -> Result<Shared<SyncRow>, Refusal> {
-    // A row came from JSON: it goes back to it.
+    // A row was parsed from JSON, so it serializes.
     let size = serde_json::to_vec(&row).map_or(0, |text| text.len());
     let too_large = |what: &str, size: usize, limit: usize| Refusal {
         reason: ObjectReason::TooLarge.into(),

@@ -1,6 +1,6 @@
-//! The order of versions of muster: `MAJOR.MINOR.PATCH`, and before it `MAJOR.MINOR.PATCH-anything`.
+//! The order of muster versions: `MAJOR.MINOR.PATCH`, and before it `MAJOR.MINOR.PATCH-anything`.
 
-/// Whether a version is before another. One that cannot be read is not known to be.
+/// Whether a version is before another. False if either cannot be parsed.
 pub(crate) fn is_older(version: &str, than: &str) -> bool {
     match (parsed(version), parsed(than)) {
         (Some(version), Some(than)) => version < than,
@@ -8,7 +8,7 @@ pub(crate) fn is_older(version: &str, than: &str) -> bool {
     }
 }
 
-/// Its numbers, and whether it is a release.
+/// The numbers of a version, and whether it is a release.
 fn parsed(version: &str) -> Option<([u64; 3], bool)> {
     let (numbers, rest) = version
         .split_once('-')

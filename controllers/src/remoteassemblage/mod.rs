@@ -1,10 +1,11 @@
 //! `RemoteAssemblage`: the syncs of one cluster, expanded here into Kustomizations with `spec.kubeConfig`.
 //!
-//! Control-plane bindings are read from this cluster, bindings from the other one through the registry's client; all else is what
-//! [`crate::expand`] does.
+//! Control-plane bindings are read from this cluster, bindings from the other one through the registry's client;
+//! everything else is done by [`crate::expand`].
 //!
-//! Invariant: while the cluster is in one of the states a to f nothing is written for it, and no failure is blamed on a revision; but where
-//! the Secret leads to another cluster its Kustomizations are suspended, so that nobody else follows it there.
+//! Invariant: while the cluster is in one of the states a to f nothing is written for it, and no failure is attributed
+//! to a revision; but if the Secret leads to another cluster its Kustomizations are suspended, so that no controller
+//! applies them there.
 
 mod place;
 
@@ -37,15 +38,15 @@ impl Assembled for RemoteAssemblage {
     }
 }
 
-/// Assemblages in the works at once: most wait for the cluster that their bindings are read from. Clusters that hang hold up none of
-/// another.
+/// Concurrent reconciles of assemblages: most wait for the cluster that their bindings are read from. Clusters that
+/// hang do not delay others.
 const WORKERS: u16 = 1_024;
-/// Assemblages that are expanded here at once, each with a few calls.
+/// Assemblages that are expanded concurrently, each with a few calls.
 const EXPANDED: usize = 8;
 
-/// What the expansion of all RemoteAssemblages shares.
+/// The shared state of expanding all RemoteAssemblages.
 struct Remotes {
-    /// Turns to expand.
+    /// Limits concurrent expansions.
     turns: Semaphore,
     context: Context,
     expander: Expander,
@@ -53,8 +54,8 @@ struct Remotes {
     kinds: Kinds,
 }
 
-/// Expands the RemoteAssemblages of the context's namespace until its shutdown. `objects` are what control-plane bindings read;
-/// BootstrapModules follow the same watch as `carriers`.
+/// Expands the RemoteAssemblages of the context's namespace until its shutdown. Control-plane bindings read `objects`;
+/// the controller of BootstrapModules uses the same watch through `carriers`.
 pub async fn run(context: Context, objects: Arc<Objects>, carriers: Arc<Carriers<RemoteAssemblage>>) {
     let registry = Arc::clone(&context.registry);
     let kinds = Kinds::new(&context.options.binding_kinds);
@@ -93,7 +94,7 @@ pub async fn run(context: Context, objects: Arc<Objects>, carriers: Arc<Carriers
 
 async fn reconcile(remote: Arc<RemoteAssemblage>, remotes: Arc<Remotes>) -> Result<Action, ExpandError> {
     let setting = remotes.setting(&remote).await;
-    // The semaphore is never closed, so there always comes a permit.
+    // The semaphore is never closed, so a permit always arrives.
     let _turn = remotes.turns.acquire().await.ok();
     remotes.expander.expand(&*remote, &setting).await
 }

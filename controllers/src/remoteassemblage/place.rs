@@ -1,4 +1,5 @@
-//! Where a RemoteAssemblage is expanded to: how its cluster is reached, whether it may be worked on, and the values of its rows.
+//! The target of a RemoteAssemblage: the kubeconfig of its cluster, whether it may be worked on, and the values of its
+//! rows.
 
 use std::time::Duration;
 
@@ -25,11 +26,11 @@ use crate::{
     runtime::call::explain,
 };
 
-/// How often bindings of another cluster are read again: no watch tells of their changes here.
+/// How often bindings of another cluster are read again: no watch reports their changes here.
 const BINDINGS_AGAIN: Duration = Duration::from_mins(1);
 
 impl Remotes {
-    /// What is particular to this assemblage now.
+    /// The settings of this assemblage.
     pub(super) async fn setting(&self, remote: &RemoteAssemblage) -> Setting {
         let away = self.away(remote);
         let has_bindings = carried(&remote.spec.syncs).any(|row| !row.bindings.is_empty());
@@ -56,7 +57,7 @@ impl Remotes {
 
     fn away(&self, remote: &RemoteAssemblage) -> Option<Away> {
         let Some(cluster) = &remote.spec.cluster_ref else {
-            // What carries out a Kustomization finds out about a Secret that is no Cluster's.
+            // For a Secret that belongs to no Cluster, the controller that applies the Kustomization reports problems.
             let nowhere = remote.spec.kubeconfig_ref.is_none();
             return nowhere.then(|| away(NotReady::Deleting, "set spec.clusterRef or spec.kubeconfigRef"));
         };

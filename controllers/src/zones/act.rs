@@ -1,4 +1,4 @@
-//! The writes of a pass. Each has a precondition: a uid, or the version that was read.
+//! The writes of a pass. Each has a precondition: a uid, or the resourceVersion that was read.
 
 use k8s_openapi::api::{
     apps::v1::StatefulSet,
@@ -33,7 +33,7 @@ use super::{
 };
 use crate::runtime::{Api, CallError, call};
 
-/// Carries an action out; an error is what the API server answered.
+/// Applies an action; the error is the API server's.
 pub(super) async fn act(
     zones: &Zones,
     group: &Group,
@@ -57,7 +57,7 @@ fn by() -> PatchParams {
     }
 }
 
-/// A pod that is gone, or another one of its name or version, is as good as deleted.
+/// A pod that is gone, or has another uid or version, counts as deleted.
 async fn delete_pod(zones: &Zones, delete: &Delete) -> Result<(), String> {
     let pods: Api<Pod> = Api::namespaced(zones.client.clone(), &zones.settings.namespace);
     let only_it = DeleteParams {
@@ -74,7 +74,7 @@ async fn delete_pod(zones: &Zones, delete: &Delete) -> Result<(), String> {
     }
 }
 
-/// Of a set with the same uid.
+/// With the uid of the set as precondition.
 async fn write_revision(zones: &Zones, record: &Record) -> Result<(), String> {
     let body = json!({
         "metadata": {"uid": record.uid},
@@ -88,7 +88,7 @@ async fn write_revision(zones: &Zones, record: &Record) -> Result<(), String> {
         .map_err(|error| answered(&error))
 }
 
-/// Of a set as it was read: its generation is on record.
+/// With the resourceVersion of the set as precondition: its generation is recorded.
 async fn write_replicas(
     zones: &Zones,
     group: &Group,
@@ -119,7 +119,7 @@ async fn write_back(zones: &Zones, reference: &Reference, replicas: u32) -> Resu
         .map_err(|error| answered(&error))
 }
 
-/// Copies times of downscales to where flags want them.
+/// Copies times of downscales to the places that the flags select.
 pub(super) async fn write_times(
     zones: &Zones,
     group: &Group,
@@ -128,7 +128,7 @@ pub(super) async fn write_times(
 ) -> Result<(), Error> {
     if zones.settings.use_zone_tracker {
         let mut tracker = read.tracker();
-        // What cannot be read is said by the reviews, and is not written over.
+        // An unreadable ConfigMap is reported by the reviews, and is not overwritten.
         if let Ok(known) = &tracker {
             let times = uncopied(&group.sets, status, Copied::Tracker(known));
             if !times.is_empty() {
@@ -150,7 +150,7 @@ pub(super) async fn write_times(
     Ok(())
 }
 
-/// Whether all times of downscales are where flags want them, as far as this process knows.
+/// Whether all times of downscales are where the flags want them, as far as this process knows.
 pub(super) fn are_times_written(zones: &Zones, group: &Group, status: &ZoneRolloutStatus) -> bool {
     let is_missing = |copied| !uncopied(&group.sets, status, copied).is_empty();
     if zones.settings.last_downscale_annotation && is_missing(Copied::Annotation) {
@@ -196,7 +196,7 @@ async fn write_tracker(
     Ok(())
 }
 
-/// The ZoneRollout of a group as it begins, or begins again after it was lost.
+/// The ZoneRollout of a group when it is created, or re-created after it was lost.
 pub(super) fn new_rollout(group: &str) -> ZoneRollout {
     let spec = ZoneRolloutSpec {
         group: group.to_owned(),
@@ -209,13 +209,13 @@ pub(super) fn new_rollout(group: &str) -> ZoneRollout {
     rollout
 }
 
-/// Whether nothing in it is of people.
+/// Whether it contains nothing that users wrote.
 pub(super) fn is_ours(rollout: &ZoneRollout) -> bool {
     let ours = new_rollout(&rollout.spec.group);
     rollout.spec == ours.spec && rollout.labels() == ours.labels()
 }
 
-/// Makes a ZoneRollout; that it is there already is as good.
+/// Creates a ZoneRollout; an existing one is fine.
 pub(super) async fn create_rollout(zones: &Zones, group: &str) -> Result<Option<ZoneRollout>, CallError> {
     let api: Api<ZoneRollout> = Api::namespaced(zones.client.clone(), &zones.settings.namespace);
     let rollout = new_rollout(group);
@@ -230,7 +230,7 @@ pub(super) async fn create_rollout(zones: &Zones, group: &str) -> Result<Option<
     }
 }
 
-/// Writes a whole status over the version that was read; the new version.
+/// Writes the full status over the version that was read; returns the new version.
 pub(super) async fn replace_status(
     zones: &Zones,
     group: &str,
@@ -251,7 +251,7 @@ pub(super) async fn replace_status(
     Ok(written.resource_version().unwrap_or_default())
 }
 
-/// Deletes a ZoneRollout as it was read.
+/// Deletes a ZoneRollout, as it was read.
 pub(super) async fn delete_rollout(zones: &Zones, rollout: &ZoneRollout) -> Result<(), CallError> {
     let api: Api<ZoneRollout> = Api::namespaced(zones.client.clone(), &zones.settings.namespace);
     let as_read = DeleteParams {

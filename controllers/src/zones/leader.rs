@@ -1,4 +1,4 @@
-//! The label by which the Service finds the pod of the process that leads.
+//! The label by which the Service finds the leader's pod.
 
 use std::{convert::Infallible, time::Duration};
 
@@ -14,14 +14,15 @@ use tracing::{info, warn};
 use super::{MANAGER, Zones};
 use crate::runtime::{Api, CallError, call, call::explain};
 
-/// How often it is made sure of.
+/// How often the label is checked.
 const AGAIN: Duration = Duration::from_secs(10);
-/// The same where there is no such pod: the process runs outside of the cluster, as on a developer's machine.
+/// The same without such a pod: the process runs outside of the cluster, for example on a developer's machine.
 const WITHOUT_A_POD: Duration = Duration::from_mins(10);
 /// The same after a failure.
 const AFTER_FAILURE: Duration = Duration::from_secs(1);
 
-/// Keeps the label on the pod `instance`, and on no other, until it is dropped. A process that runs in no pod of the namespace has none.
+/// Keeps the label on the pod `instance`, and on no other, until it is dropped. A process that is not a pod of the
+/// namespace has none.
 pub(super) async fn run(zones: &Zones, instance: &str) -> Infallible {
     loop {
         let pause = match keep(zones, instance).await {
@@ -39,13 +40,13 @@ pub(super) async fn run(zones: &Zones, instance: &str) -> Infallible {
     }
 }
 
-/// Whether there is such a pod.
+/// Labels the pod. Returns whether it exists.
 async fn keep(zones: &Zones, instance: &str) -> Result<bool, CallError> {
     let pods: Api<Pod> = Api::namespaced(zones.client.clone(), &zones.settings.namespace);
     let labelled = ListParams::default().labels(ZONES_LEADER);
     let listed = call("listing the pods of the leader", pods.list_metadata(&labelled)).await?;
     let (ours, others): (Vec<_>, Vec<_>) = listed.items.iter().partition(|pod| pod.name_any() == instance);
-    // The predecessor's first: the Service must not find two.
+    // The predecessor's label is removed first: the Service must not find two.
     for pod in others {
         label(&pods, &pod.name_any(), Value::Null).await?;
     }
@@ -64,7 +65,7 @@ async fn keep(zones: &Zones, instance: &str) -> Result<bool, CallError> {
     Ok(is_there)
 }
 
-/// Whether there is such a pod.
+/// Writes the label. Returns whether the pod exists.
 async fn label(pods: &Api<Pod>, name: &str, value: Value) -> Result<bool, CallError> {
     let by = PatchParams {
         field_manager: Some(MANAGER.to_owned()),

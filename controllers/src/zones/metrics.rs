@@ -28,9 +28,9 @@ use tower::service_fn;
 
 use crate::metrics::Metrics;
 
-/// Upper ends of the buckets of durations, in seconds: those that Prometheus' clients have.
+/// Upper bounds of the duration buckets, in seconds: the defaults of Prometheus clients.
 const BUCKETS: [f64; 11] = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0];
-/// Upper ends of the buckets of sizes, in bytes: to the largest review.
+/// Upper bounds of the size buckets, in bytes: up to the largest review.
 const BYTES: [f64; 6] = [
     1_024.0,
     16_384.0,
@@ -86,7 +86,7 @@ struct PolicyLabel {
 
 type Histograms<L> = Family<L, Histogram, fn() -> Histogram>;
 
-/// What `muster zones` counts. Clones count into the same.
+/// The metrics of `muster zones`. Clones share them.
 #[derive(Clone)]
 pub struct ZoneMetrics(Arc<Inner>);
 
@@ -105,7 +105,7 @@ struct Inner {
     known_policies: Mutex<BTreeSet<PolicyLabel>>,
 }
 
-/// The series of groups: one that is gone takes its series along.
+/// The series of groups: they are removed with their group.
 #[derive(Debug, Default)]
 struct PerGroup {
     groups: Mutex<Groups>,
@@ -113,7 +113,7 @@ struct PerGroup {
 }
 
 impl ZoneMetrics {
-    /// Registers them among those of the process.
+    /// Registers them with the metrics of the process.
     pub fn new(metrics: &Metrics) -> Self {
         let durations: fn() -> Histogram = || Histogram::new(BUCKETS);
         let bytes: fn() -> Histogram = || Histogram::new(BYTES);
@@ -135,7 +135,7 @@ impl ZoneMetrics {
         Self(Arc::new(inner))
     }
 
-    /// A pass over a group has ended.
+    /// Records a pass over a group.
     pub(super) fn passed(&self, group: &str, succeeded: bool, took: Duration, now: i64) {
         let of = &self.0.groups;
         of.groups.lock().pass(group, succeeded, now);
@@ -146,16 +146,16 @@ impl ZoneMetrics {
         duration.observe(took.as_secs_f64());
     }
 
-    /// A group has no sets any more.
+    /// A group has no StatefulSets any more.
     pub(super) fn gone(&self, group: &str) {
         self.0.groups.groups.lock().forget(group);
         self.0.groups.durations.lock().remove(group);
     }
 
-    /// A pod answered with this status; 0: it did not.
+    /// Records the status of a pod's response; 0: no response.
     pub(super) fn asked_pod(&self, method: Method, status: u16, took: Duration) {
         let label = CallLabel {
-            // Paths are chosen by annotations: one series for all.
+            // Paths are set by annotations: one series for all.
             path: "pod".to_owned(),
             method: method.as_str().to_owned(),
             status_code: status_code(status),
@@ -166,7 +166,7 @@ impl ZoneMetrics {
             .observe(took.as_secs_f64());
     }
 
-    /// A client through which everything goes to `inner`, and is timed.
+    /// A client that sends everything to `inner`, with timing.
     pub fn timed(&self, inner: Client) -> Client {
         let namespace = inner.default_namespace().to_owned();
         let metrics = self.clone();
@@ -191,7 +191,7 @@ impl ZoneMetrics {
         Client::new(service, namespace)
     }
 
-    /// A review has come in; its end is counted when what is returned is dropped.
+    /// Records an incoming review; its end is counted when the result is dropped.
     pub(super) fn review(&self, method: &str, route: &'static str, bytes: usize) -> Reviewing {
         let label = RouteLabel {
             method: method.to_owned(),
@@ -207,18 +207,18 @@ impl ZoneMetrics {
         }
     }
 
-    /// The watch of budgets showed one.
+    /// Records a budget that the watch delivered.
     pub(super) fn observed(&self, observed: Observed) {
         let result = observed.as_str();
         self.0.budgets.get_or_create(&ResultLabel { result }).inc();
     }
 
-    /// An eviction is being answered.
+    /// Records an eviction that is being answered.
     pub(super) fn evicting(&self) {
         self.0.evictions_in_flight.inc();
     }
 
-    /// An eviction was answered.
+    /// Records an answered eviction.
     pub(super) fn evicted(&self, verdict: Option<&Verdict>) {
         self.0.evictions_in_flight.dec();
         if let Some(verdict) = verdict {
@@ -230,7 +230,8 @@ impl ZoneMetrics {
         }
     }
 
-    /// The failure policies of a kind of webhooks, by the name of the webhook: these and no others. `kind` is `validating` or `mutating`.
+    /// Replaces the failure policies of one kind of webhook, by the name of the webhook. `kind` is `validating` or
+    /// `mutating`.
     pub fn policies(&self, kind: &str, policies: impl IntoIterator<Item = (String, String)>) {
         let mut known = self.0.known_policies.lock();
         let labels = policies.into_iter().map(|(webhook, policy)| PolicyLabel {
@@ -262,7 +263,7 @@ pub(super) struct Reviewing {
 }
 
 impl Reviewing {
-    /// The answer: its status and its bytes.
+    /// Records the response: its status and its size in bytes.
     pub(super) fn answered(&mut self, status: u16, bytes: usize) {
         self.answer = Some((status, bytes));
     }
@@ -296,7 +297,7 @@ impl Inner {
         let help = |name: &str| metrics::find(name).map_or("", |metric| metric.help);
         macro_rules! register {
             ($($name:literal: $metric:expr),+ $(,)?) => {
-                // Counters get their ending when they are written.
+                // Counters get their suffix when they are written.
                 $(registry.register($name.trim_end_matches("_total"), help($name), $metric.clone());)+
             };
         }
@@ -370,7 +371,8 @@ fn label(group: &str) -> GroupLabel {
     }
 }
 
-/// The resource of a path of the API server: `pods` of `/api/v1/namespaces/a/pods/b`. A series for each name would be too many.
+/// The resource of an API server path: `pods` of `/api/v1/namespaces/a/pods/b`. One series for each name would be too
+/// many.
 fn resource(path: &str) -> &str {
     let mut segments = path.trim_start_matches('/').split('/');
     let skipped = if segments.next() == Some("api") { 1 } else { 2 };

@@ -1,5 +1,5 @@
-//! Groups without a ZoneRollout get one. The first pass over it writes its status: each set counts as scaled down then, because what was on
-//! record before, if anything was, is not known.
+//! Creates missing ZoneRollouts of groups. The first pass over a new one writes its status: each set counts as scaled
+//! down at that time, because an earlier record, if there was one, is unknown.
 
 use std::{convert::Infallible, time::Duration};
 
@@ -10,14 +10,14 @@ use tracing::warn;
 use super::{Zones, act};
 use crate::runtime::call::explain;
 
-/// How often ZoneRollouts that were deleted are made again.
+/// How often deleted ZoneRollouts are re-created.
 const AGAIN: Duration = Duration::from_secs(5);
 
-/// Makes the ZoneRollouts that are missing, until it is dropped.
+/// Creates missing ZoneRollouts, until it is dropped.
 pub(super) async fn run(zones: &Zones, store: &Store<ZoneRollout>) -> Infallible {
     let rows = &zones.rows;
     rows.sets.synced().await;
-    // Its writer lives as long as this: the only error is not reachable.
+    // Its writer lives as long as this, so the error is unreachable.
     let _ = store.wait_until_ready().await;
     let mut changes = rows.sets.changes();
     loop {

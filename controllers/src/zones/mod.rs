@@ -1,15 +1,15 @@
-//! StatefulSets of several zones: what [`muster_zones`] decides, carried out in one namespace by `muster zones`.
+//! StatefulSets of several zones: `muster zones` applies the decisions of [`muster_zones`] in one namespace.
 //!
 //! ```text
 //!   watches ─► rows ─► reconcile of a ZoneRollout ─► nothing to do: status
-//!                             └► read ─► decide ─┬► what is still to be read and asked ─► decide again
+//!                             └► read ─► decide ─┬► more reads and requests to pods ─► decide again
 //!                                                └► status (compare-and-swap) ─► act: delete, scale, record
-//!   door ─► reviews ─► read ─► admit, budget ─► status (compare-and-swap) ─► answer
+//!   admission server ─► reviews ─► read ─► admit, budget ─► status (compare-and-swap) ─► answer
 //! ```
 //!
-//! Invariant: what is done, or allowed, rests on what was read from the API server for it, ZoneRollouts first.
-//! Invariant: what is done, or allowed, is on record in `status` before, written over the version that was read.
-//! Invariant: downscales and evictions are allowed only while the lease of this process surely holds.
+//! Invariant: every action or permission is based on a fresh read from the API server, ZoneRollouts first. Invariant:
+//! every action or permission is recorded in `status` before, over the version that was read. Invariant: downscales and
+//! evictions are allowed only while this process certainly holds its lease.
 
 mod act;
 mod leader;
@@ -46,10 +46,10 @@ use crate::{
     runtime::{CallError, Clock, Events, Retry, Retryable, status::StatusError},
 };
 
-/// The field manager of our writes, and the name of the lease.
+/// The field manager of muster zones, and the name of the lease.
 pub const MANAGER: &str = "muster-zones";
 
-/// What could not be brought to an end.
+/// Why a pass or a review did not finish.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// A call to the API server failed.
@@ -58,13 +58,13 @@ pub enum Error {
     /// The status could not be written.
     #[error(transparent)]
     Status(#[from] StatusError),
-    /// An object that was read is not of its form.
+    /// An object that was read is not valid.
     #[error("{0} {1} cannot be read: {2}")]
     Unreadable(&'static str, String, serde_json::Error),
-    /// A write was refused; in the words of [`muster_zones::decide::Action::refused`].
+    /// A write was refused; with the message of [`muster_zones::decide::Action::refused`].
     #[error("{0}")]
     Refused(String),
-    /// The ZoneRollout was written by another each time.
+    /// Another writer changed the ZoneRollout at each try.
     #[error("ZoneRollout {0} was written by another in each of {1} tries")]
     Conflicts(String, usize),
 }
@@ -78,7 +78,7 @@ impl Retryable for Error {
     }
 }
 
-/// What passes and reviews share.
+/// The shared state of passes and reviews.
 pub struct Zones {
     client: Client,
     reader: Reader,
@@ -104,24 +104,24 @@ struct Last {
     refused: Option<String>,
 }
 
-/// What they are made of.
+/// The dependencies of [`Zones`].
 pub struct Setup {
-    /// The API server; writes through it are refused once the lease is over.
+    /// The client of the API server; its writes are refused once the lease is lost.
     pub client: Client,
-    /// The flags.
+    /// The settings from the flags.
     pub settings: Settings,
     /// The only source of `now`.
     pub clock: Clock,
-    /// Writes events.
+    /// The publisher of events.
     pub events: Events,
-    /// Counts.
+    /// The metrics of `muster zones`.
     pub metrics: ZoneMetrics,
-    /// How pods are asked.
+    /// The client for pods.
     pub pods: Arc<dyn AskPods>,
 }
 
 impl Zones {
-    /// Of one namespace.
+    /// The state of one namespace.
     pub fn new(setup: Setup) -> Arc<Self> {
         let Setup {
             client,
@@ -152,7 +152,7 @@ impl Zones {
         })
     }
 
-    /// What decisions depend on.
+    /// The settings of decisions.
     fn scaling(&self) -> scale::Settings {
         let timeout = SignedDuration::try_from(self.settings.request_timeout);
         scale::Settings {
@@ -163,7 +163,7 @@ impl Zones {
     }
 }
 
-/// Carries the groups of the namespace out until shutdown. `instance` is the name of the pod of this process.
+/// Reconciles the groups of the namespace until shutdown. `instance` is the name of the pod of this process.
 pub async fn run(zones: Arc<Zones>, base: Base, instance: String) {
     let runner = Runner::new("zonerollout", &base);
     let store = runner.store();

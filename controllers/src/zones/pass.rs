@@ -1,4 +1,4 @@
-//! One pass over a group: from what stands there to what is done.
+//! One pass over a group: from the observed state to actions.
 
 use std::{sync::Arc, time::Duration};
 
@@ -22,10 +22,10 @@ use super::{
 };
 use crate::runtime::{Api, status::patch_if_changed};
 
-/// How often a pass decides again: after each reference and each round of questions, and after writes of others.
+/// How many times a pass decides again: after each reference and each round of requests to pods, and after conflicts.
 const ROUNDS: usize = 256;
 
-/// Brings a group forward.
+/// Runs a pass over a group.
 pub(super) async fn reconcile(rollout: Arc<ZoneRollout>, zones: Arc<Zones>) -> Result<Next, Error> {
     let group = rollout.spec.group.clone();
     if names::zone_rollout(&group) != rollout.name_any() {
@@ -52,11 +52,11 @@ pub(super) async fn reconcile(rollout: Arc<ZoneRollout>, zones: Arc<Zones>) -> R
     }))
 }
 
-/// When a group is passed over again without a change.
+/// When the next pass over a group is due without a change.
 #[derive(Clone, Copy, Debug, Default)]
 struct Wake {
     at: Option<jiff::Timestamp>,
-    /// The pass failed in the words of its decision: nothing is retried before something changes.
+    /// The decision reports a failure: nothing is retried before something changes.
     failed: bool,
 }
 
@@ -99,7 +99,7 @@ impl Zones {
         self.metrics.passed(group, succeeded, began.elapsed(), now);
     }
 
-    /// Decides on the rows of the watches. Where that comes to no more than a status, nothing is read.
+    /// Decides from the caches of the watches. If the result is only a status, nothing is read.
     async fn nothing_to_do(
         &self,
         rollout: &ZoneRollout,
@@ -119,7 +119,7 @@ impl Zones {
             && decision.read.is_empty()
             && decision.ask.is_empty()
             && !decision.status.reasons.iter().any(|reason| reason.reason == muster_zones::roll::code::BUDGET)
-            // What ends an entry, or an operation, is seen in a fresh read alone: a pod that is not among the rows may be there.
+            // Only a fresh read can end an entry or an operation: a pod that is missing in the cache may exist.
             && decision.status.in_flight == group.status.in_flight
             && decision.status.operation == group.status.operation
             && decision.status.last_downscale == group.status.last_downscale
@@ -129,7 +129,7 @@ impl Zones {
         }
         match self.write(rollout, &group, &decision, refused).await {
             Ok(()) => Ok(Some(wake(&decision))),
-            // The rows are of before.
+            // The cache is outdated.
             Err(Error::Status(error)) if error.is_conflict() => Ok(None),
             Err(error) => Err(error),
         }
@@ -157,7 +157,7 @@ impl Zones {
                     .insert(reference.clone(), self.reader.scale(reference).await);
             }
             if !decision.ask.is_empty() {
-                // Lists take their time: a review that has begun meanwhile prepares the pods that would be un-prepared here.
+                // Lists take time: a review that started meanwhile prepares the pods that would be un-prepared here.
                 let present = self.reader.rollout(name).await?;
                 if present.and_then(|present| present.resource_version()) == rollout.resource_version() {
                     let answers = ask_all(&*self.pods, &decision.ask).await;
@@ -168,7 +168,7 @@ impl Zones {
             if is_open {
                 continue;
             }
-            // Before the status: it is what says that they are due.
+            // Before the status: the status marks them as due.
             act::write_times(self, &group, &decision.status, &read).await?;
             match self.write(&rollout, &group, &decision, refused).await {
                 Ok(()) => drop(turn),
@@ -212,14 +212,14 @@ impl Zones {
         (decision, turn)
     }
 
-    /// All pods of the namespace that are on their way out.
+    /// All pods of the namespace that are being deleted or evicted.
     pub(super) fn in_flight(&self, rollouts: &[ZoneRollout]) -> Vec<muster_api::zonerollout::InFlight> {
         let statuses = rollouts.iter().filter_map(|rollout| rollout.status.as_ref());
         let on_record = statuses.flat_map(|status| status.in_flight.iter().cloned());
         on_record.chain(self.evicted.lock().iter().cloned()).collect()
     }
 
-    /// Writes the status over the version that was read, if it is another one; then the events of the change.
+    /// Writes the status over the version that was read, if it changed; then the events of the change.
     async fn write(
         &self,
         rollout: &ZoneRollout,
@@ -251,8 +251,8 @@ impl Zones {
         Ok(())
     }
 
-    /// Carries the actions out, in order. Returns the words of the API server where a change of replicas was refused; another refusal ends the
-    /// pass.
+    /// Applies the actions, in order. Returns the API server's message if a change of replicas was refused; another
+    /// refusal ends the pass.
     async fn carry_out(
         &self,
         group: &Group,
@@ -272,7 +272,7 @@ impl Zones {
         Ok(None)
     }
 
-    /// The ZoneRollout of a group under another name is none.
+    /// A ZoneRollout of the group with another name is ignored.
     async fn refuse_name(&self, rollout: &ZoneRollout) -> Result<Next, Error> {
         let message = format!(
             "the ZoneRollout of group {:?} is {}",
@@ -283,7 +283,7 @@ impl Zones {
         Ok(Next::await_change())
     }
 
-    /// A group without sets: a ZoneRollout that only we wrote goes, another one says so.
+    /// A group without sets: a ZoneRollout that only muster wrote is deleted, another one reports it.
     async fn without_sets(&self, rollout: &ZoneRollout) -> Result<Option<Wake>, Error> {
         self.passes.lock().remove(&rollout.spec.group);
         if act::is_ours(rollout) {
@@ -307,7 +307,7 @@ impl Zones {
             refused: None,
             now: self.clock.now(),
         };
-        // What is on record stays: its sets may come back.
+        // The record stays: its sets may come back.
         let status = ZoneRolloutStatus {
             observed_generation: rollout.metadata.generation,
             conditions: report::without_sets(&before.conditions, why, pass),
@@ -329,7 +329,7 @@ fn wake(decision: &Decision) -> Wake {
     }
 }
 
-/// Budgets where nothing was read: nothing may go, so that a pass which would delete is seen.
+/// Budgets without a read: they allow no deletion, so that a pass that would delete is detected.
 struct Refusing;
 
 impl Budget for Refusing {

@@ -1,6 +1,8 @@
-//! Requests to pods: prepare to leave, or forget that. [`AskPods`] is the seam: [`Network`] asks over HTTP.
+//! Requests to pods: prepare for shutdown, or cancel that. [`AskPods`] is the seam: [`Network`] sends requests over
+//! HTTP.
 //!
-//! Invariant: a redirect is an answer, and is not followed; a body longer than [`MAX_ANSWER`] is none; each request has one deadline.
+//! Invariant: a redirect is a response, and is not followed; a body longer than [`MAX_ANSWER`] is an error; each
+//! request has one deadline.
 
 use std::{collections::BTreeMap, net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
 
@@ -16,13 +18,13 @@ use reqwest::{
 
 use super::metrics::ZoneMetrics;
 
-/// The longest answer of a pod, in bytes.
+/// The maximum size of a pod's response, in bytes.
 pub const MAX_ANSWER: usize = 64 * 1024;
 
-/// How pods are asked.
+/// The client interface for pods.
 #[async_trait]
 pub trait AskPods: Send + Sync {
-    /// One request; the answer, or why there is none.
+    /// Sends one request; returns the response, or why there is none.
     async fn ask(&self, ask: &Ask) -> Answered;
 }
 
@@ -34,8 +36,8 @@ pub struct Network {
 }
 
 impl Network {
-    /// `deadline` bounds each request; `hosts` is a file with addresses and names as `/etc/hosts` has them, read at each request, which
-    /// comes before DNS. An error: TLS cannot be prepared.
+    /// `deadline` limits each request; `hosts` is a file in the format of `/etc/hosts`, read at each request, which
+    /// takes precedence over DNS. An error: the TLS client could not be set up.
     pub fn new(
         deadline: Option<Duration>,
         hosts: Option<PathBuf>,
@@ -101,13 +103,13 @@ impl AskPods for Network {
     }
 }
 
-/// Asks pods, at most [`AT_ONCE`] of them at once; the answers have the order of the requests.
+/// Sends requests to pods, at most [`AT_ONCE`] concurrently; the responses have the order of the requests.
 pub(super) async fn ask_all(pods: &dyn AskPods, asks: &[Ask]) -> Vec<Answered> {
     let answers: Vec<BoxFuture<'_, Answered>> = asks.iter().map(|ask| pods.ask(ask)).collect();
     stream::iter(answers).buffered(AT_ONCE).collect().await
 }
 
-/// Names from a file, then from the system.
+/// Resolves names from a file, then from the system.
 struct Hosts(PathBuf);
 
 impl Resolve for Hosts {
@@ -125,14 +127,14 @@ impl Resolve for Hosts {
     }
 }
 
-/// The names of a file as `/etc/hosts`; lines that are none are left out.
+/// The names of a file in the format of `/etc/hosts`; invalid lines are skipped.
 fn addresses(text: &str) -> BTreeMap<&str, std::net::IpAddr> {
     let lines = text
         .lines()
         .map(|line| line.split('#').next().unwrap_or_default());
     let named = lines.filter_map(|line| {
         let mut words = line.split_whitespace();
-        let address = words.next()?.parse().ok()?; // a line of something else
+        let address = words.next()?.parse().ok()?; // skips other lines
         Some(words.map(move |name| (name, address)))
     });
     named.flatten().collect()

@@ -1,4 +1,4 @@
-//! What has to be there before `muster zones` starts: what is missing is named, with what to do.
+//! The prerequisites of `muster zones`: the error names what is missing, and what to do.
 
 use k8s_openapi::api::{
     authorization::v1::{ResourceAttributes, SelfSubjectAccessReview, SelfSubjectAccessReviewSpec},
@@ -14,36 +14,36 @@ use thiserror::Error;
 
 use crate::runtime::{Api, CallError, call};
 
-/// Why it does not start.
+/// Why `muster zones` does not start.
 #[derive(Debug, Error)]
 pub enum PreflightError {
-    /// A definition is missing.
+    /// A CRD is missing.
     #[error(
         "the CustomResourceDefinition {0} is missing: muster install --export --zones --crds | kubectl apply --server-side -f -"
     )]
     Definition(&'static str),
-    /// Rights are missing.
+    /// Permissions are missing.
     #[error(
         "the ServiceAccount may not {}: add it to the Role of rollout-operator (docs/zones.md), or use the one of muster install --export --zones",
         .0.join("; ")
     )]
     Rights(Vec<String>),
-    /// The original runs: it takes no lease, so both would act.
+    /// rollout-operator is running: it takes no lease, so both would act.
     #[error(
         "pod {0} runs rollout-operator, which takes no lease: scale it to 0 first, as by: kubectl -n {1} scale deployment rollout-operator --replicas=0"
     )]
     Original(String, String),
-    /// It cannot be found out.
+    /// A prerequisite could not be checked.
     #[error(transparent)]
     Call(#[from] CallError),
 }
 
-/// A right that is needed in the namespace.
+/// A permission that is needed in the namespace.
 struct Right<'a> {
     group: &'a str,
     resource: &'a str,
     sub: &'a str,
-    /// Of the object of this name; empty: of all.
+    /// The name of the object; empty: all objects.
     name: &'a str,
     verbs: &'a [&'a str],
 }
@@ -58,7 +58,7 @@ const fn right<'a>(group: &'a str, resource: &'a str, sub: &'a str, verbs: &'a [
     }
 }
 
-/// The rights that these flags need.
+/// The permissions that these flags need.
 fn rights(settings: &Settings) -> Vec<Right<'_>> {
     let mut rights = vec![
         right("apps", "statefulsets", "", &["get", "list", "watch", "patch"]),
@@ -97,7 +97,7 @@ fn rights(settings: &Settings) -> Vec<Right<'_>> {
     rights
 }
 
-/// Checks all of it, definitions first.
+/// Checks everything, CRDs first.
 pub async fn check(client: &Client, settings: &Settings) -> Result<(), PreflightError> {
     let namespace = &settings.namespace;
     let one = ListParams::default().limit(1);
@@ -127,7 +127,7 @@ pub async fn check(client: &Client, settings: &Settings) -> Result<(), Preflight
     }
 }
 
-/// A definition that is there; that it may not be read is said with the other rights.
+/// Checks that a CRD exists; a missing permission to read it is reported with the other permissions.
 fn is_defined<T>(listed: Result<T, CallError>, name: &'static str) -> Result<(), PreflightError> {
     match listed {
         Err(error) if error.is_not_found() => Err(PreflightError::Definition(name)),
@@ -136,7 +136,7 @@ fn is_defined<T>(listed: Result<T, CallError>, name: &'static str) -> Result<(),
     }
 }
 
-/// The rights that are missing, in words. Where the API server does not say, none is.
+/// The missing permissions, as text. If the API server gives no answer, none counts as missing.
 async fn lacking(client: &Client, settings: &Settings) -> Result<Vec<String>, CallError> {
     let mut lacking = Vec::new();
     for Right {
@@ -182,7 +182,7 @@ async fn may(client: &Client, attributes: ResourceAttributes) -> Result<bool, Ca
     Ok(answer.status.is_some_and(|status| status.allowed))
 }
 
-/// By its image: names and labels are chosen by people.
+/// Detected by the image: users choose names and labels.
 fn runs_the_original(pod: &Pod) -> bool {
     let is_running = pod
         .status

@@ -1,4 +1,4 @@
-//! Reads of a namespace from the API server: what a decision rests on is never from a cache.
+//! Reads a namespace from the API server: a decision is never based on a cache.
 
 use std::collections::BTreeMap;
 
@@ -28,23 +28,23 @@ use serde_json::Value;
 use super::Error;
 use crate::runtime::{Api, CallError, call, call::explain};
 
-/// What is read of a namespace.
+/// The objects read from a namespace.
 #[derive(Clone, Debug)]
 pub(super) struct Namespace {
-    /// All of its ZoneRollouts. They are read first: what is written over them rests on what was read after them.
+    /// All ZoneRollouts. They are read first: a write over them is based on objects that were read after them.
     pub rollouts: Vec<ZoneRollout>,
-    /// All of its StatefulSets, without pods.
+    /// All StatefulSets, without pods.
     pub sets: Vec<Set>,
-    /// Their resourceVersions, by name.
+    /// The resourceVersions of the StatefulSets, by name.
     pub versions: BTreeMap<String, String>,
-    /// All of its pods.
+    /// All pods.
     pub pods: Vec<Pod>,
-    /// The data of the zone tracker's ConfigMap, if it is there.
+    /// The data of the zone tracker's ConfigMap, if it exists.
     pub tracker: Result<Option<BTreeMap<String, String>>, String>,
 }
 
 impl Namespace {
-    /// The ZoneRollout of this name.
+    /// The ZoneRollout with this name.
     pub(super) fn rollout(&self, name: &str) -> Option<&ZoneRollout> {
         let name_of = |rollout: &&ZoneRollout| rollout.metadata.name.as_deref() == Some(name);
         self.rollouts.iter().find(name_of)
@@ -66,13 +66,13 @@ impl Namespace {
     }
 }
 
-/// Reads one namespace.
+/// Reads objects of one namespace.
 pub(super) struct Reader {
     client: Client,
     namespace: String,
     tracker: String,
     mirror_kinds: Vec<String>,
-    /// Kinds of references that were discovered.
+    /// Discovered kinds of references.
     kinds: Mutex<BTreeMap<(String, String), ApiResource>>,
 }
 
@@ -88,7 +88,7 @@ impl Reader {
         }
     }
 
-    /// Everything that a pass over a group rests on.
+    /// Everything that a pass over a group needs.
     pub(super) async fn all(&self) -> Result<Namespace, Error> {
         let rollouts = self.rollouts().await?;
         let (sets, versions) = self.sets().await?;
@@ -101,7 +101,7 @@ impl Reader {
         })
     }
 
-    /// What a review rests on: of its group, or of its set alone. What cannot be read is an error of its own.
+    /// What a review needs: of its group, or of its set alone. Each failed read is a separate error.
     pub(super) async fn zones(&self, group: Option<&str>, set: &str, now: Timestamp) -> admit::Zones {
         let words = |error: &Error| explain(error);
         let record = match group {
@@ -128,20 +128,20 @@ impl Reader {
         }
     }
 
-    /// All ZoneRollouts.
+    /// Reads all ZoneRollouts.
     pub(super) async fn rollouts(&self) -> Result<Vec<ZoneRollout>, Error> {
         let api: Api<ZoneRollout> = Api::namespaced(self.client.clone(), &self.namespace);
         let list = call("listing ZoneRollouts", api.list(&ListParams::default())).await?;
         Ok(list.items)
     }
 
-    /// One ZoneRollout.
+    /// Reads one ZoneRollout.
     pub(super) async fn rollout(&self, name: &str) -> Result<Option<ZoneRollout>, Error> {
         let api: Api<ZoneRollout> = Api::namespaced(self.client.clone(), &self.namespace);
         Ok(call(format!("reading ZoneRollout {name}"), api.get_opt(name)).await?)
     }
 
-    /// All StatefulSets, and their resourceVersions.
+    /// Reads all StatefulSets, and their resourceVersions.
     pub(super) async fn sets(&self) -> Result<(Vec<Set>, BTreeMap<String, String>), Error> {
         let objects = self.list::<StatefulSet>("StatefulSets").await?;
         let mut versions = BTreeMap::new();
@@ -156,7 +156,7 @@ impl Reader {
         Ok((sets, versions))
     }
 
-    /// All pods.
+    /// Reads all pods.
     pub(super) async fn pods(&self) -> Result<Vec<Pod>, Error> {
         let objects = self.list::<ApiPod>("pods").await?;
         let pods = objects.into_iter().map(|object| {
@@ -165,13 +165,13 @@ impl Reader {
         pods.collect()
     }
 
-    /// One pod.
+    /// Reads one pod.
     pub(super) async fn pod(&self, name: &str) -> Result<Pod, Error> {
         let object = self.get::<ApiPod>(name).await?;
         Pod::from_value(&object).map_err(|error| Error::Unreadable("Pod", name.to_owned(), error))
     }
 
-    /// The data of the zone tracker's ConfigMap.
+    /// Reads the data of the zone tracker's ConfigMap.
     pub(super) async fn tracker(&self) -> Result<Option<BTreeMap<String, String>>, Error> {
         let api: Api<ConfigMap> = Api::namespaced(self.client.clone(), &self.namespace);
         let name = &self.tracker;
@@ -179,7 +179,7 @@ impl Reader {
         Ok(map.map(|map| map.data.unwrap_or_default()))
     }
 
-    /// An object that a subresource `scale` belongs to.
+    /// Reads an object through its subresource `scale`.
     pub(super) async fn parent(
         &self,
         namespace: &str,
@@ -201,7 +201,7 @@ impl Reader {
         }
     }
 
-    /// The replicas of a reference; an error in words.
+    /// The replicas of a reference; the error is a message.
     pub(super) async fn scale(&self, reference: &Reference) -> Result<Scale, String> {
         let api = self.reference(reference).await?;
         let what = format!("reading the scale of {} {}", reference.kind, reference.name);
@@ -270,7 +270,7 @@ impl Reader {
     }
 }
 
-/// What the API server answered, without what it was asked.
+/// The API server's message, without the request.
 pub(super) fn answered(error: &CallError) -> String {
     match error {
         CallError::Api { source, .. } => explain(source.as_ref()),
@@ -278,7 +278,7 @@ pub(super) fn answered(error: &CallError) -> String {
     }
 }
 
-/// An object as JSON: it came as such.
+/// An object as JSON: it was parsed from JSON.
 pub(super) fn value(object: &impl serde::Serialize) -> Value {
     serde_json::to_value(object).unwrap_or_default()
 }

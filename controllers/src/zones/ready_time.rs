@@ -1,4 +1,5 @@
-//! The annotation `grafana.com/ready-time`, which the delay between zones counts from: kept on pods of budgets that have a delay.
+//! The annotation `grafana.com/ready-time`, from which the delay between zones is measured: kept on pods of budgets
+//! with a delay.
 
 use std::{collections::BTreeSet, convert::Infallible, sync::Arc, time::Duration};
 
@@ -14,12 +15,12 @@ use tracing::warn;
 use super::{MANAGER, Zones};
 use crate::runtime::{Api, call::call_within, call::explain};
 
-/// How long until a write that failed is tried again, and at least between two rounds: changes of pods come in bursts.
+/// The wait before a failed write is retried, and the minimum between two rounds: changes of pods arrive in bursts.
 const AFTER_FAILURE: Duration = Duration::from_secs(1);
-/// How long at most between two rounds, which read and write nothing where nothing is due.
+/// The maximum time between two rounds, which read and write nothing if nothing is due.
 const AGAIN: Duration = Duration::from_secs(10);
 
-/// Keeps the annotations until it is dropped.
+/// Keeps the annotations up to date until it is dropped.
 pub(super) async fn run(zones: &Zones) -> Infallible {
     let mut changes = zones.rows.pods.changes();
     loop {
@@ -44,14 +45,14 @@ pub(super) async fn run(zones: &Zones) -> Infallible {
         }
         tokio::time::sleep(AFTER_FAILURE).await;
         if failed.is_empty() {
-            // Budgets change, too. An error is not reachable: the index lives as long as this.
+            // Budgets change, too. The error is unreachable: the index lives as long as this.
             let _ = tokio::time::timeout(AGAIN, changes.changed()).await;
         }
     }
 }
 
 fn is_counted(known: &Known, pod: &Pod) -> bool {
-    let budget = known.find(&pod.labels).ok().flatten(); // of two budgets neither allows anything
+    let budget = known.find(&pod.labels).ok().flatten(); // if two budgets match, neither allows anything
     budget.is_some_and(|budget| !budget.delay.is_zero())
 }
 

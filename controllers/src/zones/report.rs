@@ -1,4 +1,4 @@
-//! What a ZoneRollout says of its group: conditions, as kstatus reads them, and events where something changed. Pure.
+//! The report of a ZoneRollout about its group: conditions, as kstatus reads them, and events on changes. Pure.
 
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
@@ -10,18 +10,18 @@ use muster_zones::{decide::Decision, model::Group, roll};
 
 use crate::runtime::Event;
 
-/// How many names an event has.
+/// Names in an event at most.
 const NAMES: usize = 10;
 
-/// Words for reasons of conditions. They are never changed.
+/// Reasons of conditions. They are never renamed.
 pub mod reason {
     /// All pods of all zones are available, and at the revisions of their sets.
     pub const UP_TO_DATE: &str = "UpToDate";
-    /// Pods are replaced, or waited for.
+    /// Pods are being replaced, or waited for.
     pub const PROGRESSING: &str = "Progressing";
-    /// Replicas are being taken away.
+    /// Replicas are being scaled down.
     pub const SCALING_DOWN: &str = "ScalingDown";
-    /// People paused it.
+    /// A user paused it.
     pub const PAUSED: &str = "Paused";
     /// A zone is done, and the next one waits for the soak.
     pub const SOAKING: &str = "Soaking";
@@ -29,9 +29,9 @@ pub mod reason {
     pub const UNAVAILABLE: &str = "Unavailable";
     pub use muster_api::zonerollout::PROGRESS_DEADLINE_EXCEEDED;
 
-    /// A set is not updated by deletions.
+    /// A set does not use the update strategy OnDelete.
     pub const NOT_ON_DELETE: &str = "NotOnDelete";
-    /// A set, or a budget, is not as it has to be.
+    /// A set, or a budget, is invalid.
     pub const FAILED: &str = "Failed";
     /// The API server refused a write.
     pub const WRITE_FAILED: &str = "WriteFailed";
@@ -41,16 +41,16 @@ pub mod reason {
     pub const NO_SETS: &str = "NoStatefulSets";
 }
 
-/// What a pass came to, beside its decision.
+/// The result of a pass, in addition to its decision.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Pass<'a> {
     /// The name of the ZoneRollout.
     pub name: &'a str,
-    /// Its generation.
+    /// The generation of the ZoneRollout.
     pub generation: i64,
-    /// The write that was refused in the last pass, in words.
+    /// The write that was refused in the last pass, as a message.
     pub refused: Option<&'a str>,
-    /// The instant.
+    /// The current time.
     pub now: Timestamp,
 }
 
@@ -65,7 +65,7 @@ pub(super) fn status(group: &Group, decision: &Decision, pass: Pass<'_>) -> Zone
     }
 }
 
-/// The conditions of a ZoneRollout that is about no sets.
+/// The conditions of a ZoneRollout without StatefulSets.
 pub(super) fn without_sets(current: &[Condition], why: (&str, String), pass: Pass<'_>) -> Vec<Condition> {
     let conditions = Conditions::ready(Status::False, why.0, why.1.clone()).stalled(why.0, why.1);
     conditions.merge(current, pass.generation, pass.now)
@@ -97,7 +97,7 @@ fn conditions(group: &Group, decision: &Decision, pass: Pass<'_>) -> Conditions 
     }
 }
 
-/// How a group stands that nothing is wrong with.
+/// The state of a group without problems.
 fn standing(group: &Group, decision: &Decision) -> (&'static str, String) {
     let status = &decision.status;
     let progress = status.progress.as_ref();
@@ -136,7 +136,7 @@ fn standing(group: &Group, decision: &Decision) -> (&'static str, String) {
     (reason::PROGRESSING, because(roll::code::UP_TO_DATE))
 }
 
-/// Why a group stands still, and what people can do.
+/// Why a group is stopped, and what users can do.
 fn stalled(group: &Group, status: &ZoneRolloutStatus, set: &str, name: &str) -> String {
     let deadline = group.spec.progress_deadline.unwrap_or(PROGRESS_DEADLINE);
     let revision = status

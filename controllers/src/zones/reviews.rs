@@ -1,7 +1,8 @@
-//! The webhooks, answered: what comes in by the admission door is read, reviewed step by step, and answered.
+//! The webhooks: a request to the admission server is parsed, reviewed step by step, and answered.
 //!
-//! `no-downscale` and `zpdb-validation` are answered by every replica. `prepare-downscale` and `pod-eviction` write, and are answered only
-//! while the lease of this process surely holds: elsewhere they are denied, and the client asks again.
+//! `no-downscale` and `zpdb-validation` are answered by every replica. `prepare-downscale` and `pod-eviction` write,
+//! and are answered only while this process certainly holds its lease: other replicas deny them, and the client
+//! retries.
 
 use std::sync::{Arc, OnceLock};
 
@@ -36,30 +37,30 @@ use crate::{
 
 /// The paths of the webhooks: those of rollout-operator.
 pub mod path {
-    /// Fewer replicas of what has the label `grafana.com/no-downscale`.
+    /// Denies a downscale of objects with the label `grafana.com/no-downscale`.
     pub const NO_DOWNSCALE: &str = "/admission/no-downscale";
-    /// Fewer replicas of what has the label `grafana.com/prepare-downscale`.
+    /// Prepares a downscale of objects with the label `grafana.com/prepare-downscale`.
     pub const PREPARE_DOWNSCALE: &str = "/admission/prepare-downscale";
-    /// Evictions.
+    /// Reviews evictions.
     pub const POD_EVICTION: &str = "/admission/pod-eviction";
-    /// ZoneAwarePodDisruptionBudgets.
+    /// Validates ZoneAwarePodDisruptionBudgets.
     pub const ZPDB_VALIDATION: &str = "/admission/zpdb-validation";
 }
 
-/// How often an eviction is judged anew because the record was written by another.
+/// How many times an eviction is judged again after a conflict of the record.
 const TRIES: usize = 5;
-/// What is answered where another process leads.
+/// The response if another process is the leader.
 const NOT_LEADING: &str = "this replica of muster zones does not lead, or cannot be sure of it: ask again";
 
-/// What answers reviews.
+/// The handler of reviews.
 pub struct Reviews {
     zones: Arc<Zones>,
-    /// The right to answer those that write; not set before this process leads.
+    /// The right to answer reviews that write; not set before this process is the leader.
     leadership: OnceLock<Option<Leadership>>,
 }
 
 impl Reviews {
-    /// Of a process that does not lead yet.
+    /// The handler of a process that is not the leader yet.
     pub fn new(zones: Arc<Zones>) -> Arc<Self> {
         Arc::new(Self {
             zones,
@@ -67,13 +68,13 @@ impl Reviews {
         })
     }
 
-    /// From now on it leads; without a lease it is the only process.
+    /// Marks this process as the leader; without a lease it is the only process.
     pub fn lead(&self, leadership: Option<Leadership>) {
-        // A process leads once: a second time is not reachable.
+        // A process becomes the leader once: a second call is unreachable.
         let _ = self.leadership.set(leadership);
     }
 
-    /// For the admission door.
+    /// The handlers for the admission server.
     pub fn answers(self: &Arc<Self>) -> Answers {
         let reviews = Arc::clone(self);
         Arc::new(move |asked| {
@@ -129,7 +130,7 @@ impl Reviews {
             .await
     }
 
-    /// Does what a review asks for until it is answered: it is bound to end.
+    /// Runs the steps of a review until it is answered: the number of steps is bounded.
     async fn steps(&self, mut webhook: impl Webhook) -> Response {
         let zones = &self.zones;
         let mut fact = Fact::Begin;
@@ -195,10 +196,10 @@ impl Reviews {
         }
     }
 
-    /// The verdict on an eviction, on record where it is allowed; or an answer without one.
+    /// The verdict on an eviction, recorded if it is allowed; or a response without a verdict.
     async fn judged(&self, asked: &Asked, request: &Request) -> Result<Verdict, Response> {
         let zones = &self.zones;
-        // It was read as JSON already.
+        // It was parsed from JSON already.
         let body: Value = serde_json::from_slice(&asked.body).unwrap_or_default();
         let eviction = match budget::Request::from_review(&body["request"]) {
             Ok(eviction) => eviction,
@@ -276,7 +277,7 @@ impl Reviews {
         })
     }
 
-    /// Puts an allowed eviction on record in the ZoneRollout of the pod's group.
+    /// Records an allowed eviction in the ZoneRollout of the pod's group.
     async fn record(&self, judged: &Judged, record: InFlight) -> Result<(), Error> {
         let zones = &self.zones;
         let Some(group) = &judged.group else {
@@ -286,7 +287,7 @@ impl Reviews {
         let name = names::zone_rollout(group);
         let mut rollouts = judged.rollouts.iter();
         let Some(rollout) = rollouts.find(|rollout| rollout.name_any() == name) else {
-            // It is made, and everything is read again.
+            // It is created, and everything is read again.
             act::create_rollout(zones, group).await?;
             return Err(Error::Conflicts(name, 1));
         };
@@ -300,7 +301,7 @@ impl Reviews {
     }
 }
 
-/// A verdict, and what it rests on.
+/// A verdict, and its input.
 struct Judged {
     verdict: Verdict,
     /// The group of the pod's set, if it is in one.
@@ -311,7 +312,7 @@ struct Judged {
     rollouts: Vec<ZoneRollout>,
 }
 
-/// What is under way in the groups of the namespace.
+/// The in-flight evictions and deletions in the groups of the namespace.
 pub(super) fn operations(rollouts: &[ZoneRollout]) -> Vec<Operation> {
     let statuses = rollouts.iter().filter_map(|rollout| rollout.status.as_ref());
     statuses.filter_map(|status| status.operation.clone()).collect()
@@ -337,7 +338,7 @@ fn owner(pod: Option<&Pod>, sets: &Result<Vec<Set>, String>) -> Option<Result<Se
     }
 }
 
-/// Valid, or refused with 400.
+/// Accepted if valid, or rejected with 400.
 fn validate(request: &Request) -> Response {
     match budget::validate(request.object.as_ref().unwrap_or(&Value::Null)) {
         Ok(()) => Response::allow(),
@@ -359,7 +360,7 @@ fn unread(error: &Error) -> Response {
     }
 }
 
-/// The client asks again: kubectl drain does, every five seconds.
+/// The client retries: kubectl drain does so every five seconds.
 fn too_many(why: &str) -> Response {
     Response {
         code: Some(429),

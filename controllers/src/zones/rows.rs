@@ -1,4 +1,5 @@
-//! What the watches of a namespace show, as rows: enough to see that there is nothing to do. What is done rests on fresh reads.
+//! The caches filled by the watches of a namespace: enough to detect that there is nothing to do. Actions are based on
+//! fresh reads.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -26,21 +27,21 @@ use crate::{
     runtime::{Api, Index, Key, watch},
 };
 
-/// The rows of a namespace.
+/// The caches of a namespace.
 pub(super) struct Rows {
-    /// StatefulSets; each concerns the ZoneRollout of its group.
+    /// StatefulSets; each triggers the ZoneRollout of its group.
     pub sets: Arc<Index<StatefulSet, Arc<Set>>>,
-    /// Pods of StatefulSets; each concerns its StatefulSet.
+    /// Pods of StatefulSets; each triggers its StatefulSet.
     pub pods: Arc<Index<ApiPod, Arc<Pod>>>,
-    /// The budgets that are valid.
+    /// The valid budgets.
     pub budgets: Arc<RwLock<Known>>,
-    /// Whether all budgets were listed once. Before that, that none is known proves nothing.
+    /// Whether all budgets were listed once. Before that, an empty cache proves nothing.
     budgets_listed: sync::watch::Sender<bool>,
 }
 
 impl Rows {
     pub(super) fn new() -> Self {
-        let set = |set: &StatefulSet| Set::from_value(&value(set)).ok().map(Arc::new); // a set that cannot be read has no row
+        let set = |set: &StatefulSet| Set::from_value(&value(set)).ok().map(Arc::new); // an invalid set is not cached
         let pod = |pod: &ApiPod| {
             let pod = Pod::from_value(&value(pod)).ok()?; // the same
             let of_set = pod
@@ -69,7 +70,7 @@ impl Rows {
 
     /// Waits until all budgets were listed once.
     pub(super) async fn budgets_known(&self) {
-        // The sender lives as long as `self`: the only error is not reachable.
+        // The sender lives as long as `self`, so the error is unreachable.
         let _ = self.budgets_listed.subscribe().wait_for(|listed| *listed).await;
     }
 
@@ -83,7 +84,8 @@ impl Rows {
         })
     }
 
-    /// The group of a ZoneRollout; nothing where what it depends on is not among the rows: replicas that follow something.
+    /// The group of a ZoneRollout; `None` if it depends on objects that are not cached: replicas that mirror a
+    /// reference.
     pub(super) fn group(&self, rollout: &ZoneRollout, now: Timestamp) -> Option<Group> {
         let namespace = rollout.metadata.namespace.clone().unwrap_or_default();
         let key = Key::of(rollout);
@@ -108,7 +110,7 @@ impl Rows {
         Some(Group::new(&rollout.spec.group, sets, &pods).with(rollout.spec.clone(), status))
     }
 
-    /// Fills the rows; the ZoneRollouts that changes concern.
+    /// Fills the caches; yields the ZoneRollouts that changes affect.
     pub(super) fn watch(self: &Arc<Self>, base: &Base) -> impl Stream<Item = Key> + Send + use<> {
         let config = watcher::Config::default;
         let sets = watch::watch::<StatefulSet>(base.client.clone(), &base.namespace, config());
@@ -121,14 +123,14 @@ impl Rows {
         stream::select(watch::rows(sets, Arc::clone(&self.sets)), of_pods)
     }
 
-    /// Keeps the budgets; every ZoneRollout is concerned by a change of one.
+    /// Caches the budgets; a change of one triggers every ZoneRollout.
     pub(super) fn watch_budgets(
         self: &Arc<Self>,
         base: &Base,
         rollouts: Store<ZoneRollout>,
         metrics: ZoneMetrics,
     ) -> impl Stream<Item = Key> + Send + use<> {
-        // As they come: one that its definition would not let in today is refused in the words of rollout-operator.
+        // Unvalidated: a budget that its CRD would not accept today is rejected with rollout-operator's messages.
         let kind = ApiResource::erase::<ZoneAwarePodDisruptionBudget>(&());
         let api: Api<DynamicObject> = Api::namespaced_with(base.client.clone(), &base.namespace, &kind);
         let object_of = move |object: &DynamicObject| {
@@ -151,7 +153,7 @@ impl Rows {
                 watcher::Event::Init => listed = Known::default(),
                 watcher::Event::InitApply(object) => {
                     let object = object_of(&object);
-                    // One that became invalid stays what it was.
+                    // A budget that became invalid keeps its last valid state.
                     let mut known = rows.budgets.write();
                     metrics.observed(known.put(&object));
                     listed.keep(&known, &object);

@@ -1,4 +1,4 @@
-//! Promise: a changed row changes its Kustomization once, in one write, when its new source holds the commit.
+//! Promise: a changed row changes its Kustomization once, in one write, when its new source has fetched the commit.
 
 use muster_api::{Assemblage, flux::Kustomization, names};
 use muster_apiserver::ChangeKind;
@@ -72,7 +72,7 @@ async fn a_success_of_the_commit_before_is_none_of_the_new_one() {
     cluster
         .until_state::<Assemblage>("eu-1", "web", "1 Succeeded UpToDate")
         .await;
-    // There and back again: the old commit under a new token is confirmed by a new report only.
+    // There and back again: the old commit under a new token is only confirmed by a new report.
     cluster
         .set_rows::<Assemblage>("eu-1", &[row("web", NEW, 2)])
         .await;

@@ -1,4 +1,4 @@
-//! What a row needs, by what is there.
+//! What a row needs, depending on the live objects.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::ResourceExt;
@@ -109,7 +109,7 @@ fn only_what_is_as_derived_and_observed_has_succeeded() {
         "[replace at 7] Updating Updating",
     );
 
-    // A source that disappeared is made again; what was seen stays seen.
+    // A source that disappeared is re-created; the observed facts of the Kustomization stay.
     check(
         Case::carry(row.clone()).with(live(&derived)),
         "[create source] Succeeded UpToDate",
@@ -170,7 +170,7 @@ fn a_foreign_object_of_that_name_is_never_written() {
         "[] Updating NameConflict",
     );
 
-    // An assemblage that was deleted without what it owns and made again finds what it wrote.
+    // An assemblage that was deleted with `--cascade=orphan` and re-created finds the objects that it wrote.
     let mut orphaned = live(&derived);
     orphaned.metadata.owner_references = None;
     check(
@@ -209,7 +209,7 @@ fn a_row_that_another_suspended_is_held_with_the_managers_name() {
         "[] Withdrawing Held",
     );
 
-    // Suspended by us: ours to end.
+    // Suspended by muster: muster resumes it.
     suspended.metadata.managed_fields = Some(vec![fields(US, json!({"f:spec": {"f:suspend": {}}}))]);
     check(
         Case::carry(new.clone())
@@ -262,7 +262,7 @@ fn withdrawal_marks_deletes_and_waits() {
     assert_eq!(plan.state.token, Some(9));
 }
 
-/// The plan `cleanup` is at work: what is done to it by hand is written once.
+/// The plan `cleanup` is running: a manual control is written once.
 #[test]
 fn what_is_done_by_hand_reaches_a_cleanup() {
     let mut there = live(&derived(&row(OLD, 1)));

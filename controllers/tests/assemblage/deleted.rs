@@ -1,4 +1,4 @@
-//! Promise: what is deleted by hand comes back; deleting an assemblage lets go of what it installed.
+//! Promise: an object deleted by hand is re-created; deleting an assemblage orphans what it installed.
 
 use std::time::Duration;
 
@@ -119,7 +119,7 @@ async fn what_others_write_beside_ours_stays() {
 async fn deleting_an_assemblage_lets_go_and_a_new_one_adopts() {
     let mut cluster = Cluster::downstream();
     let before = installed(&mut cluster).await;
-    // Flux's finalizer decides by deletionPolicy, which says Orphan.
+    // Flux's finalizer follows deletionPolicy, which is Orphan.
     let _: Kustomization = cluster
         .patch(
             &before.name_any(),

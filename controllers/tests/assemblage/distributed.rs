@@ -1,5 +1,6 @@
-//! Promise: a Secret whose `secretRef` says `distribute` is in the cluster before the first row that names it, as it is now within a minute, and
-//! gone after the last; only keys that git needs go, and only where the cluster would take nothing else.
+//! Promise: a Secret whose `secretRef` has `distribute` is in the cluster before the first row that names it, up to
+//! date within a minute, and deleted after the last; only keys that git needs are copied, and only if the cluster would
+//! accept nothing else.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -31,7 +32,7 @@ struct Bed {
 }
 
 impl Bed {
-    /// `held`: the cluster refuses the account what its policy has to refuse.
+    /// `held`: the cluster refuses the account what its policy must refuse.
     async fn new(held: bool) -> Self {
         let mut cluster = Cluster::downstream();
         cluster.run_assemblages();
@@ -77,7 +78,7 @@ impl Bed {
             .await;
     }
 
-    /// The Secrets that were brought, as `name: keys`.
+    /// The copied Secrets, as `name: keys`.
     async fn brought(&self) -> BTreeMap<String, Vec<String>> {
         let all = self
             .there()
@@ -111,7 +112,7 @@ impl Bed {
         .await
     }
 
-    /// What the proxy says of a row that it cannot bring.
+    /// The proxy's message about a row that it cannot write.
     async fn refusal(&self) -> String {
         until("a refusal", || async {
             let proxy: ProxyAssemblage = self.management.api().get("eu-1").await.unwrap();
@@ -190,7 +191,7 @@ async fn it_comes_before_the_row_changes_with_its_original_and_goes_after_the_la
     .await;
     assert_eq!(derived.spec.secret_ref.unwrap().name, copy);
 
-    // At rest nothing is written, there and here.
+    // At rest nothing is written, in either cluster.
     pass(Duration::from_mins(2)).await;
     let writes = bed.management.writes() + bed.downstream["eu-1"].writes();
     pass(Duration::from_hours(1)).await;
@@ -261,7 +262,7 @@ async fn nothing_goes_to_a_cluster_that_would_take_anything() {
     assert_eq!(names, ["plain"], "other rows go on");
 }
 
-/// What cannot be distributed, what is said of it, and that it is brought once it can be.
+/// What cannot be distributed, the message about it, and that it is copied once it can be.
 #[tokio::test(start_paused = true)]
 async fn what_is_not_distributed() {
     let app = json!({"githubAppID": "7", "githubAppPrivateKey": "canary"});
@@ -294,7 +295,7 @@ async fn what_is_not_distributed() {
     }
 }
 
-/// The cluster's refusal is said, and the row stays out.
+/// The cluster's refusal is reported, and the row is left out.
 #[tokio::test(start_paused = true)]
 async fn what_the_cluster_refuses_is_said() {
     let bed = Bed::new(true).await;
@@ -326,7 +327,7 @@ async fn what_the_cluster_refuses_is_said() {
     );
 }
 
-/// No value of a Secret is in anything but the Secret.
+/// No value of a Secret is in any other object.
 #[tokio::test(start_paused = true)]
 async fn no_value_is_shown() {
     let bed = Bed::new(true).await;

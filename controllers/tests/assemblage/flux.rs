@@ -1,4 +1,5 @@
-//! Promise: where Flux applies, a success with custom resources counts once it has stood, and the agent says what its evidence is.
+//! Promise: if Flux applies, a success with custom resources counts after it has settled, and the agent reports what
+//! its evidence is.
 
 use std::time::Duration;
 
@@ -12,12 +13,12 @@ use serde_json::json;
 
 use super::support::*;
 
-/// A row that Flux has carried out, with an object of this group; at the start of the clock.
+/// A row that Flux has applied, with an object of this group; at the start of the clock.
 async fn carried_out(group: &str, row: &SyncRow) -> Cluster {
     carried_out_with(&format!("{group}_Thing"), row).await
 }
 
-/// The same, of this group and kind.
+/// The same, with this group and kind.
 async fn carried_out_with(kind: &str, row: &SyncRow) -> Cluster {
     let mut cluster = Cluster::downstream();
     cluster.run_assemblages_by(SyncMode::Flux);
@@ -69,7 +70,7 @@ async fn a_success_with_custom_resources_is_held_and_then_counts() {
     assert_eq!(cluster.writes(), writes);
 }
 
-/// Flux's Ready is about the object, and not about what it rolls out.
+/// Flux's Ready is about the object, and not about what the object rolls out.
 #[tokio::test(start_paused = true)]
 async fn what_rolls_something_out_itself_is_refused_by_name() {
     let cluster = carried_out_with("fleet.muster.dev_ZoneRollout", &row("web", OLD, 1)).await;
@@ -86,7 +87,7 @@ async fn what_rolls_something_out_itself_is_refused_by_name() {
     assert_eq!(state(&cluster).await, "1 Updating SyncUnsupported Infra");
 }
 
-/// Ready turns within that time: as after any failure, it begins anew.
+/// Ready changes within that time: as after any failure, it starts again.
 #[tokio::test(start_paused = true)]
 async fn one_that_fails_meanwhile_never_counts() {
     let cluster = carried_out("example.test", &row("web", OLD, 1)).await;
@@ -118,7 +119,7 @@ async fn kinds_of_kubernetes_are_waited_for_by_nothing() {
     );
 }
 
-/// Flux has no such thing: applied without it the row would be something else than was asked for.
+/// Flux has no equivalent: applied without it the row would be something else than requested.
 #[tokio::test(start_paused = true)]
 async fn what_flux_cannot_do_is_not_given_to_it() {
     let mut cluster = Cluster::downstream();

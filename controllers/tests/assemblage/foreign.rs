@@ -1,4 +1,5 @@
-//! Promise: an object that is not ours is not touched, whatever its name and labels; one that another suspended is left alone.
+//! Promise: an object that muster does not own is not touched, whatever its name and labels; one that another manager
+//! suspended is left alone.
 
 use std::time::Duration;
 
@@ -36,7 +37,7 @@ async fn a_foreign_object_of_our_name_or_labels_is_not_touched() {
     cluster
         .until_state::<Assemblage>("eu-1", "other", "2 Succeeded UpToDate")
         .await;
-    // Rows that come and go do not change that.
+    // Rows that are added and removed do not change that.
     cluster
         .set_rows::<Assemblage>(
             "eu-1",

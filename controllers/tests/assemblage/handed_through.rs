@@ -1,4 +1,5 @@
-//! Promise: what a module says of a source that Flux reads, and of what Flux does besides, stands in Flux's objects as it was written, at the pinned version.
+//! Promise: the fields of a module for a source that Flux reads, and its Flux-only fields, are in Flux's objects
+//! unchanged, at the pinned version.
 
 use std::collections::BTreeSet;
 
@@ -80,7 +81,7 @@ fn what_is_handed_through_stands_in_fluxs_object() {
     assert_eq!(kustomization["sourceRef"]["kind"], "OCIRepository");
 }
 
-/// A name says the kind and all of the spec: two specs never share an object.
+/// A name is derived from the kind and all of the spec: two specs never share an object.
 #[test]
 fn each_spec_has_an_object_of_its_own_that_is_known_by_its_name() {
     let plain = json!({"gitRepository": {"url": "https://git.example/web", "ref": {"tag": "v1"}}});
@@ -107,7 +108,7 @@ fn each_spec_has_an_object_of_its_own_that_is_known_by_its_name() {
     assert_eq!(derived(&of(&other, NEW)).source, derived(&of(&plain, NEW)).source);
 }
 
-/// A patch that the module has no longer is taken out of the Kustomization; a default of the kind stays.
+/// A patch that the module no longer has is removed from the Kustomization; a default of the kind stays.
 #[test]
 fn what_is_not_handed_through_any_more_goes() {
     let row = row(NEW, 1);
@@ -118,7 +119,7 @@ fn what_is_not_handed_through_any_more_goes() {
         US,
         json!({"f:spec": {"f:namePrefix": {}, "f:nameSuffix": {}, "f:path": {}, "f:defaulted": {}}}),
     )]);
-    // Fields that the API server fills in count as those of the writer.
+    // Fields that the API server defaults count as the writer's.
     live.spec.other.insert("defaulted".to_owned(), json!(true));
     let after: Package = serde_json::from_value(json!({"flux": {"namePrefix": "c-"}})).unwrap();
     let next = repaired(&live, &derived_with(&row, &after).kustomization, US).unwrap();
@@ -158,7 +159,7 @@ fn what_flux_cannot_do_is_not_given_to_it() {
     }
 }
 
-/// To upgrade an agent would not help: another one has to apply.
+/// Upgrading the agent would not help: Flux must apply.
 #[test]
 fn where_muster_applies_the_next_step_is_flux() {
     let git = json!({"gitRepository": {"url": "https://git.example/web", "ref": {"commit": NEW}}});
@@ -203,7 +204,7 @@ fn where_flux_applies_the_next_step_is_another_agent_or_the_built_in_sync() {
     }
 }
 
-/// A row of a writer that is not muster's is held to what is handed through, too.
+/// A row of another writer than muster is restricted to the fields that are passed through, too.
 #[test]
 fn a_row_with_fields_of_flux_that_are_not_handed_through_is_refused() {
     let place = place();

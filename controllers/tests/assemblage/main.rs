@@ -1,4 +1,4 @@
-//! The assemblages: what they decide, and what becomes of them on API servers in this process, on paused time.
+//! The assemblages: their decisions, and the result on API servers in this process, on paused time.
 #![allow(
     clippy::unwrap_used,
     clippy::panic,

@@ -1,4 +1,4 @@
-//! What the mirror is to be, by what the proxy says and what is there.
+//! The desired mirror, depending on the proxy and the live objects.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -110,7 +110,7 @@ fn rows_go_down_and_equal_ones_are_no_write() {
         Some(live(Some(ORIGIN), &[row("web", OLD, 1)], &[])),
         "replace at 7 [web:3:b]",
     );
-    // A hand-edited row is put back.
+    // A manually edited row is reverted.
     let mut edited = row("web", OLD, 1);
     edited.commit = Some(NEW.to_owned());
     check(
@@ -206,7 +206,7 @@ fn rows_that_the_proxy_never_held_stay() {
         unclaimed,
         BTreeSet::from(["hand".to_owned(), "restored".to_owned()])
     );
-    // Reported as unclaimed, they are not held for that.
+    // Reported as unclaimed, they do not count as held by the proxy.
     let reported = SyncState {
         reason: Some("Unclaimed".to_owned()),
         ..listed("hand")
@@ -234,7 +234,7 @@ fn a_row_without_token_goes_when_its_writer_took_it_away_and_one_with_a_token_st
         Some(live(Some(ORIGIN), &there, &[])),
         "replace at 7 [web:1:a]",
     );
-    // It goes down only after it was listed, so that its disappearance is noticed whatever crashes in between.
+    // It is removed downstream only after it was listed, so that its removal is noticed even after a crash in between.
     check(&there[1..], &[], None, "create []");
     check(&there[1..], &[listed("third")], None, "create [third:-:a]");
 }

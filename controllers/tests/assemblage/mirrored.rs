@@ -1,5 +1,5 @@
-//! Promise: a proxy's rows reach the cluster, what the cluster reports reaches the proxy, with as few calls as promised; a cluster that
-//! is not ready is named and left alone.
+//! Promise: a proxy's rows reach the cluster, the cluster's report reaches the proxy, with as few calls as promised; a
+//! cluster that is not ready is reported and left alone.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -135,7 +135,7 @@ async fn a_watched_mirror_is_read_each_five_minutes_and_an_unwatched_one_each_tw
         "at rest nothing is written"
     );
 
-    // Watches are refused: polls take over, and the state still comes up within one.
+    // Watches are refused: polls take over, and the state still arrives within one.
     let refuse = Match {
         client: Some(CONTROLLERS.to_owned()),
         verbs: vec![Verb::Watch],
@@ -271,7 +271,7 @@ async fn an_unreachable_cluster_is_named_and_what_it_reported_stays() {
         .await;
     let proxy: ProxyAssemblage = fleet.management.api().get("eu-1").await.unwrap();
     assert!(proxy.status.unwrap().last_contact.is_some());
-    // The other one goes on.
+    // The other one continues.
     fleet
         .management
         .set_rows::<ProxyAssemblage>("eu-2", &[row("web", NEW, 2)])

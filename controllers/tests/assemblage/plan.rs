@@ -75,7 +75,7 @@ async fn flux_is_given_no_plan() {
     assert_eq!(cluster.kustomizations().await, []);
 }
 
-/// A control and a retry are no part of what is assigned: they reach the PlanRun, and the row stays what it was.
+/// A control and a retry are not part of the assignment: they reach the PlanRun, and the row stays the same.
 #[tokio::test(start_paused = true)]
 async fn what_is_done_by_hand_reaches_the_plan_run_and_leaves_the_row_as_it_was() {
     let mut cluster = Cluster::downstream();

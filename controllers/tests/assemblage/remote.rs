@@ -1,4 +1,5 @@
-//! Promise: a RemoteAssemblage is expanded here, for the cluster's kubeconfig, and not while the cluster is away.
+//! Promise: a RemoteAssemblage is expanded here, for the cluster's kubeconfig, and not while the cluster is
+//! unreachable.
 
 use std::{collections::BTreeMap, time::Duration};
 

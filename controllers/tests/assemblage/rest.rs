@@ -49,7 +49,7 @@ async fn at_rest_nothing_is_asked_and_nothing_is_written() {
     );
 }
 
-/// As Flux does at each interval, and at each retry of what failed.
+/// As Flux does at each interval, and at each retry after a failure.
 #[tokio::test(start_paused = true)]
 async fn who_looks_once_more_says_nothing_new() {
     let mut cluster = Cluster::downstream();
@@ -78,11 +78,11 @@ async fn who_looks_once_more_says_nothing_new() {
     assert_eq!(cluster.writes(), writes);
     until("good", "1 Succeeded UpToDate").await;
     until("bad", "2 Failed BuildFailed Revision").await;
-    // That all is well but for what a finalizer holds is news: the failure of before counts no longer.
+    // Being healthy except for a blocked finalizer is news: the previous failure no longer counts.
     let awaited = "waiting for the termination of ConfigMap/default/b";
     cluster.report(&bad, "Unknown", "Progressing", awaited).await;
     until("bad", "2 Updating Progressing Infra").await;
-    // What comes of it is news.
+    // The result is news.
     let failed = "timeout waiting for: [a]";
     cluster.report(&good, "False", "HealthCheckFailed", failed).await;
     until("good", "1 Failed HealthCheckFailed Revision").await;

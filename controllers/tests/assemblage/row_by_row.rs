@@ -1,5 +1,5 @@
-//! Promise: of many rows only those that changed are written, each on the condition that what it replaces was not changed by another;
-//! a report of one row and the assignment of another are no conflict.
+//! Promise: of many rows only changed ones are written, each on the condition that the replaced row was not changed
+//! meanwhile; a report of one row and the assignment of another are not a conflict.
 
 use kube::{
     Api, ResourceExt,
@@ -88,7 +88,7 @@ fn status(states: &[SyncState]) -> AssemblageStatus {
     }
 }
 
-/// An Assemblage with a status, and whoever reports it.
+/// An Assemblage with a status, and its reporter.
 struct Reported {
     cluster: Cluster,
     reports: Reports<AssemblageStatus>,
@@ -115,7 +115,7 @@ impl Reported {
         self.api().get("eu-1").await.unwrap()
     }
 
-    /// Writes a report by what a watch showed; whether something was sent.
+    /// Writes a report based on what a watch showed; returns whether something was sent.
     async fn write(&self, seen: &Assemblage, states: &[SyncState]) -> bool {
         let api = Encoded::namespaced(self.cluster.server.client_as(CONTROLLERS), SYSTEM);
         let old = seen.status.as_ref();
@@ -155,7 +155,7 @@ async fn a_report_by_an_old_watch_is_no_conflict() {
     let first = [state("web", 1, SyncPhase::Succeeded)];
     let bed = Reported::new(&first).await;
     let old = bed.live().await;
-    // Of two modules more, in another order than by name; the watch shows neither, nor that rows were written meanwhile.
+    // Two more modules, not in the order of their names; the watch shows neither, nor that rows were written meanwhile.
     let labels = Patch::Merge(json!({"spec": {"syncs": [row("api", NEW, 2)]}}));
     bed.api()
         .patch("eu-1", &PatchParams::default(), &labels)
@@ -172,7 +172,7 @@ async fn a_report_by_an_old_watch_is_no_conflict() {
     assert!(bed.write(&old, &third).await);
     assert_eq!(bed.patches() - before, 1, "it was written at the first try");
     assert_eq!(bed.tokens().await, pairs(&[("api", 2), ("ccc", 3), ("web", 1)]));
-    // Once more the same, by the old watch and by a new one.
+    // The same again, with the old watch and with a new one.
     let now = bed.live().await;
     let before = bed.patches();
     assert!(!bed.write(&old, &third).await && !bed.write(&now, &third).await);
@@ -212,7 +212,7 @@ async fn a_report_of_a_newer_version_with_fields_that_are_not_read_here_is_repla
         state("web", 1, SyncPhase::Succeeded),
     ];
     let bed = Reported::new(&first).await;
-    // A state that this version cannot read is not among those that are seen.
+    // A state that this version cannot parse is not among the observed ones.
     let mut seen = bed.live().await;
     seen.status.as_mut().unwrap().syncs.remove(0);
     let next = [state("web", 2, SyncPhase::Succeeded)];

@@ -1,4 +1,5 @@
-//! Promise: a row becomes exactly one source and one Kustomization, and has succeeded only when Flux says so at this commit and generation.
+//! Promise: a row becomes exactly one source and one Kustomization, and succeeds only when Flux reports success at this
+//! commit and generation.
 
 use std::time::Duration;
 
@@ -216,7 +217,7 @@ fn with_package(package: serde_json::Value) -> SyncRow {
     }
 }
 
-/// Never implicit: an upgrade of an agent must not change verdicts.
+/// Never implicit: upgrading an agent must not change verdicts.
 #[tokio::test(start_paused = true)]
 async fn the_table_of_health_is_expanded_only_where_it_is_asked_for() {
     for mode in [SyncMode::Builtin, SyncMode::Flux] {

@@ -1,4 +1,4 @@
-//! Situations of a row: what it says and what is there of it, for tables of decisions.
+//! Situations of a row: the row and its live objects, for tables of decisions.
 
 use std::collections::BTreeMap;
 
@@ -95,7 +95,7 @@ pub(crate) fn condition(status: &str, reason: &str, message: &str) -> Condition 
     }
 }
 
-/// The Kustomization as an API server has it, carried out.
+/// The Kustomization as read from an API server, applied.
 pub(crate) fn live(derived: &Derived) -> Kustomization {
     let mut live = derived.kustomization.clone();
     live.metadata.uid = Some("k-1".to_owned());
@@ -148,7 +148,7 @@ fn scope() -> Scope {
     }
 }
 
-/// One situation: what is there of a row.
+/// One situation: the live objects of a row.
 pub(crate) struct Case {
     pub row: SyncRow,
     pub wish: Wish,

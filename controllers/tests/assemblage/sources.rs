@@ -1,4 +1,4 @@
-//! Promise: sources are shared by their content, and go ten minutes after the last reference.
+//! Promise: sources are shared by their content, and are deleted ten minutes after the last reference.
 
 use std::time::Duration;
 

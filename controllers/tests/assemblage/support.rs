@@ -1,4 +1,4 @@
-//! API servers with the kinds of muster, controllers on them, and Flux, played by the test.
+//! API servers with the kinds of muster, controllers on them, and Flux, simulated by the test.
 
 use std::{collections::BTreeMap, fmt::Debug, future::Future, sync::Arc, time::Duration};
 
@@ -34,20 +34,20 @@ use tokio_util::task::AbortOnDropHandle;
 
 use crate::{cluster::create_cluster, context::context, kubeconfig_secret::create_kubeconfig};
 
-/// The commit that rows begin with.
+/// The initial commit of rows.
 pub(crate) const OLD: &str = "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa";
-/// The commit that they go to.
+/// The commit that rows are updated to.
 pub(crate) const NEW: &str = "bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb";
 /// The namespace of the management cluster.
 pub(crate) const FLEET: &str = "fleet";
 /// The namespace of downstream clusters.
 pub(crate) const SYSTEM: &str = "muster-system";
-/// As which client the controllers are known to a server's recorder.
+/// The name of the controllers' client in a server's recorder.
 pub(crate) const CONTROLLERS: &str = "controllers";
-/// The longest that anything is waited for, in virtual time.
+/// The maximum wait, in virtual time.
 const LIMIT: Duration = Duration::from_mins(10);
 
-/// One cluster: its API server, and what runs on it.
+/// One cluster: its API server, and the tasks that run on it.
 pub(crate) struct Cluster {
     pub server: ApiServer,
     pub namespace: &'static str,
@@ -85,7 +85,7 @@ impl Cluster {
         }
     }
 
-    /// The objects of a kind in this cluster's namespace, as the test reaches them.
+    /// The objects of a kind in this cluster's namespace, with the test's client.
     pub(crate) fn api<K>(&self) -> Api<K>
     where
         K: Resource<DynamicType = (), Scope = NamespaceResourceScope>,
@@ -93,7 +93,7 @@ impl Cluster {
         Api::namespaced(self.server.client(), self.namespace)
     }
 
-    /// What controllers on this cluster may use.
+    /// The dependencies of controllers on this cluster.
     pub(crate) fn context(&self, connect: Connect) -> (Context, Arc<Objects>) {
         let client = self.server.client_as(CONTROLLERS);
         let clock = Clock::starting_at("2026-01-01T00:00:00Z".parse::<Timestamp>().unwrap());
@@ -103,12 +103,12 @@ impl Cluster {
         (context, objects)
     }
 
-    /// Runs something until the cluster is dropped, or [`Cluster::crash`].
+    /// Runs a task until the cluster is dropped, or [`Cluster::crash`].
     pub(crate) fn spawn(&mut self, task: impl Future<Output = ()> + Send + 'static) {
         self.tasks.push(AbortOnDropHandle::new(tokio::spawn(task)));
     }
 
-    /// Ends everything that runs, at once.
+    /// Ends all tasks at once.
     pub(crate) fn crash(&mut self) {
         self.tasks.clear();
     }
@@ -118,7 +118,7 @@ impl Cluster {
         self.run_assemblages_by(SyncMode::Builtin);
     }
 
-    /// Runs the controller of Assemblages where this applies.
+    /// Runs the controller of Assemblages, with this applier.
     pub(crate) fn run_assemblages_by(&mut self, sync: SyncMode) {
         let (mut context, objects) = self.context(no_clusters());
         context.options = Arc::new(Options {
@@ -179,7 +179,7 @@ impl Cluster {
         self.api().list(&ListParams::default()).await.unwrap().items
     }
 
-    /// The Kustomization of a row, if it is there.
+    /// The Kustomization of a row, if it exists.
     pub(crate) async fn kustomization(&self, assemblage: &str, row: &str) -> Option<Kustomization> {
         self.api()
             .get_opt(&names::kustomization(self.namespace, assemblage, row))
@@ -219,7 +219,7 @@ impl Cluster {
         .await
     }
 
-    /// Plays source-controller: all sources hold their commits.
+    /// Simulates source-controller: all sources have fetched their commits.
     pub(crate) async fn fetch_sources(&self) {
         for source in self
             .api::<GitRepository>()
@@ -240,7 +240,7 @@ impl Cluster {
         }
     }
 
-    /// Waits for the source of a commit, and plays source-controller.
+    /// Waits for the source of a commit, and simulates source-controller.
     pub(crate) async fn until_fetched(&self, commit: &str) {
         let name = names::source(URL, commit, None);
         until(&format!("the source of {commit}"), || async {
@@ -250,7 +250,7 @@ impl Cluster {
         self.fetch_sources().await;
     }
 
-    /// Plays kustomize-controller: it has carried a Kustomization out, or failed to.
+    /// Simulates kustomize-controller: it has applied a Kustomization, or failed to.
     pub(crate) async fn report(
         &self,
         kustomization: &Kustomization,
@@ -274,7 +274,7 @@ impl Cluster {
             .unwrap();
     }
 
-    /// Plays Flux for a row of a new commit until it has succeeded.
+    /// Simulates Flux for a row with a new commit until it has succeeded.
     pub(crate) async fn carry_out(&self, assemblage: &str, row: &str, commit: &str) -> Kustomization {
         self.until_fetched(commit).await;
         let source = names::source(URL, commit, None);
@@ -296,7 +296,7 @@ impl Cluster {
         source.spec.reference.unwrap().commit.unwrap()
     }
 
-    /// How many requests controllers have sent, as many as `counts`.
+    /// The number of requests by controllers that match `counts`.
     pub(crate) fn requests(
         &self,
         counts: impl Fn(&muster_apiserver::record::RequestRecord) -> bool,
@@ -309,7 +309,7 @@ impl Cluster {
             .count()
     }
 
-    /// How many writes controllers have sent.
+    /// The number of writes by controllers.
     pub(crate) fn writes(&self) -> usize {
         self.requests(|request| request.is_write())
     }
@@ -319,7 +319,7 @@ impl Cluster {
 pub(crate) trait HasStates:
     Resource<DynamicType = (), Scope = NamespaceResourceScope> + Clone + Debug + DeserializeOwned
 {
-    /// Its states.
+    /// The states of its rows.
     fn states(&self) -> Vec<SyncState>;
 }
 
@@ -336,7 +336,7 @@ macro_rules! has_states {
 
 has_states!(Assemblage, RemoteAssemblage, ProxyAssemblage);
 
-/// Where all rows come from.
+/// The repository of all rows.
 pub(crate) const URL: &str = "https://git.test/web";
 
 /// A row at a commit.
@@ -360,7 +360,7 @@ pub(crate) fn row(name: &str, commit: &str, token: u64) -> SyncRow {
     }
 }
 
-/// As assemblages hold them.
+/// The rows in the form of assemblages.
 pub(crate) fn shared<T: Clone>(parts: &[T]) -> Vec<Shared<T>> {
     parts.iter().cloned().map(Shared::from).collect()
 }
@@ -394,7 +394,7 @@ pub(crate) fn line(state: &SyncState) -> String {
     )
 }
 
-/// Waits, in virtual time, until something is there.
+/// Waits, in virtual time, until there is a result.
 pub(crate) async fn until<T, F: Future<Output = Option<T>>>(what: &str, look: impl Fn() -> F) -> T {
     let reached = async {
         loop {
@@ -409,7 +409,7 @@ pub(crate) async fn until<T, F: Future<Output = Option<T>>>(what: &str, look: im
         .unwrap_or_else(|_| panic!("not within {LIMIT:?}: {what}"))
 }
 
-/// Lets virtual time pass.
+/// Advances virtual time.
 pub(crate) async fn pass(time: Duration) {
     tokio::time::sleep(time).await;
 }
@@ -418,12 +418,12 @@ fn condition(generation: Option<i64>, status: &str, reason: &str, message: &str)
     json!({"type": "Ready", "status": status, "reason": reason, "message": message, "observedGeneration": generation, "lastTransitionTime": "2026-01-01T00:00:00Z"})
 }
 
-/// The way to no cluster.
+/// Clients of no cluster.
 pub(crate) fn no_clusters() -> Connect {
     connect(&BTreeMap::new())
 }
 
-/// The way to clusters: each by its URL.
+/// Clients of clusters, by URL.
 pub(crate) fn connect(downstream: &BTreeMap<&'static str, Cluster>) -> Connect {
     let clients = downstream.iter().map(|(name, cluster)| {
         let client = cluster.server.client_as(CONTROLLERS);

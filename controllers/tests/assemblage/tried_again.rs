@@ -1,4 +1,5 @@
-//! Promise: a row that failed and is given out once more by another token is carried out once more; what was said before is no answer.
+//! Promise: a row that failed and is assigned again with another token is applied again; the earlier report does not
+//! count.
 
 use std::time::Duration;
 
@@ -32,7 +33,7 @@ async fn until(cluster: &Cluster, state: &str) {
     cluster.until_state::<Assemblage>("eu-1", "web", state).await;
 }
 
-/// Its controller has done what it was asked.
+/// Its controller has handled the request.
 async fn handle(cluster: &Cluster, kustomization: &Kustomization, request: &str) {
     let handled = json!({"status": {"lastHandledReconcileAt": request}});
     cluster
@@ -92,7 +93,7 @@ async fn over_a_crash_it_is_asked_once() {
     until(&cluster, "2 Succeeded UpToDate").await;
 }
 
-/// What has not failed is not carried out again for a new token: that is no work of the cluster's.
+/// A row that has not failed is not applied again for a new token: that would be needless work.
 #[tokio::test(start_paused = true)]
 async fn a_new_token_alone_asks_for_nothing() {
     let mut cluster = Cluster::downstream();
@@ -107,7 +108,7 @@ async fn a_new_token_alone_asks_for_nothing() {
     assert_eq!(asked(&cluster.kustomization("eu-1", "web").await.unwrap()), None);
 }
 
-/// Annotations are no part of a generation: what was said before they were changed is no answer.
+/// Annotations are not part of a generation: a report from before their change does not count.
 #[tokio::test(start_paused = true)]
 async fn a_change_of_annotations_is_asked_for() {
     let mut cluster = Cluster::downstream();
@@ -158,7 +159,7 @@ async fn a_change_of_annotations_is_asked_for() {
         cluster
             .until_state::<Assemblage>(name, name, &succeeded(next))
             .await;
-        // It is taken away by another hand.
+        // Another manager removes it.
         let removed = json!({"metadata": {"annotations": {"fleet.muster.dev/settle": null}}});
         let api = cluster.api::<Kustomization>();
         api.patch(&now.name_any(), &PatchParams::default(), &Patch::Merge(removed))

@@ -1,4 +1,4 @@
-//! The verdict of a row, by what Flux's controllers and muster's own really say.
+//! The verdict of a row, by real messages of Flux's controllers and muster's own.
 
 use muster_api::{
     assemblage::{FailureClass, SyncPhase},
@@ -48,7 +48,7 @@ fn of(report: &Report, source: Option<&str>, away: Option<&str>) -> Verdict {
     })
 }
 
-/// What a verdict comes to, in one line.
+/// A verdict, in one line.
 fn line(verdict: &Verdict) -> String {
     let phase = match verdict.phase {
         SyncPhase::Succeeded => "succeeded",
@@ -79,7 +79,7 @@ fn check(reason: &str, message: &str, expect: &str) {
 #[expect(clippy::too_many_lines, reason = "one table")]
 fn failures_by_reason_and_words() {
     for (reason, message, expect) in [
-        // The content cannot be built, or is not there.
+        // The content cannot be built, or does not exist.
         (
             "BuildFailed",
             "kustomize build failed: accumulating resources: accumulation err='accumulating resources from 'deploy.yaml'",
@@ -105,7 +105,7 @@ fn failures_by_reason_and_words() {
             "kustomization path not found: stat /tmp/kustomization-1845/nope: no such file or directory",
             "failed Revision terminal",
         ),
-        // The source is away.
+        // The source is unavailable.
         (
             "ArtifactFailed",
             "Source artifact not found, retrying in 30s",
@@ -195,7 +195,7 @@ fn failures_by_reason_and_words() {
             "delete failed, errors: ConfigMap/shop/a delete failed: admission webhook denied the request",
             "failed Unit",
         ),
-        // What a finalizer holds says nothing about the version that takes it away, or brings it back.
+        // An object blocked by a finalizer says nothing about the version that removes it, or re-creates it.
         (
             "PruneFailed",
             "pruning is not done after 5m: waiting for the termination of Widget/a; see metadata.finalizers of the object for what holds it",
@@ -237,7 +237,7 @@ fn failures_by_reason_and_words() {
             "delete failed: Delete \"https://10.0.0.1:443/api\": read: connection reset by peer",
             "updating Infra",
         ),
-        // A webhook that cannot be called says nothing about what it was to judge; one that denies does.
+        // A webhook that cannot be called says nothing about the reviewed object; one that denies it does.
         (
             "ReconciliationFailed",
             "Deployment/shop/a dry-run failed (InternalError): Internal error occurred: failed calling webhook \"policy.example.com\": no endpoints available for service \"policy\"",
@@ -248,14 +248,15 @@ fn failures_by_reason_and_words() {
             "Deployment/shop/a dry-run failed (Invalid): admission webhook \"policy.example.com\" denied the request: no such label",
             "failed Revision",
         ),
-        // Words that say nothing about the row.
+        // Messages that say nothing about the row.
         ("SomethingNew", "whatever", "updating"),
     ] {
         check(reason, message, expect);
     }
 }
 
-/// A finalizer may take longer than a rollout waits: meanwhile no deadline of it runs, and the message says what is waited for.
+/// A finalizer may take longer than a rollout waits: meanwhile no deadline of it runs, and the message names what is
+/// waited for.
 #[test]
 fn the_end_of_a_pruned_object_is_waited_for_without_a_deadline() {
     let awaited = "waiting for the termination of Widget/a";
@@ -373,7 +374,7 @@ fn the_failing_object_comes_first() {
         "Running health checks for revision v1@sha1:0123 with a timeout of 5m: Job/shop/a status: 'InProgress': 0/1",
         "Job/shop/a status: 'InProgress': 0/1",
     );
-    // Other words stay as they are.
+    // Other messages stay as they are.
     for message in [
         "Running health checks for revision main@sha1:0123 with a timeout of 29.95s",
         "health check failed after 30s: context canceled",
@@ -384,7 +385,8 @@ fn the_failing_object_comes_first() {
     }
 }
 
-/// What was taken to be healthy without evidence goes with the success, and with nothing else; it is of the present generation.
+/// Objects assumed healthy without evidence are reported with the success, and with nothing else; they are of the
+/// current generation.
 #[test]
 fn what_was_assumed_is_passed_on() {
     let object = |healthy: serde_json::Value| {
@@ -431,7 +433,7 @@ fn a_plan_that_failed_is_of_the_class_of_its_step() {
         (FailureClass::Unit, "failed Unit"),
         (FailureClass::Infra, "updating Infra"),
     ] {
-        // The words are those of an API that is away: they say nothing here.
+        // These are messages of an unreachable API: they have no meaning here.
         let ready = ready(
             Some(false),
             "PlanFailed",

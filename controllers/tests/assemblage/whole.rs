@@ -1,5 +1,5 @@
-//! Promise: with the sync controllers of muster a row's objects arrive in the cluster, follow its commits, and leave with its withdrawal;
-//! for both ways, by the agent and over the network.
+//! Promise: with the sync controllers of muster a row's objects are created in the cluster, follow its commits, and are
+//! removed with its withdrawal; in both ways, by the agent and over the network.
 
 use std::{collections::BTreeMap, sync::Arc};
 

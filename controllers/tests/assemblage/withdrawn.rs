@@ -1,4 +1,4 @@
-//! Promise: content leaves a cluster through a row alone, and the row says so only when it is gone.
+//! Promise: content is removed from a cluster only by a row, and the row reports it only when it is gone.
 
 use std::time::Duration;
 
@@ -72,7 +72,7 @@ async fn a_row_is_withdrawn_by_its_policy_and_echoed_when_it_is_gone() {
         cluster
             .until_state::<Assemblage>("eu-1", "web", "2 Withdrawn Excluded")
             .await;
-        // The tombstone stays withdrawn; a new row of that name comes back.
+        // The tombstone stays withdrawn; a new row with that name is installed again.
         cluster
             .set_rows::<Assemblage>("eu-1", &[SyncRow::bare("web", 3)])
             .await;
@@ -93,7 +93,7 @@ async fn a_row_is_withdrawn_by_its_policy_and_echoed_when_it_is_gone() {
 async fn content_is_pruned_only_by_a_controller_that_holds_it() {
     let mut cluster = Cluster::downstream();
     let before = installed(&mut cluster, row("web", OLD, 1)).await;
-    // As the built-in sync leaves what is only to be let go.
+    // As the built-in sync leaves an object to be orphaned.
     finish(&cluster, &before).await;
     cluster
         .set_rows::<Assemblage>("eu-1", &[SyncRow::withdrawal("web", 2, Withdraw::Prune)])

@@ -1,4 +1,4 @@
-//! Promise: an object that bindings read is fetched once, and a change of it is noticed.
+//! Promise: an object that bindings read is fetched once, and its changes are noticed.
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
@@ -94,7 +94,7 @@ async fn changes_are_noticed_and_nothing_is_read_twice_for_nothing() {
         bed.host().await.unwrap_err(),
         "binding HOST: ConfigMap facts is not there"
     );
-    // The watch of the kind begins with the first need of it.
+    // The watch of the kind starts when it is first needed.
     tokio::time::timeout(within, changes.next()).await.unwrap();
     bed.create("facts", "one").await;
     tokio::time::timeout(within, changes.next()).await.unwrap();

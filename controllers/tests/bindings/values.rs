@@ -1,4 +1,5 @@
-//! Promise: a binding has exactly the value that it says, or an error that names what is wrong; never an empty text instead.
+//! Promise: a binding has exactly the value that it names, or an error that names the problem; never an empty text
+//! instead.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -86,7 +87,7 @@ fn check(bindings: &[Binding], expect: Result<&[(&str, &str)], &str>) {
             })
             .map_err(str::to_owned);
         match (found, expect) {
-            // A cycle is named from where it was entered, which the order of the list does decide.
+            // A cycle is named from its first binding, which does depend on the order of the list.
             (Err(found), Err(expect)) if expect.starts_with("the bindings form a cycle") => {
                 assert!(found.starts_with("the bindings form a cycle"), "{found}");
             }
@@ -216,7 +217,7 @@ fn secrets_and_unlisted_kinds_are_refused() {
         &[field("A", "Service", "web", "/spec/clusterIP")],
         Err("binding A: kind Service (v1) may not be read; allowed are ConfigMap, Cluster"),
     );
-    // A name that is made of variables is checked as it comes out.
+    // A name that contains variables is validated after their replacement.
     check(
         &[value("K", "Secret"), field("A", "$(K)", "x", "/data/value")],
         Err("binding A: kind Secret (v1) may not be read; allowed are ConfigMap, Cluster"),

@@ -1,4 +1,4 @@
-//! A Cluster as Cluster API has it, enrolled.
+//! An enrolled Cluster of Cluster API.
 
 use kube::Client;
 use muster_apiserver::send;

@@ -1,4 +1,4 @@
-//! What controllers work with, by an API server in this process.
+//! The context of controllers, with an API server in this process.
 
 use std::{sync::Arc, time::Duration};
 
@@ -12,7 +12,7 @@ use muster_controllers::{
 };
 use muster_sync::source::Source;
 
-/// Fresh, with a registry that does not run.
+/// A new context, with a registry that does not run.
 pub(crate) fn context(
     client: Client,
     namespace: &str,

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-/// A kubeconfig as it stands in a Secret.
+/// A kubeconfig in the form of a Secret's value.
 pub(crate) fn kubeconfig(server: &str, token: &str) -> String {
     json!({
         "current-context": "c", "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],

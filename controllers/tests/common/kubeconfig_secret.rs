@@ -1,4 +1,4 @@
-//! The Secret by which the controllers reach a Cluster.
+//! The kubeconfig Secret of a Cluster.
 
 use kube::Client;
 use muster_apiserver::send;

@@ -1,4 +1,5 @@
-//! A process as the command starts it, by an API server in this process: without a lease and without a door.
+//! A process as the command starts it, with an API server in this process: without a lease and without a metrics
+//! listener.
 
 use std::sync::Arc;
 
@@ -13,7 +14,7 @@ use muster_controllers::{
 };
 use muster_sync::source::Source;
 
-/// What such a process is started with.
+/// The dependencies of such a process.
 pub(crate) fn setup(
     client: Client,
     namespace: &str,

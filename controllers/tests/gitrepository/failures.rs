@@ -1,4 +1,4 @@
-//! A repository that cannot be had: what is kept, what is said, and when it is tried again.
+//! A repository that cannot be fetched: what is kept, what is reported, and when it is retried.
 
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
@@ -17,7 +17,7 @@ use tokio::time::Instant;
 
 use crate::support::{Bed, URL, message, ready, repository};
 
-/// A source that notes who comes, and when.
+/// A source that records requests and their times.
 struct Noted {
     inner: MemorySource,
     notes: Arc<Mutex<Vec<(Instant, Remote)>>>,
@@ -108,7 +108,7 @@ async fn the_last_good_revision_is_kept_and_named_with_its_age() {
             format!("{error}; the last good revision is main@sha1:{commit} of {time}")
         );
         assert_eq!(object["status"]["artifact"], before["status"]["artifact"]);
-        // It can still be read.
+        // The old artifact can still be read.
         let files = bed
             .source
             .read(&Remote::new(URL), &commit.parse().unwrap(), "")
@@ -282,7 +282,7 @@ async fn an_object_that_is_deleted_is_let_go() {
     bed.commit(&[("a.yaml", "a: 1\n")]);
     bed.repository("src", json!({})).await;
     bed.until_ready("src", "True Succeeded").await;
-    // As Flux leaves it.
+    // The status as Flux leaves it.
     bed.edit(
         &repository("src"),
         json!({"metadata": {"finalizers": ["finalizers.fluxcd.io"]}}),

@@ -1,4 +1,4 @@
-//! GitRepositories: what is fetched when, and what is said about it.
+//! GitRepositories: what is fetched when, and what is reported.
 
 use std::time::Duration;
 

@@ -1,4 +1,5 @@
-//! Promise: with `spec.verify` an artifact is one whose signature is good; of anything else the reason is told, and the last good one stays.
+//! Promise: with `spec.verify` an artifact has a valid signature; for anything else the reason is reported, and the
+//! last good artifact stays.
 
 use muster_sync::source::CommitId;
 use serde_json::{Value, json};
@@ -26,7 +27,7 @@ fn release(bed: &Bed, tag: &str, seed: u8) -> CommitId {
     commit
 }
 
-/// What git keeps of a commit, signed.
+/// The signed payload of a commit.
 fn signed_commit(seed: u8) -> String {
     let payload = "tree t\nauthor A <a@x> 1 +0000\ncommitter A <a@x> 1 +0000\n\nwords\n";
     let header = format!("gpgsig {}", sign(payload, seed).replace('\n', "\n "));

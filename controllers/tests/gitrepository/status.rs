@@ -1,4 +1,4 @@
-//! What the status says: Flux's words, for each moment of a repository's life.
+//! The status: Flux's messages, for each state of a repository.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use crate::support::{Bed, NS, URL, condition, message, ready, repository};
 
 const FIRST: &str = "2026-11-21T12:";
 
-/// Conditions as `<type> <status> <reason>`, each of which must speak of a generation.
+/// Conditions as `<type> <status> <reason>`; each must have an observedGeneration.
 fn conditions(object: &Value) -> Vec<String> {
     let conditions = object["status"]["conditions"].as_array().unwrap();
     let mut said: Vec<String> = conditions
@@ -36,7 +36,7 @@ async fn an_artifact_has_revision_digest_size_and_time() {
     assert_eq!(artifact["size"], 9);
     assert!(artifact["digest"].as_str().unwrap().starts_with("sha256:"));
     assert!(artifact["lastUpdateTime"].as_str().unwrap().starts_with(FIRST));
-    // source-controller deletes what is old in the folder of a path: not in any other than its own of this object.
+    // source-controller deletes old files in the directory of a path: it must be the directory of this object.
     assert_eq!(artifact["path"], format!("gitrepository/{NS}/src/{commit}.git"));
     assert_eq!(artifact["url"], "");
     assert_eq!(status["observedGeneration"], 1);
@@ -45,7 +45,7 @@ async fn an_artifact_has_revision_digest_size_and_time() {
         message(&object, "Ready"),
         format!("stored artifact for revision 'main@sha1:{commit}'")
     );
-    // The time is that of the content, not that of the last look.
+    // The time is that of the content, not that of the last fetch.
     bed.pass(Duration::from_mins(10)).await;
     let later = bed.read(&repository("src")).await.unwrap();
     assert_eq!(later["status"]["artifact"], *artifact);
@@ -143,7 +143,7 @@ async fn a_request_is_answered_once_and_repeated_in_the_status() {
     bed.until(&repository("src"), answered("one")).await;
     bed.pass(Duration::from_hours(1)).await;
     assert_eq!(bed.source.counts(URL).fetches, before + 1);
-    // A failure answers it too.
+    // A failure handles the request too.
     bed.source.break_with(
         URL,
         Fault::Fail(muster_sync::source::SourceError::RepositoryNotFound { url: URL.into() }),

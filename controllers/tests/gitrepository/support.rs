@@ -1,4 +1,4 @@
-//! A cluster whose GitRepositories are carried out, and a repository in memory.
+//! A cluster with reconciled GitRepositories, and a repository in memory.
 
 use std::{sync::Arc, time::Duration};
 
@@ -12,9 +12,9 @@ use crate::context::context;
 
 pub(crate) const NS: &str = "fleet";
 pub(crate) const URL: &str = "https://git.test/fleet";
-/// How long a state may take to come, in virtual time, before a test gives up.
+/// How long to wait for a state, in virtual time, before a test fails.
 const PATIENCE: Duration = Duration::from_secs(7_200);
-/// How often a state is looked for.
+/// How often a state is checked.
 const LOOK: Duration = Duration::from_millis(100);
 const START: &str = "2026-11-21T12:00:00Z";
 
@@ -31,7 +31,7 @@ impl Bed {
         Self::with(|source| Arc::new(source))
     }
 
-    /// The same, with the source of this making around the one in memory.
+    /// The same, with the source that this function builds around the one in memory.
     pub(crate) fn with(around: impl FnOnce(MemorySource) -> Arc<dyn Source>) -> Self {
         let api = ApiServer::builder()
             .clock(muster_apiserver::Clock::starting_at(START.parse().unwrap()))
@@ -60,7 +60,7 @@ impl Bed {
         bed
     }
 
-    /// Starts the controller, anew if it runs already: what it had in memory is lost, as after a crash.
+    /// Starts the controller; if it runs already, restarts it without its memory, as after a crash.
     pub(crate) fn start(&mut self) {
         self.running = None;
         self.running = Some(AbortOnDropHandle::new(tokio::spawn(gitrepository::run(
@@ -76,7 +76,7 @@ impl Bed {
         self.source.commit(URL, "main", files).to_string()
     }
 
-    /// A GitRepository of branch `main` each minute, with these fields beside the usual ones.
+    /// A GitRepository of branch `main` each minute, with these fields in addition to the usual ones.
     pub(crate) async fn repository(&self, name: &str, extra: Value) {
         let mut spec = json!({"url": URL, "interval": "1m", "ref": {"branch": "main"}});
         spec.as_object_mut()
@@ -88,7 +88,7 @@ impl Bed {
         self.create(repository("").trim_end_matches('/'), object).await;
     }
 
-    /// A Secret of these texts.
+    /// A Secret with these texts.
     pub(crate) async fn secret(&self, name: &str, data: Value) {
         let secret =
             json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": name}, "stringData": data});
@@ -108,7 +108,7 @@ impl Bed {
         self.send("DELETE", path, None).await.unwrap();
     }
 
-    /// Asks for a fetch now.
+    /// Requests a fetch now.
     pub(crate) async fn request(&self, name: &str, at: &str) {
         let annotation = json!({"metadata": {"annotations": {"reconcile.fluxcd.io/requestedAt": at}}});
         self.edit(&repository(name), annotation).await;
@@ -122,7 +122,7 @@ impl Bed {
         }
     }
 
-    /// Waits until what `path` serves is as `wanted` says; returns it.
+    /// Waits until the object at `path` is as `wanted`; returns it.
     pub(crate) async fn until(&self, path: &str, wanted: impl Fn(&Value) -> bool) -> Value {
         let end = tokio::time::Instant::now() + PATIENCE;
         loop {
@@ -139,7 +139,8 @@ impl Bed {
         }
     }
 
-    /// Waits until the Ready condition of a GitRepository is `<status> <reason>` at its present generation; returns the object.
+    /// Waits until the Ready condition of a GitRepository is `<status> <reason>` at its current generation; returns the
+    /// object.
     pub(crate) async fn until_ready(&self, name: &str, wanted: &str) -> Value {
         self.until(&repository(name), |object| ready(object) == wanted)
             .await
@@ -150,7 +151,7 @@ impl Bed {
         self.api.recorder().writes("muster")
     }
 
-    /// Lets virtual time pass.
+    /// Advances virtual time.
     pub(crate) async fn pass(&self, time: Duration) {
         tokio::time::sleep(time).await;
     }
@@ -165,7 +166,7 @@ pub(crate) fn repository(name: &str) -> String {
     format!("/apis/source.toolkit.fluxcd.io/v1/namespaces/{NS}/gitrepositories/{name}")
 }
 
-/// The Ready condition as `<status> <reason>`, if it speaks of the present generation.
+/// The Ready condition as `<status> <reason>`, if it is about the current generation.
 pub(crate) fn ready(object: &Value) -> String {
     let current = condition(object, "Ready")
         .filter(|ready| ready["observedGeneration"] == object["metadata"]["generation"]);
@@ -185,7 +186,7 @@ pub(crate) fn condition<'a>(object: &'a Value, kind: &str) -> Option<&'a Value> 
         .find(|condition| condition["type"] == kind)
 }
 
-/// What the condition says to people.
+/// The message of the condition.
 pub(crate) fn message<'a>(object: &'a Value, kind: &str) -> &'a str {
     condition(object, kind)
         .and_then(|condition| condition["message"].as_str())

@@ -1,4 +1,4 @@
-//! The two kinds are of use by themselves: in a cluster with nothing of muster but its agent, and no Module anywhere.
+//! The two kinds are useful on their own: in a cluster with nothing of muster but its agent, and without any Module.
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
@@ -14,7 +14,8 @@ use crate::{
 
 #[tokio::test(start_paused = true)]
 async fn a_repository_and_a_kustomization_are_enough() {
-    // The Flux kinds are there, as by `muster crds --downstream`; so is Assemblage, and nothing else of ours.
+    // The Flux kinds exist, as installed by `muster crds --downstream`; so does Assemblage, and no other kind of
+    // muster.
     let bed = Bed::idle();
     bed.api.add(crds::downstream()).unwrap();
     let served = bed.read("/apis/fleet.muster.dev/v1alpha1").await.unwrap();

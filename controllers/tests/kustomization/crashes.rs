@@ -1,8 +1,9 @@
 //! Promise: killed at any moment, nothing is lost and nothing is left behind.
 //!
-//! A story is told once without a crash: a first revision, a second one that adds, changes and removes objects and moves a
-//! definition to another file, and the deletion of the Kustomization. Every request that may write is numbered. Then it is told
-//! again for each number: crashed just before it reaches the server, just after it had its effect, and with its answer lost.
+//! A scenario runs once without a crash: a first revision, a second one that adds, changes and removes objects and
+//! moves a definition to another file, and the deletion of the Kustomization. Every request that may write is numbered.
+//! Then it runs again for each number: crashed just before the request reaches the server, just after it had its
+//! effect, and with its response lost.
 
 use std::{
     collections::BTreeSet,
@@ -23,14 +24,14 @@ use tower::{BoxError, Service, service_fn};
 
 use crate::support::{Bed, NS, config_yaml, ids, kustomization, words};
 
-/// What happens at the request of a number.
+/// What happens at the request with a number.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Blow {
     /// The process ends before the request reaches the server.
     Before,
     /// The request has its effect, then the process ends.
     After,
-    /// The request has its effect, and the connection breaks before the answer. The process goes on.
+    /// The request has its effect, and the connection breaks before the response. The process continues.
     AnswerLost,
 }
 
@@ -39,7 +40,7 @@ pub(crate) enum Blow {
 pub(crate) struct Fate {
     blow: Option<(usize, Blow)>,
     pub count: AtomicUsize,
-    /// How many processes have ended.
+    /// The number of processes that have ended.
     deaths: AtomicU32,
     death: Notify,
 }
@@ -52,7 +53,7 @@ impl Fate {
         })
     }
 
-    /// Tells a story while the controllers live, and live again after each death.
+    /// Runs a scenario while the controllers run, and restarts them after each crash.
     pub(crate) async fn under<T>(self: &Arc<Self>, bed: &Bed, story: impl Future<Output = T>) -> T {
         let lives = async {
             loop {
@@ -68,7 +69,7 @@ impl Fate {
         }
     }
 
-    /// The way into the server for one life of the process.
+    /// The client of one process.
     fn door(self: &Arc<Self>, bed: &Bed) -> Client {
         let (fate, inner) = (Arc::clone(self), bed.api.service_as("muster"));
         let life = self.deaths.load(Ordering::Relaxed);
@@ -94,7 +95,7 @@ impl Fate {
         Client::new(service, NS)
     }
 
-    /// Returns if the process lives.
+    /// Returns when the process is alive.
     async fn pass(&self, life: u32, deadly: bool) {
         if deadly {
             self.deaths.fetch_add(1, Ordering::Relaxed);
@@ -119,7 +120,7 @@ fn widget(size: u32) -> String {
     )
 }
 
-/// The story; returns the world after each of its chapters.
+/// The scenario; returns the state after each of its phases.
 async fn story(bed: &Bed) -> Vec<String> {
     let mut worlds = Vec::new();
     let first = bed.commit(&[
@@ -148,14 +149,14 @@ async fn story(bed: &Bed) -> Vec<String> {
     worlds.push(world(bed).await);
     bed.delete(&kustomization("app")).await;
     bed.until_gone(&kustomization("app")).await;
-    // Which may take a moment more: by its policy the Kustomization does not wait for it.
+    // This may take a moment longer: by its policy the Kustomization does not wait for it.
     bed.until_gone("/api/v1/namespaces/team").await;
     bed.until_gone(DEFINITION).await;
     worlds.push(world(bed).await);
     worlds
 }
 
-/// All objects with our labels, what they hold, and the inventory.
+/// All objects with muster's labels, their content, and the inventory.
 async fn world(bed: &Bed) -> String {
     let mut lines = Vec::new();
     for (path, content) in [
@@ -215,7 +216,7 @@ fn id(object: &Value) -> String {
     .encode()
 }
 
-/// Tells the story; returns its worlds and how many requests were numbered.
+/// Runs the scenario; returns its states and the number of requests.
 async fn tell(blow: Option<(usize, Blow)>) -> (Vec<String>, usize) {
     let bed = Bed::idle();
     let fate = Fate::new(blow);
@@ -237,8 +238,8 @@ async fn tell(blow: Option<(usize, Blow)>) -> (Vec<String>, usize) {
     (worlds, count)
 }
 
-/// Reads every version of every object, in order: whatever exists with our labels is on record, and nothing was deleted but what
-/// the second revision took out, until the Kustomization was deleted.
+/// Reads every version of every object, in order: every object with muster's labels is recorded, and nothing was
+/// deleted but what the second revision removed, until the Kustomization was deleted.
 fn observe(bed: &Bed, blow: Option<(usize, Blow)>) {
     let mut recorded = BTreeSet::new();
     let mut going = false;
@@ -256,7 +257,7 @@ fn observe(bed: &Bed, blow: Option<(usize, Blow)>) {
             };
         } else if is_ours(object) {
             let id = id(object);
-            // What is on its way out needs nobody any more.
+            // An object that is being deleted is not needed any more.
             if deleted || object["metadata"]["deletionTimestamp"].is_string() {
                 alive.remove(&id);
                 let unwanted = ["default_b__ConfigMap", "team_t__ConfigMap"].contains(&id.as_str());
@@ -270,7 +271,8 @@ fn observe(bed: &Bed, blow: Option<(usize, Blow)>) {
     }
 }
 
-/// Tells a story anew for each of its writes, of which there are at least so many: the worlds are those of the story without a blow.
+/// Runs a scenario again for each of its writes, of which there are at least this many: the states are those of the
+/// scenario without a crash.
 pub(crate) async fn every(
     blow: Blow,
     least: usize,

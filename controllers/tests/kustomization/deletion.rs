@@ -1,4 +1,4 @@
-//! What becomes of the objects when their Kustomization is deleted.
+//! What happens to the objects when their Kustomization is deleted.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use serde_json::json;
 
 use crate::support::{Bed, NS, config, config_yaml, ids, kustomization, message, ready};
 
-/// Deletes a Kustomization with the given fields; returns whether its object went with it.
+/// Deletes a Kustomization with the given fields; returns whether its object was deleted with it.
 async fn takes_along(extra: serde_json::Value) -> bool {
     let bed = Bed::new();
     let commit = bed.commit(&[("app/a.yaml", &config_yaml("a", "x"))]);
@@ -63,14 +63,14 @@ async fn wait_for_termination_waits() {
         message(&object, "Ready"),
         "waiting for the termination of ConfigMap/default/a"
     );
-    // To wait is no failure.
+    // Waiting is not a failure.
     assert_eq!(ready(&object), "Unknown Progressing");
     bed.edit(&config("a"), json!({"metadata": {"finalizers": null}}))
         .await;
     bed.until_gone(&kustomization("app")).await;
 }
 
-/// What cannot be deleted keeps the Kustomization, by name, and is tried again.
+/// An object that cannot be deleted keeps the Kustomization, is named, and is retried.
 #[tokio::test(start_paused = true)]
 async fn what_cannot_be_deleted_keeps_it() {
     let bed = Bed::new();
@@ -105,7 +105,7 @@ async fn what_cannot_be_deleted_keeps_it() {
     assert!(bed.read(&config("b")).await.is_none());
 }
 
-/// A cluster that is lost holds nothing up where its objects are to stay.
+/// A lost cluster blocks nothing if its objects should stay.
 #[tokio::test(start_paused = true)]
 async fn what_is_let_go_needs_no_cluster() {
     let bed = Bed::new();
@@ -128,7 +128,7 @@ async fn what_is_let_go_needs_no_cluster() {
     );
 }
 
-/// Nothing but its own deletion policy keeps a Kustomization in a namespace that goes.
+/// Only its own deletion policy keeps a Kustomization in a namespace that is being deleted.
 #[tokio::test(start_paused = true)]
 async fn what_is_let_go_is_held_by_nothing() {
     let bed = Bed::new();
@@ -159,7 +159,7 @@ async fn delete_does_not_wait() {
     assert!(bed.read(&config("a")).await.unwrap()["metadata"]["deletionTimestamp"].is_string());
 }
 
-/// A kind or a namespace that is removed is no wish to empty a cluster.
+/// Removing a CRD or a namespace is not a request to empty a cluster.
 #[tokio::test(start_paused = true)]
 async fn with_its_kind_or_its_namespace_goes_nothing_else() {
     for path in [

@@ -32,7 +32,7 @@ async fn nothing_is_applied_before_what_it_depends_on_is_ready() {
     );
 }
 
-/// Of one source each revision goes through in the order of the dependencies.
+/// Each revision of one source is applied in the order of the dependencies.
 #[tokio::test(start_paused = true)]
 async fn of_one_source_it_waits_for_the_same_revision() {
     let bed = Bed::new();
@@ -103,7 +103,7 @@ async fn a_circle_is_named_by_each_of_it() {
     }
 }
 
-/// A dependency that fails later holds up what is new, and undoes nothing.
+/// A dependency that fails later delays new revisions, and undoes nothing.
 #[tokio::test(start_paused = true)]
 async fn a_dependency_that_fails_later_undoes_nothing() {
     let bed = Bed::new();

@@ -1,4 +1,4 @@
-//! What somebody changed by hand is put back, at the next interval or when asked for.
+//! Manual changes are reverted, at the next interval or on request.
 
 use std::time::Duration;
 

@@ -1,4 +1,5 @@
-//! Ready=True means healthy after our apply: what a controller said of a custom resource before it confirms nothing.
+//! Ready=True means healthy after muster's apply: what a controller reported about a custom resource before it confirms
+//! nothing.
 
 use std::time::Duration;
 
@@ -11,9 +12,9 @@ use crate::support::{
 };
 
 pub(crate) const WIDGET: &str = "/apis/example.test/v1/namespaces/default/widgets/w";
-/// What is waited for where nothing else is asked for.
+/// The default settle time.
 pub(crate) const SETTLE: u64 = 30;
-/// How much later a check may be than what it is for.
+/// How late a check may be.
 const LATE: u64 = 3;
 
 fn definition() -> Value {
@@ -46,7 +47,8 @@ fn well() -> Value {
     said("True", "Reconciled", "")
 }
 
-/// A cluster in which version 1 of a widget is confirmed, and whose Kustomization has these fields beside the usual ones.
+/// A cluster in which version 1 of a widget is confirmed, and whose Kustomization has these fields besides the usual
+/// ones.
 pub(crate) struct Cluster {
     pub(crate) bed: Bed,
 }
@@ -90,7 +92,7 @@ impl Cluster {
         Version { commit, applied }
     }
 
-    /// Version 2, which is another spec.
+    /// Version 2, with a changed spec.
     pub(crate) async fn second(&self) -> Version {
         self.release(&[("app/w.yaml", &widget(2, ""))], |widget| {
             widget["metadata"]["generation"] == 2
@@ -105,7 +107,7 @@ impl Cluster {
             .await;
     }
 
-    /// The operator writes a status so many seconds after a version was applied.
+    /// The operator writes a status this many seconds after a version was applied.
     pub(crate) async fn answers_at(&self, version: &Version, seconds: u64, status: Value) {
         tokio::time::sleep_until(version.applied + Duration::from_secs(seconds)).await;
         self.answers(status).await;
@@ -122,7 +124,7 @@ impl Cluster {
         })
     }
 
-    /// The version is confirmed so many seconds after it was applied; returns its Kustomization.
+    /// The version is confirmed this many seconds after it was applied; returns its Kustomization.
     #[track_caller]
     pub(crate) fn until_confirmed<'a>(
         &'a self,
@@ -314,7 +316,7 @@ async fn after_a_restart_what_was_confirmed_is_not_waited_for() {
     assert_eq!(healthy(&object), FROM_BEFORE);
 }
 
-/// The next version brings nothing new to the widget, and the widget has not answered the last one yet.
+/// The next version does not change the widget, and the widget's controller has not reported the last one yet.
 #[tokio::test(start_paused = true)]
 async fn another_version_answers_nothing_of_the_last_one() {
     let cluster = Cluster::new().await;
@@ -331,7 +333,7 @@ async fn another_version_answers_nothing_of_the_last_one() {
     assert!(!cluster.was_confirmed(&second));
 }
 
-/// A failure that was said of the spec before does not condemn this one.
+/// A failure that was reported about the previous spec does not condemn this one.
 #[tokio::test(start_paused = true)]
 async fn what_stalled_before_is_given_the_time_to_say_otherwise() {
     let cluster = Cluster::new().await;
@@ -355,7 +357,7 @@ async fn what_stalled_before_is_given_the_time_to_say_otherwise() {
     assert!((SETTLE..SETTLE + LATE).contains(&took), "{took}");
 }
 
-/// Where nothing of it is known any more, as after a retry.
+/// The case without any knowledge of the previous state, as after a retry.
 #[tokio::test(start_paused = true)]
 async fn a_retry_needs_evidence_of_what_was_applied_before_it() {
     let cluster = Cluster::new().await;
@@ -366,7 +368,7 @@ async fn a_retry_needs_evidence_of_what_was_applied_before_it() {
         commit: second.commit.clone(),
         applied: Instant::now(),
     };
-    // Until the next try is over a minute passes.
+    // The next try is more than a minute later.
     cluster.answers_at(&failed, 55, well()).await;
     cluster.answers_at(&failed, 80, said("False", "Broken", "")).await;
     cluster.bed.pass(Duration::from_secs(200)).await;
@@ -414,7 +416,7 @@ async fn where_nothing_is_assumed_the_attempt_fails() {
     assert_eq!(healthy(&object), "True Succeeded: Health check passed");
 }
 
-/// What was assumed and confirmed is not condemned by a change of mind.
+/// A confirmed assumption is not condemned by a later report.
 #[tokio::test(start_paused = true)]
 async fn what_was_assumed_before_stays_confirmed() {
     let cluster = Cluster::new().await;
@@ -435,7 +437,7 @@ async fn what_was_assumed_before_stays_confirmed() {
     );
 }
 
-/// While one object is waited for the others are not read, and all of them once more before the version is confirmed.
+/// While one object is waited for, the others are not read; all of them are read again before the version is confirmed.
 #[tokio::test(start_paused = true)]
 async fn what_is_well_is_read_again_at_the_end() {
     let cluster = Cluster::new().await;
@@ -469,7 +471,7 @@ async fn what_is_well_is_read_again_at_the_end() {
     cluster.until_confirmed(&second, 50).await;
 }
 
-/// What an operator writes that renews something step by step.
+/// The status that an operator writes while it updates something step by step.
 fn steps(done: u32, waiting: &str) -> Value {
     let mut status = said("False", "Rolling", "");
     status["observedGeneration"] = json!(2);
@@ -554,7 +556,7 @@ async fn one_that_is_stalled_is_not_waited_for() {
     assert!(took < Duration::from_secs(40), "{took:?}");
 }
 
-/// Steps of the last version are none of this one.
+/// Steps of the last version do not count for this one.
 #[tokio::test(start_paused = true)]
 async fn steps_of_before_are_no_progress() {
     let cluster = Cluster::new().await;
@@ -571,7 +573,7 @@ async fn steps_of_before_are_no_progress() {
     assert!(is_failed(&cluster), "{:#?}", cluster.bed.history("app"));
 }
 
-/// The next version brings nothing new to a widget that was assumed to be well: it is not waited for, and still assumed.
+/// The next version does not change a widget that was assumed healthy: it is not waited for, and is still assumed.
 #[tokio::test(start_paused = true)]
 async fn what_was_assumed_is_assumed_in_the_next_version() {
     let cluster = Cluster::new().await;
@@ -586,7 +588,7 @@ async fn what_was_assumed_is_assumed_in_the_next_version() {
     cluster.bed.until(&config("a"), |_| true).await;
     let object = cluster.until_confirmed(&third, 0).await;
     assert_eq!(healthy(&object), FROM_BEFORE);
-    // Its controller answers, though nothing was asked of it.
+    // Its controller reports, although nothing was changed.
     cluster
         .answers(json!({"observedGeneration": 2, "conditions": well()["conditions"]}))
         .await;
@@ -600,7 +602,7 @@ async fn what_was_assumed_is_assumed_in_the_next_version() {
     assert_eq!(healthy(&object), "True Succeeded: Health check passed");
 }
 
-/// What is not changed is judged as before: an agent of this release takes back nothing of what was confirmed by another.
+/// Unchanged objects are judged as before: an agent of this release keeps what another one confirmed.
 #[tokio::test(start_paused = true)]
 async fn at_rest_a_condition_of_an_older_generation_still_counts() {
     let mut cluster = Cluster::new().await;
@@ -618,7 +620,7 @@ async fn at_rest_a_condition_of_an_older_generation_still_counts() {
     assert_eq!(cluster.bed.writes(), Vec::<String>::new());
 }
 
-/// A Kustomization that was deleted and created again knows nothing of what was applied before.
+/// A Kustomization that was deleted and re-created knows nothing about what was applied before.
 #[tokio::test(start_paused = true)]
 async fn another_kustomization_of_the_name_needs_evidence_of_what_is_there() {
     let cluster = Cluster::new().await;

@@ -1,4 +1,4 @@
-//! Health by expressions: they are the verdict, and what is evidence stays as it is.
+//! Health by expressions: they decide the verdict, and the rules of evidence stay the same.
 
 use std::time::Duration;
 
@@ -61,7 +61,7 @@ async fn the_generation_is_evidence() {
     cluster.answers_at(&first, 1, observed("Running", 1)).await;
     cluster.until_confirmed(&first, 1).await;
     let second = cluster.second().await;
-    // Of the spec before, for longer than anything settles.
+    // About the previous spec, for longer than anything settles.
     cluster.answers_at(&second, 60, observed("Running", 2)).await;
     let object = cluster.until_confirmed(&second, 60).await;
     assert_eq!(healthy(&object), "True Succeeded: Health check passed");
@@ -83,7 +83,7 @@ async fn in_progress_comes_before_failed_and_failed_ends_at_once() {
     assert_eq!(message(&app, "Ready"), expect);
 }
 
-/// What is no boolean is waited for, and named; at the end the version is at fault.
+/// An expression that gives no boolean is waited for, and named; in the end the version is at fault.
 #[tokio::test(start_paused = true)]
 async fn what_is_no_boolean_is_named() {
     let mut fields = by_phase();

@@ -1,4 +1,5 @@
-//! Bad input has a typed reason and a message that says what and where; nothing that is deployed changes, all else goes on.
+//! Bad input has a typed reason and a message that names the problem and its place; nothing that is deployed changes,
+//! and everything else continues.
 
 use std::time::Duration;
 
@@ -6,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::support::{Bed, condition, config, config_yaml, kustomization, message, refused_yaml};
 
-/// Deploys one file; returns the Ready condition that comes, as `<reason>: <message>`.
+/// Deploys one file; returns the resulting Ready condition, as `<reason>: <message>`.
 async fn fails(text: &str, extra: Value) -> String {
     let bed = Bed::new();
     bed.commit(&[("app/a.yaml", text)]);

@@ -23,7 +23,7 @@ async fn target_namespace_takes_all_that_has_a_namespace() {
         ["_r_rbac.authorization.k8s.io_ClusterRole", "team_a__ConfigMap"]
     );
 
-    // Another one: the objects move, and what they were before is pruned.
+    // Another target namespace: the objects move, and the previous ones are pruned.
     bed.edit(
         &kustomization("app"),
         json!({"spec": {"targetNamespace": "default"}}),
@@ -56,7 +56,8 @@ async fn force_makes_anew_what_cannot_be_changed() {
     assert_eq!(object["spec"]["selector"]["matchLabels"]["app"], "other");
 }
 
-/// What an object's author excepts from reconciling is not waited for either: it may be ill for reasons of its own.
+/// An object whose author opted out of reconciling is not waited for either: it may be unhealthy for reasons of its
+/// own.
 #[tokio::test(start_paused = true)]
 async fn what_is_left_alone_is_not_waited_for() {
     for annotation in ["reconcile: disabled", "ssa: Ignore", "ssa: IfNotPresent"] {
@@ -75,7 +76,7 @@ async fn what_is_left_alone_is_not_waited_for() {
     }
 }
 
-/// Named objects count even if they are none of its own, and one that is not there is waited for.
+/// Named objects count even if they are not its own, and a missing one is waited for.
 #[tokio::test(start_paused = true)]
 async fn health_checks_may_name_objects_of_others() {
     let bed = Bed::new();
@@ -104,7 +105,7 @@ async fn health_checks_may_name_objects_of_others() {
     assert_eq!(condition(&object, "Healthy").unwrap()["status"], "True");
 }
 
-/// Without a path everything in the source is meant.
+/// Without a path everything in the source is applied.
 #[tokio::test(start_paused = true)]
 async fn the_path_is_below_the_root() {
     for (path, expect) in [

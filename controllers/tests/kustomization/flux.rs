@@ -1,4 +1,4 @@
-//! Where Flux runs, Flux carries out, and muster keeps its hands off.
+//! If Flux runs, Flux reconciles, and muster leaves the objects alone.
 
 use std::time::Duration;
 

@@ -1,4 +1,5 @@
-//! A cluster moves from the built-in sync to Flux and back: no object is deleted for it, and no field survives the revision that drops it.
+//! A cluster migrates from the built-in sync to Flux and back: no object is deleted, and no field survives the revision
+//! that drops it.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -13,7 +14,7 @@ use crate::support::{
 };
 
 const FLUX: &str = "kustomize-controller";
-/// What Flux writes statuses by.
+/// The field manager of Flux's status writes.
 const FLUX_STATUS: &str = "gotk-kustomize-controller";
 const BY_US: &str = "muster-sync Apply";
 const BY_FLUX: &str = "kustomize-controller Apply";
@@ -36,7 +37,7 @@ fn by_flux(name: &str, keys: &[&str], owner: &str) -> Value {
         "metadata": {"name": name, "namespace": "default", "labels": labels}})
 }
 
-/// The requests of ours to ConfigMaps since the recorder was cleared, as `<method> <name>`.
+/// The requests of muster to ConfigMaps since the recorder was cleared, as `<method> <name>`.
 fn requests(api: &ApiServer) -> Vec<String> {
     let all = api.recorder().requests();
     let ours = all.iter().filter(|request| request.client == "muster");
@@ -47,7 +48,7 @@ fn requests(api: &ApiServer) -> Vec<String> {
     .collect()
 }
 
-/// The notes of the events of this reason since the recorder was cleared, whether they are there still or not.
+/// The notes of the events with this reason since the recorder was cleared, whether they still exist or not.
 fn events(bed: &Bed, reason: &str) -> Vec<String> {
     let all: BTreeMap<String, String> = bed
         .api
@@ -79,7 +80,7 @@ async fn applied(names: &[&str], extra: Value) -> Bed {
     bed.deploy(extra).await;
     bed.until_at("app", &commit).await;
     bed.crash();
-    bed.pass(Duration::from_secs(1)).await; // events of one instant would have one name
+    bed.pass(Duration::from_secs(1)).await; // events at the same time would have the same name
     bed.api.recorder().clear();
     bed
 }
@@ -96,7 +97,7 @@ async fn what_the_built_in_sync_applied_is_handed_over_once_and_flux_removes_wha
     assert_eq!(after["data"], json!({"kept": "v", "dropped": "v"}));
     assert_eq!(requests(&bed.api), ["GET a", "PATCH a"]);
 
-    // Flux is at work on the Kustomization, hour by hour; nobody looks again, let alone writes.
+    // Flux reconciles the Kustomization hour by hour; muster does not read the objects again, let alone write.
     for hour in 0..5 {
         let status = json!({"status": {"lastHandledReconcileAt": hour.to_string()}});
         bed.edit(
@@ -123,7 +124,7 @@ async fn what_the_built_in_sync_applied_is_handed_over_once_and_flux_removes_wha
     assert_eq!(dropped["data"], json!({"kept": "v"}));
     assert_eq!(dropped["metadata"]["uid"], before["metadata"]["uid"]);
 
-    // The next start looks once more, and finds nothing to do.
+    // The next start checks again, and finds nothing to do.
     bed.api.recorder().clear();
     bed.start_with_flux();
     bed.pass(Duration::from_hours(5)).await;
@@ -143,7 +144,7 @@ async fn what_was_applied_elsewhere_is_handed_over_there() {
         .await;
     bed.deploy(extra).await;
     bed.until_at("app", &commit).await;
-    // It is away when the agent starts, and comes back.
+    // The cluster is unreachable when the agent starts, and recovers.
     let id = there
         .faults()
         .add(Rule::always(Match::client("muster"), Fault::Refuse));
@@ -161,7 +162,7 @@ async fn what_was_applied_elsewhere_is_handed_over_there() {
     );
 }
 
-/// What bears the labels of somebody else is not ours to give away, though an inventory names it.
+/// An object with the labels of another owner is not muster's to hand over, even if an inventory lists it.
 #[tokio::test(start_paused = true)]
 async fn a_foreign_object_is_left_as_it_is() {
     let mut bed = applied(&["a", "b", "c"], json!({})).await;
@@ -209,7 +210,7 @@ async fn what_is_forbidden_or_gone_holds_up_nothing_and_is_said_once() {
     assert_eq!([count("GET a"), count("GET c"), count("PATCH c")], [1, 1, 1]);
     assert!((2..20).contains(&count("GET b")), "{looks:?}");
 
-    // It is allowed for the time of the move.
+    // The permission is granted for the time of the migration.
     bed.api.faults().remove(id);
     bed.until(&config("b"), |object| managers(object) == [BY_FLUX])
         .await;
@@ -222,7 +223,7 @@ async fn what_is_forbidden_or_gone_holds_up_nothing_and_is_said_once() {
     assert_eq!(events(&bed, "HandoverForbidden").len(), 1);
 }
 
-/// In a cluster that was Flux's from the beginning an agent without rights has nothing to look for.
+/// In a cluster that Flux has managed from the beginning, an agent without permissions has nothing to check.
 #[tokio::test(start_paused = true)]
 async fn where_only_flux_was_nothing_is_looked_at() {
     let mut bed = Bed::idle();
@@ -233,8 +234,9 @@ async fn where_only_flux_was_nothing_is_looked_at() {
     assert_eq!(events(&bed, "HandoverForbidden"), Vec::<String>::new());
 }
 
-/// What Flux leaves behind: a source whose artifact lies in its storage, a Kustomization with its finalizer and status, and objects: `a` with
-/// two keys, `gone`, which is not in the repository any more, and `foreign`, which is another one's by now.
+/// What Flux leaves behind: a source whose artifact is in its storage, a Kustomization with its finalizer and status,
+/// and objects: `a` with two keys, `gone`, which is not in the repository any more, and `foreign`, which belongs to
+/// another owner by now.
 async fn left_by_flux(bed: &Bed, commit: &str) {
     let finalizers = json!({"metadata": {"finalizers": ["finalizers.fluxcd.io"]}});
     bed.deploy(json!({})).await;
@@ -279,7 +281,7 @@ async fn left_by_flux(bed: &Bed, commit: &str) {
 #[tokio::test(start_paused = true)]
 async fn the_built_in_sync_goes_on_from_what_flux_left() {
     let mut bed = Bed::idle();
-    // The commit that Flux was at was pushed over: nobody can have it any more.
+    // A force push removed the commit that Flux was at: it cannot be fetched any more.
     left_by_flux(&bed, &"0".repeat(40)).await;
     let before = bed.read(&config("a")).await.unwrap();
     let commit = bed.commit(&[("app/a.yaml", &yaml("a", &["kept"]))]);
@@ -311,7 +313,7 @@ async fn the_built_in_sync_goes_on_from_what_flux_left() {
     bed.api.recorder().clear();
     bed.pass(Duration::from_hours(5)).await;
     assert_eq!(bed.writes(), Vec::<String>::new(), "at rest nothing is written");
-    // Its finalizer is ours too.
+    // The built-in sync uses the same finalizer.
     bed.delete(&kustomization("app")).await;
     bed.until_gone(&kustomization("app")).await;
     assert!(bed.read(&config("a")).await.is_none());
@@ -320,7 +322,7 @@ async fn the_built_in_sync_goes_on_from_what_flux_left() {
     bed.until_gone(&repository("src")).await;
 }
 
-/// A source that people have stopped is not fetched: what it was stopped at is applied, from git and not from Flux's storage.
+/// A source that a user suspended is not fetched: its last revision is applied, from git and not from Flux's storage.
 #[tokio::test(start_paused = true)]
 async fn a_source_that_is_suspended_stays_where_flux_was() {
     let mut bed = Bed::idle();
@@ -335,7 +337,7 @@ async fn a_source_that_is_suspended_stays_where_flux_was() {
     bed.until_at("app", &commit).await;
 }
 
-/// While git is away nothing is deleted, and it is said what is missing.
+/// While git is unreachable nothing is deleted, and the status names what is missing.
 #[tokio::test(start_paused = true)]
 async fn a_source_that_cannot_be_fetched_anew_is_said_and_nothing_is_touched() {
     let mut bed = Bed::idle();

@@ -129,7 +129,7 @@ async fn what_failed_for_good_is_not_waited_for() {
     );
 }
 
-/// A DaemonSet whose pods are replaced by hand is well as soon as those that run are.
+/// A DaemonSet with update strategy OnDelete is healthy as soon as its running pods are.
 #[tokio::test(start_paused = true)]
 async fn pods_that_are_replaced_by_hand_are_not_waited_for() {
     let daemons = "/apis/apps/v1/namespaces/default/daemonsets/d";

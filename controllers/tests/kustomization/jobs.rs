@@ -22,7 +22,7 @@ fn finished(condition: &str) -> Value {
         {"type": condition, "status": "True", "lastTransitionTime": "2026-11-21T12:00:00Z"}]}})
 }
 
-/// Lets the Job that is there finish, and be deleted for it after its time.
+/// Completes the existing Job, and deletes it after its TTL.
 async fn finish(bed: &Bed, condition: &str) {
     bed.until(JOB, |_| true).await;
     bed.edit(&format!("{JOB}/status"), finished(condition)).await;
@@ -30,7 +30,7 @@ async fn finish(bed: &Bed, condition: &str) {
     bed.delete(JOB).await;
 }
 
-/// How many Jobs there ever were.
+/// How many Jobs were ever created.
 fn runs(bed: &Bed) -> usize {
     let events = bed.api.recorder().events();
     let jobs = events.iter().map(muster_apiserver::record::EventRecord::object);
@@ -83,7 +83,7 @@ async fn a_job_runs_again_where_it_is_another_one() {
     assert!(bed.read(&config("a")).await.is_none());
 }
 
-/// Each retry applies everything once more, and not what is done. It may finish between two of them.
+/// Each retry applies everything again, except what is done. The Job may finish between two of them.
 #[tokio::test(start_paused = true)]
 async fn a_job_runs_once_while_something_else_is_tried_again() {
     let unhealthy = deployment_yaml("d", "nginx");
@@ -107,7 +107,7 @@ async fn a_job_runs_once_while_something_else_is_tried_again() {
     }
 }
 
-/// What is applied beside it takes longer than the Job and its time after that.
+/// Another object takes longer to apply than the Job and its TTL.
 #[tokio::test(start_paused = true)]
 async fn a_job_that_is_gone_before_everything_is_applied_is_done() {
     let bed = Bed::new();
@@ -128,7 +128,7 @@ async fn a_job_that_is_gone_before_everything_is_applied_is_done() {
     assert_eq!(runs(&bed), 1);
 }
 
-/// The one that does not hold it knows that it is done, too.
+/// The Kustomization that does not manage the Job knows that it is done, too.
 #[tokio::test(start_paused = true)]
 async fn a_job_that_two_declare_runs_once() {
     let bed = Bed::new();
@@ -147,7 +147,7 @@ async fn a_job_that_two_declare_runs_once() {
     assert_eq!(runs(&bed), 1);
 }
 
-/// It was not seen to complete, or it failed: it runs again.
+/// It was not observed as complete, or it failed: it runs again.
 #[tokio::test(start_paused = true)]
 async fn a_job_that_is_gone_before_it_is_done_runs_again() {
     let mut bed = Bed::new();
@@ -167,7 +167,7 @@ async fn a_job_that_is_gone_before_it_is_done_runs_again() {
     assert_eq!(runs(&bed), 4);
 }
 
-/// The cluster deletes in the foreground: the Job is there until its pods are gone.
+/// The cluster deletes in the foreground: the Job exists until its pods are gone.
 #[tokio::test(start_paused = true)]
 async fn a_job_that_completed_and_is_being_deleted_is_done() {
     let bed = Bed::new();

@@ -1,4 +1,5 @@
-//! Five thousand objects in one Kustomization: applied, on record within what a status may hold, and at rest nothing is written.
+//! Five thousand objects in one Kustomization: applied, recorded within the limits of a status, and at rest nothing is
+//! written.
 
 use std::{fmt::Write as _, time::Duration};
 
@@ -7,10 +8,10 @@ use serde_json::json;
 use crate::support::{Bed, condition, config_yaml, ids, kustomization, message};
 
 const OBJECTS: usize = 5_000;
-/// What etcd takes in one write.
+/// The maximum size of one write in etcd.
 const OBJECT_MAX: usize = 1_572_864;
 
-/// So many ConfigMaps in files of 500, with names of a length that is usual for generated ones.
+/// This many ConfigMaps in files of 500, with names as long as usual generated ones.
 fn files(objects: usize, name: impl Fn(usize) -> String) -> Vec<(String, String)> {
     let all: Vec<usize> = (0..objects).collect();
     all.chunks(500)
@@ -62,7 +63,7 @@ async fn five_thousand_objects_are_applied_and_then_left_alone() {
     assert_eq!(dry_runs, OBJECTS, "each was looked at once");
 }
 
-/// A record that would not fit is refused before anything is applied: the API server would refuse it in the middle.
+/// A record that would not fit is refused before anything is applied: otherwise the API server would refuse it halfway.
 #[tokio::test(start_paused = true)]
 async fn more_than_a_status_can_hold_is_refused_before_anything_is_applied() {
     let bed = Bed::new();

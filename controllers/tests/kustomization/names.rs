@@ -1,4 +1,4 @@
-//! A name is a name: whatever characters it has, it never means another object.
+//! A name is unique: whatever characters it has, it never refers to another object.
 
 use serde_json::{Value, json};
 
@@ -18,7 +18,7 @@ fn namespace_yaml(name: &str) -> String {
     format!("apiVersion: v1\nkind: Namespace\nmetadata:\n  name: {name}\n")
 }
 
-/// Waits until a revision is judged, one way or the other; returns the Kustomization.
+/// Waits until a revision has a verdict; returns the Kustomization.
 async fn judged(bed: &Bed, commit: &str) -> Value {
     let revision = format!("main@sha1:{commit}");
     let at = kustomization("app");
@@ -31,7 +31,7 @@ async fn judged(bed: &Bed, commit: &str) -> Value {
     .await
 }
 
-/// A commit adds an object whose name begins with that of another one, and is reverted: the other one stays, untouched.
+/// A commit adds an object whose name starts with that of another one, and is reverted: the other one stays, untouched.
 async fn added_and_reverted(path: &str, good: &str, added: &str) -> String {
     let bed = Bed::new();
     let first = bed.commit(&[("app/a.yaml", good)]);
@@ -70,7 +70,7 @@ async fn a_revert_deletes_no_object_of_another_name() {
         said.starts_with("False BuildFailed app/b.yaml:4:9: metadata.name \"x#blue\" is no name that an API server accepts: "),
         "{said}"
     );
-    // Kinds of RBAC have names of any characters that a path can have.
+    // RBAC kinds have names with any characters that a path can have.
     let said = added_and_reverted(&role("reader"), &role_yaml("reader"), &role_yaml("reader#2")).await;
     assert!(said.starts_with("True ReconciliationSucceeded"), "{said}");
 }
@@ -96,7 +96,7 @@ async fn a_role_with_a_blank_in_its_name_is_applied_and_pruned() {
     assert_eq!(ids(&object), ["default_a__ConfigMap"]);
 }
 
-/// An inventory would have it as `ops:reader`, and never find it again.
+/// An inventory would record it as `ops:reader`, and never find it again.
 #[tokio::test(start_paused = true)]
 async fn a_name_that_reads_back_as_another_is_refused_and_nothing_is_lost() {
     let bed = Bed::new();

@@ -1,5 +1,5 @@
-//! Promise: a folder with a plan is applied in its order, each Job once for each try; a failure stops it with the rest untouched, and
-//! what is known of a run survives its process.
+//! Promise: a directory with a plan is applied in its order, each Job once for each try; a failure stops it with the
+//! rest untouched, and the state of a run survives its process.
 
 use std::{collections::BTreeSet, sync::atomic::Ordering, time::Duration};
 
@@ -77,12 +77,12 @@ fn commit(bed: &Bed, plan: &str, version: &str) -> String {
     ])
 }
 
-/// The Jobs that are there.
+/// The existing Jobs.
 async fn jobs(bed: &Bed) -> Vec<Value> {
     bed.read(JOBS).await.unwrap()["items"].as_array().unwrap().clone()
 }
 
-/// How many Jobs there ever were, by name.
+/// The number of Jobs that were ever created, by name.
 fn made(bed: &Bed) -> Vec<(String, usize)> {
     let events = bed.api.recorder().events();
     let jobs = events.iter().map(muster_apiserver::record::EventRecord::object);
@@ -102,7 +102,7 @@ fn made(bed: &Bed) -> Vec<(String, usize)> {
         .collect()
 }
 
-/// Waits for a Job that has not ended, of this image, and lets it end so.
+/// Waits for a Job with this image that has not ended, and ends it like this.
 async fn end(bed: &Bed, version: &str, condition: &str) -> String {
     let image = format!("tool:{version}");
     let list = bed.until(JOBS, |list| open(list, &image).is_some()).await;
@@ -126,7 +126,7 @@ async fn run(bed: &Bed) -> Value {
     bed.read(&format!("{RUNS}/app")).await.unwrap()["status"].clone()
 }
 
-/// Where the plan stands, by the condition.
+/// The progress of the plan, from the condition.
 fn line(object: &Value) -> String {
     PlanReport::parse(message(object, "Plan")).line
 }
@@ -137,7 +137,7 @@ async fn value(bed: &Bed, name: &str) -> Value {
         .map_or(Value::Null, |object| object["data"]["key"].clone())
 }
 
-/// R22: a run is complete by evidence, and neither a restart nor a request begins another one.
+/// R22: a run is complete by evidence, and neither a restart nor a request starts another one.
 #[tokio::test(start_paused = true)]
 async fn the_first_version_is_deployed_step_by_step() {
     let mut bed = planned(PLAN, "1").await;
@@ -188,13 +188,14 @@ async fn the_first_version_is_deployed_step_by_step() {
     bed.pass(Duration::from_secs(1_200)).await;
     assert_eq!(value(&bed, "settings").await, "v1", "drift is corrected");
     assert_eq!(made(&bed), [(name, 1)]);
-    // It goes with its Kustomization.
+    // It is deleted with its Kustomization.
     bed.delete(&kustomization("app")).await;
     bed.until_gone(&format!("{RUNS}/app")).await;
     assert_eq!(jobs(&bed).await, Vec::<Value>::new());
 }
 
-/// R19: intent is what git says, and is compared with what was carried out here: nothing is missed while the agent is down.
+/// R19: the desired state is what git declares, and is compared with what was applied here: nothing is missed while the
+/// agent is down.
 #[tokio::test(start_paused = true)]
 async fn a_version_that_came_while_the_agent_was_down_is_carried_out() {
     let mut bed = planned(PLAN, "1").await;
@@ -213,7 +214,7 @@ async fn a_version_that_came_while_the_agent_was_down_is_carried_out() {
     );
 }
 
-/// KX2: what failed stays failed until something else is asked for.
+/// KX2: a failure stays until something else is requested.
 #[tokio::test(start_paused = true)]
 async fn a_migration_that_fails_leaves_the_rest_as_it_was_and_a_fix_goes_through() {
     let bed = planned(PLAN, "1").await;
@@ -247,7 +248,7 @@ async fn a_migration_that_fails_leaves_the_rest_as_it_was_and_a_fix_goes_through
     assert_eq!(jobs(&bed).await.len(), 1, "of the runs before nothing is kept");
 }
 
-/// kube-apiserver has no word and no code for a field that a kind does not have: no time makes it fit.
+/// kube-apiserver has no distinct reason or code for a field that a kind does not have: waiting does not help.
 #[tokio::test(start_paused = true)]
 async fn what_does_not_fit_its_kind_fails_at_once() {
     let bed = Bed::new();
@@ -267,7 +268,8 @@ async fn what_does_not_fit_its_kind_fails_at_once() {
     assert_eq!(made(&bed), []);
 }
 
-/// What was refused is known not to have run: no other name is needed, and the inventory does not grow while it is tried.
+/// A rejected Job is known not to have run: it needs no other name, and the inventory does not grow while it is
+/// retried.
 #[tokio::test(start_paused = true)]
 async fn a_job_that_is_refused_for_a_while_keeps_its_name() {
     let bed = Bed::new();
@@ -328,7 +330,7 @@ async fn going_back_runs_no_migration() {
     assert_eq!(made(&bed).len(), 2);
 }
 
-/// R20, R23: one run at a time, and what waits names the run that it waits for.
+/// R20, R23: one run at a time, and a waiting run names the run that it waits for.
 #[tokio::test(start_paused = true)]
 async fn a_new_content_waits_for_the_job_that_is_at_work() {
     let bed = planned(PLAN, "1").await;
@@ -346,7 +348,8 @@ async fn a_new_content_waits_for_the_job_that_is_at_work() {
     assert_eq!(value(&bed, "settings").await, "v2");
 }
 
-/// An image that cannot be pulled ends no Job: the fix goes through without a hand, and still never beside it.
+/// An image that cannot be pulled does not end a Job: the fix is applied without manual action, and never runs beside
+/// it.
 #[tokio::test(start_paused = true)]
 async fn a_job_that_hangs_is_deleted_once_its_time_is_up_and_before_another_one_is_made() {
     for fails_first in [true, false] {
@@ -365,7 +368,7 @@ async fn a_job_that_hangs_is_deleted_once_its_time_is_up_and_before_another_one_
     }
 }
 
-/// A namespace that is written at an object of the cluster says nothing: it is on record without one.
+/// A namespace in the manifest of a cluster-scoped object is ignored: it is recorded without one.
 #[tokio::test(start_paused = true)]
 async fn what_a_run_applied_stays_whatever_namespace_is_written() {
     let bed = Bed::new();
@@ -392,7 +395,7 @@ async fn what_a_run_applied_stays_whatever_namespace_is_written() {
     assert_eq!(before["metadata"]["uid"], after["metadata"]["uid"]);
 }
 
-/// R26: a Job's name says run, phase, step and try, so that none is made twice.
+/// R26: a Job's name contains run, phase, step and try, so that none is created twice.
 #[tokio::test(start_paused = true)]
 async fn a_job_that_is_gone_before_it_was_seen_to_end_is_made_once_more_under_another_name() {
     for restart in [false, true] {
@@ -554,7 +557,8 @@ async fn cleanup_runs_before_anything_is_removed_by_the_version_that_completed_l
     }
 }
 
-/// A first version, one whose migration fails, the fix, and the withdrawal with its cleanup; what is there after each.
+/// A first version, one whose migration fails, the fix, and the withdrawal with its cleanup; returns the state after
+/// each.
 async fn story(bed: &Bed) -> Vec<String> {
     let plan = format!(
         "{PLAN}    cleanup: {{phases: [{{name: before, steps: [{{name: dump, apply: [jobs/dump.yaml]}}]}}]}}\n"
@@ -613,7 +617,7 @@ fn image(job: &Value) -> &str {
         .unwrap()
 }
 
-/// Lets each Job end: that of the second version fails.
+/// Ends each Job: that of the second version fails.
 async fn play(bed: &Bed) {
     loop {
         for job in jobs(bed).await {
@@ -633,7 +637,8 @@ async fn play(bed: &Bed) {
     }
 }
 
-/// Tells the story; returns its worlds, and how many requests may write. Each try has one Job object, and each image ran.
+/// Runs the scenario; returns its states, and the number of requests that may write. Each try has one Job object, and
+/// each image ran.
 async fn tell(blow: Option<(usize, Blow)>) -> (Vec<String>, usize) {
     let bed = Bed::idle();
     bed.api.add([PlanRun::crd()]).unwrap();
@@ -647,7 +652,7 @@ async fn tell(blow: Option<(usize, Blow)>) -> (Vec<String>, usize) {
         made.iter().all(|(_, objects)| *objects == 1),
         "{blow:?}: {made:?}"
     );
-    // A try that was lost before its Job was made has none, so there is one for each step that ran.
+    // A try that was lost before its Job was created has none, so there is one for each step that ran.
     assert_eq!(made.len(), 4, "{blow:?}: {made:?}");
     let events = bed.api.recorder().events();
     let jobs = events
@@ -673,7 +678,7 @@ async fn killed_before_every_write() {
     every(Blow::Before, 50, tell).await;
 }
 
-/// KX1, R21: what a second write says follows from the first, so that no crash between them leaves a run that nothing ends.
+/// KX1, R21: a second write follows from the first, so that no crash between them leaves a run that nothing ends.
 #[tokio::test(start_paused = true)]
 async fn killed_after_every_write() {
     every(Blow::After, 50, tell).await;

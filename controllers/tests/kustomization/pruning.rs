@@ -1,4 +1,4 @@
-//! What leaves the source leaves the cluster, and nothing else does.
+//! What is removed from the source is removed from the cluster, and nothing else is.
 
 use std::time::Duration;
 
@@ -26,7 +26,7 @@ async fn with_a_held_one(bed: &Bed, extra: serde_json::Value) -> String {
     first
 }
 
-/// What `why` and every reader of the status are to see, instead of a Ready that hides an object that is still there.
+/// What `why` and every reader of the status must see, instead of a Ready that hides an object that still exists.
 #[tokio::test(start_paused = true)]
 async fn what_a_finalizer_holds_is_waited_for_by_name() {
     for wait in [true, false] {
@@ -51,7 +51,7 @@ async fn what_a_finalizer_holds_is_waited_for_by_name() {
             format!("main@sha1:{first}")
         );
         assert_eq!(ids(&object), ["default_a__ConfigMap", "default_b__ConfigMap"]);
-        // All else is done meanwhile.
+        // Everything else is done meanwhile.
         assert_eq!(bed.read(&config("a")).await.unwrap()["data"]["key"], "two");
 
         bed.edit(&config("b"), json!({"metadata": {"finalizers": null}}))
@@ -64,7 +64,7 @@ async fn what_a_finalizer_holds_is_waited_for_by_name() {
     }
 }
 
-/// After the timeout it is a failure, that stays one without a write until the object is gone.
+/// After the timeout it is a failure, which stays without further writes until the object is gone.
 #[tokio::test(start_paused = true)]
 async fn what_is_not_gone_in_time_is_a_failure_until_it_is() {
     let bed = Bed::new();
@@ -101,7 +101,7 @@ async fn what_is_not_gone_in_time_is_a_failure_until_it_is() {
     assert_eq!(ids(&object), ["default_a__ConfigMap"]);
 }
 
-/// What is not healthy comes first: that is the version's, and the other is the cluster's.
+/// An unhealthy object is reported first: it is the version's fault, and the blocked deletion is the cluster's.
 #[tokio::test(start_paused = true)]
 async fn what_is_not_healthy_is_said_before_what_is_not_gone() {
     let bed = Bed::new();
@@ -116,7 +116,7 @@ async fn what_is_not_healthy_is_said_before_what_is_not_gone() {
     assert!(bed.read(&config("a")).await.is_none());
 }
 
-/// ConfigMaps `a` and `b` are there.
+/// ConfigMaps `a` and `b` exist.
 async fn with_two(extra: serde_json::Value) -> Bed {
     let bed = Bed::new();
     let both = bed.commit(&[
@@ -209,7 +209,7 @@ async fn an_empty_path_is_not_believed() {
     assert!(bed.read(&config("a")).await.is_none());
 }
 
-/// An object that is refused keeps everything of the revision before from being pruned.
+/// A rejected object prevents pruning of everything from the previous revision.
 #[tokio::test(start_paused = true)]
 async fn nothing_is_pruned_before_everything_is_applied() {
     let bed = Bed::new();
@@ -261,7 +261,7 @@ async fn survivors_of_a_prune_stay_on_record_until_they_are_gone() {
     assert!(bed.read(&config("b")).await.is_none());
 }
 
-/// Whatever instant a crash comes at: an object that exists is on record.
+/// At whatever moment a crash happens: an existing object is recorded.
 #[tokio::test(start_paused = true)]
 async fn an_object_is_on_record_before_it_exists() {
     let mut bed = Bed::new();
@@ -284,7 +284,7 @@ async fn an_object_is_on_record_before_it_exists() {
     assert!(bed.read(&config("a")).await.is_none());
 }
 
-/// What is deleted is decided early and done late; what was decided of a spec that is another one by then is not done.
+/// A deletion is decided early and done late; a decision about a spec that has changed by then is not applied.
 #[tokio::test(start_paused = true)]
 async fn a_wish_that_was_taken_back_meanwhile_is_not_carried_out() {
     let bed = with_two(json!({})).await;

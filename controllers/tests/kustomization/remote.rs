@@ -1,4 +1,5 @@
-//! With `spec.kubeConfig` everything happens in another cluster, through the registry's client, as long as its Secret says how.
+//! With `spec.kubeConfig` everything happens in another cluster, through the registry's client, as long as its Secret
+//! is valid.
 
 use std::time::Duration;
 
@@ -14,7 +15,7 @@ use crate::support::{
 
 const EU_1: &str = "https://eu-1.test";
 
-/// A cluster that lets `token` in.
+/// A cluster that accepts `token`.
 fn cluster(bed: &Bed, server: &str, token: &str) -> ApiServer {
     let cluster = ApiServer::builder().in_process().unwrap();
     bed.doors.open(server, token, cluster.client_as(token));

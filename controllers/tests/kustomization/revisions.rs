@@ -1,4 +1,4 @@
-//! The newest revision of the source counts, whichever way it goes and whatever is under way.
+//! The newest revision of the source counts, in whichever direction it moves and whatever is in progress.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use tokio::time::Instant;
 
 use crate::support::{Bed, config, config_yaml, deployment, deployment_yaml, ids, kustomization, repository};
 
-/// A source that is put back to an older commit is followed there: content, inventory and status.
+/// A source that is reset to an older commit is followed: content, inventory and status.
 #[tokio::test(start_paused = true)]
 async fn backwards_as_well_as_forwards() {
     let bed = Bed::new();
@@ -76,7 +76,7 @@ async fn a_new_revision_ends_a_running_check() {
     );
 }
 
-/// So does another spec.
+/// A changed spec ends a running check as well.
 #[tokio::test(start_paused = true)]
 async fn another_spec_ends_a_running_check() {
     let bed = Bed::new();

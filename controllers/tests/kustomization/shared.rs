@@ -1,5 +1,5 @@
-//! Several Kustomizations that declare one object in one cluster: one of them holds it and applies it, the others compare, and it goes with the
-//! last of them.
+//! Several Kustomizations that declare one object in one cluster: one of them manages and applies it, the others
+//! compare, and it is deleted with the last of them.
 
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ const NAME: &str = "kustomize.toolkit.fluxcd.io/name";
 const FROM: &str = "fleet.muster.dev/applied-from";
 const EU_1: &str = "https://eu-1.test";
 
-/// Whose labels an object has.
+/// The Kustomization whose labels an object has.
 fn owner(object: &Value) -> &str {
     object["metadata"]["labels"][NAME].as_str().unwrap_or_default()
 }
@@ -102,7 +102,8 @@ async fn who_declares_something_else_is_not_ready_and_says_which_field() {
     assert_eq!(bed.read(&config("a")).await.unwrap(), before);
 }
 
-/// One is deleted, or its new version has it no longer: what the other declares stays, as its own; it goes with the last.
+/// One is deleted, or its new version drops the object: what the other declares stays, now managed by it; it is deleted
+/// with the last.
 #[tokio::test(start_paused = true)]
 async fn it_goes_with_the_last_that_declares_it() {
     for (first, last) in [("one", "two"), ("two", "one")] {
@@ -131,7 +132,7 @@ async fn it_goes_with_the_last_that_declares_it() {
     }
 }
 
-/// A definition that two of them bring keeps its custom resources.
+/// A CRD that two of them install keeps its custom resources.
 #[tokio::test(start_paused = true)]
 async fn a_definition_stays_with_all_of_its_objects() {
     let definition = "apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nmetadata: {name: widgets.example.org}\nspec:\n  group: \
@@ -158,7 +159,8 @@ async fn a_definition_stays_with_all_of_its_objects() {
     );
 }
 
-/// All of them are deleted at once: each still declares it until it is gone, and in the end it is gone.
+/// All of them are deleted at once: each still declares the object until the Kustomization is gone, and in the end the
+/// object is gone.
 #[tokio::test(start_paused = true)]
 async fn where_all_go_at_once_nothing_is_left() {
     let bed = shared_by_two().await;
@@ -171,7 +173,7 @@ async fn where_all_go_at_once_nothing_is_left() {
     bed.until_gone(&namespace("web")).await;
 }
 
-/// While one deletes an object no other one takes it for confirmed: ids are recorded before, or after.
+/// While one deletes an object no other one considers it confirmed: ids are recorded before, or after.
 #[tokio::test(start_paused = true)]
 async fn what_is_being_deleted_is_not_confirmed_meanwhile() {
     let bed = Bed::new();
@@ -205,7 +207,7 @@ async fn what_is_being_deleted_is_not_confirmed_meanwhile() {
     );
 }
 
-/// What moves from one path to another is not lost on the way, whoever is first.
+/// An object that moves from one path to another is not lost on the way, whichever Kustomization is first.
 #[tokio::test(start_paused = true)]
 async fn what_moves_to_another_is_there_in_the_end() {
     for (from, to) in [("one", "two"), ("two", "one")] {
@@ -234,7 +236,7 @@ async fn what_moves_to_another_is_there_in_the_end() {
     }
 }
 
-/// A holder that lets it go without pruning, or is gone without it, is followed by the other.
+/// If the manager drops the object without pruning, or disappears, the other one takes over.
 #[tokio::test(start_paused = true)]
 async fn a_holder_that_is_gone_is_followed() {
     let bed = shared_by_two().await;
@@ -252,7 +254,7 @@ async fn a_holder_that_is_gone_is_followed() {
     .await;
 }
 
-/// After a start nothing is known but what is on record.
+/// After a start only what is recorded is known.
 #[tokio::test(start_paused = true)]
 async fn a_process_that_starts_knows_who_declares_what() {
     let mut bed = shared_by_two().await;
@@ -265,7 +267,7 @@ async fn a_process_that_starts_knows_who_declares_what() {
     assert_eq!(owner(&web), "two");
 }
 
-/// A Kustomization that cannot be read may declare anything: nothing is deleted until it can.
+/// A Kustomization that cannot be parsed may declare anything: nothing is deleted until it can.
 #[tokio::test(start_paused = true)]
 async fn what_one_declares_that_cannot_be_read_is_not_deleted() {
     let bed = shared_by_two().await;
@@ -299,7 +301,7 @@ async fn what_one_declares_that_cannot_be_read_is_not_deleted() {
     assert_eq!(owner(&web), "two");
 }
 
-/// A cluster that lets `t` in, by the Secret of that name.
+/// A cluster that accepts the token `t`, by the Secret with that name.
 async fn cluster(bed: &Bed, secrets: &[&str]) -> ApiServer {
     let cluster = ApiServer::in_process().unwrap();
     let_in(bed, secrets, &cluster).await;
@@ -339,7 +341,7 @@ async fn one_cluster_behind_two_secrets_is_one() {
     bed.delete(&kustomization("one")).await;
     bed.until_gone(&kustomization("one")).await;
     assert_eq!(owner(&read(&downstream, &namespace("web")).await.unwrap()), "two");
-    // What another cluster has of that name is another object.
+    // An object with that name in another cluster is another object.
     bed.delete(&kustomization("three")).await;
     bed.until_gone(&kustomization("three")).await;
     until(&other, namespace("web"), |web| web.is_none().then_some(())).await;
@@ -348,7 +350,8 @@ async fn one_cluster_behind_two_secrets_is_one() {
     until(&downstream, namespace("web"), |web| web.is_none().then_some(())).await;
 }
 
-/// What a management cluster applies carries a mark; an agent there compares, and neither takes it over nor deletes it.
+/// Objects that a management cluster applies have a mark; an agent there compares them, and neither takes them over nor
+/// deletes them.
 #[tokio::test(start_paused = true)]
 async fn an_agent_leaves_what_another_cluster_applies() {
     let management = Bed::new();
@@ -365,7 +368,7 @@ async fn an_agent_leaves_what_another_cluster_applies() {
     let web = agent.read(&namespace("web")).await.unwrap();
     assert!(web["metadata"]["labels"][FROM].is_string(), "{web:#}");
 
-    // Even of the same name.
+    // Even with the same name.
     let commit = agent.commit(&[("app/web.yaml", &namespace_yaml("web"))]);
     agent.deploy(json!({})).await;
     let app = agent.until_at("app", &commit).await;
@@ -379,13 +382,13 @@ async fn an_agent_leaves_what_another_cluster_applies() {
     agent.delete(&kustomization("app")).await;
     agent.until_gone(&kustomization("app")).await;
     assert_eq!(agent.read(&namespace("web")).await.unwrap(), web);
-    // With the management cluster's it goes.
+    // It is deleted with the management cluster's.
     management.delete(&kustomization("app")).await;
     management.until_gone(&kustomization("app")).await;
     agent.until_gone(&namespace("web")).await;
 }
 
-/// The controller asks the cluster what its agent declares before it deletes anything there.
+/// The controller reads from the cluster what its agent declares before it deletes anything there.
 #[tokio::test(start_paused = true)]
 async fn what_an_agent_declares_goes_to_the_agent() {
     const AGENTS: &str = "/apis/kustomize.toolkit.fluxcd.io/v1/namespaces/muster-system/kustomizations";

@@ -1,4 +1,5 @@
-//! The status that others rely on, as kustomize-controller writes it: revisions, generations, conditions, answered requests.
+//! The status that other tools rely on, as kustomize-controller writes it: revisions, generations, conditions, handled
+//! requests.
 
 use std::time::Duration;
 
@@ -70,7 +71,7 @@ fn conditions(object: &Value) -> Vec<String> {
         .collect()
 }
 
-/// What a condition says is about the generation that it carries: of health nothing new is known where nothing was applied.
+/// A condition is about the generation that it has: without an apply there is no new health.
 #[tokio::test(start_paused = true)]
 async fn each_condition_carries_the_generation_that_it_speaks_of() {
     let bed = Bed::new();
@@ -139,7 +140,7 @@ async fn healthy_says_what_ready_waits_for() {
     assert_eq!(conditions(&object), failed);
 }
 
-/// Who asks for a reconciliation waits for the echo, and gets it whatever came of it.
+/// A reconcile request is reported as handled, whatever the result.
 #[tokio::test(start_paused = true)]
 async fn a_request_is_answered_whatever_comes_of_it() {
     let bed = Bed::new();
@@ -185,7 +186,7 @@ async fn a_request_is_answered_whatever_comes_of_it() {
     }
 }
 
-/// What lasts is said once: neither a retry nor an interval writes the status again.
+/// A lasting state is reported once: neither a retry nor an interval writes the status again.
 #[tokio::test(start_paused = true)]
 async fn nothing_is_said_twice() {
     let bed = Bed::new();
@@ -217,7 +218,7 @@ async fn nothing_is_said_twice() {
     assert_eq!(bed.api.recorder().events().len(), 0, "{:?}", bed.writes());
 }
 
-/// The words of the progress, in the order in which they are said.
+/// The progress messages, in order.
 #[tokio::test(start_paused = true)]
 async fn progress_is_told() {
     let bed = Bed::new();

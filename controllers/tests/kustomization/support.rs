@@ -1,4 +1,4 @@
-//! A cluster whose GitRepositories and Kustomizations are carried out, and a repository.
+//! A cluster with reconciled GitRepositories and Kustomizations, and a repository.
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
@@ -20,9 +20,9 @@ use crate::{context::context, setup::setup};
 
 pub(crate) const NS: &str = "fleet";
 pub(crate) const URL: &str = "https://git.test/fleet";
-/// How long a state may take to come, in virtual time, before a test gives up.
+/// How long to wait for a state, in virtual time, before a test fails.
 const PATIENCE: Duration = Duration::from_secs(7_200);
-/// How often a state is looked for, at first; the longer it has taken already, the less often.
+/// How often a state is checked, at first; the longer it takes, the less often.
 const LOOK: Duration = Duration::from_millis(100);
 const START: &str = "2026-11-21T12:00:00Z";
 
@@ -39,7 +39,7 @@ pub(crate) struct Bed {
 pub(crate) struct Doors(Arc<Mutex<BTreeMap<(String, String), Client>>>);
 
 impl Doors {
-    /// From now on a kubeconfig of this server and token leads there.
+    /// Makes kubeconfigs with this server and token lead there.
     pub(crate) fn open(&self, server: &str, token: &str, client: Client) {
         self.0
             .lock()
@@ -79,7 +79,7 @@ impl Bed {
         bed
     }
 
-    /// The same as [`Bed::new`], with nothing that carries anything out.
+    /// The same as [`Bed::new`], without any controllers.
     pub(crate) fn idle() -> Self {
         Self::seeded(1)
     }
@@ -104,7 +104,7 @@ impl Bed {
         }
     }
 
-    /// Starts the controllers, anew if they run already: what they had in memory is lost, as after a crash.
+    /// Starts the controllers; if they run already, restarts them without their memory, as after a crash.
     pub(crate) fn start(&mut self) {
         self.running.clear();
         self.running = self.controllers(self.api.client_as("muster"));
@@ -120,7 +120,7 @@ impl Bed {
         ]
     }
 
-    /// Ends what runs, as a crash does, and starts an agent that leaves the Flux kinds to Flux.
+    /// Ends the running controllers, as a crash does, and starts an agent that leaves the Flux kinds to Flux.
     pub(crate) fn start_with_flux(&mut self) {
         self.running.clear();
         let (client, clock) = (self.api.client_as("muster"), self.clock.clone());
@@ -163,7 +163,7 @@ impl Bed {
         self.source.commit(URL, "main", files).to_string()
     }
 
-    /// A GitRepository `src` and a Kustomization `app` of its path `app`, with these fields beside the usual ones.
+    /// A GitRepository `src` and a Kustomization `app` with path `app`, with these fields in addition to the usual ones.
     pub(crate) async fn deploy(&self, extra: Value) {
         self.repository("src", json!({})).await;
         self.kustomization("app", extra).await;
@@ -208,7 +208,7 @@ impl Bed {
             .unwrap_or_else(|error| panic!("{path}: {error}"));
     }
 
-    /// Server-side apply by force as `manager`, as a sync of another make does it.
+    /// Server-side apply with force as `manager`, as another sync tool does.
     pub(crate) async fn apply_as(&self, manager: &str, path: &str, object: Value) -> Value {
         apply_as(&self.api, manager, path, object).await
     }
@@ -223,7 +223,7 @@ impl Bed {
         read(&self.api, path).await
     }
 
-    /// Waits until what `path` serves is as `wanted` says; returns it.
+    /// Waits until the object at `path` is as `wanted`; returns it.
     #[track_caller]
     pub(crate) fn until<'a, F: Fn(&Value) -> bool>(
         &'a self,
@@ -235,7 +235,7 @@ impl Bed {
         })
     }
 
-    /// Waits until nothing is served at `path`.
+    /// Waits until there is no object at `path`.
     #[track_caller]
     pub(crate) fn until_gone<'a>(&'a self, path: &str) -> impl Future<Output = ()> + use<'a> {
         until(&self.api, path.to_owned(), |object| {
@@ -243,7 +243,8 @@ impl Bed {
         })
     }
 
-    /// Waits until the Ready condition of a Kustomization is `<status> <reason>` at its present generation; returns the object.
+    /// Waits until the Ready condition of a Kustomization is `<status> <reason>` at its current generation; returns the
+    /// object.
     #[track_caller]
     pub(crate) fn until_ready<'a>(
         &'a self,
@@ -264,7 +265,7 @@ impl Bed {
         })
     }
 
-    /// What Ready said of a Kustomization, one after the other, as `<status> <reason>`.
+    /// The history of Ready of a Kustomization, as `<status> <reason>`.
     pub(crate) fn history(&self, name: &str) -> Vec<String> {
         let mut history: Vec<String> = Vec::new();
         for event in self.api.recorder().events() {
@@ -299,17 +300,17 @@ impl Bed {
         self.api.recorder().writes("muster")
     }
 
-    /// Lets virtual time pass.
+    /// Advances virtual time.
     pub(crate) async fn pass(&self, time: Duration) {
         tokio::time::sleep(time).await;
     }
 
-    /// Asks for a reconciliation now.
+    /// Requests a reconcile now.
     pub(crate) async fn request(&self, name: &str, at: &str) {
         self.edit(&kustomization(name), requested(at)).await;
     }
 
-    /// Asks for a look at the repository now.
+    /// Requests a fetch of the repository now.
     pub(crate) async fn fetch(&self, at: &str) {
         self.edit(&repository("src"), requested(at)).await;
     }
@@ -339,7 +340,7 @@ pub(crate) fn deployment(name: &str) -> String {
     format!("/apis/apps/v1/namespaces/default/deployments/{name}")
 }
 
-/// A condition as `<status> <reason>`, if it speaks of the present generation.
+/// A condition as `<status> <reason>`, if it is about the current generation.
 pub(crate) fn ready(object: &Value) -> String {
     condition(object, "Ready").map_or_else(String::new, |ready| {
         if ready["observedGeneration"] != object["metadata"]["generation"] {
@@ -375,7 +376,7 @@ pub(crate) fn condition<'a>(object: &'a Value, kind: &str) -> Option<&'a Value> 
         .find(|condition| condition["type"] == kind)
 }
 
-/// What the condition says to people.
+/// The message of the condition.
 pub(crate) fn message<'a>(object: &'a Value, kind: &str) -> &'a str {
     condition(object, kind)
         .and_then(|condition| condition["message"].as_str())
@@ -386,7 +387,7 @@ async fn send(api: &ApiServer, method: &str, path: &str, body: Option<Value>) ->
     muster_apiserver::send(&api.client_as("somebody"), method, path, body).await
 }
 
-/// Server-side apply by force as `manager`.
+/// Server-side apply with force as `manager`.
 pub(crate) async fn apply_as(api: &ApiServer, manager: &str, path: &str, object: Value) -> Value {
     let request = http::Request::patch(format!("{path}?fieldManager={manager}&force=true"))
         .header("content-type", "application/apply-patch+yaml")
@@ -442,7 +443,7 @@ pub(crate) fn config_yaml(name: &str, value: &str) -> String {
     )
 }
 
-/// A manifest of a ConfigMap that is built, and that API servers refuse: a key with a blank.
+/// A manifest of a ConfigMap that builds, and that API servers reject: a key with a blank.
 pub(crate) fn refused_yaml(name: &str) -> String {
     config_yaml(name, "x").replace("key:", "'no key':")
 }
@@ -456,7 +457,7 @@ pub(crate) fn deployment_yaml(name: &str, image: &str) -> String {
     )
 }
 
-/// The status of a Deployment of generation `generation` that is done.
+/// The status of a Deployment that has finished generation `generation`.
 pub(crate) fn done(generation: i64) -> Value {
     json!({"status": {
         "observedGeneration": generation, "replicas": 1, "updatedReplicas": 1, "readyReplicas": 1, "availableReplicas": 1,

@@ -11,7 +11,7 @@ use tokio::time::Instant;
 
 use crate::support::{Bed, URL, config, config_yaml, deployment, deployment_yaml, message};
 
-/// The time between one look at the source and the next, `count` times.
+/// The time between one fetch of the source and the next, `count` times.
 async fn gaps(bed: &Bed, count: usize) -> Vec<Duration> {
     let mut gaps = Vec::new();
     let (mut reads, mut since) = (bed.source.counts(URL).reads, Instant::now());
@@ -23,7 +23,7 @@ async fn gaps(bed: &Bed, count: usize) -> Vec<Duration> {
             (reads, since) = (now, Instant::now());
         }
     }
-    // The first one began somewhere in between.
+    // The first one started somewhere in between.
     gaps.split_off(1)
 }
 
@@ -62,7 +62,7 @@ async fn a_failure_is_tried_again_at_the_retry_interval_or_else_the_interval() {
     }
 }
 
-/// What is likely to pass, as an overload, is tried again sooner than a failure that only a person can mend.
+/// A failure that is likely to be transient, such as an overload, is retried sooner than one that only a user can fix.
 #[tokio::test(start_paused = true)]
 async fn an_overload_is_tried_again_soon() {
     let bed = Bed::new();
@@ -94,7 +94,7 @@ async fn applying_takes_no_longer_than_its_timeout() {
         path: Some("configmaps/".into()),
         ..Match::default()
     };
-    // Each call ends within its own deadline; many of them do not.
+    // Each call ends within its own deadline; many of them together do not.
     bed.api
         .faults()
         .add(Rule::always(applying, Fault::Delay(Duration::from_secs(25))));
@@ -133,7 +133,7 @@ async fn health_is_waited_for_no_longer_than_the_timeout() {
     assert!((88..=96).contains(&took.as_secs()), "{took:?}");
 }
 
-/// A request cuts every wait short: that of an interval, of a retry, of a health check.
+/// A request ends every wait: for an interval, for a retry, for a health check.
 #[tokio::test(start_paused = true)]
 async fn a_request_cuts_every_wait_short() {
     let bed = Bed::new();
@@ -164,7 +164,7 @@ async fn a_request_cuts_every_wait_short() {
     }
 }
 
-/// Suspended it rests, whatever happens, and says nothing; afterwards it goes on at once.
+/// While suspended it does nothing, and reports nothing; afterwards it continues at once.
 #[tokio::test(start_paused = true)]
 async fn a_suspended_one_rests_and_then_goes_on() {
     let bed = Bed::new();

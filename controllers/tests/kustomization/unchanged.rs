@@ -1,5 +1,5 @@
-//! Bad input has its reason and a message that says what and where; nothing that is deployed changes by it, and what is mended goes
-//! through without a hand.
+//! Bad input has its reason and a message that names the problem and its place; nothing that is deployed changes by it,
+//! and a fix is applied without manual action.
 
 use std::time::Duration;
 
@@ -14,10 +14,10 @@ use crate::support::{
     refused_yaml,
 };
 
-/// What is done to a Kustomization that is well.
+/// What is done to a Kustomization that is healthy.
 #[derive(Default)]
 struct Cause {
-    /// Files of the next revision, beside those that are there; `None` for a file that goes.
+    /// Files of the next revision, in addition to the existing ones; `None` for a removed file.
     files: Vec<(&'static str, Option<String>)>,
     /// A change of the spec.
     spec: Option<Value>,
@@ -34,7 +34,7 @@ fn good(path: &str) -> String {
     }
 }
 
-/// Files of a revision: the good ones, but for these.
+/// Files of a revision: the good ones, except for these.
 fn commit(bed: &Bed, changed: &[(&'static str, Option<String>)]) -> String {
     let kept = GOOD
         .iter()
@@ -49,8 +49,8 @@ fn commit(bed: &Bed, changed: &[(&'static str, Option<String>)]) -> String {
     bed.commit(&files)
 }
 
-/// Deploys, does it, and returns what the status says then: the history of Ready, whether the revision counts as attempted, and
-/// the message.
+/// Deploys, does it, and returns the resulting status: the history of Ready, whether the revision counts as attempted,
+/// and the message.
 async fn check(cause: Cause, expect: &str) -> String {
     let bed = Bed::new();
     let first = commit(&bed, &[]);

@@ -1,4 +1,5 @@
-//! `postBuild`: variables of the spec, of ConfigMaps and of Secrets, with Flux's precedence, read anew at each round.
+//! `postBuild`: variables of the spec, of ConfigMaps and of Secrets, with Flux's precedence, read again at each
+//! reconcile.
 
 use std::time::Duration;
 
@@ -51,7 +52,7 @@ async fn without_any_variable_the_text_stays_as_it_is() {
     assert_eq!(bed.read(&config("a")).await.unwrap()["data"]["key"], "${A}");
 }
 
-/// A change of an object with variables is no event: it is seen at the next interval, and at once on request.
+/// A change of an object with variables triggers nothing: it is read at the next interval, and at once on request.
 #[tokio::test(start_paused = true)]
 async fn a_change_is_taken_at_the_interval_or_on_request() {
     let bed = Bed::new();
@@ -104,7 +105,7 @@ async fn what_is_missing_is_named_and_taken_when_it_comes() {
     );
 }
 
-/// An API server that is away for a moment is no fault of the revision.
+/// An API server that is unreachable for a moment is not the revision's fault.
 #[tokio::test(start_paused = true)]
 async fn what_cannot_be_read_now_is_no_failure_of_the_build() {
     let bed = Bed::new();

@@ -1,4 +1,5 @@
-//! Ready=True of a StatefulSet of a rollout group: its own pods are at the new revision, and its ZoneRollout says that the zone is done.
+//! Ready=True of a StatefulSet of a rollout group: its own pods are at the new revision, and its ZoneRollout reports
+//! that the zone is done.
 
 use std::time::Duration;
 
@@ -37,7 +38,7 @@ fn definition() -> Value {
     })
 }
 
-/// A cluster in which the StatefulSet controller and what rolls zones are this test.
+/// A cluster in which the test acts as the StatefulSet controller and as `muster zones`.
 struct Cluster {
     bed: Bed,
     uid: String,
@@ -62,7 +63,8 @@ impl Cluster {
         cluster
     }
 
-    /// The StatefulSet controller observed the set. Its counts are of pods of any revision: with OnDelete none is replaced.
+    /// The StatefulSet controller observed the set. Its counts include pods of any revision: with OnDelete none is
+    /// replaced.
     async fn observe(&self, revision: &str, generation: u8) {
         let status = json!({
             "observedGeneration": generation, "replicas": REPLICAS, "readyReplicas": REPLICAS, "availableReplicas": REPLICAS,
@@ -72,7 +74,7 @@ impl Cluster {
         self.bed.edit(&path, json!({ "status": status })).await;
     }
 
-    /// A pod is deleted, and is there again at this revision, Ready.
+    /// A pod is deleted and re-created at this revision, Ready.
     async fn replace(&self, ordinal: u8, revision: &str) {
         let name = format!("db-a-{ordinal}");
         let path = format!("{PODS}/{name}");
@@ -94,7 +96,7 @@ impl Cluster {
             .await;
     }
 
-    /// What the ZoneRollout of the group says of the set, beside these fields of its status.
+    /// The entry of the set in the ZoneRollout of its group, with these additional status fields.
     async fn says(&self, revision: &str, done: bool, more: Value) {
         let name = muster_api::names::zone_rollout("db");
         let path = format!("{ROLLOUTS}/{name}");
@@ -180,7 +182,7 @@ async fn its_zone_rollout_gives_up_for_it() {
     let cluster = Cluster::new(true).await;
     let stalled = json!({"conditions": [
         {"type": "Stalled", "status": "True", "reason": "Condemned", "message": "no pod of db-a became Ready within 10m"}]});
-    // Of the revision before.
+    // About the previous revision.
     cluster.confirm_first().await;
     cluster.says("r1", false, stalled.clone()).await;
     cluster.second().await;
@@ -193,7 +195,7 @@ async fn its_zone_rollout_gives_up_for_it() {
     assert!(message(&object, "Ready").contains(&expect), "{object:#}");
 }
 
-/// Its timeout is two minutes: each pod has those, and the soak has none.
+/// Its timeout is two minutes: each pod has this time, and the soak does not count.
 #[tokio::test(start_paused = true)]
 async fn a_slow_roll_is_not_condemned() {
     let cluster = Cluster::new(true).await;
@@ -219,7 +221,7 @@ async fn a_slow_roll_is_not_condemned() {
     assert!(!failed, "{history:?}");
 }
 
-/// As kstatus: nothing is waited for with OnDelete where no group says that anything deletes the pods.
+/// Like kstatus: with OnDelete nothing is waited for if no group shows that the pods are deleted by a controller.
 #[tokio::test(start_paused = true)]
 async fn a_set_of_no_group_is_as_it_was() {
     let bed = Bed::new();

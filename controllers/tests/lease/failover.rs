@@ -1,4 +1,4 @@
-//! Who follows, and when.
+//! Which candidate takes over, and when.
 
 use std::time::Duration;
 
@@ -7,8 +7,8 @@ use tokio::time::Instant;
 
 use super::support::{Bed, SECOND, keep, pass};
 
-/// One lease and one retry after the last renewal, wherever between two renewals the leader was killed; never before the killed one, were it
-/// still there, would have stopped to act.
+/// Within one lease and one retry after the last renewal, whenever between two renewals the leader was killed; never
+/// before the killed leader, if it were still running, would have stopped acting.
 #[tokio::test(start_paused = true)]
 async fn after_a_crash_within_the_lease_and_one_retry() {
     let mut longest = Duration::ZERO;
@@ -18,7 +18,7 @@ async fn after_a_crash_within_the_lease_and_one_retry() {
         let next = tokio::spawn(bed.candidate("b").stand());
         pass(Duration::from_millis(millis)).await;
         let crashed = Instant::now();
-        // What the killed process would still believe.
+        // The leadership that the killed process would still have.
         let believes = first.leadership.clone();
         drop(first);
         let term = next.await.unwrap();
@@ -42,7 +42,7 @@ async fn after_a_crash_within_the_lease_and_one_retry() {
     assert!(longest > 14 * SECOND, "the table has the worst cases");
 }
 
-/// Released, it is taken at the next look.
+/// A released lease is taken at the next try.
 #[tokio::test(start_paused = true)]
 async fn after_a_release_within_one_retry() {
     let bed = Bed::new();
@@ -59,7 +59,7 @@ async fn after_a_release_within_one_retry() {
     assert!(term.gap <= 2 * SECOND, "since the release: {:?}", term.gap);
 }
 
-/// Nobody was there before: how long nothing was done is not known.
+/// There was no leader before: the length of the gap is unknown.
 #[tokio::test(start_paused = true)]
 async fn the_first_of_all() {
     let bed = Bed::new();
@@ -68,7 +68,7 @@ async fn the_first_of_all() {
     assert_eq!(bed.spec().await.lease_transitions, Some(0));
 }
 
-/// A candidate that starts after the leader was killed knows nothing of it but what stands there.
+/// A candidate that starts after the leader was killed knows only the Lease object.
 #[tokio::test(start_paused = true)]
 async fn who_starts_late_waits_a_whole_lease() {
     let bed = Bed::new();
@@ -84,7 +84,7 @@ async fn who_starts_late_waits_a_whole_lease() {
     assert_eq!(term.gap, 3615 * SECOND);
 }
 
-/// A restarted process of the same name is another one.
+/// A restarted process with the same name is another holder.
 #[tokio::test(start_paused = true)]
 async fn ones_own_name_in_the_lease_is_somebody_elses() {
     let bed = Bed::new();
@@ -101,7 +101,7 @@ async fn ones_own_name_in_the_lease_is_somebody_elses() {
     assert_eq!(started.elapsed(), 15 * SECOND);
 }
 
-/// Deleted under its holder, it is not for others before the holder has noticed or has been silent for too long.
+/// A Lease deleted under its holder is not taken before the holder has noticed or has not renewed for too long.
 #[tokio::test(start_paused = true)]
 async fn a_deleted_lease_is_still_its_holders() {
     let bed = Bed::new();

@@ -1,4 +1,4 @@
-//! Whoever holds the Lease, and what may happen to it.
+//! The holder of the Lease, and what may happen to it.
 
 use std::time::Duration;
 
@@ -11,12 +11,12 @@ use serde_json::json;
 
 use super::support::{Bed, Kept, LEASE, SECOND, holder_is, keep, pass};
 
-/// Still leads.
+/// The process is still the leader.
 fn leads(kept: &Kept) -> bool {
     kept.leadership.check().is_ok() && !kept.lost.is_finished()
 }
 
-/// A failure for a while: what it needs to be over in time, and how long until acting ends if it is not.
+/// A temporary failure: how soon it must end, and how long until acting ends if it does not.
 #[tokio::test(start_paused = true)]
 async fn an_api_server_that_fails() {
     async fn check(fault: Fault, lasts: Duration, expect: Result<(), &str>) {
@@ -56,7 +56,7 @@ async fn an_api_server_that_fails() {
     check(Fault::Status(Failure::Forbidden), 12 * SECOND, Err(&with(why))).await;
 }
 
-/// What somebody may do to the Lease while it is held.
+/// What another writer may do to the Lease while it is held.
 #[tokio::test(start_paused = true)]
 async fn hands_on_the_lease() {
     async fn check(what: &str, change: serde_json::Value, expect: Option<&str>) {
@@ -127,7 +127,7 @@ async fn deleted_by_hand_it_is_made_again() {
     assert!(bed.holder().await.unwrap().starts_with("a_"));
 }
 
-/// An answer that is lost says nothing about what happened.
+/// A lost response does not tell whether the write happened.
 #[tokio::test(start_paused = true)]
 async fn answers_that_are_lost() {
     let bed = Bed::new();
@@ -159,7 +159,7 @@ async fn answers_that_are_lost() {
     assert!(leads(&kept));
 }
 
-/// The renewals are all that is written, each third of the lease.
+/// Only the renewals are written, each third of the lease.
 #[tokio::test(start_paused = true)]
 async fn renewals_are_all_that_is_written() {
     let bed = Bed::new();
@@ -177,7 +177,8 @@ async fn renewals_are_all_that_is_written() {
     assert_eq!(requests.iter().filter(elsewhere).count(), 0);
 }
 
-/// The process did not run (SIGSTOP) until after its time: it does not act, and does not renew, although nobody else has the Lease.
+/// The process was stopped (SIGSTOP) beyond its time: it does not act, and does not renew, although no other process
+/// has the Lease.
 #[tokio::test(start_paused = true)]
 async fn a_process_that_did_not_run() {
     let bed = Bed::new();

@@ -1,5 +1,5 @@
-//! Promise: of several processes one acts; it is followed within the lease and one retry; one that lost its lease acts no more.
-//! On paused time, against the API server.
+//! Promise: of several processes one acts; another one takes over within the lease and one retry; a process that lost
+//! its lease acts no more. On paused time, against the API server.
 
 #![allow(
     clippy::unwrap_used,

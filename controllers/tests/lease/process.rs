@@ -1,4 +1,4 @@
-//! The processes, wired as the command wires them, with a lease.
+//! The processes, wired as the command does it, with a lease.
 
 use std::{sync::Arc, time::Duration};
 
@@ -29,7 +29,7 @@ fn bed() -> Bed {
     Bed::with([crds::management(), crds::flux(), vec![crds::cluster_api()]].concat())
 }
 
-/// Starts `muster controller`; its lease is asked for by the user `NAME-lease`, all else by `NAME`.
+/// Starts `muster controller`; the user `NAME-lease` accesses its lease, the user `NAME` everything else.
 fn start(bed: &Bed, name: &str) -> Process {
     let (setup, shutdown) = setup(bed, name);
     Process {
@@ -60,7 +60,7 @@ fn setup(bed: &Bed, name: &str) -> (Setup, Shutdown) {
     (setup, shutdown)
 }
 
-/// A module of which a controller says something in its status: its tag is not there.
+/// A module that a controller reports on in its status: its tag does not exist.
 async fn create_module(bed: &Bed, name: &str) {
     let git = json!({"url": "https://git.test/fleet.git", "version": {"tag": "v1"}});
     let module = json!({
@@ -119,7 +119,7 @@ async fn told_to_end_it_hands_the_lease_over() {
     );
 }
 
-/// What is in flight keeps the lease until it is done.
+/// Writes in flight keep the lease until they are done.
 #[tokio::test(start_paused = true)]
 async fn told_to_end_it_finishes_first_and_still_leads() {
     let bed = bed();
@@ -148,7 +148,7 @@ async fn told_to_end_it_finishes_first_and_still_leads() {
     assert_eq!(holder(&bed).await, "", "released at the end");
 }
 
-/// The Lease cannot be reached, all else can: the process ends, and writes nothing more.
+/// Only the Lease cannot be reached: the process ends, and writes nothing more.
 #[tokio::test(start_paused = true)]
 async fn without_renewals_it_ends() {
     let bed = bed();
@@ -171,7 +171,7 @@ async fn without_renewals_it_ends() {
     assert_eq!(bed.writes("a"), writes);
 }
 
-/// Stopped (SIGSTOP) past its lease while there was a lot to do, and continued.
+/// Stopped (SIGSTOP) past its lease during a lot of work, and continued.
 #[tokio::test(start_paused = true)]
 async fn stopped_and_continued_it_writes_nothing() {
     let bed = bed();
@@ -181,7 +181,7 @@ async fn stopped_and_continued_it_writes_nothing() {
     create_module(&bed, "web").await;
     pass(SECOND).await;
     assert!(bed.writes("a") > before, "it does act");
-    // What is there in the instant in which it stops.
+    // The state at the moment in which it stops.
     create_module(&bed, "next").await;
     let written = bed.writes("a");
     tokio::time::advance(60 * SECOND).await;
@@ -194,7 +194,7 @@ async fn stopped_and_continued_it_writes_nothing() {
     assert_eq!(bed.writes("a"), written);
 }
 
-/// Agents elect among themselves, in the same way.
+/// Agents elect a leader in the same way.
 #[tokio::test(start_paused = true)]
 async fn an_agent_has_a_lease_of_its_own() {
     let bed = bed();

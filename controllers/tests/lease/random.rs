@@ -1,4 +1,4 @@
-//! At every instant at most one may act, whatever happens to processes, to the API server, and to the Lease.
+//! At every moment at most one process may act, whatever happens to processes, to the API server, and to the Lease.
 
 use std::time::Duration;
 
@@ -13,9 +13,9 @@ use super::support::{Bed, pass};
 const PROCESSES: usize = 3;
 const ROUNDS: usize = 150;
 
-/// A process: stands, leads, loses, and starts again.
+/// A process: a candidate, then the leader, then it loses the lease and starts again.
 struct Process {
-    /// The right that its last term gave; kept over its death, as a killed process is the same as one that is only late.
+    /// The right of its last term; kept after its death, because a killed process is the same as one that is only late.
     right: Arc<Mutex<Option<Leadership>>>,
     running: Option<AbortOnDropHandle<()>>,
 }
@@ -90,7 +90,7 @@ async fn history(seed: u64) {
     assert!(led > 1_000 && changes > 5, "seed {seed}: nothing happened");
 }
 
-/// One thing that happens.
+/// One random event.
 async fn happen(bed: &Bed, dice: &Dice, processes: &mut [Process], trouble: &mut Vec<RuleId>) {
     let number = dice.roll(3) as usize;
     let name = number.to_string();
@@ -118,7 +118,7 @@ async fn happen(bed: &Bed, dice: &Dice, processes: &mut [Process], trouble: &mut
         }
         6 | 7 => trouble.drain(..).for_each(|rule| bed.api.faults().remove(rule)),
         _ => {
-            // It may not be there.
+            // The Lease may not exist.
             if bed
                 .leases()
                 .get_opt(super::support::LEASE)

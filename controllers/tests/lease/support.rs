@@ -1,4 +1,4 @@
-//! An API server with a Lease, and who would hold it.
+//! An API server with a Lease, and its candidates.
 
 use std::time::Duration;
 
@@ -51,7 +51,7 @@ impl Bed {
         }
     }
 
-    /// A candidate with a lease of 15 s, known to the API server by its name.
+    /// A candidate with a lease of 15 s, identified by its name at the API server.
     pub(crate) fn candidate(&self, name: &str) -> Candidate {
         let election = Election {
             client: self.api.client_as(name),
@@ -61,7 +61,7 @@ impl Bed {
         Candidate::new(election, NS, LEASE, name, self.clock.clone(), jitter)
     }
 
-    /// Leads, at once.
+    /// Becomes the leader at once.
     pub(crate) async fn lead(&self, name: &str) -> Term {
         let started = Instant::now();
         let term = self.candidate(name).stand().await;
@@ -73,7 +73,7 @@ impl Bed {
         Api::namespaced(self.api.client_as("person"), NS)
     }
 
-    /// What stands in the Lease.
+    /// The spec of the Lease.
     pub(crate) async fn spec(&self) -> LeaseSpec {
         self.leases().get(LEASE).await.unwrap().spec.unwrap()
     }
@@ -82,7 +82,7 @@ impl Bed {
         self.spec().await.holder_identity
     }
 
-    /// Changes the Lease, as somebody with kubectl would.
+    /// Changes the Lease, as a user does with kubectl.
     pub(crate) async fn edit(&self, change: Value) {
         let patch = Patch::Merge(change);
         self.leases()
@@ -103,19 +103,19 @@ impl Bed {
         self.api.faults().add(Rule::always(Match::client(name), fault))
     }
 
-    /// How often a client wrote.
+    /// The number of writes by a client.
     pub(crate) fn writes(&self, name: &str) -> usize {
         self.api.recorder().writes(name).len()
     }
 }
 
-/// A term that is kept by a task, until it is dropped.
+/// A term that a task keeps, until it is dropped.
 pub(crate) struct Kept {
     pub leadership: Leadership,
     pub lost: AbortOnDropHandle<(Lost, Duration)>,
 }
 
-/// Keeps a term. The task says why it ended, and after how long.
+/// Keeps a term. The task returns why it ended, and after how long.
 pub(crate) fn keep(mut term: Term) -> Kept {
     let (leadership, started) = (term.leadership(), Instant::now());
     Kept {

@@ -1,4 +1,5 @@
-//! Promise: what is desired anew in the middle of an update comes after it: what was begun is finished, and the rest is planned from there.
+//! Promise: a new desired state during an update is applied after it: a started update is finished, and the rest is
+//! planned from there.
 
 use serde_json::json;
 
@@ -81,7 +82,7 @@ async fn a_machine_is_in_the_plan_that_was_made_last() {
     bed.start().await;
     bed.can(OLD, NEW, json!({})).await;
     bed.until_done("m1", NEW).await;
-    // There and back: the Machine is no longer what the first plan says that it is.
+    // There and back: the Machine is no longer as the first plan states.
     bed.can(NEW, OLD, json!({})).await;
     bed.until_done("m1", OLD).await;
     bed.can(OLD, NEW, json!({})).await;
@@ -104,7 +105,8 @@ async fn what_is_decided_in_the_middle_of_an_update_does_not_end_it() {
     bed.answers("image", &[working]);
     bed.update("m1", NEW).await;
     pass(3).await;
-    // The MachineDeployment changes once more: Cluster API asks for its Machines, this one included, and goes on with what it began.
+    // The MachineDeployment changes again: Cluster API queries for its Machines, including this one, and continues what
+    // it started.
     assert_eq!(bed.can(NEW, NEWER, json!({})).await["status"], "Success");
     for restarts in [false, true] {
         if restarts {
@@ -117,7 +119,7 @@ async fn what_is_decided_in_the_middle_of_an_update_does_not_end_it() {
     }
     bed.answers("image", &[]);
     bed.until_done("m1", NEW).await;
-    // The answer was lost.
+    // The response was lost.
     bed.until_done("m1", NEW).await;
     let calls = bed.calls("kubelet", "m1");
     bed.until_done("m1", NEWER).await;

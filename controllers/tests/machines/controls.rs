@@ -1,5 +1,5 @@
-//! Promise: what a person says by an annotation of a plan is carried out once, whether the update is under way, failed, or only on record;
-//! a plan goes once none of its Machines needs it.
+//! Promise: an annotation that a user sets on a plan is handled once, whether the update is in progress, failed, or
+//! only recorded; a plan is deleted once none of its Machines needs it.
 
 use muster_api::update_plan::MachineUpdateState;
 use serde_json::json;
@@ -45,7 +45,7 @@ async fn abort_ends_an_update_with_the_way_out_and_retry_goes_on_with_its_step()
     let calls = bed.calls("image", "m1");
     pass(120).await;
     assert_eq!(bed.calls("image", "m1"), calls, "no updater is called after that");
-    // The process that reads it next has nothing under way.
+    // The process that reads it next has no update in progress.
     bed.start().await;
     bed.answers("image", &[]);
     bed.annotate(RETRY, json!("true")).await;
@@ -84,13 +84,13 @@ async fn a_control_is_carried_out_once() {
         MachineUpdateState::Failed,
         "another Machine is named"
     );
-    // What is longer than the status keeps is told apart by its end, too.
+    // Values longer than the status keeps are distinguished even if only their ends differ.
     let others = vec!["m2"; 600].join(",");
     bed.annotate(RETRY, json!(format!("{others},m3"))).await;
     assert_eq!(bed.entry(&uid).await.state, MachineUpdateState::Failed);
     bed.annotate(RETRY, json!(format!("{others},m1"))).await;
     assert_ne!(bed.entry(&uid).await.state, MachineUpdateState::Failed);
-    // What was taken away can be said again.
+    // A removed annotation can be set again.
     pass(1900).await;
     bed.annotate(RETRY, json!("m1")).await;
     assert_ne!(bed.entry(&uid).await.state, MachineUpdateState::Failed);
@@ -100,7 +100,7 @@ async fn a_control_is_carried_out_once() {
     bed.annotate(RETRY, json!("m1")).await;
     assert_ne!(bed.entry(&uid).await.state, MachineUpdateState::Failed);
     pass(1900).await;
-    // What cannot be read changes nothing.
+    // An invalid annotation changes nothing.
     bed.annotate(RETRY, json!("{\"for\": 1}")).await;
     assert_eq!(bed.entry(&uid).await.state, MachineUpdateState::Failed);
     bed.annotate(RETRY, json!("m2, m1")).await;

@@ -1,4 +1,5 @@
-//! Promise: a plan stands in the API server before Cluster API hears a yes; what is not covered is replaced or held as the owner asked.
+//! Promise: a plan is stored in the API server before Cluster API gets a yes; an uncovered change is replaced or held
+//! as the owner requests.
 
 use muster_api::update_plan::MachineUpdateState;
 use muster_apiserver::{
@@ -10,7 +11,7 @@ use serde_json::{Value, json};
 
 use crate::support::*;
 
-/// R32: the plan is an object of its own; a Machine has its identity and how far it is.
+/// R32: the plan is an object of its own; it records the identity and the progress of a Machine.
 #[tokio::test(start_paused = true)]
 async fn a_yes_has_a_plan_that_names_each_machine_of_the_old_set() {
     let mut bed = Bed::new();
@@ -47,7 +48,7 @@ async fn a_yes_has_a_plan_that_names_each_machine_of_the_old_set() {
     let late = bed.machine("m4", "old").await;
     pass(2).await;
     assert_eq!(bed.entry(&late).await.state, MachineUpdateState::Pending);
-    // Asked again, as when the cache of a day is over: the same plan.
+    // Queried again, as when the cache of a day has expired: the same plan.
     bed.can(OLD, NEW, json!({})).await;
     assert_eq!(bed.plans().await.len(), 1);
 }
@@ -203,7 +204,7 @@ async fn a_control_plane_is_held_by_its_own_annotation() {
     for (machine, status, words) in [
         ("held-0", "Failure", "held: "),
         ("plain-0", "Success", "Machine cannot be updated in place"),
-        // What is not known is no decision: a Machine may be one that is to be held.
+        // Without knowledge there is no decision: the Machine may be one to hold.
         ("orphan-0", "Failure", "reading OtherControlPlane fleet/gone"),
         (
             "unknown-0",

@@ -1,11 +1,12 @@
-//! Promise: `kubectl describe` of a Machine and of its MachineDeployment or control plane says what was decided and what became of it, once.
+//! Promise: `kubectl describe` of a Machine and of its MachineDeployment or control plane shows what was decided and
+//! the result, once.
 
 use muster_machines::Hook;
 use serde_json::{Value, json};
 
 use crate::support::*;
 
-/// Of an object, by uid: the reason and note of each event.
+/// The reason and note of each event of an object, by uid.
 async fn events(bed: &Bed, uid: &str) -> Vec<(String, String)> {
     let path = format!("/apis/events.k8s.io/v1/namespaces/{NAMESPACE}/events");
     let found = bed.read(&path).await;
@@ -24,7 +25,7 @@ fn reasons(events: &[(String, String)]) -> Vec<&str> {
     events.iter().map(|(reason, _)| reason.as_str()).collect()
 }
 
-/// MachineDeployment `web`, to which the asked MachineSets belong; its uid.
+/// MachineDeployment `web`, to which the queried MachineSets belong; returns its uid.
 async fn deployment(bed: &Bed) -> String {
     let body = json!({"apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "MachineDeployment", "metadata": {"name": "web"}, "spec": {}});
     let path = format!("/apis/cluster.x-k8s.io/v1beta2/namespaces/{NAMESPACE}/machinedeployments");
@@ -73,7 +74,7 @@ async fn of_a_machine_its_beginning_its_failure_and_its_end() {
     );
 }
 
-/// In the middle of an update a change that is not covered replaces nothing.
+/// During an update an uncovered change replaces nothing.
 #[tokio::test(start_paused = true)]
 async fn nothing_is_said_to_be_replaced_in_the_middle_of_an_update() {
     let mut bed = Bed::new();

@@ -1,4 +1,5 @@
-//! What `muster machines` promises, one file each: Machines and plans in an API server, updaters that are played, and Cluster API's requests.
+//! The promises of `muster machines`, one file each: Machines and plans in an API server, simulated updaters, and
+//! Cluster API's requests.
 #![allow(
     clippy::expect_used,
     clippy::panic,

@@ -1,12 +1,12 @@
-//! Promise: the Node of a Machine is cordoned or drained before the first updater that asks for it, and uncordoned at the end; budgets of
-//! pods are kept, and a Node that was cordoned by others stays so.
+//! Promise: the Node of a Machine is cordoned or drained before the first updater that requires it, and uncordoned at
+//! the end; disruption budgets are respected, and a Node that was cordoned by others stays so.
 
 use muster_api::update_plan::MachineUpdateState;
 use serde_json::json;
 
 use crate::support::*;
 
-/// `image` asks for a drain, `kubelet` before it for nothing.
+/// `image` requires a drain, `kubelet` before it requires nothing.
 const CONFIG: &str = "updaters:\n- {name: image, order: 2, clientConfig: {url: 'https://image'}, prepareNode: Drain, drainDeadline: 10m}\n\
                       - {name: kubelet, order: 1, clientConfig: {url: 'https://kubelet'}}\n";
 const NODE: &str = "/api/v1/nodes/n1";
@@ -65,14 +65,14 @@ async fn drained() -> (Bed, String) {
     (bed, uid)
 }
 
-/// What the controller of budgets would write.
+/// What the disruption controller would write.
 async fn allow(bed: &Bed, pods: u32) {
     let status = json!({"observedGeneration": 1, "disruptionsAllowed": pods, "currentHealthy": 1, "desiredHealthy": 1 - pods, "expectedPods": 1});
     bed.merge(&format!("{BUDGET}/web/status"), &json!({"status": status}))
         .await;
 }
 
-/// Whether no pod is scheduled to the Node, and for which plan that is so.
+/// Whether the Node is cordoned, and for which plan.
 async fn cordoned(bed: &Bed) -> (bool, Option<String>) {
     let node = bed.read(NODE).await;
     let by = node["metadata"]["annotations"]["fleet.muster.dev/cordoned-for"].as_str();
@@ -86,7 +86,7 @@ async fn pods(bed: &Bed) -> Vec<String> {
         .collect()
 }
 
-/// R35: an updater asks for what is done to the Node before and after.
+/// R35: an updater declares what is done to the Node before and after.
 #[tokio::test(start_paused = true)]
 async fn drained_before_the_updater_that_asks_for_it_and_uncordoned_at_the_end() {
     let (mut bed, uid) = drained().await;
@@ -107,7 +107,7 @@ async fn drained_before_the_updater_that_asks_for_it_and_uncordoned_at_the_end()
     assert!(message.contains("disruption budget"), "{said}");
     assert!(said["retryAfterSeconds"].as_i64().unwrap() > 0, "{said}");
 
-    // A restart in the middle of it.
+    // A restart during the update.
     bed.start().await;
     bed.update("m1", NEW).await;
     pass(10).await;
@@ -135,7 +135,8 @@ async fn cordoned_by_others_it_stays_so() {
     assert_eq!(cordoned(&bed).await, (true, None));
 }
 
-/// Another plan failed there, its Node was uncordoned by hand, which leaves the annotation, and cordoned again for a repair.
+/// Another plan failed there, its Node was uncordoned by hand, which leaves the annotation, and cordoned again for a
+/// repair.
 #[tokio::test(start_paused = true)]
 async fn cordoned_for_another_plan_it_stays_so() {
     let (mut bed, _) = drained().await;
@@ -181,7 +182,7 @@ async fn uncordoned_by_hand_it_is_drained_again_before_a_retry() {
     }
 }
 
-/// The answer that comes after a retry is of the step before it, and ends none.
+/// A response after a retry is about the step before it, and completes none.
 #[tokio::test(start_paused = true)]
 async fn a_late_answer_is_not_taken_for_the_end_of_a_drain() {
     let (mut bed, uid) = drained().await;
@@ -245,7 +246,7 @@ async fn a_pod_that_is_to_complete_is_not_evicted() {
     bed.until_done("m1", NEW).await;
 }
 
-/// A Machine that was made again under its name has another Node.
+/// A Machine that was re-created with the same name has another Node.
 #[tokio::test(start_paused = true)]
 async fn the_node_of_another_machine_of_its_name_is_left_alone() {
     let (mut bed, _) = drained().await;
@@ -289,7 +290,7 @@ async fn a_drain_that_does_not_end_fails_and_no_updater_is_called() {
     bed.until_done("m1", NEW).await;
 }
 
-/// Each is a problem in words, and a later attempt that finds it well goes on.
+/// Each is a problem with a message, and a later attempt that finds it fixed continues.
 #[tokio::test(start_paused = true)]
 async fn a_cluster_that_cannot_be_reached_is_no_drained_node() {
     let (mut bed, _) = drained().await;

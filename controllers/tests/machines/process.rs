@@ -1,5 +1,5 @@
-//! Promise: Cluster API finds the hooks by the ExtensionConfig alone, over TLS that its caBundle vouches for; of several processes the one with
-//! the lease answers, and only that one is ready.
+//! Promise: Cluster API finds the hooks by the ExtensionConfig alone, over TLS that its caBundle verifies; of several
+//! processes the one with the lease answers, and only that one is ready.
 
 use std::{sync::Arc, time::Duration};
 

@@ -1,4 +1,5 @@
-//! Promise: killed in the middle, it goes on: what was decided stands, what was done is not forgotten, and the time of a step counts on.
+//! Promise: killed during an update, it continues: the decision remains, finished steps are not forgotten, and the time
+//! of a step continues.
 
 use muster_api::update_plan::MachineUpdateState;
 use muster_machines::Hook;
@@ -6,7 +7,7 @@ use serde_json::json;
 
 use crate::support::*;
 
-/// CX3, R30: killed in mid-update, what is left is asked of the updaters anew.
+/// CX3, R30: killed during an update, the remaining steps are queried from the updaters again.
 #[tokio::test(start_paused = true)]
 async fn an_update_goes_on_where_it_was() {
     let mut bed = Bed::new();
@@ -60,7 +61,7 @@ async fn what_failed_stays_failed() {
 
 const NEWER: (&str, &str) = ("v1.35.0", "b");
 
-/// A plan of one Machine has its objects: what was begun is finished, and done is not forgotten.
+/// A plan of one Machine has its objects: a started update is finished, and its completion is not forgotten.
 #[tokio::test(start_paused = true)]
 async fn of_one_machine_what_was_begun_is_finished_first_though_something_else_is_desired_since() {
     for is_done in [false, true] {
@@ -102,7 +103,7 @@ async fn of_one_machine_what_was_begun_is_finished_first_though_something_else_i
     }
 }
 
-/// Retried while no process had it under way, it has begun all the same: what is decided since comes after it.
+/// Retried while it was in progress in no process, it still counts as started: later decisions apply after it.
 #[tokio::test(start_paused = true)]
 async fn what_was_retried_before_it_was_asked_for_again_has_begun() {
     let mut bed = Bed::new();

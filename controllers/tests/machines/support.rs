@@ -1,4 +1,4 @@
-//! A management cluster with Machines, and updaters that are played.
+//! A management cluster with Machines, and simulated updaters.
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -31,18 +31,18 @@ use tokio_util::task::AbortOnDropHandle;
 use crate::kubeconfig_secret::create_kubeconfig;
 
 pub(crate) const NAMESPACE: &str = "fleet";
-/// Where the Machines are.
+/// The namespace of the Machines.
 pub(crate) const MACHINES: &str = "/apis/cluster.x-k8s.io/v1beta2/namespaces/fleet/machines";
 const START: &str = "2026-11-28T12:00:00Z";
 
-/// What played updaters do and have been sent.
+/// The behavior of simulated updaters, and the requests they got.
 #[derive(Default)]
 pub(crate) struct Played {
-    /// What each covers: object, path in its spec, and the value.
+    /// What each updater covers: object, path in its spec, and the value.
     pub covers: Mutex<BTreeMap<String, Vec<(String, String)>>>,
-    /// The answers of each to `UpdateMachine`, the last one again and again; `{digest}` is what it was sent.
+    /// The responses of each to `UpdateMachine`, the last one repeatedly; `{digest}` is the digest that was sent.
     pub answers: Mutex<BTreeMap<String, VecDeque<Value>>>,
-    /// After how many seconds each answers `UpdateMachine`; at once, if it is not named.
+    /// After how many seconds each responds to `UpdateMachine`; at once by default.
     pub delays: Mutex<BTreeMap<String, u64>>,
     /// The digests that each was called with, by machine.
     pub calls: Mutex<Vec<(String, String, String)>>,
@@ -68,7 +68,7 @@ impl Call for Played {
 }
 
 impl Played {
-    /// A patch of each field that the updater covers, to what is desired.
+    /// A patch of each field that the updater covers, to the desired value.
     fn can(&self, updater: &Updater, hook: Hook, request: &Value) -> Value {
         let mut answer = json!({"status": "Success"});
         let covers = self.covers.lock();
@@ -170,7 +170,7 @@ impl Bed {
         }
     }
 
-    /// Starts the process, anew if it runs: what it had in memory is lost.
+    /// Starts the process; if it runs already, restarts it without its memory.
     pub(crate) async fn start(&mut self) {
         self.running = None;
         let setup = Setup {
@@ -195,13 +195,13 @@ impl Bed {
         self.running = Some((hooks, handle));
     }
 
-    /// Each kubeconfig leads to the one API server that there is.
+    /// Each kubeconfig leads to the only API server.
     pub(crate) fn connect(&self) -> Connect {
         let client = self.api.client_as("nodes");
         Arc::new(move |_| Ok(client.clone()))
     }
 
-    /// The kubeconfig of a Cluster, as Cluster API keeps it.
+    /// The kubeconfig Secret of a Cluster, as created by Cluster API.
     pub(crate) async fn workload(&self, cluster: &str) {
         let client = self.api.client_as("test");
         create_kubeconfig(&client, NAMESPACE, cluster, "https://c1.example.org:6443").await;
@@ -228,14 +228,14 @@ impl Bed {
         self.sent("POST", path, Some(body.clone())).await.unwrap()
     }
 
-    /// A Machine of a MachineSet; its uid.
+    /// Creates a Machine of a MachineSet; returns its uid.
     pub(crate) async fn machine(&self, name: &str, set: &str) -> String {
         let owner =
             json!({"apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "MachineSet", "name": set, "uid": "u"});
         self.machine_of(name, owner).await
     }
 
-    /// The owner has to be there, if its kind is served: else the Machine goes with it.
+    /// The owner must exist, if its kind is served: otherwise the Machine is garbage-collected.
     pub(crate) async fn machine_of(&self, name: &str, mut owner: Value) -> String {
         owner["controller"] = json!(true);
         let body = json!({"apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "Machine",
@@ -246,7 +246,7 @@ impl Bed {
         made["metadata"]["uid"].as_str().unwrap().to_owned()
     }
 
-    /// Machine `NAME-0` of KubeadmControlPlane `NAME`; the uids of both.
+    /// Creates Machine `NAME-0` of KubeadmControlPlane `NAME`; returns the uids of both.
     pub(crate) async fn control_plane(&self, name: &str, annotations: &Value) -> (String, String) {
         let group = "controlplane.cluster.x-k8s.io/v1beta2";
         let path = format!("/apis/{group}/namespaces/{NAMESPACE}/kubeadmcontrolplanes");
@@ -260,7 +260,7 @@ impl Bed {
         (self.machine_of(&format!("{name}-0"), owner).await, uid)
     }
 
-    /// What Cluster API is answered.
+    /// The response to Cluster API.
     pub(crate) async fn call(&self, hook: Hook, request: &Value) -> Value {
         let name = hook.as_str().to_ascii_lowercase();
         let asked = Asked {
@@ -288,7 +288,7 @@ impl Bed {
         .await
     }
 
-    /// Asks again and again, as Cluster API does, until the end.
+    /// Repeats the query, as Cluster API does, until the update ends.
     pub(crate) async fn until_done(&self, machine: &str, desired: (&str, &str)) {
         for _ in 0..100 {
             let said = self.update(machine, desired).await;
@@ -317,7 +317,7 @@ impl Bed {
         entry
     }
 
-    /// Annotates the one plan, as a person does; `value` is written as JSON, or as it is where it is a text; null takes it away.
+    /// Annotates the only plan, as a user does; `value` is written as JSON, or as is if it is a text; null removes it.
     pub(crate) async fn annotate(&self, key: &str, value: Value) {
         let [plan] = &self.plans().await[..] else { panic!() };
         let text = match &value {
@@ -353,7 +353,7 @@ impl Bed {
     }
 }
 
-/// Lets so many seconds pass; the tasks between run.
+/// Advances time by this number of seconds; the tasks run meanwhile.
 pub(crate) async fn pass(seconds: u64) {
     for _ in 0..seconds {
         tokio::time::sleep(Duration::from_secs(1)).await;

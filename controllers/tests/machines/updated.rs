@@ -1,4 +1,5 @@
-//! Promise: a Machine is done when each updater of its plan has acknowledged its digest; a failure has its words, and an end by the clock.
+//! Promise: a Machine is done when each updater of its plan has acknowledged its digest; a failure has its message, and
+//! ends by a deadline.
 
 use muster_api::update_plan::MachineUpdateState;
 use serde_json::json;
@@ -40,7 +41,7 @@ async fn one_updater_after_the_other() {
     );
     pass(2).await;
     assert_eq!(bed.entry(&uid).await.state, MachineUpdateState::Updated);
-    // Asked again, as after an answer that was lost: done, and no updater is called.
+    // Queried again, as after a lost response: done, and no updater is called.
     bed.until_done("m1", NEW).await;
     assert_eq!((bed.calls("kubelet", "m1"), bed.calls("image", "m1")), (3, 1));
 }

@@ -1,5 +1,5 @@
-//! Promise: updaters are called by HTTPS with their own authorities, at the handlers that they name, within their limits; the file that
-//! names them is read strictly.
+//! Promise: updaters are called over HTTPS with their own authorities, at the handlers that they name, within their
+//! limits; the file that configures them is parsed strictly.
 
 use std::{sync::Arc, time::Duration};
 
@@ -113,7 +113,7 @@ async fn what_does_not_answer_is_no_answer() {
         called(&redirecting, Duration::from_secs(5)).await.unwrap_err(),
         "discovery: HTTP 302"
     );
-    // Without its authority it is not spoken to.
+    // Without its authority it gets no request.
     let mut stranger = updater(Arc::new(|_| (StatusCode::OK, String::new()))).await;
     let (before, _) = stranger.file.split_once(", caBundle").unwrap();
     stranger.file = format!("{before}}}}}\n");

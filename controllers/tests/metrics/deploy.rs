@@ -1,5 +1,5 @@
-//! What is deployed beside muster speaks of what muster tells: each expression of the rules and of the dashboard is PromQL, and each
-//! metric, label and word in it is there.
+//! The files deployed with muster match its metrics: each expression of the rules and of the dashboard is valid PromQL,
+//! and each metric, label and value in it exists.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -21,12 +21,12 @@ use serde_json::Value;
 
 use super::scrape::{Bed, parse};
 
-/// Labels that Prometheus gives by itself, or its operator.
+/// Labels that Prometheus or its operator adds.
 const OF_TARGETS: &[&str] = &["job", "namespace", "instance", "le"];
-/// Before each runbook: the page and its anchor follow.
+/// The prefix of each runbook URL: the page and its anchor follow.
 const PAGES: &str = "https://muster.dev/";
 
-/// A file of rules; a field that is not here is a mistake.
+/// A file of rules; an unknown field is an error.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Rules {
@@ -74,7 +74,7 @@ struct Annotations {
     runbook_url: String,
 }
 
-/// Of a dashboard, what we rely on.
+/// The fields of a dashboard that the test relies on.
 #[derive(Deserialize)]
 struct Dashboard {
     panels: Vec<Panel>,
@@ -106,7 +106,7 @@ struct Target {
     expr: String,
 }
 
-/// What the processes tell: each metric by the name that is asked for, with its labels and their values.
+/// The metrics of the processes: each by the name that is queried, with its labels and their values.
 type Told = BTreeMap<String, BTreeMap<String, BTreeSet<String>>>;
 
 async fn told() -> Told {
@@ -116,7 +116,7 @@ async fn told() -> Told {
     bed.give_kubeconfig("eu-1").await;
     bed.create_module().await;
     tokio::time::sleep(Duration::from_secs(90)).await;
-    // As a process does that has a receiver of notifications.
+    // As in a process with a receiver of notifications.
     bed.metrics["controller"].notifies("chat");
     let mut told = Told::new();
     for process in ["controller", "agent"] {
@@ -130,7 +130,7 @@ async fn told() -> Told {
             }
         }
         for sample in parse(&text).samples {
-            // A histogram is read as one sample without the ending.
+            // A histogram is parsed as one sample without the suffix.
             let names = [sample.metric.clone(), format!("{}_bucket", sample.metric)];
             for name in names {
                 if let Some(labels) = told.get_mut(&name) {
@@ -141,7 +141,7 @@ async fn told() -> Told {
             }
         }
     }
-    // Those of muster zones, which is no process of the bed.
+    // The metrics of muster zones, which the bed does not run.
     for metric in METRICS {
         let labels = metric
             .labels
@@ -180,7 +180,7 @@ fn dashboard() -> (Dashboard, Value) {
     )
 }
 
-/// What an expression asks for, against what is told.
+/// Checks what an expression queries against the exported metrics.
 struct Asks<'a> {
     told: &'a Told,
     problems: Vec<String>,
@@ -227,7 +227,7 @@ impl Asks<'_> {
     }
 }
 
-/// States of clusters and nodes, as operations.md has them.
+/// States of clusters and nodes, as operations.md lists them.
 const STATES: [&str; 9] = [
     "total",
     "updated",
@@ -240,7 +240,7 @@ const STATES: [&str; 9] = [
     "withdrawing",
 ];
 
-/// Whether a label may have that value: a word of the tables, or one that was seen.
+/// Whether a label may have that value: one from the tables, or an observed one.
 fn is_word(label: &str, word: &str, seen: &BTreeMap<String, BTreeSet<String>>) -> bool {
     let was_seen = seen.get(label).is_some_and(|values| values.contains(word));
     was_seen
@@ -281,9 +281,9 @@ impl ExprVisitor for Asks<'_> {
     }
 }
 
-/// What is wrong with an expression.
+/// The problems of an expression.
 fn problems(told: &Told, expr: &str) -> Vec<String> {
-    // Grafana puts a duration there.
+    // Grafana inserts a duration there.
     let expr = expr.replace("$__rate_interval", "5m");
     let parsed = match parser::parse(&expr) {
         Ok(parsed) => parsed,
@@ -324,7 +324,7 @@ async fn rules_and_dashboard_ask_for_what_is_told() {
             );
         }
     }
-    // What finds nothing to complain of finds mistakes.
+    // The check that found no problem does find errors.
     for wrong in [
         "sum by (controler) (muster_queue_depth)",
         "muster_clusters_up == 0",
@@ -359,7 +359,7 @@ fn every_alert_has_a_code_and_a_page() {
             "{alert}: {for_:?}"
         );
         assert!(codes.insert(labels.code.clone()), "{} stands twice", labels.code);
-        // Who has stopped wakes people; who waits for them does not.
+        // What has stopped pages the on-call; what waits for a user does not.
         let wakes = matches!(labels.severity, Severity::Critical);
         assert_eq!(
             wakes,
@@ -426,7 +426,7 @@ fn the_dashboard_hangs_together() {
             assert!(panel.description.is_some(), "{title}: says nothing of itself");
         }
     }
-    // Whoever imports it chooses the data source.
+    // The data source is chosen at the import.
     let text = whole.to_string();
     assert_eq!(
         text.matches(r#""type":"prometheus""#).count(),

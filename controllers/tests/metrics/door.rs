@@ -1,4 +1,4 @@
-//! The door, over a socket: what it answers, and to whom it does not.
+//! The metrics and health endpoint, over a socket: its responses, and which clients it refuses.
 
 use std::{
     net::SocketAddr,
@@ -18,17 +18,17 @@ async fn open(health: Health) -> (SocketAddr, AbortOnDropHandle<()>) {
     (address, AbortOnDropHandle::new(tokio::spawn(health.serve(door))))
 }
 
-/// Sends text and reads until the door closes.
+/// Sends text and reads until the server closes the connection.
 async fn say(door: SocketAddr, text: &str) -> String {
     let mut stream = TcpStream::connect(door).await.unwrap();
     stream.write_all(text.as_bytes()).await.unwrap();
     let mut answer = String::new();
-    // A reset is an end as well.
+    // A reset also ends the connection.
     let _ = stream.read_to_string(&mut answer).await;
     answer
 }
 
-/// Status and body of an answer.
+/// Status and body of a response.
 async fn ask(door: SocketAddr, method: &str, path: &str) -> (u16, String) {
     let answer = say(door, &format!("{method} {path} HTTP/1.1\r\nHost: muster\r\n\r\n")).await;
     let status = answer.split(' ').nth(1).unwrap().parse().unwrap();
@@ -61,7 +61,7 @@ async fn alive_and_ready() {
     assert_eq!(ask(door, "GET", "/readyz").await, expect(200, "ok\n"));
 }
 
-/// A process that should have ended and has not: the kubelet helps.
+/// A process that should have ended and has not: the kubelet restarts it.
 #[tokio::test]
 async fn leading_by_its_own_word_alone() {
     let health = Health::new(Metrics::default());
@@ -93,7 +93,8 @@ async fn what_else_is_asked() {
     assert!(say(door, "what?\r\n\r\n").await.starts_with("HTTP/1.1 400"));
 }
 
-/// Who says nothing, or too much, is shown out; more of them than there are places delay the others, and do not shut them out.
+/// Clients that send nothing, or too much, are disconnected; more of them than there are slots delay the others, and do
+/// not lock them out.
 #[tokio::test]
 async fn bad_guests() {
     let (door, _open) = open(Health::new(Metrics::default())).await;
@@ -108,7 +109,7 @@ async fn bad_guests() {
     println!("answered and shown out after {:?}", started.elapsed());
     let mut byte = [0];
     for stream in &mut silent {
-        // Closed or reset: both are no byte.
+        // Closed or reset: either way no byte arrives.
         let read = stream.read(&mut byte).await.unwrap_or(0);
         assert_eq!(read, 0);
     }

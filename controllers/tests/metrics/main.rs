@@ -1,4 +1,5 @@
-//! Promise: a process tells by numbers what it does and what its objects are, and whether it is alive and ready; what is gone is not told of.
+//! Promise: the metrics of a process show what it does and the state of its objects, and whether it is alive and ready;
+//! deleted objects have no metrics.
 
 #![allow(
     clippy::unwrap_used,

@@ -1,4 +1,4 @@
-//! A whole process that has a receiver: it is told of a rollout from its begin to its end, and that is counted.
+//! A complete process with a receiver: it is notified of a rollout from start to end, and that is counted.
 
 use std::{sync::Arc, time::Duration};
 
@@ -31,7 +31,7 @@ async fn a_rollout_is_told_of_and_counted() {
             )
         })
         .collect();
-    // A rollout over one cluster may be over before it is told that it began.
+    // A rollout over one cluster may finish before its start is notified.
     assert!(
         said == [("Rolling", 1), ("Good", 2)] || said == [("Good", 1)],
         "{said:?}"
@@ -42,7 +42,7 @@ async fn a_rollout_is_told_of_and_counted() {
         "muster_notifications_total{{receiver=\"hook\",outcome=\"sent\"}} {}",
         told.len()
     );
-    // It is counted when the receiver has answered.
+    // It is counted when the receiver has responded.
     for _ in 0..1_000 {
         if bed.scrape("controller").contains(&line) {
             return;

@@ -1,4 +1,4 @@
-//! A whole scrape after a small rollout, on paused time.
+//! A full scrape after a small rollout, on paused time.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -31,7 +31,7 @@ const NS: &str = "fleet";
 const SYSTEM: &str = "muster-system";
 const URL: &str = "https://git.test/fleet.git";
 
-/// A custom resource whose controller says nothing of it.
+/// A custom resource whose controller reports nothing about it.
 const WIDGET: &str = "
 apiVersion: apiextensions.k8s.io/v1
 kind: CustomResourceDefinition
@@ -52,7 +52,7 @@ metadata: {name: w, namespace: default}
 pub(crate) struct Bed {
     management: ApiServer,
     pub metrics: BTreeMap<&'static str, Metrics>,
-    /// The cluster, and what runs.
+    /// The cluster, and its tasks.
     _running: (ApiServer, Vec<AbortOnDropHandle<()>>),
 }
 
@@ -61,7 +61,7 @@ impl Bed {
         Self::notifying(None)
     }
 
-    /// Whose controller reports rollouts there.
+    /// Simulates a controller that reports rollouts there.
     pub(crate) fn notifying(notify: Option<&Arc<Config>>) -> Self {
         let upstream = [crds::management(), crds::flux(), vec![crds::cluster_api()]];
         let management = server(NS, upstream.concat());
@@ -149,7 +149,7 @@ fn server(namespace: &str, kinds: Vec<CustomResourceDefinition>) -> ApiServer {
     server.with(kinds).in_process().unwrap()
 }
 
-/// As a parser of Prometheus' format reads it: each line a sample, and all of a family told together, after what it is.
+/// As a parser of Prometheus' format reads it: each line is a sample, and all samples of a family follow its TYPE line.
 pub(crate) fn parse(text: &str) -> Scrape {
     let lines = text.lines().map(|line| Ok(line.to_owned()));
     let scrape = Scrape::parse(lines).unwrap();
@@ -167,7 +167,7 @@ pub(crate) fn parse(text: &str) -> Scrape {
     scrape
 }
 
-/// Sorted, and without what depends on the order in which tasks ran: how often, how long, and when last.
+/// Sorted, and without values that depend on the order in which tasks ran: how often, how long, and when last.
 fn normalised(text: &str) -> String {
     let of = |line: &str| {
         let (series, value) = line.rsplit_once(' ').unwrap();
@@ -205,7 +205,7 @@ async fn after_a_small_rollout() {
     }
 }
 
-/// Neither modules nor clusters that are gone are told of, and nothing is told of a cluster of a module.
+/// Deleted modules and clusters have no metrics, and no metric is for one cluster of a module.
 #[tokio::test(start_paused = true)]
 async fn what_is_gone() {
     let bed = Bed::new();

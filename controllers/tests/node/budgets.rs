@@ -1,4 +1,5 @@
-//! Promise: over all NodeModules of a cluster no more nodes are changing than its NodeBudget allows, and no node has two changes at once.
+//! Promise: over all NodeModules of a cluster no more nodes are changing than its NodeBudget allows, and no node has
+//! two changes at once.
 
 use muster_api::Amount;
 use serde_json::json;
@@ -51,7 +52,7 @@ fn a_full_budget_is_named_and_a_node_that_is_not_available_uses_it() {
     world.apply("fabric", "one", |spec| {
         spec["rollout"] = json!({"maxUnreadyNodes": 3});
     });
-    // w-3 never carried anything, and is not Ready: it is changed first, and the others wait.
+    // w-3 never had any content, and is not Ready: it is changed first, and the others wait.
     world.run("fabric", 1);
     assert_eq!(world.on("fabric", "one"), ["w-3"]);
     assert!(
@@ -86,8 +87,8 @@ fn a_node_has_one_change_at_a_time() {
     assert_eq!(world.on("sysctl", "one"), ["n1"]);
 }
 
-/// Both NodeModules decide on the node before either has written its row: the slower one keeps its turn until the other is done, however
-/// long that takes, and is not late for it.
+/// Both NodeModules decide on the node before either has written its row: the slower one keeps its turn until the other
+/// is done, however long that takes, and is not overdue because of it.
 #[test]
 fn of_two_that_decide_at_once_one_waits_for_the_other() {
     let mut world = World::of(&["n1"]);

@@ -1,4 +1,4 @@
-//! Promise: what people say about nodes is done, and the status says what came of each word: holds, pins, pauses.
+//! Promise: manual controls of nodes are applied, and the status reports the result of each: holds, pins, pauses.
 
 use serde_json::{Value, json};
 
@@ -77,7 +77,7 @@ fn a_node_that_is_pinned_stays_at_its_revision_until_it_is_unpinned() {
             ("pin", "")
         };
         check_controls(&world, &[(key, node, "Applied")]);
-        // A node that is pinned goes to its revision from another one, too.
+        // A pinned node changes to its revision from another one, too.
         let two = revision(&world, "two");
         world.nodes.get_mut("n2").unwrap().annotations.clear();
         world.annotate("fabric", "pin", &format!("n2@{two},n3@{one}"));
@@ -124,7 +124,7 @@ fn a_pin_that_cannot_be_meant_leaves_its_node_alone_and_says_why() {
     assert_eq!(said(&world, 1), "the NodeModule selects no node of this name");
 }
 
-/// A condemned revision is given to no node, pinned or not.
+/// A condemned revision is assigned to no node, pinned or not.
 #[test]
 fn a_node_is_not_pinned_to_what_is_known_bad() {
     let mut world = settled();
@@ -154,7 +154,7 @@ fn what_a_pin_names_is_kept_on_record() {
         world.apply("fabric", content, |spec| {
             spec["rollout"] = json!({"historyLimit": 1});
         });
-        // The row is lost, as when the Node was made again: the pin alone holds the record.
+        // The row is lost, as when the Node was re-created: the pin alone keeps the NodeRevision.
         if count == 1 {
             world.join("n2", &[]);
             world.assemblages.remove("n2");
@@ -191,7 +191,7 @@ fn holds_and_pauses_are_told_in_the_status() {
         message.starts_with("held for this NodeModule by ann"),
         "{message}"
     );
-    // A hold of the Node itself ends by itself, and the controller wakes for it.
+    // A hold of the Node itself expires, and the controller wakes for it.
     world.annotate("fabric", "hold", "false");
     let until = world
         .now
@@ -217,7 +217,7 @@ fn holds_and_pauses_are_told_in_the_status() {
     assert_eq!(world.on("fabric", "two"), THREE, "{}", world.words("fabric"));
 }
 
-/// Each revision has its story on record, from which a lost memory knows what is good and what is not.
+/// Each revision has its status recorded, from which a lost memory learns what is good and what is not.
 #[test]
 fn revisions_have_a_story() {
     let mut world = settled();
@@ -253,7 +253,7 @@ fn revisions_have_a_story() {
                 .unwrap()
                 .contains("10.0.0.1:179")
     );
-    // The memory is lost: what is bad is still given to no node.
+    // The memory is lost: a bad revision is still assigned to no node.
     let status = world.modules.get_mut("fabric").unwrap().status.as_mut().unwrap();
     status.rollout = None;
     world.agents.insert("n1".to_owned(), Agent::Good);
@@ -271,7 +271,7 @@ fn revisions_have_a_story() {
     assert_eq!(story(&world, "three")["verdict"], "Superseded");
 }
 
-/// What cannot be read stops the NodeModule, and says where it is to be looked up.
+/// An unreadable control stops the NodeModule, and the status says where to find it.
 #[test]
 fn what_cannot_be_read_names_commands_of_node_modules() {
     let mut world = settled();

@@ -1,5 +1,6 @@
-//! Promise: only what a node reports of its present row counts, by the controller's own clock; what went wrong goes back and stays known.
-//! One test for each defect (DX) and requirement (R) of the system that rolled files of nodes before.
+//! Promise: only a node's report about its current row counts, by the controller's own clock; a failed revision is
+//! rolled back and stays known as bad. One test for each defect (DX) and requirement (R) of the previous system for
+//! files on nodes.
 
 use std::time::Duration;
 
@@ -25,7 +26,7 @@ fn revert() -> Value {
     json!({"onFailure": {"action": "Revert"}})
 }
 
-/// Passes, while no agent does anything.
+/// Runs passes, while no agent does anything.
 fn passes(world: &mut World, times: usize) {
     for _ in 0..times {
         world.pass("fabric");
@@ -38,7 +39,7 @@ fn memory(world: &World) -> Value {
     serde_json::from_str(&status.rollout.as_ref().unwrap().memory).unwrap()
 }
 
-/// DX1, R1, R2: what a node reported of what it had before says nothing of what it has now, be it ever so good.
+/// DX1, R1, R2: a node's report about its previous revision says nothing about the current one, however good it is.
 #[test]
 fn a_report_of_another_row_confirms_nothing() {
     let mut world = settled(&json!({}));
@@ -48,8 +49,8 @@ fn a_report_of_another_row_confirms_nothing() {
     assert_eq!(world.ready("fabric").0, "False");
 }
 
-/// DX2: be it ever so bad: the revision to which a node goes back is not condemned by what the node reported of the other one, whether the
-/// controller takes it back or the author does.
+/// DX2: however bad it is: the revision that a node is rolled back to is not condemned by the node's report about the
+/// other one, whether the controller rolls back or the author does.
 #[test]
 fn a_report_of_another_row_condemns_nothing() {
     for rollout in [revert(), json!({})] {
@@ -71,8 +72,8 @@ fn a_report_of_another_row_condemns_nothing() {
     }
 }
 
-/// DX2, DX3, R4: to acknowledge and to finish are two deadlines, each from an instant that the controller itself has on record; a change
-/// that is taken back has a time of its own.
+/// DX2, DX3, R4: acknowledging and finishing have two deadlines, each from a time that the controller itself has
+/// recorded; a rollback has a time of its own.
 #[test]
 fn each_deadline_has_its_own_time() {
     let mut world = settled(&revert());
@@ -93,13 +94,13 @@ fn each_deadline_has_its_own_time() {
     assert_eq!(world.on("fabric", "two").len(), 0, "{}", world.words("fabric"));
     let bad = memory(&world)["bad"].to_string();
     assert!(bad.contains("not finished in time"), "{bad}");
-    // The row of the way back is not acknowledged yet: it has been written just now.
+    // The row of the rollback is not acknowledged yet: it has just been written.
     world.wait(290);
     passes(&mut world, 2);
     assert_eq!(world.last_good("fabric"), good);
 }
 
-/// DX4: a node that is changing to another revision has its slot all the same.
+/// DX4: a node that is changing to another revision still has its slot.
 #[test]
 fn who_is_changing_to_another_revision_is_the_first_to_get_the_next() {
     let mut world = settled(&json!({}));
@@ -116,8 +117,8 @@ fn who_is_changing_to_another_revision_is_the_first_to_get_the_next() {
     );
 }
 
-/// DX6, R3: whether a write that failed was made is not known: its node keeps the slot, and it is made again with the same token. Nothing
-/// is condemned by it.
+/// DX6, R3: whether a failed write happened is unknown: its node keeps the slot, and it is written again with the same
+/// token. Nothing is condemned by it.
 #[test]
 fn a_write_that_failed_is_made_again() {
     let mut world = settled(&json!({}));
@@ -137,7 +138,7 @@ fn a_write_that_failed_is_made_again() {
     assert_eq!(world.on("fabric", "two"), THREE, "{}", world.words("fabric"));
 }
 
-/// DX7: to go back to an older revision makes no object anew, and so deletes nothing that hangs on it.
+/// DX7: rolling back to an older revision re-creates no object, and so deletes no dependents.
 #[test]
 fn an_older_revision_is_the_same_object_when_it_is_the_target_again() {
     let mut world = settled(&json!({}));
@@ -160,7 +161,7 @@ fn an_older_revision_is_the_same_object_when_it_is_the_target_again() {
     assert_eq!(world.revisions.len(), 2);
 }
 
-/// DX5: a node that is not Ready any more has no time to be late.
+/// DX5: a node that is no longer Ready has no deadline.
 #[test]
 fn a_node_that_is_not_ready_condemns_nothing() {
     let mut world = settled(&json!({}));
@@ -174,7 +175,7 @@ fn a_node_that_is_not_ready_condemns_nothing() {
     assert_eq!(world.on("fabric", "two"), ["n1"]);
 }
 
-/// DX14: a label of a node is part of what it is given: it changes under the limit, as all else does.
+/// DX14: labels of a node are part of its content: they change under the limit, like everything else.
 #[test]
 fn a_label_that_changes_is_a_change_of_the_node() {
     let mut world = World::of(&[]);
@@ -211,7 +212,7 @@ fn a_label_that_changes_is_a_change_of_the_node() {
     assert_eq!(world.most, 1);
 }
 
-/// D15, DX15: that another revision is good since, and no history is kept, forgets no verdict.
+/// D15, DX15: although another revision has become good, and no history is kept, no verdict is forgotten.
 #[test]
 fn what_is_known_to_be_bad_stays_so() {
     let mut rollout = revert();
@@ -235,7 +236,7 @@ fn what_is_known_to_be_bad_stays_so() {
     );
 }
 
-/// DX17: a selector that cannot be read selects neither none nor all: nothing moves, and it is named.
+/// DX17: an invalid selector selects neither none nor all: no row changes, and the status names it.
 #[test]
 fn a_selector_that_cannot_be_read_moves_nothing() {
     for selector in ["/selector", "/parts/0/selector"] {
@@ -256,7 +257,7 @@ fn a_selector_that_cannot_be_read_moves_nothing() {
     }
 }
 
-/// R5: while no process leads, no time runs.
+/// R5: while no process is the leader, no deadline runs.
 #[test]
 fn time_without_a_controller_is_on_no_account() {
     let mut world = settled(&revert());
@@ -273,7 +274,7 @@ fn time_without_a_controller_is_on_no_account() {
     assert_eq!(world.on("fabric", "two").len(), 0, "{}", world.words("fabric"));
 }
 
-/// R6: a node that leaves takes neither its slot nor a verdict along; one that joins waits for its turn, and starts nothing anew.
+/// R6: a deleted node takes neither its slot nor a verdict along; a new one waits for its turn, and restarts nothing.
 #[test]
 fn nodes_leave_and_join_in_the_middle() {
     let mut world = settled(&json!({"onJoin": "Target"}));
@@ -324,7 +325,8 @@ fn a_verdict_has_its_evidence() {
     assert!(entry.message.contains("did not answer"), "{}", entry.message);
 }
 
-/// R9: who never got what failed is not touched, and who got it goes back one after the other.
+/// R9: nodes that never got the failed revision are not touched, and those that got it are rolled back one after the
+/// other.
 #[test]
 fn only_who_got_it_goes_back() {
     let mut world = settled(&revert());
@@ -347,8 +349,8 @@ fn only_who_got_it_goes_back() {
     );
 }
 
-/// R10, W7: a memory that is lost is rebuilt from what is on record: what is known to be bad stays so, with its evidence, and what is good
-/// is what nodes go back to.
+/// R10, W7: a lost memory is rebuilt from the recorded objects: a revision known as bad stays so, with its evidence,
+/// and nodes are rolled back to the good one.
 #[test]
 fn what_was_gone_back_to_by_hand_is_the_last_good_one_of_a_memory_that_is_lost() {
     let mut world = settled(&revert());
@@ -393,7 +395,7 @@ fn a_verdict_outlives_the_memory() {
         .collect()
     };
     assert_eq!(of(rebuilt), of(&bad));
-    // Each once: when it began, and when it ended.
+    // Each once: when it started, and when it ended.
     let stories: Vec<_> = world
         .revisions
         .values()

@@ -1,4 +1,5 @@
-//! Promise: ill input moves nothing: a path of two NodeModules, a variable that there is not, emptied parts, an emptied selection.
+//! Promise: bad input changes no node: a path of two NodeModules, an undefined variable, emptied parts, an emptied
+//! selection.
 
 use serde_json::json;
 
@@ -142,7 +143,7 @@ fn what_became_invalid_can_still_be_deleted() {
     assert!(!world.modules.contains_key("fabric"), "it is released");
 }
 
-/// The NodeRevisions of one that was deleted go with it: the new one has records of its own.
+/// The NodeRevisions of a deleted NodeModule are deleted with it: the new one has NodeRevisions of its own.
 #[test]
 fn a_node_module_that_was_made_again_has_its_own_revisions() {
     let mut world = settled();

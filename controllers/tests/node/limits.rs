@@ -1,4 +1,5 @@
-//! Promise: never more nodes than allowed are changing, as the reports of their agents say, and a revision that fails goes no further.
+//! Promise: never more nodes than allowed are changing, according to the reports of their agents, and a failed revision
+//! is rolled out no further.
 
 use serde_json::json;
 
@@ -96,7 +97,7 @@ fn a_revision_that_fails_goes_no_further_and_is_taken_back() {
             world.words("fabric")
         );
         assert_eq!(world.ready("fabric").0, "False");
-        // Tried again, it is asked for under another number: the agent takes up what failed there.
+        // A retry has another token: the agent resumes what failed there.
         let attempt = |world: &World| world.assemblages["n1"].spec.rows[0].attempt;
         let before = attempt(&world);
         let revision = world.modules["fabric"]
@@ -119,7 +120,8 @@ fn a_revision_that_fails_goes_no_further_and_is_taken_back() {
     }
 }
 
-/// What cannot be blamed on the revision condemns nothing, however long it takes, and no other node takes its turn.
+/// A failure that cannot be attributed to the revision condemns nothing, however long it takes, and no other node takes
+/// its turn.
 #[test]
 fn an_outage_condemns_nothing() {
     let mut world = World::of(&SIX);
@@ -138,7 +140,7 @@ fn an_outage_condemns_nothing() {
     );
 }
 
-/// A deaf agent condemns after the deadline; a node without any agent is skipped, and condemns nothing.
+/// An unresponsive agent condemns after the deadline; a node without any agent is skipped, and condemns nothing.
 #[test]
 fn only_a_living_agent_that_does_not_pick_up_condemns() {
     let mut world = World::of(&SIX);

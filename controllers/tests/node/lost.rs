@@ -1,4 +1,5 @@
-//! Promise: a configuration that kills nodes is never declared good, and kills no second node; what was lost is named, with the way out.
+//! Promise: a configuration that kills nodes is never declared good, and kills no second node; lost nodes are named,
+//! with the solution.
 
 use serde_json::json;
 
@@ -66,9 +67,9 @@ fn it_goes_on_when_its_node_is_deleted_or_released() {
         if release {
             world.annotate("fabric", "release", "n1");
             world.run("fabric", 2);
-            // Its slot is free after the time that any node may be away.
+            // Its slot is free after the time that any node may be unavailable.
             world.wait(301);
-            // The budget of unavailable nodes is 1, and n1 is not available.
+            // The budget of unavailable nodes is 1, and n1 is unavailable.
             world.apply("fabric", "two", |spec| {
                 spec["rollout"] = json!({"maxUnreadyNodes": 2});
             });
@@ -85,7 +86,8 @@ fn it_goes_on_when_its_node_is_deleted_or_released() {
     }
 }
 
-/// A node that joins may be NotReady because it lacks this: it gets the last good revision, and gives no verdict about it.
+/// A new node may be NotReady because it lacks this content: it gets the last good revision, and gives no verdict about
+/// it.
 #[test]
 fn a_node_that_joins_gets_what_it_lacks() {
     let mut world = World::of(&SIX);
@@ -113,7 +115,7 @@ fn a_node_that_joins_gets_what_it_lacks() {
         "{}",
         world.words("fabric")
     );
-    // One that carried it before and is NotReady gets nothing new.
+    // A node that had it before and is NotReady gets nothing new.
     world.nodes.get_mut("n2").unwrap().ready = false;
     world.apply("fabric", "two", |spec| {
         spec["rollout"] = json!({"maxUnreadyNodes": 4});
@@ -132,7 +134,7 @@ fn a_node_that_joins_gets_what_it_lacks() {
     );
 }
 
-/// Where no agent is known to live nothing is confirmed, and so nothing is good.
+/// Without any live agent nothing is confirmed, and so nothing is good.
 #[test]
 fn a_cluster_without_a_living_agent_makes_nothing_good() {
     let mut world = World::of(&SIX);

@@ -1,4 +1,5 @@
-//! What NodeModules promise, one file each: the pure passes of the controller over played clusters, whose agents do as they are told.
+//! The promises of NodeModules, one file each: the pure passes of the controller over simulated clusters, whose agents
+//! do as the test says.
 #![allow(
     clippy::expect_used,
     clippy::panic,

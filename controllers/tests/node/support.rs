@@ -1,4 +1,5 @@
-//! A played cluster: Nodes, NodeModules and all that the controller writes as plain objects, passes of the controller, and agents.
+//! A simulated cluster: Nodes, NodeModules and everything that the controller writes as plain objects, passes of the
+//! controller, and agents.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -37,15 +38,15 @@ use serde_json::{Value, json};
 pub(crate) enum Agent {
     /// It acknowledges it, and confirms it.
     Good,
-    /// It acknowledges it, and restores what the node had: the revision is to blame.
+    /// It acknowledges it, and restores the previous files: the revision is at fault.
     Fails,
-    /// It acknowledges it, and cannot say whether the revision is to blame.
+    /// It acknowledges it, and cannot tell whether the revision is at fault.
     Inconclusive,
-    /// It acknowledges it, and the node is never heard of again.
+    /// It acknowledges it, and the node never reports again.
     Dies,
     /// It renews its Lease and does nothing else.
     Deaf,
-    /// There is none.
+    /// The node has no agent.
     None,
 }
 
@@ -57,13 +58,13 @@ pub(crate) struct World {
     pub assemblages: BTreeMap<String, NodeAssemblage>,
     pub revisions: BTreeMap<String, NodeRevision>,
     pub budget: NodeBudget,
-    /// How long no process led before the next pass.
+    /// How long no process was the leader before the next pass.
     pub gap: Duration,
     /// Nodes whose agent does not renew its Lease.
     pub dead: BTreeSet<String>,
     renderings: Renderings,
     version: u64,
-    /// The most nodes that were changing at once, as the reports say.
+    /// The most nodes that were changing at once, according to the reports.
     pub most: usize,
 }
 
@@ -110,7 +111,7 @@ impl World {
         self.agents.insert(name.to_owned(), Agent::Good);
     }
 
-    /// A NodeModule of one file with this content, for all nodes, with `edit` of its spec.
+    /// A NodeModule of one file with this content, for all nodes, with `edit` applied to its spec.
     pub(crate) fn apply(&mut self, name: &str, content: &str, edit: impl Fn(&mut Value)) {
         let mut spec = json!({"selector": {}, "parts": [{"files": [{"path": format!("/etc/{name}"), "content": content}]}]});
         edit(&mut spec);
@@ -141,13 +142,13 @@ impl World {
         self.now = self.now.checked_add(SignedDuration::from_secs(seconds)).unwrap();
     }
 
-    /// The Node vanishes, as the control plane sees it.
+    /// The Node disappears, as the control plane observes it.
     pub(crate) fn vanish(&mut self, node: &str) {
         self.nodes.get_mut(node).unwrap().ready = false;
         self.dead.insert(node.to_owned());
     }
 
-    /// It is back.
+    /// The Node comes back.
     pub(crate) fn is_back(&mut self, node: &str) {
         self.nodes.get_mut(node).unwrap().ready = true;
         self.dead.remove(node);
@@ -189,8 +190,9 @@ impl World {
         self.pass_with(name, |_, _| true);
     }
 
-    /// One pass of the controller: claims, the record and the memory; rows, as far as `succeeds` says of a node and its row; then, if
-    /// all of them are written, revisions and claims that are over. What it decided, unless nothing could be decided.
+    /// One pass of the controller: claims, the NodeRevision and the memory; rows, if `succeeds` returns true for a node
+    /// and its row; then, if all of them are written, results of revisions and claims that are over. Returns the
+    /// decision, unless nothing could be decided.
     pub(crate) fn pass_with(
         &mut self,
         name: &str,
@@ -221,11 +223,12 @@ impl World {
         Some(decision)
     }
 
-    /// What comes after the rows: what became of revisions, those that are not kept any more, and claims that are over.
+    /// The steps after the rows: results of revisions, deletion of those that are not kept, and release of claims that
+    /// are over.
     fn tidy(&mut self, name: &str, seen: &Observation, memory: &Memory) {
         for known in &seen.revisions {
             let revision = self.revisions.get_mut(&known.name).unwrap();
-            // As it comes back from an API server.
+            // As an API server returns it.
             let story = serde_json::to_value(revisions::story(known, memory, self.now)).unwrap();
             revision.status = serde_json::from_value(story).unwrap();
         }
@@ -238,7 +241,7 @@ impl World {
         }
     }
 
-    /// A pass whose process is killed before it writes rows; how many it would have written.
+    /// A pass whose process is killed before it writes rows; returns how many it would have written.
     pub(crate) fn decide_without_rows(&mut self, name: &str) -> usize {
         let (seen, plan) = self.decide(name);
         self.record(name, &seen, &plan);
@@ -250,7 +253,7 @@ impl World {
             .len()
     }
 
-    /// What a pass decides, once it has its claims.
+    /// The decision of a pass, once it has its claims.
     pub(crate) fn decide(&mut self, name: &str) -> (Observation, Plan) {
         loop {
             match self.lists(name, |module, lists| pass::next(module, lists).unwrap()) {
@@ -261,7 +264,7 @@ impl World {
         }
     }
 
-    /// The target on record, as the plan says. Whether it was not there before.
+    /// Records the target, as the plan says. Returns whether it did not exist before.
     pub(crate) fn record(&mut self, name: &str, seen: &Observation, plan: &Plan) -> bool {
         let Some(target) = seen.target.as_ref().filter(|_| plan.records) else {
             return false;
@@ -323,7 +326,7 @@ impl World {
         }
     }
 
-    /// Each living agent goes one step further with one row.
+    /// Each live agent advances one row by one step.
     pub(crate) fn act(&mut self) {
         let nodes: Vec<String> = self.assemblages.keys().cloned().collect();
         let changing = nodes.iter().filter(|node| self.is_changing(node)).count();
@@ -333,7 +336,7 @@ impl World {
         }
     }
 
-    /// A row of the node is assigned and not settled.
+    /// Whether a row of the node is assigned and not settled.
     pub(crate) fn is_changing(&self, node: &str) -> bool {
         let facts = self.assemblages.get(node).map(AssemblageFacts::of);
         facts.is_some_and(|facts| facts.rows.iter().any(|row| !row.is_settled()))
@@ -397,7 +400,7 @@ impl World {
         status.rows.push(state);
     }
 
-    /// Passes of one NodeModule and steps of agents, so many times, a second each.
+    /// This number of passes of one NodeModule and steps of agents, a second each.
     pub(crate) fn run(&mut self, module: &str, times: usize) {
         for _ in 0..times {
             if self.modules.contains_key(module) {
@@ -408,7 +411,7 @@ impl World {
         }
     }
 
-    /// The nodes that carry this content of a NodeModule by their row.
+    /// The nodes whose row has this content of a NodeModule.
     pub(crate) fn on(&self, module: &str, content: &str) -> Vec<&str> {
         let revision = self.revisions.values().find(|revision| {
             let files = revision.spec.content.parts.iter().flat_map(|part| &part.files);
@@ -427,7 +430,7 @@ impl World {
         nodes.map(|(node, _)| node.as_str()).collect()
     }
 
-    /// Why each node is where it is.
+    /// The reason for the state of each node.
     pub(crate) fn words(&self, module: &str) -> String {
         let status = self.modules[module].status.as_ref().unwrap();
         let groups = status

@@ -1,4 +1,5 @@
-//! Promise: what a pass decides reaches an API server in its order, whatever process is killed when, and at rest nothing is written.
+//! Promise: the writes of a pass reach an API server in order, whichever process is killed when, and at rest nothing is
+//! written.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -38,10 +39,10 @@ use serde_json::{Value, json};
 use tokio_util::task::AbortOnDropHandle;
 
 const START: &str = "2026-12-01T12:00:00Z";
-/// How long a state may take to come, in virtual time.
+/// How long to wait for a state, in virtual time.
 const PATIENCE: Duration = Duration::from_hours(2);
 
-/// Which nodes have a change that is begun and not ended, and the most at once.
+/// Which nodes have a change that is started and not ended, and the most at once.
 #[derive(Default)]
 struct Journal {
     changing: BTreeSet<String>,
@@ -80,7 +81,7 @@ impl Bed {
         bed
     }
 
-    /// The API server, for a person.
+    /// The API server's client of a user.
     fn client(&self) -> Client {
         self.api.client_as("person")
     }
@@ -115,7 +116,7 @@ impl Bed {
             .insert(name.to_owned(), AbortOnDropHandle::new(tokio::spawn(agent)));
     }
 
-    /// Starts the controller, anew if it runs: what it had in memory is lost, as after a crash.
+    /// Starts the controller; if it runs already, restarts it without its memory, as after a crash.
     fn start(&mut self) {
         self.controller = None;
         let client = self.api.client_as("controller");
@@ -164,7 +165,7 @@ impl Bed {
         (status, reason, taints.join(","))
     }
 
-    /// What was told: about which object, the word, the note.
+    /// The events: object, reason, note.
     async fn events(&self) -> Vec<(String, String, String)> {
         let events: Api<Event> = Api::namespaced(self.client(), "default");
         let all = events
@@ -214,7 +215,7 @@ impl Bed {
         }
     }
 
-    /// Until these verdicts are on record of the revisions with these contents.
+    /// Waits until these verdicts are recorded for the revisions with these contents.
     async fn until_on_record(&self, verdicts: &[(&str, Verdict)]) {
         let revisions = Api::<NodeRevision>::all(self.client());
         let on_record = async {
@@ -259,7 +260,7 @@ impl Bed {
     }
 }
 
-/// The agent of a node: it renews its Lease, and carries rows out, a second for each step.
+/// The agent of a node: it renews its Lease, and applies rows, a second for each step.
 async fn agent(client: Client, node: String, journal: Arc<Mutex<Journal>>) {
     let leases: Api<Lease> = Api::namespaced(client.clone(), run::NAMESPACE);
     let assemblages: Api<NodeAssemblage> = Api::all(client);
@@ -380,7 +381,7 @@ async fn it_rolls_node_by_node_and_at_rest_nothing_is_written() {
     assert_eq!(versions().await, before);
 }
 
-/// A Node that refuses its condition, as a webhook may, holds up neither claims nor the end of a NodeModule.
+/// A Node whose condition is rejected, for example by a webhook, blocks neither claims nor the end of a NodeModule.
 #[tokio::test(start_paused = true)]
 async fn a_node_whose_condition_cannot_be_written_keeps_no_claim() {
     let bed = Bed::of(&["n1", "n2"]).await;
@@ -414,7 +415,7 @@ async fn a_node_whose_condition_cannot_be_written_keeps_no_claim() {
     tokio::time::timeout(PATIENCE, gone).await.unwrap();
 }
 
-/// Each Node has a condition that says whether it is configured, and events of its own.
+/// Each Node has a condition that shows whether it is configured, and events of its own.
 #[tokio::test(start_paused = true)]
 async fn a_node_says_whether_it_is_configured_and_loses_its_startup_taint_then() {
     let bed = Bed::of(&["n1", "n2"]).await;
@@ -487,7 +488,7 @@ async fn a_node_says_whether_it_is_configured_and_loses_its_startup_taint_then()
     ] {
         assert!(scraped.contains(line), "{line}: {scraped}");
     }
-    // What is deleted is said of nodes, too.
+    // A deletion is reported for nodes, too.
     let modules: Api<NodeModule> = Api::all(bed.client());
     modules.delete("fabric", &DeleteParams::default()).await.unwrap();
     let gone = tokio::time::timeout(PATIENCE, async {
@@ -563,13 +564,13 @@ async fn what_is_deleted_is_withdrawn_and_then_gone() {
     assert_eq!(bed.journal.lock().most, 1);
 }
 
-/// DX20: names are made of a part of the hash. What has the name of another revision stays what it is, and nothing is assigned that is not
-/// on record.
+/// DX20: names have only a part of the hash. An object with the name of another revision stays as it is, and nothing is
+/// assigned that is not recorded.
 #[tokio::test(start_paused = true)]
 async fn a_revision_whose_name_is_taken_replaces_nothing() {
     let mut bed = Bed::of(&["n1"]).await;
     bed.controller = None;
-    // Definitions are served a moment after they were made.
+    // New CRDs are served a moment after their creation.
     tokio::time::sleep(Duration::from_secs(1)).await;
     bed.apply("one", json!({})).await;
     let client = bed.client();

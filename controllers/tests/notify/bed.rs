@@ -1,4 +1,4 @@
-//! A management cluster in which rollouts are written by hand, and the notifier.
+//! A management cluster in which the test writes rollouts, and the notifier.
 
 use std::{fs, sync::Arc, time::Duration};
 
@@ -24,7 +24,7 @@ use super::{context::context, host::Host};
 pub(crate) const NS: &str = "fleet";
 pub(crate) const URL: &str = "https://git.test/acme/fleet.git";
 pub(crate) const COMMIT: &str = "1234567890123456789012345678901234567890";
-/// What no object and no metric may have.
+/// Values that no object and no metric may contain.
 pub(crate) const SECRETS: [&str; 2] = ["hunter2-token", "hunter2-key"];
 const START: &str = "2026-11-21T12:00:00Z";
 
@@ -39,7 +39,7 @@ pub(crate) struct Bed {
 }
 
 impl Bed {
-    /// `receivers` is the list of them; `HOST` in it is the address of the host.
+    /// `receivers` is their list in the configuration; `HOST` in it is the address of the host.
     pub(crate) async fn new(receivers: &str) -> Self {
         let host = Host::new().await;
         let files = TempDir::new().unwrap();
@@ -79,14 +79,14 @@ impl Bed {
         bed
     }
 
-    /// Starts the notifier, anew if it runs already: what it had in memory is lost, as after a crash.
+    /// Starts the notifier; if it runs already, restarts it without its memory, as after a crash.
     pub(crate) fn start(&mut self) {
         self.running = None;
         let run = notify::run(self.context.clone(), Arc::clone(&self.config));
         self.running = Some(AbortOnDropHandle::new(tokio::spawn(run)));
     }
 
-    /// Ends it, as a crash does.
+    /// Ends the notifier, as a crash does.
     pub(crate) fn stop(&mut self) {
         self.running = None;
     }
@@ -99,7 +99,7 @@ impl Bed {
         Api::namespaced(self.api.client(), NS)
     }
 
-    /// A module, and the revision that it wants; nothing was rolled yet.
+    /// A module, and its desired revision; nothing was rolled out yet.
     pub(crate) async fn module(&self, name: &str, labels: Value) {
         let sync =
             json!({"source": {"git": {"url": URL, "version": {"tag": "v1.1.0"}}}, "package": {"path": name}});
@@ -127,7 +127,7 @@ impl Bed {
             .unwrap();
     }
 
-    /// So many of four clusters have it, and this is how the module is otherwise.
+    /// Sets the module's status: the number of updated clusters of four, and other fields.
     pub(crate) async fn stands(&self, name: &str, updated: u32, more: Value) {
         let mut status = json!({
             "revision": revision(name),
@@ -141,7 +141,7 @@ impl Bed {
             .unwrap();
     }
 
-    /// The story of the revision goes on.
+    /// Updates the status of the revision.
     pub(crate) async fn story(&self, name: &str, status: Value) {
         let patch = Patch::Merge(json!({"status": status}));
         self.revisions()
@@ -169,7 +169,7 @@ impl Bed {
         self.revisions().get(&revision_name(name)).await.unwrap()
     }
 
-    /// Waits until what a receiver was told stands on record.
+    /// Waits until a receiver's record is written.
     pub(crate) async fn recorded(&self, name: &str, receiver: &str, holds: impl Fn(&Value) -> bool) {
         let key = format!("notify.fleet.muster.dev/{receiver}");
         for _ in 0..3_000 {

@@ -1,4 +1,4 @@
-//! A host that takes messages in the shapes of Slack, GitHub, GitLab and a webhook, and keeps what it heard.
+//! A host that accepts messages in the protocols of Slack, GitHub, GitLab and a webhook, and keeps the requests.
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -19,10 +19,10 @@ use serde_json::{Value, json};
 use tokio::{net::TcpListener, time::Instant};
 use tokio_util::task::AbortOnDropHandle;
 
-/// How long a message may take to come.
+/// How long a message may take to arrive.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// A request that came.
+/// A received request.
 #[allow(dead_code, reason = "each of two test binaries uses some of it")]
 #[derive(Clone, Debug)]
 pub(crate) struct Heard {
@@ -35,12 +35,12 @@ pub(crate) struct Heard {
 #[derive(Default)]
 struct Memory {
     heard: Vec<Heard>,
-    /// Of a path, what is answered next in place of what is usual.
+    /// The next responses by path, in place of the usual one.
     next: BTreeMap<String, VecDeque<u16>>,
     posts: u32,
 }
 
-/// The host.
+/// The simulated host.
 #[allow(dead_code, reason = "each of two test binaries uses some of it")]
 pub(crate) struct Host {
     pub address: SocketAddr,
@@ -63,13 +63,13 @@ impl Host {
         }
     }
 
-    /// The next request to a path is answered so; who answers 429 wants to be left alone for an hour.
+    /// The next request to a path gets this response; 429 asks to wait for an hour.
     pub(crate) fn answers(&self, path: &str, status: u16) {
         let mut memory = self.memory.lock();
         memory.next.entry(path.to_owned()).or_default().push_back(status);
     }
 
-    /// What came to paths that begin so.
+    /// The requests to paths with this prefix.
     pub(crate) fn heard(&self, path: &str) -> Vec<Heard> {
         let heard = &self.memory.lock().heard;
         heard
@@ -79,7 +79,7 @@ impl Host {
             .collect()
     }
 
-    /// Waits until something holds of the last that came.
+    /// Waits until the last request meets a condition.
     pub(crate) async fn until_last(&self, path: &str, holds: impl Fn(&Value) -> bool) {
         let begin = Instant::now();
         while !self.heard(path).last().is_some_and(|last| holds(&last.body)) {
@@ -88,7 +88,7 @@ impl Host {
         }
     }
 
-    /// Waits until so many came.
+    /// Waits until this number of requests arrived.
     pub(crate) async fn until(&self, path: &str, count: usize) -> Vec<Heard> {
         let begin = Instant::now();
         loop {

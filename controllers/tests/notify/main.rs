@@ -1,5 +1,5 @@
-//! Promise: whoever is to be told of rollouts is told, one message for each rollout that is edited or followed, in the shape that it knows; not
-//! again after a restart; and nobody waits for who does not answer.
+//! Promise: the configured receivers are notified of rollouts, one message for each rollout that is edited or followed
+//! up, in the receiver's protocol; not again after a restart; and nothing waits for a receiver that does not respond.
 
 #![allow(
     clippy::unwrap_used,

@@ -1,4 +1,4 @@
-//! What is told, how often, and to whom.
+//! What is notified, how often, and to which receivers.
 
 use std::time::Duration;
 
@@ -28,7 +28,7 @@ fn texts(heard: &[Heard], field: &str) -> Vec<String> {
     heard.iter().map(text).collect()
 }
 
-/// A rollout from its begin to its end, in all shapes.
+/// A rollout from start to end, in all protocols.
 #[tokio::test]
 async fn one_message_for_each_rollout() {
     let bed = Bed::new(ALL).await;
@@ -40,7 +40,7 @@ async fn one_message_for_each_rollout() {
     bed.host.until("/github", 1).await;
     bed.host.until("/gitlab", 1).await;
     bed.recorded("web", "chat", |told| told["sequence"] == 1).await;
-    // How far it is changes a message that can be edited, and nothing else.
+    // Progress changes a message that can be edited, and nothing else.
     bed.stands("web", 2, json!({})).await;
     bed.host.until("/slack", 2).await;
     bed.recorded("web", "chat", |told| told["tenths"] == 5).await;
@@ -166,7 +166,7 @@ fn verify(heard: &Heard) {
     mac.verify_slice(&signature).unwrap();
 }
 
-/// What was told survives a crash: nothing is told again, and the message that there is is edited.
+/// The record survives a crash: no message is repeated, and the existing message is edited.
 #[tokio::test]
 async fn a_restart_repeats_nothing() {
     let mut bed = Bed::new(ALL).await;
@@ -200,7 +200,7 @@ async fn a_restart_repeats_nothing() {
     for receiver in ["hook", "chat", "old-chat", "github", "gitlab"] {
         bed.recorded("web", receiver, |told| told["phase"] == "Bad").await;
     }
-    // Tried again, it is another rollout: the one before is no message to edit.
+    // A retry is another rollout: the previous message is not edited.
     bed.start();
     bed.story(
         "web",
@@ -217,7 +217,8 @@ async fn a_restart_repeats_nothing() {
     }
 }
 
-/// A crash after the receiver has answered and before that is on record: one message comes twice, by its number.
+/// A crash after the receiver has responded and before the record is written: one message is repeated, with the same
+/// number.
 #[tokio::test]
 async fn a_lost_record_repeats_one_message_with_its_number() {
     let mut bed = Bed::new("- {name: hook, kind: webhook, url: HOST/hook}").await;
@@ -239,7 +240,7 @@ async fn a_lost_record_repeats_one_message_with_its_number() {
     assert_eq!(bed.host.until("/hook", 3).await[2].body["sequence"], 2);
 }
 
-/// Who does not answer holds up nobody.
+/// A receiver that does not respond delays no other.
 #[tokio::test]
 async fn a_silent_receiver_holds_up_nobody() {
     let bed = Bed::new(
@@ -264,7 +265,7 @@ async fn a_silent_receiver_holds_up_nobody() {
     }
 }
 
-/// What passes is tried again, what cannot be understood is not.
+/// A transient failure is retried, an invalid request is not.
 #[tokio::test]
 async fn what_does_not_arrive() {
     let bed = Bed::new(
@@ -297,7 +298,7 @@ async fn what_does_not_arrive() {
     }
 }
 
-/// Receivers choose by labels of modules, and by phases.
+/// Receivers select by labels of modules, and by phases.
 #[tokio::test]
 async fn who_is_told() {
     let bed = Bed::new(
@@ -324,7 +325,7 @@ async fn who_is_told() {
     );
 }
 
-/// A phase that comes back is told again, also by who is not told what was between.
+/// A phase that returns is notified again, also to receivers that are not notified of the phase in between.
 #[tokio::test]
 async fn a_second_pause_is_told() {
     let bed = Bed::new("- {name: pauses, kind: webhook, url: HOST/pauses, phases: [Paused, Bad]}").await;
@@ -343,7 +344,7 @@ async fn a_second_pause_is_told() {
     assert_eq!(told[1].body["sequence"], 2);
 }
 
-/// What waits for a receiver that wants to be left alone is counted, whether it was tried or not.
+/// A message to a receiver that asked to wait is counted as pending, whether it was tried or not.
 #[tokio::test]
 async fn what_waits_is_counted() {
     let bed = Bed::new("- {name: busy, kind: webhook, url: HOST/busy}").await;

@@ -1,4 +1,4 @@
-//! The process: what runs in it, and how it begins and ends.
+//! The process: what runs in it, and how it starts and ends.
 
 #![allow(
     clippy::unwrap_used,

@@ -1,5 +1,5 @@
-//! Promise: one object's failure, panic or slowness is its own; what is in flight at the end is finished; nothing starts before what it
-//! needs is known.
+//! Promise: one object's failure, panic or slowness does not affect others; reconciles in flight at the end are
+//! finished; nothing starts before its caches are synced.
 
 use std::{
     collections::BTreeMap,
@@ -38,7 +38,7 @@ impl Retryable for Failed {
     }
 }
 
-/// What reconciles did: which object, when.
+/// The recorded reconciles: object and time.
 #[derive(Default)]
 struct Log(Mutex<Vec<(String, Duration)>>);
 

@@ -1,5 +1,5 @@
-//! Bad input: each label and annotation that is read, as garbage, is named by what reads it, where it protects data it is refused, and the rest of
-//! the group goes on. The words are in `snapshots/`.
+//! Bad input: each label and annotation that is read, if invalid, is reported by its reader, rejected if it protects
+//! data, and the rest of the group continues. The messages are in `snapshots/`.
 
 use std::{collections::BTreeSet, fmt::Write as _};
 
@@ -16,7 +16,7 @@ use crate::{
     support::{BUDGETS, Bed, SETS, TEMPLATES, ZONES, condition, pass, rollout, set},
 };
 
-/// What cannot be meant, by where it is written.
+/// Invalid values, by where they are written.
 const GARBAGE: [(&str, &str, &str); 22] = [
     ("annotations", MAX_UNAVAILABLE, "many"),
     ("annotations", MAX_UNAVAILABLE, "-1"),
@@ -42,7 +42,7 @@ const GARBAGE: [(&str, &str, &str); 22] = [
     ("annotations", mirror::WRITE_BACK, "perhaps"),
 ];
 
-/// Of a set whose downscales are prepared.
+/// Metadata of a set whose downscales are prepared.
 fn prepared() -> Value {
     json!({
         "labels": {preparation::PREPARE: "true", times::MIN_TIME: "1s"},
@@ -50,7 +50,7 @@ fn prepared() -> Value {
     })
 }
 
-/// The same, whose replicas follow a reference, with something wrong in it.
+/// The same, for a set whose replicas mirror a reference, with one invalid value.
 fn metadata(of: &str, key: &str, value: &str) -> Value {
     let mut metadata = prepared();
     let about_references = [
@@ -73,7 +73,7 @@ fn metadata(of: &str, key: &str, value: &str) -> Value {
     metadata
 }
 
-/// What is said of a bad set by its ZoneRollout and by the review of a downscale.
+/// What the ZoneRollout and the review of a downscale report about an invalid set.
 async fn said(of: &str, key: &str, value: &str) -> String {
     let mut bed = Bed::empty(&["-use-zone-tracker=true", "-write-last-downscale-annotation=true"]).await;
     let template = json!({
@@ -100,7 +100,7 @@ async fn said(of: &str, key: &str, value: &str) -> String {
         let text = |field: &str| reason[field].as_str().unwrap_or_default();
         let _ = writeln!(said, "  {}: {}", text("reason"), text("message"));
     }
-    // What is said of the time of a zone matters to others.
+    // Messages about the time of a zone affect other zones.
     let zone = if [times::MIN_TIME, times::LAST_DOWNSCALE].contains(&key) {
         ZONES[0]
     } else {
@@ -132,7 +132,7 @@ async fn each_label_and_annotation_is_named() {
     insta::assert_snapshot!(all);
 }
 
-/// A budget that matches nothing guards nothing; one that cannot be counted guards everything that it matches.
+/// A budget that matches nothing protects nothing; one that cannot be evaluated protects everything that it matches.
 #[tokio::test(start_paused = true)]
 async fn budgets_that_cannot_be_meant() {
     let mut all = String::new();
@@ -163,7 +163,8 @@ async fn budgets_that_cannot_be_meant() {
     insta::assert_snapshot!(all);
 }
 
-/// The label of a zone is of people: each set is a zone of its own, and two that share it are never disturbed at once.
+/// Users may set any zone label: each set is a zone of its own, and two sets with the same label are never disrupted at
+/// once.
 #[tokio::test(start_paused = true)]
 async fn two_sets_of_one_zone() {
     let mut bed = Bed::empty(&[]).await;
@@ -192,7 +193,7 @@ async fn two_sets_of_one_zone() {
     );
 }
 
-/// The zones in the order in which their pods were deleted, each once for each row of its pods.
+/// The zones in the order in which their pods were deleted, with consecutive duplicates removed.
 fn zones_of(pods: &[String]) -> Vec<&str> {
     let mut zones: Vec<&str> = pods
         .iter()

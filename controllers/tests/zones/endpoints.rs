@@ -1,4 +1,4 @@
-//! Pods are asked over HTTP within bounds, whatever they answer.
+//! Pods get HTTP requests within limits, whatever they respond.
 
 use std::{net::SocketAddr, time::Duration};
 
@@ -15,7 +15,7 @@ use tokio::{
     net::TcpListener,
 };
 
-/// How long a request may take here.
+/// How long a request may take in this test.
 const DEADLINE: Duration = Duration::from_millis(400);
 
 /// What a pod does with the connection after it has read the request.
@@ -27,7 +27,7 @@ enum Pod {
     HangsUp,
 }
 
-/// A pod at an address of its own, and how often it was asked.
+/// A pod at an address of its own, and the number of requests it got.
 async fn serve(pod: Pod) -> (SocketAddr, tokio::sync::watch::Receiver<u32>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
@@ -36,7 +36,7 @@ async fn serve(pod: Pod) -> (SocketAddr, tokio::sync::watch::Receiver<u32>) {
         loop {
             let (mut stream, _) = listener.accept().await.unwrap();
             let mut head = [0; 4096];
-            // The request is short: it comes at once.
+            // The request is short: it arrives at once.
             let _ = stream.read(&mut head).await;
             count.send_modify(|count| *count += 1);
             match &pod {

@@ -1,4 +1,5 @@
-//! Promise: in a cluster, pods of several zones are replaced and taken away one zone at a time, on record before, and only what may go goes.
+//! Promise: in a cluster, pods of several zones are replaced and scaled down one zone at a time, recorded before, and
+//! only allowed pods are removed.
 
 #![allow(
     clippy::unwrap_used,

@@ -1,4 +1,5 @@
-//! Reviews: what is allowed is on record before, and nothing is allowed by a process that may not lead.
+//! Reviews: a permission is recorded before it is given, and nothing is allowed by a process that may not be the
+//! leader.
 
 use http::{Method, StatusCode};
 use muster_controllers::{
@@ -39,7 +40,7 @@ pub(crate) fn budget() -> Value {
     })
 }
 
-/// A bed with a budget, and what answers as the leader of it.
+/// A bed with a budget, and the review handler of its leader.
 async fn led(labelled: bool) -> (Bed, Answers) {
     let mut bed = Bed::empty(&[]).await;
     bed.create(BUDGETS, budget()).await;

@@ -48,7 +48,7 @@ async fn a_new_template_gets_everywhere_one_zone_after_the_other_each_pod_on_rec
     pass(Duration::from_hours(1)).await;
     assert_eq!(bed.writes(), Vec::<String>::new());
     let requests = bed.api.recorder().requests();
-    // The label of the leader is looked after, by name; all else is watched.
+    // Only the leader's label is checked, by name; everything else is watched.
     let reads = requests
         .iter()
         .filter(|request| request.client == "zones" && !request.query.contains("zones-leader"));
@@ -208,7 +208,7 @@ async fn a_zone_rollout_under_another_name_is_refused_and_one_of_no_sets_goes_un
         !names.contains(&others.rsplit('/').next().unwrap())
     })
     .await;
-    // What people wrote keeps what is on record, and the series of groups go with them.
+    // A ZoneRollout that a user wrote keeps its record, and the series of groups are removed with the groups.
     let kept = bed.read(&rollout()).await.unwrap();
     assert!(kept["status"]["lastDownscale"][ZONES[0]].is_string(), "{kept}");
     let counted = bed.metrics.scrape().unwrap();

@@ -1,4 +1,4 @@
-//! Replicas follow a leader or a reference, and go zone by zone.
+//! Replicas follow a leader or mirror a reference, and are removed zone by zone.
 
 use std::time::Duration;
 
@@ -203,7 +203,7 @@ async fn prepared() -> Bed {
     bed
 }
 
-/// As a process leaves it that ends between its two writes, and as a module declares it.
+/// The state that a process leaves if it ends between its two writes, and that a module declares.
 #[tokio::test(start_paused = true)]
 async fn a_zone_rollout_without_a_status_begins_with_each_set_scaled_down_now() {
     let mut bed = prepared().await;
@@ -221,7 +221,7 @@ async fn a_zone_rollout_without_a_status_begins_with_each_set_scaled_down_now() 
     assert_eq!(review["allowed"], false, "{review}");
 }
 
-/// Nothing but the flags changed: no event tells of it.
+/// Only the flags changed: no watch event triggers it.
 #[tokio::test(start_paused = true)]
 async fn times_on_record_are_copied_by_a_process_that_is_started_with_other_flags() {
     let mut bed = prepared().await;

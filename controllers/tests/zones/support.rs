@@ -23,7 +23,7 @@ use serde_json::{Value, json};
 use tokio_util::task::AbortOnDropHandle;
 
 const START: &str = "2026-11-26T12:00:00Z";
-/// How long a state may take to come, in virtual time, before a test gives up.
+/// How long to wait for a state, in virtual time, before a test fails.
 const PATIENCE: Duration = Duration::from_hours(2);
 const PAUSE: Duration = Duration::from_millis(100);
 pub(crate) const ZONES: [&str; 3] = ["db-zone-a", "db-zone-b", "db-zone-c"];
@@ -48,7 +48,7 @@ pub(crate) struct Bed {
     began: u64,
 }
 
-/// Pods that answer what a test wants, 200 with the time unless it says otherwise; each request is kept.
+/// Pods with the responses that a test sets, by default 200 with the time; each request is kept.
 #[derive(Clone, Default)]
 pub(crate) struct Pods {
     pub asked: Arc<Mutex<Vec<String>>>,
@@ -72,7 +72,7 @@ impl AskPods for Pods {
 }
 
 impl Bed {
-    /// Three zones of three pods each, all Ready, and `muster zones` with these flags besides.
+    /// Three zones of three pods each, all Ready, and `muster zones` with these additional flags.
     pub(crate) async fn new(flags: &[&str]) -> Self {
         let mut bed = Self::empty(flags).await;
         for zone in ZONES {
@@ -90,7 +90,7 @@ impl Bed {
         self.began = self.api.revision();
     }
 
-    /// A cluster with the definitions and nothing else.
+    /// A cluster with the CRDs and nothing else.
     pub(crate) async fn empty(flags: &[&str]) -> Self {
         let api = ApiServer::builder()
             .clock(muster_apiserver::Clock::starting_at(START.parse().unwrap()))
@@ -123,13 +123,13 @@ impl Bed {
         Settings::new(&flags::parse(&arguments).unwrap()).unwrap()
     }
 
-    /// Starts `muster zones` anew, with these flags besides.
+    /// Restarts `muster zones`, with these additional flags.
     pub(crate) fn start_with(&mut self, flags: &[&str]) {
         self.flags.extend(flags.iter().map(|flag| (*flag).to_owned()));
         self.start();
     }
 
-    /// Starts `muster zones`, anew if it runs: what it had in memory is lost, as after a crash.
+    /// Starts `muster zones`; if it runs already, restarts it without its memory, as after a crash.
     pub(crate) fn start(&mut self) {
         self.running.clear();
         self.running.push(self.another("zones"));
@@ -154,14 +154,15 @@ impl Bed {
         AbortOnDropHandle::new(tokio::spawn(async move { process::zones(setup).await.unwrap() }))
     }
 
-    /// What answers reviews, without a door: of a process that leads, or holds this right; its watches run, and the group is up to date.
+    /// The review handler, without a server: of a leader, or with this right; its watches run, and the group is up to
+    /// date.
     pub(crate) async fn serve(&mut self, leadership: Option<Leadership>) -> Answers {
         let answers = self.serve_as_it_is(leadership);
         self.until_ready("True UpToDate").await;
         answers
     }
 
-    /// The same, whatever the group is.
+    /// The same, with any state of the group.
     pub(crate) fn serve_as_it_is(&mut self, leadership: Option<Leadership>) -> Answers {
         let client = self.api.client_as("zones");
         let metrics = Metrics::default();
@@ -192,7 +193,7 @@ impl Bed {
         self.clock.now()
     }
 
-    /// In how many zones pods were not Ready at once, at most, since all of them were first.
+    /// The maximum number of zones in which pods were not Ready at once, since all of them first were.
     pub(crate) fn most_disturbed(&self) -> usize {
         let mut pods: BTreeMap<String, Value> = BTreeMap::new();
         let mut most = 0;
@@ -238,7 +239,7 @@ impl Bed {
         .await;
     }
 
-    /// Waits until Ready is `<status> <reason>` at the present generation, and the set revisions are known.
+    /// Waits until Ready is `<status> <reason>` at the current generation, and the set revisions are known.
     pub(crate) async fn until_ready(&self, wanted: &str) -> Value {
         self.until(&rollout(), |rollout| ready(rollout) == wanted).await
     }
@@ -265,7 +266,7 @@ impl Bed {
         send(&self.api.client(), "GET", path, None).await.ok()
     }
 
-    /// Waits until what `path` serves is as wanted.
+    /// Waits until the object at `path` is as wanted.
     pub(crate) async fn until(&self, path: &str, wanted: impl Fn(&Value) -> bool) -> Value {
         self.wait(path, async || {
             self.read(path).await.filter(|object| wanted(object))
@@ -295,7 +296,7 @@ impl Bed {
             .writes_of(|client| client.starts_with("zones"))
     }
 
-    /// The pods that were deleted, in order; each with whether it stood in `status.inFlight` before.
+    /// The deleted pods, in order; each with whether it was in `status.inFlight` before.
     pub(crate) fn deleted(&self) -> Vec<(String, bool)> {
         let mut on_record: Vec<String> = Vec::new();
         let mut deleted = Vec::new();
@@ -389,7 +390,7 @@ pub(crate) fn rollout() -> String {
     format!("{ROLLOUTS}/{}", muster_api::names::zone_rollout("db"))
 }
 
-/// Lets time pass.
+/// Advances time.
 pub(crate) async fn pass(time: Duration) {
     tokio::time::sleep(time).await;
 }

@@ -1,4 +1,4 @@
-//! What is done by hand to the runs of a plan: a control is taken once, and what came of it is stored.
+//! Manual controls of the runs of a plan: a control is handled once, and its result is stored.
 
 use jiff::Timestamp;
 use muster_api::{
@@ -8,12 +8,12 @@ use muster_api::{
 };
 use muster_sync::plan::{Control, Planned, StepId, began, by_hand, control};
 
-/// Which of the runs in a status is meant.
+/// Which run in a status.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Of {
-    /// The one that leads to a content, or takes it down.
+    /// The run that leads to the content, or cleans it up.
     Content,
-    /// The one that was started by hand.
+    /// The run that was started by hand.
     Hand,
 }
 
@@ -26,21 +26,21 @@ impl Of {
     }
 }
 
-/// What is to be done for a control.
+/// What to do for a control.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Taken {
-    /// Nothing: there is none, it was taken before, or it has to wait for the run that is under way.
+    /// Nothing: there is none, it was handled before, or it must wait for the current run.
     No,
-    /// A run was changed, or the control was refused: the status is to be stored.
+    /// A run was changed, or the control was refused: the status must be stored.
     Changed,
-    /// A run of this plan begins.
+    /// A run of this plan starts.
     Start(String),
 }
 
-/// Where the run of the content stands when a control is taken.
+/// The state of the content's run when a control is handled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Content {
-    /// It is under way, or about to begin.
+    /// It is running, or about to start.
     Open,
     /// It is complete.
     Complete,
@@ -48,7 +48,7 @@ pub(super) enum Content {
     Failed,
 }
 
-/// Takes a control, unless it was taken before.
+/// Handles a control, unless it was handled before.
 pub(super) fn take(
     status: &mut PlanRunStatus,
     wanted: Option<&PlanControl>,
@@ -74,10 +74,10 @@ pub(super) fn take(
 
 /// Whether a control starts a plan.
 enum Begun {
-    /// It is another control.
+    /// The control does not start a plan.
     No,
     Now(String),
-    /// A run is under way.
+    /// Another run is in progress.
     Later,
     Never(String),
 }
@@ -139,7 +139,7 @@ fn changed(status: &mut PlanRunStatus, wanted: &PlanControl) -> Result<(), Strin
     Ok(())
 }
 
-/// A run that begins now.
+/// A run that starts now.
 pub(super) fn run(
     planned: &Planned,
     name: &str,

@@ -1,6 +1,7 @@
 //! The plan `cleanup`: what runs before the objects of a withdrawn sync are removed.
 //!
-//! It is that of the version that completed here last: a version that failed, or never came, has no say in what is taken down.
+//! It is the plan of the version that completed here last: a version that failed or never completed has no say in the
+//! cleanup.
 
 use std::time::Duration;
 
@@ -21,10 +22,10 @@ use crate::{
     runtime::Key,
 };
 
-/// How soon a cleanup that is held up is tried again.
+/// The wait before a cleanup that is blocked is retried.
 const RETRY: Duration = Duration::from_secs(15);
 
-/// Runs the plan as far as it goes now. `None`: it is over, or there is none.
+/// Advances the plan as far as possible now. `None`: it is finished, or there is none.
 pub(in crate::kustomization) async fn cleanup(
     writer: &mut Writer,
     owner: &Owner,
@@ -124,14 +125,15 @@ async fn prepare(
     }
 }
 
-/// What no other application has. Another request means: the PlanRun is to be read again, something was done by hand.
+/// What is specific to a cleanup. A new reconcile request means that the PlanRun must be read again: it has a new
+/// manual control.
 fn requested(writer: &Writer) -> String {
     let annotations = writer.object().annotations();
     let asked = annotations.get(annotation::RECONCILE_REQUESTED_AT);
     format!("{CLEANUP} {}", asked.map_or("", String::as_str))
 }
 
-/// What is carried out: the cleanup of a revision.
+/// The desired run: the cleanup of a revision.
 fn work(revision: &str, writer: &Writer, kustomizations: &Kustomizations) -> Result<Work, String> {
     let object = writer.object();
     let namespace = object.namespace().unwrap_or_default();

@@ -1,17 +1,18 @@
-//! Carrying out the plan of a folder: docs/plans.md.
+//! Runs the plan of a directory: docs/plans.md.
 //!
 //! ```text
 //!   PlanRun ─► record ─┐
-//!   folder ─► planned ─┴► next: the run that is there, or a new one ─► execute ─► store ─► step ─┐
+//!   folder ─► planned ─┴► next: the current run, or a new one ─────────► execute ─► store ─► step ─┐
 //!                                                                          ▲                       │
 //!                                                                          └────── its outcome ◄───┘
 //! ```
 //!
-//! When a run is complete, what stays of the folder is applied, pruned and judged as a folder without a plan is.
+//! When a run is complete, the remaining objects of the directory are applied, pruned and judged like a directory
+//! without a plan.
 //!
-//! Invariant: what a step is about to do, and the run that it is of, are stored before its first write.
-//! Invariant: a Job has one object for each try of its step.
-//! Invariant: no Job of a run begins while one of a run before is at work: it is waited for, or deleted once its time is up.
+//! Invariant: what a step is about to do, and the run that it belongs to, are stored before its first write. Invariant:
+//! a Job has one object for each try of its step. Invariant: no Job of a run starts while one of a previous run is
+//! active: it is waited for, or deleted once its time is up.
 
 mod by_hand;
 mod cleanup;
@@ -63,14 +64,14 @@ use super::{
 };
 use crate::runtime::{Event, Key};
 
-/// How soon a run is gone over again, at first.
+/// The first wait before a run is advanced again.
 const POLL_MIN: Duration = Duration::from_millis(250);
-/// And when a step takes long.
+/// The longest such wait, when a step takes long.
 const POLL_MAX: Duration = Duration::from_secs(5);
-/// How soon a PlanRun that is not there yet, or a run that is still at work, is read again.
+/// The wait before a PlanRun that does not exist yet, or a run that is still active, is read again.
 const WAIT: Duration = Duration::from_secs(2);
 
-/// What an application has at hand.
+/// The context of an application.
 pub(super) struct Applying<'a> {
     pub work: &'a Work,
     pub owner: &'a Owner,
@@ -80,27 +81,27 @@ pub(super) struct Applying<'a> {
     pub kustomizations: &'a Kustomizations,
 }
 
-/// What stays when a run is complete.
+/// What remains to be applied when a run is complete.
 pub(super) struct Settled {
-    /// All objects of the folder but Jobs, which belong to runs.
+    /// All objects of the directory except Jobs, which belong to runs.
     pub manifests: Vec<Value>,
     /// The Jobs that are kept.
     pub kept: Inventory,
 }
 
-/// A plan in this process, between two passes.
+/// The in-memory state of a plan, between two passes.
 pub(super) struct Held {
     pub(super) aim: Aim,
     planned: Arc<Planned>,
     record: Record,
     steps: BTreeMap<StepId, Underway>,
-    /// Jobs that are on record and were refused: they are created under the same name.
+    /// Jobs that are recorded and were rejected: they are created under the same name.
     absent: BTreeSet<ObjectId>,
-    /// How soon a run that was started by hand is gone over again.
+    /// The wait before a run that was started by hand is advanced again.
     pub(super) due: Option<Duration>,
 }
 
-/// Takes the run as far as it goes now. `Err` also where it is not over.
+/// Advances the run as far as possible now. `Err` also if it is not finished.
 pub(super) async fn advance(
     applying: &Applying<'_>,
     files: &Files,
@@ -115,14 +116,14 @@ pub(super) async fn advance(
         None => begin(applying, files, digest, writer).await?,
     };
     let went = held.go(applying, writer, Want::Content).await;
-    // After a write that was not taken everything is read again.
+    // After a refused write everything is read again.
     if !matches!(went, Err(Trouble::Error(_))) {
         runs.put_plan(key, held);
     }
     went
 }
 
-/// Reads the PlanRun and the folder.
+/// Reads the PlanRun and the directory.
 async fn begin(
     applying: &Applying<'_>,
     files: &Files,
@@ -138,7 +139,7 @@ async fn begin(
     begin_with(record, work, files, &namespace, applying.kustomizations).await
 }
 
-/// Reads the folder.
+/// Reads the directory.
 async fn begin_with(
     record: Record,
     work: &Work,
@@ -169,12 +170,12 @@ async fn begin_with(
     })
 }
 
-/// What is to be carried out.
+/// Which run is desired.
 #[derive(Clone, Copy)]
 enum Want {
-    /// The content: by the plan that leads to it.
+    /// The content, by the plan that leads to it.
     Content,
-    /// The plan of this name, once.
+    /// The plan with this name, once.
     Plan(&'static str),
 }
 
@@ -207,7 +208,7 @@ impl Held {
         if self.take(&mut status, Content::Open) == Taken::Changed {
             self.steps.clear();
             self.store(&status, writer).await?;
-            // What is left of a run that was aborted.
+            // The rest of an aborted run.
             applying.at_work(&status, writer).await?;
         }
         let next = match want {
@@ -241,7 +242,8 @@ impl Held {
         }
     }
 
-    /// Takes a run that was started by hand as far as it goes now. However it ends, what is applied stays as healthy as it is.
+    /// Advances a run that was started by hand as far as possible now. However it ends, the health of the applied
+    /// objects does not change.
     async fn by_hand(&mut self, applying: &Applying<'_>, writer: &mut Writer) -> Result<(), Trouble> {
         let mut status = self.record.status();
         match self.take(&mut status, Content::Complete) {
@@ -332,7 +334,7 @@ impl Held {
         status
     }
 
-    /// Goes over the plan until it is over or has to be waited for.
+    /// Advances the plan until it is finished or must wait.
     async fn passes(
         &mut self,
         of: Of,
@@ -389,7 +391,7 @@ impl Held {
         self.record.store(status).await.map_err(Trouble::Error)
     }
 
-    /// What is said and when it is gone over again, while the run is under way.
+    /// The report of a run in progress, with the wait before it is advanced again.
     fn stepping(&self, progress: &RunProgress, applying: &Applying<'_>) -> Outcome {
         let why = current(progress)
             .and_then(|(_, _, step)| step.message.as_deref())
@@ -410,7 +412,7 @@ impl Held {
         }
     }
 
-    /// How soon a run that is under way is gone over again: the longer its step takes, the later.
+    /// The wait before a run in progress is advanced again: the longer its step takes, the longer.
     fn poll(&self, progress: &RunProgress, applying: &Applying<'_>) -> Duration {
         let now = applying.kustomizations.context.clock.now();
         let since = current(progress).and_then(|(_, _, step)| step.since.as_ref());
@@ -425,7 +427,7 @@ impl Held {
         settled.map_or(poll, |settled| settled.min(poll))
     }
 
-    /// What stays: the objects of the folder, and the Jobs that are kept.
+    /// What remains: the objects of the directory, and the Jobs that are kept.
     fn settled(&self, writer: &Writer, applying: &Applying<'_>) -> Settled {
         let manifests = self.planned.lasting().map(|manifest| manifest.object.clone());
         Settled {
@@ -455,7 +457,7 @@ impl Held {
     }
 }
 
-/// Puts a run that is over, or that another one takes the turn of, into the history.
+/// Moves a run that is finished or replaced into the history.
 fn remember(status: &mut PlanRunStatus, run: Option<Run>, inventory: &Inventory, now: Timestamp) {
     let Some(run) = run else { return };
     let known = |id: &String| !status.history.iter().any(|past| past.jobs.contains(id));
@@ -469,7 +471,7 @@ fn remember(status: &mut PlanRunStatus, run: Option<Run>, inventory: &Inventory,
     status.history.truncate(MAX_HISTORY);
 }
 
-/// A run that is over, for history.
+/// The history entry of a run.
 fn past(run: Run, jobs: Vec<String>, now: Timestamp) -> PastRun {
     let message = match run.progress.status {
         RunState::Complete => None,
@@ -489,7 +491,8 @@ fn past(run: Run, jobs: Vec<String>, now: Timestamp) -> PastRun {
     }
 }
 
-/// The step that a run is at: the one that failed, or else the first that is not complete. With its phase and its name.
+/// The current step of a run: the failed one, or else the first that is not complete. With the name of its phase and
+/// its own.
 fn current(progress: &RunProgress) -> Option<(&str, &str, &StepProgress)> {
     let steps = || {
         let phases = progress.phases.iter();
@@ -505,7 +508,7 @@ fn current(progress: &RunProgress) -> Option<(&str, &str, &StepProgress)> {
     failed.or_else(|| steps().find(|(_, _, step)| !step.status.is_terminal()))
 }
 
-/// How many steps have ended, and how many there are.
+/// The number of finished steps, and of all steps.
 fn counted(progress: &RunProgress) -> (u32, u32) {
     let steps = || progress.phases.iter().flat_map(|phase| &phase.steps);
     let count = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
@@ -513,7 +516,7 @@ fn counted(progress: &RunProgress) -> (u32, u32) {
     (count(done), count(steps().count()))
 }
 
-/// Where a run stands: `update 2/3 schema/migrate InProgress`.
+/// The progress of a run: `update 2/3 schema/migrate InProgress`.
 fn text(progress: &RunProgress) -> String {
     let (done, total) = counted(progress);
     let plan = &progress.plan;
@@ -536,7 +539,7 @@ fn text(progress: &RunProgress) -> String {
     bounded(&text, MAX_PLAN_LINE).into_owned()
 }
 
-/// Where the run stands that began last, and which control was taken last.
+/// The progress of the run that started last, and the control that was handled last.
 fn line(status: &PlanRunStatus) -> Option<Line> {
     let run = status.by_hand.as_ref().or(status.run.as_ref())?;
     let progress = &run.progress;
@@ -558,7 +561,7 @@ fn line(status: &PlanRunStatus) -> Option<Line> {
     })
 }
 
-/// Whose failure the end of a run is.
+/// The class of a failed run.
 fn class(progress: &RunProgress) -> FailureClass {
     current(progress)
         .and_then(|(_, _, step)| step.class)
@@ -579,7 +582,7 @@ fn failed(progress: &RunProgress) -> Failure {
     Failure::plan(format!("plan {plan} (run {}): {why}", progress.uid))
 }
 
-/// One event for each step that has ended.
+/// Publishes one event for each step that has ended.
 async fn tell(steps: &[Ended], progress: &RunProgress, writer: &Writer) {
     for Ended {
         step,

@@ -1,6 +1,6 @@
-//! The PlanRun of a Kustomization: by which file it is carried out, and how far the run is.
+//! The PlanRun of a Kustomization: the plan file, and the progress of the run.
 //!
-//! Read once by a process, and again after a write that was not taken: nothing else writes its status.
+//! Read once by a process, and again after a refused write: nothing else writes its status.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::{
@@ -19,15 +19,15 @@ use crate::kustomization::Error;
 use crate::runtime::Api;
 use crate::runtime::{Key, call, status::patch_if_changed};
 
-/// The PlanRun as it was read or written last.
+/// The PlanRun as last read or written.
 pub(super) struct Record {
     object: PlanRun,
     api: Api<PlanRun>,
 }
 
 impl Record {
-    /// Reads the PlanRun by whose spec a Kustomization is to be carried out; `digest` is what its annotation says. What is not
-    /// that spec is an `Err` with the reason.
+    /// Reads the PlanRun that a Kustomization is applied by; `digest` is the value of its annotation. `Err` with the
+    /// reason if the PlanRun has another spec.
     pub(super) async fn read(writer: &Writer, digest: &str) -> Result<Result<Self, String>, Error> {
         let owner = writer.object();
         let key = Key::of(owner);
@@ -64,7 +64,7 @@ impl Record {
         self.object.status.clone().unwrap_or_default()
     }
 
-    /// Writes the status on the version that was read last; sends nothing if nothing would change.
+    /// Writes the status over the version that was read last; sends nothing if nothing would change.
     pub(super) async fn store(&mut self, status: &PlanRunStatus) -> Result<(), Error> {
         let old = self.object.status.as_ref();
         let written = patch_if_changed(&self.api, &self.object, old, status, manager::CONTROLLER).await?;
@@ -74,7 +74,7 @@ impl Record {
         Ok(())
     }
 
-    /// The PlanRun goes with its Kustomization, which was not there when it was written.
+    /// Makes the PlanRun a dependent of its Kustomization, which did not exist when it was written.
     async fn adopt(&mut self, owner: &Kustomization) -> Result<(), Error> {
         let reference = OwnerReference {
             controller: None,

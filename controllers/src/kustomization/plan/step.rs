@@ -26,7 +26,7 @@ use crate::kustomization::{
     recorder::{Recorder, admit},
 };
 
-/// A try whose objects are applied, and that is judged.
+/// A try whose objects are applied and are being judged.
 pub(super) struct Underway {
     number: u32,
     watch: Watch,
@@ -34,14 +34,14 @@ pub(super) struct Underway {
 }
 
 impl Underway {
-    /// How long until an object without evidence can be assumed to be well.
+    /// How long until an object without evidence can be assumed to be healthy.
     pub(super) fn until_settled(&self, now: Timestamp, applying: &Applying<'_>) -> Option<Duration> {
         self.watch.until_settled(now, applying.work.settings.settle)
     }
 }
 
 impl Held {
-    /// Carries a try out as far as it is not yet, and judges it once.
+    /// Applies the rest of a try, and judges it once.
     pub(super) async fn carry_out(
         &mut self,
         plan: &Plan,
@@ -84,8 +84,8 @@ impl Held {
 }
 
 impl Applying<'_> {
-    /// Applies and deletes what a step says. An `Err` says what is in the way. `absent` are Jobs that are on record and were refused: that
-    /// they are not there says nothing of whether they ran.
+    /// Applies and deletes what a step declares. An `Err` is what blocks it. `absent` are Jobs that are recorded and
+    /// were rejected: their absence does not tell whether they ran.
     async fn begin(
         &self,
         step: &Step,
@@ -158,7 +158,8 @@ impl Applying<'_> {
         }))
     }
 
-    /// Jobs of this try that are on record and not there: whether they ran is not known, so that another try is due, with Jobs of its own.
+    /// Jobs of this try that are recorded and do not exist: it is unknown whether they ran, so another try is due, with
+    /// new Jobs.
     async fn lost(
         &self,
         planned: &Inventory,
@@ -183,7 +184,7 @@ impl Applying<'_> {
         Ok(None)
     }
 
-    /// The Jobs of a try that are not there after every request of it was answered: they were refused, or not tried.
+    /// The Jobs of a try that do not exist after every request of it was answered: they were rejected, or not tried.
     async fn note_absent(&self, planned: &Inventory, absent: &mut BTreeSet<ObjectId>) {
         for (id, version) in planned.iter().filter(|(id, _)| id.is_job()) {
             if let Ok(None) = self.read(id, version).await {
@@ -222,7 +223,7 @@ impl Applying<'_> {
         })
     }
 
-    /// Deletes objects of the inventory. What is left of them is waited for, in words; an `Err` says what refused it.
+    /// Deletes objects of the inventory. Returns what is still waited for, as text; an `Err` is the refusal.
     async fn remove(
         &self,
         unwanted: Vec<(ObjectId, String)>,
@@ -249,8 +250,8 @@ impl Applying<'_> {
         Ok(Ok(prune::waiting(&pruned, true)))
     }
 
-    /// What a new run waits for, in words: Jobs of runs before that have not ended. One of a run that failed, or that has had its
-    /// time, is deleted: it may hang, and the fix is not to wait for a hand.
+    /// What a new run waits for, as text: Jobs of previous runs that have not ended. A Job of a failed run, or one
+    /// whose time is up, is deleted: it may hang, and the fix should not wait for a manual action.
     pub(super) async fn at_work(
         &self,
         status: &PlanRunStatus,
@@ -284,7 +285,7 @@ impl Applying<'_> {
         left.map_err(|message| Failure::reconciliation(message).soon().into())
     }
 
-    /// Whether the step that a run is at may still be at work.
+    /// Whether the current step of a run may still be active.
     fn goes_on(&self, progress: &RunProgress) -> bool {
         let since = current(progress).and_then(|(_, _, step)| step.since.as_ref());
         let now = self.kustomizations.context.clock.now();
@@ -336,7 +337,7 @@ fn has_ended(job: &Value) -> bool {
     })
 }
 
-/// What became of objects that were refused.
+/// The outcome of objects that were rejected.
 fn refused(failures: &[ObjectFailure], not_tried: usize) -> Outcome {
     let message = apply::error::summary(failures, not_tried);
     let is_invalid = |failure: &ObjectFailure| ["Invalid", "BadRequest"].contains(&failure.reason.as_str());

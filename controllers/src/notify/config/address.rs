@@ -1,4 +1,4 @@
-//! Addresses, and the files that have what is as good as a password.
+//! URLs, and files whose content is secret.
 
 use std::{
     net::IpAddr,
@@ -7,26 +7,26 @@ use std::{
 
 use reqwest::Url;
 
-/// The longest file, in bytes.
+/// The maximum size of a file, in bytes.
 const MAX_FILE: u64 = 64 * 1024;
-/// What may stand in a link.
+/// The placeholders of a link.
 pub(crate) const PLACES: [&str; 5] = ["{namespace}", "{kind}", "{module}", "{revision}", "{commit}"];
 
-/// An address, or the file that has it where it is as good as a password.
+/// A URL, or the file with it if it is secret.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Address {
-    /// Itself.
+    /// The URL.
     Url(Url),
-    /// In a file.
+    /// The file with the URL.
     File(PathBuf),
 }
 
 impl Address {
-    /// The address, read if it is in a file.
+    /// The URL, read if it is in a file.
     pub fn open(&self) -> Result<Url, String> {
         match self {
             Self::Url(url) => Ok(url.clone()),
-            // What is in the file is as good as a password: it is not shown.
+            // The URL in a file is secret: it is not shown.
             Self::File(file) => {
                 url_of(&secret(file)?).map_err(|_| format!("{}: it holds no https address", file.display()))
             }
@@ -34,7 +34,7 @@ impl Address {
     }
 }
 
-/// What a file holds, without the line feed at its end. The error names the file alone.
+/// The content of a file, without the line feed at its end. The error names only the file.
 pub(crate) fn secret(file: &Path) -> Result<String, String> {
     let text = text_of(file).map_err(|error| format!("{}: {error}", file.display()))?;
     let text = text.trim_end_matches(['\r', '\n']);
@@ -44,7 +44,7 @@ pub(crate) fn secret(file: &Path) -> Result<String, String> {
     Ok(text.to_owned())
 }
 
-/// What a file of at most [`MAX_FILE`] bytes holds.
+/// The content of a file of at most [`MAX_FILE`] bytes.
 pub(crate) fn text_of(path: &Path) -> std::io::Result<String> {
     use std::io::Read;
     let mut text = String::new();
@@ -58,7 +58,7 @@ pub(crate) fn text_of(path: &Path) -> std::io::Result<String> {
     Ok(text)
 }
 
-/// The address of which one of two is written.
+/// The URL from one of two fields.
 pub(crate) fn address(url: Option<&str>, file: Option<PathBuf>) -> Result<Address, String> {
     match (url, file) {
         (Some(url), None) => url_of(url).map(Address::Url),
@@ -67,7 +67,7 @@ pub(crate) fn address(url: Option<&str>, file: Option<PathBuf>) -> Result<Addres
     }
 }
 
-/// An https address; http is for this machine alone, as tokens would be read on the way.
+/// An https URL; http is only allowed to this machine, because tokens could be read in transit.
 pub(crate) fn url_of(text: &str) -> Result<Url, String> {
     let url = Url::parse(text).map_err(|error| format!("an address cannot be used: {error}"))?;
     let host = url.host_str().unwrap_or_default();
@@ -86,11 +86,11 @@ pub(crate) fn url_of(text: &str) -> Result<Url, String> {
     Ok(url)
 }
 
-/// A repository as it is compared: modules may write it with or without what means nothing.
+/// A repository URL normalized for comparison: modules may write it with or without insignificant parts.
 pub(crate) fn normal(repository: &str) -> String {
     let text = repository.trim_end_matches('/');
     let text = text.strip_suffix(".git").unwrap_or(text).to_ascii_lowercase();
-    // Over ssh it is the same repository: user and port belong to the way.
+    // Over ssh it is the same repository: user and port belong to the transport.
     let Some((authority, path)) = text.strip_prefix("ssh://").and_then(|rest| rest.split_once('/')) else {
         return text;
     };
@@ -99,7 +99,7 @@ pub(crate) fn normal(repository: &str) -> String {
     format!("https://{host}/{path}")
 }
 
-/// A link with places for what it is about; unknown ones are mistakes.
+/// A link with placeholders for its subject; unknown ones are errors.
 pub(crate) fn link(text: String) -> Result<String, String> {
     let mut rest = text.clone();
     for place in PLACES {

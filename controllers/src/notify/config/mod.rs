@@ -1,5 +1,6 @@
-//! Who is told (`--notify-config`): a file of whoever runs the process. Nothing in it comes from an object, and no value of a Secret is in
-//! it, only the files that have them: they are read for each message, so that a new one counts at once.
+//! The receivers of notifications (`--notify-config`): a file of the process's operator. Nothing in it comes from an
+//! object, and it has no secret values, only the files with them: these are read for each message, so that a new value
+//! is used at once.
 
 mod address;
 mod read;
@@ -21,86 +22,86 @@ pub(super) use self::address::secret;
 use self::address::{PLACES, link, normal, text_of};
 use super::{decide::Manner, phase::Phase, standing::Rollout};
 
-/// Receivers of one process: each takes an annotation of each ModuleRevision.
+/// Receivers of one process at most: each adds an annotation to each ModuleRevision.
 const MAX_RECEIVERS: usize = 16;
 
-/// Why nobody can be told. Nothing in it comes from a Secret.
+/// Why the configuration is invalid. Nothing in it comes from a Secret.
 #[derive(Debug, Error)]
 pub enum ConfigError {
     /// The file cannot be read.
     #[error("{}: it cannot be read", .path.display())]
     Read {
-        /// Which.
+        /// The path of the file.
         path: PathBuf,
-        /// Why.
+        /// The error message.
         #[source]
         source: std::io::Error,
     },
-    /// It is no YAML.
+    /// The file is not YAML.
     #[error(transparent)]
     Yaml(#[from] YamlError),
-    /// A field is wrong, or known to nobody.
+    /// A field is invalid or unknown.
     #[error("the file of receivers is not as it must be")]
     Field(#[from] serde_json::Error),
-    /// A receiver cannot be used.
+    /// A receiver is invalid.
     #[error("receiver {name:?}: {why}")]
     Receiver {
-        /// Which.
+        /// The name of the receiver.
         name: String,
-        /// Why.
+        /// The error message.
         why: String,
     },
-    /// The file as a whole cannot be used.
+    /// The file as a whole is invalid.
     #[error("{0}")]
     Whole(String),
 }
 
-/// Who is told.
+/// The configuration of notifications.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Config {
-    /// The receivers, each by its name.
+    /// The receivers; their names are unique.
     pub receivers: Vec<Receiver>,
 }
 
-/// Somebody who is told.
+/// A receiver of notifications.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Receiver {
-    /// By which it is known in annotations and metrics.
+    /// The name in annotations and metrics.
     pub name: String,
-    /// Of which modules.
+    /// The modules it is notified about.
     pub modules: Matcher,
-    /// At which phases.
+    /// The phases it is notified about.
     pub phases: BTreeSet<Phase>,
-    /// Where people look on, if anywhere.
+    /// The template of a link to more details, if any.
     pub link: Option<String>,
-    /// Authorities to trust besides the machine's: a file of PEM.
+    /// Additional certificate authorities to trust: a PEM file.
     pub authorities: Option<PathBuf>,
-    /// How.
+    /// The protocol of the receiver.
     pub to: To,
 }
 
-/// How somebody is told.
+/// The protocol of a receiver.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum To {
     /// A POST of JSON, signed if there is a secret.
     Webhook {
-        /// Where.
+        /// The URL of the webhook.
         address: Address,
-        /// The file with the key of signatures.
+        /// The file with the signing key.
         secret: Option<PathBuf>,
     },
     /// A message in a channel, which is edited.
     Channel {
-        /// Where the methods are: `https://slack.com/api`.
+        /// The base URL of the API methods: `https://slack.com/api`.
         api: Url,
-        /// Which channel.
+        /// The id of the channel.
         channel: String,
         /// The file with the token.
         token: PathBuf,
     },
     /// Messages by an incoming webhook, which cannot be edited.
     Incoming {
-        /// Where.
+        /// The URL of the webhook.
         address: Address,
     },
     /// Commit statuses of a repository at GitHub.
@@ -109,12 +110,12 @@ pub enum To {
     GitLab(Project),
 }
 
-/// A repository, and where its host takes statuses.
+/// A repository, and the API for its commit statuses.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Project {
-    /// The begin of all addresses.
+    /// The base URL of the API.
     pub api: Url,
-    /// The repository, as modules have it.
+    /// The repository URL, as in modules.
     pub repository: String,
     /// Its path at the host: `acme/fleet`.
     pub path: String,
@@ -123,7 +124,7 @@ pub struct Project {
 }
 
 impl Config {
-    /// Reads a file; files that it names are beside it, unless they are named in full.
+    /// Reads a file; relative paths in it are relative to its directory.
     pub fn read(path: &Path) -> Result<Self, ConfigError> {
         let text = text_of(path).map_err(|source| ConfigError::Read {
             path: path.to_owned(),
@@ -132,7 +133,7 @@ impl Config {
         Self::parse(&text, path.parent().unwrap_or_else(|| Path::new("")))
     }
 
-    /// Reads the text of a file in a folder.
+    /// Reads the text of a file in a directory.
     pub fn parse(text: &str, folder: &Path) -> Result<Self, ConfigError> {
         let written: read::File = serde_json::from_value(yaml::to_json(text)?)?;
         if written.receivers.is_empty() || written.receivers.len() > MAX_RECEIVERS {
@@ -159,7 +160,7 @@ impl Config {
 }
 
 impl Receiver {
-    /// What it wants to know.
+    /// Which changes it is notified about.
     pub const fn manner(&self) -> Manner {
         match self.to {
             To::Webhook { .. } | To::GitHub(_) => Manner::Phases,
@@ -169,7 +170,7 @@ impl Receiver {
         }
     }
 
-    /// Whether a rollout of a repository is its concern.
+    /// Whether it is notified about rollouts of a repository.
     pub fn is_about(&self, repository: &str) -> bool {
         match &self.to {
             To::GitHub(project) | To::GitLab(project) => project.repository == normal(repository),
@@ -177,7 +178,7 @@ impl Receiver {
         }
     }
 
-    /// Where people look on.
+    /// The link to more details.
     pub fn link_to(&self, rollout: &Rollout) -> Option<String> {
         let values = [
             &rollout.namespace,

@@ -1,4 +1,4 @@
-//! Receivers as they are written, and what is made of them.
+//! Receivers as written in the file, and their conversion.
 
 use std::{
     collections::BTreeSet,
@@ -15,10 +15,10 @@ use super::{
 };
 use crate::notify::phase::Phase;
 
-/// The longest name of a receiver: a label of a metric, and the name in an annotation key.
+/// The longest name of a receiver: it is used as a metric label and in an annotation key.
 const MAX_NAME: usize = 40;
 
-/// The file.
+/// The configuration file.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(crate) struct File {
@@ -36,7 +36,7 @@ enum Kind {
     Gitlab,
 }
 
-/// A receiver as it is written.
+/// A receiver as written.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Written {
@@ -45,7 +45,7 @@ pub(crate) struct Written {
     ca_file: Option<PathBuf>,
     modules: Option<serde_json::Value>,
     phases: Option<BTreeSet<Phase>>,
-    /// The fields of its kind: read by themselves, so that one too many is refused by the name of the receiver.
+    /// The fields of its type: parsed separately, so that the error for an unknown one names the receiver.
     #[serde(flatten)]
     fields: serde_json::Map<String, serde_json::Value>,
 }
@@ -70,7 +70,7 @@ struct Slack {
     api: Option<String>,
 }
 
-/// The fields of a host of git.
+/// The fields of a git host.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct Git {
@@ -79,7 +79,7 @@ struct Git {
     api: Option<String>,
 }
 
-/// A receiver that was written, or why it cannot be one.
+/// The converted receiver, or why it is invalid.
 pub(crate) fn receiver(written: &Written, folder: &Path, link: Option<&String>) -> Result<Receiver, String> {
     let is_name = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
     let name = written.name.clone();
@@ -103,13 +103,13 @@ pub(crate) fn receiver(written: &Written, folder: &Path, link: Option<&String>) 
     })
 }
 
-/// The modules of a receiver: all, unless it names some.
+/// The modules of a receiver: all by default.
 fn selected(written: Option<&serde_json::Value>) -> Result<Matcher, String> {
     let selector = match written {
         None => LabelSelector::default(),
         Some(written) => {
             let read = LabelSelector::deserialize(written).map_err(|error| format!("modules: {error}"))?;
-            // A field that nobody knows would select everything.
+            // An unknown field would select everything.
             if serde_json::to_value(&read).ok().as_ref() != Some(written) {
                 return Err("modules: write matchLabels and matchExpressions, and nothing else".to_owned());
             }
@@ -143,7 +143,7 @@ fn to(written: &Written, folder: &Path) -> Result<To, String> {
     }
 }
 
-/// The fields of a kind. The error names the field that does not go with it, or is missing.
+/// The fields of a type. The error names the field that is not allowed, or is missing.
 fn fields<T: DeserializeOwned>(written: &Written) -> Result<T, String> {
     serde_json::from_value(written.fields.clone().into()).map_err(|error| error.to_string())
 }
@@ -167,7 +167,7 @@ fn slack(slack: Slack, folder: &Path) -> Result<To, String> {
     }
 }
 
-/// A repository, and where its host takes statuses: below a path of its own, unless it is GitHub itself.
+/// A repository, and the API for its commit statuses: below a path of its own, unless it is GitHub itself.
 fn project(git: Git, folder: &Path, usual_path: &str) -> Result<Project, String> {
     let repository = url_of(&git.repository)?;
     let path = repository

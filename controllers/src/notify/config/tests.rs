@@ -1,4 +1,4 @@
-//! What may be written, and what is refused.
+//! Which configurations are accepted, and which are rejected.
 
 use super::*;
 

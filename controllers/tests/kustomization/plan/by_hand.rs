@@ -1,5 +1,5 @@
-//! Promise: what is done by hand to the run of a plan is taken once, names one run, and says what came of it; a plan that is started by hand
-//! never makes a version unhealthy.
+//! Promise: a manual control of a plan's run is handled once, names one run, and reports its result; a plan that is
+//! started by hand never makes a version unhealthy.
 
 use super::*;
 
@@ -29,7 +29,7 @@ async fn backed_up() -> Bed {
     bed
 }
 
-/// A spec as the expander writes it, first the PlanRun, then what the Kustomization says of it.
+/// Writes a spec as the expander does: first the PlanRun, then the Kustomization's reference to it.
 async fn write(bed: &Bed, spec: PlanRunSpec) {
     bed.edit(&format!("{RUNS}/app"), json!({"spec": spec})).await;
     let annotations = json!({
@@ -43,7 +43,7 @@ async fn write(bed: &Bed, spec: PlanRunSpec) {
     .await;
 }
 
-/// Sets a control and waits until it was taken or refused: why it was refused.
+/// Sets a control and waits until it was handled or refused; returns why it was refused.
 async fn control(bed: &Bed, words: &str) -> Option<String> {
     let control = PlanControl::parse(words, "", Some(" by ann (a test)".to_owned())).unwrap();
     let id = control.id.clone();
@@ -84,7 +84,7 @@ async fn a_step_that_failed_is_retried_once() {
     end(&bed, "2", "Failed").await;
     bed.until_ready("app", "False PlanFailed").await;
     assert_eq!(made(&bed).len(), 3);
-    // The control stands, and was taken.
+    // The control is still set, and was handled.
     bed.pass(Duration::from_secs(3_600)).await;
     assert_eq!(made(&bed).len(), 3);
     assert_eq!(value(&bed, "settings").await, "v1");
@@ -127,7 +127,7 @@ async fn a_step_that_is_skipped_is_named() {
     assert_eq!(made(&bed).len(), 2);
 }
 
-/// R24: a run is ended by a verb, with who and why on record.
+/// R24: a run is ended by a command, with the user and the reason recorded.
 #[tokio::test(start_paused = true)]
 async fn a_run_that_is_aborted_has_failed_and_its_job_is_gone() {
     let bed = planned(PLAN, "1").await;
@@ -152,7 +152,7 @@ async fn a_run_that_is_aborted_has_failed_and_its_job_is_gone() {
     );
 }
 
-/// R23, R25: a control names its run and gets an answer of its own.
+/// R23, R25: a control names its run and gets a result of its own.
 #[tokio::test(start_paused = true)]
 async fn what_cannot_be_done_is_refused_and_changes_nothing() {
     let bed = failed().await;
@@ -258,7 +258,7 @@ async fn a_version_waits_for_the_job_of_a_plan_that_was_started_by_hand() {
     assert_eq!(plans, ["backup", "deploy"]);
 }
 
-/// What `muster rollout retry` comes to in a cluster.
+/// What `muster rollout retry` does in a cluster.
 #[tokio::test(start_paused = true)]
 async fn a_greater_attempt_begins_the_same_content_anew() {
     let bed = failed().await;
@@ -280,7 +280,7 @@ async fn a_greater_attempt_begins_the_same_content_anew() {
     assert_eq!(made(&bed).len(), 3);
 }
 
-/// A cleanup that failed holds up a withdrawal: a step of it can be retried or skipped.
+/// A cleanup that failed blocks a withdrawal: a step of it can be retried or skipped.
 #[tokio::test(start_paused = true)]
 async fn a_cleanup_that_failed_goes_on_by_hand() {
     let plan = format!(
