@@ -1,4 +1,4 @@
-//! What would happen, before it does, and what was decided, after it was.
+//! Predicts what would happen, and replays what was decided.
 //!
 //! | module | in | out |
 //! |---|---|---|
@@ -8,10 +8,11 @@
 //! | [`replay`] | a record of decisions | a [`replay::Replay`]: the same again, or the first difference |
 //! | [`folder`], [`verdicts`] | a folder, recorded objects | manifests as the built-in sync reads them; what health expressions say |
 //!
-//! Nothing is written to a cluster, and of Secrets only names are read. Whatever decides is the shipped engine: nothing here does.
+//! Nothing is written to a cluster, and of Secrets only names are read. All decisions are made by the shipped engine.
 //!
-//! Errors: [`plan::ReadError`] and [`folder::Wrong`] of files, [`simulate::FleetError`] of a fleet file, [`replay::LogError`] of a record;
-//! other errors are of an API server or a repository, with words that say what, where, and what to do next.
+//! Errors: [`plan::ReadError`] and [`folder::Wrong`] of files, [`simulate::FleetError`] of a fleet file,
+//! [`replay::LogError`] of a record; other errors are of an API server or a repository, with messages that say what,
+//! where, and what to do next.
 
 pub mod diff;
 pub mod folder;
