@@ -215,7 +215,7 @@ impl Story {
     }
 }
 
-/// A time as people write it, in whole seconds.
+/// A duration for display, in whole seconds.
 pub(crate) fn time(at: Millis) -> String {
     Duration::from_secs(at.0 / 1000).to_string()
 }
