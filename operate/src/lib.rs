@@ -1,4 +1,4 @@
-//! What sets muster up, brings clusters in and out, and takes all of it away again.
+//! Installs and uninstalls muster, enrolls and unenrolls clusters, and runs the demo.
 //!
 //! | module | what it does |
 //! |---|---|
@@ -9,9 +9,9 @@
 //! | [`enroll`], [`unenroll`] | a cluster that Cluster API does not manage comes into a fleet, or goes |
 //! | [`undo`] | the way back to a good version, as a patch or a commit in git; no cluster is touched |
 //!
-//! Each takes plain options and a client (or a [`Target`](muster_fleet::connect::Target)), tells its [`steps`] as they are done, and ends with
-//! a value or a [`steps::Refusal`]: what is wrong, what to do, and whether that is known or could not be found out. Consent is asked for by
-//! the caller, when it is called back; flags and exit codes are the caller's.
+//! Each takes plain options and a client (or a [`Target`](muster_fleet::connect::Target)), reports its [`steps`], and
+//! ends with a value or a [`steps::Refusal`]: what is wrong, what to do, and whether it failed or could not be found
+//! out. Confirmation is asked for by a callback of the caller; flags and exit codes are the caller's.
 
 pub mod dashboard;
 pub mod demo;

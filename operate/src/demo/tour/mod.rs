@@ -1,4 +1,4 @@
-//! The tour: a fleet's life in nine steps, told in plain words, and checked from outside the controllers.
+//! The tour: a fleet's life in nine steps, narrated, and checked from outside the controllers.
 //!
 //! ```text
 //!   Guide ── types the very commands that a person would (git, kubectl, muster, enrol.sh), in the work tree
@@ -7,7 +7,7 @@
 //!                   ◄── what the commands print
 //! ```
 //!
-//! Invariant: no check asks a controller; a check that does not hold ends the tour with what was expected and what was seen.
+//! Invariant: no check asks a controller; a failed check ends the tour with the expected and the observed state.
 
 mod fleet;
 mod guide;
@@ -24,14 +24,14 @@ use guide::{Failed, Guide};
 use observer::Observer;
 use world::World;
 
-/// What the steps are given.
+/// What the steps share.
 struct Tour<'a> {
     guide: Guide,
     world: World<'a>,
     observer: Observer<'a>,
 }
 
-/// Plays the tour; true only if all was as it should be.
+/// Runs the tour; true only if all checks passed.
 pub(crate) async fn play(
     folder: &Folder,
     plane: &Plane,
