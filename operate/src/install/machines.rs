@@ -87,7 +87,7 @@ fn rights(prepares_nodes: bool) -> Vec<Value> {
         ),
     ];
     if prepares_nodes {
-        // The kubeconfigs of Clusters: RBAC cannot select Secrets by other means than names.
+        // The kubeconfigs of Clusters: RBAC can restrict access to Secrets only by name.
         rules.push(rule("", &["secrets"], &["get"]));
     }
     vec![
