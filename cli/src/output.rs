@@ -82,7 +82,7 @@ impl Out {
         }
     }
 
-    /// Prints a line, with symbols in colour.
+    /// Prints a line, with symbols in color.
     pub(crate) fn line(&self, text: &str) -> Result<(), Unwritten> {
         let written = self.write(format!("{}\n", painted(&safe(text))).as_bytes());
         if self.outlives_readers { Ok(()) } else { written }
@@ -125,7 +125,7 @@ impl Out {
         self.is_terminal
     }
 
-    /// Whether log lines on standard error are in colour: as --color says, else if it is a terminal that supports it.
+    /// Whether log lines on standard error are in color: as --color says, else if it is a terminal that supports it.
     pub(crate) fn has_coloured_log(&self) -> bool {
         let choice = match self.colour {
             ColorChoice::Auto => AutoStream::choice(&io::stderr()),
@@ -177,7 +177,7 @@ impl Tell for Out {
     }
 }
 
-/// The text with its symbols in colour; a symbol that is also a punctuation mark stays as it is.
+/// The text with its symbols in color; a symbol that is also a punctuation mark stays as it is.
 fn painted(text: &str) -> String {
     let mut painted = String::with_capacity(text.len());
     for character in text.chars() {

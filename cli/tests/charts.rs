@@ -275,7 +275,7 @@ fn helm_has_nothing_to_complain_of() {
         let mut lint = helm();
         lint.args(["lint", "--strict"]).arg(chart(name));
         output(lint);
-        // A misspelt value is refused.
+        // A misspelled value is refused.
         refused(name, "rolle=management", "rolle");
     }
     // Without updaters muster machines would not start.

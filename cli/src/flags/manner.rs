@@ -10,7 +10,7 @@ use crate::output::Out;
 #[derive(Args, Clone, Copy, Debug)]
 #[command(next_help_heading = "Output")]
 pub(crate) struct Manner {
-    /// When to use colour; NO_COLOR is honoured
+    /// When to use color; NO_COLOR is honored
     #[arg(long, global = true, value_enum, value_name = "WHEN", default_value_t = clap::ColorChoice::Auto)]
     pub color: clap::ColorChoice,
     /// Print errors only

@@ -18,7 +18,7 @@ use crate::bed::{Bed, SOON, create, objects, versions};
 const CLUSTER: &str = "cluster.x-k8s.io/v1beta2";
 const ENROLL: &str = "enroll --downstream-kubeconfig new --name eu-2 -l env=prod,region=eu";
 
-/// All objects that an enrolment writes.
+/// All objects that an enrollment writes.
 const DOWNSTREAM: &[(&str, &str)] = &[
     ("v1", "Namespace"),
     ("v1", "ServiceAccount"),

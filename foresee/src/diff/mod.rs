@@ -48,7 +48,7 @@ pub struct Compared {
     pub differs: Differs,
     /// What could not be compared, one message each.
     pub errors: Vec<String>,
-    /// The differences, coloured for a terminal; empty if nothing could be compared.
+    /// The differences, colored for a terminal; empty if nothing could be compared.
     pub texts: Vec<String>,
     /// Further notices.
     pub note: Option<String>,

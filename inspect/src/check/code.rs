@@ -58,7 +58,7 @@ codes! {
     ClusterReady = 1207,
     /// No two Clusters refer to the same cluster.
     Identity = 1208,
-    /// Each Secret of an enrolment has its Cluster.
+    /// Each Secret of an enrollment has its Cluster.
     Orphan = 1209,
     /// The agents of the clusters are as new as the controller.
     AgentVersion = 1210,

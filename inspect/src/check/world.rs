@@ -66,7 +66,7 @@ pub(crate) struct World {
 /// A kubeconfig in its Secret.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Kubeconfig {
-    /// Whether it is from an enrolment: labelled, and not of Cluster API's type.
+    /// Whether it is from an enrollment: labelled, and not of Cluster API's type.
     pub enrolled: bool,
     /// The expiry of its credential, if stated; or why it is invalid.
     pub ends: Result<Option<Timestamp>, String>,

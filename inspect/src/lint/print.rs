@@ -31,7 +31,7 @@ impl Report {
     }
 }
 
-/// The report as text, with lines of about `width` characters: each finding with its source line. It is coloured for a
+/// The report as text, with lines of about `width` characters: each finding with its source line. It is colored for a
 /// terminal.
 pub fn text(report: &Report, files: &Files, width: usize) -> String {
     let texts: BTreeMap<&str, String> = files

@@ -1,4 +1,4 @@
-//! The management cluster before and after an enrolment: its objects, and which modules select the new cluster.
+//! The management cluster before and after an enrollment: its objects, and which modules select the new cluster.
 
 use std::collections::BTreeMap;
 
@@ -21,7 +21,7 @@ use crate::steps::{Refusal, Step};
 /// Its name in messages.
 pub(crate) const PLACE: &str = "the management cluster";
 
-/// The management cluster of an enrolment.
+/// The management cluster of an enrollment.
 pub(crate) struct Plane {
     /// A client with the user's credential.
     pub client: Client,

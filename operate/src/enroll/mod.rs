@@ -88,7 +88,7 @@ pub fn label(text: &str) -> Result<(String, String), String> {
     Ok((key.to_owned(), value.to_owned()))
 }
 
-/// The enrolment, once all checks passed.
+/// The enrollment, once all checks passed.
 struct Plan<'a> {
     options: &'a Options,
     name: String,

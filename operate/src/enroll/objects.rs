@@ -1,4 +1,4 @@
-//! The objects of an enrolment: the same that `examples/enrol` applies. Pure.
+//! The objects of an enrollment: the same that `examples/enrol` applies. Pure.
 
 use std::collections::BTreeMap;
 
