@@ -21,7 +21,7 @@ pub(crate) fn answer(words: &[OsString]) -> Option<u8> {
         .iter()
         .position(|word| word == "--")
         .map_or(words, |place| &words[place + 1..]);
-    let here = std::env::current_dir().ok(); // without one files are not offered
+    let here = std::env::current_dir().ok(); // without it files are not offered
     let answered = CompleteEnv::with_factory(|| names::command(typed))
         .var(ASKED_BY)
         .try_complete(std::env::args_os(), here.as_deref());
@@ -42,7 +42,7 @@ pub(crate) fn complete(mut words: Vec<OsString>, out: &Out) -> u8 {
         words.push(OsString::new());
     }
     let last = words.len() - 1;
-    let here = env::current_dir().ok(); // without one files are not offered
+    let here = env::current_dir().ok(); // without it files are not offered
     let Ok(candidates) = engine::complete(&mut names::command(&words), words, last, here.as_deref()) else {
         return UNKNOWN;
     };

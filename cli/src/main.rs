@@ -3,17 +3,17 @@
 //! ```text
 //!   args ─► run ─┬─► demo, controller, agent, node-agent, zones (wiring of the libraries)
 //!                ├─► get, matrix, tree, why, events, rollout (objects ─► view models ─► tables)
-//!                ├─► lint                       (files ─► what is wrong with them)
+//!                ├─► lint                       (files ─► findings)
 //!                ├─► dashboard                   (the same view models ─► pages, for a browser)
 //!                ├─► build, diff                (a folder on disk ─► objects ─► text)
-//!                ├─► hold, release, pin, unpin  (a person's will ─► an annotation that git does not own)
+//!                ├─► hold, release, pin, unpin  (a user's control ─► an annotation that git does not own)
 //!                ├─► window bypass              (an exception on record in a RolloutWindow)
-//!                ├─► plan-run                    (what is done by hand to the run of a plan ─► an annotation)
-//!                ├─► plan                       (manifests, what stands there ─► decisions ─► what a commit would do)
-//!                ├─► simulate                   (a fleet file ─► decisions ─► a picture)
+//!                ├─► plan-run                    (a control of a plan's run ─► an annotation)
+//!                ├─► plan                       (manifests, live objects ─► decisions ─► what a commit would do)
+//!                ├─► simulate                   (a fleet file ─► decisions ─► a chart)
 //!                ├─► enroll, unenroll           (a context of a kubeconfig ─► a cluster of the fleet)
-//!                ├─► check, support-bundle      (what stands there ─► findings, a file without secrets)
-//!                ├─► replay                     (a record of decisions ─► the same again, or not)
+//!                ├─► check, support-bundle      (live objects ─► findings, a file without secrets)
+//!                ├─► replay                     (a record of decisions ─► whether they are reproduced)
 //!                └─► reconcile, install, uninstall, crds, completion, man, version
 //! ```
 //!

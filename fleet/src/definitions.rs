@@ -22,7 +22,7 @@ pub async fn differing(client: &Client, names: &[&str]) -> Result<Vec<String>, C
     let api: Api<CustomResourceDefinition> = Api::all(client.clone());
     let mut differing = Vec::new();
     for ours in all() {
-        let name = ours.metadata.name.clone().unwrap_or_default(); // a definition of ours has one
+        let name = ours.metadata.name.clone().unwrap_or_default(); // muster's definitions have one
         if !names.contains(&name.as_str()) {
             continue;
         }

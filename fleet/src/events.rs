@@ -68,7 +68,7 @@ impl Told {
     /// Reads an event; `None` if it is not about an object of a fleet.
     pub fn of(event: &Event) -> Option<Self> {
         Some(Self {
-            namespace: event.namespace().unwrap_or_default(), // an event that was read has one
+            namespace: event.namespace().unwrap_or_default(), // an event from the API server has one
             happened: happened(event)?,
         })
     }

@@ -2,12 +2,12 @@
 //!
 //! ```text
 //!   Target ─► connect ─► Client ─┬─► read, nodes, lists, listing, history, events ─┐
-//!                                ├─► follow (as it changes) ─► Snapshot            ├─► values of muster-dashboard, to be shown
+//!                                ├─► follow (as it changes) ─► Snapshot            ├─► view models of muster-dashboard
 //!                                ├─► there (a client of one of its clusters)      ─┘
 //!                                ├─► level, pause, once, write_off, machines, plan_run, reconcile ─► control ─► an annotation that git does not own
 //!                                ├─► bypass, zones (a field of a RolloutWindow, of a ZoneRollout)
-//!                                └─► apply (objects of ours, by server-side apply)
-//!   text as people write it ─► name, near                    values ─► text (counts, ages, tables)
+//!                                └─► apply (muster's objects, by server-side apply)
+//!   user input ─► name, near                                 values ─► text (counts, ages, tables)
 //! ```
 //!
 //! The inputs are a [`connect::Target`] or a [`kube::Client`], and names; the outputs are values. Progress is reported

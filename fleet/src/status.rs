@@ -178,7 +178,7 @@ impl<'a> Follower<'a> {
     /// once.
     fn rest<'v>(&self, view: &'v ModuleView) -> &'v str {
         if view.reason == Reason::WaitingGate.as_str() {
-            return &view.message; // it changes again and again, and back
+            return &view.message; // it changes repeatedly
         }
         let told = view
             .cells

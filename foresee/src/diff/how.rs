@@ -76,7 +76,7 @@ impl How {
             spec,
             status,
         } = kustomization;
-        let name = metadata.name.unwrap_or_default(); // an object that was read has both
+        let name = metadata.name.unwrap_or_default(); // an object from the API server has both
         let namespace = metadata.namespace.unwrap_or_default();
         let (variables, withheld) =
             variables(client, &namespace, spec.post_build.unwrap_or_default()).await?;

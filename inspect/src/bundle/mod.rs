@@ -1,7 +1,7 @@
 //! Support bundles: one file with everything needed to diagnose an installation, without secrets.
 //!
 //! ```text
-//!   gather (reads, bounded) ─► redact (pure) ─► tar.gz, readable by its owner alone
+//!   gather (reads, bounded) ─► redact (pure) ─► tar.gz, readable only by its owner
 //! ```
 //!
 //! Invariant: of Secrets it has only names and keys; it has no kubeconfigs; everything else went through `redact`.

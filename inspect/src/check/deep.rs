@@ -62,7 +62,7 @@ pub(crate) async fn look(client: &Client, namespace: &str, name: &str) -> anyhow
         Code::DeepAnswers,
         format!("{name} answers at {} ({version}), seen from here", access.server),
     )];
-    let uid = cluster.uid().unwrap_or_default(); // an object that was read has one
+    let uid = cluster.uid().unwrap_or_default(); // an object from the API server has one
     findings.push(identity(client, &there, namespace, name, &uid).await);
     findings.extend(kinds(&there, name, &version).await);
     findings.push(rights(&there).await);

@@ -18,16 +18,16 @@ pub(crate) fn of(access: &Access) -> Option<Timestamp> {
 
 /// The `exp` claim of a JSON Web Token, in seconds.
 fn of_token(token: &str) -> Option<Timestamp> {
-    let claims = URL_SAFE_NO_PAD.decode(token.split('.').nth(1)?).ok()?; // no such token: it says nothing
+    let claims = URL_SAFE_NO_PAD.decode(token.split('.').nth(1)?).ok()?; // not a token: it states no expiry
     let claims: Value = serde_json::from_slice(&claims).ok()?; // the same
-    Timestamp::from_second(claims.get("exp")?.as_i64()?).ok() // a time that is none says nothing
+    Timestamp::from_second(claims.get("exp")?.as_i64()?).ok() // an invalid time states no expiry
 }
 
 fn of_certificate(pem: &[u8]) -> Option<Timestamp> {
     let read = || {
-        let (_, pem) = parse_x509_pem(pem).ok()?; // what is no certificate, the API server refuses
+        let (_, pem) = parse_x509_pem(pem).ok()?; // the API server refuses an invalid certificate
         let (_, certificate) = parse_x509_certificate(&pem.contents).ok()?; // the same
-        Timestamp::from_second(certificate.validity().not_after.timestamp()).ok() // a time that is none says nothing
+        Timestamp::from_second(certificate.validity().not_after.timestamp()).ok() // an invalid time states no expiry
     };
     // A bug in a parser must not stop the checks of all clusters.
     isolated(read).ok()?

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   world (reads) ─► judge (pure) ─► findings ─► Report ─► text, JSON
-//!   before_installation, one (cluster, from here), before_upgrade: each reads what it needs
+//!   before_installation, one (cluster, from this machine), before_upgrade: each reads what it needs
 //! ```
 //!
 //! Invariant: nothing is written; no value of a Secret is shown.

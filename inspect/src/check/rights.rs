@@ -61,7 +61,7 @@ fn rights(object: &Value) -> Vec<Right> {
         .map(str::to_owned);
     let rules: Vec<PolicyRule> = object
         .get("rules")
-        .and_then(|rules| serde_json::from_value(rules.clone()).ok()) // rules of ours are rules
+        .and_then(|rules| serde_json::from_value(rules.clone()).ok()) // muster's rules always parse
         .unwrap_or_default();
     let mut all = Vec::new();
     for rule in &rules {

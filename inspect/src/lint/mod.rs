@@ -1,7 +1,7 @@
 //! Validates manifests of a fleet before they are applied, without a cluster.
 //!
 //! ```text
-//!   files ─► documents ─► each object by itself (object) ─┐
+//!   files ─► documents ─► each object alone (object)     ─┐
 //!                    └──► modules and clusters together (together) ─► findings ─► text with its source, or JSON (print)
 //! ```
 //!

@@ -180,7 +180,7 @@ impl Lens {
                 Seen {
                     is_of_the_fleet: true,
                     findings: Vec::new(),
-                    object: Object::Cluster(identity, labels.unwrap_or_default()), // what is no map selects nothing
+                    object: Object::Cluster(identity, labels.unwrap_or_default()), // labels that are not a map match nothing
                 }
             }
             None if version == "v1" && kind == "Secret" => Seen {

@@ -25,7 +25,7 @@ fn nearest<'a>(root: &'a Node, path: &str) -> (&'a Node, Position) {
                 .find(|(key, _)| key.text() == Some(step))
                 .map(|(key, value)| (value, key.at)),
             Kind::Sequence(items) => {
-                let item = step.parse().ok().and_then(|index: usize| items.get(index)); // no number is no item
+                let item = step.parse().ok().and_then(|index: usize| items.get(index)); // a segment that is not a number has no item
                 item.map(|item| (item, item.at))
             }
             Kind::Scalar(_) => None,

@@ -117,7 +117,7 @@ fn properties(node: &Value) -> Option<&Map<String, Value>> {
 fn value_at<'a>(object: &'a Value, path: &str) -> Option<&'a Value> {
     steps(path).try_fold(object, |value, step| match value {
         Value::Object(fields) => fields.get(step),
-        Value::Array(items) => items.get(step.parse::<usize>().ok()?), // no number is no item
+        Value::Array(items) => items.get(step.parse::<usize>().ok()?), // a segment that is not a number has no item
         _ => None,
     })
 }

@@ -3,7 +3,7 @@
 //! ```text
 //!   folder/ fleet (git work tree) ──file──► management plane: GitRepository main + Kustomization ./modules ─► Modules
 //!           management.kubeconfig ◄───────  embedded API server, muster controller              │ https
-//!           clusters/<name>.kubeconfig ◄──  embedded API server, workload player, muster agent ◄┘  (one for each cluster)
+//!           clusters/<name>.kubeconfig ◄──  embedded API server, simulated workloads, muster agent ◄┘  (one for each cluster)
 //! ```
 //!
 //! One more cluster runs and is not enrolled (`ap-1`); a file `clusters/<name>.unplugged` disconnects a cluster. With

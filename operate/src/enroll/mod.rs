@@ -1,7 +1,7 @@
 //! Enrolls a cluster that Cluster API does not manage.
 //!
 //! ```text
-//!   look ─► both clusters answer, and would take what is to be written (server dry runs) ─► the address
+//!   check ─► both clusters answer, and would accept the objects (server-side dry runs) ─► the address
 //!   write ─► downstream: account, rights, token, agent ─► management: Secret, Cluster
 //!   wait ─► until the controller has reached the cluster from where it runs
 //! ```

@@ -226,7 +226,7 @@ fn not_read(unread: &[String]) -> String {
 
 /// The objects of a file that are this module; `None` if it cannot be parsed, such as a template.
 fn modules(path: &str, text: &str, wanted: &Wanted<'_>) -> Option<Vec<Arc<Node>>> {
-    let documents = yaml::documents(path, text.as_bytes()).ok()?; // whoever cannot read it is told its name
+    let documents = yaml::documents(path, text.as_bytes()).ok()?; // an unreadable file is listed by name
     let items =
         documents.iter().flat_map(
             |document| match document.root.get("items").map(|items| &items.kind) {

@@ -1,7 +1,7 @@
 //! Removes an enrolled cluster from the fleet.
 //!
 //! ```text
-//!   say what will happen ─► consent ─► (--prune: let every module go, and wait) ─► Cluster ─► Secret ─► the account in the cluster
+//!   report what will happen ─► confirm ─► (--prune: withdraw every module, and wait) ─► Cluster ─► Secret ─► the account in the cluster
 //! ```
 //!
 //! Invariant: what modules applied to the cluster is not touched unless `--prune` asks for it, and then the controller

@@ -1,7 +1,7 @@
 //! Uninstalls what `muster install` created, in an order that leaves downstream clusters untouched.
 //!
 //! ```text
-//!   look ─► refuse while something needs it ─► say the order ─► consent ─► process ─► (--crds: finalizers, definitions) ─► rights ─► namespace
+//!   read ─► refuse while something needs it ─► report the order ─► confirm ─► process ─► (--crds: finalizers, definitions) ─► rights ─► namespace
 //! ```
 //!
 //! Invariant: the process ends first, so that it does not act on what is removed after it; what it applied to clusters
@@ -325,7 +325,7 @@ impl Uninstall<'_> {
                 field_manager: Some(manager::CLI.to_owned()),
                 ..PatchParams::default()
             };
-            let namespace = object.namespace().unwrap_or_default(); // every kind of ours is namespaced
+            let namespace = object.namespace().unwrap_or_default(); // all of muster's kinds here are namespaced
             let api: Api<DynamicObject> = Api::namespaced_with(self.client.clone(), &namespace, &resource);
             let name = object.name_any();
             let patching = api.patch_metadata(&name, &parameters, &patch);

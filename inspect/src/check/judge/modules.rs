@@ -44,7 +44,7 @@ struct Seen {
 
 impl Seen {
     fn of<M: ModuleObject>(module: &M) -> Self {
-        let name = module.meta().name.clone().unwrap_or_default(); // an object that was read has one
+        let name = module.meta().name.clone().unwrap_or_default(); // an object from the API server has one
         let status = module.status().cloned().unwrap_or_default();
         Self {
             name: format!("{}/{name}", M::KIND.as_str().to_lowercase()),
@@ -295,7 +295,7 @@ fn stalled(all: &[Seen]) -> Vec<Finding> {
     found.extend(awaited(all, Code::Stalled, Reason::WaitingApproval));
     let held = || awaited(all, Code::Withdrawal, Reason::WithdrawalHeld);
     if found.is_empty() && !held().is_empty() {
-        return found; // They wait for a person as well, and are told by a code of their own.
+        return found; // They wait for a user as well, and have their own code.
     }
     each(
         Code::Stalled,

@@ -1,9 +1,9 @@
 //! The tour: a fleet's life in nine steps, narrated, and checked from outside the controllers.
 //!
 //! ```text
-//!   Guide ── types the very commands that a person would (git, kubectl, muster, enrol.sh), in the work tree
+//!   Guide ── runs the same commands as a user (git, kubectl, muster, enrol.sh), in the work tree
 //!     └───── checks ◄── World: objects as the API servers have them
-//!                   ◄── Observer: every write since the beginning, from the logs of all API servers
+//!                   ◄── Observer: every write since the start, from the logs of all API servers
 //!                   ◄── what the commands print
 //! ```
 //!

@@ -78,7 +78,7 @@ impl<'a> World<'a> {
     /// The status of a module's plan in a cluster, from its assemblage.
     pub(crate) async fn plan(&self, cluster: &str, module: &str) -> anyhow::Result<String> {
         let rows: Api<ProxyAssemblage> = Api::namespaced(self.plane.client_as(VISITOR), NAMESPACE);
-        let status = rows.get(cluster).await?.status.unwrap_or_default(); // none: then nothing is said
+        let status = rows.get(cluster).await?.status.unwrap_or_default(); // without a status nothing is reported
         let state = status.syncs.into_iter().find(|state| state.name == module);
         Ok(state.and_then(|state| state.plan.clone()).unwrap_or_default())
     }
@@ -132,7 +132,7 @@ impl<'a> World<'a> {
         for cluster in &self.clusters {
             let name = cluster.name.to_string();
             if let Some(deployment) = self.deployment(&name, app).await? {
-                let version = deployment.resource_version().unwrap_or_default(); // the server gives one
+                let version = deployment.resource_version().unwrap_or_default(); // the server sets it
                 versions.insert(
                     name,
                     format!("{}@{version}", deployment.uid().unwrap_or_default()),
