@@ -29,7 +29,7 @@ pub(crate) fn answer(words: &[OsString]) -> Option<u8> {
         Ok(true) => Some(DONE),
         Ok(false) => None,
         Err(error) => {
-            // If standard error is closed, nobody reads the text.
+            // If standard error is closed, the text is dropped.
             let _ = error.print();
             Some(UNKNOWN)
         }

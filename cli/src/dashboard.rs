@@ -44,7 +44,7 @@ pub(crate) struct DashboardFlags {
         env = "MUSTER_DASHBOARD_ADDR"
     )]
     pub addr: SocketAddr,
-    /// A host name that browsers may use, besides localhost and loopback addresses; may be repeated. Requests for other
+    /// A host name that browsers may use, in addition to localhost and loopback addresses; may be repeated. Requests for other
     /// names are refused, so that a foreign page cannot read the dashboard by a name that resolves to this machine
     #[arg(long, value_delimiter = ',', value_name = "NAME")]
     pub host_allowed: Vec<String>,
@@ -88,7 +88,7 @@ pub(crate) struct BesideFlags {
     /// Who may view the dashboard
     #[arg(long, value_parser = auth(), default_value = "none", env = "MUSTER_DASHBOARD_AUTH")]
     pub dashboard_auth: Auth,
-    /// A host name that browsers may use, besides localhost and loopback addresses; may be repeated. Without any, every
+    /// A host name that browsers may use, in addition to localhost and loopback addresses; may be repeated. Without any, every
     /// name is accepted if --dashboard-addr is not a loopback address
     #[arg(
         long,

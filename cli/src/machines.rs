@@ -70,7 +70,7 @@ pub(crate) enum MachinesVerb {
     ///
     /// What was changed on the Machine stays. Cluster API gets a failure whose message says how to retry.
     ///
-    /// Exit codes: 0 written, 2 could not be written, or no update of the Machine is under way.
+    /// Exit codes: 0 written, 2 could not be written, or no update of the Machine is in progress.
     #[command(before_help = ABORT_EXAMPLES)]
     Abort(MachineFlags),
 }

@@ -57,7 +57,7 @@ pub(crate) struct PlanFlags {
     /// Also resolve tags in repositories over http and file
     #[arg(long, env = "MUSTER_ALLOW_INSECURE_SOURCES")]
     pub allow_insecure_sources: bool,
-    /// A kind that bindings may read besides ConfigMap and Cluster, as given to the controller; may be repeated
+    /// A kind that bindings may read in addition to ConfigMap and Cluster, as given to the controller; may be repeated
     #[arg(
         long,
         value_delimiter = ',',

@@ -80,7 +80,7 @@ pub(crate) async fn consent(yes: bool) -> Step<()> {
     std::thread::spawn(move || {
         anstream::eprint!("Go on? [y/N] ");
         let mut answer = String::new();
-        // An answer that cannot be read is a no; if nobody waits any more, it is dropped.
+        // An answer that cannot be read is a no; if the caller has stopped waiting, it is dropped.
         let is_read = std::io::stdin().read_line(&mut answer).is_ok();
         let _ = tell.send(is_read && matches!(answer.trim(), "y" | "Y" | "yes"));
     });

@@ -36,7 +36,7 @@ struct Standard;
 
 impl Program for Standard {
     fn print(&self, text: &str) -> io::Result<()> {
-        // If standard output is closed, nobody reads the text.
+        // If standard output is closed, the text is dropped.
         let _ = writeln!(io::stdout(), "{}", safe(text));
         Ok(())
     }

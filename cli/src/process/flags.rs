@@ -20,7 +20,7 @@ pub(crate) struct ProcessFlags {
     /// How often a mirrored assemblage is polled when it cannot be watched (± 10 %)
     #[arg(long, default_value = "20s", value_parser = duration, env = "MUSTER_PROXY_POLL_INTERVAL")]
     pub proxy_poll_interval: Duration,
-    /// A kind that bindings and gates may read besides ConfigMap and Cluster, such as apps/v1/Deployment; can be repeated
+    /// A kind that bindings and gates may read in addition to ConfigMap and Cluster, such as apps/v1/Deployment; can be repeated
     #[arg(
         long,
         value_delimiter = ',',

@@ -567,7 +567,7 @@ async fn updates_in_place_that_may_end_early_have_their_codes() {
         json!({"apiVersion": CLUSTER, "kind": "MachineHealthCheck", "metadata": {"name": "all", "namespace": "default"}, "spec": timeout(300)}),
     )
     .await;
-    // No update is under way.
+    // No update is in progress.
     assert_eq!(of_machines().await, BTreeSet::new());
 
     let machine = crate::bed::objects(&client, CLUSTER, "Machine").await.remove(0);

@@ -1,4 +1,4 @@
-//! Promise: questions about the fleet are answered for people and for programs; what does not exist, or cannot be
+//! Promise: questions about the fleet are answered as text and as JSON; what does not exist, or cannot be
 //! reached, is reported with the next command.
 
 use kube::api::{Api, Patch, PatchParams};

@@ -160,7 +160,7 @@ fn changes(from: &BTreeMap<&str, &NodeFile>, to: &BTreeMap<&str, &NodeFile>) -> 
     paths.into_iter().map(change).collect()
 }
 
-/// A file, and its properties besides the content.
+/// A file, and its properties other than the content.
 fn written(file: &NodeFile) -> String {
     let NodeFile {
         mode,

@@ -63,7 +63,7 @@ pub struct Options {
     pub clones: Vec<Clone>,
     /// Whether repositories over http and file are fetched, too.
     pub allow_insecure_sources: bool,
-    /// Kinds that bindings may read besides ConfigMap and Cluster, as `apiVersion/kind`.
+    /// Kinds that bindings may read in addition to ConfigMap and Cluster, as `apiVersion/kind`.
     pub binding_kinds: Vec<String>,
 }
 

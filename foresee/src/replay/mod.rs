@@ -1,8 +1,8 @@
 //! Repeats the decisions of a record, and compares them with the record.
 //!
 //! ```text
-//!   file ─► log ─► Case ─┬─► again: equal, or the first difference  ─┬─► text
-//!                        └─► story: changes since the case before     ─┴─► JSON
+//!   file ─► log ─► Case ─┬─► again: equal, or the first difference ─┬─► text
+//!                        └─► story: changes since the last case ─────┴─► JSON
 //! ```
 //!
 //! Invariant: nothing is printed of a record that cannot be read to its end.
