@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   folder/ fleet (git work tree) ──file──► management plane: GitRepository main + Kustomization ./modules ─► Modules
-//!           management.kubeconfig ◄───────  embedded API server, muster controller                    │ https
+//!           management.kubeconfig ◄───────  embedded API server, muster controller                  │ https
 //!           clusters/<name>.kubeconfig ◄──  embedded API server, simulated workloads, muster agent ◄┘  (one for each cluster)
 //! ```
 //!
