@@ -25,7 +25,7 @@ pub(crate) struct AgentFlags {
     /// Also roll NodeModules over the nodes of this cluster, node by node
     #[arg(long, env = "MUSTER_NODES")]
     pub nodes: bool,
-    /// A taint that is removed from a node once every NodeModule that selects it is confirmed there; can be repeated
+    /// A taint to remove from a node once every NodeModule that selects the node is confirmed on it; can be repeated
     #[arg(
         long,
         value_delimiter = ',',
@@ -37,7 +37,7 @@ pub(crate) struct AgentFlags {
     pub startup_taints: Vec<StartupTaint>,
 }
 
-/// Runs the process of a downstream cluster until SIGTERM or Ctrl-C.
+/// Runs the agent until SIGTERM or Ctrl-C.
 pub(crate) async fn run(cluster: &Target, flags: AgentFlags, out: &Out) -> anyhow::Result<u8> {
     let AgentFlags {
         process,
@@ -58,7 +58,7 @@ pub(crate) async fn run(cluster: &Target, flags: AgentFlags, out: &Out) -> anyho
     Ok(ended(process::agent(setup).await, out))
 }
 
-/// Reads `--startup-taints`.
+/// Parses `--startup-taints`.
 fn startup_taint(text: &str) -> Result<StartupTaint, String> {
     let taint = StartupTaint::parse(text);
     taint.ok_or_else(|| "write KEY or KEY=VALUE:EFFECT, such as node.example.com/unconfigured".to_owned())

@@ -1,5 +1,5 @@
-//! What can be said on the command line: the verbs. Each has a file of its own, with its definition (flags, examples, exit codes) and `run`;
-//! flags that several share are in `flags`.
+//! The command line: the verbs. Each has its own file with its definition (flags, examples, exit codes) and `run`;
+//! flags that several verbs share are in `flags`.
 
 use clap::{CommandFactory as _, Parser, Subcommand};
 use muster_fleet::connect::Target;
@@ -78,7 +78,7 @@ pub(crate) enum Verb {
     Demo(DemoFlags),
     Controller(ControllerFlags),
     Agent(AgentFlags),
-    /// The agent of a node: a service of the host that carries rows of NodeModules out, and takes back what is not confirmed
+    /// The agent of a node: a host service that applies NodeModules, and rolls back what is not confirmed
     #[command(before_help = NODE_AGENT_EXAMPLES)]
     NodeAgent(NodeAgentFlags),
     Zones(ZonesFlags),
@@ -116,7 +116,7 @@ pub(crate) enum Verb {
 }
 
 impl Verb {
-    /// Does it; the exit code.
+    /// Runs the verb and returns the exit code.
     pub(crate) async fn run(self, target: &Target, out: &Out) -> anyhow::Result<u8> {
         match self {
             Self::Demo(flags) => demo::run(flags, out).await,

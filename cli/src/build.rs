@@ -1,4 +1,4 @@
-//! `muster build`: the objects that would be applied of a folder, and what its expressions of health say.
+//! `muster build`: renders the objects of a folder, and evaluates health expressions over objects.
 
 use std::path::{Path, PathBuf};
 
@@ -25,8 +25,8 @@ Examples:
 
 /// Render a folder: print the objects that would be applied, without a cluster
 ///
-/// Reads the files on disk as the built-in sync reads a commit of them, with the same refusals; what git ignores does not
-/// count. Secrets are printed as they are written: what would be applied is what this is for.
+/// Reads the files on disk as the built-in sync reads a commit of them, and refuses the same input; files that git
+/// ignores are skipped. Secrets are printed unredacted.
 ///
 /// Exit codes: 0 printed, 1 something is wrong with the files, 2 usage.
 #[derive(Args, Debug)]
@@ -34,22 +34,23 @@ Examples:
 pub(crate) struct BuildFlags {
     #[command(flatten)]
     pub folder: FolderFlags,
-    /// How it is printed
+    /// Output format
     #[arg(short, long, value_enum, default_value_t = Format::Yaml)]
     pub output: Format,
     /// Print every error, not only the first
     #[arg(long)]
     pub all_errors: bool,
-    /// Check the plans of the folder (kind: Plan), and print this one instead of the objects: its phases and steps, and what each applies
+    /// Check the plans of the folder (kind: Plan), and print this one instead of the objects: its phases and steps, and
+    /// what each step applies
     #[arg(long, value_name = "NAME", conflicts_with = "health")]
     pub plan: Option<String>,
-    /// Evaluate the health expressions of the folder's modules and Kustomizations over the objects of this file, and print where each
-    /// object stands instead; - reads what kubectl get -o yaml prints
+    /// Evaluate the health expressions of the folder's modules and Kustomizations over the objects in this file, and
+    /// print the status of each object instead; takes what kubectl get -o yaml prints, - reads standard input
     #[arg(long, value_name = "FILE")]
     pub health: Option<PathBuf>,
 }
 
-/// A folder with manifests, and the variables in them.
+/// A folder with manifests, and their variables.
 #[derive(Args, Debug)]
 pub(crate) struct FolderFlags {
     /// The folder with the manifests
@@ -60,7 +61,7 @@ pub(crate) struct FolderFlags {
     pub substitute: Vec<Variable>,
 }
 
-/// How objects are printed.
+/// Output format of objects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Format {
     /// As YAML
@@ -69,7 +70,7 @@ pub(crate) enum Format {
     Json,
 }
 
-/// Says what is wrong with a folder.
+/// Reports the errors of a folder.
 fn tell(wrong: &folder::Wrong, all_errors: bool, out: &Out) -> u8 {
     let shown = if all_errors { wrong.messages.len() } else { 1 };
     for message in wrong.messages.iter().take(shown) {
@@ -82,7 +83,7 @@ fn tell(wrong: &folder::Wrong, all_errors: bool, out: &Out) -> u8 {
     if wrong.is_usage { UNKNOWN } else { FAILED }
 }
 
-/// Prints the objects as one List, or says what is wrong with the files.
+/// Prints the objects as one List, or the errors of the files.
 pub(crate) async fn run(flags: BuildFlags, out: &Out) -> anyhow::Result<u8> {
     let BuildFlags {
         folder,
@@ -121,7 +122,7 @@ pub(crate) async fn run(flags: BuildFlags, out: &Out) -> anyhow::Result<u8> {
     Ok(DONE)
 }
 
-/// Prints where each object of a file stands; fails where an expression can never say so.
+/// Prints the status of each object of a file; fails if an expression can never match an object.
 async fn health_of(manifests: &[Manifest], recorded: &Path, out: &Out) -> anyhow::Result<u8> {
     let judged = verdicts::judge(manifests, recorded).await;
     for message in &judged.wrong {

@@ -1,4 +1,4 @@
-//! `muster support-bundle`: one file with what is needed to find out what is wrong, and without secrets.
+//! `muster support-bundle`: collects everything needed to diagnose an installation into one file, without secrets.
 
 use std::path::PathBuf;
 
@@ -19,19 +19,20 @@ Examples:
 
 /// Collect diagnostics into one archive, secrets redacted
 ///
-/// Objects of muster's kinds, events, logs of muster's pods, muster check -o json; Secrets by name and keys only. Values of Secrets and
-/// what looks like a credential are masked wherever they appear.
+/// The archive contains the objects of muster's kinds, events, logs of muster's pods, and the output of muster check -o
+/// json; of Secrets only names and keys. Values of Secrets and anything that looks like a credential are masked
+/// everywhere.
 ///
 /// Exit codes: 0 written, 2 could not be written, or the management cluster does not answer.
 #[derive(Args, Debug)]
 #[command(before_help = EXAMPLES)]
 pub(crate) struct BundleFlags {
-    /// The file, which must not be there yet
+    /// The archive to write; it must not exist yet
     #[arg(short, long, value_name = "FILE.tar.gz")]
     pub output: Option<PathBuf>,
 }
 
-/// Writes the file, and says what is in it.
+/// Writes the archive and prints what it contains.
 pub(crate) async fn run(target: &Target, flags: &BundleFlags, out: &Out) -> anyhow::Result<u8> {
     let (client, namespace) = connect::client(target).await?;
     let written = bundle::write(&client, &namespace, flags.output.clone()).await?;

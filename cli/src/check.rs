@@ -1,4 +1,4 @@
-//! `muster check`: whether an installation is well; what is not, with a code, why, and what to do.
+//! `muster check`: checks the health of an installation; each problem has a code, a reason and a remedy.
 
 use clap::Args;
 use muster_controllers::upgrade::version::Version;
@@ -28,21 +28,21 @@ Examples:
 #[derive(Args, Debug)]
 #[command(before_help = EXAMPLES)]
 pub(crate) struct CheckFlags {
-    /// Whether an installation would be taken; nothing is written
+    /// Check whether a cluster is ready for an installation; nothing is written
     #[arg(long, conflicts_with = "one_cluster")]
     pub pre: bool,
-    /// One cluster, deep: from here, with the kubeconfig that the controller uses
+    /// Check one cluster in depth: from this machine, with the kubeconfig that the controller uses
     #[arg(id = "one_cluster", long = "cluster", value_name = "NAME")]
     pub one_cluster: Option<String>,
-    /// Before a ClusterUpgrade: what would keep each Cluster that asks for one from this version now
+    /// Check before a ClusterUpgrade: what currently blocks each opted-in Cluster from this version
     #[arg(long, value_name = "VERSION", value_parser = check::version, conflicts_with_all = ["one_cluster", "pre"])]
     pub upgrade: Option<Version>,
-    /// How it is printed: table or json
+    /// Output format: table or json
     #[arg(short, long, value_enum, default_value_t = View::Table)]
     pub output: View,
 }
 
-/// Prints what was found.
+/// Prints the findings.
 pub(crate) async fn run(target: &Target, flags: &CheckFlags, out: &Out) -> anyhow::Result<u8> {
     let (client, namespace) = connect::client(target).await?;
     let report = if flags.pre {

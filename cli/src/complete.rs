@@ -1,4 +1,4 @@
-//! What may be typed next: answered to the shells that `muster completion` sets up, and to kubectl.
+//! Shell completion: answers the scripts of `muster completion`, and kubectl.
 
 use std::{env, ffi::OsString};
 
@@ -11,17 +11,17 @@ use crate::{
     output::{Out, Unwritten},
 };
 
-/// How cobra's shell scripts are told that files are not offered beside what is printed (`ShellCompDirectiveNoFileComp`).
+/// Cobra's directive that files are not offered in addition to the printed candidates (`ShellCompDirectiveNoFileComp`).
 const NO_FILES: &str = ":4\n";
 
-/// Answers a shell that asks what may be typed next, and gives the exit code; otherwise none.
+/// Answers the completion request of a shell and returns the exit code; `None` if this is not such a request.
 pub(crate) fn answer(words: &[OsString]) -> Option<u8> {
-    // The words that were typed stand behind `--`.
+    // The words typed so far follow `--`.
     let typed = words
         .iter()
         .position(|word| word == "--")
         .map_or(words, |place| &words[place + 1..]);
-    let here = std::env::current_dir().ok(); // without one files are not offered
+    let here = std::env::current_dir().ok(); // without it files are not offered
     let answered = CompleteEnv::with_factory(|| names::command(typed))
         .var(ASKED_BY)
         .try_complete(std::env::args_os(), here.as_deref());
@@ -29,20 +29,20 @@ pub(crate) fn answer(words: &[OsString]) -> Option<u8> {
         Ok(true) => Some(DONE),
         Ok(false) => None,
         Err(error) => {
-            // If standard error is closed, there is no one to read it.
+            // If standard error is closed, the text is dropped.
             let _ = error.print();
             Some(UNKNOWN)
         }
     }
 }
 
-/// Prints what may stand in place of the last of the words, one to a line, with what it means after a tab.
+/// Prints the candidates for the last word, one per line, with their help after a tab.
 pub(crate) fn complete(mut words: Vec<OsString>, out: &Out) -> u8 {
     if words.len() < 2 {
         words.push(OsString::new());
     }
     let last = words.len() - 1;
-    let here = env::current_dir().ok(); // without one files are not offered
+    let here = env::current_dir().ok(); // without it files are not offered
     let Ok(candidates) = engine::complete(&mut names::command(&words), words, last, here.as_deref()) else {
         return UNKNOWN;
     };

@@ -1,11 +1,11 @@
-//! `muster completion`: what a shell is told, so that it asks this command what may be typed next.
+//! `muster completion`: prints the completion script of a shell. The script asks this command for candidates.
 
 use clap::Args;
 use clap_complete::{Shell, env::Shells};
 
 use crate::{exit::DONE, output::Out};
 
-/// How the script of a shell asks this command.
+/// The variable by which a shell's script asks this command.
 pub(crate) const ASKED_BY: &str = "_MUSTER_COMPLETE";
 
 pub(crate) const EXAMPLES: &str = "\
@@ -19,12 +19,12 @@ Examples:
 #[derive(Args, Debug)]
 #[command(before_help = EXAMPLES)]
 pub(crate) struct CompletionFlags {
-    /// Which shell
+    /// The shell
     #[arg(value_enum)]
     pub shell: Shell,
 }
 
-/// Prints a script for a shell.
+/// Prints the script of a shell.
 pub(crate) fn run(flags: &CompletionFlags, out: &Out) -> anyhow::Result<u8> {
     let name = flags.shell.to_string();
     let shells = Shells::builtins();

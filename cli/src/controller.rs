@@ -30,7 +30,7 @@ pub(crate) struct ControllerFlags {
     pub dashboard: BesideFlags,
 }
 
-/// Runs the process of the management cluster until SIGTERM or Ctrl-C.
+/// Runs the controller until SIGTERM or Ctrl-C.
 pub(crate) async fn run(cluster: &Target, flags: ControllerFlags, out: &Out) -> anyhow::Result<u8> {
     let ControllerFlags {
         process,
@@ -40,7 +40,7 @@ pub(crate) async fn run(cluster: &Target, flags: ControllerFlags, out: &Out) -> 
     logs::start(process.log_format, out);
     let mut setup = setup(cluster, process).await?;
     setup.options.upgrades = upgrades;
-    // Beside the controllers, and not one of them: it needs no lease, and its end would not be theirs.
+    // Runs beside the controllers and is not one of them: it needs no lease, and if it fails they go on.
     let _beside = dashboard::beside(cluster, dashboard)
         .await?
         .map(|dashboard| AbortOnDropHandle::new(tokio::spawn(dashboard.serve())));

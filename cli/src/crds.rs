@@ -1,4 +1,4 @@
-//! `muster crds`: what to apply before the processes.
+//! `muster crds`: prints the definitions that must be applied before the processes start.
 
 use clap::Args;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
@@ -12,22 +12,23 @@ use crate::{exit::DONE, output::Out};
 #[derive(Args, Debug)]
 #[command(before_help = EXAMPLES)]
 pub(crate) struct CrdsFlags {
-    /// Those of the management cluster
+    /// The kinds of the management cluster
     #[arg(long, required_unless_present_any = ["downstream", "nodes", "machines"], conflicts_with = "downstream")]
     pub management: bool,
-    /// With --management: also those of ClusterUpgrades (docs/upgrades.md)
+    /// With --management: also the kinds of ClusterUpgrades (docs/upgrades.md)
     #[arg(long, requires = "management")]
     pub upgrades: bool,
-    /// Those of downstream clusters
+    /// The kinds of downstream clusters
     #[arg(long)]
     pub downstream: bool,
-    /// Those of downstream clusters whose nodes are configured by NodeModules (docs/nodes.md)
+    /// The kinds of downstream clusters whose nodes are configured by NodeModules (docs/nodes.md)
     #[arg(long, conflicts_with = "management")]
     pub nodes: bool,
-    /// Those of a management cluster whose Cluster API updates machines in place, alone (docs/machines.md)
+    /// The kinds of a management cluster whose Cluster API updates machines in place; cannot be combined
+    /// (docs/machines.md)
     #[arg(long, conflicts_with_all = ["management", "downstream", "nodes"])]
     pub machines: bool,
-    /// Also a minimal kind Cluster, for a management cluster without the Cluster API
+    /// Also a minimal Cluster kind, for a management cluster without Cluster API
     #[arg(long, requires = "management", conflicts_with = "downstream")]
     pub cluster_api: bool,
 }

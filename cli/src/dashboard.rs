@@ -1,4 +1,5 @@
-//! The fleet in a browser: `muster dashboard` with the rights of whoever starts it, and beside a controller with those of its account.
+//! The fleet in a browser: `muster dashboard` runs with the rights of its user, the dashboard of a controller with
+//! those of its service account.
 
 use std::{net::SocketAddr, sync::Arc};
 
@@ -28,14 +29,14 @@ Examples:
 
 /// Serve a read-only dashboard of the fleet, live, with your own rights
 ///
-/// Answers at a loopback address to whoever is on this machine, until Ctrl-C. Nothing is written, and no page has a button that does
-/// something: commands to copy stand instead. docs/dashboard.md has more.
+/// Listens on a loopback address until Ctrl-C. Nothing is written, and the pages have no buttons that change anything:
+/// they show commands to copy. See docs/dashboard.md.
 ///
-/// Exit codes: 0 ended by Ctrl-C, 2 could not begin.
+/// Exit codes: 0 ended by Ctrl-C, 2 could not start.
 #[derive(Args, Debug)]
 #[command(before_help = EXAMPLES)]
 pub(crate) struct DashboardFlags {
-    /// Where it is answered; port 0: one that is free
+    /// Listen address; port 0 picks a free port
     #[arg(
         long,
         default_value = "127.0.0.1:0",
@@ -43,18 +44,18 @@ pub(crate) struct DashboardFlags {
         env = "MUSTER_DASHBOARD_ADDR"
     )]
     pub addr: SocketAddr,
-    /// A name besides localhost and loopback addresses by which a browser may ask; may be repeated. Others are refused, so that no
-    /// stranger's page can look in by a name that points here
+    /// A host name that browsers may use, in addition to localhost and loopback addresses; may be repeated. Requests for other
+    /// names are refused, so that a foreign page cannot read the dashboard by a name that resolves to this machine
     #[arg(long, value_delimiter = ',', value_name = "NAME")]
     pub host_allowed: Vec<String>,
 }
 
-/// Answers until Ctrl-C or SIGTERM.
+/// Serves until Ctrl-C or SIGTERM.
 pub(crate) async fn run(cluster: &Target, flags: DashboardFlags, out: &Out) -> anyhow::Result<u8> {
     let out = out.outliving_readers();
     let (client, namespace) = connect::client(cluster).await?;
     let DashboardFlags { addr, host_allowed } = flags;
-    // Whatever is wrong for good is said now, and not on a page.
+    // Permanent errors are reported now, and not on a page.
     let extent = fleet::extent(&client, &namespace).await?;
     let shutdown = until_signalled()?;
     let hosts = Hosts::Loopback(host_allowed);
@@ -64,17 +65,18 @@ pub(crate) async fn run(cluster: &Target, flags: DashboardFlags, out: &Out) -> a
         _ => say!(out, "The fleet of namespace {namespace}: {}", local.url)?,
     }
     say!(out, "Ctrl-C ends it.")?;
-    // Whoever ended it has what was asked for.
+    // Ended by the user: no error.
     let _ = shutdown.run_until_cancelled(local.serve()).await;
     Ok(DONE)
 }
 
-/// The dashboard of a controller.
+/// Flags of the dashboard of a controller.
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "Dashboard")]
 #[allow(clippy::struct_field_names, reason = "the names of the flags")]
 pub(crate) struct BesideFlags {
-    /// Where the dashboard is answered, without TLS, such as 127.0.0.1:8081 or :8081 for all addresses; 0 or empty: nowhere
+    /// Listen address of the dashboard (plain HTTP), such as 127.0.0.1:8081, or :8081 for all addresses; 0 or empty
+    /// disables
     #[arg(
         long,
         default_value = "0",
@@ -83,11 +85,11 @@ pub(crate) struct BesideFlags {
         env = "MUSTER_DASHBOARD_ADDR"
     )]
     pub dashboard_addr: DoorAddress,
-    /// Who may look at it
+    /// Who may view the dashboard
     #[arg(long, value_parser = auth(), default_value = "none", env = "MUSTER_DASHBOARD_AUTH")]
     pub dashboard_auth: Auth,
-    /// A name besides localhost and loopback addresses by which a browser may ask; may be repeated. Without any every name is answered
-    /// where --dashboard-addr is no loopback address
+    /// A host name that browsers may use, in addition to localhost and loopback addresses; may be repeated. Without any, every
+    /// name is accepted if --dashboard-addr is not a loopback address
     #[arg(
         long,
         value_delimiter = ',',
@@ -97,7 +99,7 @@ pub(crate) struct BesideFlags {
     pub dashboard_hosts: Vec<String>,
 }
 
-/// The dashboard beside a controller, if there is to be one. It leads nothing: every replica answers.
+/// The dashboard of a controller, if it is enabled. It needs no leader election: every replica serves it.
 pub(crate) async fn beside(cluster: &Target, flags: BesideFlags) -> anyhow::Result<Option<Local>> {
     let BesideFlags {
         dashboard_addr,
@@ -107,14 +109,14 @@ pub(crate) async fn beside(cluster: &Target, flags: BesideFlags) -> anyhow::Resu
     let Some(addr) = dashboard_addr.address() else {
         return Ok(None);
     };
-    // Connections of its own: no burst of the controllers is in its way, nor it in theirs.
+    // Uses its own connections, so that it and the controllers do not delay each other.
     let (client, namespace) = connect::client(cluster).await?;
     let hosts = if addr.ip().is_loopback() || !dashboard_hosts.is_empty() {
         Hosts::Loopback(dashboard_hosts)
     } else {
         Hosts::Any
     };
-    // NodeModules are in other clusters, and their nodes are not the controller's to read.
+    // NodeModules are in other clusters, and the controller must not read their nodes.
     let mut local = Local::open(addr, &client, &namespace, hosts, Extent::Whole)
         .await
         .context("--dashboard-addr")?;

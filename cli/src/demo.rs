@@ -16,25 +16,25 @@ use crate::{
 #[derive(Args, Debug)]
 #[command(before_help = EXAMPLES)]
 pub(crate) struct DemoFlags {
-    /// How many clusters, 1 to 50
+    /// Number of clusters, 1 to 50
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u16).range(1..=50))]
     pub clusters: u16,
-    /// Where kubeconfigs and the git work tree are put; else a fresh folder that is removed at the end
+    /// Where kubeconfigs and the git work tree are written; otherwise a temporary folder that is removed at the end
     #[arg(long, value_name = "FOLDER")]
     pub dir: Option<PathBuf>,
     /// Keep the folder
     #[arg(long)]
     pub keep: bool,
-    /// Play a tour that checks itself, and end: exit code 0 only if all was as it should be
+    /// Run a tour that checks itself, then exit: exit code 0 only if every check passed
     #[arg(long, conflicts_with = "clusters")]
     pub tour: bool,
-    /// Instead of a fleet one cluster with StatefulSets of three zones, and muster zones
+    /// Instead of a fleet, one cluster with StatefulSets of three zones, and muster zones
     #[arg(long, conflicts_with_all = ["clusters", "tour", "dashboard"])]
     pub zones: bool,
-    /// Also three simulated nodes in each cluster, and a NodeModule that a Module brings there
+    /// Also three simulated nodes in each cluster, and a NodeModule that a Module delivers
     #[arg(long, conflicts_with_all = ["tour", "zones"])]
     pub nodes: bool,
-    /// Also the dashboard, at this loopback address; without one at a free port
+    /// Also the dashboard, at this loopback address; without a value at a free port
     #[arg(
         long,
         value_name = "ADDRESS:PORT",

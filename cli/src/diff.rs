@@ -1,4 +1,4 @@
-//! `muster diff`: what applying a folder would change in a cluster, and what in clusters is not as a module has it.
+//! `muster diff`: what applying a folder would change in a cluster, and how the clusters of a module drifted.
 
 use std::path::PathBuf;
 
@@ -31,22 +31,24 @@ Examples:
 
 /// Show what applying a folder would change in a cluster, or how a module's clusters drifted
 ///
-/// Asks API servers by dry runs; nothing is written. Values of Secrets are never shown: `***`, and where one changes
-/// `*** (before)` and `*** (after)`. Of a module, each cluster is asked with the kubeconfig in its Secret, which you must be allowed to
-/// read, and compared with the commit that it is assigned; what is alike in several clusters is shown once.
+/// Compares by server-side dry runs; nothing is written. Values of Secrets are never shown: they are printed as `***`,
+/// and where one changes as `*** (before)` and `*** (after)`. For a module, each cluster is read with the kubeconfig in
+/// its Secret, which you must be allowed to read, and compared with the commit that is assigned to it; a difference
+/// that several clusters share is shown once.
 ///
 /// Exit codes: 0 no difference, 1 differences, 2 could not find out.
 #[derive(Args, Debug)]
 #[command(before_help = EXAMPLES)]
 pub(crate) struct DiffFlags {
-    /// A folder with manifests; or module/NAME, bootstrapmodule/NAME or nodemodule/NAME: what its clusters or nodes should have (a folder of
-    /// that name: ./module/NAME)
+    /// A folder with manifests; or module/NAME, bootstrapmodule/NAME or nodemodule/NAME to compare its clusters or
+    /// nodes with their desired state (a folder of that name: ./module/NAME)
     #[arg(value_name = "FOLDER|module/NAME")]
     pub what: PathBuf,
-    /// A variable of a folder; may be repeated. Without any, nothing is substituted
+    /// A variable of the folder; may be repeated. Without any, nothing is substituted
     #[arg(long = "substitute", value_name = "NAME=VALUE")]
     pub substitute: Vec<Variable>,
-    /// The Kustomization (in --namespace) that applies the folder: its labels, targetNamespace, force, variables, pruning
+    /// The Kustomization (in --namespace) that applies the folder: its labels, targetNamespace, force, variables and
+    /// pruning are used
     #[arg(long, value_name = "NAME")]
     pub kustomization: Option<String>,
     /// Only this cluster of the module; may be repeated
@@ -55,16 +57,16 @@ pub(crate) struct DiffFlags {
     /// Only this node of the NodeModule; may be repeated
     #[arg(long, value_name = "NAME", conflicts_with_all = ["kustomization", "substitute", "cluster", "source"])]
     pub node: Vec<NodeName>,
-    /// A clone of the repository of the module, read instead of asking for it; may be repeated
+    /// A local clone of the module's repository, read instead of the remote; may be repeated
     #[arg(long, value_name = "URL=DIR", conflicts_with_all = ["kustomization", "substitute"])]
     pub source: Vec<SourceClone>,
-    /// Ask repositories by http and file, too
+    /// Also fetch from repositories over http and file
     #[arg(long, env = "MUSTER_ALLOW_INSECURE_SOURCES")]
     pub allow_insecure_sources: bool,
 }
 
 impl DiffFlags {
-    /// What is wrong with the flags: some are for a module, and some for a folder.
+    /// Checks the flags: some apply to a module only, and some to a folder only.
     pub(crate) fn misplaced(&self) -> Option<String> {
         let what = self.what.display();
         let is_of_nodes = matches!(self.module(), Some(Ok(module)) if module.is_of_nodes());
@@ -100,14 +102,14 @@ impl DiffFlags {
         ))
     }
 
-    /// The module that is named; none: it is a folder.
+    /// The module that the argument names; `None` if it is a folder.
     pub(crate) fn module(&self) -> Option<anyhow::Result<ModuleName>> {
         let text = self.what.to_str()?;
         is_module(text).then(|| with_content(text).map_err(anyhow::Error::msg))
     }
 }
 
-/// Shows what would be created, changed and deleted. Writes nothing.
+/// Prints what would be created, changed and deleted. Writes nothing.
 pub(crate) async fn run(target: &Target, flags: DiffFlags, out: &Out) -> anyhow::Result<u8> {
     if let Some(wrong) = flags.misplaced() {
         bail!(wrong);

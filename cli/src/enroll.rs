@@ -1,4 +1,4 @@
-//! `muster enroll`: a cluster that Cluster API does not manage comes into the fleet.
+//! `muster enroll`: adds a cluster to the fleet that Cluster API does not manage.
 
 use std::{path::PathBuf, time::Duration};
 
@@ -27,36 +27,39 @@ Examples:
 
 /// Enroll a cluster that Cluster API does not manage
 ///
-/// Looks first: both clusters answer, everything would be taken, the address can be one for the management cluster. Then writes an
-/// account with few rights and muster agent into the cluster, and a Secret and a Cluster into the management cluster; and waits until
-/// the controller has reached it from where it runs. Doing it twice changes nothing.
+/// Checks first that both clusters answer, that everything would be accepted, and that the management cluster could use
+/// the address. Then it creates a service account with few rights and muster agent in the cluster, and a Secret and a
+/// Cluster in the management cluster, and waits until the controller has reached the cluster. Running it again changes
+/// nothing.
 ///
-/// Exit codes: 0 enrolled, 1 a step failed, or it was not reached in time, 2 usage, or a cluster does not answer, 130 interrupted.
+/// Exit codes: 0 enrolled, 1 a step failed, or the cluster was not reached in time, 2 usage, or a cluster does not
+/// answer, 130 interrupted.
 #[derive(Args, Debug)]
 #[command(before_help = EXAMPLES)]
 pub(crate) struct EnrollFlags {
     /// How you reach the new cluster: a context of your kubeconfig, or of --downstream-kubeconfig
     #[arg(required_unless_present = "downstream_kubeconfig")]
     pub new_context: Option<String>,
-    /// The kubeconfig with the way to the new cluster; else the one that you use anyway
+    /// The kubeconfig for the new cluster [default: your own]
     #[arg(long, value_name = "FILE")]
     pub downstream_kubeconfig: Option<PathBuf>,
-    /// What the cluster is called in the fleet; else as its context
+    /// The name of the cluster in the fleet [default: the name of the context]
     #[arg(long)]
     pub name: Option<String>,
-    /// Labels of the Cluster, by which modules select it; those that it has and that are not named stay (to remove one: kubectl label clusters NAME KEY-)
+    /// Labels of the Cluster, by which modules select it; existing labels that are not listed stay (to remove one:
+    /// kubectl label clusters NAME KEY-)
     #[arg(short, long, value_name = "KEY=VALUE,...", value_delimiter = ',', value_parser = label)]
     pub labels: Vec<(String, String)>,
-    /// How the management cluster reaches it, if not as you do: https://HOST:PORT
+    /// How the management cluster reaches the new one, if not by the address in your kubeconfig: https://HOST:PORT
     #[arg(long, value_name = "URL")]
     pub server: Option<String>,
-    /// Also the right to apply anything there: BootstrapModules need it, Modules do not
+    /// Also grant the right to apply anything there: BootstrapModules need it, Modules do not
     #[arg(long)]
     pub bootstrap: bool,
-    /// Leave the agent and its definitions out: they come by other ways
+    /// Do not install the agent and its definitions: they are installed in another way
     #[arg(long)]
     pub no_agent: bool,
-    /// Who carries the Flux kinds out there
+    /// What applies the Flux kinds there
     #[arg(long, value_parser = sync(), default_value = "builtin")]
     pub sync: Sync,
     /// The image of the agent
@@ -70,15 +73,15 @@ pub(crate) struct EnrollFlags {
     pub no_wait: bool,
     #[command(flatten)]
     pub dry_run: DryRunFlag,
-    /// Print what belongs in the management cluster instead of writing it there; the new cluster is prepared
+    /// Print the objects for the management cluster instead of writing them there; the new cluster is prepared
     #[arg(long)]
     pub export: bool,
-    /// Print the Secret as well, with its token
+    /// Also print the Secret, with its token
     #[arg(long, requires = "export")]
     pub with_secret: bool,
 }
 
-/// Brings a cluster in, or says at which step it could not.
+/// Enrolls a cluster, or reports the step that failed.
 pub(crate) async fn run(target: &Target, flags: EnrollFlags, out: &Out) -> anyhow::Result<u8> {
     let told = if flags.export {
         Told::beside(out)
@@ -91,7 +94,7 @@ pub(crate) async fn run(target: &Target, flags: EnrollFlags, out: &Out) -> anyho
             Ok(()) => Ok(DONE),
             Err(refusal) => Ok(refuse(steps, &refusal)),
         },
-        // A signal that cannot be listened to ends the process by itself.
+        // If the signal cannot be handled, it ends the process as usual.
         Ok(()) = tokio::signal::ctrl_c() => {
             steps.say("Interrupted. What was written stays; the same command goes on from there, muster unenroll takes it away.");
             Ok(INTERRUPTED)

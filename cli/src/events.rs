@@ -1,4 +1,4 @@
-//! `muster events`: what happened to the objects of a fleet.
+//! `muster events`: prints events of the objects of a fleet.
 
 use std::pin::pin;
 
@@ -44,16 +44,16 @@ Examples:
 #[derive(Args, Debug)]
 #[command(before_help = EXAMPLES)]
 pub(crate) struct EventsFlags {
-    /// About what: fleet, module/NAME, bootstrapmodule/NAME or cluster/NAME
+    /// What the events are about: fleet, module/NAME, bootstrapmodule/NAME or cluster/NAME
     #[arg(default_value_t = Top::Fleet)]
     pub top: Top,
-    /// Go on with what happens, until interrupted
+    /// Follow new events until interrupted
     #[arg(short, long, conflicts_with = "output")]
     pub watch: bool,
     /// In all namespaces
     #[arg(short = 'A', long, conflicts_with_all = ["top", "watch"])]
     pub all_namespaces: bool,
-    /// How it is printed
+    /// Output format
     #[arg(short, long, value_enum, default_value_t = View::Table)]
     pub output: View,
 }
@@ -98,13 +98,14 @@ pub(crate) async fn run(cluster: &Target, flags: &EventsFlags, out: &Out) -> any
                 out.lines(&news.iter().map(line).collect::<Vec<_>>())?;
             }
             Ok(None) => return Ok(DONE),
-            // What cannot be watched now is tried again.
+            // If the watch cannot start now, it is retried.
             Err(error) => complain!(out, "warning: events cannot be watched: {error}"),
         }
     }
 }
 
-/// An error, with the names that are near, if there is no such module or cluster: of one that is gone events may still tell.
+/// Fails with similar names if the module or cluster does not exist and has no events: those of a deleted one are still
+/// shown.
 async fn exists(client: &Client, namespace: &str, top: &Top) -> anyhow::Result<()> {
     if *top != Top::Fleet {
         top::tree(&top::read(client, namespace, top).await?, top, namespace)?;

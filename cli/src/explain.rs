@@ -1,4 +1,4 @@
-//! How an explanation is printed: the chain of reasons, and what to do next.
+//! Prints an explanation: the chain of reasons, and what to do next.
 
 use muster_dashboard::{Check, Choice, PlanView, Step, Why};
 
@@ -7,7 +7,7 @@ use crate::{
     output::{self, Out},
 };
 
-/// Prints an answer.
+/// Prints an explanation.
 pub(crate) fn print(why: &Why, view: View, out: &Out) -> anyhow::Result<()> {
     match view {
         View::Json => out.json(why),
@@ -15,12 +15,12 @@ pub(crate) fn print(why: &Why, view: View, out: &Out) -> anyhow::Result<()> {
     }
 }
 
-/// The answer on lines that fit; a command that is to be typed next is never broken, so that it can be copied.
+/// The explanation as lines that fit the width; commands are never wrapped, so that they can be copied.
 pub(crate) fn lines(why: &Why, width: usize) -> Vec<String> {
     blocks(why, width).concat()
 }
 
-/// The same in blocks: what is said of somebody belongs together.
+/// The same in blocks: the lines about one thing belong together.
 pub(crate) fn blocks(why: &Why, width: usize) -> Vec<Vec<String>> {
     let Why {
         schema: _,
@@ -54,7 +54,7 @@ pub(crate) fn blocks(why: &Why, width: usize) -> Vec<Vec<String>> {
     blocks
 }
 
-/// What can be done, and below it the command on a line of its own.
+/// Advice, with the command on its own line below.
 pub(crate) fn advice(words: &str, command: Option<&str>, width: usize) -> Vec<String> {
     let colon = if command.is_some() { ":" } else { "" };
     let mut lines = output::wrapped(&format!("{words}{colon}"), width);
@@ -76,7 +76,7 @@ fn told(step: &Step, width: usize) -> Vec<String> {
     lines
 }
 
-/// One link of the chain: what holds on one line, what is in the way with its words below.
+/// One check: on one line if it passes, else with the finding below.
 fn looked_at(check: &Check, width: usize) -> Vec<String> {
     let Check {
         holds,
@@ -92,7 +92,7 @@ fn looked_at(check: &Check, width: usize) -> Vec<String> {
     lines
 }
 
-/// The text as it is if it fits behind so many blanks, else broken between words.
+/// The text unchanged if it fits after the indentation, else wrapped.
 fn indented(text: &str, blanks: usize, width: usize) -> Vec<String> {
     let begin = " ".repeat(blanks);
     let room = width.saturating_sub(blanks).max(10);

@@ -1,4 +1,5 @@
-//! `muster get`: objects as kubectl shows them. Tables are made by the API server, so the columns are the definitions' own.
+//! `muster get`: prints objects as kubectl does. The API server makes the tables, so the columns are those of the
+//! definitions.
 
 use std::{ffi::OsStr, str::FromStr, time::Duration};
 
@@ -42,19 +43,19 @@ Examples:
 
 /// List modules, clusters, assemblages, revisions or ZoneRollouts, as kubectl does
 ///
-/// Exit codes: 0 printed, 2 nothing is of the name, or could not find out.
+/// Exit codes: 0 printed, 2 no object of that name, or could not find out.
 #[derive(Args, Debug)]
 #[command(before_help = EXAMPLES)]
 pub(crate) struct GetFlags {
-    /// What to list, or TYPE/NAME; without it: the types that there are
+    /// What to list, or TYPE/NAME; omit it to print the types
     #[arg(value_parser = ListedParser)]
     pub what: Option<Listed>,
-    /// Only this one
+    /// Only this object
     pub name: Option<ListedName>,
-    /// Only those with these labels
+    /// Only objects with these labels
     #[arg(short = 'l', long, conflicts_with = "name")]
     pub selector: Option<String>,
-    /// Only those with a condition of this status, such as ready=false; a condition that is not there is unknown
+    /// Only objects with a condition of this status, such as ready=false; a missing condition counts as unknown
     #[arg(long, value_name = "CONDITION=STATUS")]
     pub status_selector: Option<StatusSelector>,
     /// In all namespaces
@@ -63,17 +64,17 @@ pub(crate) struct GetFlags {
     /// Print a line for each change until interrupted
     #[arg(short, long)]
     pub watch: bool,
-    /// How it is printed
+    /// Output format
     #[arg(short, long, value_enum, default_value_t = Output::Table)]
     pub output: Output,
 }
 
-/// Objects by one of their conditions.
+/// Selects objects by one of their conditions.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct StatusSelector {
-    /// The type of the condition, in lower case.
+    /// Type of the condition, in lower case.
     pub condition: String,
-    /// Its status: `True`, `False` or `Unknown`.
+    /// Status of the condition: `True`, `False` or `Unknown`.
     pub status: &'static str,
 }
 
@@ -99,7 +100,7 @@ impl FromStr for StatusSelector {
 
 impl GetFlags {
     async fn listing(&self, client: Client, namespace: String, what: What) -> anyhow::Result<Listing> {
-        // What is listed is in all namespaces, or in none.
+        // Either all listed kinds are namespaced, or none.
         let is_everywhere = self.all_namespaces || what.is_of_nodes();
         let listed = self.what.as_ref().and_then(|what| what.name.as_deref());
         let condition = self.status_selector.as_ref();
@@ -115,16 +116,16 @@ impl GetFlags {
     }
 }
 
-/// What `get` lists, as kubectl takes it: TYPE or TYPE/NAME.
+/// The argument of `get`, as kubectl takes it: TYPE or TYPE/NAME.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Listed {
-    /// Of which kinds.
+    /// The kinds to list.
     pub what: What,
-    /// Which one.
+    /// The name of the object, if one is given.
     pub name: Option<String>,
 }
 
-/// Reads it: the type is one of the values that it may have.
+/// Parses the argument: the type must be one of the possible values.
 #[derive(Clone)]
 struct ListedParser;
 
@@ -153,13 +154,13 @@ impl TypedValueParser for ListedParser {
     }
 }
 
-/// What `get` lists.
+/// The types that `get` lists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum What {
     /// Modules and BootstrapModules
     #[value(alias = "module", alias = "mmod")]
     Modules,
-    /// BootstrapModules alone
+    /// BootstrapModules only
     #[value(name = "bootstrapmodules", alias = "bootstrapmodule", alias = "bmod")]
     BootstrapModules,
     /// Clusters
@@ -185,18 +186,18 @@ pub(crate) enum What {
     /// NodeModules of this cluster
     #[value(name = "nodemodules", alias = "nodemodule", alias = "nmod")]
     NodeModules,
-    /// What each node of this cluster gets
+    /// The node assignments of this cluster: what each node gets
     #[value(name = "nodeassemblages", alias = "nodeassemblage", alias = "nasm")]
     NodeAssemblages,
     /// Revisions of NodeModules
     #[value(name = "noderevisions", alias = "noderevision", alias = "nrev")]
     NodeRevisions,
-    /// All but ClusterUpgrades, ZoneRollouts and what is of nodes
+    /// All but ClusterUpgrades, ZoneRollouts and the kinds of nodes
     All,
 }
 
 impl What {
-    /// It is of the nodes of a cluster: its kinds have no namespace.
+    /// Whether these are the cluster-scoped kinds about nodes.
     pub(crate) const fn is_of_nodes(self) -> bool {
         matches!(
             self,
@@ -205,15 +206,15 @@ impl What {
     }
 }
 
-/// The column that ticks.
+/// The column that changes as time passes.
 const AGE: &str = "AGE";
 
-/// How often `-w` looks again when nothing wakes it: ages tick.
+/// How often `-w` refreshes without a change: ages advance.
 const TICK: Duration = Duration::from_secs(10);
-/// `-w` looks no more often, however much changes.
+/// The shortest time between two refreshes of `-w`, however many changes arrive.
 const PACE: Duration = Duration::from_secs(1);
 
-/// Prints a list once, or at each change.
+/// Prints a list once, or again at each change.
 pub(crate) async fn run(cluster: &Target, flags: &GetFlags, out: &Out) -> anyhow::Result<u8> {
     if flags.watch && !matches!(flags.output, Output::Table | Output::Wide) {
         bail!(
@@ -237,7 +238,7 @@ pub(crate) async fn run(cluster: &Target, flags: &GetFlags, out: &Out) -> anyhow
     watch(&listing, flags, out).await
 }
 
-/// What can be listed, and how it is written.
+/// The types that can be listed, with their aliases.
 fn types() -> Vec<String> {
     let mut table = output::table(["TYPE", "ALSO", "LISTS"]);
     for value in What::value_variants().iter().filter_map(What::to_possible_value) {
@@ -255,7 +256,7 @@ fn types() -> Vec<String> {
     lines
 }
 
-/// Shows tables again at each change. What is wrong at first is an error; what fails later is told once, and tried again.
+/// Prints tables at each change. An error of the first list is returned; a later error is reported once, and retried.
 async fn watch(listing: &Listing, flags: &GetFlags, out: &Out) -> anyhow::Result<u8> {
     let mut changes = listing.changes()?;
     let mut live = out.live();
@@ -264,7 +265,7 @@ async fn watch(listing: &Listing, flags: &GetFlags, out: &Out) -> anyhow::Result
     pace.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut told = String::new();
     loop {
-        // The end of a tick and a change are the same here: look again, once for all that changes until that may be.
+        // Both a tick and a change lead to a refresh: one for all changes that arrive before the next one is due.
         let _ = tokio::time::timeout(TICK, changes.next()).await;
         let meanwhile = changes.by_ref().take_until(pace.tick());
         meanwhile.for_each(future::ready).await;
@@ -284,7 +285,7 @@ async fn watch(listing: &Listing, flags: &GetFlags, out: &Out) -> anyhow::Result
     }
 }
 
-/// The kinds that are served of what is listed.
+/// The resources of the type that the server serves.
 pub(crate) async fn kinds(client: &Client, what: What) -> anyhow::Result<Vec<ApiResource>> {
     let modules = [
         ApiResource::erase::<Module>(&()),
@@ -307,11 +308,11 @@ pub(crate) async fn kinds(client: &Client, what: What) -> anyhow::Result<Vec<Api
         What::Clusters => clusters.into_iter().collect(),
         What::Assemblages => assemblages.into(),
         What::Revisions => revisions.into(),
-        // Only clusters whose zones are rolled serve it.
+        // Served only where zones are rolled.
         What::ZoneRollouts => vec![ApiResource::erase::<ZoneRollout>(&())],
-        // Only where a controller upgrades Clusters.
+        // Served only where a controller upgrades Clusters.
         What::ClusterUpgrades => vec![ApiResource::erase::<ClusterUpgrade>(&())],
-        // Only clusters whose nodes are configured serve these.
+        // Served only where nodes are configured.
         What::NodeModules => vec![ApiResource::erase::<NodeModule>(&())],
         What::NodeAssemblages => vec![ApiResource::erase::<NodeAssemblage>(&())],
         What::NodeRevisions => vec![ApiResource::erase::<NodeRevision>(&())],
@@ -359,7 +360,7 @@ async fn print(listing: &Listing, flags: &GetFlags, out: &Out) -> anyhow::Result
     Ok(())
 }
 
-/// A table for each kind that has objects, with an empty line between.
+/// A table per kind that has objects, separated by empty lines.
 async fn tables(listing: &Listing, flags: &GetFlags, out: &Out) -> anyhow::Result<Vec<String>> {
     let mut lines = Vec::new();
     for table in listing.tables().await? {
@@ -385,7 +386,7 @@ fn drawn(table: &Table, prefixed: bool, flags: &GetFlags, out: &Out) -> Vec<Stri
             .to_uppercase()
     };
     let mut titles: Vec<String> = places.iter().map(title).collect();
-    // Line by line, an age that only ticks is no change.
+    // In line output, a row whose age alone advances is not a change.
     let by_the_clock = flags.watch && !out.is_terminal();
     let ages: Vec<bool> = titles.iter().map(|title| by_the_clock && title == AGE).collect();
     for title in titles.iter_mut().filter(|title| by_the_clock && *title == AGE) {

@@ -1,4 +1,4 @@
-//! `muster hold`: clusters or nodes stay as they are until someone releases them.
+//! `muster hold`: keeps clusters or nodes as they are until they are released.
 
 use clap::Args;
 use muster_fleet::{
@@ -19,22 +19,23 @@ Examples:
   muster hold --node n1 --reason 'memory test' --context eu-1    a node of that cluster, for all NodeModules
   muster hold nodemodule/fabric --node n1,n2 --context eu-1      for one NodeModule";
 
-/// Hold clusters or nodes at what they have: one for all modules, or some for one module
+/// Hold clusters or nodes at their current version: a cluster or node for all modules, or some for one module
 ///
-/// Writes the annotation fleet.muster.dev/hold, which git does not own, with your name, reason and time. Doing it twice changes
-/// nothing.
+/// Writes the annotation fleet.muster.dev/hold, which git does not own, with your name, reason and time. Running it
+/// again changes nothing.
 ///
 /// Exit codes: 0 held, 2 could not be done.
 #[derive(Args, Debug)]
 #[command(before_help = EXAMPLES)]
 pub(crate) struct HoldFlags {
-    /// CLUSTER, for all modules; or module/NAME, bootstrapmodule/NAME or nodemodule/NAME, for those named by --clusters or --node
+    /// CLUSTER, for all modules; or module/NAME, bootstrapmodule/NAME or nodemodule/NAME, for the clusters or nodes
+    /// given by --clusters or --node
     #[arg(required_unless_present = "nodes")]
     pub top: Option<Held>,
-    /// The clusters that the module leaves alone
+    /// Clusters that the module leaves alone
     #[arg(long, value_delimiter = ',', value_name = "CLUSTERS")]
     pub clusters: Vec<ClusterName>,
-    /// The nodes that the NodeModule leaves alone; without one: a Node, for all NodeModules
+    /// Nodes that the NodeModule leaves alone; without a module: a Node, for all NodeModules
     #[arg(
         long = "node",
         value_delimiter = ',',
@@ -46,7 +47,7 @@ pub(crate) struct HoldFlags {
     pub term: TermFlags,
 }
 
-/// Keeps clusters or nodes as they are.
+/// Holds clusters or nodes.
 pub(crate) async fn run(target: &Target, flags: &HoldFlags, out: &Out) -> anyhow::Result<u8> {
     let (client, namespace) = connect::client(target).await?;
     let (top, units) = Held::meant(

@@ -1,4 +1,4 @@
-//! `muster install --export`: what runs muster in a cluster, as manifests to apply or to commit.
+//! `muster install --export`: the manifests of an installation, to apply or to commit.
 
 use std::path::PathBuf;
 
@@ -41,7 +41,8 @@ pub struct InstallFlags {
     /// For a downstream cluster: muster agent
     #[arg(long, conflicts_with = "management")]
     pub downstream: bool,
-    /// With --downstream: also the right of the management cluster to bring Secrets for git, and the policy that holds it to these (docs/sync.md)
+    /// With --downstream: also the right of the management cluster to write Secrets for git, and the admission policy
+    /// that restricts it to them (docs/sync.md)
     #[arg(long, requires = "downstream")]
     pub distribute: bool,
     /// For a downstream cluster whose nodes are configured by NodeModules: muster agent --nodes, and the agents of nodes (docs/nodes.md)
@@ -59,10 +60,11 @@ pub struct InstallFlags {
     /// Also the CustomResourceDefinitions
     #[arg(long)]
     pub crds: bool,
-    /// Also a minimal kind Cluster, for a management cluster without the Cluster API
+    /// Also a minimal Cluster kind, for a management cluster without Cluster API
     #[arg(long, requires = "crds", conflicts_with_all = ["downstream", "nodes", "zones", "machines"])]
     pub cluster_api: bool,
-    /// With --zones and --crds: also ZoneAwarePodDisruptionBudget and ReplicaTemplate; false where rollout-operator's own definitions are
+    /// With --zones and --crds: also ZoneAwarePodDisruptionBudget and ReplicaTemplate; set to false if
+    /// rollout-operator's own definitions are installed
     #[arg(
         long,
         default_value_t = true,
@@ -74,24 +76,25 @@ pub struct InstallFlags {
         requires = "crds",
     )]
     pub rollout_operator_crds: bool,
-    /// Who carries the Flux kinds out; with flux their definitions are left to Flux
+    /// What applies the Flux kinds; with flux, Flux installs their definitions
     #[arg(long, value_parser = sync(), default_value = "builtin")]
     pub sync: Sync,
-    /// Also the dashboard of muster controller, for these, with a Service muster-dashboard (docs/dashboard.md)
+    /// Also enable the dashboard of muster controller, with this authentication, and a Service muster-dashboard
+    /// (docs/dashboard.md)
     #[arg(long, value_parser = auth(), value_name = "AUTH", conflicts_with_all = ["downstream", "nodes", "zones", "machines"])]
     pub dashboard: Option<Auth>,
-    /// The image with the command muster
+    /// The image that has the command muster
     #[arg(long, default_value = IMAGE)]
     pub image: String,
-    /// The ports at which API servers, git hosts and hosts of gates are asked: the NetworkPolicy lets out nothing else but names
+    /// The ports of API servers, git hosts and gate hosts: the NetworkPolicy allows egress to these and to DNS only
     #[arg(long, value_name = "PORT", value_delimiter = ',', default_values_t = EGRESS_PORTS)]
     pub egress_ports: Vec<u16>,
-    /// Tell the receivers of the Secret muster-notify in muster-system of rollouts (docs/notifications.md)
+    /// Notify the receivers in the Secret muster-notify in muster-system of rollouts (docs/notifications.md)
     #[arg(long, conflicts_with_all = ["downstream", "nodes", "zones", "machines"])]
     pub notify: bool,
 }
 
-/// Prints manifests as a stream of YAML documents.
+/// Prints the manifests as a stream of YAML documents.
 pub(crate) fn run(target: &Target, flags: InstallFlags, out: &Out) -> anyhow::Result<u8> {
     out.text(&manifests(&flags.into(), target.namespace.as_deref())?)?;
     Ok(DONE)

@@ -1,15 +1,17 @@
-//! Promise: views of a large fleet fit a terminal, and show each kind of problem. Healthy clusters are never listed one by one.
+//! Promise: views of a large fleet fit a terminal and show each kind of problem. Healthy clusters are never listed one
+//! by one.
 
 use muster_dashboard::{Cell, Fleet, Matrix, Member, ModuleView, Shape, Tree, why};
 
 use crate::{explain, matrix, output::When, tree};
 
-/// Modules of the fleet.
+/// Number of modules in the fleet.
 const MODULES: usize = 20;
-/// More lines than this nobody reads: some for each module, however many clusters there are.
+/// The most lines that are readable: some for each module, however many clusters there are.
 const READABLE: usize = 8 * MODULES;
 
-/// A fleet in the middle of a rollout of its first module, with every kind of trouble: names without numbers in a row, so that few fold.
+/// A fleet during a rollout of its first module, with every kind of problem. Names have no consecutive numbers, so that
+/// few of them fold.
 fn fleet(clusters: usize) -> Fleet {
     let name = |place: usize| {
         format!(

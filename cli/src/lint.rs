@@ -1,4 +1,4 @@
-//! `muster lint`: what is wrong with manifests of a fleet, before anybody applies them, without a cluster.
+//! `muster lint`: validates the manifests of a fleet before they are applied, without a cluster.
 
 use std::path::PathBuf;
 
@@ -23,34 +23,34 @@ Examples:
 ///
 /// With -o json: `schema` (`lint/v1`), files, objects, errors, warnings and findings.
 ///
-/// Exit codes: 0 nothing is wrong, 1 something is (with --strict also a warning), 2 usage, or there is nothing of a fleet.
+/// Exit codes: 0 no errors, 1 errors (with --strict also warnings), 2 usage, or there are no fleet manifests.
 #[derive(Args, Debug)]
 #[command(before_help = EXAMPLES)]
 pub(crate) struct LintFlags {
     /// Files, or folders with manifests
     #[arg(value_name = "FILE|FOLDER", default_value = ".")]
     pub paths: Vec<PathBuf>,
-    /// A variable, as postBuild.substitute has it; may be repeated. What other variables stand for is not judged
+    /// A variable, as in postBuild.substitute; may be repeated. Values that contain other variables are not checked
     #[arg(long = "substitute", value_name = "NAME=VALUE")]
     pub substitute: Vec<Variable>,
     /// Exit code 1 for warnings, too
     #[arg(long)]
     pub strict: bool,
-    /// How it is printed
+    /// Output format
     #[arg(short, long, value_enum, default_value_t = Shown::Text)]
     pub output: Shown,
 }
 
-/// How findings are printed.
+/// Output format of findings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Shown {
-    /// For people, each with the line that it is about
+    /// Human-readable, each finding with the line that it is about
     Text,
-    /// For programs; schema lint/v1
+    /// JSON; schema lint/v1
     Json,
 }
 
-/// Looks at files.
+/// Validates files.
 pub(crate) fn run(flags: &LintFlags, out: &Out) -> anyhow::Result<u8> {
     let files = lint::read(&flags.paths)?;
     let variables = flags.substitute.iter().cloned();

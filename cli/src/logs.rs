@@ -1,4 +1,4 @@
-//! Log lines of the processes, on standard error.
+//! Logging of the processes, to standard error.
 
 use std::io;
 
@@ -7,21 +7,21 @@ use tracing_subscriber::EnvFilter;
 
 use crate::output::Out;
 
-/// How log lines are written.
+/// Log format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum LogFormat {
-    /// For people
+    /// Human-readable
     Text,
-    /// One JSON object a line
+    /// One JSON object per line
     Json,
 }
 
-/// Starts logging; `RUST_LOG` changes what is logged.
+/// Starts logging; `RUST_LOG` sets the filter.
 pub(crate) fn start(format: LogFormat, out: &Out) {
     start_with(format, out, "info,kube_client=warn");
 }
 
-/// Starts logging with this filter, unless `RUST_LOG` gives another.
+/// Starts logging with this filter, unless `RUST_LOG` sets another.
 pub(crate) fn start_with(format: LogFormat, out: &Out, filter: &str) {
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_unset| EnvFilter::new(filter));
     let lines = tracing_subscriber::fmt()
@@ -29,7 +29,7 @@ pub(crate) fn start_with(format: LogFormat, out: &Out, filter: &str) {
         .with_writer(io::stderr)
         .with_ansi(out.has_coloured_log())
         .with_target(false);
-    // With -v logging has begun, and tells more.
+    // With -v logging is already set up, and is more verbose.
     match format {
         LogFormat::Text => drop(lines.try_init()),
         LogFormat::Json => drop(lines.json().try_init()),

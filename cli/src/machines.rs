@@ -1,4 +1,5 @@
-//! `muster machines`: the process that updates machines in place for Cluster API, and what people say about the update of a Machine.
+//! `muster machines`: the process that updates machines in place for Cluster API, and the commands that control the
+//! update of a Machine.
 
 use std::{net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
 
@@ -60,30 +61,30 @@ pub(crate) struct MachinesFlags {
 #[derive(Debug, Subcommand)]
 pub(crate) enum MachinesVerb {
     Serve(ServeFlags),
-    /// Retry the update of a Machine: the step that failed begins once more
+    /// Retry the update of a Machine: the step that failed starts again
     ///
     /// Exit codes: 0 written, 2 could not be written, or no update of the Machine has failed.
     #[command(before_help = RETRY_EXAMPLES)]
     Retry(MachineFlags),
-    /// Abort the update of a Machine: no updater is called for it any more, until a retry
+    /// Abort the update of a Machine: no updater is called for it until a retry
     ///
-    /// What was changed on the Machine stays. Cluster API hears a failure, with the way out.
+    /// What was changed on the Machine stays. Cluster API gets a failure whose message says how to retry.
     ///
-    /// Exit codes: 0 written, 2 could not be written, or no update of the Machine is under way.
+    /// Exit codes: 0 written, 2 could not be written, or no update of the Machine is in progress.
     #[command(before_help = ABORT_EXAMPLES)]
     Abort(MachineFlags),
 }
 
-/// Answer the hooks of Cluster API for updates in place, and call the updaters (docs/machines.md)
+/// Serve the Cluster API hooks for in-place updates, and call the updaters (docs/machines.md)
 ///
-/// Exit codes: 0 ended by SIGTERM or Ctrl-C, 1 it ended by itself, 2 usage, or it could not begin.
+/// Exit codes: 0 ended by SIGTERM or Ctrl-C, 1 ended on its own, 2 usage, or could not start.
 #[derive(Args, Debug)]
 #[command(before_help = SERVE_EXAMPLES)]
 pub(crate) struct ServeFlags {
-    /// The updaters, and in which order they are called (docs/machines.md)
+    /// The file with the updaters, in the order of their calls (docs/machines.md)
     #[arg(long, value_name = "FILE", env = "MUSTER_UPDATERS")]
     pub updaters: PathBuf,
-    /// Where the hooks are called, over TLS
+    /// Listen address of the hooks (TLS)
     #[arg(
         long,
         value_name = "ADDRESS:PORT",
@@ -91,10 +92,10 @@ pub(crate) struct ServeFlags {
         env = "MUSTER_HOOKS_ADDR"
     )]
     pub hooks_addr: SocketAddr,
-    /// The certificate of the hooks; without it, one is made, and kept in Secret muster-machines-certificate
+    /// The TLS certificate of the hooks; without it, one is created and kept in the Secret muster-machines-certificate
     #[arg(long, value_name = "FILE", requires = "tls_key_file")]
     pub tls_cert_file: Option<PathBuf>,
-    /// Its private key
+    /// The private key of the certificate
     #[arg(long, value_name = "FILE", requires = "tls_cert_file")]
     pub tls_key_file: Option<PathBuf>,
     /// Log format
@@ -111,7 +112,7 @@ pub(crate) struct ServeFlags {
 
 #[derive(Args, Debug)]
 pub(crate) struct MachineFlags {
-    /// The Machine
+    /// The name of the Machine
     pub machine: String,
     /// Reason, recorded in the UpdatePlan and in the message of the Machine
     #[arg(long)]
@@ -153,7 +154,7 @@ async fn serve(cluster: &Target, flags: &ServeFlags, out: &Out) -> anyhow::Resul
     let updaters = config::read(&text).with_context(named)?;
     logs::start(flags.log_format, out);
     let mut config = connect::config(cluster).await?;
-    // Retries are ours: bounded, and only of what may be repeated.
+    // Retries are done by muster: bounded, and only of requests that may be repeated.
     config.default_retry = false;
     let client =
         || sendable::client(config.clone(), Client::try_from).context("the kubeconfig cannot be used");

@@ -1,19 +1,19 @@
-//! The command `muster`: the processes of an installation, a demo, and eyes on a fleet.
+//! The command `muster`: the processes of an installation, a demo, and the commands to observe and control a fleet.
 //!
 //! ```text
 //!   args ─► run ─┬─► demo, controller, agent, node-agent, zones (wiring of the libraries)
 //!                ├─► get, matrix, tree, why, events, rollout (objects ─► view models ─► tables)
-//!                ├─► lint                       (files ─► what is wrong with them)
+//!                ├─► lint                       (files ─► findings)
 //!                ├─► dashboard                   (the same view models ─► pages, for a browser)
 //!                ├─► build, diff                (a folder on disk ─► objects ─► text)
-//!                ├─► hold, release, pin, unpin  (a person's will ─► an annotation that git does not own)
+//!                ├─► hold, release, pin, unpin  (a user's control ─► an annotation that git does not own)
 //!                ├─► window bypass              (an exception on record in a RolloutWindow)
-//!                ├─► plan-run                    (what is done by hand to the run of a plan ─► an annotation)
-//!                ├─► plan                       (manifests, what stands there ─► decisions ─► what a commit would do)
-//!                ├─► simulate                   (a fleet file ─► decisions ─► a picture)
+//!                ├─► plan-run                    (a control of a plan's run ─► an annotation)
+//!                ├─► plan                       (manifests, live objects ─► decisions ─► what a commit would do)
+//!                ├─► simulate                   (a fleet file ─► decisions ─► a chart)
 //!                ├─► enroll, unenroll           (a context of a kubeconfig ─► a cluster of the fleet)
-//!                ├─► check, support-bundle      (what stands there ─► findings, a file without secrets)
-//!                ├─► replay                     (a record of decisions ─► the same again, or not)
+//!                ├─► check, support-bundle      (live objects ─► findings, a file without secrets)
+//!                ├─► replay                     (a record of decisions ─► whether they are reproduced)
 //!                └─► reconcile, install, uninstall, crds, completion, man, version
 //! ```
 //!
@@ -84,7 +84,7 @@ use exit::{READER_GONE, UNKNOWN};
 use output::{Out, Unwritten};
 use plugin::CalledAs;
 
-/// Decisions make and free many small pieces of memory, in one thread and in another.
+/// Decisions allocate and free many small blocks across threads.
 #[global_allocator]
 static MEMORY: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
@@ -100,12 +100,12 @@ fn main() -> ExitCode {
         }
     };
     let code = runtime.block_on(answer());
-    // Whatever still blocks a thread, such as a plugin that gets credentials, is not waited for.
+    // Does not wait for threads that still block, such as a credential plugin.
     runtime.shutdown_background();
     code
 }
 
-/// The agent of a node is small, and who enters the namespace of a host has one thread.
+/// The agent of a node is small, and a process that enters the namespace of the host must have one thread.
 fn runtime() -> io::Result<Runtime> {
     if std::env::args_os()
         .nth(1)
@@ -119,7 +119,7 @@ fn runtime() -> io::Result<Runtime> {
 async fn answer() -> ExitCode {
     let words = typed();
     let called_as = CalledAs::by(words.first());
-    // One TLS provider for everything in this process; only a second call could fail.
+    // One TLS provider for the whole process; only a second call could fail.
     let _ = rustls::crypto::ring::default_provider().install_default();
     let out = Out::new(ColorChoice::Auto, false);
     if let Some(code) = complete::answer(&words) {
@@ -128,7 +128,7 @@ async fn answer() -> ExitCode {
     if called_as == CalledAs::Completer {
         return ExitCode::from(complete::complete(words, &out));
     }
-    // What the definition takes, the arguments take: clap ends the process with code 2 on either.
+    // The parsed arguments always match the definition: clap ends the process with code 2 for either error.
     let matches = called_as.command().get_matches_from(words);
     let arguments = Arguments::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
     let Arguments {
@@ -148,7 +148,7 @@ async fn answer() -> ExitCode {
     ExitCode::from(code)
 }
 
-/// What was typed. `cargo demo -- --tour` hands its `--` on, which stands there for cargo.
+/// The arguments as typed. `cargo demo -- --tour` passes its `--` on, which only concerns cargo.
 fn typed() -> Vec<OsString> {
     let mut words: Vec<OsString> = std::env::args_os().collect();
     if words.get(1).is_some_and(|verb| verb == "demo") && words.get(2).is_some_and(|word| word == "--") {

@@ -1,4 +1,4 @@
-//! `muster man`: the manual, made from the definition of the command and from nothing else.
+//! `muster man`: the manual, generated from the definition of the command.
 
 use std::{fmt::Write as _, path::PathBuf};
 
@@ -7,7 +7,7 @@ use clap::{Args, Command};
 
 use crate::{exit::DONE, output::Out};
 
-/// Characters of a line of the reference.
+/// Line width of the reference.
 const WIDTH: usize = 120;
 
 pub(crate) const EXAMPLES: &str = "\
@@ -22,7 +22,7 @@ Examples:
 #[derive(Args, Debug)]
 #[command(before_help = EXAMPLES)]
 pub(crate) struct ManFlags {
-    /// Write a page for each verb into this folder
+    /// Write a page per verb into this folder
     #[arg(long, value_name = "FOLDER", conflicts_with = "markdown")]
     pub out: Option<PathBuf>,
     /// Print all verbs as one page of Markdown
@@ -47,7 +47,7 @@ pub(crate) fn run(command: Command, flags: &ManFlags, out: &Out) -> anyhow::Resu
     Ok(DONE)
 }
 
-/// The same command, which does not tell the environment that it happens to be looked at in.
+/// The command without the values of environment variables, so that the manual does not depend on the environment.
 fn without_surroundings(command: Command) -> Command {
     let names: Vec<String> = command
         .get_subcommands()
@@ -61,7 +61,7 @@ fn without_surroundings(command: Command) -> Command {
     })
 }
 
-/// Every verb with what `--help` says of it, as Markdown.
+/// Each verb with its `--help`, as Markdown.
 fn reference(command: Command) -> String {
     let mut page = String::from(
         "# The command\n\nMade by `muster man --markdown` from the definition of the command; the flags of the first section go with every verb.\n",

@@ -1,4 +1,4 @@
-//! `muster matrix`: who is at what, at a glance.
+//! `muster matrix`: which cluster runs which version.
 
 use std::{collections::BTreeMap, ops::ControlFlow};
 
@@ -26,19 +26,19 @@ pub(crate) struct MatrixFlags {
     /// Show each change until interrupted
     #[arg(short, long, conflicts_with = "output")]
     pub watch: bool,
-    /// The fleet of each namespace that has modules
+    /// The fleets of all namespaces that have modules
     #[arg(short = 'A', long, conflicts_with_all = ["watch", "output"])]
     pub all_namespaces: bool,
-    /// NodeModules and nodes of the cluster of the context, in place of modules and clusters
+    /// NodeModules and nodes of the current cluster, instead of modules and clusters
     #[arg(long, conflicts_with = "all_namespaces")]
     pub nodes: bool,
-    /// Only clusters, or nodes, with these labels: env=prod, env!=prod, env or !env, several with commas
+    /// Only clusters, or nodes, with these labels: env=prod, env!=prod, env or !env; several separated by commas
     #[arg(short = 'l', long, default_value = "", hide_default_value = true)]
     pub selector: String,
     /// Only modules and clusters with something that is not ready
     #[arg(long)]
     pub only_problems: bool,
-    /// How it is printed: table or json
+    /// Output format: table or json
     #[arg(short, long, value_enum, default_value_t = View::Table)]
     pub output: View,
 }
@@ -51,7 +51,7 @@ Examples:
   muster matrix --nodes --context eu-1     NodeModules and nodes of that cluster
   muster matrix -o json | jq '.rows[] | {module, target}'";
 
-/// Prints the matrix once, or at each change.
+/// Prints the matrix once, or again at each change.
 pub(crate) async fn run(cluster: &Target, flags: &MatrixFlags, out: &Out) -> anyhow::Result<u8> {
     let (client, namespace) = connect::client(cluster).await?;
     let filter = Filter {
@@ -59,7 +59,7 @@ pub(crate) async fn run(cluster: &Target, flags: &MatrixFlags, out: &Out) -> any
         only_problems: flags.only_problems,
         ..Filter::default()
     };
-    // Whoever reads JSON wants each cluster; folded columns are for eyes.
+    // JSON lists each cluster; columns are folded only for the table.
     let fold_from = match flags.output {
         View::Json => Matrix::UNFOLDED,
         View::Table => Matrix::FOLD_FROM,
@@ -110,11 +110,11 @@ pub(crate) async fn run(cluster: &Target, flags: &MatrixFlags, out: &Out) -> any
     Ok(DONE)
 }
 
-/// Names that are listed where there is no room for a table.
+/// How many names are listed if there is no room for a table.
 const LISTED: usize = 3;
 
-/// The matrix as text that fits: modules down and clusters across; else clusters down and modules across; else a list. Below it
-/// the totals, and a legend of the shapes that occur.
+/// The matrix as text that fits: modules down and clusters across; else clusters down and modules across; else a list.
+/// Below it are the totals, and a legend of the symbols that occur.
 pub(crate) fn lines(matrix: &Matrix, width: usize) -> Vec<String> {
     let mut lines = [across, down]
         .into_iter()
@@ -166,7 +166,7 @@ fn down(matrix: &Matrix) -> Vec<String> {
     output::lines(&table)
 }
 
-/// For each module who is how, the most urgent first.
+/// Lists for each module the clusters of each state, the most urgent first.
 fn list(matrix: &Matrix, width: usize) -> Vec<String> {
     let mut lines = Vec::new();
     for row in &matrix.rows {

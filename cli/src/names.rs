@@ -1,4 +1,4 @@
-//! Names that stand in the management cluster, offered to whoever presses the tab key. The type of an argument decides which.
+//! Completes names of objects in the management cluster. The type of an argument decides which names are offered.
 
 use std::{any::TypeId, ffi::OsString, sync::Arc, thread, time::Duration};
 
@@ -20,17 +20,17 @@ use crate::{
     get::{self, Listed, What},
 };
 
-/// Nobody waits longer for a name.
+/// The longest time that completion waits for names.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// What was typed so far, as far as it says where names are looked for.
+/// What was typed so far that decides where names are listed.
 #[derive(Clone)]
 struct Typed {
     cluster: Target,
     what: Option<What>,
 }
 
-/// The names that an argument takes.
+/// The names that complete an argument.
 #[derive(Clone, Copy)]
 enum Names {
     /// `module/podinfo`.
@@ -43,9 +43,9 @@ enum Names {
     Nodes,
     /// `fleet`, `module/podinfo`, `cluster/eu-1`.
     Tops,
-    /// What is held: `eu-1`, `module/podinfo`.
+    /// Everything that is held: `eu-1`, `module/podinfo`.
     Held,
-    /// Of the kind that is listed.
+    /// Names of the listed kind.
     Listed,
     /// `freeze-december`.
     Windows,
@@ -54,7 +54,7 @@ enum Names {
 }
 
 impl Names {
-    /// Those of an argument, by the type of its values.
+    /// The names for an argument, by the type of its value.
     fn of(arg: &Arg) -> Option<Self> {
         let types = [
             (TypeId::of::<ModuleName>(), Self::Modules),
@@ -89,7 +89,7 @@ impl Names {
     }
 }
 
-/// The definition of the command, with names for the arguments that take one. Nobody is asked before a name is wanted.
+/// The definition of the command, with completion of names. No request is made before a name is completed.
 pub(crate) fn command(words: &[OsString]) -> Command {
     let lenient = Arguments::command().ignore_errors(true);
     let Ok(matches) = lenient.try_get_matches_from(words) else {
@@ -129,10 +129,10 @@ fn named(command: Command, typed: &Arc<Typed>) -> Command {
 }
 
 impl Typed {
-    /// None if nobody answers in time: an error would stand in the middle of what is being typed.
+    /// Empty if the server does not answer in time: an error would be printed into the line that is being typed.
     fn candidates(&self, names: Names) -> Option<Vec<CompletionCandidate>> {
         let this = self.clone();
-        // The completion is not asynchronous, and runs within a runtime: it needs one of its own.
+        // Completion is synchronous but runs within a runtime, so it uses its own.
         let asking = thread::spawn(move || {
             let runtime = tokio::runtime::Builder::new_current_thread()
                 .enable_all()
@@ -161,7 +161,7 @@ impl Typed {
             let namespace = in_namespace.filter(|_| !what.is_of_nodes());
             for kind in get::kinds(&client, *what).await? {
                 let kind_word = kind.kind.to_lowercase();
-                // A cluster serves some of them: a downstream one the last.
+                // A cluster serves only some of them: a downstream cluster only the last.
                 let objects = listing::names(&client, namespace, &kind).await;
                 let objects = objects.unwrap_or_default();
                 found.extend(objects.into_iter().map(|name| format!("{kind_word}/{name}")));
@@ -192,7 +192,7 @@ impl Typed {
     }
 }
 
-/// The names of what is listed.
+/// The names of the objects of the listed type.
 async fn of(client: &Client, namespace: Option<&str>, what: What) -> anyhow::Result<Vec<String>> {
     let namespace = namespace.filter(|_| !what.is_of_nodes());
     let mut found = Vec::new();

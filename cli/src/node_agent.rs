@@ -1,4 +1,4 @@
-//! `muster node-agent`, in the program of the control planes: the verb is the node agent's own.
+//! `muster node-agent` in the full program: the verb is the one of the crate of the node agent.
 
 use std::io;
 
@@ -34,7 +34,7 @@ impl Program for Muster {
 /// Runs a verb.
 pub(crate) async fn run(flags: NodeAgentFlags, out: &Out) -> anyhow::Result<u8> {
     match command::run(flags, &Muster(out.clone())).await {
-        // Standard output, as `print` gives it.
+        // Prints to standard output as `print` does.
         Err(CommandError::Io(error)) => {
             Err(error.downcast::<Unwritten>().map_or_else(Into::into, Into::into))
         }

@@ -1,6 +1,8 @@
-//! What is printed: lines of text that are safe for a terminal, and tables as kubectl's: no frame, two blanks between columns.
+//! Output: lines of text that are safe for a terminal, and tables as kubectl prints them: no frame, two spaces between
+//! columns.
 //!
-//! Invariant: what objects say cannot steer the terminal: control characters, and turns of the direction of writing, are shown as U+FFFD.
+//! Invariant: text from objects cannot control the terminal: control characters, and changes of the writing direction,
+//! are printed as U+FFFD.
 
 use std::{
     fmt::Write as _,
@@ -30,13 +32,13 @@ macro_rules! complain {
     ($out:expr, $($words:tt)*) => { $out.complaint(&format!($($words)*)) };
 }
 
-/// Standard output cannot be written.
+/// Writing to standard output failed.
 #[derive(Debug, Error)]
 pub(crate) enum Unwritten {
-    /// The reader went away, as after `head`: the rest would be for no one.
+    /// The reader closed the pipe, as `head` does: the rest has no reader.
     #[error("standard output is closed")]
     ReaderGone,
-    /// Such as a full disk: what is there would be taken for all.
+    /// Another error, such as a full disk: the output is incomplete.
     #[error("standard output: {0}")]
     Failed(io::Error),
 }
@@ -61,7 +63,7 @@ pub(crate) struct Out {
 }
 
 impl Out {
-    /// Where `is_quiet`, nothing is printed but complaints: the exit code says all.
+    /// With `is_quiet`, only errors and warnings are printed: the exit code is the result.
     pub(crate) fn new(colour: ColorChoice, is_quiet: bool) -> Self {
         Self {
             colour,
@@ -71,7 +73,8 @@ impl Out {
         }
     }
 
-    /// The same, for what goes on when its reader goes away: a process that is there for others too, or a change that was begun.
+    /// The same, for a command that goes on when its reader closes the pipe: a process with other clients, or a change
+    /// that has begun.
     pub(crate) fn outliving_readers(&self) -> Self {
         Self {
             outlives_readers: true,
@@ -79,7 +82,7 @@ impl Out {
         }
     }
 
-    /// Prints a line, shapes in colour.
+    /// Prints a line, with symbols in color.
     pub(crate) fn line(&self, text: &str) -> Result<(), Unwritten> {
         let written = self.write(format!("{}\n", painted(&safe(text))).as_bytes());
         if self.outlives_readers { Ok(()) } else { written }
@@ -90,7 +93,7 @@ impl Out {
         lines.into_iter().try_for_each(|text| self.line(text))
     }
 
-    /// Prints a text as it is: what programs read.
+    /// Prints text unchanged, for programs.
     pub(crate) fn text(&self, text: &str) -> Result<(), Unwritten> {
         match self.write(text.as_bytes()) {
             Err(Unwritten::ReaderGone) if self.outlives_readers => Ok(()),
@@ -112,17 +115,17 @@ impl Out {
         Ok(stdout.flush()?)
     }
 
-    /// Prints a line to standard error; if that is closed, there is no one to read it.
+    /// Prints a line to standard error; if that is closed, the line is dropped.
     pub(crate) fn complaint(&self, text: &str) {
         let _ = writeln!(AutoStream::new(io::stderr(), self.colour), "{}", safe(text));
     }
 
-    /// Whether standard output is a terminal, and no pipe.
+    /// Whether standard output is a terminal, not a pipe.
     pub(crate) const fn is_terminal(&self) -> bool {
         self.is_terminal
     }
 
-    /// Whether log lines on standard error are in colour: as --color says, and otherwise where a terminal shows them.
+    /// Whether log lines on standard error are in color: as --color says, else if it is a terminal that supports it.
     pub(crate) fn has_coloured_log(&self) -> bool {
         let choice = match self.colour {
             ColorChoice::Auto => AutoStream::choice(&io::stderr()),
@@ -131,7 +134,7 @@ impl Out {
         choice != ColorChoice::Never
     }
 
-    /// How many characters fit on a line: the terminal's width, or `$COLUMNS`; in a pipe nothing is cut.
+    /// Number of characters that fit on a line: the terminal's width, or `$COLUMNS`; in a pipe nothing is cut.
     pub(crate) fn width(&self) -> usize {
         let said = || std::env::var("COLUMNS").ok()?.parse().ok(); // what is no number says nothing
         let size = || terminal_size::terminal_size_of(io::stdout());
@@ -140,8 +143,8 @@ impl Out {
         shown.or_else(said).unwrap_or(usize::MAX)
     }
 
-    /// How a moment is given in a view that is shown again and again: ages tick on a terminal, and in a pipe no line changes but for what it
-    /// says.
+    /// How a live view prints times: as ages on a terminal; as clock times in a pipe, so that a line changes only with
+    /// its content.
     pub(crate) const fn when(&self, now: Timestamp) -> When {
         if self.is_terminal {
             When::Ago(now)
@@ -150,7 +153,7 @@ impl Out {
         }
     }
 
-    /// Shows text again and again.
+    /// Starts a live view.
     pub(crate) fn live(&self) -> Live {
         Live {
             out: self.clone(),
@@ -174,7 +177,7 @@ impl Tell for Out {
     }
 }
 
-/// The text with its shapes in colour; a shape that is a sign of writing as well stays as it is.
+/// The text with its symbols in color; a symbol that is also a punctuation mark stays as it is.
 fn painted(text: &str) -> String {
     let mut painted = String::with_capacity(text.len());
     for character in text.chars() {
@@ -202,17 +205,17 @@ fn colour(character: char) -> Option<AnsiColor> {
     }
 }
 
-/// How a moment is told.
+/// How a time is printed.
 #[derive(Clone, Copy)]
 pub(crate) enum When {
-    /// By its age, seen from this moment.
+    /// As an age, relative to this time.
     Ago(Timestamp),
-    /// By the clock: what is read later, or line by line, stays true.
+    /// As a clock time: it stays true when it is read later, or line by line.
     OnClock,
 }
 
 impl When {
-    /// The moment in words.
+    /// Formats the time.
     pub(crate) fn tell(self, moment: Timestamp) -> String {
         match self {
             Self::Ago(now) => Age(moment, now).to_string(),
@@ -221,23 +224,23 @@ impl When {
     }
 }
 
-/// Shows text again and again: in place on a terminal, and into a pipe only the blocks of lines that were not there before.
+/// A live view: redrawn in place on a terminal; into a pipe only new blocks of lines are printed.
 pub(crate) struct Live {
     out: Out,
-    /// What was shown, whatever room was between its words: a column that got wider is no news.
+    /// The last content, with whitespace normalized: a column that got wider is not a change.
     shown: Vec<String>,
-    /// Lines on the terminal.
+    /// Number of lines on the terminal.
     height: usize,
 }
 
 impl Live {
-    /// Shows the lines as they are now; each stands for itself.
+    /// Shows the current lines; each line is a block.
     pub(crate) fn show(&mut self, lines: Vec<String>) -> Result<(), Unwritten> {
         let blocks: Vec<Vec<String>> = lines.into_iter().map(|line| vec![line]).collect();
         self.show_blocks(&blocks)
     }
 
-    /// Shows blocks of lines as they are now; the lines of one belong together.
+    /// Shows the current blocks; the lines of a block belong together.
     pub(crate) fn show_blocks(&mut self, blocks: &[Vec<String>]) -> Result<(), Unwritten> {
         let words = |block: &Vec<String>| {
             let words: Vec<&str> = block.iter().flat_map(|line| line.split_whitespace()).collect();
@@ -249,7 +252,7 @@ impl Live {
         }
         if self.out.is_terminal() {
             let fitting = fitting(&blocks.concat(), terminal::size().ok());
-            // A terminal that cannot be written to is found by what is printed next.
+            // If the terminal cannot be written to, the next print fails.
             let _ = self.back();
             self.out.lines(&fitting)?;
             self.height = fitting.len();
@@ -264,7 +267,7 @@ impl Live {
         Ok(())
     }
 
-    /// Up to the first line of before, and all below it cleared.
+    /// Moves the cursor to the first line of the last content and clears from there.
     fn back(&self) -> io::Result<()> {
         let Ok(height @ 1..) = u16::try_from(self.height) else {
             return Ok(());
@@ -276,12 +279,12 @@ impl Live {
     }
 }
 
-/// What fits a terminal of so many columns and rows: a line that would be broken is cut, and of more lines than there are rows the first
-/// are shown, which are the most urgent ones.
+/// The lines that fit a terminal of this size: long lines are cut, and of too many lines the first, most urgent ones
+/// are shown.
 fn fitting(lines: &[String], size: Option<(u16, u16)>) -> Vec<String> {
     let (columns, rows) = size.unwrap_or((80, 24));
     let columns = usize::from(columns);
-    // The cursor stands below the last line.
+    // The cursor is below the last line.
     let room = usize::from(rows).saturating_sub(1).max(1);
     let mut fitting: Vec<String> = lines.iter().take(room).map(|line| cut(line, columns)).collect();
     if let (true, Some(last)) = (lines.len() > room, fitting.last_mut()) {

@@ -1,4 +1,4 @@
-//! `muster pin`: a cluster or node gets a revision, and stays there until it is unpinned.
+//! `muster pin`: gives a cluster or node a revision, which it keeps until it is unpinned.
 
 use clap::Args;
 use muster_fleet::{
@@ -22,8 +22,8 @@ Examples:
 
 /// Pin a cluster or a node to another revision of a module
 ///
-/// Writes the annotation fleet.muster.dev/pin.MODULE on the Cluster or Node, which git does not own, with your name, reason and time. The
-/// cluster gets the revision in its turn, like any change, and keeps it until it is unpinned.
+/// Writes the annotation fleet.muster.dev/pin.MODULE on the Cluster or Node, which git does not own, with your name,
+/// reason and time. The cluster gets the revision in its turn, as with any change, and keeps it until it is unpinned.
 ///
 /// Exit codes: 0 pinned, 2 could not be done.
 #[derive(Args, Debug)]
@@ -38,14 +38,14 @@ pub(crate) struct PinFlags {
     /// The module: NAME, module/NAME, bootstrapmodule/NAME or nodemodule/NAME
     #[arg(long, short, value_parser = with_content)]
     pub module: ModuleName,
-    /// What the cluster gets and keeps: a version that was rolled out, or a revision by at least 8 digits of its hash
+    /// The version to pin: a version that was rolled out, or a revision by at least 8 digits of its hash
     #[arg(long)]
     pub revision: String,
     #[command(flatten)]
     pub term: TermFlags,
 }
 
-/// Gives a cluster or node a revision, and keeps it there.
+/// Pins a cluster or node to a revision.
 pub(crate) async fn run(target: &Target, flags: &PinFlags, out: &Out) -> anyhow::Result<u8> {
     let (client, namespace) = connect::client(target).await?;
     let unit = pinned(flags.cluster.as_deref(), flags.node.as_deref())?;

@@ -1,4 +1,4 @@
-//! `muster plan`: what a commit would do to the fleet, before it is merged. Nothing is written.
+//! `muster plan`: previews what a commit would do to the fleet, before it is merged. Nothing is written.
 
 use std::path::PathBuf;
 
@@ -23,10 +23,10 @@ Examples:
 
 /// Preview what a commit would do to the fleet: which clusters change, in which order, which are skipped and why
 ///
-/// Reads modules of a folder, or of both sides of a git range, and what stands in the management cluster; writes nothing, and reads no
-/// Secret but its name. The order is what the shipped decisions make of what is seen now, where everything that is begun succeeds.
-/// What changes in objects is shown where a clone of their repository is at hand (--source), alike clusters together, and of Secrets
-/// never more than that they change.
+/// Reads the modules of a folder, or of both sides of a git range, and the objects of the management cluster; writes
+/// nothing, and reads only the names of Secrets. The order is what the shipped rollout engine decides for the current
+/// state, if every update succeeds. Changes of objects are shown if a local clone of their repository is given
+/// (--source), and equal clusters are grouped; of Secrets only that they change.
 ///
 /// With -o json: `schema` (`plan/v1`), modules (each with module, namespace, place, change, from, to, fields, selected, joins, leaves,
 /// loses, moves, order, objects, skipped, warnings, digests, took), unchanged, unmentioned and notes.
@@ -35,27 +35,29 @@ Examples:
 #[derive(Args, Debug)]
 #[command(before_help = EXAMPLES)]
 pub(crate) struct PlanFlags {
-    /// The folder with the manifests of Modules and BootstrapModules; Clusters and ConfigMaps in it count, too
+    /// The folder with the manifests of Modules and BootstrapModules; its Clusters and ConfigMaps are used, too
     #[arg(short, long, value_name = "DIR", default_value = ".")]
     pub filename: PathBuf,
-    /// Compare two commits of the repository of the folder, instead of the folder with the cluster; A...B: what B changed since it left A
+    /// Compare two commits of the repository of the folder, instead of the folder with the cluster; A...B: what B
+    /// changed since it diverged from A
     #[arg(long, value_name = "A..B")]
     pub git: Option<String>,
-    /// Plan the removal of all modules that are live and not in the folder. Without it: of those that the Kustomization of the folder prunes
+    /// Plan the removal of all live modules that are not in the folder. Without it: of those that the Kustomization of
+    /// the folder would prune
     #[arg(long, conflicts_with = "git")]
     pub prune: bool,
-    /// A variable of the manifests; may be repeated. Others are taken from the Kustomization that applies the folder; without any, nothing is
-    /// substituted
+    /// A variable of the manifests; may be repeated. Others are taken from the Kustomization that applies the folder;
+    /// without any, nothing is substituted
     #[arg(long = "substitute", value_name = "NAME=VALUE")]
     pub substitute: Vec<Variable>,
-    /// A clone of a repository that modules name: tags are looked up there, and what changes in objects is shown; may be repeated. The
-    /// repository of the folder is one under the URLs of its remotes
+    /// A local clone of a repository that modules use: tags are resolved in it, and changes of objects are shown; may
+    /// be repeated. The repository of the folder is used for the URLs of its remotes
     #[arg(long, value_name = "URL=DIR")]
     pub source: Vec<SourceClone>,
-    /// Ask repositories by http and file, too, for the commits of tags
+    /// Also resolve tags in repositories over http and file
     #[arg(long, env = "MUSTER_ALLOW_INSECURE_SOURCES")]
     pub allow_insecure_sources: bool,
-    /// A kind that bindings may read besides ConfigMap and Cluster, as the controller was started; may be repeated
+    /// A kind that bindings may read in addition to ConfigMap and Cluster, as given to the controller; may be repeated
     #[arg(
         long,
         value_delimiter = ',',
@@ -63,23 +65,23 @@ pub(crate) struct PlanFlags {
         env = "MUSTER_BINDING_KINDS"
     )]
     pub binding_kinds: Vec<String>,
-    /// How it is printed
+    /// Output format
     #[arg(short, long, value_enum, default_value_t = Shown::Text)]
     pub output: Shown,
 }
 
-/// How a plan is printed.
+/// Output format of a plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Shown {
-    /// For people
+    /// Human-readable
     Text,
-    /// For a comment on a pull request
+    /// Markdown for a comment on a pull request
     Markdown,
-    /// For programs; schema plan/v1
+    /// JSON; schema plan/v1
     Json,
 }
 
-/// Prints what would become of the fleet.
+/// Prints the plan of the fleet.
 pub(crate) async fn run(target: &Target, flags: PlanFlags, out: &Out) -> anyhow::Result<u8> {
     let output = flags.output;
     let options = flags.options();

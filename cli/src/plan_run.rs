@@ -1,5 +1,5 @@
-//! `muster plan-run`: starts a plan by hand in a cluster, ends its run, and retries or skips a step. The control goes with the row of the module
-//! into the cluster, which answers in the row's state.
+//! `muster plan-run`: starts a plan by hand in a cluster, aborts its run, and retries or skips a step. The control is
+//! sent to the cluster with the assignment of the module, and the cluster answers in its status.
 
 use std::time::Duration;
 
@@ -45,36 +45,37 @@ pub(crate) struct PlanRunFlags {
 #[derive(Debug, Subcommand)]
 pub(crate) enum PlanRunVerb {
     Start(StartFlags),
-    /// Abort the run that is under way: it has failed, and its Jobs are deleted
+    /// Abort the run in progress: it fails, and its Jobs are deleted
     ///
-    /// Exit codes: 0 taken by the cluster, 1 refused there or not taken in time, 2 could not be done.
+    /// Exit codes: 0 accepted by the cluster, 1 refused there or not accepted in time, 2 could not be done.
     #[command(before_help = ABORT_EXAMPLES)]
     Abort(OnRunFlags),
-    /// Retry a step that failed: it begins anew with Jobs of other names, and the run goes on
+    /// Retry a step that failed: it starts again with Jobs of new names, and the run continues
     ///
     /// A revision that was found bad stays bad until muster rollout retry.
     ///
-    /// Exit codes: 0 taken by the cluster, 1 refused there or not taken in time, 2 could not be done.
+    /// Exit codes: 0 accepted by the cluster, 1 refused there or not accepted in time, 2 could not be done.
     #[command(before_help = RETRY_EXAMPLES)]
     Retry(StepFlags),
     /// Skip a step: it counts as complete, without evidence
     ///
-    /// The row and the ModuleRevision name it as skipped, with your name and reason.
+    /// The cluster's status and the ModuleRevision record it as skipped, with your name and reason.
     ///
-    /// Exit codes: 0 taken by the cluster, 1 refused there or not taken in time, 2 could not be done.
+    /// Exit codes: 0 accepted by the cluster, 1 refused there or not accepted in time, 2 could not be done.
     #[command(before_help = SKIP_EXAMPLES)]
     Skip(StepFlags),
 }
 
-/// Start a plan that no version runs by itself
+/// Start a plan that no version runs automatically
 ///
-/// It begins when the version that is assigned is complete in the cluster. However it ends, the version stays as healthy as it is.
+/// It starts when the assigned version is complete in the cluster. Its result does not change the health of the
+/// version.
 ///
-/// Exit codes: 0 taken by the cluster, 1 refused there or not taken in time, 2 could not be done.
+/// Exit codes: 0 accepted by the cluster, 1 refused there or not accepted in time, 2 could not be done.
 #[derive(Args, Debug)]
 #[command(before_help = START_EXAMPLES)]
 pub(crate) struct StartFlags {
-    /// The plan, as the plan file names it
+    /// The plan, by its name in the plan file
     pub plan: String,
     #[command(flatten)]
     pub on: OnRunFlags,
@@ -100,14 +101,14 @@ pub(crate) struct OnRunFlags {
     /// Reason, recorded in the module's status and events
     #[arg(long)]
     pub reason: String,
-    /// How long the cluster is waited for
+    /// How long to wait for the cluster
     #[arg(long, value_parser = duration, value_name = "DURATION", default_value = "1m")]
     pub timeout: Duration,
     #[command(flatten)]
     pub dry_run: DryRunFlag,
 }
 
-/// Runs a verb about runs of plans.
+/// Runs a verb of `muster plan-run`.
 pub(crate) async fn run(cluster: &Target, flags: PlanRunFlags, out: &Out) -> anyhow::Result<u8> {
     let (client, namespace) = connect::client(cluster).await?;
     let (deed, on) = match flags.verb {

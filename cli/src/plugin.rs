@@ -1,7 +1,7 @@
-//! The same binary as a plugin of kubectl: `kubectl-muster` is `kubectl muster`, and `kubectl_complete-muster` is what kubectl asks when
-//! its user presses the tab key.
+//! The same binary as a kubectl plugin: `kubectl-muster` is run by `kubectl muster`, and `kubectl_complete-muster` by
+//! kubectl's shell completion.
 //!
-//! Source of the two names, and of what is answered: kubectl's documentation of plugins and of their completion.
+//! The two names and the output format are from kubectl's documentation of plugins and their completion.
 
 use std::{ffi::OsString, path::Path};
 
@@ -9,19 +9,19 @@ use clap::{Command, CommandFactory as _};
 
 use crate::args::Arguments;
 
-/// What this process is called.
+/// The name by which this process was started.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum CalledAs {
     /// `muster`.
     Muster,
     /// `kubectl-muster`: help says `kubectl muster`.
     Plugin,
-    /// `kubectl_complete-muster`: its arguments are what was typed so far.
+    /// `kubectl_complete-muster`: its arguments are the words typed so far.
     Completer,
 }
 
 impl CalledAs {
-    /// By the first word of a command line.
+    /// Determines it from the first word of the command line.
     pub(crate) fn by(word: Option<&OsString>) -> Self {
         let name = word.and_then(|word| Path::new(word).file_stem()?.to_str());
         match name {

@@ -1,4 +1,4 @@
-//! `muster reconcile`: look now, not at the next interval.
+//! `muster reconcile`: reconciles now, not at the next interval.
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ use crate::{
 
 /// Reconcile a module now instead of at its next interval
 ///
-/// Exit codes: 0 looked at, 1 not within the time, 2 no such module, or could not find out.
+/// Exit codes: 0 reconciled, 1 not within the time, 2 no such module, or could not find out.
 #[derive(Args, Debug)]
 #[command(before_help = EXAMPLES)]
 pub(crate) struct ReconcileFlags {
@@ -34,7 +34,7 @@ Examples:
   muster reconcile module/podinfo
   muster reconcile bootstrapmodule/base --timeout 2m";
 
-/// Asks for a reconcile by Flux's annotation, and waits until it was handled.
+/// Requests a reconcile by Flux's annotation, and waits until it is handled.
 pub(crate) async fn run(cluster: &Target, flags: &ReconcileFlags, out: &Out) -> anyhow::Result<u8> {
     let (client, namespace) = connect::client(cluster).await?;
     let ReconcileFlags { module, timeout } = flags;

@@ -1,4 +1,4 @@
-//! `muster release`: takes a hold back.
+//! `muster release`: removes a hold.
 
 use clap::Args;
 use muster_fleet::{
@@ -21,7 +21,7 @@ Examples:
 
 /// Release a hold
 ///
-/// Exit codes: 0 not held any more, 1 a module still holds the cluster, 2 could not be done.
+/// Exit codes: 0 no longer held, 1 a module still holds the cluster, 2 could not be done.
 #[derive(Args, Debug)]
 #[command(before_help = EXAMPLES)]
 pub(crate) struct ReleaseFlags {
@@ -31,7 +31,7 @@ pub(crate) struct ReleaseFlags {
     /// Only these clusters of the module
     #[arg(long, value_delimiter = ',', value_name = "CLUSTERS")]
     pub clusters: Vec<ClusterName>,
-    /// Only these nodes of the NodeModule; without one: a Node, for all NodeModules
+    /// Only these nodes of the NodeModule; without a module: a Node, for all NodeModules
     #[arg(
         long = "node",
         value_delimiter = ',',
@@ -43,7 +43,7 @@ pub(crate) struct ReleaseFlags {
     pub dry_run: DryRunFlag,
 }
 
-/// Takes a hold back.
+/// Removes a hold.
 pub(crate) async fn run(target: &Target, flags: &ReleaseFlags, out: &Out) -> anyhow::Result<u8> {
     let (client, namespace) = connect::client(target).await?;
     let (top, units) = Held::meant(

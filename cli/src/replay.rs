@@ -1,4 +1,4 @@
-//! `muster replay`: the decisions of a record are made again, told, and held against what was recorded.
+//! `muster replay`: repeats the decisions of a record, prints them, and compares them with the record.
 
 use std::path::PathBuf;
 
@@ -19,34 +19,34 @@ How a controller records, and what is in a record: docs/operations.md";
 
 /// Replay a recorded decision log, and verify that each decision is reproduced
 ///
-/// A controller records with --record-decisions. With -o json: `schema` (`replay/v1`), module, recordedBy, decisions, differing,
-/// firstDifference, tornLine and changes; each of these has at, line, what, reason, clusters and text.
+/// A controller records with --record-decisions. With -o json: `schema` (`replay/v1`), module, recordedBy, decisions,
+/// differing, firstDifference, tornLine and changes; each of these has at, line, what, reason, clusters and text.
 ///
-/// Exit codes: 0 every decision comes out as it was recorded, 1 some do not, 2 no record, or one that cannot be read.
+/// Exit codes: 0 every decision is reproduced, 1 some are not, 2 no record, or one that cannot be read.
 #[derive(Args, Debug)]
 #[command(before_help = EXAMPLES)]
 pub(crate) struct ReplayFlags {
-    /// The record: a file of the folder that the controller was started with (--record-decisions)
+    /// The record: a file in the folder that the controller was started with (--record-decisions)
     #[arg(value_name = "LOG")]
     pub log: PathBuf,
-    /// Only what was decided about this cluster; all decisions are compared
+    /// Only print decisions about this cluster; all decisions are compared
     #[arg(short, long, alias = "unit")]
     pub cluster: Option<String>,
-    /// How it is printed
+    /// Output format
     #[arg(short, long, value_enum, default_value_t = Told::Text)]
     pub output: Told,
 }
 
-/// How a replay is printed.
+/// Output format of a replay.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Told {
-    /// A line for each change
+    /// A line per change
     Text,
-    /// All of it; schema replay/v1
+    /// JSON; schema replay/v1
     Json,
 }
 
-/// Prints what was decided, and whether it comes out the same.
+/// Prints the recorded decisions, and whether they are reproduced.
 pub(crate) fn run(flags: &ReplayFlags, out: &Out) -> anyhow::Result<u8> {
     let replay = match replay::replay(&flags.log, flags.cluster.as_deref()) {
         Ok(replay) => replay,

@@ -1,4 +1,4 @@
-//! A view of the fleet that is shown again at each change.
+//! Follows the fleet and shows it again at each change.
 
 use std::{collections::BTreeSet, ops::ControlFlow, sync::Arc, time::Duration};
 
@@ -9,12 +9,13 @@ use tokio::time::sleep;
 
 use crate::output::Out;
 
-/// How often a terminal is written again when nothing changes: ages tick.
+/// How often a terminal is redrawn without a change: ages advance.
 const TICK: Duration = Duration::from_secs(1);
 
-/// Calls `show` with the fleet as it is, at each change, and on a terminal each second, until it breaks off; gives what it breaks off with.
+/// Calls `show` with the current fleet at each change, and on a terminal each second, until it returns `Break`; returns
+/// its value.
 ///
-/// What is wrong for good, such as a right that is missing, is an error at once. What fails later is told once, and tried again.
+/// A permanent error, such as a missing right, is returned at once. A later error is reported once, and retried.
 pub(crate) async fn watch<T>(
     client: &Client,
     namespace: &str,

@@ -1,4 +1,4 @@
-//! `muster simulate`: a fleet file, the shipped decision function, and a picture of what would happen.
+//! `muster simulate`: simulates a rollout over a fleet file with the shipped decision function.
 
 use std::path::PathBuf;
 
@@ -19,14 +19,14 @@ Examples:
   muster simulate fleet.yaml -o svg > rollout.svg
 A file to begin with: examples/simulate/fleet.yaml";
 
-/// How wide the picture is in a pipe.
+/// Width of the chart in a pipe.
 const WIDTH: usize = 100;
 
 /// Simulate a rollout over a fleet described in a file, with the shipped engine
 ///
 /// With -o json: `schema` (`simulate/v1`), verdict, evidence, seconds, batches, carrying, failed and clusters with their changes.
 ///
-/// Exit codes: 0 printed, whatever became of the version; 2 something is wrong with the file or the flags.
+/// Exit codes: 0 printed, whatever the result of the rollout; 2 the file or the flags are invalid.
 #[derive(Args, Debug)]
 #[command(before_help = EXAMPLES)]
 pub(crate) struct SimulateFlags {
@@ -36,35 +36,35 @@ pub(crate) struct SimulateFlags {
     /// The version fails on this cluster, such as eu-2 or 'eu-{1..3}'; may be repeated
     #[arg(long, value_name = "CLUSTER")]
     pub fail: Vec<String>,
-    /// What a shell makes of eu-{1..3} without quotes, but for the first
+    /// The further words of eu-{1..3}, if the shell expands it without quotes
     #[arg(value_name = "CLUSTER", hide = true)]
     pub more: Vec<String>,
-    /// This cluster takes so long to be ready; may be repeated
+    /// The time that this cluster takes to become ready; may be repeated
     #[arg(long, value_name = "CLUSTER=TIME", value_parser = slow)]
     pub slow: Vec<(String, muster_api::Duration)>,
-    /// The seed of how long each cluster takes: the same seed gives the same picture
+    /// The seed of the random update times: the same seed gives the same result
     #[arg(long, default_value_t = 1, value_name = "NUMBER")]
     pub seed: u64,
-    /// How it is printed
+    /// Output format
     #[arg(short, long, value_enum, default_value_t = Drawn::Text)]
     pub output: Drawn,
-    /// Columns of the text; else those of the terminal, or 100
+    /// Width of the text [default: that of the terminal, or 100]
     #[arg(long, value_name = "COLUMNS")]
     pub width: Option<usize>,
 }
 
-/// How a simulation is printed.
+/// Output format of a simulation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Drawn {
-    /// A line for each cluster
+    /// A line per cluster
     Text,
-    /// A picture
+    /// An image
     Svg,
-    /// Every change of every cluster; schema simulate/v1
+    /// All changes of all clusters; schema simulate/v1
     Json,
 }
 
-/// Prints what would happen.
+/// Prints the simulation.
 pub(crate) fn run(flags: SimulateFlags, out: &Out) -> anyhow::Result<u8> {
     let (drawn, width) = (flags.output, flags.width);
     let story = match simulate::simulate(&flags.options()) {

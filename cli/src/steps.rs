@@ -1,4 +1,4 @@
-//! Where the steps of a verb that changes something are told, and what a person says to them.
+//! How the steps of a verb that changes something are printed, and how it asks for confirmation.
 
 use std::io::IsTerminal as _;
 
@@ -10,9 +10,9 @@ use crate::{
     output::Out,
 };
 
-/// Where steps go: beside what is printed for a pipe, or as the output itself.
+/// Where steps are printed: as the output itself, or on standard error beside other output.
 ///
-/// Whoever reads, what was begun is ended: half of what a verb makes is worse than none.
+/// A verb goes on if its reader closes the pipe: half a change is worse than none.
 #[derive(Clone, Debug)]
 pub(crate) struct Told {
     out: Out,
@@ -55,7 +55,7 @@ impl Tell for Told {
     }
 }
 
-/// Says why it ends here; the exit code that follows.
+/// Prints why the verb stops here; returns the exit code.
 pub(crate) fn refuse(steps: Steps<'_>, refusal: &Refusal) -> u8 {
     steps.refuse(refusal);
     match refusal.cause {
@@ -64,8 +64,8 @@ pub(crate) fn refuse(steps: Steps<'_>, refusal: &Refusal) -> u8 {
     }
 }
 
-/// A person's word: by the flag, or by the terminal. Whoever waits for it can be interrupted: it is read by a thread of its own, which ends
-/// with the process.
+/// Asks for confirmation, unless `yes`. A thread of its own reads the terminal, so that waiting can be interrupted; it
+/// ends with the process.
 pub(crate) async fn consent(yes: bool) -> Step<()> {
     if yes {
         return Ok(());
@@ -80,7 +80,7 @@ pub(crate) async fn consent(yes: bool) -> Step<()> {
     std::thread::spawn(move || {
         anstream::eprint!("Go on? [y/N] ");
         let mut answer = String::new();
-        // What cannot be read is no consent; who does not wait any more needs no answer.
+        // An answer that cannot be read is a no; if the caller has stopped waiting, it is dropped.
         let is_read = std::io::stdin().read_line(&mut answer).is_ok();
         let _ = tell.send(is_read && matches!(answer.trim(), "y" | "Y" | "yes"));
     });

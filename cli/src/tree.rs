@@ -29,14 +29,14 @@ Examples:
   muster tree -A                  of each namespace that has modules
   muster tree -o json | jq .root";
 
-/// The columns beside the name.
+/// Titles of the columns beside the name.
 const OTHERS: [&str; 3] = ["VERSION", "STATUS", "SINCE"];
-/// A name has this much room at least.
+/// Minimum width of the name column.
 const NAME: usize = 12;
-/// Narrower than this there are no columns.
+/// Below this width there are no columns.
 const LEAST: usize = 40;
 const MESSAGE: &str = "MESSAGE";
-/// A message that has lines of its own takes no more than these.
+/// The most lines of a message that is printed below its branch.
 const LINES_OF_A_MESSAGE: usize = 3;
 
 /// Show the fleet, a module or a cluster as a tree: problems in full, equal clusters grouped
@@ -47,21 +47,22 @@ const LINES_OF_A_MESSAGE: usize = 3;
 #[derive(Args, Debug)]
 #[command(before_help = EXAMPLES)]
 pub(crate) struct TreeFlags {
-    /// Where it begins: fleet, a module (module/NAME or NAME), bootstrapmodule/NAME, nodemodule/NAME or cluster/NAME
+    /// The root of the tree: fleet, a module (module/NAME or NAME), bootstrapmodule/NAME, nodemodule/NAME or
+    /// cluster/NAME
     #[arg(default_value_t = Top::Fleet)]
     pub top: Top,
     /// Show each change until interrupted
     #[arg(short, long, conflicts_with = "output")]
     pub watch: bool,
-    /// The fleet of each namespace that has modules
+    /// The fleets of all namespaces that have modules
     #[arg(short = 'A', long, conflicts_with_all = ["top", "watch", "output"])]
     pub all_namespaces: bool,
-    /// How it is printed: table or json
+    /// Output format: table or json
     #[arg(short, long, value_enum, default_value_t = View::Table)]
     pub output: View,
 }
 
-/// Prints a tree once, or at each change.
+/// Prints a tree once, or again at each change.
 pub(crate) async fn run(cluster: &Target, flags: &TreeFlags, out: &Out) -> anyhow::Result<u8> {
     let (client, namespace) = connect::client(cluster).await?;
     let now = || Clock::system().now();
@@ -101,7 +102,7 @@ pub(crate) async fn run(cluster: &Target, flags: &TreeFlags, out: &Out) -> anyho
     Ok(DONE)
 }
 
-/// A branch as it is drawn.
+/// A branch with its guides.
 struct Drawn<'a> {
     branch: &'a Branch,
     /// The guides before its title.
@@ -110,7 +111,8 @@ struct Drawn<'a> {
     below: String,
 }
 
-/// The tree as lines of at most `width` characters. A message stands beside its branch if there is room for all of it, else below.
+/// The tree as lines of at most `width` characters. A message is printed beside its branch if all of it fits, else
+/// below.
 pub(crate) fn lines(root: &Branch, width: usize, when: When) -> Vec<String> {
     let mut drawn = Vec::new();
     draw(root, String::new(), "", &mut drawn);
@@ -141,7 +143,7 @@ pub(crate) fn lines(root: &Branch, width: usize, when: When) -> Vec<String> {
     header.into_iter().chain(rows).collect()
 }
 
-/// Where there is no room for columns: how it stands first, then who, then its word.
+/// Without room for columns: status first, then names, then the message.
 fn narrow(drawn: &Drawn<'_>, width: usize) -> Vec<String> {
     let Drawn {
         branch,
@@ -163,7 +165,7 @@ fn narrow(drawn: &Drawn<'_>, width: usize) -> Vec<String> {
         .collect()
 }
 
-/// The header, and a line for each branch. Names get the room that the other columns leave.
+/// The header, and a line per branch. Names get the width that the other columns leave.
 fn columns(drawn: &[Drawn<'_>], width: usize, when: When) -> Vec<String> {
     let others: Vec<[String; 3]> = drawn
         .iter()
@@ -191,7 +193,7 @@ fn columns(drawn: &[Drawn<'_>], width: usize, when: When) -> Vec<String> {
     output::lines(&table)
 }
 
-/// As many names as there is room for.
+/// As many names as fit.
 fn title(branch: &Branch, room: usize) -> String {
     let full = branch.title();
     let short = || (1..=2).rev().map(|shown| branch.title_with(shown));

@@ -1,4 +1,4 @@
-//! `muster unenroll`: a cluster that was enrolled goes out of the fleet.
+//! `muster unenroll`: removes an enrolled cluster from the fleet.
 
 use std::{path::PathBuf, time::Duration};
 
@@ -25,31 +25,34 @@ Examples:
 
 /// Remove an enrolled cluster from the fleet
 ///
-/// Says first what will happen. What modules brought stays, unless --prune; Cluster and Secret are deleted, and where your way into the
-/// cluster is named, the account of the management cluster there. What is left is named, with the command that removes it.
+/// Prints first what will happen. What modules applied stays, unless --prune; the Cluster and the Secret are deleted,
+/// and, if you name a context or kubeconfig for the cluster, the management cluster's service account there. Prints
+/// what is left, with the command that removes it.
 ///
-/// Exit codes: 0 not in the fleet, 1 a step failed or something is left, 2 usage, or a cluster does not answer, 130 interrupted.
+/// Exit codes: 0 not in the fleet, 1 a step failed or something is left, 2 usage, or a cluster does not answer, 130
+/// interrupted.
 #[derive(Args, Debug)]
 #[command(before_help = EXAMPLES)]
 pub(crate) struct UnenrollFlags {
     /// The cluster's name in the fleet
     pub name: ClusterName,
-    /// What modules brought stays, and an agent goes on with it: the default
+    /// What modules applied stays, and an agent keeps applying it (the default)
     #[arg(long)]
     pub keep_resources: bool,
-    /// What modules brought is removed first: no module selects the cluster any more, and that is waited for
+    /// Remove what modules applied first: the Cluster is no longer selected by any module, and the command waits for
+    /// the withdrawal
     #[arg(long, conflicts_with = "keep_resources")]
     pub prune: bool,
-    /// Go on where a step fails, and name what is left
+    /// Continue when a step fails, and print what is left
     #[arg(long)]
     pub force: bool,
-    /// Do not ask
+    /// Do not ask for confirmation
     #[arg(short, long)]
     pub yes: bool,
-    /// The kubeconfig with your way to the cluster, to remove the account of the management cluster there
+    /// The kubeconfig with your access to the cluster, to remove the management cluster's service account there
     #[arg(long, value_name = "FILE")]
     pub downstream_kubeconfig: Option<PathBuf>,
-    /// The context of it; of your own kubeconfig if no file is named
+    /// The context of your access to the cluster; of your own kubeconfig if no file is given
     #[arg(long, value_name = "CONTEXT")]
     pub downstream_context: Option<ContextName>,
     /// How long --prune waits
@@ -59,7 +62,7 @@ pub(crate) struct UnenrollFlags {
     pub dry_run: DryRunFlag,
 }
 
-/// Takes a cluster out, or says at which step it could not.
+/// Unenrolls a cluster, or reports the step that failed.
 pub(crate) async fn run(target: &Target, flags: UnenrollFlags, out: &Out) -> anyhow::Result<u8> {
     let told = Told::output(out);
     let steps = Steps(&told);
@@ -71,7 +74,7 @@ pub(crate) async fn run(target: &Target, flags: UnenrollFlags, out: &Out) -> any
             Ok(is_clean) => Ok(code(is_clean)),
             Err(refusal) => Ok(refuse(steps, &refusal)),
         },
-        // A signal that cannot be listened to ends the process by itself.
+        // If the signal cannot be handled, it ends the process as usual.
         Ok(()) = tokio::signal::ctrl_c() => {
             steps.say("Interrupted. The same command goes on from there.");
             Ok(INTERRUPTED)

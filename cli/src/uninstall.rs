@@ -1,4 +1,4 @@
-//! `muster uninstall`: what `muster install` made goes, in an order in which nothing downstream is touched.
+//! `muster uninstall`: removes what `muster install` made, in an order that leaves downstream clusters untouched.
 
 use clap::Args;
 use muster_fleet::connect::{self, Target};
@@ -23,35 +23,36 @@ Examples:
 
 /// Remove an installation; nothing in the downstream clusters is touched
 ///
-/// Says first what would be removed, in which order; refuses while modules or enrolled clusters need it.
+/// Prints first what would be removed, in which order; refuses while modules or enrolled clusters need it.
 ///
-/// Exit codes: 0 removed, or nothing is there, 1 refused, or a step failed, 2 usage, or the cluster does not answer, 130 interrupted.
+/// Exit codes: 0 removed, or nothing to remove, 1 refused, or a step failed, 2 usage, or the cluster does not answer,
+/// 130 interrupted.
 #[derive(Args, Debug)]
 #[command(before_help = EXAMPLES)]
 pub(crate) struct UninstallFlags {
-    /// muster controller, from the management cluster
+    /// Remove muster controller from the management cluster
     #[arg(long, required_unless_present = "downstream", conflicts_with = "downstream")]
     pub management: bool,
-    /// muster agent, from a downstream cluster
+    /// Remove muster agent from a downstream cluster
     #[arg(long)]
     pub downstream: bool,
-    /// Also the definitions, and with them every object of muster's kinds; Flux's own stay
+    /// Also remove the definitions, and with them every object of muster's kinds; Flux's own definitions stay
     #[arg(long, conflicts_with = "keep_objects")]
     pub crds: bool,
-    /// Objects of muster's kinds stay, though nobody acts on them any more
+    /// Keep the objects of muster's kinds, though no controller reconciles them any more
     #[arg(long)]
     pub keep_objects: bool,
-    /// Go on while clusters are enrolled or modules exist
+    /// Continue although clusters are enrolled or modules exist
     #[arg(long)]
     pub force: bool,
-    /// Do not ask
+    /// Do not ask for confirmation
     #[arg(short, long)]
     pub yes: bool,
     #[command(flatten)]
     pub dry_run: DryRunFlag,
 }
 
-/// Removes an installation, or says why not.
+/// Removes an installation, or reports why not.
 pub(crate) async fn run(target: &Target, flags: UninstallFlags, out: &Out) -> anyhow::Result<u8> {
     let told = Told::output(out);
     let steps = Steps(&told);
@@ -63,7 +64,7 @@ pub(crate) async fn run(target: &Target, flags: UninstallFlags, out: &Out) -> an
             Ok(()) => Ok(DONE),
             Err(refusal) => Ok(refuse(steps, &refusal)),
         },
-        // A signal that cannot be listened to ends the process by itself.
+        // If the signal cannot be handled, it ends the process as usual.
         Ok(()) = tokio::signal::ctrl_c() => {
             steps.say("Interrupted. The same command goes on from there.");
             Ok(INTERRUPTED)

@@ -1,4 +1,4 @@
-//! `muster unpin`: takes a pin back.
+//! `muster unpin`: removes a pin.
 
 use clap::Args;
 use muster_fleet::{
@@ -21,7 +21,7 @@ Examples:
 
 /// Remove a pin; the cluster gets the current version in its turn
 ///
-/// Exit codes: 0 not pinned any more, 1 the module itself still pins it, 2 could not be done.
+/// Exit codes: 0 no longer pinned, 1 the module itself still pins it, 2 could not be done.
 #[derive(Args, Debug)]
 #[command(before_help = EXAMPLES)]
 pub(crate) struct UnpinFlags {
@@ -31,14 +31,15 @@ pub(crate) struct UnpinFlags {
     /// The node, for a NodeModule
     #[arg(long, conflicts_with = "cluster")]
     pub node: Option<NodeName>,
-    /// The module: NAME, module/NAME, bootstrapmodule/NAME or nodemodule/NAME; may be left out where the cluster or node has one pin
+    /// The module: NAME, module/NAME, bootstrapmodule/NAME or nodemodule/NAME; may be omitted if the cluster or node
+    /// has one pin
     #[arg(long, short, value_parser = with_content)]
     pub module: Option<ModuleName>,
     #[command(flatten)]
     pub dry_run: DryRunFlag,
 }
 
-/// Takes a pin back.
+/// Removes a pin.
 pub(crate) async fn run(target: &Target, flags: &UnpinFlags, out: &Out) -> anyhow::Result<u8> {
     let (client, namespace) = connect::client(target).await?;
     let unit = pinned(flags.cluster.as_deref(), flags.node.as_deref())?;

@@ -1,4 +1,4 @@
-//! `muster version`.
+//! `muster version`: prints versions.
 
 use anyhow::Context as _;
 use clap::Args;
@@ -14,10 +14,10 @@ use crate::{exit::DONE, flags::View, output::Out};
 #[derive(Args, Debug)]
 #[command(before_help = EXAMPLES)]
 pub(crate) struct VersionFlags {
-    /// Only of this command
+    /// Only the version of this command
     #[arg(long)]
     pub client: bool,
-    /// How it is printed: table or json
+    /// Output format: table or json
     #[arg(short, long, value_enum, default_value_t = View::Table)]
     pub output: View,
 }
@@ -28,7 +28,7 @@ Examples:
   muster version --client
   muster version -o json";
 
-/// Prints the version of this command, and that of the management cluster's API server.
+/// Prints the versions of this command and of the management cluster's API server.
 pub(crate) async fn run(cluster: &Target, flags: &VersionFlags, out: &Out) -> anyhow::Result<u8> {
     let own = env!("CARGO_PKG_VERSION");
     if flags.output == View::Table {

@@ -34,9 +34,10 @@ Examples:
   muster why podinfo -o json | jq -r .command
   muster why zonerollout/ingester -n mimir            zones of a cluster: the one to look at is that of --context";
 
-/// Explain why a module, a NodeModule or a ZoneRollout is where it is, down to the failing object, node or pod, and what to do next
+/// Explain the state of a module, a NodeModule or a ZoneRollout, down to the failing object, node or pod, and what to
+/// do next
 ///
-/// Of a NodeModule its nodes stand where a module has clusters.
+/// For a NodeModule, nodes take the place of clusters.
 ///
 /// With -o json: `schema` (`why/v1`), headline, checks (of one cluster or node; each with holds, shape, what and found), steps (each with
 /// shape, who, cluster, reason, message and since), plan (of a cluster where it has one: line, run and class), next and command.
@@ -47,21 +48,21 @@ Examples:
 pub(crate) struct WhyFlags {
     /// module/NAME, bootstrapmodule/NAME, nodemodule/NAME, clusterupgrade/NAME, zonerollout/NAME or machine/NAME
     pub rollout: RolloutName,
-    /// Only this cluster
+    /// Only explain this cluster
     #[arg(short, long)]
     pub cluster: Option<ClusterName>,
-    /// Only this node of the NodeModule
+    /// Only explain this node of the NodeModule
     #[arg(long, conflicts_with = "cluster")]
     pub node: Option<NodeName>,
     /// Show each change until interrupted
     #[arg(short, long, conflicts_with = "output")]
     pub watch: bool,
-    /// How it is printed: table or json
+    /// Output format: table or json
     #[arg(short, long, value_enum, default_value_t = View::Table)]
     pub output: View,
 }
 
-/// Explains a module, one cluster of it, a ZoneRollout, or a Machine; once, or at each change.
+/// Explains a module, one cluster of it, a ZoneRollout, or a Machine; once, or again at each change.
 pub(crate) async fn run(cluster: &Target, flags: &WhyFlags, out: &Out) -> anyhow::Result<u8> {
     let (client, namespace) = connect::client(cluster).await?;
     match &flags.rollout {

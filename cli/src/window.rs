@@ -1,4 +1,4 @@
-//! `muster window bypass`: lets one module through a RolloutWindow until an instant, on record in the window.
+//! `muster window bypass`: opens a RolloutWindow for one module until a given time, recorded in the window.
 
 use std::time::Duration;
 
@@ -38,10 +38,10 @@ pub(crate) enum WindowVerb {
     Bypass(BypassFlags),
 }
 
-/// Open a RolloutWindow for one module until an instant
+/// Open a RolloutWindow for one module until a given time
 ///
-/// Adds an entry to spec.bypasses of the window, with your name and reason. Takes the right to patch the window; the right to change
-/// modules is not enough. Other windows stay closed.
+/// Adds an entry to spec.bypasses of the window, with your name and reason. Needs the right to patch the window; the
+/// right to change modules is not enough. Other windows stay closed.
 ///
 /// Exit codes: 0 written, 2 could not be done.
 #[derive(Args, Debug)]
@@ -52,7 +52,7 @@ pub(crate) struct BypassFlags {
     /// The module: NAME, module/NAME or bootstrapmodule/NAME
     #[arg(long, short, value_parser = over_clusters)]
     pub module: ModuleName,
-    /// Why: it stays on record in the window
+    /// The reason; it stays on record in the window
     #[arg(long)]
     pub reason: String,
     /// When the bypass ends, such as 2026-12-28T08:00:00Z; within a year
@@ -70,7 +70,7 @@ pub(crate) struct BypassFlags {
     pub dry_run: DryRunFlag,
 }
 
-/// Runs a verb about windows.
+/// Runs a verb of `muster window`.
 pub(crate) async fn run(cluster: &Target, flags: WindowFlags, out: &Out) -> anyhow::Result<u8> {
     let (client, namespace) = connect::client(cluster).await?;
     let WindowVerb::Bypass(flags) = flags.verb;

@@ -1,4 +1,4 @@
-//! `muster zones`: the flags of rollout-operator into the setup of a process.
+//! `muster zones`: the setup of the process from the flags of rollout-operator.
 
 use std::{path::PathBuf, sync::Arc};
 
@@ -39,7 +39,7 @@ pub(crate) struct ZonesFlags {
     /// Log format
     #[arg(long, value_enum, default_value_t = LogFormat::Text, env = "MUSTER_LOG_FORMAT")]
     pub log_format: LogFormat,
-    /// Flags of rollout-operator, as Go writes them; -h prints them
+    /// Flags of rollout-operator, in Go's syntax; -h prints them
     #[arg(value_name = "FLAG", trailing_var_arg = true, allow_hyphen_values = true)]
     pub arguments: Vec<String>,
 }
@@ -70,11 +70,11 @@ async fn setup(cluster: &Target, settings: Settings) -> anyhow::Result<ZonesSetu
         Some((url, file)) => named(url, file).await?,
         None => connect::config(cluster).await?,
     };
-    // Retries are ours: bounded, and only of what may be repeated.
+    // Retries are done by muster: bounded, and only of requests that may be repeated.
     config.default_retry = false;
     let lease =
         sendable::client(config.clone(), Client::try_from).context("the kubeconfig cannot be used")?;
-    // Each step of a request; the whole of it has muster's own deadline.
+    // The limit of each step of a request; muster has its own deadline for the whole request.
     (config.connect_timeout, config.read_timeout, config.write_timeout) = (
         settings.client_timeout,
         settings.client_timeout,
@@ -109,7 +109,7 @@ async fn setup(cluster: &Target, settings: Settings) -> anyhow::Result<ZonesSetu
     })
 }
 
-/// The current context of a kubeconfig file, at another address.
+/// The current context of a kubeconfig file, with another server address.
 async fn named(url: &str, file: &str) -> anyhow::Result<Config> {
     let kubeconfig =
         Kubeconfig::read_from(file).with_context(|| format!("-kubernetes.config-file {file}"))?;

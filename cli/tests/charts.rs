@@ -1,5 +1,5 @@
-//! Promise: `helm template` of the charts gives the objects of `muster install --export`, for every choice of values. By a real Helm:
-//! `cargo xtask charts` builds it and runs this.
+//! Promise: `helm template` of the charts renders the objects of `muster install --export`, for every choice of values.
+//! Needs a real Helm: `cargo xtask charts` builds it and runs this.
 
 #![allow(
     clippy::unwrap_used,
@@ -11,10 +11,10 @@ use std::{collections::BTreeMap, ffi::OsString, path::PathBuf, process::Command}
 
 use serde_json::Value;
 
-/// What Helm alone is told: it is no part of what `kubectl apply` gets.
+/// An annotation for Helm only: `muster install --export` does not have it.
 const KEEP: &str = "helm.sh/resource-policy";
 
-/// What stands out of the program, on pain of failure.
+/// The standard output of a command that must succeed.
 fn output(mut command: Command) -> String {
     let output = command.output().unwrap();
     assert!(
@@ -65,12 +65,12 @@ fn objects(text: &str) -> BTreeMap<String, Value> {
 
 fn templates(name: &str, values: &[String]) -> BTreeMap<String, Value> {
     let mut helm = helm();
-    // A Helm that is built here thinks of an old Kubernetes.
+    // A Helm built here assumes an old Kubernetes version.
     helm.args(["template", "muster", "--kube-version", "1.36.0"])
         .arg(chart(name));
     for value in values {
         let set = match value.split_once('=') {
-            // A namespace may be a number, and is none.
+            // A namespace may look like a number, but is a string.
             Some(("namespace", _)) => "--set-string",
             Some(("updaters", _)) => "--set-file",
             _ => "--set",
@@ -190,7 +190,7 @@ fn helm_makes_what_is_exported() {
             &["--downstream", "--nodes", "--crds", "--sync", sync],
             &["role=downstream", &value, "nodes=true"],
         );
-        // An agent works in its own namespace, whatever is said.
+        // The agent has a fixed namespace; the value is ignored.
         check(
             &["--downstream", "--sync", sync, "-n", "fleet"],
             &["role=downstream", &value, "namespace=fleet"],
@@ -232,7 +232,7 @@ fn helm_makes_what_is_exported() {
 fn helm_makes_what_is_exported_for_machines() {
     let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../examples/machines/updaters.yaml");
     let text = std::fs::read_to_string(file).unwrap();
-    // Without Nodes to be prepared there are fewer rights.
+    // Without prepareNode there are fewer rights.
     let lines: Vec<&str> = text
         .lines()
         .filter(|line| !line.contains("prepareNode"))
@@ -248,7 +248,7 @@ fn helm_makes_what_is_exported_for_machines() {
     let updaters = format!("updaters={file}");
     let flags = ["--machines", "--updaters", file, "--crds"];
     check(&flags, &["role=machines", &updaters]);
-    // Its place is fixed, and nothing is carried out as Flux does.
+    // The namespace is fixed, and the sync does not matter.
     let other = [
         "role=machines",
         &updaters,
@@ -259,7 +259,7 @@ fn helm_makes_what_is_exported_for_machines() {
     check(&[&flags[..], &["--egress-ports", "443,8443"]].concat(), &other);
 }
 
-/// A value is refused, in words that name what is wrong.
+/// A value is refused, with an error that contains `names`.
 fn refused(name: &str, value: &str, names: &str) {
     let mut template = helm();
     template.args(["template", "muster", "--kube-version", "1.36.0"]);
@@ -275,9 +275,9 @@ fn helm_has_nothing_to_complain_of() {
         let mut lint = helm();
         lint.args(["lint", "--strict"]).arg(chart(name));
         output(lint);
-        // A value that is misspelt is refused.
+        // A misspelled value is refused.
         refused(name, "rolle=management", "rolle");
     }
-    // Without its updaters muster machines would not begin.
+    // Without updaters muster machines would not start.
     refused("muster", "role=machines", "updaters");
 }

@@ -1,4 +1,4 @@
-//! Promise: the reference of the command is what the command says of itself, every verb has examples, and the pages of the manual are made.
+//! Promise: the reference matches the help of the command, every verb has examples, and the manual pages are generated.
 
 #![allow(
     clippy::unwrap_used,
@@ -12,7 +12,7 @@ use std::process::Command;
 fn muster(arguments: &[&str]) -> String {
     let output = Command::new(env!("CARGO_BIN_EXE_muster"))
         .args(arguments)
-        // What stands in the environment is nothing for a manual.
+        // The environment has no place in a manual.
         .env("MUSTER_NAMESPACE", "somewhere-else")
         .output()
         .unwrap();

@@ -1,5 +1,5 @@
-//! Promise: the rule for Renovate in docs/how-to.md finds the repository and the tag of each Module that names a tag, and nothing of one that
-//! names a commit.
+//! Promise: the rule for Renovate in docs/how-to.md finds the repository and the tag of each Module with a tag, and
+//! nothing of one with a commit.
 
 #![allow(
     clippy::unwrap_used,
@@ -13,7 +13,7 @@ use serde_json::Value;
 
 const PAGE: &str = include_str!("../../docs/how-to.md");
 
-/// Renovate's syntax of expressions is RE2's, as that of the crate is.
+/// Renovate's regular expressions have RE2's syntax, as those of the crate do.
 fn rule() -> Regex {
     let blocks = PAGE.split("```json\n").skip(1);
     let mut blocks = blocks.map(|rest| rest.split("```").next().unwrap());

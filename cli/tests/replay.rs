@@ -1,7 +1,7 @@
-//! Promise: a record is told in words and comes out the same; a record that does not is exit code 1 with the first difference; what is no
-//! record is exit code 2 with the line, and nothing else is printed.
+//! Promise: a record is explained and reproduced; one that is not reproduced is exit code 1 with the first difference;
+//! an invalid record is exit code 2 with the line, and nothing else is printed.
 //!
-//! The fixture is a real run. If decisions are made otherwise on purpose, remove it and make it anew:
+//! The fixture is a real run. If decisions change on purpose, remove it and record it again:
 //! `MUSTER_RECORD_DECISIONS=$PWD/cli/tests/fixtures cargo test -p muster-controllers --test module recorded`.
 
 #![allow(
@@ -42,7 +42,7 @@ fn lines() -> Vec<String> {
     text.lines().map(str::to_owned).collect()
 }
 
-/// A file of these lines, and its name.
+/// A file of these lines; returns its name.
 fn file(folder: &Path, text: &str) -> String {
     let file = folder.join("log.jsonl");
     std::fs::write(&file, text).unwrap();

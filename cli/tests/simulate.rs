@@ -1,5 +1,5 @@
-//! Promise: a fleet file becomes the same picture each time, on any width, of five clusters or two thousand; what is wrong with it is
-//! told with its place, exit code 2, and nothing else is printed.
+//! Promise: a fleet file gives the same output each time, at any width, for five clusters or two thousand; errors are
+//! reported with their position, exit code 2, and nothing else is printed.
 
 #![allow(
     clippy::unwrap_used,
@@ -43,7 +43,7 @@ fn the_example_at_two_widths() {
     }
 }
 
-/// A shell makes several words of `--fail eu-{2..3}` and `--slow us-{1..2}=5m`.
+/// A shell expands `--fail eu-{2..3}` and `--slow us-{1..2}=5m` to several words.
 #[test]
 fn what_a_shell_expands_is_as_what_it_leaves() {
     let quoted = drawn(&[EXAMPLE, "--fail", "eu-{1..3}", "--slow", "us-{1..2}=5m"]);
@@ -191,7 +191,7 @@ fn what_is_wrong_is_told_with_its_place_and_nothing_is_drawn() {
     assert_eq!(absent.status.code(), Some(2));
 }
 
-/// The version comes on Friday at 23:00 in Berlin; each cluster changes in the night of its own time zone.
+/// The version arrives on Friday at 23:00 in Berlin; each cluster is updated in the night of its own time zone.
 #[test]
 fn change_windows_open_by_the_calendar() {
     let folder = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! Promise: the command answers without a cluster where none is needed, and a mistake on the command line is exit code 2.
+//! Promise: the command works without a cluster where none is needed, and a usage error is exit code 2.
 
 #![allow(
     clippy::unwrap_used,
@@ -56,7 +56,7 @@ fn what_needs_no_cluster_answers_without_one() {
     }
     check(&["get"], 0, "muster get TYPE/NAME shows one");
     check(&["get"], 0, "bootstrapmodule, bmod");
-    // What `cargo demo -- --help` hands on.
+    // What `cargo demo -- --help` passes on.
 }
 
 #[test]
@@ -246,7 +246,7 @@ fn a_mistake_in_the_words_about_an_installation_is_named() {
     }
 }
 
-/// Nobody who reads the code takes it for the end of what was to be printed, or followed.
+/// The exit code shows that the output is incomplete.
 #[test]
 fn a_pipe_that_is_closed_early_ends_it_without_a_word_as_any_command() {
     // Line by line, and as one text.
@@ -271,7 +271,7 @@ fn a_pipe_that_is_closed_early_ends_it_without_a_word_as_any_command() {
     }
 }
 
-/// What was cut short must not pass for the whole.
+/// Truncated output must not pass for complete.
 #[test]
 fn a_disk_that_is_full_is_an_error() {
     for words in [&["crds", "--management"][..], &["version", "--client"], &["man"]] {

@@ -1,5 +1,5 @@
-//! Promise: docs/zones.md says of every flag, label, annotation and metric what becomes of it; `examples/zones` is a group that can be rolled,
-//! scaled and drained.
+//! Promise: docs/zones.md describes every flag, label, annotation and metric; `examples/zones` is a group that can be
+//! rolled, scaled and drained.
 
 #![allow(
     clippy::unwrap_used,
@@ -140,7 +140,7 @@ fn the_example_is_a_group() {
         assert_eq!(set.strategy, "OnDelete", "{}", set.name);
         let preparation = Preparation::of(&set.labels, &set.annotations, &set.service_name);
         assert!(matches!(preparation, Some(Ok(_))), "{}", set.name);
-        // Its replicas are those of the template, or of another zone.
+        // Its replicas come from the template, or from another zone.
         let template = mirror::reference(&set.annotations);
         let leader = follower::leader(set, &sets).unwrap();
         assert!(template.is_some() != leader.is_some(), "{}", set.name);

@@ -1,4 +1,4 @@
-//! Objects that people say something to, and what to say where one is not there.
+//! Objects that a command controls, and the error if one does not exist.
 
 use anyhow::{Context as _, bail};
 use k8s_openapi::api::core::v1::Node;
@@ -16,23 +16,23 @@ use crate::{
     read::{SEE, no_cluster, no_module, resource, served},
 };
 
-/// An object that people say something to, as far as the command needs it: a module of either kind, or a Cluster.
+/// An object that a command controls: a module of either kind, a Cluster, a Node, a ZoneRollout or an UpdatePlan.
 pub struct Address {
-    /// Kind and name as resource of the API.
+    /// Resource and API group, such as `module.fleet.muster.dev`.
     pub api: Api<DynamicObject>,
-    /// Its kind as kubectl tells it: `module.fleet.muster.dev`.
+    /// Resource and API group as kubectl prints them: `module.fleet.muster.dev`.
     pub resource: String,
-    /// Its name.
+    /// Name of the object.
     pub name: String,
     namespace: String,
     client: Client,
     what: What,
 }
 
-/// What an address is of.
+/// The kind of object.
 enum What {
     Module(ModuleName),
-    /// The verb that takes a module as well, and what follows the module then.
+    /// A Cluster; with the verb that takes a module as well, and the arguments that follow the module.
     Cluster((&'static str, &'static str)),
     ZoneRollout,
     UpdatePlan,
@@ -40,13 +40,13 @@ enum What {
 }
 
 impl Address {
-    /// Where a module is found.
+    /// The address of a module.
     pub fn of(client: &Client, namespace: &str, module: &ModuleName) -> Self {
         let what = What::Module(module.clone());
         Self::at(client, namespace, &resource(module.kind), &module.name, what)
     }
 
-    /// Where a Cluster is found.
+    /// The address of a Cluster.
     pub async fn of_cluster(client: &Client, namespace: &str, name: &str) -> anyhow::Result<Self> {
         let version = served(client)
             .await?
@@ -55,12 +55,12 @@ impl Address {
         Ok(Self::at(client, namespace, &version.api_resource(), name, what))
     }
 
-    /// Where a Node is found.
+    /// The address of a Node.
     pub fn of_node(client: &Client, name: &str) -> Self {
         Self::at(client, "", &ApiResource::erase::<Node>(&()), name, What::Node)
     }
 
-    /// Where a ZoneRollout is found, by its name or by its group.
+    /// The address of a ZoneRollout, by its name or by its group.
     pub async fn of_zones(client: &Client, namespace: &str, name: &str) -> anyhow::Result<Self> {
         path::check(name).with_context(|| format!("{name:?} cannot be the name of a ZoneRollout"))?;
         let resource = ApiResource::erase::<ZoneRollout>(&());
@@ -72,7 +72,7 @@ impl Address {
         Ok(at(name))
     }
 
-    /// Where an UpdatePlan is found.
+    /// The address of an UpdatePlan.
     pub fn of_update_plan(client: &Client, namespace: &str, name: &str) -> Self {
         Self::at(
             client,
@@ -83,7 +83,8 @@ impl Address {
         )
     }
 
-    /// For a verb that takes a module as well, and what follows the module then: offered where a module has the name of the cluster.
+    /// For a verb that takes a module as well: if the Cluster does not exist but a module has its name, the error
+    /// suggests that command.
     #[must_use]
     pub fn or_module(mut self, verb: &'static str, rest: &'static str) -> Self {
         if matches!(self.what, What::Cluster(_)) {
@@ -114,7 +115,7 @@ impl Address {
         }
     }
 
-    /// Reads it; none if it is not there.
+    /// Reads the object; `None` if it does not exist.
     pub async fn find(&self) -> anyhow::Result<Option<DynamicObject>> {
         let found = self.api.get_opt(&self.name).await;
         let of_nodes = matches!(&self.what, What::Module(module) if module.is_of_nodes());
@@ -126,12 +127,12 @@ impl Address {
         found.with_context(|| format!("reading {}", self.name))
     }
 
-    /// Reads it; where it is not there, the error names those that it may stand for.
+    /// Reads the object; if it does not exist, the error lists similar names.
     pub async fn get(&self) -> anyhow::Result<DynamicObject> {
         if let Some(found) = self.find().await? {
             return Ok(found);
         }
-        // Who may not list them is offered none.
+        // Without the right to list them, none are offered.
         let there = self.api.list_metadata(&ListParams::default()).await;
         let names: Vec<String> = there
             .into_iter()

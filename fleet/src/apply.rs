@@ -1,6 +1,6 @@
-//! Writing objects of ours into a cluster by server-side apply, and asking first whether that may be done.
+//! Writes muster's objects into a cluster by server-side apply, and checks first whether that is allowed.
 //!
-//! Invariant: fields that another manager owns are never taken: a conflict is an answer, not an obstacle.
+//! Invariant: fields that another manager owns are never forced: a conflict is reported.
 
 use std::{fmt, time::Duration};
 
@@ -17,32 +17,32 @@ use serde_json::Value;
 /// How long one call may take until the server counts as silent.
 pub const DEADLINE: Duration = Duration::from_secs(15);
 
-/// What became of an object.
+/// The result of an apply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Applied {
-    /// It was not there.
+    /// The object did not exist.
     Made,
-    /// It was there, and is another now.
+    /// The object was changed.
     Changed,
-    /// It was so already.
+    /// The object was already as desired.
     Same,
 }
 
-/// An object's kind, namespace and name.
+/// Kind, API version, namespace and name of an object.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ObjectRef {
-    /// Its kind.
+    /// Kind, such as `Deployment`.
     pub kind: String,
-    /// Its API version.
+    /// API version, such as `apps/v1`.
     pub api_version: String,
-    /// Its namespace; none if its kind has none.
+    /// Namespace; `None` for a cluster-scoped kind.
     pub namespace: Option<String>,
-    /// Its name.
+    /// Name of the object.
     pub name: String,
 }
 
 impl ObjectRef {
-    /// What a manifest says of itself; a manifest of ours has all of it.
+    /// Reads them from a manifest of muster, which has all of them.
     pub fn of(object: &Value) -> Self {
         let text = |pointer: &str| object.pointer(pointer).and_then(Value::as_str).map(str::to_owned);
         Self {
@@ -53,7 +53,7 @@ impl ObjectRef {
         }
     }
 
-    /// Where it is found.
+    /// The API of the object's resource and namespace.
     pub fn api(&self, client: &Client) -> Api<DynamicObject> {
         let (group, version) = self
             .api_version
@@ -66,7 +66,7 @@ impl ObjectRef {
         }
     }
 
-    /// Reads its metadata, and nothing of its content.
+    /// Reads the object's metadata only.
     pub async fn metadata(&self, client: &Client) -> Result<Option<ObjectMeta>, CallError> {
         let api = self.api(client);
         let found = call_within(
@@ -78,7 +78,7 @@ impl ObjectRef {
         Ok(found.map(|object| object.metadata))
     }
 
-    /// Deletes it; false if it was not there.
+    /// Deletes the object; false if it did not exist.
     pub async fn delete(&self, client: &Client, dry_run: bool) -> Result<bool, CallError> {
         let parameters = DeleteParams {
             dry_run,
@@ -103,7 +103,7 @@ impl fmt::Display for ObjectRef {
     }
 }
 
-/// Whether the command wrote the object before: only then does it change it again.
+/// Whether this command wrote the object before: only then does it change it again.
 pub fn is_by_command(metadata: &ObjectMeta) -> bool {
     let managers = metadata.managed_fields.as_deref().unwrap_or_default();
     managers.iter().any(|entry| {
@@ -111,7 +111,7 @@ pub fn is_by_command(metadata: &ObjectMeta) -> bool {
     })
 }
 
-/// Applies a manifest, or with `dry_run` asks whether it would be taken.
+/// Applies a manifest, or with `dry_run` checks whether it would be accepted.
 pub async fn apply(client: &Client, object: &Value, dry_run: bool) -> Result<Applied, CallError> {
     let name = ObjectRef::of(object);
     let before = name.metadata(client).await?;

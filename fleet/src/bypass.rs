@@ -1,4 +1,4 @@
-//! A bypass of a RolloutWindow: lets one module through until an instant, on record in the window.
+//! Bypasses of a RolloutWindow: open it for one module until a given time, recorded in the window.
 
 use std::time::Duration;
 
@@ -30,56 +30,56 @@ use crate::{
     near,
 };
 
-/// How often a write is tried again that another one came before.
+/// How often a write is tried that conflicts with another one.
 const TRIES: usize = 5;
-/// The longest bypass: a year. What shall be open for longer is a change of the window.
+/// The longest bypass: a year. For a longer time, change the window.
 const LONGEST: Duration = Duration::from_hours(366 * 24);
 
-/// What is let through, and until when.
+/// The bypass to add.
 #[derive(Clone, Debug)]
 pub struct Bypass {
-    /// The RolloutWindow.
+    /// Name of the RolloutWindow.
     pub window: String,
-    /// The module.
+    /// The module that may be rolled out.
     pub module: ModuleName,
-    /// Why: it stays on record in the window.
+    /// The reason; it stays on record in the window.
     pub reason: String,
     /// When it ends, within a year.
     pub until: Option<Timestamp>,
-    /// How long it lasts; it comes before `until`.
+    /// How long it lasts; takes precedence over `until`.
     pub time: Option<Duration>,
-    /// Whether it is only tried.
+    /// Whether the write is a dry run.
     pub dry_run: DryRun,
 }
 
 /// Why a bypass cannot be added.
 #[derive(Debug, PartialEq, Eq, Error)]
 pub enum BypassError {
-    /// No window has the name.
+    /// No window has this name.
     #[error(
         "there is no rolloutwindow/{name} in namespace {namespace}{near}; next: kubectl get rolloutwindows --namespace {namespace}"
     )]
     NoWindow {
-        /// The name.
+        /// The name that was given.
         name: String,
-        /// Where it was looked for.
+        /// The namespace of the lookup.
         namespace: String,
-        /// The names that it may stand for, in words.
+        /// Text that suggests similar names; may be empty.
         near: String,
     },
-    /// It would be over before it began.
+    /// The end is in the past.
     #[error("--until is over already: write a time to come, or --for 2h")]
     Over,
-    /// It would last too long.
+    /// The end is more than a year away.
     #[error("a bypass lasts a year at most: change the window instead")]
     TooLong,
-    /// A reason without words, or with too many.
+    /// The reason is empty or too long.
     #[error("--reason must have 1 to {MAX_MESSAGE} bytes")]
     Reason,
-    /// The window has as many bypasses as it may have, and all are in force.
+    /// The window has the maximum number of bypasses, and all are in force.
     #[error("the window has {MAX_BYPASSES} bypasses in force already: remove one from its spec.bypasses")]
     Full,
-    /// Others kept writing the window.
+    /// Other writers kept changing the window.
     #[error("the window was modified concurrently {TRIES} times in a row: try again")]
     Contended,
 }
@@ -151,7 +151,7 @@ fn wanted(bypass: &Bypass, now: Timestamp) -> Result<WindowBypass, BypassError> 
     })
 }
 
-/// Adds the bypass to the window as it was read, and reads again where another write came first. Returns the window.
+/// Adds the bypass to the current window, and reads it again after a conflict. Returns the window.
 async fn write(
     windows: &Api<DynamicObject>,
     namespace: &str,
@@ -187,7 +187,7 @@ async fn write(
     Err(BypassError::Contended.into())
 }
 
-/// The bypasses with this one. Those that are over stay on record as long as there is room.
+/// The bypasses of the window plus this one. Expired ones stay on record as long as there is room.
 fn with(before: Option<&Value>, wanted: &WindowBypass, now: Timestamp) -> Result<Vec<Value>, BypassError> {
     let mut all: Vec<Value> = before.and_then(Value::as_array).cloned().unwrap_or_default();
     if all.len() >= MAX_BYPASSES {
@@ -200,7 +200,7 @@ fn with(before: Option<&Value>, wanted: &WindowBypass, now: Timestamp) -> Result
     Ok(all)
 }
 
-/// One that cannot be read is not known to be over.
+/// A bypass that cannot be parsed counts as not expired.
 fn is_over(bypass: &Value, now: Timestamp) -> bool {
     let until = bypass.get("until").and_then(Value::as_str);
     let until: Option<Timestamp> = until.and_then(|until| until.parse().ok());
@@ -213,13 +213,13 @@ fn selects(window: &DynamicObject, object: &DynamicObject, module: &ModuleName) 
         name: &module.name,
         labels: object.labels(),
     };
-    // What came from an API server goes back into JSON.
+    // Values from an API server always serialize to JSON.
     let window = serde_json::to_value(window).unwrap_or_default();
     Window::read(&window).selects_module(&object)
 }
 
 async fn missing(windows: &Api<DynamicObject>, namespace: &str, name: &str) -> BypassError {
-    // A user who may not list them is offered none.
+    // Without the right to list them, none are offered.
     let there = windows.list_metadata(&ListParams::default()).await;
     let names: Vec<String> = there
         .into_iter()

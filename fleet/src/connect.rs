@@ -1,4 +1,4 @@
-//! The management cluster that a person names, reached as kubectl reaches it.
+//! Connects to the management cluster that the user names, as kubectl does.
 
 use std::{env, path::PathBuf, time::Duration};
 
@@ -13,24 +13,24 @@ use muster_sync::proxy::{Proxies, ProxyError};
 
 use crate::near;
 
-/// Which management cluster, and which namespace of it: what kubectl's own flags say.
+/// The management cluster and namespace, from kubectl's own flags.
 #[derive(Clone, Debug, Default)]
 pub struct Target {
-    /// Path of the kubeconfig; else by `$KUBECONFIG`, `~/.kube/config`, or from inside a cluster.
+    /// Path of the kubeconfig [default: `$KUBECONFIG`, `~/.kube/config`, or in-cluster].
     pub kubeconfig: Option<PathBuf>,
-    /// Context of the kubeconfig; else its current one.
+    /// Context of the kubeconfig [default: the current one].
     pub context: Option<String>,
-    /// Namespace of modules and clusters; else the context's.
+    /// Namespace of modules and clusters [default: the context's].
     pub namespace: Option<String>,
     /// User to impersonate.
     pub impersonate: Option<String>,
     /// Groups to impersonate.
     pub impersonate_groups: Vec<String>,
-    /// How long one request may take; else [`deadline::DEFAULT`].
+    /// How long one request may take [default: [`deadline::DEFAULT`]].
     pub request_timeout: Option<Duration>,
 }
 
-/// A client, and the namespace to work in. The user's own kubeconfig is read as kubectl reads it.
+/// A client, and the namespace to work in. The user's kubeconfig is read as kubectl reads it.
 pub async fn client(target: &Target) -> anyhow::Result<(Client, String)> {
     let total = target.request_timeout.unwrap_or(deadline::DEFAULT);
     let config = config(target).await?;
@@ -38,7 +38,7 @@ pub async fn client(target: &Target) -> anyhow::Result<(Client, String)> {
         .namespace
         .clone()
         .unwrap_or_else(|| config.default_namespace.clone());
-    // A kubeconfig may name a program that gets credentials, which blocks while it runs.
+    // A kubeconfig may name a credential plugin, which blocks while it runs.
     let client = tokio::task::spawn_blocking(move || deadline::client(config, total));
     let client = tokio::time::timeout(total, client)
         .await
@@ -52,7 +52,7 @@ pub async fn client(target: &Target) -> anyhow::Result<(Client, String)> {
     Ok((client.context("the kubeconfig cannot be used")?, namespace))
 }
 
-/// The configuration of a client, as the target wants it.
+/// The client configuration for the target.
 pub async fn config(target: &Target) -> anyhow::Result<Config> {
     let mut config = found(target).await?;
     let mut header = |name: &'static str, value: &str| {
@@ -75,7 +75,7 @@ pub async fn config(target: &Target) -> anyhow::Result<Config> {
     Ok(config)
 }
 
-/// By `--kubeconfig`, `$KUBECONFIG`, `~/.kube/config`, or from inside a cluster.
+/// From `--kubeconfig`, `$KUBECONFIG`, `~/.kube/config`, or in-cluster.
 async fn found(target: &Target) -> anyhow::Result<Config> {
     let options = KubeConfigOptions {
         context: target.context.clone(),
@@ -100,7 +100,7 @@ async fn found(target: &Target) -> anyhow::Result<Config> {
         .with_context(|| unfound(&said))
 }
 
-/// What a kubeconfig says of an API server. kube would take HTTPS_PROXY for its `proxy-url`: API servers are reached without it.
+/// The connection of a kubeconfig. kube would use HTTPS_PROXY as its `proxy-url`: API servers are reached without it.
 pub async fn configured(
     kubeconfig: Kubeconfig,
     options: &KubeConfigOptions,
@@ -127,12 +127,12 @@ pub async fn configured(
     Ok(config)
 }
 
-/// The proxies that the variables of the process name. API servers are reached without them.
+/// The proxies from the environment of the process. API servers are reached without them.
 pub fn proxies() -> Result<Proxies, ProxyError> {
     Proxies::from_variables(|name| env::var(name).ok())
 }
 
-/// The context that is asked for has to be there; else those that are there are named.
+/// The context must exist; the error lists the existing ones.
 fn has_context(kubeconfig: &Kubeconfig, target: &Target) -> anyhow::Result<()> {
     let Some(asked) = &target.context else {
         return Ok(());
@@ -152,7 +152,7 @@ fn has_context(kubeconfig: &Kubeconfig, target: &Target) -> anyhow::Result<()> {
     )
 }
 
-/// What is said where no kubeconfig can be used: which, if any was named.
+/// The error if no kubeconfig can be used; names the file, if one was given.
 fn unfound(said: &str) -> String {
     if said.is_empty() {
         return "no kubeconfig: set KUBECONFIG, or name one with --kubeconfig (try it all with: muster demo)"

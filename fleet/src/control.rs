@@ -1,4 +1,5 @@
-//! What a person says to muster, as an annotation that git does not own: who says it, and when, is written with it.
+//! Controls: annotations that git does not own, by which users control muster. The user and the time are written with
+//! them.
 
 use std::time::Duration;
 
@@ -17,20 +18,20 @@ use serde_json::{Value, json};
 
 use crate::Address;
 
-/// Whether what is said is done, or only tried.
+/// Whether a write is a dry run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum DryRun {
-    /// It is done.
+    /// Writes the change.
     #[default]
     None,
-    /// What would be written is told, and nobody is asked.
+    /// Prints what would be written, without a request.
     Client,
-    /// The API server is asked whether it would be done.
+    /// Submits a server-side dry run to the API server.
     Server,
 }
 
 impl DryRun {
-    /// What is told after what was not done.
+    /// The suffix of the message about a dry run.
     pub const fn words(self) -> &'static str {
         match self {
             Self::None => "",
@@ -40,19 +41,19 @@ impl DryRun {
     }
 }
 
-/// What is written beside a control that holds until it goes.
+/// What is written with a control that stays until it is removed.
 #[derive(Clone, Debug, Default)]
 pub struct Term {
-    /// Why: it is shown in the module's status and events.
+    /// The reason; shown in the module's status and events.
     pub reason: Option<String>,
-    /// It ends by itself then, within a year.
+    /// When it expires, within a year.
     pub until: Option<Timestamp>,
-    /// It ends by itself after this time; it comes before `until`.
+    /// It expires after this time; takes precedence over `until`.
     pub time: Option<Duration>,
 }
 
 impl Term {
-    /// The control that says this, for `what`.
+    /// The control with this value, for `what`.
     pub async fn control(&self, client: &Client, what: &str) -> anyhow::Result<Control> {
         let now = now();
         let after = self.time.map(|time| now.checked_add(time)).transpose();
@@ -70,24 +71,24 @@ impl Term {
     }
 }
 
-/// What a control writes.
+/// What to do for a control.
 #[derive(Debug, PartialEq)]
 pub enum Wish {
-    /// It is so already.
+    /// The annotation already has this control.
     Stands(Control),
-    /// This is to be written.
+    /// This control must be written.
     Write(Control),
 }
 
-/// What is to be written, given the annotation as it is. Saying the same again without new words changes nothing; what has ended, or
-/// nobody can read, or is not `the_same`, is replaced.
+/// What to write, given the current annotation. The same control without a new reason or end changes nothing; one that
+/// has expired, cannot be parsed, or is not `the_same`, is replaced.
 pub fn wish(
     before: Option<&str>,
     wanted: Control,
     now: Timestamp,
     the_same: impl Fn(&Control) -> bool,
 ) -> Wish {
-    // What cannot be read stops as well: the new control fixes it.
+    // A value that cannot be parsed is in force as well: the new control fixes it.
     let stands = before
         .and_then(|text| Control::parse(text).ok())
         .filter(|control| control.holds(now) && the_same(control))
@@ -97,7 +98,7 @@ pub fn wish(
     stands.map_or(Wish::Write(wanted), Wish::Stands)
 }
 
-/// Writes an annotation, or with null removes it.
+/// Writes an annotation; null removes it.
 pub async fn annotate(address: &Address, key: &str, value: &Value, dry_run: DryRun) -> anyhow::Result<()> {
     write(
         address,
@@ -107,7 +108,7 @@ pub async fn annotate(address: &Address, key: &str, value: &Value, dry_run: DryR
     .await
 }
 
-/// The same where the new value follows from the one that was read: refused if somebody wrote the object in between.
+/// The same for a value that depends on the one that was read: refused if the object was changed in between.
 pub async fn replace(
     address: &Address,
     read: &DynamicObject,
@@ -119,7 +120,7 @@ pub async fn replace(
     write(address, json!({"metadata": metadata}), dry_run).await
 }
 
-/// Writes these fields of an object, and no others.
+/// Patches these fields of an object, and no others.
 pub async fn write(address: &Address, body: Value, dry_run: DryRun) -> anyhow::Result<()> {
     if dry_run == DryRun::Client {
         return Ok(());
@@ -138,31 +139,31 @@ pub async fn write(address: &Address, body: Value, dry_run: DryRun) -> anyhow::R
         .with_context(|| format!("patching {}", address.name))
 }
 
-/// Who asks: as the API server knows them, or else as this machine does.
+/// The user's name, as the API server knows it, or else from `$USER`.
 pub async fn me(client: &Client) -> String {
     let reviews: Api<SelfSubjectReview> = Api::all(client.clone());
     let review = reviews
         .create(&PostParams::default(), &SelfSubjectReview::default())
         .await;
-    // An API server older than 1.28, or one that does not say, is no reason to be silent.
+    // An API server older than 1.28, or one that does not answer, must not stop the command.
     let known = review.ok().and_then(|review| review.status?.user_info?.username);
     known
         .filter(|name| !name.is_empty())
         .unwrap_or_else(|| std::env::var("USER").unwrap_or_else(|_| "somebody".to_owned()))
 }
 
-/// As much of a revision's hash as is written: it tells the revision from all others of its module.
+/// The part of a revision's hash that is written: enough to identify it among the revisions of its module.
 pub fn digits(revision: &str) -> &str {
     revision.get(..16).unwrap_or(revision)
 }
 
-/// Now, in whole seconds: people read it.
+/// The current time in whole seconds, for readability.
 pub fn now() -> Timestamp {
     let now = Clock::system().now();
     Timestamp::from_second(now.as_second()).unwrap_or(now)
 }
 
-/// What was done, as kubectl tells it.
+/// The result of a write, as kubectl prints it.
 pub fn done(address: &Address, verb: &str, dry_run: DryRun) -> String {
     format!("{}/{} {verb}{}", address.resource, address.name, dry_run.words())
 }

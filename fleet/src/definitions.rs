@@ -1,4 +1,4 @@
-//! The definitions of muster's kinds in a cluster, against those of this command.
+//! Compares the definitions of muster's kinds in a cluster with those of this command.
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::Client;
@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 
 use crate::apply::DEADLINE;
 
-/// Every definition that this command may bring, the minimal kind Cluster excepted: that is Cluster API's.
+/// Every definition that this command may install, except the minimal Cluster kind: that one is Cluster API's.
 pub fn all() -> Vec<CustomResourceDefinition> {
     let mut all = crds::management();
     all.extend(crds::downstream());
@@ -17,12 +17,12 @@ pub fn all() -> Vec<CustomResourceDefinition> {
     all
 }
 
-/// Which of these definitions, by name, are there and not as this command has them.
+/// The names of the definitions that are installed and differ from those of this command.
 pub async fn differing(client: &Client, names: &[&str]) -> Result<Vec<String>, CallError> {
     let api: Api<CustomResourceDefinition> = Api::all(client.clone());
     let mut differing = Vec::new();
     for ours in all() {
-        let name = ours.metadata.name.clone().unwrap_or_default(); // a definition of ours has one
+        let name = ours.metadata.name.clone().unwrap_or_default(); // muster's definitions have one
         if !names.contains(&name.as_str()) {
             continue;
         }
@@ -34,22 +34,22 @@ pub async fn differing(client: &Client, names: &[&str]) -> Result<Vec<String>, C
     Ok(differing)
 }
 
-/// Whether both serve the same versions with the same schemas and columns; what a server fills in does not count.
+/// Whether both serve the same versions with the same schemas and columns; fields that a server fills in do not count.
 pub fn same(ours: &CustomResourceDefinition, there: &CustomResourceDefinition) -> bool {
     versions(ours) == versions(there)
 }
 
 fn versions(definition: &CustomResourceDefinition) -> Value {
-    // A definition consists of what JSON can say.
+    // A definition always serializes to JSON.
     bare(&serde_json::to_value(&definition.spec.versions).unwrap_or_default())
 }
 
-/// Without what is empty, and with numbers as numbers are compared.
+/// Without empty values, and with numbers normalized.
 fn bare(value: &Value) -> Value {
     match value {
         Value::Object(fields) => {
             let kept = fields.iter().map(|(key, value)| (key.clone(), bare(value)));
-            // A default, such as `{}`, is a value of its own.
+            // A default, such as `{}`, is a value.
             let kept = kept.filter(|(key, value)| key == "default" || !is_empty(value));
             Value::Object(kept.collect::<Map<_, _>>())
         }

@@ -1,4 +1,4 @@
-//! Events of a fleet: which are about what, and which were told already.
+//! Events of a fleet: which objects they are about, and which were already printed.
 
 use k8s_openapi::api::events::v1::Event;
 use kube::{ResourceExt, runtime::watcher};
@@ -7,19 +7,19 @@ use serde::Serialize;
 
 use crate::{happened::happened, name::Top};
 
-/// What is about a cluster, besides its Cluster.
+/// The kinds that are about a cluster, in addition to its Cluster.
 const ABOUT_A_CLUSTER: [&str; 3] = ["Cluster", "ProxyAssemblage", "RemoteAssemblage"];
 
-/// How far events are told. A watch begins with all that are there, and may have to begin again: what was told is not told twice.
+/// Which events were printed. A watch starts with all existing events, and may restart: no event is printed twice.
 pub struct Followed {
-    /// The greatest version that was told.
+    /// The greatest resource version that was printed.
     upto: u64,
-    /// Those of a list that is being read, which are in no order.
+    /// The events of a list that is being read, which are in no order.
     listed: Vec<Event>,
 }
 
 impl Followed {
-    /// Nothing is told yet but a list of this version.
+    /// Starts after a list of this version.
     pub fn from(version: Option<&str>) -> Self {
         Self {
             upto: number(version),
@@ -27,7 +27,7 @@ impl Followed {
         }
     }
 
-    /// What is to be told now.
+    /// The events to print now.
     pub fn news(&mut self, event: watcher::Event<Event>) -> Vec<Event> {
         let mut news = match event {
             watcher::Event::Init => {
@@ -49,32 +49,32 @@ impl Followed {
     }
 }
 
-/// A version as the number that it is; one that is none comes before all.
+/// A resource version as a number; one that is not a number sorts first.
 fn number(version: Option<&str>) -> u64 {
     version.unwrap_or_default().parse().unwrap_or_default() // as above
 }
 
-/// An event, and where it is.
+/// An event, and its namespace.
 #[derive(Serialize)]
 pub struct Told {
-    /// Where it is.
+    /// Namespace of the event.
     pub namespace: String,
     #[serde(flatten)]
-    /// What it says.
+    /// What the event is about.
     pub happened: Happened,
 }
 
 impl Told {
-    /// What an event says; none if it is about no object of a fleet.
+    /// Reads an event; `None` if it is not about an object of a fleet.
     pub fn of(event: &Event) -> Option<Self> {
         Some(Self {
-            namespace: event.namespace().unwrap_or_default(), // an event that was read has one
+            namespace: event.namespace().unwrap_or_default(), // an event from the API server has one
             happened: happened(event)?,
         })
     }
 }
 
-/// Whether an event is about what a view begins with.
+/// Whether an event is about the root of a view.
 pub fn is_about(event: &Happened, top: &Top) -> bool {
     match top {
         Top::Fleet => true,
@@ -109,7 +109,7 @@ mod tests {
         check(InitApply(event("5")), &[]);
         check(InitDone, &[]);
         check(Apply(event("9")), &["9"]);
-        // The watch is lost: 12 and 11 happened meanwhile, and a list is in the order of names.
+        // The watch is lost: 12 and 11 are written meanwhile, and a list is ordered by name.
         check(Init, &[]);
         for version in ["12", "5", "9", "11"] {
             check(InitApply(event(version)), &[]);

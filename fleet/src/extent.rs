@@ -3,9 +3,9 @@
 /// What is watched of a fleet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Extent {
-    /// What the matrix, the tree and `why` are made of.
+    /// The objects of the matrix, the tree and `why`.
     Fleet,
-    /// Revisions, ZoneRollouts and events, too.
+    /// Also revisions, ZoneRollouts and events.
     Whole,
     /// The same, and NodeModules where they are served.
     WithNodes,
@@ -14,12 +14,12 @@ pub enum Extent {
 }
 
 impl Extent {
-    /// Modules and what is made of them are watched.
+    /// Whether modules and their objects are watched.
     pub const fn has_modules(self) -> bool {
         !matches!(self, Self::Nodes)
     }
 
-    /// What is of nodes is watched.
+    /// Whether the objects of nodes are watched.
     pub const fn has_nodes(self) -> bool {
         matches!(self, Self::WithNodes | Self::Nodes)
     }

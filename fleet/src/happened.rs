@@ -1,4 +1,4 @@
-//! What happened to the objects of a fleet, by their events; the newest are kept.
+//! The newest events of the objects of a fleet.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -11,22 +11,22 @@ use kube::{ResourceExt, runtime::watcher::Event};
 use muster_api::{cluster, kind};
 use muster_dashboard::{Happened, Trouble};
 
-/// Events that are kept: some rollouts over a large fleet.
+/// Number of events kept: several rollouts over a large fleet.
 const KEPT: usize = 1_000;
 
 /// The newest events.
 #[derive(Debug, Default)]
 pub(crate) struct Log {
-    /// By time, and by name where two have the same.
+    /// By time, and by name for the same time.
     by_time: BTreeMap<(Timestamp, String), Arc<Happened>>,
     times: HashMap<String, Timestamp>,
     failing: Option<Trouble>,
 }
 
 impl Log {
-    /// Takes an event in; whether what is shown changed.
+    /// Handles an event; returns whether the view changed.
     pub(crate) fn event(&mut self, event: Event<ApiEvent>) -> bool {
-        // A list that has begun may fail again.
+        // A list that has started may fail again.
         if !matches!(event, Event::Init) {
             self.failing = None;
         }
@@ -65,7 +65,7 @@ impl Log {
         self.by_time.remove(&(at, name.to_owned())).is_some()
     }
 
-    /// The watch failed; whether that is news.
+    /// Records a failure of the watch; returns whether it is new.
     pub(crate) fn failed(&mut self, message: String, now: Timestamp) -> bool {
         let since = self.failing.as_ref().map_or(now, |trouble| trouble.since);
         let what = "events".to_owned();
@@ -86,7 +86,7 @@ impl Log {
     }
 }
 
-/// What an event says, if it is about an object of the fleet.
+/// Reads an event, if it is about an object of the fleet.
 pub fn happened(event: &ApiEvent) -> Option<Happened> {
     let regarding = event.regarding.as_ref()?;
     let group = regarding
@@ -138,7 +138,7 @@ mod tests {
         let all = log.newest();
         assert_eq!((all.len(), log.times.len()), (KEPT, KEPT));
         assert!(all.windows(2).all(|two| two[0].at >= two[1].at));
-        // The same event again takes the place of the old one.
+        // The same event again replaces the old one.
         assert!(log.event(Event::Apply(event("e1099", 3_000, kind::GROUP))));
         assert_eq!(log.newest().len(), KEPT);
         assert!(log.event(Event::Delete(event("e1099", 3_000, kind::GROUP))));

@@ -1,4 +1,4 @@
-//! The objects of one kind as a watch tells them, and what cannot be read of them.
+//! The objects of one kind from a watch, and those that cannot be parsed.
 
 use std::{collections::BTreeMap, fmt, sync::Arc};
 
@@ -7,10 +7,10 @@ use kube::{Resource, core::error_boundary::InvalidObject, runtime::watcher::Even
 use muster_controllers::runtime::{Guard, Index, Key};
 use muster_dashboard::Trouble;
 
-/// How many objects that cannot be read are kept with their message.
+/// How many unparsable objects are kept with their message.
 const NAMED: usize = 20;
 
-/// A whole object as a row of an index: each version is a change.
+/// An object as an index entry that is compared by pointer: each version is a change.
 #[derive(Debug)]
 struct Whole<K>(Arc<K>);
 
@@ -39,7 +39,7 @@ impl<K> Held<K>
 where
     K: Resource + Clone + Send + Sync + 'static,
 {
-    /// Nothing was read yet. `kind` is the plural, for people.
+    /// Starts empty. `kind` is the plural, for messages.
     pub(crate) fn new(kind: &'static str) -> Self {
         Self {
             kind,
@@ -52,11 +52,11 @@ where
         }
     }
 
-    /// Takes an event in; whether the objects may have changed.
+    /// Handles an event; returns whether the objects may have changed.
     ///
-    /// An object that can no longer be read is removed: views show no old state of it.
+    /// An object that can no longer be parsed is removed, so that views do not show an old state of it.
     pub(crate) fn event(&mut self, event: &Event<Guard<K>>, now: Timestamp) -> bool {
-        // A list that has begun may fail again.
+        // A list that has started may fail again.
         if !matches!(event, Event::Init) {
             self.failing = None;
         }
@@ -93,7 +93,7 @@ where
         }
     }
 
-    /// The watch failed, and is tried again; whether that is news.
+    /// Records a failure of the watch, which is retried; returns whether it is new.
     pub(crate) fn failed(&mut self, message: String, now: Timestamp) -> bool {
         let since = self.failing.as_ref().map_or(now, |trouble| trouble.since);
         let what = self.kind.to_owned();
@@ -203,7 +203,7 @@ mod tests {
         held.event(&Event::Apply(readable("a")), at(1));
         assert!(held.failed("refused".to_owned(), at(2)));
         assert!(!held.failed("refused".to_owned(), at(3)), "no news");
-        // A list that has begun is no list yet.
+        // A list that has started is not complete yet.
         held.event(&Event::Init, at(4));
         held.failed("refused".to_owned(), at(5));
         check(&held, &["a"], &[("maps", 2)]);

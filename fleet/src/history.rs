@@ -1,4 +1,4 @@
-//! What became of each revision of a module, as the API server has it.
+//! The history of a module: the result of each revision.
 
 use std::sync::Arc;
 
@@ -17,11 +17,11 @@ use serde_json::Value;
 
 use crate::{Address, name::ModuleName, nodes};
 
-/// What was read of a module.
+/// A module and its revisions.
 pub struct Read {
-    /// Its spec.
+    /// Spec of the module.
     pub spec: ModuleSpec,
-    /// Its revisions.
+    /// Revisions of the module.
     pub history: History,
 }
 
@@ -53,7 +53,7 @@ pub async fn read(client: &Client, namespace: &str, module: &ModuleName) -> anyh
     Ok(Read { spec, history })
 }
 
-/// The revisions of something that rolls.
+/// The revisions of a rollout.
 pub async fn of(client: &Client, namespace: &str, module: &ModuleName) -> anyhow::Result<History> {
     if module.kind == Kind::ClusterUpgrade {
         bail!("no revisions are kept of {module}: a version is never taken back; next: muster why {module}");
@@ -78,27 +78,27 @@ pub async fn of(client: &Client, namespace: &str, module: &ModuleName) -> anyhow
 /// The modules of a namespace: `modules/v1`.
 #[derive(Debug, Serialize)]
 pub struct Standings {
-    /// The schema.
+    /// Version of this schema.
     pub schema: &'static str,
-    /// The modules.
+    /// One entry per module.
     pub modules: Vec<Standing>,
 }
 
-/// Where a module stands.
+/// The status of a module.
 #[derive(Debug, Serialize)]
 pub struct Standing {
-    /// The module: `module/podinfo`.
+    /// Kind and name: `module/podinfo`.
     pub module: String,
-    /// The version that it asks for.
+    /// The version that the module asks for.
     pub version: String,
-    /// The reason of its condition Ready.
+    /// Reason of the Ready condition.
     pub reason: String,
-    /// How many clusters have that version, of how many.
+    /// How many clusters have that version, out of how many.
     pub clusters: String,
 }
 
 impl Standings {
-    /// Those of a fleet.
+    /// Builds the list from a fleet.
     pub fn of(fleet: &Fleet) -> Self {
         let standing = |view: &ModuleView| Standing {
             module: format!("{}/{}", view.kind.as_str().to_lowercase(), view.name),

@@ -1,4 +1,4 @@
-//! Holds and pins: clusters or nodes that are kept as they are, or at a revision, until somebody says otherwise.
+//! Holds and pins: keep clusters or nodes as they are, or at a revision, until that is removed.
 
 use std::{collections::BTreeSet, fmt, str::FromStr};
 
@@ -21,7 +21,7 @@ use crate::{
     read,
 };
 
-/// What has the annotation.
+/// The object that has the annotation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Held {
     /// A cluster, for all modules.
@@ -58,7 +58,7 @@ impl fmt::Display for Held {
 }
 
 impl Held {
-    /// What is meant by a name, and by units that are named by flags: it, and those of its units.
+    /// Resolves a name and the units given by flags: the object, and the units of it that are meant.
     pub fn meant(
         top: Option<&Self>,
         clusters: &[String],
@@ -85,7 +85,7 @@ impl Held {
         }
     }
 
-    /// Where its object is found, and how it is named in a sentence; a module is none.
+    /// The address of a Cluster or Node and its name in messages; `None` for a module.
     async fn unit(&self, client: &Client, namespace: &str) -> anyhow::Result<Option<(Address, &str)>> {
         Ok(match self {
             Self::Cluster(name) => Some((Address::of_cluster(client, namespace, name).await?, name)),
@@ -94,7 +94,7 @@ impl Held {
         })
     }
 
-    /// What rolls over it, and what it is.
+    /// The kind that rolls over the unit, and the word for the unit.
     const fn words(&self) -> (&'static str, &'static str) {
         match self {
             Self::Node(_) => ("NodeModule", "node"),
@@ -103,7 +103,7 @@ impl Held {
     }
 }
 
-/// The flag that names units of a module.
+/// The flag for units of a module.
 const fn flag(module: &ModuleName) -> &'static str {
     match module.kind {
         Kind::NodeModule => "--node",
@@ -111,7 +111,7 @@ const fn flag(module: &ModuleName) -> &'static str {
     }
 }
 
-/// Keeps clusters or nodes as they are.
+/// Holds clusters or nodes.
 pub async fn hold(
     (client, namespace): (&Client, &str),
     (top, units): (&Held, &[String]),
@@ -155,7 +155,7 @@ pub async fn hold(
     Ok(())
 }
 
-/// Keeps some units of a module as they are.
+/// Holds some units of a module.
 async fn hold_of(
     (client, namespace): (&Client, &str),
     module: &ModuleName,
@@ -184,7 +184,7 @@ async fn hold_of(
     ))
 }
 
-/// An error if one of these is not there; a node must be one of the NodeModule.
+/// Fails if one of these does not exist; a node must be one of the NodeModule.
 async fn are_there(
     client: &Client,
     namespace: &str,
@@ -204,7 +204,7 @@ async fn are_there(
     Ok(())
 }
 
-/// Takes a hold back; false where a module still holds the cluster or node.
+/// Removes a hold; false if a module still holds the cluster or node.
 pub async fn release(
     (client, namespace): (&Client, &str),
     (top, units): (&Held, &[String]),
@@ -232,7 +232,7 @@ pub async fn release(
     }
 }
 
-/// Takes back what a module holds.
+/// Removes units from the hold of a module.
 async fn release_of(
     (client, namespace): (&Client, &str),
     module: &ModuleName,
@@ -271,7 +271,7 @@ async fn release_of(
     Ok(())
 }
 
-/// The one that a pin is about.
+/// The unit that a pin is about.
 pub fn pinned(cluster: Option<&str>, node: Option<&str>) -> anyhow::Result<Held> {
     match (cluster, node) {
         (_, Some(node)) => Ok(Held::Node(node.to_owned())),
@@ -280,7 +280,7 @@ pub fn pinned(cluster: Option<&str>, node: Option<&str>) -> anyhow::Result<Held>
     }
 }
 
-/// Whether a module rolls over such a unit.
+/// Checks that a module rolls over this kind of unit.
 fn check_kind(unit: &Held, module: &ModuleName) -> Result<(), NodeError> {
     match (unit, module.is_of_nodes()) {
         (Held::Node(_), false) => Err(NodeError::NotNodes {
@@ -293,7 +293,7 @@ fn check_kind(unit: &Held, module: &ModuleName) -> Result<(), NodeError> {
     }
 }
 
-/// Gives a cluster or node a revision of a module, and keeps it there.
+/// Pins a cluster or node to a revision of a module.
 pub async fn pin(
     (client, namespace): (&Client, &str),
     unit: &Held,
@@ -354,7 +354,7 @@ pub async fn pin(
     ))
 }
 
-/// Takes a pin back; of the only module that pins where none is named. False where a module still pins the cluster or node.
+/// Removes a pin; without a module, the only one. False if a module still pins the cluster or node.
 pub async fn unpin(
     (client, namespace): (&Client, &str),
     unit: &Held,
@@ -381,7 +381,7 @@ pub async fn unpin(
     Ok(!is_still_pinned((client, namespace), module, unit, name, tell).await?)
 }
 
-/// The annotation of a Cluster or Node that pins it, if it has one; an error if it has several.
+/// The pin annotation of a Cluster or Node, if it has one; an error if it has several.
 fn only_pin(object: &DynamicObject, unit: &Held) -> anyhow::Result<Option<String>> {
     let keys = object.annotations().keys();
     let pins: Vec<&String> = keys.filter(|key| key.starts_with(PIN_PREFIX)).collect();
@@ -405,7 +405,7 @@ fn only_pin(object: &DynamicObject, unit: &Held) -> anyhow::Result<Option<String
     }
 }
 
-/// Everything that rolls over a unit, as it was read.
+/// All modules that roll over this kind of unit.
 async fn rolling(
     client: &Client,
     namespace: &str,
@@ -417,7 +417,8 @@ async fn rolling(
     }
 }
 
-/// Says whether this module, or any if none is named, still pins a unit that was unpinned; whether one does.
+/// Reports whether this module, or any if none is given, still pins a unit after its annotation was removed; returns
+/// whether one does.
 async fn is_still_pinned(
     (client, namespace): (&Client, &str),
     module: Option<&ModuleName>,
@@ -433,7 +434,7 @@ async fn is_still_pinned(
         }
         None => rolling(client, namespace, unit).await,
     };
-    // It is unpinned, whatever is found out now.
+    // The pin is removed, so errors from here on are warnings.
     let found: Vec<_> = found.unwrap_or_else(|error| {
         let what = module.map_or_else(|| "a module".to_owned(), ToString::to_string);
         tell.warn(&format!(
@@ -463,13 +464,14 @@ fn annotated<'a>(object: &'a DynamicObject, key: &str) -> Option<&'a str> {
     object.annotations().get(key).map(String::as_str)
 }
 
-/// What an annotation says that is in force: one that is over is not. One that nobody can read stops what it is on, and names nobody.
+/// The control of an annotation, if it is in force and not expired. One that cannot be parsed is in force, and names no
+/// unit.
 fn in_force(object: &DynamicObject, key: &str) -> Option<Control> {
     let control = Control::parse(annotated(object, key)?).unwrap_or_default(); // as above
     control.holds(control::now()).then_some(control)
 }
 
-/// Removes an annotation, if it is there; what is to be told then, or else.
+/// Removes an annotation if it exists; returns the message for the result.
 async fn taken_away<'a>(
     address: &Address,
     object: &DynamicObject,
@@ -484,7 +486,7 @@ async fn taken_away<'a>(
     Ok(done)
 }
 
-/// The annotation of a Cluster or Node that pins it.
+/// The key of the annotation of a Cluster or Node that pins it.
 fn key(module: &ModuleName, cluster: &str) -> anyhow::Result<String> {
     let key = format!("{PIN_PREFIX}{}", module.name);
     let name = key.split_once('/').map_or(0, |(_, name)| name.len());
@@ -496,11 +498,11 @@ fn key(module: &ModuleName, cluster: &str) -> anyhow::Result<String> {
     Ok(key)
 }
 
-/// The control of a module with these units, too. All that one annotation holds have the same reason and end: where others are held
-/// with other words, nothing is written.
+/// Adds these units to the control of a module. All units in one annotation share its reason and end: if others are
+/// held with a different reason or end, nothing is written.
 pub fn joined(before: Option<&str>, wanted: Control, module: &ModuleName) -> anyhow::Result<Wish> {
     let now = control::now();
-    // What cannot be read stops the module as well: the new control fixes it.
+    // A value that cannot be parsed stops the module as well: the new control fixes it.
     let before = before
         .and_then(|text| Control::parse(text).ok())
         .filter(|control| control.holds(now));
@@ -534,7 +536,7 @@ pub fn joined(before: Option<&str>, wanted: Control, module: &ModuleName) -> any
     }))
 }
 
-/// The hold of a module without these units: what is left to be written; none if nothing is left.
+/// Removes these units from the hold of a module: what must be written; `None` if no unit is left.
 fn without(text: &str, clusters: &[String], module: &ModuleName) -> anyhow::Result<Option<Wish>> {
     let before = Control::parse(text)
         .with_context(|| format!("the annotation {HOLD} cannot be read; next: muster release {module}"))?;
@@ -554,7 +556,7 @@ fn without(text: &str, clusters: &[String], module: &ModuleName) -> anyhow::Resu
     })))
 }
 
-/// Says which modules still hold a unit that was released; whether there are some.
+/// Reports which modules still hold a unit after its annotation was removed; returns whether any do.
 async fn is_still_held(
     (client, namespace): (&Client, &str),
     unit: &Held,
@@ -562,7 +564,7 @@ async fn is_still_held(
     tell: &dyn Tell,
 ) -> anyhow::Result<bool> {
     let mut is_still = false;
-    // It is released, whatever is found out now.
+    // The hold is removed, so errors from here on are warnings.
     let modules = rolling(client, namespace, unit).await.unwrap_or_else(|error| {
         tell.warn(&format!(
             "warning: whether a module still holds it is not known: {error:#}"

@@ -1,24 +1,25 @@
-//! A fleet, read from its management cluster, and what people say to it: for commands and other views.
+//! Reads and controls a fleet through its management cluster, for commands and other views.
 //!
 //! ```text
 //!   Target ─► connect ─► Client ─┬─► read, nodes, lists, listing, history, events ─┐
-//!                                ├─► follow (as it changes) ─► Snapshot            ├─► values of muster-dashboard, to be shown
+//!                                ├─► follow (as it changes) ─► Snapshot            ├─► view models of muster-dashboard
 //!                                ├─► there (a client of one of its clusters)      ─┘
 //!                                ├─► level, pause, once, write_off, machines, plan_run, reconcile ─► control ─► an annotation that git does not own
 //!                                ├─► bypass, zones (a field of a RolloutWindow, of a ZoneRollout)
-//!                                └─► apply (objects of ours, by server-side apply)
-//!   text as people write it ─► name, near                    values ─► text (counts, ages, tables)
+//!                                └─► apply (muster's objects, by server-side apply)
+//!   user input ─► name, near                                 values ─► text (counts, ages, tables)
 //! ```
 //!
-//! In come a [`connect::Target`] or a [`kube::Client`], and names; out come values. What is said on the way goes to a [`Tell`]: nothing is
-//! printed here, and flags and exit codes are the caller's.
+//! The inputs are a [`connect::Target`] or a [`kube::Client`], and names; the outputs are values. Progress is reported
+//! to a [`Tell`]: nothing is printed here, and flags and exit codes are the caller's.
 //!
-//! Errors are [`anyhow::Error`]s whose words say what, where, and what to do next; [`trouble::told`] adds the command that fits an answer of
-//! the API server. Where a caller tells errors apart they are enums: [`nodes::NodeError`], and
+//! Errors are [`anyhow::Error`]s whose messages say what, where, and what to do next; [`trouble::told`] adds the
+//! command that fits an error of the API server. Errors that callers distinguish are enums: [`nodes::NodeError`], and
 //! [`CallError`](muster_controllers::runtime::CallError) of [`apply`].
 //!
-//! Invariant: only [`apply`], [`control`] and what builds on it write, and each write names what it was decided on, or only fields of ours.
-//! Invariant: of Secrets only names are read, but for the kubeconfig of a cluster that [`there`] connects to.
+//! Invariant: only [`apply`], [`control`] and what builds on it write, and each write is conditional on what was read,
+//! or sets only muster's fields. Invariant: of Secrets only names are read, except the kubeconfig of a cluster that
+//! [`there`] connects to.
 
 mod address;
 pub mod apply;

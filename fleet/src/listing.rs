@@ -1,4 +1,4 @@
-//! Lists objects as kubectl does: tables are made by the API server, so the columns are the definitions' own.
+//! Lists objects as kubectl does: the API server makes the tables, so the columns are those of the definitions.
 
 use std::collections::BTreeSet;
 
@@ -16,36 +16,36 @@ use serde_json::Value;
 
 use crate::{near, nodes::NodeError};
 
-/// What kubectl asks for to get a table.
+/// The media type by which kubectl requests tables.
 const TABLE: &str = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json";
 
-/// What is listed.
+/// What to list.
 #[derive(Clone)]
 pub struct Listing {
-    /// Of which cluster.
+    /// Client of the cluster.
     pub client: Client,
-    /// Of which namespace; none: of all, or the kinds have none.
+    /// The namespace; `None` for all, or for cluster-scoped kinds.
     pub namespace: Option<String>,
-    /// The kinds are of the nodes of the cluster, and have no namespace.
+    /// Whether the kinds are cluster-scoped kinds about nodes.
     pub are_of_nodes: bool,
-    /// Of which kinds.
+    /// The kinds to list.
     pub kinds: Vec<ApiResource>,
-    /// Only those with these labels.
+    /// Label selector.
     pub selector: Option<String>,
-    /// Only the one of this name.
+    /// Name of a single object.
     pub name: Option<String>,
-    /// Only those with a condition of this type, in lower case, and this status; a condition that is not there is `Unknown`.
+    /// Only objects with a condition of this type, in lower case, and this status; a missing condition is `Unknown`.
     pub condition: Option<(String, &'static str)>,
 }
 
-/// Objects of a kind as a table.
+/// The objects of a kind as a table.
 #[derive(Clone, Debug)]
 pub struct Table {
-    /// The kind.
+    /// Resource of the objects.
     pub kind: ApiResource,
-    /// The columns: `name`, `priority` and what else the API server tells of them.
+    /// Column definitions: `name`, `priority` and other fields of the API server.
     pub columns: Vec<Value>,
-    /// The rows: `cells`, and the `object` with its metadata.
+    /// Rows: `cells`, and the `object` with its metadata.
     pub rows: Vec<Value>,
 }
 
@@ -84,7 +84,7 @@ impl Listing {
         Ok(items)
     }
 
-    /// An error, with the names that are near, if one is listed and nothing is called so.
+    /// Fails with similar names if the listed object does not exist.
     pub async fn check_name(&self) -> anyhow::Result<()> {
         let Some(wanted) = &self.name else {
             return Ok(());
@@ -106,7 +106,7 @@ impl Listing {
         )
     }
 
-    /// The names that there are, whatever name is listed.
+    /// All names, whichever name is listed.
     async fn names(&self) -> anyhow::Result<BTreeSet<String>> {
         let mut names = BTreeSet::new();
         for kind in &self.kinds {
@@ -117,7 +117,7 @@ impl Listing {
         Ok(names)
     }
 
-    /// Something for each change of an object that is listed. It never ends: where a watch fails, the list says what is wrong.
+    /// Yields for each change of a listed object. It never ends: if a watch fails, the next list reports the error.
     pub fn changes(&self) -> anyhow::Result<BoxStream<'static, ()>> {
         let mut config = watcher::Config::default();
         config.label_selector.clone_from(&self.selector);
@@ -138,7 +138,7 @@ impl Listing {
             && condition.is_none_or(|(condition, wanted)| status(object, condition) == *wanted)
     }
 
-    /// One list, in the form that `accept` says.
+    /// One list, in the representation that `accept` requests.
     async fn ask(&self, kind: &ApiResource, accept: &str) -> anyhow::Result<Value> {
         let ApiResource {
             group,
@@ -150,7 +150,7 @@ impl Listing {
             None => String::new(),
             Some(namespace) => format!("/namespaces/{}", path::segment(namespace)?),
         };
-        // Rows of a table bring no more than metadata along, if they are not asked to.
+        // By default, rows of a table contain only the metadata of their object.
         let rows = self.condition.as_ref().map(|_| "includeObject=Object".to_owned());
         let selector = self.selector.as_ref();
         let selector = selector.map(|selector| format!("labelSelector={}", encoded(selector)));
@@ -172,7 +172,7 @@ impl Listing {
     }
 }
 
-/// The names of the objects of a kind, without what else they hold.
+/// The names of the objects of a kind; only metadata is requested.
 pub async fn names(
     client: &Client,
     namespace: Option<&str>,
@@ -195,7 +195,7 @@ fn taken(list: &mut Value) -> Vec<Value> {
     list.as_array_mut().map(std::mem::take).unwrap_or_default()
 }
 
-/// The status of a condition; one that is not there is unknown.
+/// The status of a condition; a missing one is unknown.
 fn status<'a>(object: &'a Value, condition: &str) -> &'a str {
     let conditions = object["status"]["conditions"].as_array();
     conditions
@@ -210,7 +210,7 @@ fn status<'a>(object: &'a Value, condition: &str) -> &'a str {
         .unwrap_or("Unknown")
 }
 
-/// Kinds that not every cluster has: where they are not served, where they are.
+/// For kinds that not every cluster serves: where they are served.
 fn elsewhere(plural: &str) -> anyhow::Result<()> {
     match plural {
         "clusterupgrades" => bail!(

@@ -1,4 +1,4 @@
-//! What stands in the management cluster, in lists. Nothing is written, and of Secrets only names are read.
+//! Lists of the objects in the management cluster. Nothing is written, and of Secrets only names are read.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -32,29 +32,29 @@ use crate::read as fleet;
 /// The lists.
 #[derive(Clone, Debug, Default)]
 pub struct Live {
-    /// Their namespace.
+    /// Namespace of the objects.
     pub namespace: String,
-    /// Modules.
+    /// All Modules.
     pub modules: Vec<Module>,
-    /// BootstrapModules.
+    /// All BootstrapModules.
     pub bootstrap_modules: Vec<BootstrapModule>,
-    /// ProxyAssemblages.
+    /// All ProxyAssemblages.
     pub proxies: Vec<ProxyAssemblage>,
-    /// RemoteAssemblages.
+    /// All RemoteAssemblages.
     pub remotes: Vec<RemoteAssemblage>,
-    /// ModuleRevisions.
+    /// All ModuleRevisions.
     pub revisions: Vec<ModuleRevision>,
-    /// Change windows; none if they may not be listed.
+    /// RolloutWindows; `None` if they may not be listed.
     pub windows: Option<Windows>,
-    /// Clusters, of the version that is served.
+    /// Clusters, in the served version.
     pub clusters: Vec<DynamicObject>,
-    /// That version; none without Cluster API.
+    /// Served version of Cluster; `None` without Cluster API.
     pub version: Option<Version>,
-    /// The clusters of which there is a Secret with a kubeconfig; none if Secrets may not be listed.
+    /// The clusters that have a Secret with a kubeconfig; `None` if Secrets may not be listed.
     pub enrolled: Option<BTreeSet<String>>,
 }
 
-/// Reads them.
+/// Reads the lists.
 pub async fn read(client: &Client, namespace: &str) -> anyhow::Result<Live> {
     let version = fleet::served(client).await?;
     let (modules, bootstrap_modules, proxies, remotes, revisions, windows, clusters, enrolled) = tokio::try_join!(
@@ -81,7 +81,7 @@ pub async fn read(client: &Client, namespace: &str) -> anyhow::Result<Live> {
     })
 }
 
-/// The change windows, as they are stored. A management cluster of a version before them has none.
+/// The RolloutWindows, as stored. A management cluster of an older version has none.
 async fn windows(client: &Client, namespace: &str) -> anyhow::Result<Option<Windows>> {
     let kind = ApiResource::erase::<RolloutWindow>(&());
     let api: Api<DynamicObject> = Api::namespaced_with(client.clone(), namespace, &kind);
@@ -96,7 +96,7 @@ async fn windows(client: &Client, namespace: &str) -> anyhow::Result<Option<Wind
     Ok(Some(Windows::of(all.context("reading RolloutWindows")?)))
 }
 
-/// The clusters that have a Secret, by names only; none if that may not be known.
+/// The clusters that have a Secret, from names only; `None` if they may not be listed.
 async fn enrolled(client: &Client, namespace: &str) -> anyhow::Result<Option<BTreeSet<String>>> {
     let secrets: Api<Secret> = Api::namespaced(client.clone(), namespace);
     match secrets.list_metadata(&ListParams::default()).await {
@@ -111,7 +111,7 @@ async fn enrolled(client: &Client, namespace: &str) -> anyhow::Result<Option<BTr
 }
 
 impl Live {
-    /// The clusters, each with its state, where these manifests of Clusters are applied.
+    /// The clusters with their state, as if these manifests of Clusters were applied.
     pub fn rows(&self, applied: &BTreeMap<String, Value>, now: Timestamp) -> Vec<Arc<ClusterRow>> {
         let version = self.version.unwrap_or(Version::V1Beta2);
         let mut all: BTreeMap<String, Facts> = self
@@ -120,7 +120,7 @@ impl Live {
             .map(|cluster| (cluster.name_any(), Facts::read(version, cluster)))
             .collect();
         for (name, manifest) in applied {
-            // What it lacks, an API server would refuse; a plan is not the place to say so.
+            // An API server would refuse missing fields; a plan does not report them.
             let Ok(object) = serde_json::from_value::<DynamicObject>(manifest.clone()) else {
                 continue;
             };
@@ -154,7 +154,7 @@ impl Live {
         rows.collect()
     }
 
-    /// Why muster said last that a cluster cannot be touched: by what modules say, and where none does, by its assemblages.
+    /// The last reported reason why a cluster cannot be updated: from the status of modules, else from its assemblages.
     fn said(&self) -> BTreeMap<String, (NotReady, String)> {
         let mut said = BTreeMap::new();
         let proxies = self

@@ -1,6 +1,6 @@
-//! The fleet as it changes: one way to watch it, for the command and for the dashboard.
+//! A live view of the fleet, for the command and the dashboard.
 //!
-//! Each kind has a watch of its own. What they tell goes into one [`Snapshot`], which is made anew a moment after something changed, so that a
+//! Each kind has its own watch. All of them feed one [`Snapshot`], which is rebuilt shortly after a change, so that a
 //! burst of changes is one.
 
 use std::{sync::Arc, time::Duration};
@@ -34,18 +34,18 @@ use crate::{
     watched::{NOT_THERE, is_refused, told},
 };
 
-/// From a change to the snapshot that has it, and whatever changed meanwhile.
+/// The delay from a change to the snapshot that has it, with all changes in between.
 const GATHER: Duration = Duration::from_millis(100);
-/// How often is asked which version of Cluster is served.
+/// How often the served version of Cluster is checked.
 const LOOK_FOR_CLUSTERS: Duration = Duration::from_mins(1);
-/// Where Kubernetes keeps the events of what has no namespace, such as NodeModules.
+/// The namespace of events about cluster-scoped objects, such as NodeModules.
 const OF_NO_NAMESPACE: &str = "default";
-/// How often is asked whether ZoneRollouts, ClusterUpgrades or UpdatePlans are served.
+/// How often it is checked whether ZoneRollouts, ClusterUpgrades or UpdatePlans are served.
 const SERVED_AGAIN: Duration = Duration::from_mins(1);
-/// How often is asked which version of Cluster is served, while none is served, or nobody answers.
+/// How often the served version of Cluster is checked while none is served, or the server does not answer.
 const LOOK_FOR_CLUSTERS_SOON: Duration = Duration::from_secs(5);
 
-/// Follows a fleet until nobody looks any more.
+/// Follows a fleet until all receivers are dropped.
 pub fn follow(client: &Client, namespace: &str, extent: Extent) -> watch::Receiver<Arc<Snapshot>> {
     let (tell, told) = watch::channel(Arc::new(Snapshot::new(
         namespace.to_owned(),
@@ -64,7 +64,7 @@ pub fn follow(client: &Client, namespace: &str, extent: Extent) -> watch::Receiv
     told
 }
 
-/// Something that a watch tells.
+/// An item from one of the watches.
 enum Told {
     Module(Event<Guard<Module>>),
     BootstrapModule(Event<Guard<BootstrapModule>>),
@@ -77,15 +77,15 @@ enum Told {
     Cluster(Event<DynamicObject>),
     Happened(Event<ApiEvent>),
     Nodes(live_nodes::Change),
-    /// A watch failed, and is tried again.
+    /// A watch failed, and is retried.
     Failed(Kind, String),
     /// No Clusters are served.
     NoClusters,
-    /// No ClusterUpgrades are served, or may be read.
+    /// ClusterUpgrades are not served, or may not be read.
     NoUpgrades,
 }
 
-/// Which watch.
+/// The kind of a watch.
 #[derive(Clone, Copy)]
 enum Kind {
     Modules,
@@ -214,7 +214,7 @@ impl Live {
         told(api, failed(kind), tell)
     }
 
-    /// Takes in what was told; whether there is something new to show.
+    /// Handles an item; returns whether the view changed.
     fn hear(&mut self, told: Told) -> bool {
         let now = self.clock.now();
         match told {
@@ -310,7 +310,7 @@ fn failed(kind: Kind) -> impl Fn(String) -> Told + Send + 'static {
     move |why| Told::Failed(kind, why)
 }
 
-/// The ClusterUpgrades, from when they are served and may be read: only a controller that runs with --upgrades has them.
+/// The ClusterUpgrades, once they are served and may be read: only a controller that runs with --upgrades has them.
 fn upgrades(client: Client, namespace: &str) -> BoxStream<'static, Told> {
     let api: Api<Guard<ClusterUpgrade>> = Api::namespaced(client, namespace);
     let served = async move {
@@ -330,7 +330,7 @@ fn upgrades(client: Client, namespace: &str) -> BoxStream<'static, Told> {
     stream::once(served).flatten().boxed()
 }
 
-/// The ZoneRollouts, from when they are served: few clusters of a fleet have them, and the management cluster seldom.
+/// The ZoneRollouts, once they are served: few clusters of a fleet have them, and rarely the management cluster.
 fn zones(client: Client, namespace: String) -> BoxStream<'static, Told> {
     let served = async move {
         let api: Api<Guard<ZoneRollout>> = Api::namespaced(client.clone(), &namespace);
@@ -342,7 +342,7 @@ fn zones(client: Client, namespace: String) -> BoxStream<'static, Told> {
     stream::once(served).flatten().boxed()
 }
 
-/// The UpdatePlans, from when they are served and may be read: only where `muster machines` is installed.
+/// The UpdatePlans, once they are served and may be read: only where `muster machines` is installed.
 fn updates(client: Client, namespace: &str) -> BoxStream<'static, Told> {
     let api: Api<Guard<UpdatePlan>> = Api::namespaced(client, namespace);
     let served = async move {
@@ -354,7 +354,7 @@ fn updates(client: Client, namespace: &str) -> BoxStream<'static, Told> {
     stream::once(served).flatten().boxed()
 }
 
-/// Without the objects that a plan was decided on: up to a MiB each, of which nothing is shown.
+/// Drops the objects that a plan was decided on: they have up to 1 MiB each, and are not shown.
 fn light(event: Event<Guard<UpdatePlan>>) -> Event<Guard<UpdatePlan>> {
     let without = |Guard(plan): Guard<UpdatePlan>| {
         Guard(plan.map(|mut plan| {
@@ -370,7 +370,7 @@ fn light(event: Event<Guard<UpdatePlan>>) -> Event<Guard<UpdatePlan>> {
     }
 }
 
-/// The Clusters, of whichever version is served, also when that changes.
+/// The Clusters in the served version, also when that changes.
 fn clusters(client: Client, namespace: String) -> impl Stream<Item = Told> + Send {
     let (tell, told) = mpsc::channel(64);
     let gone = tell.clone();
@@ -400,7 +400,7 @@ async fn look_for_clusters(client: &Client, namespace: &str, tell: mpsc::Sender<
             Ok(None) => Told::NoClusters,
             Err(error) => Told::Failed(Kind::Clusters, format!("{error:#}")),
         };
-        // Where nobody hears any more this ends.
+        // The task ends when the receiver is dropped.
         let _ = tell.send(nothing).await;
         tokio::time::sleep(LOOK_FOR_CLUSTERS_SOON).await;
     }
@@ -421,14 +421,14 @@ async fn watch_clusters(client: &Client, namespace: &str, resource: &ApiResource
 async fn other_than(client: &Client, version: Version) {
     loop {
         tokio::time::sleep(LOOK_FOR_CLUSTERS).await;
-        // Who cannot answer serves what it served.
+        // Without an answer the version is taken as unchanged.
         if served(client).await.is_ok_and(|now| now != Some(version)) {
             return;
         }
     }
 }
 
-/// A Cluster is read as it is: it always can be.
+/// Reads a Cluster as a dynamic object, which always succeeds.
 fn guarded(event: Event<DynamicObject>) -> Event<Guard<DynamicObject>> {
     let guard = |object| Guard(Ok(object));
     match event {

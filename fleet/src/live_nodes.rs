@@ -1,4 +1,4 @@
-//! What rolls over the nodes of a cluster, as it changes.
+//! A live view of the rollouts over the nodes of a cluster.
 
 use std::{sync::Arc, time::Duration};
 
@@ -18,12 +18,12 @@ use crate::{
     watched::{is_refused, told},
 };
 
-/// How often the API server is asked whether NodeModules are served, and may be read.
+/// How often it is checked whether NodeModules are served, and may be read.
 const UNTIL_SERVED: Duration = Duration::from_mins(1);
-/// How often the Leases of agents are read: each is renewed every ten seconds, all of which a watch would bring.
+/// How often the Leases of agents are read: each is renewed every ten seconds, and a watch would deliver every renewal.
 const BETWEEN_LEASES: Duration = Duration::from_secs(30);
 
-/// What a watch brings.
+/// An item from one of the watches.
 pub(crate) enum Change {
     Module(Box<Event<Guard<NodeModule>>>),
     Assemblage(Box<Event<Guard<NodeAssemblage>>>),
@@ -31,11 +31,11 @@ pub(crate) enum Change {
     Revision(Box<Event<Guard<NodeRevision>>>),
     Budget(Box<Event<Guard<NodeBudget>>>),
     Leases(Vec<Arc<Lease>>),
-    /// A watch failed, and is tried again.
+    /// A watch failed, and is retried.
     Failed(Kind, String),
 }
 
-/// Which watch.
+/// The kind of a watch.
 #[derive(Clone, Copy)]
 pub(crate) enum Kind {
     Modules,
@@ -45,7 +45,7 @@ pub(crate) enum Kind {
     Budgets,
 }
 
-/// What the watches have brought.
+/// The objects of all watches.
 #[derive(Debug)]
 pub(crate) struct LiveNodes {
     modules: Held<NodeModule>,
@@ -70,7 +70,7 @@ impl Default for LiveNodes {
 }
 
 impl LiveNodes {
-    /// Takes a change in; whether there is something new to show.
+    /// Handles a change; returns whether the view changed.
     pub(crate) fn hear(&mut self, change: Change, now: Timestamp) -> bool {
         match change {
             Change::Module(event) => self.modules.event(&event, now),
@@ -93,12 +93,12 @@ impl LiveNodes {
         }
     }
 
-    /// What views are made of was read at least once.
+    /// Whether all kinds that views need were read at least once.
     pub(crate) fn is_read(&self) -> bool {
         self.modules.is_read() && self.assemblages.is_read() && self.nodes.is_read()
     }
 
-    /// The objects; none before all that views are made of was read.
+    /// The objects; `None` until all kinds that views need were read.
     pub(crate) fn objects(&self) -> NodeObjects {
         if !self.is_read() {
             return NodeObjects::default();
@@ -124,7 +124,7 @@ impl LiveNodes {
     }
 }
 
-/// The watches, from when NodeModules are served and may be read: seldom in a management cluster, and not by everybody.
+/// The watches, once NodeModules are served and may be read: rarely in a management cluster, and not by every user.
 pub(crate) fn watches(client: Client) -> BoxStream<'static, Change> {
     let served = async move {
         let modules: Api<Guard<NodeModule>> = Api::all(client.clone());
@@ -156,7 +156,7 @@ where
     told(api, fail, move |event| tell(Box::new(event)))
 }
 
-/// What of a Node no page shows is most of it.
+/// Drops the fields of a Node that no page shows, which are most of it.
 fn small(event: Box<Event<Guard<Node>>>) -> Change {
     let event = event.modify(|Guard(node)| {
         if let Ok(node) = node {

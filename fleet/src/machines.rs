@@ -1,4 +1,4 @@
-//! What people say about the update of a Machine in place, as annotations of the UpdatePlans that name it; and why it is where it is.
+//! Controls for the in-place update of a Machine, as annotations of its UpdatePlans; and explanations of its state.
 
 use std::time::Duration;
 
@@ -21,60 +21,60 @@ use crate::{
     once::Word,
 };
 
-/// How often a Machine is read while it is watched.
+/// How often a followed Machine is read.
 const AGAIN: Duration = Duration::from_secs(2);
 
-/// Why there is no update to be changed.
+/// Why an update cannot be controlled or explained.
 #[derive(Debug, PartialEq, Eq, Error)]
 pub enum MachineError {
-    /// The definition is not there.
+    /// The definition of UpdatePlan is not installed.
     #[error(
         "this cluster has no UpdatePlans: muster machines is not installed here (docs/machines.md); next: muster install --export --machines --updaters FILE --crds"
     )]
     NotServed,
-    /// No plan names the Machine.
+    /// No plan contains the Machine.
     #[error(
         "no UpdatePlan in namespace {namespace} names Machine {machine}{near}; next: kubectl get updateplans -n {namespace}"
     )]
     NoPlan {
-        /// The namespace.
+        /// Namespace of the lookup.
         namespace: String,
-        /// The Machine.
+        /// Name of the Machine.
         machine: String,
-        /// Names that may be meant.
+        /// Text that suggests similar names; may be empty.
         near: String,
     },
-    /// Nothing failed.
+    /// The update has not failed, so it cannot be retried.
     #[error(
         "the update of Machine {machine} has not failed: it is {state}; next: kubectl describe updateplan {plan} -n {namespace}"
     )]
     NotFailed {
-        /// The Machine.
+        /// Name of the Machine.
         machine: String,
-        /// What it is.
+        /// State of the update.
         state: String,
-        /// Its plan.
+        /// Name of the UpdatePlan.
         plan: String,
-        /// The namespace.
+        /// Namespace of the UpdatePlan.
         namespace: String,
     },
-    /// It is no rollout.
+    /// The verb is for rollouts, and a Machine is not one.
     #[error("machine/{machine} is no rollout; next: muster machines {verb} {machine} --reason REASON")]
     NotARollout {
-        /// The Machine.
+        /// Name of the Machine.
         machine: String,
-        /// What is possible instead.
+        /// The verb of `muster machines` to use instead.
         verb: &'static str,
     },
-    /// Nothing is left to end.
+    /// The update is complete, so it cannot be aborted.
     #[error("the update of Machine {machine} is complete: there is nothing to abort")]
     Complete {
-        /// The Machine.
+        /// Name of the Machine.
         machine: String,
     },
 }
 
-/// The update of a Machine that failed is tried again.
+/// Retries the failed update of a Machine.
 pub async fn retry(
     client: &Client,
     (namespace, machine): (&str, &str),
@@ -84,7 +84,7 @@ pub async fn retry(
     write(client, (namespace, machine), annotation::RETRY, word, tell).await
 }
 
-/// The update of a Machine is ended.
+/// Aborts the update of a Machine.
 pub async fn abort(
     client: &Client,
     (namespace, machine): (&str, &str),
@@ -94,7 +94,7 @@ pub async fn abort(
     write(client, (namespace, machine), annotation::ABORT, word, tell).await
 }
 
-/// Writes a control to the plans that name a Machine.
+/// Writes a control to the plans that contain a Machine.
 async fn write(
     client: &Client,
     (namespace, machine): (&str, &str),
@@ -113,7 +113,7 @@ async fn write(
     };
     for plan in named {
         let address = Address::of_update_plan(client, namespace, &plan);
-        // What was said before is over.
+        // The opposite control is removed.
         let body = json!({"metadata": {"annotations": {key: control.to_text(), other: Value::Null}}});
         control::write(&address, body, word.dry_run).await?;
         let done = format!("Machine {machine} {verb}");
@@ -127,13 +127,13 @@ async fn write(
     Ok(())
 }
 
-/// Why the update of a Machine is where it is.
+/// Explains the state of the update of a Machine.
 pub async fn why(client: &Client, namespace: &str, machine: &str) -> anyhow::Result<Why> {
     let api: Api<UpdatePlan> = Api::namespaced(client.clone(), namespace);
     Ok(explained(&api, namespace, machine).await?.1)
 }
 
-/// Calls `show` with why the update of a Machine is where it is, at each change, until `show` fails.
+/// Calls `show` with the explanation at each change, until `show` fails.
 pub async fn watch(
     client: &Client,
     namespace: &str,
@@ -149,7 +149,7 @@ pub async fn watch(
             shown = Some(found);
         }
         tokio::time::sleep(AGAIN).await;
-        // The one plan as long as it is under way: those of a namespace are up to a MiB each.
+        // Only the one plan while it is in progress: each plan of the namespace may have up to 1 MiB.
         let same = api
             .get_opt(&plan.name_any())
             .await
@@ -179,7 +179,7 @@ fn explanation(plan: &UpdatePlan, machine: &str) -> anyhow::Result<Why> {
     why_machine(plan, machine).context("its plan does not name it any more")
 }
 
-/// The plan by which a Machine is updated: one that is under way before one that is to come, and that before one that is over.
+/// The plan that updates a Machine: one in progress, else a pending one, else a finished one.
 fn present<'a>(
     plans: &'a [UpdatePlan],
     namespace: &str,
@@ -222,7 +222,7 @@ async fn listed(api: &Api<UpdatePlan>) -> anyhow::Result<Vec<UpdatePlan>> {
     }
 }
 
-/// The plans that are meant: those in which the update of the Machine can be retried or aborted.
+/// The plans in which the update of the Machine can be retried or aborted.
 fn meant(
     plans: &[UpdatePlan],
     namespace: &str,

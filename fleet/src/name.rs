@@ -1,6 +1,6 @@
-//! Names as people write them: what rolls, and where a view begins.
+//! Names of modules, rollouts and roots of trees, as users write them.
 //!
-//! Each is read from text by [`FromStr`], and written back by [`Display`](fmt::Display) as kubectl takes it: `module/podinfo`.
+//! Each is parsed by [`FromStr`], and printed by [`Display`](fmt::Display) in kubectl's form: `module/podinfo`.
 
 use std::{fmt, str::FromStr};
 
@@ -10,14 +10,14 @@ use muster_dashboard::{Kind, ModuleRef};
 /// A module by kind and name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ModuleName {
-    /// Its kind.
+    /// Kind of the module.
     pub kind: Kind,
-    /// Its name.
+    /// Name of the module.
     pub name: String,
 }
 
 impl ModuleName {
-    /// The same, as views name it.
+    /// The same as a reference of the views.
     pub fn reference(&self) -> ModuleRef {
         ModuleRef {
             kind: self.kind,
@@ -25,7 +25,7 @@ impl ModuleName {
         }
     }
 
-    /// The module of the other kind that has the same name; what is no module has none.
+    /// The module of the other kind that has the same name; `None` if this is not a Module or BootstrapModule.
     pub fn twin(&self) -> Option<Self> {
         let kind = match self.kind {
             Kind::Module => Kind::BootstrapModule,
@@ -38,12 +38,12 @@ impl ModuleName {
         })
     }
 
-    /// Its kind, where the verb is about clusters alone: see [`over_clusters`].
+    /// The kind, for verbs about clusters only: see [`over_clusters`].
     pub fn kind_of_modules(&self) -> ModuleKind {
         self.kind.of_modules().unwrap_or_default()
     }
 
-    /// It rolls over the nodes of a cluster.
+    /// Whether it rolls over the nodes of a cluster.
     pub fn is_of_nodes(&self) -> bool {
         self.kind == Kind::NodeModule
     }
@@ -84,7 +84,7 @@ impl fmt::Display for ModuleName {
     }
 }
 
-/// The kind by its name, its plural or its short name, as kubectl takes them.
+/// Parses a kind by its name, plural or short name, as kubectl does.
 fn kind_of(word: &str) -> Option<Kind> {
     Some(match word {
         "module" | "modules" | "mmod" => Kind::Module,
@@ -95,13 +95,13 @@ fn kind_of(word: &str) -> Option<Kind> {
     })
 }
 
-/// Whether a text that may also be a path names a module: it begins with a kind.
+/// Whether text that may also be a path names a module: it starts with a kind.
 pub fn is_module(text: &str) -> bool {
     text.split_once('/')
         .is_some_and(|(kind, _)| kind_of(kind).is_some())
 }
 
-/// Something with content, which can be compared and gone back to.
+/// Parses a module with content, which can be compared and rolled back.
 pub fn with_content(text: &str) -> Result<ModuleName, String> {
     let module: ModuleName = text.parse()?;
     if module.kind == Kind::ClusterUpgrade {
@@ -112,7 +112,7 @@ pub fn with_content(text: &str) -> Result<ModuleName, String> {
     Ok(module)
 }
 
-/// A module, for a verb that is about clusters alone.
+/// Parses a module, for a verb about clusters only.
 pub fn over_clusters(text: &str) -> Result<ModuleName, String> {
     let module = with_content(text)?;
     if module.is_of_nodes() {
@@ -123,10 +123,10 @@ pub fn over_clusters(text: &str) -> Result<ModuleName, String> {
     Ok(module)
 }
 
-/// What is rolled: a module over clusters, a NodeModule over nodes, or a group of zones in one cluster.
+/// A rollout: a module over clusters, a NodeModule over nodes, a group of zones in one cluster, or a Machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RolloutName {
-    /// A module.
+    /// A Module, BootstrapModule, NodeModule or ClusterUpgrade.
     Module(ModuleName),
     /// A ZoneRollout, by its name or by its group.
     Zones(String),
@@ -162,7 +162,7 @@ impl fmt::Display for RolloutName {
     }
 }
 
-/// Where a tree begins.
+/// The root of a tree.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Top {
     /// All modules.
@@ -174,7 +174,7 @@ pub enum Top {
 }
 
 impl Top {
-    /// It is a NodeModule: its nodes are in the cluster of the context.
+    /// Whether it is a NodeModule: its nodes are in the current cluster.
     pub fn is_of_nodes(&self) -> bool {
         matches!(self, Self::Module(module) if module.is_of_nodes())
     }

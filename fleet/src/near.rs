@@ -1,11 +1,11 @@
-//! Names that are near to one that does not exist: what was probably meant.
+//! Suggests existing names that are similar to one that does not exist.
 
-/// No name is offered that is less alike than this, by Jaro and Winkler (1 is equal).
+/// The least Jaro-Winkler similarity of a suggested name (1 is equal).
 const ALIKE: f64 = 0.7;
-/// No more names are offered.
+/// The most names that are suggested.
 const OFFERED: usize = 3;
 
-/// Those of `names` that `wrong` may stand for, the nearest first; each once.
+/// Those of `names` that are similar to `wrong`, the most similar first; each once.
 pub fn nearest<'a>(wrong: &str, names: impl IntoIterator<Item = &'a str>) -> Vec<&'a str> {
     let alike = |name: &'a str| (strsim::jaro_winkler(wrong, name), name);
     let mut near: Vec<_> = names
@@ -18,7 +18,7 @@ pub fn nearest<'a>(wrong: &str, names: impl IntoIterator<Item = &'a str>) -> Vec
     near.into_iter().take(OFFERED).map(|(_, name)| name).collect()
 }
 
-/// ` (did you mean a, b?)`, or nothing where no name is near.
+/// ` (did you mean a, b?)`, or empty if no name is similar.
 pub fn offer<'a>(wrong: &str, names: impl IntoIterator<Item = &'a str>) -> String {
     match &nearest(wrong, names)[..] {
         [] => String::new(),

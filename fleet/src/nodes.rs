@@ -1,4 +1,4 @@
-//! The nodes of a cluster, and the NodeModules that roll over them: the cluster is the one of the context.
+//! The nodes of the current cluster, and the NodeModules that roll over them.
 
 use std::{ops::ControlFlow, sync::Arc, time::Duration};
 
@@ -20,64 +20,64 @@ use tokio::time::timeout;
 
 use crate::{Tell, name::ModuleName, near};
 
-/// From a change to the next look, so that a burst of changes is one.
+/// The delay from a change to the next read, so that a burst of changes is one.
 const GATHER: Duration = Duration::from_millis(200);
-/// How often is looked without a change: ages tick, and a watch may have missed one.
+/// How often the nodes are read without a change: ages advance, and a watch may have missed a change.
 const TICK: Duration = Duration::from_secs(10);
 
-/// What is wrong with what was asked about nodes.
+/// Why a request about nodes cannot be answered.
 #[derive(Debug, Error)]
 pub enum NodeError {
-    /// The kinds are not there.
+    /// The kinds are not installed.
     #[error(
         "NodeModules are not served by this cluster: they are in the clusters whose nodes they configure; next: name one of these with --context or --kubeconfig"
     )]
     NotServed,
-    /// There is no such NodeModule.
+    /// The NodeModule does not exist.
     #[error(
         "there is no nodemodule/{name} in this cluster{near}; next: muster get nodemodules, or name another cluster with --context"
     )]
     NoModule {
-        /// What was asked for.
+        /// The name that was given.
         name: String,
-        /// Names that are near.
+        /// Text that suggests similar names; may be empty.
         near: String,
     },
-    /// There is no such Node.
+    /// The Node does not exist.
     #[error("there is no Node {name} in this cluster{near}; next: kubectl get nodes")]
     NoNode {
-        /// What was asked for.
+        /// The name that was given.
         name: String,
-        /// Names that are near.
+        /// Text that suggests similar names; may be empty.
         near: String,
     },
-    /// The NodeModule is not about it.
+    /// The NodeModule does not select the Node.
     #[error(
         "nodemodule/{module} does not select Node {node}; next: muster why nodemodule/{module} --node {}",
         shell_word(node)
     )]
     NotSelected {
-        /// The NodeModule.
+        /// Name of the NodeModule.
         module: String,
-        /// The Node.
+        /// Name of the Node.
         node: String,
     },
-    /// Clusters and nodes are named by flags of their own.
+    /// Clusters were given for a NodeModule, which needs the flag for nodes.
     #[error("--clusters is for modules, and {module} rolls over nodes; next: name nodes with --node")]
     NotClusters {
-        /// What was asked about.
+        /// The NodeModule.
         module: ModuleName,
     },
-    /// The same, the other way round.
+    /// Nodes were given for something that rolls over clusters.
     #[error("--node is for NodeModules, and {what} is none; next: write nodemodule/NAME")]
     NotNodes {
-        /// What was asked about.
+        /// The argument of the verb.
         what: String,
     },
-    /// The verb is about nodes alone.
+    /// The verb is for NodeModules only.
     #[error("this is for NodeModules, and {module} is none; next: muster why {module}")]
     NotANodeModule {
-        /// What was asked about.
+        /// The argument of the verb.
         module: ModuleName,
     },
 }
@@ -98,16 +98,16 @@ pub async fn objects(client: &Client) -> anyhow::Result<NodeObjects> {
     })
 }
 
-/// Whether NodeModules are served here.
+/// Checks that NodeModules are served.
 pub async fn check_served(client: &Client) -> Result<(), NodeError> {
     match list::<NodeModule>(client).await {
         Err(kube::Error::Api(status)) if status.code == 404 => Err(NodeError::NotServed),
-        // What else is wrong is told by the call that needs them.
+        // Other errors are reported by the call that needs the kinds.
         _ => Ok(()),
     }
 }
 
-/// The Leases of the agents. Who may not read them is shown none.
+/// The Leases of the agents; empty without the right to read them.
 pub async fn leases(client: &Client) -> Vec<Arc<Lease>> {
     let leases: Api<Lease> = Api::namespaced(client.clone(), NAMESPACE);
     let list = leases.list(&ListParams::default()).await;
@@ -131,9 +131,9 @@ pub async fn read(client: &Client) -> anyhow::Result<Fleet> {
     Ok(Fleet::of_nodes(&objects(client).await?))
 }
 
-/// Calls `show` with the nodes as they are, at each change, until it breaks off; gives what it breaks off with.
+/// Calls `show` with the current nodes at each change, until it returns `Break`; returns its value.
 ///
-/// What is wrong at first is an error. What fails later is told once by `tell`, and tried again.
+/// An error of the first read is returned. A later error is reported once by `tell`, and retried.
 pub async fn watch<T>(
     client: &Client,
     tell: &dyn Tell,
@@ -150,7 +150,7 @@ pub async fn watch<T>(
         if let ControlFlow::Break(end) = show(&now, &Fleet::of_nodes(&now))? {
             return Ok(end);
         }
-        // The end of a tick and a change are the same here: look again, once for all that changes until that may be.
+        // Both a tick and a change lead to a read: one for all changes that arrive before the next one is due.
         let _ = timeout(TICK, changes.next()).await;
         let gather = Box::pin(tokio::time::sleep(GATHER));
         changes.by_ref().take_until(gather).for_each(future::ready).await;
@@ -170,7 +170,7 @@ pub async fn watch<T>(
     }
 }
 
-/// Something for each change of an object of a kind.
+/// Yields for each change of an object of a kind.
 fn changes<K>(client: &Client) -> anyhow::Result<stream::BoxStream<'static, ()>>
 where
     K: Resource<DynamicType = ()> + Clone + std::fmt::Debug + Send + 'static,
@@ -181,7 +181,7 @@ where
     Ok(events.map(drop).boxed())
 }
 
-/// A NodeModule of the view.
+/// Finds a NodeModule in the view.
 pub fn module<'a>(fleet: &'a Fleet, name: &str) -> Result<&'a ModuleView, NodeError> {
     fleet
         .module(Kind::NodeModule, name)
@@ -191,7 +191,7 @@ pub fn module<'a>(fleet: &'a Fleet, name: &str) -> Result<&'a ModuleView, NodeEr
         })
 }
 
-/// Whether there is such a Node.
+/// Checks that the Node exists.
 pub fn check_node(fleet: &Fleet, name: &str) -> Result<(), NodeError> {
     let mut names = fleet.clusters.iter().map(|node| node.name.as_str());
     if names.clone().any(|known| known == name) {
@@ -203,7 +203,7 @@ pub fn check_node(fleet: &Fleet, name: &str) -> Result<(), NodeError> {
     })
 }
 
-/// Whether a NodeModule is about this Node: it selects it, or has something on it.
+/// Checks that a NodeModule is about this Node: it selects it, or has something on it.
 pub fn check_selected(fleet: &Fleet, name: &str, node: &str) -> Result<(), NodeError> {
     let view = module(fleet, name)?;
     check_node(fleet, node)?;

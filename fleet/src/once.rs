@@ -1,4 +1,4 @@
-//! What a person says once about a stage, a revision, or a withdrawal, as an annotation of the module.
+//! Controls that take effect once, about a stage, a revision, or a withdrawal, as annotations of the module.
 
 use anyhow::{Context as _, bail};
 use kube::{Client, core::DynamicObject};
@@ -19,22 +19,22 @@ use crate::{
     nodes, read,
 };
 
-/// Names of clusters on one line; more are counted.
+/// The most names of clusters on one line; more are counted.
 const LISTED: usize = 5;
 
-/// While the status is about an older spec.
+/// The error while the status is about an older spec.
 const NOT_OBSERVED: &str = "the controller has not seen this change of the module yet: try again in a moment";
 
-/// What is written beside it.
+/// What is written with the control.
 #[derive(Clone, Debug, Default)]
 pub struct Word {
-    /// Why: it is recorded in an event of the module.
+    /// The reason; recorded in an event of the module.
     pub reason: Option<String>,
-    /// Whether it is only tried.
+    /// Whether the write is a dry run.
     pub dry_run: DryRun,
 }
 
-/// A stage may be passed, or is, with `promote`; false where it would have no effect.
+/// Approves a stage, or with `promote` passes it; false if it would have no effect.
 pub async fn approve(
     (client, namespace): (&Client, &str),
     (module, stage): (&ModuleName, Option<&str>),
@@ -63,7 +63,8 @@ pub async fn approve(
     Ok(true)
 }
 
-/// What is being rolled out goes no further; false where that would have no effect. Without a revision it is the one that is asked for.
+/// Aborts a rollout; false if it would have no effect. Without a revision, that of the revision that the module asks
+/// for.
 pub async fn abort(
     at: (&Client, &str),
     of: (&ModuleName, Option<&str>),
@@ -79,7 +80,7 @@ pub async fn abort(
     .await
 }
 
-/// What was condemned, or aborted, is tried again; false where that would have no effect.
+/// Retries a revision that is bad or was aborted; false if it would have no effect.
 pub async fn retry(
     at: (&Client, &str),
     of: (&ModuleName, Option<&str>),
@@ -95,23 +96,23 @@ pub async fn retry(
     .await
 }
 
-/// What becomes of a withdrawal that the brake may hold.
+/// The result of `withdraw`.
 #[derive(Debug)]
 pub enum Withdrawal {
-    /// None is held.
+    /// No withdrawal is held.
     None {
-        /// The same in words.
+        /// The message for the user.
         words: String,
-        /// What follows the module in a command that explains it.
+        /// Further arguments of a command that explains the module.
         within: String,
     },
-    /// This one is held, and nothing was written.
+    /// This withdrawal is held, and nothing was written.
     Held(Box<HeldWithdrawal>),
-    /// It is acknowledged; what is told of it.
+    /// The withdrawal is acknowledged; with the message for the user.
     Acknowledged(String),
 }
 
-/// What the brake holds is looked up, or is withdrawn.
+/// Shows or acknowledges the withdrawal that the brake holds.
 pub async fn withdraw(
     client: &Client,
     namespace: &str,
@@ -177,7 +178,7 @@ async fn withdrawing(
     Ok((fleet, status))
 }
 
-/// Says it, and tells that it is said, or why it is not: the two texts of a revision.
+/// Writes a control about a revision and prints the result, or why it has no effect; `texts` are the two messages.
 async fn about_revision(
     (client, namespace): (&Client, &str),
     (module, revision): (&ModuleName, Option<&str>),
@@ -205,23 +206,24 @@ async fn about_revision(
     Ok(true)
 }
 
-/// Whether the rollout would heed it, as far as its memory tells. Where that cannot be read, the controller tells by an event.
+/// Whether the control would have an effect, according to the rollout's memory. If that cannot be read, the controller
+/// reports it in an event.
 fn heeded(object: &DynamicObject, revision: &str, says: impl Fn(Revision) -> Says) -> bool {
     let pointer = |pointer: &str| object.data.pointer(pointer).and_then(Value::as_str);
     let own = pointer("/status/rollout/uid") == object.metadata.uid.as_deref();
     let memory = pointer("/status/rollout/memory").filter(|_| own);
-    // What this version cannot read, a controller of another version may.
+    // A controller of another version may read what this one cannot.
     let Some(memory) = memory.and_then(|text| serde_json::from_str::<Memory>(text).ok()) else {
         return true;
     };
     let known = memory.bad.keys().copied().chain(memory.run.map(|run| run.target));
-    // A memory keeps the first 32 digits of a hash.
+    // The memory keeps the first 32 digits of a hash.
     let revision = revision.get(..32).unwrap_or(revision).to_ascii_lowercase();
     let mut meant = known.filter(|known| known.to_string().starts_with(&revision));
     meant.any(|meant| memory.heeds(&says(meant)))
 }
 
-/// Nothing is written that would have no effect.
+/// Reports that nothing was written because it would have no effect.
 fn refuse(module: &ModuleName, why: &str, tell: &dyn Tell) {
     tell.warn(&format!(
         "error: {module}: {why}: nothing was written, it would have no effect; next: muster rollout history {module}"
@@ -229,7 +231,7 @@ fn refuse(module: &ModuleName, why: &str, tell: &dyn Tell) {
 }
 
 impl Word {
-    /// The control that says this, for `what`.
+    /// The control with this value, for `what`.
     pub async fn control(&self, client: &Client, what: &str) -> Control {
         Control {
             what: what.to_owned(),
@@ -258,7 +260,7 @@ fn target(object: &DynamicObject) -> anyhow::Result<String> {
     Ok(control::digits(revision).to_owned())
 }
 
-/// The stage that is meant.
+/// The stage to approve.
 fn stage_of(object: &DynamicObject, given: Option<&str>) -> anyhow::Result<String> {
     let stages = object
         .data

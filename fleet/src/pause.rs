@@ -1,4 +1,4 @@
-//! Pauses of a rollout: a person's will, as an annotation that git does not own.
+//! Pauses of a rollout, as an annotation that git does not own.
 
 use kube::{Client, ResourceExt, core::DynamicObject};
 use muster_api::labels::annotation::PAUSED;
@@ -12,7 +12,7 @@ use crate::{
     read,
 };
 
-/// Pauses a module: no further cluster begins.
+/// Pauses a module: no further cluster starts.
 pub async fn pause(
     client: &Client,
     namespace: &str,
@@ -33,7 +33,7 @@ pub async fn pause(
         }
     };
     tell.line(&control::done(&address, &verb, dry_run))?;
-    // It is paused, whatever is found out now.
+    // The pause is written, so errors from here on are not reported.
     match read::of(client, namespace, module).await {
         Ok(fleet) => {
             if let Some(view) = fleet.module(module.kind, &module.name) {
@@ -54,7 +54,7 @@ pub async fn pause(
     tell.line(&format!("To resume: muster rollout resume {module}"))
 }
 
-/// Takes a pause away; false where the spec still pauses the module.
+/// Removes a pause; false if the spec still pauses the module.
 pub async fn resume(
     client: &Client,
     namespace: &str,
@@ -93,7 +93,7 @@ fn set_in_spec(object: &DynamicObject) -> bool {
         == Some(true)
 }
 
-/// Who wrote `spec.rollout.paused`, in words.
+/// The field managers of `spec.rollout.paused`, for a message.
 fn owner(object: &DynamicObject) -> String {
     let owners = object.managed_fields().iter().filter(|entry| {
         let fields = entry.fields_v1.as_ref().map(|fields| &fields.0);
@@ -106,7 +106,7 @@ fn owner(object: &DynamicObject) -> String {
     }
 }
 
-/// What a pause means for the clusters as they stand.
+/// What a pause means for the clusters in their current state.
 fn goes_on(view: &ModuleView) -> String {
     let names = |shape: Shape| {
         let cells = view.cells.iter().filter(|cell| cell.shape == shape);

@@ -1,5 +1,5 @@
-//! The run of a plan in a cluster: starts one by hand, ends it, and retries or skips a step. The control goes with the row of the module into
-//! the cluster, which answers in the row's state.
+//! Controls of a plan's run in a cluster: starts one by hand, aborts it, and retries or skips a step. The control is
+//! sent to the cluster with the assignment of the module, and the cluster answers in its status.
 
 use std::{pin::pin, time::Duration};
 
@@ -25,22 +25,22 @@ use crate::{
     once::Word,
 };
 
-/// What is done to the run of a plan.
+/// A control of a plan's run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Deed {
-    /// A plan is started that no version runs by itself.
+    /// Starts a plan that no version runs automatically.
     Start {
-        /// The plan, as the plan file names it.
+        /// The plan, by its name in the plan file.
         plan: String,
     },
-    /// The run that is under way has failed.
+    /// Aborts the run in progress: it fails.
     Abort,
-    /// A step that failed begins anew.
+    /// Restarts a step that failed.
     Retry {
         /// The step, as PHASE/STEP.
         step: String,
     },
-    /// A step counts as complete.
+    /// Skips a step: it counts as complete.
     Skip {
         /// The step, as PHASE/STEP.
         step: String,
@@ -58,55 +58,56 @@ impl Deed {
     }
 }
 
-/// Which run.
+/// The run to control.
 #[derive(Clone, Debug)]
 pub struct OnRun {
-    /// The module.
+    /// Module of the plan.
     pub module: ModuleName,
-    /// The cluster.
+    /// Name of the cluster.
     pub cluster: String,
-    /// Why, and whether it is only tried.
+    /// The reason, and whether the write is a dry run.
     pub word: Word,
-    /// How long the cluster is waited for.
+    /// How long to wait for the cluster.
     pub timeout: Duration,
 }
 
-/// Why there is no run to be changed.
+/// Why a run cannot be controlled.
 #[derive(Debug, PartialEq, Eq, Error)]
 pub enum PlanRunError {
-    /// Plans are of Modules alone.
+    /// Only Modules have plans.
     #[error("{0} has no plans: they are carried out for Modules")]
     NotModule(ModuleName),
-    /// It is applied without one.
+    /// The module has no plan.
     #[error("{0} has no plan: spec.sync.package.plan names none; next: muster why {0}")]
     NoPlan(ModuleName),
-    /// The cluster has no row of it.
+    /// The cluster has no assignment of the module.
     #[error("cluster {cluster} has no row of {module}; next: muster why {module} --cluster {cluster}")]
     NoRow {
-        /// The cluster.
+        /// Name of the cluster.
         cluster: String,
         /// The module.
         module: ModuleName,
     },
-    /// No run is reported.
+    /// The cluster reports no run.
     #[error(
         "cluster {cluster} reports no run of a plan of {module}; next: muster why {module} --cluster {cluster}"
     )]
     NoRun {
-        /// The cluster.
+        /// Name of the cluster.
         cluster: String,
         /// The module.
         module: ModuleName,
     },
-    /// A name that no plan or step can have.
+    /// A text that is not PHASE/STEP.
     #[error("{0:?} is not of the form PHASE/STEP")]
     NotStep(String),
-    /// A name that no plan can have.
+    /// An invalid name of a plan.
     #[error("{0:?} cannot be the name of a plan")]
     NotPlan(String),
 }
 
-/// Writes it to the module, and waits until the cluster answers; false where the cluster refuses, or does not answer in time.
+/// Writes the control to the module, and waits until the cluster answers; false if the cluster refuses, or does not
+/// answer in time.
 pub async fn write(
     (client, namespace): (&Client, &str),
     deed: &Deed,
@@ -137,7 +138,7 @@ pub async fn write(
     told(on, &done, answer.ok().transpose()?, tell)
 }
 
-/// Says what came of it; whether it was taken.
+/// Prints the answer of the cluster; returns whether the control was accepted.
 fn told(
     on: &OnRun,
     done: &str,
@@ -173,13 +174,13 @@ fn told(
     }
 }
 
-/// What tells the control from others, as its reader makes it.
+/// The ID of the control, as its reader computes it.
 fn id(what: &str, control: &Control) -> String {
     let said = control.at.map(|at| at.to_string()).unwrap_or_default();
     PlanControl::parse(what, &said, None).map_or_else(String::new, |control| control.id)
 }
 
-/// What follows `CLUSTER@` in the annotation.
+/// The text after `CLUSTER@` in the annotation.
 fn words(deed: &Deed, state: &SyncState, on: &OnRun) -> Result<String, PlanRunError> {
     let run = || {
         let run = state.plan_run.as_ref().map(|run| run.uid.as_str());
@@ -205,7 +206,7 @@ fn words(deed: &Deed, state: &SyncState, on: &OnRun) -> Result<String, PlanRunEr
     }
 }
 
-/// What the cluster reports of the module.
+/// The cluster's report about the module.
 async fn state(assemblages: &Api<ProxyAssemblage>, on: &OnRun) -> anyhow::Result<SyncState> {
     let read = assemblages.get_opt(&on.cluster).await;
     let read = read.with_context(|| format!("reading proxyassemblage/{}", on.cluster))?;
@@ -222,7 +223,7 @@ fn of<'a>(assemblage: &'a ProxyAssemblage, module: &str) -> Option<&'a SyncState
     Some(state)
 }
 
-/// Waits until the cluster says what came of the control; with where the plan stands then.
+/// Waits until the cluster answers the control; returns the answer and the current status of the plan.
 async fn answered(
     assemblages: &Api<ProxyAssemblage>,
     on: &OnRun,

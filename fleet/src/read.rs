@@ -1,4 +1,4 @@
-//! Reading the fleet for views: once, or as it changes.
+//! Reads the fleet for views.
 
 use std::{collections::BTreeSet, sync::Arc};
 
@@ -20,7 +20,7 @@ use serde::de::DeserializeOwned;
 
 use crate::{extent::Extent, name::ModuleName, near, nodes, watched};
 
-/// Reads the fleet that something rolls over: clusters, or the nodes of a cluster.
+/// Reads the fleet of a rollout: clusters, or the nodes of a cluster.
 pub async fn of(client: &Client, namespace: &str, module: &ModuleName) -> anyhow::Result<Fleet> {
     if module.is_of_nodes() {
         return nodes::read(client).await;
@@ -33,7 +33,7 @@ pub async fn read(client: &Client, namespace: &str) -> anyhow::Result<Fleet> {
     Ok(Fleet::of(&objects(client, namespace).await?))
 }
 
-/// What of a cluster its dashboard follows: where no Modules are served, its nodes. What is wrong for good is an error.
+/// What the dashboard of this cluster follows: if no Modules are served, its nodes. A permanent error is returned.
 pub async fn extent(client: &Client, namespace: &str) -> anyhow::Result<Extent> {
     let Err(error) = objects(client, namespace).await else {
         return Ok(Extent::WithNodes);
@@ -67,7 +67,7 @@ pub async fn objects(client: &Client, namespace: &str) -> anyhow::Result<Objects
     })
 }
 
-/// The ClusterUpgrades; none where they are not served, or may not be read.
+/// The ClusterUpgrades; empty if they are not served, or may not be read.
 async fn upgrades(client: &Client, namespace: &str) -> anyhow::Result<Vec<ClusterUpgrade>> {
     let api: Api<ClusterUpgrade> = Api::namespaced(client.clone(), namespace);
     match api.list(&ListParams::default()).await {
@@ -76,7 +76,7 @@ async fn upgrades(client: &Client, namespace: &str) -> anyhow::Result<Vec<Cluste
     }
 }
 
-/// What to say if there is no module of this name in a fleet.
+/// The error for a module that a fleet does not have.
 pub fn missing(fleet: &Fleet, module: &ModuleName, namespace: &str) -> String {
     let names = fleet.modules.iter().map(|view| view.name.as_str());
     if module.is_of_nodes() {
@@ -90,7 +90,7 @@ pub fn missing(fleet: &Fleet, module: &ModuleName, namespace: &str) -> String {
     no_module(module, namespace, names, twin, is_cluster)
 }
 
-/// What to say if there is no cluster of this name in a fleet.
+/// The error for a cluster that a fleet does not have.
 pub fn missing_cluster(fleet: &Fleet, name: &str, namespace: &str) -> String {
     let names = fleet.clusters.iter().map(|cluster| cluster.name.as_str());
     let module = fleet.modules.iter().find(|view| view.name == name);
@@ -101,10 +101,11 @@ pub fn missing_cluster(fleet: &Fleet, name: &str, namespace: &str) -> String {
     no_cluster(name, namespace, names, module.map(|module| (module, SEE)))
 }
 
-/// The command that shows a module: a verb, and what follows the module.
+/// The command that shows a module: a verb, and the arguments after the module.
 pub(crate) const SEE: (&str, &str) = ("tree", "");
 
-/// There is no module of this name: one of the other kind has it, or a cluster, or names are near.
+/// The error for a missing module: suggests the module of the other kind, or the cluster, with this name, or similar
+/// names.
 pub(crate) fn no_module<'a>(
     module: &ModuleName,
     namespace: &str,
@@ -132,7 +133,7 @@ pub(crate) fn no_module<'a>(
     )
 }
 
-/// There is no cluster of this name: a module has it, which the verb takes as well, or names are near.
+/// The error for a missing cluster: suggests the module of this name, if the verb takes one, or similar names.
 pub(crate) fn no_cluster<'a>(
     name: &str,
     namespace: &str,
@@ -167,7 +168,7 @@ where
     Ok(api.list(&ListParams::default()).await.with_context(what)?.items)
 }
 
-/// The Clusters, of a version that is served; none without one.
+/// The Clusters, in a served version; empty if none is served.
 pub async fn clusters(
     client: &Client,
     namespace: &str,
@@ -184,7 +185,7 @@ pub async fn clusters(
         .items)
 }
 
-/// The version of Cluster that is served; none without Cluster API.
+/// The served version of Cluster; `None` without Cluster API.
 pub async fn served(client: &Client) -> anyhow::Result<Option<Version>> {
     let groups = client
         .list_api_groups()
@@ -197,7 +198,7 @@ pub async fn served(client: &Client) -> anyhow::Result<Option<Version>> {
     Ok(group.and_then(|group| Version::best(group.versions.iter().map(|version| version.version.as_str()))))
 }
 
-/// The namespaces that have modules: each has a fleet of its own.
+/// The namespaces that have modules: each is a fleet.
 pub async fn namespaces(client: &Client) -> anyhow::Result<BTreeSet<String>> {
     let mut all = BTreeSet::new();
     for kind in [ModuleKind::Module, ModuleKind::BootstrapModule] {
@@ -209,7 +210,7 @@ pub async fn namespaces(client: &Client) -> anyhow::Result<BTreeSet<String>> {
     Ok(all)
 }
 
-/// Every module of either kind, as it was read.
+/// Every module of either kind.
 pub async fn modules(client: &Client, namespace: &str) -> anyhow::Result<Vec<(Kind, DynamicObject)>> {
     let mut all = Vec::new();
     for kind in [ModuleKind::Module, ModuleKind::BootstrapModule] {
@@ -223,7 +224,7 @@ pub async fn modules(client: &Client, namespace: &str) -> anyhow::Result<Vec<(Ki
     Ok(all)
 }
 
-/// Every NodeModule, as it was read.
+/// Every NodeModule.
 pub async fn node_modules(client: &Client) -> anyhow::Result<Vec<(Kind, DynamicObject)>> {
     let api: Api<DynamicObject> = Api::all_with(client.clone(), &resource(Kind::NodeModule));
     let list = api.list(&ListParams::default()).await;

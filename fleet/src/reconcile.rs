@@ -1,4 +1,4 @@
-//! Asks for a reconcile of a module now, not at the next interval.
+//! Requests a reconcile of a module now, not at the next interval.
 
 use std::pin::pin;
 
@@ -21,7 +21,7 @@ pub struct Request {
     at: String,
 }
 
-/// Asks by Flux's annotation.
+/// Requests a reconcile by Flux's annotation.
 pub async fn request(client: &Client, namespace: &str, module: &ModuleName) -> anyhow::Result<Request> {
     let address = Address::of(client, namespace, module);
     address.get().await?;
@@ -31,13 +31,13 @@ pub async fn request(client: &Client, namespace: &str, module: &ModuleName) -> a
 }
 
 impl Request {
-    /// Waits until it was handled; what Ready says then.
+    /// Waits until the request is handled; returns the message of the Ready condition.
     pub async fn handled(&self) -> anyhow::Result<String> {
         handled(&self.address, &self.at).await
     }
 }
 
-/// What Ready says once the request is echoed.
+/// The message of the Ready condition once the status reports the request.
 async fn handled(address: &Address, asked: &str) -> anyhow::Result<String> {
     let mut objects = pin!(watcher::watch_object(
         address.api.clone().for_watching()?,

@@ -1,4 +1,4 @@
-//! Where a rollout stands, for someone who follows it: what is new, and whether it is at its end.
+//! The status of a rollout that is followed: what changed, and whether it has ended.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,71 +9,71 @@ use serde::Serialize;
 
 use crate::{missing, name::ModuleName, near};
 
-/// Names on one line; more are counted.
+/// The most names on one line; more are counted.
 const LISTED: usize = 3;
 
-/// Which rollout is followed.
+/// The rollout to follow.
 #[derive(Clone, Copy, Debug)]
 pub struct Followed<'a> {
-    /// The module.
+    /// The module to follow.
     pub module: &'a ModuleName,
-    /// Its namespace.
+    /// Namespace of the module.
     pub namespace: &'a str,
-    /// It is followed only once the module asks for this tag.
+    /// Follow only once the module asks for this tag.
     pub tag: Option<&'a str>,
-    /// Where it stands now is all that is asked.
+    /// Report the current status only.
     pub is_once: bool,
 }
 
-/// What is new since it was read before.
+/// What changed since the last read.
 #[derive(Debug, Default)]
 pub struct News<'a> {
-    /// The module, where its clusters are to be drawn.
+    /// The module, if its clusters are drawn as a tree.
     pub drawn: Option<&'a ModuleView>,
-    /// A line for each word that clusters have now and had not before, where they are not drawn.
+    /// A line per cluster with a new reason, if they are not drawn.
     pub lines: Vec<String>,
-    /// What is to be said of the module as a whole, if that is not what was said before.
+    /// The message of the module, if it is new.
     pub says: Option<String>,
-    /// Whether it is done, once nothing moves by itself any more.
+    /// Whether the rollout succeeded, once it makes no more progress on its own.
     pub ended: Option<bool>,
 }
 
-/// Where a rollout stood when it was followed no longer: `status/v1`.
+/// The final status of a followed rollout: `status/v1`.
 #[derive(Debug, Serialize)]
 pub struct End {
-    /// The schema.
+    /// Version of this schema.
     pub schema: &'static str,
-    /// The module: `module/podinfo`.
+    /// Kind and name: `module/podinfo`.
     pub module: String,
-    /// How it stands.
+    /// Result of the rollout.
     pub result: Standing,
-    /// The version that the module asks for; null, as what follows, if it was never seen.
+    /// The version that the module asks for; null, as the following fields, if the module was never found.
     pub version: Option<String>,
-    /// What it says of itself.
+    /// Message of the module.
     pub message: Option<String>,
-    /// Its clusters, counted.
+    /// Number of clusters by state.
     pub summary: Option<Summary>,
 }
 
-/// How it stands.
+/// The result of a rollout.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub enum Standing {
-    /// It is done.
+    /// All clusters have the version.
     Complete,
-    /// It has failed.
+    /// The rollout failed.
     Failed,
-    /// A person ended it.
+    /// A user aborted it.
     Aborted,
-    /// No further cluster starts.
+    /// It is paused: no further cluster starts.
     Paused,
-    /// It goes on, and nobody waits any longer.
+    /// It goes on, and the wait timed out.
     TimedOut,
-    /// It goes on, and nobody waits for it.
+    /// It goes on; only the current status was requested.
     Progressing,
 }
 
 impl Standing {
-    /// Of what was seen last; nothing of its end if the time was over.
+    /// The result for the last read; `ended` is `None` if the wait timed out.
     fn of(view: &ModuleView, ended: Option<bool>) -> Self {
         match (ended, view.stalled) {
             (Some(true), _) => Self::Complete,
@@ -87,21 +87,21 @@ impl Standing {
     }
 }
 
-/// What of a rollout is known, and was said.
+/// A followed rollout: what is known, and what was reported.
 pub struct Follower<'a> {
     followed: Followed<'a>,
-    /// The word of each cluster.
+    /// The last reported reason of each cluster.
     words: BTreeMap<String, String>,
-    /// The messages of clusters that were told, in full.
+    /// The messages of clusters that were reported.
     messages: BTreeSet<String>,
-    /// What was said of the module as a whole.
+    /// The last reported message of the module.
     said: String,
-    /// The module as it was read last.
+    /// The module at the last read.
     last: Option<ModuleView>,
 }
 
 impl<'a> Follower<'a> {
-    /// Begins to follow.
+    /// Starts to follow.
     pub const fn new(followed: Followed<'a>) -> Self {
         Self {
             followed,
@@ -112,13 +112,13 @@ impl<'a> Follower<'a> {
         }
     }
 
-    /// Whether the module was there at any time.
+    /// Whether the module existed at any time.
     pub const fn is_found(&self) -> bool {
         self.last.is_some()
     }
 
-    /// What is new in a fleet; `draws`: its clusters are drawn, and not told line by line. A module that is not there is an error, unless
-    /// it is waited for.
+    /// What changed in a fleet; with `draws`, clusters are drawn as a tree and not reported line by line. A missing
+    /// module is an error, unless it is waited for.
     pub fn read<'f>(&mut self, fleet: &'f Fleet, draws: bool) -> anyhow::Result<News<'f>> {
         let Followed {
             module,
@@ -140,7 +140,7 @@ impl<'a> Follower<'a> {
             return Ok(self.at_another_version(view, tag));
         }
         let mut news = News::default();
-        // Before the controller has seen the new spec, the words are about the old one.
+        // Before the controller has observed the new spec, the reasons are about the old one.
         if tag.is_none() || view.observed {
             if draws {
                 news.drawn = Some(view);
@@ -149,7 +149,7 @@ impl<'a> Follower<'a> {
             }
         }
         news.ended = ended(view);
-        // What a gate reads changes while all clusters wait for the same.
+        // The values that a gate reads change while all clusters wait for it.
         if news.ended.is_some() || is_once || view.reason == Reason::WaitingGate.as_str() {
             let text = format!("{module} {}: {}", view.reason, self.rest(view));
             news.says = self.once(text);
@@ -174,10 +174,11 @@ impl<'a> Follower<'a> {
         }
     }
 
-    /// The message of a module, without what was told of a cluster at its end: a long text stands once.
+    /// The message of a module without the message of a cluster at its end, if that was reported: long text is printed
+    /// once.
     fn rest<'v>(&self, view: &'v ModuleView) -> &'v str {
         if view.reason == Reason::WaitingGate.as_str() {
-            return &view.message; // it changes again and again, and back
+            return &view.message; // it changes repeatedly
         }
         let told = view
             .cells
@@ -187,7 +188,7 @@ impl<'a> Follower<'a> {
         rests.next().unwrap_or(&view.message)
     }
 
-    /// Where it stands. Nothing of its end: the time was over.
+    /// The final status; `ended` is `None` if the wait timed out.
     pub fn end(&self, ended: Option<bool>) -> End {
         let view = self.last.as_ref();
         End {
@@ -200,7 +201,7 @@ impl<'a> Follower<'a> {
         }
     }
 
-    /// Once in a row.
+    /// Returns the text unless it was the last one.
     fn once(&mut self, text: String) -> Option<String> {
         if self.said == text {
             return None;
@@ -209,7 +210,7 @@ impl<'a> Follower<'a> {
         Some(text)
     }
 
-    /// A line for each word that clusters have now and had not before; many that have the same in common share one.
+    /// A line per cluster with a new reason; clusters with the same one share a line.
     fn changed(&mut self, view: &ModuleView) -> Vec<String> {
         let mut lines = Vec::new();
         let mut alike: Vec<(&Cell, Vec<&str>)> = Vec::new();
@@ -250,7 +251,7 @@ impl<'a> Follower<'a> {
     }
 }
 
-/// What a module that does not exist yet is waited for with.
+/// The message while waiting for a module that does not exist yet.
 fn awaited(fleet: &Fleet, module: &ModuleName, namespace: &str, tag: &str) -> String {
     let twin = module
         .twin()
@@ -267,7 +268,7 @@ fn awaited(fleet: &Fleet, module: &ModuleName, namespace: &str, tag: &str) -> St
     )
 }
 
-/// Whether it is done, once nothing moves by itself any more.
+/// Whether the rollout succeeded, once it makes no more progress on its own.
 fn ended(view: &ModuleView) -> Option<bool> {
     if !view.observed {
         return None;

@@ -1,13 +1,13 @@
-//! What a library says on its way.
+//! Reports the progress of a library call.
 
-/// Where a library says something before it is at its end: what comes of it, it returns as a value.
+/// Where a library reports progress: its result is its return value.
 pub trait Tell: Send + Sync {
-    /// A line for whoever reads the output. An error: nothing more can be written, and whoever calls this ends.
+    /// Reports a line. An error means that nothing more can be written, and the caller must stop.
     fn line(&self, text: &str) -> anyhow::Result<()>;
 
-    /// A text as it is, which programs read. An error: as of a line.
+    /// Reports text unchanged, for programs. For errors see `line`.
     fn text(&self, text: &str) -> anyhow::Result<()>;
 
-    /// Something to know beside the output, such as `warning: …`.
+    /// Reports a notice outside the output, such as `warning: …`.
     fn warn(&self, text: &str);
 }

@@ -1,4 +1,5 @@
-//! Text for people, before it is printed: counts, ages, lines that fit a width, and tables as kubectl's: no frame, two blanks between columns.
+//! Formats text: counts, ages, lines that fit a width, and tables as kubectl prints them: no frame, two spaces between
+//! columns.
 
 use std::fmt;
 
@@ -7,16 +8,16 @@ use jiff::Timestamp;
 pub use muster_api::text::safe;
 use muster_kit::age;
 
-/// A count with the words for one, or for any other number.
+/// A count with the singular or plural noun.
 pub fn counted(count: usize, one: &str, many: &str) -> String {
     let words = if count == 1 { one } else { many };
     format!("{count} {words}")
 }
 
-/// Blanks before what stands beside a table.
+/// Indentation of a table.
 pub const GAP: usize = 3;
 
-/// A text of at most `width` characters; `…` stands for what is cut.
+/// The text cut to at most `width` characters; `…` marks the cut.
 pub fn cut(text: &str, width: usize) -> String {
     if text.chars().count() <= width {
         return text.to_owned();
@@ -25,7 +26,8 @@ pub fn cut(text: &str, width: usize) -> String {
     format!("{}…", kept.trim_end())
 }
 
-/// A text on lines of at most `width` characters, broken between words; a longer word is broken where the line ends.
+/// The text as lines of at most `width` characters, broken between words; a longer word is broken at the end of the
+/// line.
 pub fn wrapped(text: &str, width: usize) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     for word in text.split_whitespace() {
@@ -53,7 +55,7 @@ impl fmt::Display for Age {
     }
 }
 
-/// A table of these columns.
+/// A table with these columns.
 pub fn table<'a>(columns: impl IntoIterator<Item = &'a str>) -> Table {
     let mut table = Table::new();
     table
@@ -63,7 +65,7 @@ pub fn table<'a>(columns: impl IntoIterator<Item = &'a str>) -> Table {
     table
 }
 
-/// The table's lines, without the margin at its left and blanks at their ends.
+/// The table's lines, without left margin and trailing spaces.
 pub fn lines(table: &Table) -> Vec<String> {
     let inner = |line: &str| line.strip_prefix(' ').unwrap_or(line).trim_end().to_owned();
     table.lines().map(|line| inner(&line)).collect()

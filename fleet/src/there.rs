@@ -1,4 +1,4 @@
-//! The clusters of a fleet, as the controller reaches them: by the kubeconfig in the Secret of each.
+//! Connects to the clusters of a fleet as the controller does: by the kubeconfig in the Secret of each.
 
 use anyhow::Context as _;
 use k8s_openapi::api::core::v1::Secret;

@@ -1,4 +1,4 @@
-//! The tree that begins at a fleet, a module or a cluster.
+//! The tree of a fleet, a module or a cluster.
 
 use anyhow::Context as _;
 use kube::Client;
@@ -9,7 +9,7 @@ use crate::{
     read::{self, missing, missing_cluster},
 };
 
-/// Reads the fleet in which a tree begins.
+/// Reads the fleet of a tree.
 pub async fn read(client: &Client, namespace: &str, top: &Top) -> anyhow::Result<Fleet> {
     match top {
         Top::Module(module) => read::of(client, namespace, module).await,
@@ -17,7 +17,7 @@ pub async fn read(client: &Client, namespace: &str, top: &Top) -> anyhow::Result
     }
 }
 
-/// The tree that begins there. A module or cluster that is not there is an error.
+/// The tree with this root. A missing module or cluster is an error.
 pub fn tree(fleet: &Fleet, top: &Top, namespace: &str) -> anyhow::Result<Tree> {
     match top {
         Top::Fleet => Ok(Tree::fleet(fleet, namespace)),

@@ -1,4 +1,4 @@
-//! Why a verb could not find out: what went wrong, and where an API server did not give what was asked, the next command.
+//! Explains errors, and suggests the next command if an API server refused a request.
 
 use std::error::Error;
 
@@ -7,22 +7,22 @@ use muster_controllers::runtime::call::explain;
 
 use crate::connect::{self, Target};
 
-/// Where requests went.
+/// The server, context and namespace of requests.
 #[derive(Debug, Default)]
 struct Place {
     server: String,
-    /// Of the kubeconfig; none inside a cluster.
+    /// Context of the kubeconfig; `None` in-cluster.
     context: Option<String>,
     namespace: String,
 }
 
-/// The error and its causes, each said once, and what to do next.
+/// The error and its causes, each once, and what to do next.
 pub async fn told(error: &anyhow::Error, target: &Target) -> String {
     let words = explain(error.as_ref());
     let Some(answer) = error.chain().find_map(<dyn Error>::downcast_ref) else {
         return words;
     };
-    // The requests were made with it: it can be read.
+    // The requests used this configuration, so it can be read.
     let Ok(config) = connect::config(target).await else {
         return words;
     };
@@ -35,7 +35,7 @@ impl Place {
             Some(file) => Kubeconfig::read_from(file),
             None => Kubeconfig::read(),
         };
-        // Inside a cluster there is none.
+        // In-cluster there is no context.
         let current = || read().ok()?.current_context;
         Self {
             server: config.cluster_url.to_string().trim_end_matches('/').to_owned(),
@@ -55,7 +55,7 @@ impl Place {
     }
 }
 
-/// What follows the words of an error: which server it was, and the command that fits. A missing object is told by its own name.
+/// The end of an error message: the server, and the command that fits. A missing object is reported by its own error.
 fn next(error: &kube::Error, place: &Place) -> String {
     let another = "next: kubectl config get-contexts, and name another with --context or --kubeconfig";
     let server = place.server();

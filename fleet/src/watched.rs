@@ -1,4 +1,4 @@
-//! Watches that tell that they fail, and kinds that may not be served.
+//! Watches that report their failures, and kinds that may not be served.
 
 use futures::{StreamExt as _, stream, stream::BoxStream};
 use kube::{
@@ -10,10 +10,10 @@ use muster_controllers::runtime::{Api, call::explain, watch::watch_told};
 use serde::de::DeserializeOwned;
 use tokio::sync::mpsc;
 
-/// The codes of a list of a kind that is not served, or may not be read.
+/// The status codes for listing a kind that is not served, or may not be read.
 pub(crate) const NOT_THERE: [u16; 2] = [403, 404];
 
-/// What a watch tells, and that it fails.
+/// The events of a watch, and its failures.
 pub(crate) fn told<K, T>(
     api: Api<K>,
     fail: impl Fn(String) -> T + Send + 'static,
@@ -23,7 +23,7 @@ where
     K: Resource<DynamicType = ()> + Clone + DeserializeOwned + std::fmt::Debug + Send + 'static,
     T: 'static,
 {
-    // Failures come by a way beside the events; one that nobody has heard yet says enough.
+    // Failures arrive in a channel beside the events; one that is not read yet is enough.
     let (failed, failures) = mpsc::channel::<String>(1);
     let events = watch_told(
         api,
@@ -41,7 +41,7 @@ where
     stream::select(events.map(tell), failures).boxed()
 }
 
-/// Whether a list is answered with one of these codes: 404 where the kind is not served. What else fails is told by the watch.
+/// Whether a list fails with one of these codes: 404 if the kind is not served. Other errors are reported by the watch.
 pub(crate) async fn is_refused<K: Clone + DeserializeOwned + std::fmt::Debug>(
     api: &Api<K>,
     codes: &[u16],

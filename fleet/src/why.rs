@@ -1,4 +1,4 @@
-//! Why a module is where it is, as a whole or in one of its clusters or nodes.
+//! Explains the state of a module, as a whole or for one of its clusters or nodes.
 
 use anyhow::Context as _;
 use muster_dashboard::{Fleet, NodeObjects, Objects, Why, why_on};
@@ -9,7 +9,7 @@ use crate::{
     nodes::{self, NodeError},
 };
 
-/// Why a module is where it is, or why in this cluster. A module or cluster that is not there is an error.
+/// Explains a module, or a module in one cluster. A missing module or cluster is an error.
 pub fn module(
     objects: &Objects,
     fleet: &Fleet,
@@ -25,7 +25,7 @@ pub fn module(
     why_on(objects, fleet, &module.reference(), name).with_context(|| missing_cluster(fleet, name, namespace))
 }
 
-/// Why a NodeModule is where it is, or why on this node. A NodeModule or node that is not there is an error.
+/// Explains a NodeModule, or a NodeModule on one node. A missing NodeModule or node is an error.
 pub fn node_module(
     nodes: NodeObjects,
     fleet: &Fleet,

@@ -1,4 +1,5 @@
-//! Nodes that the rollout of a NodeModule waits for no more: `release` those that vanished in their change, `abandon` those that it leaves.
+//! Nodes that the rollout of a NodeModule no longer waits for: `release` those that vanished during their update,
+//! `abandon` those from which it is being withdrawn.
 
 use kube::{Client, ResourceExt as _};
 use muster_api::{
@@ -17,7 +18,7 @@ use crate::{
     once::Word,
 };
 
-/// Nodes that vanished in their change are waited for no more; false where one of them is not lost.
+/// Releases nodes that vanished during their update; false if one of them did not.
 pub async fn release(
     client: &Client,
     (module, named): (&ModuleName, &[String]),
@@ -38,7 +39,7 @@ pub async fn release(
     Ok(true)
 }
 
-/// Nodes from which a NodeModule is being withdrawn are given up; false where it is not withdrawn from one of them.
+/// Abandons nodes from which a NodeModule is being withdrawn; false if it is not withdrawn from one of them.
 pub async fn abandon(
     client: &Client,
     (module, named): (&ModuleName, &[String]),
@@ -65,7 +66,7 @@ pub async fn abandon(
     Ok(true)
 }
 
-/// Whether all these nodes stand as they must; the first that does not is named. A node that cannot be meant is an error.
+/// Whether all these nodes meet the condition; the first that does not is reported. An unknown node is an error.
 fn all_stand(
     fleet: &Fleet,
     (module, named): (&ModuleName, &[String]),
@@ -97,7 +98,7 @@ fn check_kind(module: &ModuleName) -> Result<(), NodeError> {
     Err(NodeError::NotANodeModule { module })
 }
 
-/// Names these nodes in an annotation, with those that it names already.
+/// Adds these nodes to the annotation.
 async fn write(
     client: &Client,
     (module, named): (&ModuleName, &[String]),

@@ -1,4 +1,4 @@
-//! What people say about a ZoneRollout: pause, resume and retry are fields of its spec.
+//! Controls of a ZoneRollout: pause, resume and retry are fields of its spec.
 
 use std::pin::pin;
 
@@ -19,7 +19,7 @@ use crate::{
     once::Word,
 };
 
-/// A revision that is named has at least so many digits, as one of a module has.
+/// The least number of digits of a revision argument, as for a module.
 const DIGITS: usize = 8;
 
 /// Reads a ZoneRollout, by its name or by its group.
@@ -27,7 +27,7 @@ pub async fn read(client: &Client, namespace: &str, name: &str) -> anyhow::Resul
     typed(&Address::of_zones(client, namespace, name).await?.get().await?)
 }
 
-/// Calls `show` with the ZoneRollout at each change, until `show` fails. One that is not there is an error.
+/// Calls `show` with the ZoneRollout at each change, until `show` fails. A missing one is an error.
 pub async fn watch(
     client: &Client,
     namespace: &str,
@@ -38,7 +38,7 @@ pub async fn watch(
     address.get().await?;
     let api: Api<ZoneRollout> = Api::namespaced(client.clone(), namespace);
     let config = watcher::Config::default().fields(&format!("metadata.name={}", address.name));
-    // A watch that fails begins anew; what it showed stays.
+    // A watch that fails restarts; its last output stays.
     let changes = watcher(api.for_watching()?, config)
         .default_backoff()
         .applied_objects()
@@ -70,7 +70,7 @@ pub async fn pause(
     ))
 }
 
-/// Takes the pause away.
+/// Removes the pause.
 pub async fn resume(
     client: &Client,
     (namespace, name): (&str, &str),
@@ -82,7 +82,7 @@ pub async fn resume(
     tell.line(&control::done(&address, verb, dry_run))
 }
 
-/// Tries a condemned revision again; false where it would have no effect.
+/// Retries a revision that was marked bad; false if it would have no effect.
 pub async fn retry(
     client: &Client,
     (namespace, name): (&str, &str),
@@ -124,7 +124,7 @@ pub async fn retry(
     Ok(true)
 }
 
-/// What asks for a revision once more: another text each time.
+/// The value that requests another retry of a revision: different each time.
 fn next_retry(before: Option<&str>, revision: &str) -> String {
     match before.and_then(|before| before.strip_prefix(revision)) {
         None => revision.to_owned(),
@@ -135,7 +135,7 @@ fn next_retry(before: Option<&str>, revision: &str) -> String {
     }
 }
 
-/// Writes `spec.paused` if it says otherwise; what is told.
+/// Sets `spec.paused` if it differs; returns the message.
 async fn set_paused(address: &Address, paused: bool, dry_run: DryRun) -> anyhow::Result<&'static str> {
     let object = address.get().await?;
     let is_paused = object.data.pointer("/spec/paused") == Some(&Value::Bool(true));

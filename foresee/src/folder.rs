@@ -8,16 +8,16 @@ use muster_sync::{
     source::{self, FolderError, Limits, SourceError},
 };
 
-/// What is wrong with a folder.
+/// The errors of a folder.
 #[derive(Debug)]
 pub struct Wrong {
-    /// One message for each error, in the order of the paths; never empty.
+    /// One message per error, ordered by path; never empty.
     pub messages: Vec<String>,
-    /// Whether the folder was named wrongly, and not its content.
+    /// Whether the path of the folder is wrong, not its content.
     pub is_usage: bool,
 }
 
-/// The objects of a folder, in the order of path and place, with these variables.
+/// The objects of a folder, ordered by path and position, with these variables.
 pub fn manifests(folder: &Path, substitute: BTreeMap<String, String>) -> Result<Vec<Manifest>, Wrong> {
     let options = BuildOptions {
         substitute,
@@ -31,7 +31,7 @@ pub fn manifests(folder: &Path, substitute: BTreeMap<String, String>) -> Result<
         Err(refused) => {
             let is_usage = refused.errors.iter().any(is_usage);
             let refusals = refused.errors.iter().map(ToString::to_string);
-            // What else is wrong can be told of the rest.
+            // Report the other errors of the remaining files.
             let others = build::build(&refused.readable, &options).err();
             let others = others.iter().flatten().map(ToString::to_string);
             Err(Wrong {
@@ -42,7 +42,7 @@ pub fn manifests(folder: &Path, substitute: BTreeMap<String, String>) -> Result<
     }
 }
 
-/// A plan of a folder: of the one file of plans that it has.
+/// A plan from the only plan file of a folder.
 pub fn plan(path: &Path, substitute: BTreeMap<String, String>, name: &str) -> Result<Plan, Wrong> {
     let folder = path.display();
     let usage = |message| Wrong {

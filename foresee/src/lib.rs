@@ -1,17 +1,18 @@
-//! What would happen, before it does, and what was decided, after it was.
+//! Predicts what would happen, and replays what was decided.
 //!
 //! | module | in | out |
 //! |---|---|---|
 //! | [`plan`] | a folder of manifests, or two commits of one, and a management cluster | a [`plan::Plan`]: which clusters change, in which order |
 //! | [`diff`] | a folder, or a module, and clusters | [`diff::Compared`]: unified differences |
-//! | [`simulate`] | a fleet file | a [`simulate::Story`], as text, picture or JSON |
-//! | [`replay`] | a record of decisions | a [`replay::Replay`]: the same again, or the first difference |
-//! | [`folder`], [`verdicts`] | a folder, recorded objects | manifests as the built-in sync reads them; what health expressions say |
+//! | [`simulate`] | a fleet file | a [`simulate::Story`], as text, image or JSON |
+//! | [`replay`] | a record of decisions | a [`replay::Replay`]: whether it is reproduced, or the first difference |
+//! | [`folder`], [`verdicts`] | a folder, recorded objects | manifests as the built-in sync reads them; results of health expressions |
 //!
-//! Nothing is written to a cluster, and of Secrets only names are read. Whatever decides is the shipped engine: nothing here does.
+//! Nothing is written to a cluster, and of Secrets only names are read. All decisions are made by the shipped engine.
 //!
-//! Errors: [`plan::ReadError`] and [`folder::Wrong`] of files, [`simulate::FleetError`] of a fleet file, [`replay::LogError`] of a record;
-//! other errors are of an API server or a repository, with words that say what, where, and what to do next.
+//! Errors: [`plan::ReadError`] and [`folder::Wrong`] of files, [`simulate::FleetError`] of a fleet file,
+//! [`replay::LogError`] of a record; other errors are of an API server or a repository, with messages that say what,
+//! where, and what to do next.
 
 pub mod diff;
 pub mod folder;

@@ -1,4 +1,4 @@
-//! What the health expressions of a folder say of recorded objects.
+//! Evaluates the health expressions of a folder over recorded objects.
 
 use std::{
     fmt,
@@ -23,16 +23,16 @@ use muster_sync::{
 use serde::Deserialize as _;
 use serde_json::Value;
 
-/// The expressions of a kind, and where they are written.
+/// The expressions of a kind, and their source.
 struct Written {
-    /// The object that has them, and its place.
+    /// Name of the object that has them, and its position.
     of: String,
     group: String,
     kind: String,
     expressions: Arc<Expressions>,
 }
 
-/// An object of the file, as the command names it.
+/// The name of an object of the file, for the output.
 struct Named<'a>(&'a Value);
 
 impl fmt::Display for Named<'_> {
@@ -54,16 +54,16 @@ impl fmt::Display for Named<'_> {
     }
 }
 
-/// What health expressions say of recorded objects.
+/// The results of health expressions for recorded objects.
 #[derive(Debug)]
 pub struct Judged {
-    /// A line for each object and expression; none if the objects cannot be read.
+    /// A line per object and expression; `None` if the objects cannot be read.
     pub lines: Option<String>,
-    /// What is wrong with expressions or with the file, one message each.
+    /// Errors of expressions or of the file, one message each.
     pub wrong: Vec<String>,
 }
 
-/// Where each object of the file `recorded` stands (`-` is standard input), by the expressions in these manifests.
+/// The status of each object of the file `recorded` (`-` is standard input), by the expressions in these manifests.
 pub async fn judge(manifests: &[Manifest], recorded: &Path) -> Judged {
     let (written, mut wrong) = expressions(manifests);
     let objects = match objects(recorded) {
@@ -97,7 +97,7 @@ pub async fn judge(manifests: &[Manifest], recorded: &Path) -> Judged {
     }
 }
 
-/// What each expression for an object says of it, or the rules of its kind where there is none.
+/// The result of each expression for an object, or of the built-in rules of its kind if there is none.
 async fn verdicts(object: &Value, written: &[Written], now: Timestamp) -> Vec<(Health, String)> {
     let text = |field: &str| object[field].as_str().unwrap_or_default();
     let group = text("apiVersion").split_once('/').map_or("", |(group, _)| group);
@@ -116,7 +116,7 @@ async fn verdicts(object: &Value, written: &[Written], now: Timestamp) -> Vec<(H
     verdicts
 }
 
-/// The expressions of modules and Kustomizations, and what is wrong with others.
+/// The expressions of modules and Kustomizations, and the errors of invalid ones.
 fn expressions(manifests: &[Manifest]) -> (Vec<Written>, Vec<String>) {
     let (mut written, mut wrong) = (Vec::new(), Vec::new());
     for manifest in manifests {
@@ -158,10 +158,10 @@ fn expressions(manifests: &[Manifest]) -> (Vec<Written>, Vec<String>) {
     (written, wrong)
 }
 
-/// The expressions of the table that a module asks for, but of those kinds that have its own.
+/// The expressions of the health table that a module enables, except for kinds with expressions of its own.
 fn of_table(manifest: &Manifest, owner: &str, own: &[Written]) -> Vec<Written> {
     let version = manifest.object.pointer("/spec/sync/package/healthTable");
-    // Another version is refused by the definition, and not by this command.
+    // Another version is refused by the definition, not by this command.
     let table = version.and_then(|version| HealthTable::deserialize(version).ok());
     let is_own = |entry: &Entry| {
         own.iter()
@@ -169,7 +169,7 @@ fn of_table(manifest: &Manifest, owner: &str, own: &[Written]) -> Vec<Written> {
     };
     let entries = table.map_or(&[][..], entries).iter();
     let entries = entries.filter(|entry| !is_own(entry)).filter_map(|entry| {
-        // Those of the table parse: a test holds them to it.
+        // A test checks that the table's expressions parse.
         let parsed = Expressions::parse(entry.current, entry.in_progress, entry.failed).ok()?;
         Some(Written {
             of: format!("{owner}, healthTable"),

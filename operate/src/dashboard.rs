@@ -1,4 +1,4 @@
-//! The dashboard of a fleet, answered on this machine.
+//! Serves the dashboard of a fleet on this machine.
 
 use std::{net::SocketAddr, sync::Arc};
 
@@ -8,16 +8,16 @@ use muster_dashboard::server::{self, Admission, Hosts, Limits, Setup};
 use muster_fleet::{self as fleet, Extent};
 use tokio::net::TcpListener;
 
-/// A dashboard that is about to be answered on this machine.
+/// A dashboard that is ready to be served on this machine.
 pub struct Local {
-    /// Where to look.
+    /// URL of the dashboard.
     pub url: String,
     door: TcpListener,
     setup: Setup,
 }
 
 impl Local {
-    /// Opens the door, and begins to read the fleet.
+    /// Binds the address, and starts to read the fleet.
     pub async fn open(
         addr: SocketAddr,
         client: &Client,
@@ -41,12 +41,12 @@ impl Local {
         Ok(Self { url, door, setup })
     }
 
-    /// Lets only those look whom this admits.
+    /// Restricts access by this check.
     pub fn admit(&mut self, admission: Arc<dyn Admission>) {
         self.setup.admission = Some(admission);
     }
 
-    /// Answers until it is dropped.
+    /// Serves until it is dropped.
     pub async fn serve(self) {
         server::serve(self.door, server::router(self.setup)).await;
     }

@@ -1,17 +1,17 @@
-//! What sets muster up, brings clusters in and out, and takes all of it away again.
+//! Installs and uninstalls muster, enrolls and unenrolls clusters, and runs the demo.
 //!
 //! | module | what it does |
 //! |---|---|
 //! | [`demo`] | a management plane and a fleet of simulated clusters in this process, and a tour of it that checks itself |
-//! | [`dashboard`] | the dashboard of a fleet, answered on this machine |
+//! | [`dashboard`] | the dashboard of a fleet, served on this machine |
 //! | [`install`] | manifests of an installation, from [`install::Options`]; pure |
-//! | [`uninstall`] | removes an installation, in an order in which nothing downstream is touched |
-//! | [`enroll`], [`unenroll`] | a cluster that Cluster API does not manage comes into a fleet, or goes |
-//! | [`undo`] | the way back to a good version, as a patch or a commit in git; no cluster is touched |
+//! | [`uninstall`] | removes an installation, in an order that leaves downstream clusters untouched |
+//! | [`enroll`], [`unenroll`] | adds a cluster that Cluster API does not manage to a fleet, or removes it |
+//! | [`undo`] | rolls back to a good version, as a patch or a commit in git; no cluster is touched |
 //!
-//! Each takes plain options and a client (or a [`Target`](muster_fleet::connect::Target)), tells its [`steps`] as they are done, and ends with
-//! a value or a [`steps::Refusal`]: what is wrong, what to do, and whether that is known or could not be found out. Consent is asked for by
-//! the caller, when it is called back; flags and exit codes are the caller's.
+//! Each takes plain options and a client (or a [`Target`](muster_fleet::connect::Target)), reports its [`steps`], and
+//! ends with a value or a [`steps::Refusal`]: what is wrong, what to do, and whether it failed or could not be found
+//! out. Confirmation is asked for by a callback of the caller; flags and exit codes are the caller's.
 
 pub mod dashboard;
 pub mod demo;

@@ -1,4 +1,4 @@
-//! Who may look at a controller's dashboard: the API server is asked whose a token is, and whether that one may get modules.
+//! Authorizes access to a controller's dashboard: reviews the token, and whether its user may get modules.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use muster_controllers::runtime::{CallError, call::explain, call_within};
 use muster_dashboard::server::{Admission, Verdict};
 use tracing::warn;
 
-/// How long one question may take.
+/// The timeout of a review.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Asks an API server.
@@ -24,7 +24,7 @@ pub struct Reviews {
 }
 
 impl Reviews {
-    /// About modules of a namespace.
+    /// Checks access to the modules of a namespace.
     pub const fn new(client: Client, namespace: String) -> Self {
         Self { client, namespace }
     }

@@ -1,23 +1,23 @@
-//! What is told while something is changed: a line for each step, and where it cannot go on, what is wrong and what to do.
+//! Reports the steps of a change: a line each, and if it cannot continue, what is wrong and what to do.
 //!
-//! ✔ is done or found so, ✗ is not, ► is to know.
+//! ✔ is done or already so, ✗ is an error, ► is a note.
 
 use std::fmt::Display;
 
 use muster_controllers::runtime::{CallError, call::explain};
 use muster_fleet::Tell;
 
-/// Tells steps, a line each.
+/// Reports steps, a line each.
 #[derive(Clone, Copy)]
 pub struct Steps<'a>(pub &'a dyn Tell);
 
 impl Steps<'_> {
-    /// A step is done, or something is as it must be.
+    /// A step is done, or was not needed.
     pub fn done(self, text: impl Display) {
         self.line(&format!("✔ {text}"));
     }
 
-    /// Something to know.
+    /// A note.
     pub fn note(self, text: impl Display) {
         self.line(&format!("► {text}"));
     }
@@ -27,17 +27,17 @@ impl Steps<'_> {
         self.line(&format!("    {text}"));
     }
 
-    /// A line of its own.
+    /// A plain line.
     pub fn say(self, text: impl Display) {
         self.line(&text.to_string());
     }
 
-    /// A text as it is, which programs read.
+    /// Text unchanged, for programs.
     pub fn text(self, text: &str) -> anyhow::Result<()> {
         self.0.text(text)
     }
 
-    /// Why it ends here.
+    /// Reports why it stops.
     pub fn refuse(self, refusal: &Refusal) {
         self.line(&format!("✗ {}", refusal.what));
         for line in &refusal.remedy {
@@ -45,33 +45,33 @@ impl Steps<'_> {
         }
     }
 
-    /// What was begun is ended, whether or not its steps can be written: half of it is worse than none.
+    /// A change goes on even if its steps cannot be printed: half a change is worse than none.
     fn line(self, text: &str) {
         let _ = self.0.line(text);
     }
 }
 
-/// Whether it is known that something cannot be done.
+/// Whether a step failed, or its outcome could not be found out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cause {
     /// It cannot be done.
     Failed,
-    /// It could not be found out, or was not asked for rightly.
+    /// It could not be found out, or the request was invalid.
     Unknown,
 }
 
-/// Why a verb ends before its end: what, where, and what to do.
+/// Why a verb stops: what, where, and what to do.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refusal {
     /// What is wrong, and where.
     pub what: String,
     /// What to do, a line each.
     pub remedy: Vec<String>,
-    /// Whether that is known.
+    /// Whether it failed or could not be found out.
     pub cause: Cause,
 }
 
-/// A step's outcome.
+/// The result of a step.
 pub type Step<T> = Result<T, Refusal>;
 
 impl Refusal {
@@ -84,7 +84,7 @@ impl Refusal {
         }
     }
 
-    /// It could not be found out, or was not asked for rightly.
+    /// It could not be found out, or the request was invalid.
     pub fn unknown(what: impl Into<String>) -> Self {
         Self {
             cause: Cause::Unknown,
@@ -92,14 +92,14 @@ impl Refusal {
         }
     }
 
-    /// What to do, as one more line.
+    /// Adds a line about what to do.
     #[must_use]
     pub fn remedy(mut self, line: impl Into<String>) -> Self {
         self.remedy.push(line.into());
         self
     }
 
-    /// A call to the API server of `place` did not succeed.
+    /// A request to the API server of `place` failed.
     pub fn of_call(place: &str, error: &CallError) -> Self {
         let said = explain(error);
         match error.code() {

@@ -1,5 +1,5 @@
-//! The program that hosts get: `muster` with the verb `node-agent` alone. It has no git, no controllers and no dashboard, so that little runs
-//! as root on a node, and little of its memory is needed.
+//! The program that is installed on hosts: `muster` with the verb `node-agent` alone. It has no git, no controllers and
+//! no dashboard, so that little code runs as root on a node and little of its memory is used.
 
 use std::{
     io::{self, IsTerminal as _, Write as _},
@@ -14,7 +14,7 @@ use rustls::crypto::ring;
 use tokio::runtime::Builder;
 use tracing_subscriber::EnvFilter;
 
-/// Usage, or it could not be done.
+/// Exit code for a usage error, or when the command could not run.
 const UNKNOWN: u8 = 2;
 
 /// The agent of a node: `muster` with the verb node-agent alone
@@ -27,7 +27,7 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Verb {
-    /// Carry out NodeModules on this host, as a service of it
+    /// Apply NodeModules on this host, as a host service
     #[command(before_help = command::EXAMPLES)]
     NodeAgent(NodeAgentFlags),
 }
@@ -36,7 +36,7 @@ struct Standard;
 
 impl Program for Standard {
     fn print(&self, text: &str) -> io::Result<()> {
-        // A closed standard output needs no text.
+        // If standard output is closed, the text is dropped.
         let _ = writeln!(io::stdout(), "{}", safe(text));
         Ok(())
     }
@@ -59,7 +59,7 @@ impl Program for Standard {
     }
 }
 
-// One thread: the agent waits most of its time, and only a process with one can enter the namespace of a host.
+// One thread: the agent mostly waits, and only a single-threaded process can enter the namespace of the host.
 fn main() -> ExitCode {
     let Arguments {
         verb: Verb::NodeAgent(flags),
@@ -71,7 +71,7 @@ fn main() -> ExitCode {
             return ExitCode::from(UNKNOWN);
         }
     };
-    // One TLS provider for everything in this process; only a second call could fail.
+    // One TLS provider for the whole process; only a second call could fail.
     let _ = ring::default_provider().install_default();
     let ended = runtime.block_on(command::run(flags, &Standard));
     runtime.shutdown_background();

@@ -1,4 +1,4 @@
-//! Flags of verbs that write a control: its end, its reason, and whether it is only tried.
+//! Flags of verbs that write a control: its expiry, its reason, and dry runs.
 
 use std::time::Duration;
 
@@ -14,14 +14,14 @@ use muster_fleet::{
 
 use super::duration;
 
-/// The values of the flag.
+/// The values of the flag `--dry-run`.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum Tried {
-    /// It is done
+    /// Write it
     None,
-    /// Say what would be written, and ask nobody
+    /// Print what would be written, without a request to the API server
     Client,
-    /// Ask the API server whether it would be done
+    /// Submit a server-side dry run to the API server
     Server,
 }
 
@@ -35,24 +35,25 @@ impl Tried {
     }
 }
 
-/// kubectl's flag.
+/// The flag `--dry-run`, as kubectl has it.
 #[derive(Args, Clone, Copy, Debug)]
 pub(crate) struct DryRunFlag {
-    /// Do not do it: say what would be done (client; without a value), or ask the API server whether it would be taken (server)
+    /// Do not write: print what would be done (client; the default without a value), or submit a server-side dry run
+    /// (server)
     #[arg(long = "dry-run", value_parser = Tried::parser(), value_name = "WHO", num_args = 0..=1, require_equals = true, default_value = "none", default_missing_value = "client", hide_possible_values = true)]
     pub by: DryRun,
 }
 
-/// What is written beside a control that holds until it goes.
+/// What is written with a control that stays until it is removed.
 #[derive(Args, Debug)]
 pub(crate) struct TermFlags {
-    /// Why: it is shown in the module's status and events
+    /// The reason; shown in the module's status and events
     #[arg(long)]
     pub reason: Option<String>,
-    /// It ends by itself then, such as 2026-12-28T08:00:00Z; within a year
+    /// When it expires, such as 2026-12-28T08:00:00Z; within a year
     #[arg(long, value_name = "TIME", conflicts_with = "time")]
     pub until: Option<Timestamp>,
-    /// It ends by itself after this time, such as 30m or 2h
+    /// It expires after this time, such as 30m or 2h
     #[arg(long = "for", value_parser = duration, value_name = "DURATION")]
     pub time: Option<Duration>,
     #[command(flatten)]
@@ -60,7 +61,7 @@ pub(crate) struct TermFlags {
 }
 
 impl TermFlags {
-    /// What is written beside the control.
+    /// What is written with the control.
     pub(crate) fn term(&self) -> Term {
         Term {
             reason: self.reason.clone(),
@@ -70,7 +71,7 @@ impl TermFlags {
     }
 }
 
-/// What is written beside something that is said once.
+/// What is written with a control that takes effect once.
 #[derive(Args, Debug)]
 pub(crate) struct WordFlags {
     /// Reason, recorded in an event of the module

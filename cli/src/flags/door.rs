@@ -1,24 +1,24 @@
-//! Where a process listens.
+//! Listen addresses.
 
 use std::net::SocketAddr;
 
-/// Where `/metrics` and its companions are answered, if anywhere.
+/// Where `/metrics`, `/healthz` and `/readyz` are served, if at all.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct DoorAddress(Option<SocketAddr>);
 
 impl DoorAddress {
-    /// The address, if anything is answered.
+    /// The listen address; `None` if nothing is served.
     pub(crate) const fn address(self) -> Option<SocketAddr> {
         self.0
     }
 }
 
-/// Reads `--metrics-addr`.
+/// Parses `--metrics-addr`.
 pub(crate) fn door_address(text: &str) -> Result<DoorAddress, String> {
     if matches!(text, "" | "0") {
         return Ok(DoorAddress(None));
     }
-    // The port alone is every address, as in Go programs; `::` takes IPv4 too where the machine has both.
+    // A port alone means every address, as in Go programs; `::` accepts IPv4 too where the machine has both.
     let whole = text
         .strip_prefix(':')
         .filter(|port| port.parse::<u16>().is_ok())

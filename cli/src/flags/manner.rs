@@ -1,4 +1,4 @@
-//! How a verb prints: flags that go with every verb.
+//! How a verb prints: flags that every verb has.
 
 use anstream::ColorChoice;
 use clap::{ArgAction, Args};
@@ -6,11 +6,11 @@ use tracing_subscriber::EnvFilter;
 
 use crate::output::Out;
 
-/// How it is printed.
+/// The output flags.
 #[derive(Args, Clone, Copy, Debug)]
 #[command(next_help_heading = "Output")]
 pub(crate) struct Manner {
-    /// When to use colour; NO_COLOR is honoured
+    /// When to use color; NO_COLOR is honored
     #[arg(long, global = true, value_enum, value_name = "WHEN", default_value_t = clap::ColorChoice::Auto)]
     pub color: clap::ColorChoice,
     /// Print errors only
@@ -22,7 +22,7 @@ pub(crate) struct Manner {
 }
 
 impl Manner {
-    /// Where verbs print, and how. With -v the log begins.
+    /// Where verbs print, and how. With -v logging starts here.
     pub(crate) fn begin(self) -> Out {
         let colour = match self.color {
             clap::ColorChoice::Auto => ColorChoice::Auto,
@@ -35,7 +35,7 @@ impl Manner {
             1 => "kube_client=debug",
             _ => "debug",
         };
-        // A verb that logs by itself has its own flags, and begins later: the first to begin stays.
+        // A verb that sets up its own logging has its own flags and does so later; the first setup stays in effect.
         let _ = tracing_subscriber::fmt()
             .with_env_filter(EnvFilter::new(logged))
             .with_writer(std::io::stderr)

@@ -1,4 +1,4 @@
-//! Flags that several verbs share, and the types of their values. No verb is known here.
+//! Flags that several verbs share, and the types of their values. This module knows no verb.
 
 mod control;
 mod door;
@@ -21,7 +21,7 @@ pub(crate) use self::{
     variable::Variable,
 };
 
-/// Which management cluster, and which namespace of it: kubectl's own flags.
+/// The management cluster and its namespace: kubectl's own flags.
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "Management cluster")]
 pub(crate) struct ClusterFlags {
@@ -50,16 +50,16 @@ pub(crate) struct ClusterFlags {
     pub request_timeout: Option<Duration>,
 }
 
-/// How a view is printed.
+/// Output format of a view.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum View {
-    /// For people
+    /// Human-readable
     Table,
     /// As JSON
     Json,
 }
 
-/// A time as flags take it.
+/// Parses a duration.
 pub(crate) fn duration(text: &str) -> Result<Duration, String> {
     let duration: muster_api::Duration = text
         .parse()
@@ -67,7 +67,7 @@ pub(crate) fn duration(text: &str) -> Result<Duration, String> {
     Ok(duration.to_std())
 }
 
-/// How objects are printed.
+/// Output format of objects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Output {
     /// As a table
@@ -78,12 +78,12 @@ pub(crate) enum Output {
     Json,
     /// As YAML
     Yaml,
-    /// kind/name, one a line
+    /// kind/name, one per line
     Name,
 }
 
 impl ClusterFlags {
-    /// The same, without flags.
+    /// The same without the derives of clap.
     pub(crate) fn target(self) -> Target {
         Target {
             kubeconfig: self.kubeconfig,

@@ -1,8 +1,8 @@
-//! Names as arguments: what a name is of decides which names a shell is offered (`names`).
+//! Names as arguments: the type of a name decides which names completion offers (`names`).
 
 use std::{fmt, ops::Deref, str::FromStr};
 
-/// Makes the type of an argument that is a name.
+/// Defines the type of an argument that is a name.
 macro_rules! names {
     ($($(#[$doc:meta])* $name:ident;)*) => { $(
         $(#[$doc])*
@@ -48,11 +48,11 @@ names! {
     WindowName;
     /// A context of the kubeconfig.
     ContextName;
-    /// The name of an object of the kind that is listed.
+    /// The name of an object of the listed kind.
     ListedName;
 }
 
-/// Names as the libraries take them.
+/// Converts names to the type that the libraries take.
 pub(crate) fn strings<N: Into<String> + Clone>(names: &[N]) -> Vec<String> {
     names.iter().cloned().map(Into::into).collect()
 }

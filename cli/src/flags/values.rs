@@ -1,4 +1,4 @@
-//! How values of the libraries are written: the libraries know no flags.
+//! Parses the values of library types: the libraries have no flags.
 
 use clap::{
     ValueEnum,
@@ -15,7 +15,7 @@ enum SyncValue {
     Flux,
 }
 
-/// Reads what applies GitRepository and Kustomization objects.
+/// Parses what applies GitRepository and Kustomization objects.
 pub(crate) fn sync() -> impl TypedValueParser<Value = Sync> {
     EnumValueParser::<SyncValue>::new().map(|value| match value {
         SyncValue::Builtin => Sync::Builtin,
@@ -26,13 +26,13 @@ pub(crate) fn sync() -> impl TypedValueParser<Value = Sync> {
 /// Values of `--dashboard-auth`.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum AuthValue {
-    /// Everybody who can connect
+    /// Everyone who can connect
     None,
-    /// Whoever brings a bearer token of somebody who may get modules in the namespace
+    /// Anyone with the bearer token of a user who may get modules in the namespace
     Token,
 }
 
-/// Reads who may look at the dashboard of a controller.
+/// Parses who may view the dashboard of a controller.
 pub(crate) fn auth() -> impl TypedValueParser<Value = Auth> {
     EnumValueParser::<AuthValue>::new().map(|value| match value {
         AuthValue::None => Auth::None,

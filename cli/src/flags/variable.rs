@@ -1,20 +1,20 @@
-//! A variable of manifests, as `--substitute NAME=VALUE` names it.
+//! A variable of manifests, given as `--substitute NAME=VALUE`.
 
 use std::{collections::BTreeMap, fmt, str::FromStr};
 
 use muster_sync::substitute::Variables;
 
-/// A variable of a substitution.
+/// A variable to substitute.
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) struct Variable {
-    /// Its name.
+    /// Name of the variable.
     pub name: String,
-    /// Its value.
+    /// Value that replaces it.
     pub value: String,
 }
 
 impl fmt::Debug for Variable {
-    /// Without the value, which may be secret.
+    /// Omits the value, which may be secret.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Variable({})", self.name)
     }
@@ -35,7 +35,7 @@ impl FromStr for Variable {
 }
 
 impl Variable {
-    /// Variables by name; of several of one name the last.
+    /// Variables by name; if a name is given several times, the last one applies.
     pub(crate) fn map(all: Vec<Self>) -> BTreeMap<String, String> {
         all.into_iter()
             .map(|variable| (variable.name, variable.value))

@@ -1,4 +1,4 @@
-//! Flags that both processes of an installation have.
+//! Flags that the controller and the agent share.
 
 use std::{path::PathBuf, time::Duration};
 
@@ -20,7 +20,7 @@ pub(crate) struct ProcessFlags {
     /// How often a mirrored assemblage is polled when it cannot be watched (± 10 %)
     #[arg(long, default_value = "20s", value_parser = duration, env = "MUSTER_PROXY_POLL_INTERVAL")]
     pub proxy_poll_interval: Duration,
-    /// A kind that bindings and gates may read besides ConfigMap and Cluster, such as apps/v1/Deployment; can be repeated
+    /// A kind that bindings and gates may read in addition to ConfigMap and Cluster, such as apps/v1/Deployment; can be repeated
     #[arg(
         long,
         value_delimiter = ',',
@@ -52,8 +52,8 @@ pub(crate) struct ProcessFlags {
     /// Lease duration, 1s to 10m: how long a failover takes at most
     #[arg(long, default_value = "15s", value_parser = super::lease_duration, env = "MUSTER_LEASE_DURATION")]
     pub lease_duration: LeaseDuration,
-    /// Listen address of /metrics, /healthz and /readyz (plain HTTP, no authentication), such as 127.0.0.1:8080, or :8080 for all
-    /// addresses; 0 or empty disables
+    /// Listen address of /metrics, /healthz and /readyz (plain HTTP, no authentication), such as 127.0.0.1:8080, or
+    /// :8080 for all addresses; 0 or empty disables
     #[arg(
         long,
         default_value = "0",
@@ -89,7 +89,7 @@ pub(crate) struct ProcessFlags {
     pub git: GitFlags,
 }
 
-/// What a repository may cost. An error that meets a limit names its flag.
+/// Limits per repository. An error about a limit names its flag.
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "Limits of git")]
 #[allow(clippy::struct_field_names, reason = "the names of the flags")]
@@ -121,7 +121,7 @@ pub struct GitFlags {
     /// Maximum directory depth
     #[arg(long, default_value_t = Limits::default().depth, env = "MUSTER_GIT_MAX_DEPTH")]
     pub git_max_depth: usize,
-    /// Time limit of one look at a repository, including the wait for its turn
+    /// Time limit of one fetch or listing of a repository, including its time in the queue
     #[arg(long, default_value = "1m", value_parser = duration, env = "MUSTER_GIT_TIMEOUT")]
     pub git_timeout: Duration,
     /// Maximum concurrent fetches from one host

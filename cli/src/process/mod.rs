@@ -1,4 +1,4 @@
-//! What `muster controller` and `muster agent` share: flags into the setup of a process.
+//! What `muster controller` and `muster agent` share: the setup of a process from flags.
 
 mod flags;
 
@@ -30,7 +30,7 @@ use crate::{
     output::Out,
 };
 
-/// The exit code of a process that has ended, told if it was not told to.
+/// The exit code of a process that has ended; an error is printed.
 pub(crate) fn ended(result: Result<(), ProcessError>, out: &Out) -> u8 {
     match result {
         Ok(()) => DONE,
@@ -41,7 +41,7 @@ pub(crate) fn ended(result: Result<(), ProcessError>, out: &Out) -> u8 {
     }
 }
 
-/// The setup of a process, by the flags that both have.
+/// Builds the setup of a process from its flags.
 pub(crate) async fn setup(cluster: &Target, flags: ProcessFlags) -> anyhow::Result<Setup> {
     let ProcessFlags {
         sync,
@@ -60,7 +60,7 @@ pub(crate) async fn setup(cluster: &Target, flags: ProcessFlags) -> anyhow::Resu
         git,
     } = flags;
     let mut config = connect::config(cluster).await?;
-    // Retries are ours: bounded, and only of what may be repeated.
+    // Retries are done by muster: bounded, and only of requests that may be repeated.
     config.default_retry = false;
     let namespace = cluster
         .namespace
@@ -126,7 +126,7 @@ fn client(config: Config) -> anyhow::Result<Client> {
     sendable::client(config, Client::try_from).context("the kubeconfig cannot be used")
 }
 
-/// The lease has a client, and so connections, of its own: no burst of other calls is in its way.
+/// The client of the lease has its own connections, so that bursts of other requests do not delay it.
 fn election(config: &Config, duration: LeaseDuration) -> anyhow::Result<Election> {
     Ok(Election {
         client: client(config.clone())?,
@@ -154,7 +154,7 @@ fn binding_kind(text: &str) -> anyhow::Result<BindingKind> {
     }
 }
 
-/// Reads `--lease-duration`.
+/// Parses `--lease-duration`.
 pub(crate) fn lease_duration(text: &str) -> Result<LeaseDuration, String> {
     LeaseDuration::try_from(duration(text)?).map_err(|error| error.to_string())
 }

@@ -1,4 +1,4 @@
-//! `muster rollout abandon`: nodes from which a NodeModule is being withdrawn are given up.
+//! `muster rollout abandon`: gives up nodes from which a NodeModule is being withdrawn.
 
 use clap::Args;
 use kube::Client;
@@ -14,7 +14,8 @@ pub(crate) const EXAMPLES: &str = "\
 Examples:
   muster rollout abandon nodemodule/fabric --node n3 --reason 'it was scrapped'";
 
-/// Abandon nodes of a NodeModule that is being deleted, or does not select them any more: they are not waited for, and keep what they have
+/// Abandon nodes of a NodeModule that is being deleted, or no longer selects them: it does not wait for them, and they
+/// keep what they have
 ///
 /// Writes the annotation fleet.muster.dev/abandon, which git does not own, with your name, reason and time.
 ///
@@ -31,7 +32,7 @@ pub(crate) struct AbandonFlags {
     pub word: WordFlags,
 }
 
-/// Nodes of what is withdrawn are given up.
+/// Abandons nodes of a withdrawal.
 pub(crate) async fn run(client: &Client, flags: &AbandonFlags, out: &Out) -> anyhow::Result<u8> {
     let nodes = strings(&flags.nodes);
     write_off::abandon(client, (&flags.module, &nodes), &flags.word.word(), out)

@@ -1,4 +1,4 @@
-//! `muster rollout abort`: what is being rolled out goes no further.
+//! `muster rollout abort`: stops a rollout.
 
 use clap::Args;
 use kube::Client;
@@ -12,7 +12,7 @@ Examples:
 
 /// Abort the rollout; the revision is marked Aborted, not Bad
 ///
-/// No further cluster gets it; with onFailure.action Revert clusters go back to the last good revision.
+/// No further cluster gets the revision; with onFailure.action Revert, clusters go back to the last good one.
 ///
 /// Exit codes: 0 written, 1 it would have no effect, 2 could not be done.
 #[derive(Args, Debug)]
@@ -20,14 +20,14 @@ Examples:
 pub(crate) struct AbortFlags {
     /// module/NAME, bootstrapmodule/NAME, nodemodule/NAME or clusterupgrade/NAME
     pub module: ModuleName,
-    /// The revision, or at least 8 digits of it; otherwise what the module asks for now
+    /// The revision, or at least 8 digits of it [default: the one that the module asks for now]
     #[arg(long)]
     pub revision: Option<String>,
     #[command(flatten)]
     pub word: WordFlags,
 }
 
-/// What is being rolled out goes no further.
+/// Aborts a rollout.
 pub(crate) async fn run(
     client: &Client,
     namespace: &str,

@@ -1,4 +1,4 @@
-//! `muster rollout approve`: a stage may be passed.
+//! `muster rollout approve`: approves a stage.
 
 use clap::Args;
 use kube::Client;
@@ -11,9 +11,10 @@ Examples:
   muster rollout approve module/podinfo                       the only stage that asks for it
   muster rollout approve module/podinfo --stage canary --reason 'dashboards are green'";
 
-/// Approve a stage: it is passed once its clusters are ready, its soak is over and its gates hold
+/// Approve a stage: it is passed once its clusters are ready, its soak is over and its gates pass
 ///
-/// Writes the annotation fleet.muster.dev/approve for this stage of this revision, with your name, reason and time. It counts once.
+/// Writes the annotation fleet.muster.dev/approve for this stage of this revision, with your name, reason and time. It
+/// counts once.
 ///
 /// Exit codes: 0 written, 1 it would have no effect, 2 could not be done.
 #[derive(Args, Debug)]
@@ -21,14 +22,14 @@ Examples:
 pub(crate) struct ApproveFlags {
     /// module/NAME, bootstrapmodule/NAME, nodemodule/NAME or clusterupgrade/NAME
     pub module: ModuleName,
-    /// The stage; may be left out where only one asks for approval
+    /// The stage; may be omitted if only one waits for approval
     #[arg(long)]
     pub stage: Option<String>,
     #[command(flatten)]
     pub word: WordFlags,
 }
 
-/// A stage may be passed, or is.
+/// Approves or promotes a stage.
 pub(crate) async fn run(
     client: &Client,
     namespace: &str,

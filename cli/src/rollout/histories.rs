@@ -1,4 +1,4 @@
-//! `muster rollout history` without a name: the modules that have a history, and how each stands.
+//! `muster rollout history` without a name: lists the modules that have a history, with the status of each.
 
 use kube::Client;
 use muster_api::kind::GROUP;
@@ -13,7 +13,7 @@ use crate::{
     output::{self, Out},
 };
 
-/// Prints them, with the command that shows the history of one.
+/// Prints the list, with the command that shows one history.
 pub(crate) async fn list(client: &Client, namespace: &str, how: Output, out: &Out) -> anyhow::Result<u8> {
     let fleet = fleet::read(client, namespace).await?;
     let modules = Standings::of(&fleet);

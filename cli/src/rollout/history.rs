@@ -1,4 +1,4 @@
-//! `muster rollout history`: what became of each revision of a module.
+//! `muster rollout history`: prints the result of each revision of a module.
 
 use std::cmp::Reverse;
 
@@ -25,20 +25,20 @@ Examples:
   muster rollout history module/podinfo --revision 1a2b3c4d      one of them in full, with what failed
   muster rollout history module/podinfo -o json | jq '.revisions[] | select(.verdict == \"Bad\")'";
 
-/// The last column.
+/// Title of the last column.
 const EVIDENCE: &str = "EVIDENCE";
 
-/// What stands beside the first rollout of a revision.
+/// Note in the row of the first rollout of a revision.
 const AGAIN: &str = "rolled out again later";
-/// Blanks between columns.
+/// Spaces between columns.
 const BLANKS: usize = 2;
-/// Evidence below its revision takes no more lines than these; it is whole with --revision.
+/// The most lines of evidence below a revision; --revision prints all of it.
 const LINES: usize = 3;
 
 /// List the revisions of a module: verdict, clusters, times, and what failed
 ///
-/// CLUSTERS NOW counts the clusters that have the present revision, AT END those that had a revision when its rollout ended. Of a
-/// revision that was rolled out several times the first and the last rollout are on record, a line each.
+/// CLUSTERS NOW counts the clusters that have the revision now, AT END those that had it when its rollout ended. For a
+/// revision that was rolled out several times, the first and the last rollout are recorded, a line each.
 ///
 /// With -o json: `schema` (`history/v1`), `module`, and `revisions`, newest first; each has revision, name, version, wanted, commit,
 /// verdict (Good, Bad, Aborted, Superseded, Running, Pending), isTarget, first, started, finished, counts, countsNow, evidence and
@@ -48,17 +48,17 @@ const LINES: usize = 3;
 #[derive(Args, Debug)]
 #[command(before_help = EXAMPLES)]
 pub(crate) struct HistoryFlags {
-    /// module/NAME, bootstrapmodule/NAME or nodemodule/NAME; without it: the modules that there are
+    /// module/NAME, bootstrapmodule/NAME or nodemodule/NAME; omit it to list the modules
     pub module: Option<ModuleName>,
-    /// Only this one, in full, by at least 8 digits of its hash
+    /// Only this revision, in full, by at least 8 digits of its hash
     #[arg(long, requires = "module")]
     pub revision: Option<String>,
-    /// How it is printed
+    /// Output format
     #[arg(short, long, value_enum, default_value_t = Output::Table)]
     pub output: Output,
 }
 
-/// Prints them.
+/// Prints the history.
 pub(crate) async fn run(
     client: &Client,
     namespace: &str,
@@ -114,8 +114,9 @@ pub(crate) async fn run(
     Ok(DONE)
 }
 
-/// A line for each rollout; the revision that the module asks for now has a star at its last one. Of a revision that was rolled out
-/// several times the first and the last rollout are on record. Evidence that does not fit beside its revision stands below it.
+/// A line per rollout; the last rollout of the revision that the module asks for now is marked with a star. For a
+/// revision that was rolled out several times, the first and the last rollout are recorded. Evidence that does not fit
+/// beside its revision is printed below it.
 fn table(unit: &str, revisions: &[Past], wide: bool, width: usize, now: Timestamp) -> Vec<String> {
     if revisions.is_empty() {
         return Vec::new();
@@ -155,7 +156,7 @@ fn table(unit: &str, revisions: &[Past], wide: bool, width: usize, now: Timestam
             )
         }));
     }
-    // Newest first, as the revisions are; what has not begun stays on top.
+    // Newest first, as the revisions are; pending ones stay on top.
     rows.sort_by_key(|(started, ..)| Reverse(started.unwrap_or(Timestamp::MAX)));
     let mut table = output::table(titles);
     let mut evidence = Vec::new();
@@ -181,14 +182,14 @@ fn table(unit: &str, revisions: &[Past], wide: bool, width: usize, now: Timestam
     rows.iter().zip(texts).flat_map(with_evidence).collect()
 }
 
-/// What failed first, and where; empty if nothing did.
+/// The cluster that failed first, with its message; empty if none failed.
 fn evidence(past: &Past) -> String {
     past.evidence
         .first()
         .map_or_else(String::new, |seen| format!("{}: {}", seen.cluster, seen.message))
 }
 
-/// A text on a few lines of its own.
+/// Text wrapped to a few indented lines.
 fn below(text: &str, width: usize) -> Vec<String> {
     let room = width.saturating_sub(BLANKS);
     let mut lines = output::wrapped(text, room);
@@ -201,7 +202,7 @@ fn below(text: &str, width: usize) -> Vec<String> {
     lines.into_iter().map(|line| format!("  {line}")).collect()
 }
 
-/// The first rollout of a revision that was rolled out again.
+/// The row of the first rollout of a revision that was rolled out again.
 fn first_row(past: &Past, first: &First, wide: bool, now: Timestamp) -> Vec<String> {
     let mut cells = vec![
         past.short().to_owned(),
@@ -254,7 +255,7 @@ fn whole(past: &Past, now: Timestamp) -> Vec<String> {
         ];
         let others = others.into_iter().filter(|(_, count)| *count > 0);
         let others: Vec<String> = others.map(|(word, count)| format!(", {count} {word}")).collect();
-        // Those at another version are among the ones above: they are told apart.
+        // These are counted in the states above as well, so they are listed separately.
         let ready = format!(
             "; {} of all are ready at the version that they have",
             counts.ready
@@ -349,7 +350,7 @@ mod tests {
         .unwrap()
     }
 
-    /// A good version, a bad one, one on its way, and one that has not begun. The module asks for the third.
+    /// A good version, a bad one, one in progress, and a pending one. The module asks for the third.
     fn sample() -> History {
         let all: Value =
             serde_json::from_str(include_str!("../../../fleet/tests/fixtures/revisions.json")).unwrap();
@@ -373,7 +374,7 @@ mod tests {
         insta::assert_snapshot!(table("cluster", &sample().revisions, true, 80, now()).join("\n"));
     }
 
-    /// A version that was rolled back to when 4 of 5 clusters had it, and that all 5 have by now.
+    /// A version that was rolled back to when 4 of 5 clusters had it, and that all 5 have now.
     fn twice() -> History {
         let counts = |clusters: &str| {
             json!({"total": 5, "updated": 4, "ready": 5, "updating": 0, "waiting": 0, "failed": 0, "skipped": 0, "held": 0,

@@ -1,4 +1,4 @@
-//! `muster rollout`: follow a rollout, and what people say about it.
+//! `muster rollout`: follow and control a rollout.
 
 mod abandon;
 mod abort;

@@ -1,4 +1,5 @@
-//! `muster rollout pause`: no further cluster or pod begins, by an annotation that git does not own.
+//! `muster rollout pause`: stops a rollout from starting further clusters or pods, by an annotation that git does not
+//! own.
 
 use anyhow::bail;
 use clap::Args;
@@ -15,8 +16,8 @@ Examples:
 
 /// Pause: no further cluster starts; those that are updating finish
 ///
-/// Writes the annotation fleet.muster.dev/paused, which git does not own, with your name, reason and time; of a ZoneRollout spec.paused.
-/// Doing it twice changes nothing.
+/// Writes the annotation fleet.muster.dev/paused, which git does not own, with your name, reason and time; on a
+/// ZoneRollout it sets spec.paused. Running it again changes nothing.
 ///
 /// Exit codes: 0 paused, 2 could not be done.
 #[derive(Args, Debug)]
@@ -28,7 +29,7 @@ pub(crate) struct PauseFlags {
     pub term: TermFlags,
 }
 
-/// Pauses a module: no further cluster begins; or a ZoneRollout: no further pod is replaced.
+/// Pauses a module: no further cluster starts; or a ZoneRollout: no further pod is replaced.
 pub(crate) async fn run(
     client: &Client,
     namespace: &str,

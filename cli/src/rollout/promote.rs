@@ -1,4 +1,4 @@
-//! `muster rollout promote`: a stage is passed without its soak and gates.
+//! `muster rollout promote`: passes a stage without its soak and gates.
 
 use clap::Args;
 use kube::Client;
@@ -18,14 +18,14 @@ Examples:
 pub(crate) struct PromoteFlags {
     /// module/NAME, bootstrapmodule/NAME, nodemodule/NAME or clusterupgrade/NAME
     pub module: ModuleName,
-    /// The stage; may be left out where only one asks for approval
+    /// The stage; may be omitted if only one waits for approval
     #[arg(long)]
     pub stage: Option<String>,
     #[command(flatten)]
     pub word: WordFlags,
 }
 
-/// A stage may be passed, or is.
+/// Approves or promotes a stage.
 pub(crate) async fn run(
     client: &Client,
     namespace: &str,

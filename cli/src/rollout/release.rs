@@ -1,4 +1,4 @@
-//! `muster rollout release`: nodes that vanished in their change are waited for no more.
+//! `muster rollout release`: stops waiting for nodes that vanished during their update.
 
 use clap::Args;
 use kube::Client;
@@ -15,12 +15,12 @@ Examples:
   muster rollout release nodemodule/fabric --node n3 --reason 'its hardware is broken'
   muster rollout release nodemodule/fabric --node n3,n4 --context eu-1";
 
-/// Release nodes that vanished in their change: the rollout of the NodeModule waits for them no more
+/// Release nodes that vanished during their update: the rollout of the NodeModule no longer waits for them
 ///
-/// Writes the annotation fleet.muster.dev/release, which git does not own, with your name, reason and time. The slot of such a node is
-/// free after rollout.deadlines.absence. It stands until it is taken away.
+/// Writes the annotation fleet.muster.dev/release, which git does not own, with your name, reason and time. The slot of
+/// such a node is freed after rollout.deadlines.absence. The annotation stays until it is removed.
 ///
-/// Exit codes: 0 released, 1 the node is not lost in its change, 2 could not be done.
+/// Exit codes: 0 released, 1 the node did not vanish during its update, 2 could not be done.
 #[derive(Args, Debug)]
 #[command(before_help = EXAMPLES)]
 pub(crate) struct ReleaseFlags {
@@ -33,7 +33,7 @@ pub(crate) struct ReleaseFlags {
     pub word: WordFlags,
 }
 
-/// Nodes that vanished in their change are waited for no more.
+/// Releases nodes that vanished during their update.
 pub(crate) async fn run(client: &Client, flags: &ReleaseFlags, out: &Out) -> anyhow::Result<u8> {
     let nodes = strings(&flags.nodes);
     write_off::release(client, (&flags.module, &nodes), &flags.word.word(), out)

@@ -1,4 +1,4 @@
-//! `muster rollout resume`: takes a pause away.
+//! `muster rollout resume`: removes a pause.
 
 use anyhow::bail;
 use clap::Args;
@@ -18,8 +18,8 @@ Examples:
 
 /// Resume a paused rollout
 ///
-/// Exit codes: 0 not paused any more, 1 still paused by spec.rollout.paused, which only its owner (git, as a rule) can change,
-/// 2 could not be done.
+/// Exit codes: 0 no longer paused, 1 still paused by spec.rollout.paused, which only its owner (usually git) can
+/// change, 2 could not be done.
 #[derive(Args, Debug)]
 #[command(before_help = EXAMPLES)]
 pub(crate) struct ResumeFlags {
@@ -29,7 +29,7 @@ pub(crate) struct ResumeFlags {
     pub dry_run: DryRunFlag,
 }
 
-/// Takes a pause away.
+/// Removes a pause.
 pub(crate) async fn run(
     client: &Client,
     namespace: &str,

@@ -1,4 +1,4 @@
-//! `muster rollout retry`: what was condemned, or aborted, is tried again.
+//! `muster rollout retry`: retries a revision that is bad or was aborted.
 
 use anyhow::bail;
 use clap::Args;
@@ -12,7 +12,7 @@ Examples:
   muster rollout retry module/podinfo --reason 'the registry was down'
   muster rollout retry zonerollout/ingester -n mimir";
 
-/// Retry a revision that is bad or was aborted, or of a ZoneRollout one that was condemned
+/// Retry a revision that is bad or was aborted; for a ZoneRollout, one that was marked bad
 ///
 /// Exit codes: 0 written, 1 it would have no effect, 2 could not be done.
 #[derive(Args, Debug)]
@@ -20,14 +20,14 @@ Examples:
 pub(crate) struct RetryFlags {
     /// module/NAME, bootstrapmodule/NAME, nodemodule/NAME, clusterupgrade/NAME or zonerollout/NAME
     pub rollout: RolloutName,
-    /// The revision, or at least 8 digits of it; otherwise what is asked for now
+    /// The revision, or at least 8 digits of it [default: the one that is asked for now]
     #[arg(long)]
     pub revision: Option<String>,
     #[command(flatten)]
     pub word: WordFlags,
 }
 
-/// What was condemned, or aborted, is tried again.
+/// Retries a revision that is bad or was aborted.
 pub(crate) async fn run(
     client: &Client,
     namespace: &str,

@@ -38,21 +38,21 @@ Examples:
 pub(crate) struct StatusFlags {
     /// module/NAME, bootstrapmodule/NAME, nodemodule/NAME or clusterupgrade/NAME
     pub module: ModuleName,
-    /// Say where it stands now, and do not follow it
+    /// Print the current status only, and do not follow
     #[arg(long)]
     pub no_watch: bool,
-    /// Follow only once the module asks for this tag: after a commit that is on its way, also one that adds the module
+    /// Follow once the module asks for this tag: for a commit that is not synced yet, also one that adds the module
     #[arg(long)]
     pub tag: Option<String>,
     /// Give up after this time; exit code 1
     #[arg(long, value_parser = duration)]
     pub timeout: Option<Duration>,
-    /// How it is printed: table as it changes, or json at the end
+    /// Output format: table at each change, or json at the end
     #[arg(short, long, value_enum, default_value_t = View::Table)]
     pub output: View,
 }
 
-/// Prints each change until nothing moves by itself any more, or says where it stands.
+/// Prints each change until the rollout needs no more waiting, or the current status.
 pub(crate) async fn run(
     client: &Client,
     namespace: &str,
@@ -73,13 +73,13 @@ pub(crate) async fn run(
     let timeout = flags.timeout.unwrap_or(Duration::MAX);
     let ended = tokio::select! {
         ended = tokio::time::timeout(timeout, follow(client, namespace, flags, &mut shown)) => ended,
-        // A signal that cannot be listened to ends the process by itself.
+        // If the signal cannot be handled, it ends the process as usual.
         Ok(()) = tokio::signal::ctrl_c() => {
             complain!(out, "the rollout goes on in the cluster");
             return Ok(INTERRUPTED);
         }
     };
-    // Not done in time.
+    // Timed out.
     let is_done = ended.ok().transpose()?;
     match flags.output {
         View::Json => {
@@ -103,7 +103,8 @@ pub(crate) async fn run(
     Ok(is_done.map_or(FAILED, code))
 }
 
-/// Until the module is ready or stalled. On a terminal its tree is drawn again at each change; into a pipe goes a line for each change.
+/// Until the module is ready or stalled. On a terminal its tree is redrawn at each change; into a pipe a line is
+/// printed per change.
 async fn follow(
     client: &Client,
     namespace: &str,
@@ -127,17 +128,17 @@ async fn follow(
     show::watch(client, namespace, out, |snapshot| shown.read(snapshot.fleet())).await
 }
 
-/// Shows what is new.
+/// Prints changes.
 struct Shown<'a> {
     out: &'a Out,
     live: Live,
     follower: Follower<'a>,
-    /// Nothing is shown before the end.
+    /// Prints nothing before the end.
     is_silent: bool,
 }
 
 impl Shown<'_> {
-    /// Shows what is new; ends once nothing moves by itself any more, with whether it is done.
+    /// Prints changes; ends with the result once the rollout makes no more progress on its own.
     fn read(&mut self, fleet: &Fleet) -> anyhow::Result<ControlFlow<bool>> {
         let news = self.follower.read(fleet, self.out.is_terminal())?;
         let next = news.ended.map_or(ControlFlow::Continue(()), ControlFlow::Break);
@@ -156,7 +157,7 @@ impl Shown<'_> {
         self.out.lines(&news.lines)?;
         if let Some(text) = news.says {
             say!(self.out, "{text}")?;
-            // What is above stays.
+            // Lines above stay on the terminal.
             self.live = self.out.live();
         }
         Ok(())

@@ -1,4 +1,4 @@
-//! `muster rollout undo`: the way back is a change in git. No cluster is touched.
+//! `muster rollout undo`: rolls back by a change in git. No cluster is touched.
 
 use std::path::PathBuf;
 
@@ -27,31 +27,33 @@ Examples:
 
 /// Go back to the last good version, in git
 ///
-/// Never touches a cluster: prints the patch to the file that has the module, or commits it.
+/// Never touches a cluster: prints the patch for the file that has the module, or commits it.
 ///
-/// Exit codes: 0 printed, committed, or nothing to do, 1 refused: there is nothing good to go back to, it is known to be bad, or the
-/// file has changes of yours, 2 could not find out.
+/// Exit codes: 0 printed, committed, or nothing to do, 1 refused: there is no good revision to go back to, the revision
+/// is known to be bad, or the file has uncommitted changes, 2 could not find out.
 #[derive(Args, Debug)]
 #[command(before_help = EXAMPLES)]
 pub(crate) struct UndoFlags {
-    /// module/NAME or bootstrapmodule/NAME; of nodemodule/NAME the manifest is printed with the content of that revision
+    /// module/NAME or bootstrapmodule/NAME; for nodemodule/NAME the manifest is printed with the content of that
+    /// revision
     #[arg(value_parser = with_content)]
     pub module: ModuleName,
-    /// The revision to go back to, by at least 8 digits of its hash; otherwise the last one that was good with another version
+    /// The revision to go back to, by at least 8 digits of its hash [default: the last good one with another version]
     #[arg(long, value_name = "REVISION")]
     pub to_revision: Option<String>,
-    /// The work tree of the git repository that has the Module, or a folder of it; if none is named the current one, where it has it
+    /// The work tree of the git repository that has the Module, or a folder in it [default: the current one, if it has
+    /// the Module]
     #[arg(long, value_name = "DIR")]
     pub repo: Option<PathBuf>,
-    /// Commit the change to the branch that is checked out; hooks and signing of git are left out
+    /// Commit the change to the branch that is checked out; git hooks and signing are skipped
     #[arg(long)]
     pub commit: bool,
-    /// Why: it stands in the message of the commit
+    /// The reason; added to the commit message
     #[arg(long, requires = "commit")]
     pub reason: Option<String>,
 }
 
-/// Prints the way back, or commits it.
+/// Prints the patch, or commits it.
 pub(crate) async fn run(
     client: &Client,
     namespace: &str,

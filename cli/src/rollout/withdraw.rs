@@ -1,4 +1,4 @@
-//! `muster rollout withdraw`: what the brake holds is shown, or is withdrawn.
+//! `muster rollout withdraw`: shows or acknowledges a withdrawal that the brake holds.
 
 use clap::Args;
 use kube::Client;
@@ -22,25 +22,25 @@ Examples:
 
 /// Show the withdrawal that the brake holds, and acknowledge it
 ///
-/// A module that is deleted, or no longer selects many clusters at once, is withdrawn only after an acknowledgement. Without
-/// --acknowledge this prints which clusters would lose it, and changes nothing. With it, it writes the annotation
-/// fleet.muster.dev/acknowledge-withdrawal for exactly these clusters, with your name, reason and time.
+/// A module that is deleted, or stops selecting many clusters at once, is withdrawn only after an acknowledgement.
+/// Without --acknowledge this prints which clusters would lose it, and changes nothing. With it, it writes the
+/// annotation fleet.muster.dev/acknowledge-withdrawal for exactly these clusters, with your name, reason and time.
 ///
-/// Exit codes: 0 shown or acknowledged, 1 nothing is held, so there is nothing to acknowledge, 2 could not be done.
+/// Exit codes: 0 shown or acknowledged, 1 no withdrawal is held, 2 could not be done.
 #[derive(Args, Debug)]
 #[command(before_help = EXAMPLES)]
 pub(crate) struct WithdrawFlags {
     /// module/NAME, bootstrapmodule/NAME or nodemodule/NAME
     #[arg(value_parser = with_content)]
     pub module: ModuleName,
-    /// Remove the module from these clusters; otherwise they are only shown
+    /// Remove the module from these clusters; without it, they are only shown
     #[arg(long)]
     pub acknowledge: bool,
     #[command(flatten)]
     pub word: WordFlags,
 }
 
-/// What the brake holds is shown, or is withdrawn.
+/// Shows or acknowledges the withdrawal that the brake holds.
 pub(crate) async fn run(
     client: &Client,
     namespace: &str,
@@ -64,7 +64,7 @@ pub(crate) async fn run(
     Ok(DONE)
 }
 
-/// What would be lost, and both ways on.
+/// What would be lost, and the two ways to proceed.
 fn shown(held: &HeldWithdrawal, width: usize) -> Vec<String> {
     let HeldWithdrawal {
         clusters: _,

@@ -1,5 +1,5 @@
-//! Promise: `muster build` prints what would be applied, in order, byte for byte the same each time, and kubectl takes it; or it
-//! says what is wrong, where.
+//! Promise: `muster build` prints what would be applied, in order, byte for byte the same each time, and kubectl
+//! accepts it; or it reports the errors with their position.
 
 use std::process::Stdio;
 
@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::{Told, Tree};
 
-/// Strings that printers get wrong, and what they must stay.
+/// Strings that printers get wrong, and that must be preserved.
 const HARD: &str = r#"apiVersion: v1
 kind: ConfigMap
 metadata: {name: hard, namespace: default}
@@ -107,7 +107,7 @@ async fn kubectl_takes_what_is_printed_as_it_is() {
     let tree = fleet();
     tree.write("config", &api.kubeconfig().unwrap());
     let built = tree.muster(&["build", "apps/web"]);
-    // kubectl validates a List by the OpenAPI v2 of a server, which this one does not have.
+    // kubectl validates a List by the OpenAPI v2 of a server, which this server does not have.
     let arguments = [
         "apply",
         "--dry-run=server",
@@ -153,7 +153,7 @@ fn errors_have_file_line_and_column_and_are_all_told_if_asked_for() {
     assert_eq!(all.err, format!("{first}{duplicate}{missing}"));
     std::fs::remove_file(tree.path("apps/web/kustomization.yaml")).unwrap();
     let told = tree.muster(&["build", "apps/web"]);
-    // A name with a variable is no name unless variables are substituted.
+    // A name with a variable is invalid unless variables are substituted.
     let told = (told.code, told.err);
     assert_eq!(
         told,
@@ -203,7 +203,7 @@ fn help_begins_with_examples() {
     }
 }
 
-/// As every verb: what was to be printed is not at its end, and nobody is to take it for that.
+/// As with every verb: the output is incomplete, and must not pass for complete.
 #[test]
 fn a_reader_that_has_seen_enough_ends_it_without_a_word() {
     let tree = fleet();
@@ -223,7 +223,7 @@ fn a_reader_that_has_seen_enough_ends_it_without_a_word() {
     assert_eq!((told.code, told.err.as_str()), (Some(141), ""));
 }
 
-/// A module whose expressions are about widgets.
+/// A module with health expressions for widgets.
 fn widgets(expressions: &str) -> String {
     format!(
         "apiVersion: fleet.muster.dev/v1\nkind: Module\nmetadata: {{name: web, namespace: default}}\nspec:\n  sync:\n    package:\n      \
@@ -295,7 +295,8 @@ fn the_table_of_health_over_recorded_objects() {
     );
 }
 
-/// The proposal of the table is no reason to fail, not even with `--strict`; an expression that does not parse is.
+/// A suggestion to use the built-in health table is not a failure, not even with `--strict`; an expression that does
+/// not parse is.
 #[test]
 fn lint_proposes_the_table_of_health_and_reads_expressions() {
     let module = |package: &str| {

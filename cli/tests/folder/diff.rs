@@ -1,10 +1,10 @@
-//! Promise: `muster diff` says what applying a folder would change, writes nothing, and shows no value of a Secret.
+//! Promise: `muster diff` prints what applying a folder would change, writes nothing, and shows no value of a Secret.
 
 use muster_apiserver::ApiServer;
 
 use crate::{Told, Tree};
 
-/// Values of Secrets, plain and as the server keeps them.
+/// Values of Secrets, plain and base64-encoded.
 const CANARIES: [&str; 6] = [
     "canary-old",
     "Y2FuYXJ5LW9sZA==",
@@ -47,7 +47,7 @@ impl Bed {
     fn apply(&self) {
         let built = self.tree.muster(&["build", "app"]);
         assert_eq!(built.code, Some(0), "{built:?}");
-        // kubectl validates a List by the OpenAPI v2 of a server, which this one does not have.
+        // kubectl validates a List by the OpenAPI v2 of a server, which this server does not have.
         let arguments = [
             "apply",
             "--server-side",
@@ -56,12 +56,12 @@ impl Bed {
             "-f",
             "-",
         ];
-        // The namespace has to be there before its objects are.
+        // The namespace must exist before its objects.
         self.tree.kubectl(&arguments, NAMESPACE);
         self.tree.kubectl(&arguments, &built.out);
     }
 
-    /// Runs the command. Nothing is written by it, and no Secret shown.
+    /// Runs the command and asserts that it writes nothing and shows no Secret.
     #[track_caller]
     fn diff(&self, arguments: &[&str]) -> Told {
         self.api.recorder().clear();
@@ -100,7 +100,7 @@ async fn what_is_created_changed_and_as_it_should_be() {
     assert_eq!(told.code, Some(1), "{told:?}");
     insta::assert_snapshot!("created", told.out);
     bed.apply();
-    // kubectl has applied `stringData`, the sync would apply `data`.
+    // kubectl applied `stringData`, the sync would apply `data`.
     let told = bed.diff(&[]);
     assert_eq!(
         (told.code, told.out.as_str(), told.err.as_str()),

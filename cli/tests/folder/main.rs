@@ -1,4 +1,4 @@
-//! `muster build` and `muster diff`: a folder on disk, what would be applied of it, and what that would change.
+//! `muster build` and `muster diff`: what a folder on disk renders to, and what applying it would change.
 
 #![allow(
     clippy::unwrap_used,
@@ -39,7 +39,7 @@ impl Tree {
         std::fs::write(self.path(path), text).unwrap();
     }
 
-    /// The command of that program in the folder, with `config` for a kubeconfig.
+    /// A command of this program in the folder, with `config` as kubeconfig.
     fn command(&self, program: &str, arguments: &[&str]) -> Command {
         let mut command = Command::new(program);
         command
@@ -61,7 +61,7 @@ impl Tree {
         )
     }
 
-    /// Runs kubectl with a text on its standard input; what it prints.
+    /// Runs kubectl with this standard input; returns its output.
     fn kubectl(&self, arguments: &[&str], input: &str) -> String {
         let mut child = self
             .command("kubectl", arguments)

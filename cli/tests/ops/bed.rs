@@ -1,4 +1,4 @@
-//! A management cluster, a cluster to bring in, and a person with the command.
+//! A management cluster, a cluster to enroll, and a user with the command.
 
 use std::{
     path::PathBuf,
@@ -25,7 +25,7 @@ use muster_sync::source::{GitOptions, GitSource, Limits};
 use serde_json::Value;
 use tempfile::TempDir;
 
-/// How long something may take that follows by itself.
+/// How long an automatic consequence may take.
 pub(crate) const SOON: Duration = Duration::from_secs(30);
 
 pub(crate) struct Bed {
@@ -44,7 +44,7 @@ pub(crate) struct Told {
 }
 
 impl Bed {
-    /// Both clusters, nothing in them but the definitions of the management cluster.
+    /// Both clusters, with nothing but the definitions of the management cluster.
     pub(crate) async fn new() -> Self {
         let _ = rustls::crypto::ring::default_provider().install_default();
         let management = ApiServer::builder()
@@ -129,7 +129,7 @@ impl Bed {
         }
     }
 
-    /// Runs the command; it must end so. What it prints, ports and folder masked.
+    /// Runs the command and asserts the exit code. Returns its output, with ports and folder masked.
     #[track_caller]
     pub(crate) fn types<'a>(&'a self, words: &'a str, code: i32) -> impl Future<Output = String> + 'a {
         let place = std::panic::Location::caller();
@@ -154,7 +154,7 @@ impl Bed {
         }
     }
 
-    /// Waits until something holds.
+    /// Waits until the condition is true.
     pub(crate) async fn until(&self, what: &str, holds: impl AsyncFn() -> bool) {
         let waiting = async {
             while !holds().await {
@@ -167,7 +167,7 @@ impl Bed {
         );
     }
 
-    /// A text without what differs from run to run.
+    /// The text without what differs from run to run.
     fn masked(&self, bytes: &[u8]) -> String {
         let port = |server: &ApiServer| server.address().unwrap().port().to_string();
         String::from_utf8(bytes.to_vec())

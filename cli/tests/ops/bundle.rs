@@ -1,4 +1,4 @@
-//! Promise: a support bundle has what is needed and no secret, wherever somebody has put one.
+//! Promise: a support bundle has what is needed and no secret, wherever a user has put one.
 
 use std::{io::Read as _, os::unix::fs::PermissionsExt as _};
 
@@ -37,7 +37,7 @@ fn files(path: &std::path::Path) -> Vec<(String, String)> {
     entries.collect()
 }
 
-/// Puts secrets where people have put them.
+/// Puts secrets in places where users have put them.
 async fn put_everywhere(bed: &Bed) {
     let client = bed.management.client();
     let [

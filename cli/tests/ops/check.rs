@@ -1,5 +1,5 @@
-//! Promise: `muster check` is silent about what is well and names what is not by its code, with a remedy; it writes nothing and shows no
-//! credential.
+//! Promise: `muster check` prints no finding for what is healthy, and reports each problem by its code, with a remedy;
+//! it writes nothing and shows no credential.
 
 use std::collections::BTreeSet;
 
@@ -43,7 +43,7 @@ async fn installed() -> Bed {
     bed
 }
 
-/// The exit code, and the codes of all that is not well.
+/// The exit code, and the codes of all problems.
 async fn codes(bed: &Bed) -> (Option<i32>, BTreeSet<String>) {
     bed.management.recorder().clear();
     let told = bed.muster("check -o json").await;
@@ -263,7 +263,7 @@ async fn what_is_wrong_with_a_cluster_has_its_code_and_no_credential_is_shown() 
     );
 }
 
-/// What a module says whose rollout was ended by a bad version.
+/// What a module reports whose rollout stopped on a bad version.
 fn halted() -> Value {
     json!([
         condition("Ready", "False", "Failed"),
@@ -286,7 +286,7 @@ async fn with_a_module() -> Bed {
     bed
 }
 
-/// The module says this.
+/// Sets the status that the module reports.
 async fn module_says(bed: &Bed, conditions: Value, annotations: Value, attention: Value) {
     patch(
         bed,
@@ -470,7 +470,7 @@ async fn a_kubeconfig_that_cannot_be_sent_is_a_finding() {
     assert!(!said.contains("hunter2"), "{said}");
 }
 
-/// A kubeconfig of the user's own, in which the token is another.
+/// A kubeconfig of the user with another token.
 #[tokio::test(flavor = "multi_thread", worker_threads = 3)]
 async fn the_users_own_kubeconfig_ends_no_command_by_a_panic() {
     let bed = Bed::new().await;
@@ -533,7 +533,7 @@ fn capi_kind(group: &str, kind: &str, scope: &str) -> CustomResourceDefinition {
     .unwrap()
 }
 
-/// CX1: with Ignore, an error of the transport is an end. CX9, R34: remediation knows nothing of an update.
+/// CX1: with Ignore, a transport error ends the update. CX9, R34: remediation does not know about an update.
 #[tokio::test(flavor = "multi_thread", worker_threads = 3)]
 async fn updates_in_place_that_may_end_early_have_their_codes() {
     let bed = installed().await;
@@ -567,7 +567,7 @@ async fn updates_in_place_that_may_end_early_have_their_codes() {
         json!({"apiVersion": CLUSTER, "kind": "MachineHealthCheck", "metadata": {"name": "all", "namespace": "default"}, "spec": timeout(300)}),
     )
     .await;
-    // No update is under way.
+    // No update is in progress.
     assert_eq!(of_machines().await, BTreeSet::new());
 
     let machine = crate::bed::objects(&client, CLUSTER, "Machine").await.remove(0);
@@ -591,7 +591,7 @@ async fn updates_in_place_that_may_end_early_have_their_codes() {
         "{said}"
     );
 
-    // With time enough nothing is said, nor of an update that is over.
+    // With enough time nothing is reported, and neither for an update that is over.
     let check = "MachineHealthCheck";
     patch(
         &bed,
@@ -615,7 +615,7 @@ async fn updates_in_place_that_may_end_early_have_their_codes() {
     patch(&bed, muster, "UpdatePlan", default, "p", state("Updated")).await;
     assert_eq!(of_machines().await, BTreeSet::new());
 
-    // What ignores errors is named; what may not be read is unknown.
+    // A hook that ignores errors is reported; what may not be read is unknown.
     let other = json!({"apiVersion": format!("{runtime}/v1beta2"), "kind": "ExtensionConfig", "metadata": {"name": "other"}, "status": {"handlers": handler("Ignore")}});
     create(&client, other).await;
     assert_eq!(of_machines().await, ["MST1701".to_owned()].into());

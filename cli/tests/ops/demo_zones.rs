@@ -18,7 +18,7 @@ use kube::{
 use muster_api::{ZoneRollout, names};
 use serde_json::json;
 
-/// How long something may take that follows by itself.
+/// How long an automatic consequence may take.
 const SOON: Duration = Duration::from_mins(3);
 const ZONES: [&str; 3] = ["ingester-zone-a", "ingester-zone-b", "ingester-zone-c"];
 
@@ -33,7 +33,7 @@ impl Drop for Demo {
 }
 
 impl Demo {
-    /// Starts it, and reads until all zones are done for the first time.
+    /// Starts the demo, and reads its output until all zones are done for the first time.
     fn start(folder: &Path) -> Self {
         let mut child = Command::new(env!("CARGO_BIN_EXE_muster"))
             .args(["demo", "--zones", "--dir"])
@@ -45,7 +45,7 @@ impl Demo {
         let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
         let demo = Self(child);
         assert!(lines.by_ref().any(|line| line.unwrap() == "Ctrl-C ends all."));
-        // What it prints later must not fill the pipe.
+        // Further output must not fill the pipe.
         std::thread::spawn(move || lines.for_each(drop));
         demo
     }
@@ -125,7 +125,7 @@ async fn zones_are_rolled_by_what_the_demo_prints() {
         "{images:?}"
     );
 
-    // A record that is new begins with now: the next downscale waits for a minute.
+    // A new record starts now: the next downscale waits for a minute.
     let fewer = Patch::Merge(json!({"spec": {"replicas": 2}}));
     let by = PatchParams::default();
     let first = sets.patch(ZONES[0], &by, &fewer).await;

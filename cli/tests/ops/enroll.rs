@@ -1,5 +1,6 @@
-//! Promise: a cluster comes into the fleet by one command that says each step, and only if the management side reached it is that success;
-//! doing it twice changes nothing; what is wrong is said before anything is written; the token is shown nowhere.
+//! Promise: one command enrolls a cluster and prints each step; it succeeds only if the management side reached the
+//! cluster; running it again changes nothing; problems are reported before anything is written; the token is never
+//! shown.
 
 use k8s_openapi::{
     api::core::v1::Secret, apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
@@ -17,7 +18,7 @@ use crate::bed::{Bed, SOON, create, objects, versions};
 const CLUSTER: &str = "cluster.x-k8s.io/v1beta2";
 const ENROLL: &str = "enroll --downstream-kubeconfig new --name eu-2 -l env=prod,region=eu";
 
-/// All that an enrolment writes.
+/// All objects that an enrollment writes.
 const DOWNSTREAM: &[(&str, &str)] = &[
     ("v1", "Namespace"),
     ("v1", "ServiceAccount"),
@@ -31,7 +32,7 @@ const DOWNSTREAM: &[(&str, &str)] = &[
 ];
 const MANAGEMENT: &[(&str, &str)] = &[("v1", "Secret"), (CLUSTER, "Cluster")];
 
-/// The tokens and keys that must be shown nowhere.
+/// The tokens and keys that must not be shown.
 async fn secrets(bed: &Bed) -> Vec<String> {
     let secrets: Api<Secret> = Api::all(bed.downstream.client());
     let all = secrets.list(&ListParams::default()).await.unwrap().items;
@@ -71,7 +72,7 @@ async fn a_cluster_comes_in_and_doing_it_twice_changes_nothing() {
     let clusters = objects(&bed.management.client(), CLUSTER, "Cluster").await;
     assert_eq!(clusters[0].metadata.labels.as_ref().unwrap()["region"], "eu");
 
-    // The API server itself writes a definition once more when it serves it.
+    // The API server itself updates a definition when it becomes served.
     let definitions: Api<CustomResourceDefinition> = Api::all(bed.downstream.client());
     for definition in definitions.list(&ListParams::default()).await.unwrap() {
         let name = definition.name_any();
@@ -87,7 +88,7 @@ async fn a_cluster_comes_in_and_doing_it_twice_changes_nothing() {
         "the second time changed something"
     );
 
-    // Labels that are not named stay: without them modules would withdraw.
+    // Labels that are not listed stay: without them modules would withdraw.
     let said = bed
         .types("enroll --downstream-kubeconfig new --name eu-2", 0)
         .await;
@@ -132,7 +133,7 @@ async fn what_the_management_side_cannot_reach_is_a_failure_that_says_why() {
         client: Some("system:serviceaccount:muster-system:muster-management".to_owned()),
         ..Match::default()
     };
-    // Seen from here the first two requests of the account succeed.
+    // From here, the first two requests of the account succeed.
     let mut rule = Rule::always(account, Fault::Refuse);
     rule.after = 1;
     let rule = bed.downstream.faults().add(rule);
@@ -215,7 +216,7 @@ async fn what_is_wrong_is_said_before_anything_is_written() {
         "--export",
     )
     .await;
-    // Nobody listens there.
+    // Nothing listens there.
     let closed = std::fs::read_to_string(bed.path("new"))
         .unwrap()
         .replace(&bed.address(), "https://127.0.0.1:9");
@@ -243,7 +244,7 @@ async fn who_may_not_is_told_before_anything_is_written() {
         assert!(said.contains(says), "{words}: {said}");
         assert_eq!(everything(&bed).await, before, "{words} wrote something");
     };
-    // A credential that nobody knows.
+    // An unknown credential.
     let stranger = std::fs::read_to_string(bed.path("new")).unwrap();
     let stranger: Vec<&str> = stranger
         .lines()
@@ -266,7 +267,7 @@ async fn who_may_not_is_told_before_anything_is_written() {
         "does not accept your credential",
     )
     .await;
-    // Rights that are missing show in the server's dry run.
+    // Missing rights show in the server-side dry run.
     let roles = Match {
         path: Some("/clusterroles/".to_owned()),
         ..Match::default()
@@ -429,7 +430,7 @@ async fn the_script_keeps_labels_that_it_does_not_name() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 3)]
 async fn a_server_that_is_silent_is_not_waited_for_for_ever() {
     let bed = Bed::new().await;
-    // Connections are accepted by the kernel, and nobody ever answers.
+    // The kernel accepts connections, and no process answers.
     let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = format!("https://{}", silent.local_addr().unwrap());
     let kubeconfig = std::fs::read_to_string(bed.path("new"))
@@ -475,7 +476,7 @@ async fn another_way_in_is_not_proven_by_the_record_of_the_first() {
     bed.start_controller();
     let few = format!("{ENROLL} --no-agent");
     bed.types(&few, 0).await;
-    // Nothing selects the cluster: nobody says how the new address does, and the command does not either.
+    // No module selects the cluster, so nothing has used the new address, and the command does not claim that it works.
     let said = bed
         .types(&format!("{few} --server https://127.0.0.1:9 --wait 3s"), 0)
         .await;
@@ -485,7 +486,7 @@ async fn another_way_in_is_not_proven_by_the_record_of_the_first() {
     );
 }
 
-/// What was begun is ended, whoever reads what is told of it.
+/// A started change is completed even if its reader closes the pipe.
 #[tokio::test(flavor = "multi_thread", worker_threads = 3)]
 async fn a_reader_that_goes_away_does_not_leave_half_a_cluster() {
     let bed = Bed::new().await;

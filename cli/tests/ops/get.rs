@@ -1,4 +1,4 @@
-//! Promise: `muster get` lists what there is as kubectl does, and with `-w` goes on telling it, whatever fails for a while.
+//! Promise: `muster get` lists objects as kubectl does, and with `-w` keeps following through temporary failures.
 
 use std::{fs::File, path::PathBuf, process::Child};
 
@@ -19,7 +19,7 @@ async fn module(bed: &Bed, namespace: &str, name: &str) {
     .await;
 }
 
-/// A command that runs on, and what it prints.
+/// A command that keeps running, and its output.
 struct Running {
     child: Child,
     out: PathBuf,
@@ -48,7 +48,7 @@ impl Running {
 
 impl Drop for Running {
     fn drop(&mut self) {
-        // It has ended already only if the test failed.
+        // It has already ended only if the test failed.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
@@ -81,7 +81,7 @@ async fn a_list_that_is_followed_outlives_a_failure_and_tells_it_once() {
         let refused = requests.iter().filter(|asked| asked.code() == 403);
         refused.count()
     };
-    // Each change is a reason to look again.
+    // Each change leads to a refresh.
     for (number, name) in ["second", "third"].into_iter().enumerate() {
         module(&bed, "default", name).await;
         bed.until("it is looked again", async || asked() > number).await;
@@ -119,7 +119,7 @@ async fn all_namespaces_are_followed_and_a_burst_is_looked_at_once() {
         requests.iter().any(|asked| asked.verb == Some(Verb::Watch)),
         "all namespaces are watched"
     );
-    // What a watch begins with is asked for in pages.
+    // The initial list of a watch is requested in pages.
     requests.retain(|asked| asked.verb == Some(Verb::List) && asked.query.is_empty());
     assert!(
         u64::try_from(requests.len()).unwrap() <= most,
@@ -128,7 +128,7 @@ async fn all_namespaces_are_followed_and_a_burst_is_looked_at_once() {
     );
 }
 
-/// As kubectl: the own kubeconfig comes before the cluster that this runs in.
+/// As kubectl does: the user's kubeconfig takes precedence over the in-cluster one.
 #[tokio::test(flavor = "multi_thread", worker_threads = 3)]
 async fn the_own_kubeconfig_comes_before_the_cluster_that_this_runs_in() {
     let bed = Bed::new().await;

@@ -1,5 +1,5 @@
-//! Promise: what is asked of the fleet is answered for people and for programs; what is not there, or cannot be reached, is named, with the
-//! next command.
+//! Promise: questions about the fleet are answered as text and as JSON; what does not exist, or cannot be
+//! reached, is reported with the next command.
 
 use kube::api::{Api, Patch, PatchParams};
 use muster_api::Module;
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::bed::{Bed, create};
 
-/// A module that nobody works on.
+/// A module without a controller.
 async fn module(bed: &Bed, name: &str) {
     create(
         &bed.management.client(),
@@ -18,7 +18,7 @@ async fn module(bed: &Bed, name: &str) {
     .await;
 }
 
-/// What its controller would say.
+/// The status that its controller would write.
 async fn says(bed: &Bed, name: &str, ready: &str, reason: &str, stalled: bool) {
     let condition = |kind: &str, status: &str| json!({"type": kind, "status": status, "reason": reason, "message": "m", "lastTransitionTime": "2026-01-01T00:00:00Z", "observedGeneration": 1});
     let mut conditions = vec![condition("Ready", ready)];
@@ -74,7 +74,7 @@ async fn interrupted_it_says_that_the_rollout_goes_on() {
         .unwrap();
     let (id, out) = (child.id().to_string(), child.stdout.take().unwrap());
     let output = tokio::task::spawn_blocking(move || {
-        // It has told something: it follows.
+        // It has printed a line, so it follows.
         let mut line = String::new();
         let mut out = std::io::BufReader::new(out);
         std::io::BufRead::read_line(&mut out, &mut line).unwrap();
@@ -109,7 +109,7 @@ async fn what_is_not_there_is_named_with_names_that_are_near() {
     );
 }
 
-/// Right after the first commit the module is not there yet.
+/// Right after the first commit the module does not exist yet.
 #[tokio::test(flavor = "multi_thread", worker_threads = 3)]
 async fn a_module_that_is_on_its_way_is_waited_for_with_a_tag() {
     let bed = Bed::new().await;
@@ -287,7 +287,7 @@ async fn a_server_that_gives_nothing_is_named_with_the_next_command() {
     }
 }
 
-/// What brings the definitions of a management cluster does not bring these.
+/// The command that installs the definitions of a management cluster does not install these.
 #[tokio::test(flavor = "multi_thread", worker_threads = 3)]
 async fn a_kind_that_not_every_cluster_has_is_told_with_its_own_next_command() {
     let bed = Bed::new().await;

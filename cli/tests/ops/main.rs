@@ -1,5 +1,5 @@
-//! The command on two API servers and a controller between them: `enroll`, `unenroll`, `check`, `support-bundle`, `uninstall`, `get`, and what a
-//! person says. Beside them, because it waits more than it works: `demo --zones`.
+//! The command against two API servers and a controller between them: `enroll`, `unenroll`, `check`, `support-bundle`,
+//! `uninstall`, `get`, and controls. `demo --zones` is here too, because it waits more than it works.
 
 #![allow(
     clippy::unwrap_used,

@@ -1,5 +1,5 @@
-//! Promise: the verbs for modules answer about NodeModules of the cluster that is named, and write what its controller reads, and nothing
-//! where that would have no effect.
+//! Promise: the verbs for modules also work for NodeModules of the given cluster, and write what its controller reads,
+//! and nothing where that would have no effect.
 
 use std::{
     fmt::Write as _,
@@ -25,11 +25,12 @@ use crate::bed::{Bed, SOON, create};
 
 const API: &str = "fleet.muster.dev/v1alpha1";
 
-/// Four nodes: n1 failed, n2 vanished in its change, n3 waits, and n4 is not selected. The revision before is good.
+/// Four nodes: n1 failed, n2 vanished during its update, n3 waits, and n4 is not selected. The previous revision is
+/// good.
 struct World {
     bed: Bed,
     modules: Api<NodeModule>,
-    /// What is rolled out, and what was before.
+    /// The revision that is rolled out, and the previous one.
     now: String,
     before: String,
 }
@@ -48,7 +49,7 @@ fn hash(spec: &Value) -> String {
     revision::revision(&module.spec.content)
 }
 
-/// The memory of a rollout that stopped.
+/// The memory of a stopped rollout.
 fn memory(now: &str, before: &str) -> Memory {
     let parse = |hash: &str| Revision::parse(hash).unwrap();
     let mut memory = Memory {
@@ -138,7 +139,7 @@ impl World {
         world
     }
 
-    /// The rows and the reports of the nodes.
+    /// The assignments and the reports of the nodes.
     async fn assigned(&self) {
         let client = self.bed.management.client();
         let assemblages: Api<NodeAssemblage> = Api::all(client.clone());
@@ -517,7 +518,7 @@ impl Dashboard {
     fn start(bed: &Bed, kubeconfig: &str, says: &str) -> Self {
         let mut command = bed.command("dashboard --addr 127.0.0.1:0 -n default --kubeconfig");
         let child = command.arg(bed.path(kubeconfig)).stdout(Stdio::piped()).spawn();
-        // Whatever fails from here on, it ends with the test.
+        // If the test fails after this, the dashboard ends with it.
         let mut started = Self {
             child: child.unwrap(),
             address: String::new(),
@@ -545,7 +546,7 @@ impl Dashboard {
         answer.split_once("\r\n\r\n").unwrap().1.to_owned()
     }
 
-    /// Asks until the answer is as it should be.
+    /// Repeats the request until the answer is as expected.
     async fn until(&self, path: &str, holds: impl Fn(&str) -> bool) -> String {
         let mut looks = tokio::time::interval(Duration::from_millis(50));
         let mut last = String::new();
@@ -566,7 +567,7 @@ impl Dashboard {
 
 impl Drop for Dashboard {
     fn drop(&mut self) {
-        // It may have ended by itself, which a request has shown then.
+        // It may have ended on its own; the request has shown that.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
@@ -583,7 +584,7 @@ async fn the_dashboard_shows_nodes_beside_clusters() {
     assert!(page.contains("1 NodeModule on 4 nodes"), "{page}");
     let matrix = world.bed.types("matrix --nodes -o json", 0).await;
     assert_eq!(dashboard.get("/api/v1/matrix/nodes.json").trim(), matrix.trim());
-    // Leases are read beside the watches.
+    // Leases are read in addition to the watches.
     let renewed = "its Lease was renewed at 2026-01-02T03:04:05Z";
     let why = dashboard
         .until("/api/v1/why/nodemodule/fabric/on/n1.json", |why| {

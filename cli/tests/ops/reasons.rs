@@ -1,4 +1,4 @@
-//! Promise: views say of each cluster what the controller decided, however many clusters are in trouble.
+//! Promise: views show the controller's decision for each cluster, however many clusters have problems.
 
 use std::{
     collections::BTreeMap,
@@ -21,10 +21,10 @@ use crate::bed::{Bed, create};
 
 const CLUSTERS: &str = "cluster.x-k8s.io/v1beta2";
 
-/// How long the largest of the fleets may take.
+/// How long the largest fleet may take.
 const LONG: Duration = Duration::from_mins(3);
 
-/// What is wrong with a cluster, and the reason for that.
+/// The problem of a cluster, and its reason.
 const TROUBLES: [&str; 5] = [
     "ClusterPaused",
     "ControlPlaneNotReady",
@@ -33,7 +33,7 @@ const TROUBLES: [&str; 5] = [
     "Unreachable",
 ];
 
-/// A kubeconfig for a program, which muster does not run.
+/// A kubeconfig with an exec plugin, which muster does not run.
 fn with_program(server: &str) -> String {
     let program = json!({"exec": {"apiVersion": "client.authentication.k8s.io/v1", "command": "sh"}});
     json!({
@@ -45,7 +45,7 @@ fn with_program(server: &str) -> String {
     .to_string()
 }
 
-/// A cluster in this trouble: what is created. Nothing listens where `sound`, a kubeconfig, leads to.
+/// The objects of a cluster with this problem. Nothing listens at the server of `sound`, a kubeconfig.
 fn objects(name: &str, trouble: &str, sound: &str) -> Vec<Value> {
     let metadata = json!({"name": name, "namespace": "default"});
     let cluster = json!({
@@ -69,7 +69,7 @@ fn objects(name: &str, trouble: &str, sound: &str) -> Vec<Value> {
 
 async fn fleet(bed: &Bed, size: usize) -> BTreeMap<String, &'static str> {
     let client = &bed.management.client();
-    // Nothing listens there: the port was given back.
+    // Nothing listens there: the port was freed.
     let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let sound = bed.downstream.kubeconfig().unwrap();
     let listens = bed.downstream.address().unwrap().to_string();
@@ -102,7 +102,7 @@ fn cluster_resource() -> ApiResource {
     ApiResource::from_gvk(&GroupVersionKind::gvk(group, version, "Cluster"))
 }
 
-/// The reason of each cluster, by a matrix as JSON.
+/// The reason of each cluster, from the matrix as JSON.
 fn by_matrix(matrix: &Value) -> BTreeMap<String, String> {
     let columns = matrix["columns"].as_array().unwrap().iter();
     let cells = matrix["rows"][0]["cells"].as_array().unwrap().iter();
@@ -128,7 +128,7 @@ fn same(found: &BTreeMap<String, String>, expected: &BTreeMap<String, String>) {
     assert!(differ.is_empty() && found.len() == expected.len(), "{differ:?}");
 }
 
-/// Every view of `size` clusters that are in trouble.
+/// Every view of `size` clusters with problems.
 async fn each_view_is_true(size: usize) {
     let bed = Bed::new().await;
     let troubled = fleet(&bed, size).await;
@@ -163,7 +163,7 @@ async fn each_view_is_true(size: usize) {
         .collect();
     let said = bed.muster("matrix -o json").await;
     same(&by_matrix(&serde_json::from_str(&said.out).unwrap()), &expected);
-    // Clusters of which the list of those that need attention has no room.
+    // Clusters that do not fit into the list of those that need attention.
     for (name, reason) in troubled.iter().rev().take(TROUBLES.len()) {
         let said = bed.types(&format!("why module/web --cluster {name}"), 0).await;
         assert!(said.contains(reason), "{name}: {said}");
@@ -196,7 +196,7 @@ impl Dashboard {
         Self { child, address }
     }
 
-    /// The body of an answer, once the fleet is read.
+    /// The body of a response, once the fleet is read.
     fn get(&self, path: &str) -> String {
         for _ in 0..100 {
             let mut stream = TcpStream::connect(&self.address).unwrap();

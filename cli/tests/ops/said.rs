@@ -1,4 +1,5 @@
-//! Promise: what a person says to muster is written for what they mean and nothing else, and is told as soon as it is done.
+//! Promise: a user's control is written for exactly the object that it is meant for, and is reported as soon as it is
+//! done.
 
 use kube::{
     Api, ResourceExt,
@@ -58,7 +59,7 @@ fn clusters(bed: &Bed) -> Api<DynamicObject> {
     api(bed, CLUSTERS, "Cluster")
 }
 
-/// What stands in an annotation, without the prefix of muster.
+/// The value of an annotation, given without muster's prefix.
 async fn annotation(objects: &Api<DynamicObject>, name: &str, key: &str) -> Option<String> {
     let object = objects.get(name).await.unwrap();
     object
@@ -95,7 +96,7 @@ async fn only_a_revision_that_there_is_is_aborted_or_tried_again() {
     }
 }
 
-/// The withdrawal that the brake holds, as the controller says it of two clusters.
+/// The withdrawal that the brake holds, as the controller reports it for two clusters.
 async fn holds_a_withdrawal(bed: &Bed, clusters: &[&str]) {
     let message = "2 clusters would be withdrawn at once, more than rollout.withdraw.brake allows; nothing is withdrawn until this is \
                    acknowledged: kubectl annotate --namespace default --field-manager=muster-cli module/web --overwrite \
@@ -135,7 +136,7 @@ async fn a_held_withdrawal_is_shown_before_it_is_acknowledged() {
     );
     assert_eq!(annotation(&modules(&bed), "web", KEY).await, None);
 
-    // It is deleted, and waits.
+    // It is being deleted, and waits.
     let finalizer = json!({"metadata": {"finalizers": ["fleet.muster.dev/module"]}});
     modules(&bed)
         .patch("web", &PatchParams::default(), &Patch::Merge(finalizer))
@@ -245,7 +246,7 @@ async fn what_is_over_holds_and_pins_nothing() {
     }
 }
 
-/// The annotation of a Cluster names no kind: both modules of the name would obey it.
+/// The annotation of a Cluster does not name a kind: both modules of that name would obey it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 3)]
 async fn a_pin_that_two_modules_would_obey_is_not_written() {
     let bed = bed().await;

@@ -1,4 +1,5 @@
-//! Promise: whatever the management cluster's API server does, a command ends in time, with code 2, and says what is wrong in words.
+//! Promise: whatever the management cluster's API server does, a command ends in time, with code 2 and a readable
+//! error.
 
 use std::time::Duration;
 
@@ -6,7 +7,7 @@ use muster_apiserver::fault::{Failure, Fault, Match, Rule};
 
 use crate::bed::Bed;
 
-/// Longer than any command may take that gives a request two seconds.
+/// Longer than any command with a request timeout of two seconds may take.
 const ENDS: Duration = Duration::from_secs(20);
 
 const VERBS: &[&str] = &[

@@ -1,5 +1,5 @@
-//! Promise: `muster unenroll` says first what will happen and asks; takes Cluster, Secret and account away and nothing else; names what is
-//! left with the command that removes it; never hangs.
+//! Promise: `muster unenroll` prints first what will happen and asks; removes Cluster, Secret and account and nothing
+//! else; prints what is left with the command that removes it; never hangs.
 
 use muster_apiserver::fault::{Failure, Fault, Match, Rule};
 use serde_json::json;
@@ -26,7 +26,7 @@ async fn enrolled() -> Bed {
     bed
 }
 
-/// What of the account is there.
+/// The objects of the account that exist.
 async fn account(bed: &Bed) -> Vec<String> {
     let mut all = versions(&bed.downstream.client(), ACCOUNT).await;
     all.retain(|name| name.contains("muster-management"));
@@ -61,7 +61,7 @@ async fn it_says_what_will_happen_and_does_it_on_a_word() {
         "{said}"
     );
     assert_eq!(account(&bed).await, Vec::<String>::new());
-    // What is the agent's stays.
+    // The agent's objects stay.
     assert_eq!(
         objects(&bed.downstream.client(), "apps/v1", "Deployment")
             .await

@@ -1,4 +1,5 @@
-//! Promise: `muster uninstall` says what goes in which order, refuses while it is needed, and removes what `install` made and nothing else.
+//! Promise: `muster uninstall` prints what is removed in which order, refuses while it is needed, and removes what
+//! `install` made and nothing else.
 
 use std::io::{Read as _, Write as _};
 
@@ -33,14 +34,14 @@ fn module() -> Value {
         "spec": {"selector": {}, "sync": {"source": {"git": {"url": "https://git.example.com/fleet", "version": {"tag": "v1"}}}}}})
 }
 
-/// What is there of muster.
+/// The objects of muster that exist.
 async fn there(bed: &Bed) -> Vec<String> {
     let mut all = versions(&bed.management.client(), ALL).await;
     all.retain(|name| name.contains("muster"));
     all
 }
 
-/// The same without versions: a player writes the status of the Deployment.
+/// The same without versions: the simulation writes the status of the Deployment.
 async fn names(bed: &Bed) -> Vec<String> {
     let all = there(bed).await;
     all.iter()
@@ -129,7 +130,7 @@ async fn definitions_go_by_force_and_nothing_hangs_on_a_finalizer() {
         said.contains("CustomResourceDefinition modules.fleet.muster.dev is gone"),
         "{said}"
     );
-    // Cluster API's stays.
+    // Cluster API's definition stays.
     assert_eq!((there(&bed).await.len(), definitions(&bed).await), (0, 1));
 }
 
@@ -168,7 +169,7 @@ async fn what_the_dashboard_and_notifications_brought_goes_too() {
     assert_eq!(there(&bed).await, Vec::<String>::new());
 }
 
-/// The Deployment has one name, whatever it works in: modules of the namespace that it works in are what needs it.
+/// The Deployment has the same name for every watched namespace: modules in the namespace that it watches need it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 3)]
 async fn the_controller_of_another_namespace_is_not_removed() {
     let bed = Bed::new().await;
@@ -226,7 +227,7 @@ async fn a_question_is_asked_beside_the_output_and_can_be_interrupted() {
     assert_eq!(names(&bed).await, before);
 }
 
-/// The API server is asked whether it would let go of them only where that is said.
+/// The API server is asked whether it would delete them only with --dry-run=server.
 #[tokio::test(flavor = "multi_thread", worker_threads = 3)]
 async fn a_dry_run_of_the_server_asks_and_removes_nothing() {
     let bed = installed().await;

@@ -1,5 +1,5 @@
-//! Promise: `muster window bypass` adds a record with an end to the window that is named, and to nothing else; the windows of the examples and of
-//! docs/windows.md can be read.
+//! Promise: `muster window bypass` adds a record with an end to the given window, and to nothing else; the windows of
+//! the examples and of docs/windows.md are valid.
 
 use kube::{
     Api,
@@ -45,7 +45,7 @@ async fn bypasses(bed: &Bed) -> Value {
     api.get("freeze-december").await.unwrap().data["spec"]["bypasses"].clone()
 }
 
-/// The next patches of the window fail so often.
+/// The next `times` patches of the window fail.
 fn contended(bed: &Bed, times: u32) {
     let patches = Match {
         verbs: vec![Verb::Patch],

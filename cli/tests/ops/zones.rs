@@ -1,4 +1,4 @@
-//! Promise: the verbs for modules answer about a ZoneRollout too, by its name or its group, and write no more than its spec says.
+//! Promise: the verbs for modules also work for a ZoneRollout, by its name or its group, and write only to its spec.
 
 use kube::{
     Api, ResourceExt,
@@ -12,7 +12,7 @@ use crate::bed::{Bed, create};
 
 const REVISION: &str = "0123456789abcdef";
 
-/// A group whose first zone has a pod that crashes, and whose revision was condemned for it.
+/// A group whose first zone has a crashing pod, and whose revision was marked bad for it.
 async fn bed() -> (Bed, Api<ZoneRollout>) {
     let bed = Bed::new().await;
     bed.management.add(crds::zones()).unwrap();

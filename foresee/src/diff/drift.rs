@@ -1,5 +1,5 @@
-//! What in the clusters of a module is not as the module has it: its Kustomization in each cluster, built from the very commit that the
-//! cluster is assigned, beside what is there. Nothing is written.
+//! Drift of a module's clusters: builds the Kustomization of each cluster from exactly the commit that is assigned to
+//! it, and compares it with the cluster. Nothing is written.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -34,12 +34,12 @@ use super::{
 };
 use crate::plan::{self, objects::RENDERED_BY_FLUX, read};
 
-/// Clusters that are asked at once.
+/// How many clusters are compared concurrently.
 const AT_ONCE: usize = 8;
-/// Names that are listed above what is alike in their clusters.
+/// The most names listed above a shared difference.
 const LISTED: usize = 3;
 
-/// What a cluster is assigned, and where it is.
+/// The assignment of a cluster, and a client for the cluster.
 struct Assigned {
     there: Client,
     how: How,
@@ -55,24 +55,24 @@ struct Origin {
     needs_secret: bool,
 }
 
-/// What is told of a cluster.
+/// The result for a cluster.
 struct Told {
     text: String,
     differs: Differs,
 }
 
-/// Which clusters are looked at, and where commits are read.
+/// Which clusters are compared, and where commits are read.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
-    /// Only these; all that have the module, if none is named.
+    /// Only these clusters; if empty, all that have the module.
     pub clusters: Vec<String>,
-    /// Clones that are read instead of asking for their repositories.
+    /// Local clones that are read instead of the remotes.
     pub clones: Vec<plan::Clone>,
-    /// Repositories are asked by http and file, too.
+    /// Whether repositories over http and file are fetched, too.
     pub allow_insecure_sources: bool,
 }
 
-/// For each cluster that has the module what is not as it should be; what is alike is told once.
+/// The drift of each cluster that has the module; a difference that several share is printed once.
 pub async fn module(
     (client, namespace): (&Client, &str),
     module: &ModuleName,
@@ -160,7 +160,7 @@ pub async fn module(
     })
 }
 
-/// The clusters that have the module, of those that are named.
+/// The clusters that have the module, limited to the given ones.
 fn chosen(view: &ModuleView, named: &[String], namespace: &str) -> anyhow::Result<Vec<String>> {
     let has = |name: &str| {
         let mut cells = view.cells.iter();
@@ -189,7 +189,7 @@ async fn assigned(
     cluster: &str,
 ) -> anyhow::Result<Assigned> {
     let there = fleet::there(client, namespace, cluster).await?;
-    // A module is carried out in the cluster itself, a bootstrap module from here.
+    // A Module is applied by the agent in the cluster, a BootstrapModule by the management cluster.
     let (home, at) = match module.kind_of_modules() {
         ModuleKind::Module => (there.clone(), SYSTEM_NAMESPACE),
         ModuleKind::BootstrapModule => (client.clone(), namespace),
@@ -264,19 +264,19 @@ async fn compare(assigned: Assigned, sources: &Sources<'_>) -> anyhow::Result<To
     })
 }
 
-/// Where commits are read: in clones that are at hand, or fetched into a folder that is gone afterwards.
+/// Where commits are read: from local clones, or fetched into a temporary folder.
 struct Sources<'a> {
     options: &'a Options,
-    /// The command that reads repositories by http and file as well.
+    /// The command that also reads repositories over http and file.
     allow: String,
     fetched: HashMap<Origin, Result<Fetched, String>>,
 }
 
-/// A commit that was fetched.
+/// A fetched commit.
 struct Fetched {
     source: GitSource,
     remote: Remote,
-    /// Removed with this.
+    /// The temporary folder, removed on drop.
     _folder: tempfile::TempDir,
 }
 
@@ -300,7 +300,7 @@ impl<'a> Sources<'a> {
             return;
         }
         let mut next = format!("next: name a clone of it with --source {}=DIR", origin.url);
-        // A module alone never makes this command read a folder of this machine.
+        // A module alone must never make this command read a folder of this machine.
         let insecure = insecure_scheme(&origin.url).filter(|_| !self.options.allow_insecure_sources);
         let fetched = if let Some(scheme) = insecure {
             next = format!("next: {}", self.allow);
@@ -386,7 +386,7 @@ mod tests {
         (folder, origin)
     }
 
-    /// What is read of it, or why nothing is.
+    /// Its content, or the error.
     async fn read(origin: &Origin, allow_insecure_sources: bool) -> Result<usize, String> {
         let options = Options {
             allow_insecure_sources,

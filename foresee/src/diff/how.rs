@@ -1,4 +1,4 @@
-//! How the objects of a folder are applied to a cluster: by nobody in particular, or as a Kustomization does it.
+//! How the objects of a folder are applied to a cluster: plainly, or as a Kustomization does it.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -20,31 +20,31 @@ use muster_sync::{
     plan,
 };
 
-/// How long one call may take.
+/// How long one request may take.
 pub(crate) const CALL: Duration = Duration::from_secs(30);
 
 /// How the objects are applied.
 pub(crate) struct How {
-    /// As whom, and how.
+    /// Owner, namespace and other options of the apply.
     pub options: Options,
-    /// Whose labels objects have.
+    /// How the labels of the owner are set.
     pub ownership: Ownership,
     /// The variables of the manifests.
     pub variables: BTreeMap<String, String>,
     /// Sources of variables that are not read.
     pub withheld: Vec<String>,
-    /// What was applied.
+    /// Objects that were applied before.
     pub inventory: Inventory,
-    /// What of it is not in the folder any more would be pruned.
+    /// Whether objects of the inventory that the folder no longer has would be pruned.
     pub prunes: bool,
-    /// A plan says in which order: Jobs belong to its runs, and what no run has applied is for plans of other names.
+    /// Whether a plan decides the order: Jobs belong to its runs, and what no run has applied belongs to other plans.
     pub has_plan: bool,
-    /// That nothing at all is left is meant.
+    /// Whether an empty folder is allowed.
     pub allow_empty: bool,
 }
 
 impl Default for How {
-    /// Without a Kustomization: nothing is known of an owner, and nothing is pruned.
+    /// Without a Kustomization: there is no owner, and nothing is pruned.
     fn default() -> Self {
         let owner = Owner {
             name: String::new(),
@@ -69,14 +69,14 @@ impl Default for How {
 }
 
 impl How {
-    /// As a Kustomization does it, whose variables are in the same cluster.
+    /// As a Kustomization in the same cluster applies it.
     pub(crate) async fn of(client: &Client, kustomization: Kustomization) -> anyhow::Result<Self> {
         let Kustomization {
             metadata,
             spec,
             status,
         } = kustomization;
-        let name = metadata.name.unwrap_or_default(); // an object that was read has both
+        let name = metadata.name.unwrap_or_default(); // an object from the API server has both
         let namespace = metadata.namespace.unwrap_or_default();
         let (variables, withheld) =
             variables(client, &namespace, spec.post_build.unwrap_or_default()).await?;
@@ -102,7 +102,7 @@ impl How {
         })
     }
 
-    /// What applying these objects so would change.
+    /// What applying these objects would change.
     pub(crate) async fn preview(self, cluster: &Cluster, manifests: &[Manifest]) -> anyhow::Result<Preview> {
         let of_run = |manifest: &&Manifest| self.has_plan && plan::is_job(manifest);
         let lasting = manifests.iter().filter(|manifest| !of_run(manifest));
@@ -117,7 +117,7 @@ impl How {
     }
 }
 
-/// The variables of a Kustomization, and where others come from that are not read: Secrets stay where they are.
+/// The variables of a Kustomization, and the sources that are not read: Secrets are not.
 async fn variables(
     client: &Client,
     namespace: &str,

@@ -1,4 +1,4 @@
-//! What applying a folder would change in a cluster, and what in clusters is not as a module has it.
+//! What applying a folder would change in a cluster, and how the clusters of a module drifted.
 
 mod drift;
 mod how;
@@ -20,14 +20,14 @@ pub use self::{
 };
 use crate::folder;
 
-/// Whether there is a difference, the worst last.
+/// The result of a comparison, the worst last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Differs {
-    /// There is none.
+    /// No difference.
     No,
-    /// There is one.
+    /// Differences were found.
     Yes,
-    /// Something could not be found out.
+    /// Something could not be compared.
     Unknown,
 }
 
@@ -41,21 +41,21 @@ impl Differs {
     }
 }
 
-/// What was compared.
+/// The result of a comparison with its output.
 #[derive(Debug)]
 pub struct Compared {
     /// Whether there is a difference.
     pub differs: Differs,
-    /// What was not found out, one message each.
+    /// What could not be compared, one message each.
     pub errors: Vec<String>,
-    /// The differences, coloured for a terminal; none where nothing could be compared.
+    /// The differences, colored for a terminal; empty if nothing could be compared.
     pub texts: Vec<String>,
-    /// What else is to be known.
+    /// Further notices.
     pub note: Option<String>,
 }
 
-/// What would be created, changed and deleted if a folder were applied, as this Kustomization of the namespace does it, if one is named.
-/// Nothing is written.
+/// What would be created, changed and deleted if the folder were applied, plainly or as this Kustomization of the
+/// namespace does it. Nothing is written.
 pub async fn folder(
     (client, namespace): (Client, &str),
     path: &Path,
@@ -104,7 +104,7 @@ pub async fn folder(
     })
 }
 
-/// A Kustomization that applies to the cluster that it is in.
+/// A Kustomization that applies to its own cluster.
 async fn here(client: &Client, namespace: &str, name: &str) -> anyhow::Result<Kustomization> {
     let api: Api<Kustomization> = Api::namespaced(client.clone(), namespace);
     let kustomization = api

@@ -1,4 +1,5 @@
-//! What of a NodeModule differs on its nodes: files that drifted, and what its revision changes on those that do not have it yet.
+//! Differences of a NodeModule on its nodes: files that drifted, and what its revision changes on nodes that do not
+//! have it yet.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,20 +16,20 @@ use muster_dashboard::{Fleet, NodeObjects, Shape, fold_names};
 use muster_fleet::{name::ModuleName, nodes as read, text::counted};
 use similar::TextDiff;
 
-/// Lines around a change.
+/// Context lines of a diff.
 const CONTEXT: usize = 3;
 
-/// What differs on nodes.
+/// The differences on nodes.
 #[derive(Debug)]
 pub struct NodesCompared {
-    /// The differences, each with the nodes that have it.
+    /// The differences, each with its nodes.
     pub texts: Vec<String>,
-    /// How many nodes were compared, in words: `3 nodes`.
+    /// How many nodes were compared, as text: `3 nodes`.
     pub nodes: String,
 }
 
-/// Compares the nodes of a NodeModule, or those of them that are named, with what they are to have. Contents are shown as they are written:
-/// variables, and with them secrets, are not filled in.
+/// Compares the nodes of a NodeModule, or only the given ones, with their desired state. Contents are shown
+/// unsubstituted, so no secrets are printed.
 pub async fn nodes(client: &Client, module: &ModuleName, named: &[String]) -> anyhow::Result<NodesCompared> {
     let objects = read::objects(client).await?;
     let fleet = Fleet::of_nodes(&objects);
@@ -66,7 +67,7 @@ pub async fn nodes(client: &Client, module: &ModuleName, named: &[String]) -> an
     })
 }
 
-/// How one node differs: its drift, then what is to come.
+/// The differences of one node: its drift, then pending changes.
 fn differences(
     objects: &NodeObjects,
     module: &ModuleName,
@@ -140,7 +141,7 @@ fn files<'a>(
     Ok(files.into_iter().map(|file| (file.path.as_str(), file)).collect())
 }
 
-/// The files that differ, as unified diffs. A path that is listed no longer gets back what the node had before.
+/// The files that differ, as unified diffs. A path that is no longer listed goes back to what the node had before.
 fn changes(from: &BTreeMap<&str, &NodeFile>, to: &BTreeMap<&str, &NodeFile>) -> String {
     let paths: BTreeSet<&str> = from.keys().chain(to.keys()).copied().collect();
     let change = |path: &str| match (from.get(path), to.get(path)) {
@@ -159,7 +160,7 @@ fn changes(from: &BTreeMap<&str, &NodeFile>, to: &BTreeMap<&str, &NodeFile>) -> 
     paths.into_iter().map(change).collect()
 }
 
-/// A file with what is told of it besides its content.
+/// A file, and its properties other than the content.
 fn written(file: &NodeFile) -> String {
     let NodeFile {
         mode,

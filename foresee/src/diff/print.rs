@@ -1,4 +1,4 @@
-//! Changes as people read them: unified diffs, and how many there are.
+//! Prints changes as unified diffs with a summary.
 
 use muster_sync::{
     apply::preview::{Change, Fate, Preview},
@@ -7,14 +7,14 @@ use muster_sync::{
 };
 use similar::TextDiff;
 
-/// Lines around a change.
+/// Context lines of a diff.
 const CONTEXT: usize = 3;
 const RED: &str = "\x1b[31m";
 const GREEN: &str = "\x1b[32m";
 const BOLD: &str = "\x1b[1m";
 const PLAIN: &str = "\x1b[0m";
 
-/// Every change as a unified diff, then how many there are. `wanted` is what the new side is called.
+/// All changes as unified diffs, then a summary. `wanted` is the name of the new side.
 pub(crate) fn text(preview: &Preview, manifests: &[Manifest], wanted: &str) -> String {
     let mut text: String = preview
         .changes
@@ -85,7 +85,7 @@ fn coloured(line: &str) -> String {
     }
 }
 
-/// Where an object is written, with a colon and a blank after it; empty for one that is not in the folder.
+/// The source position of an object, followed by a colon and a space; empty for an object that is not in the folder.
 pub(crate) fn place(manifests: &[Manifest], id: &ObjectId) -> String {
     let named = || {
         manifests.iter().filter(|manifest| {
@@ -93,7 +93,7 @@ pub(crate) fn place(manifests: &[Manifest], id: &ObjectId) -> String {
             (&found.group, &found.kind, &found.name) == (&id.group, &id.kind, &id.name)
         })
     };
-    // A target namespace, or the scope of the kind, may have moved it to another namespace than is written.
+    // targetNamespace, or the scope of the kind, may have changed the namespace.
     named()
         .find(|manifest| manifest.namespace().unwrap_or_default() == id.namespace)
         .or_else(|| named().next())

@@ -1,7 +1,8 @@
 //! The Kustomizations that apply a folder of modules: what they prune, and which variables they substitute.
 //!
-//! They are found by the labels that Flux and the built-in sync put on the live modules. Invariant: a module is planned as removed only
-//! where its Kustomization prunes and is known to apply the folder; otherwise the plan says that the module is live and not in the folder.
+//! They are found by the labels that Flux and the built-in sync set on the live modules. Invariant: a module is planned
+//! as removed only if its Kustomization prunes and is known to apply the folder; otherwise the plan says that the
+//! module is live and not in the folder.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -24,15 +25,15 @@ use super::{
     words,
 };
 
-/// The value that switches pruning off for an object, in a label or an annotation.
+/// The value of a label or annotation that disables pruning of an object.
 const DISABLED: &str = "disabled";
 
 /// Namespace and name of a Kustomization.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Id {
-    /// The namespace.
+    /// Namespace of the Kustomization.
     pub namespace: String,
-    /// The name.
+    /// Name of the Kustomization.
     pub name: String,
 }
 
@@ -57,34 +58,34 @@ impl Id {
     }
 }
 
-/// The Kustomizations that the live modules name, each as it is or with the reason why it is not known.
+/// The Kustomizations of the live modules, or the reason why one is unknown.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Appliers(pub BTreeMap<Id, Result<Kustomization, String>>);
 
-/// Which folder is planned, as far as that is known.
+/// The planned folder, as far as it is known.
 #[derive(Clone, Debug)]
 pub(crate) struct Planned {
     /// The Kustomizations of live modules that are in the folder.
     pub appliers: BTreeSet<Id>,
-    /// Where it is.
+    /// Location of the folder.
     pub path: Location,
-    /// The modules that it has for another namespace.
+    /// Modules in the folder that are of another namespace.
     pub elsewhere: BTreeSet<String>,
 }
 
-/// What becomes of a module that is live and not in the folder.
+/// What happens to a module that is live and not in the folder.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Missing {
     /// Its Kustomization prunes it.
     Pruned(Id),
-    /// It stays, or that is not known: the reason, to stand behind "is live but not in this folder".
+    /// It stays, or that is unknown: the reason, to follow "is live but not in this folder".
     Left(String),
-    /// It is being deleted already.
+    /// It is already being deleted.
     Deleted,
 }
 
 impl Appliers {
-    /// Reads the Kustomizations that the live modules name.
+    /// Reads the Kustomizations of the live modules.
     pub(crate) async fn read(client: &Client, live: &Live) -> anyhow::Result<Self> {
         let modules = live.modules.iter().filter_map(Id::of);
         let all: BTreeSet<Id> = modules
@@ -107,8 +108,8 @@ impl Appliers {
             };
             read.insert(id, found);
         }
-        // The others of this namespace matter only before the first module of a folder is live: without the right to list them the
-        // variables have to be given.
+        // Other Kustomizations of this namespace matter only until the first module of a folder is live: without the
+        // right to list them, the variables must be given.
         let own: Api<Kustomization> = Api::namespaced(client.clone(), &live.namespace);
         let own = own.list(&ListParams::default()).await;
         for kustomization in own.map(|list| list.items).unwrap_or_default() {
@@ -123,7 +124,8 @@ impl Appliers {
         Ok(Self(read))
     }
 
-    /// The only Kustomization that applies the folder at this place; none where there are several, or the place is not known.
+    /// The only Kustomization that applies the folder at this location; `None` if there are several, or the location is
+    /// unknown.
     pub(crate) fn at(&self, location: &Location) -> Option<&Kustomization> {
         let Location::Repository(folder) = location else {
             return None;
@@ -140,7 +142,7 @@ impl Appliers {
         }
     }
 
-    /// What becomes of a live module that the folder does not have.
+    /// What happens to a live module that the folder does not have.
     pub(crate) fn missing<K: ModuleObject>(&self, module: &K, planned: &Planned) -> Missing {
         let left = Missing::Left;
         if module.meta().deletion_timestamp.is_some() {
@@ -181,7 +183,7 @@ impl Appliers {
 }
 
 impl Planned {
-    /// The folder at a path, with these live modules in it.
+    /// The folder at a location, with these live modules in it.
     pub(crate) fn new(live: &Live, folder: &Folder, path: Location) -> Self {
         let modules = live.modules.iter();
         let modules = modules.filter(|module| folder.modules.contains_key(&module.name_any()));
@@ -200,13 +202,13 @@ impl Planned {
         let path = normal(Path::new(path));
         match &self.path {
             Location::Repository(folder) => path.starts_with(normal(folder)),
-            // A copy of the folder has its name, too.
+            // A copy of the folder has the same name.
             Location::Disk(folder) => !path.as_os_str().is_empty() && folder.ends_with(&path),
         }
     }
 }
 
-/// A path from the root of a repository on: `./modules/` is `modules`.
+/// A path relative to the root of a repository: `./modules/` is `modules`.
 fn normal(path: &Path) -> PathBuf {
     let parts = path.components();
     parts
@@ -214,7 +216,7 @@ fn normal(path: &Path) -> PathBuf {
         .collect()
 }
 
-/// What a plan says of the live modules that are not in its folder and are not planned as removed: a line for each reason.
+/// The notices of a plan about live modules that are not in its folder and not planned as removed: a line per reason.
 pub(crate) fn left(missing: &BTreeMap<String, Missing>) -> Vec<String> {
     let mut alike: BTreeMap<String, Vec<String>> = BTreeMap::new();
     let mut deleted = Vec::new();

@@ -1,4 +1,4 @@
-//! From a module on both sides and the order in which clusters would change, to what is said of it. Pure.
+//! Builds the plan of a module from both sides and the order in which clusters would change. Pure.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -34,42 +34,42 @@ use super::{
     versions::Unknown,
 };
 
-/// Rollouts that tell how long the next one may take.
+/// How many past rollouts are used to estimate the duration of the next one.
 const LATELY: usize = 5;
 
 /// Everything that is known about one module.
 pub(crate) struct Findings<'a, K> {
-    /// The namespace of the module.
+    /// Namespace of the module.
     pub namespace: &'a str,
-    /// The Kustomization that removes it.
+    /// The Kustomization that prunes it.
     pub pruned: Option<&'a Id>,
     /// The module on both sides.
     pub subject: &'a Subject<K>,
-    /// The commit that it is at before, as far as that is known.
+    /// The commit before, if it is known.
     pub before: Option<String>,
-    /// The commit that it would be at.
+    /// The commit after.
     pub after: Result<String, Unknown>,
     /// The clusters before.
     pub clusters_before: &'a [Arc<ClusterRow>],
     /// The clusters after.
     pub clusters_after: &'a [Arc<ClusterRow>],
-    /// What a decision would rest on.
+    /// The input of the rollout decision.
     pub prospect: &'a Prospect,
-    /// What would happen.
+    /// The predicted steps.
     pub course: &'a Course,
-    /// What clusters should have before; none if what they read is as it was.
+    /// The rows of clusters before; `None` if their inputs did not change.
     pub rows_before: Option<&'a BTreeMap<String, SyncRow>>,
-    /// What changes in their objects, as far as that is known.
+    /// The changes of objects, as far as they are known.
     pub difference: Difference,
-    /// The modules that take over from it.
+    /// The modules that take over its objects.
     pub moves: Vec<Move>,
-    /// The modules that change and that it needs.
+    /// The changed modules that it depends on.
     pub after_modules: &'a [String],
     /// The revisions of all modules.
     pub revisions: &'a [ModuleRevision],
 }
 
-/// What is said of the module; none if nothing of it changes.
+/// The plan of the module; `None` if nothing changes.
 pub(crate) fn assemble<K: ModuleObject>(findings: &Findings<'_, K>) -> Option<ModulePlan> {
     let Findings {
         subject,
@@ -123,7 +123,7 @@ pub(crate) fn assemble<K: ModuleObject>(findings: &Findings<'_, K>) -> Option<Mo
     })
 }
 
-/// The clusters that have something of it and shall not, where no other module takes over.
+/// The clusters that have the module, are no longer selected, and where no other module takes over.
 fn loses(prospect: &Prospect, moves: &[Move]) -> Vec<String> {
     let carries = |unit: &&Unit| {
         let carries = |row: Row| matches!(row.content, Content::Carries { .. });
@@ -145,7 +145,7 @@ pub(crate) fn selected<K: ModuleObject>(
     module: Option<&K>,
     clusters: &[Arc<ClusterRow>],
 ) -> BTreeSet<String> {
-    // A selector that cannot be read selects nothing; what is wrong with it is told elsewhere.
+    // A selector that cannot be parsed selects nothing; its error is reported elsewhere.
     let matcher = module.and_then(|module| Matcher::new(module.spec().selector.as_ref()).ok());
     let matching = clusters.iter().filter(|cluster| {
         matcher
@@ -168,7 +168,7 @@ fn changed_fields<K: ModuleObject>(subject: &Subject<K>) -> Vec<Field> {
     let (Some(before), Some(Change::Changed)) = (&subject.before, subject.change) else {
         return Vec::new();
     };
-    // A spec always goes into JSON.
+    // A spec always serializes to JSON.
     let value = |module: &K| serde_json::to_value(module.spec()).unwrap_or(Value::Null);
     fields::between(&value(before), &value(&subject.after))
 }
@@ -188,7 +188,7 @@ fn skipped(
         let told = prospect.told.iter().find(|told| told.cluster == *cluster);
         let told = told.filter(|told| told.reason == *reason && !left_out);
         let message = told.map_or_else(String::new, |told| told.message.clone());
-        // Clusters of several windows, or time zones, do not open together.
+        // Clusters with different windows, or time zones, do not open together.
         let by_window = matches!(reason, Reason::WindowClosed | Reason::WindowInvalid);
         let apart = if by_window { message.clone() } else { String::new() };
         let skipped = all.entry((*reason, apart)).or_insert_with(|| Skipped {
@@ -202,7 +202,7 @@ fn skipped(
     all.into_values().collect()
 }
 
-/// What the rollout makes of a cluster that ends so.
+/// How the rollout treats a cluster with this final reason.
 fn outcome(reason: Reason, rollout: &Rollout) -> String {
     let said = match (reason, rollout.on_unreachable) {
         (Reason::Unreachable | Reason::CredentialsRejected, OnUnreachable::Skip) => {
@@ -317,7 +317,7 @@ fn took<K: ModuleObject>(revisions: &[ModuleRevision], name: &str) -> Option<Too
         .filter_map(|(verdict, started, finished)| {
             let (started, finished) = (started?.0, finished?.0);
             let seconds = u64::try_from(finished.duration_since(started).as_secs()).ok()?;
-            // One that found its version everywhere changed nothing, and says nothing about one that does.
+            // A rollout that found its version everywhere changed nothing, and gives no estimate for one that does.
             (verdict == Some(Verdict::Good) && seconds > 0).then_some((finished, seconds))
         })
         .collect();

@@ -1,4 +1,4 @@
-//! Which modules there are on both sides, in the order in which they need each other. Pure.
+//! Matches the modules of both sides, ordered by dependency. Pure.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,30 +13,30 @@ use super::{model::Change, read::Written};
 /// One module on both sides.
 #[derive(Clone, Debug)]
 pub(crate) struct Subject<K> {
-    /// What it is compared with; none if there is none yet.
+    /// The module before; `None` if it does not exist yet.
     pub before: Option<K>,
-    /// As it would stand in the cluster, with what is remembered of it; being deleted, if nobody has it any more.
+    /// The module as it would be in the cluster, with its status; marked as deleted if it is removed.
     pub after: K,
-    /// Where it is written; none if nobody has it any more, or if it is not looked at but for others.
+    /// Its source position; `None` if it is removed, or only needed for other modules.
     pub origin: Option<Origin>,
-    /// What becomes of it.
+    /// The change of the module, if any.
     pub change: Option<Change>,
 }
 
-/// What the two sides are.
+/// The two sides of a comparison.
 pub(crate) struct Sides<'a, K> {
-    /// What stands in the cluster.
+    /// The live modules.
     pub live: &'a [K],
-    /// What is compared with; none: what stands in the cluster.
+    /// The base of the comparison; `None` to compare with the live modules.
     pub base: Option<&'a BTreeMap<String, Written<K>>>,
-    /// What would be applied.
+    /// The modules that would be applied.
     pub wanted: &'a BTreeMap<String, Written<K>>,
-    /// The live modules that are removed where they are not written any more.
+    /// The live modules that are removed if they are no longer written.
     pub removed: &'a BTreeSet<String>,
 }
 
 impl<K: ModuleObject> Sides<'_, K> {
-    /// All modules of the kind: those that are written, those that are removed, and those that merely stand there.
+    /// All modules of the kind: written, removed, and merely live.
     pub(crate) fn subjects(&self, now: Timestamp) -> Vec<Subject<K>> {
         let live: BTreeMap<String, &K> = self
             .live
@@ -58,7 +58,7 @@ impl<K: ModuleObject> Sides<'_, K> {
         };
         let Some(written) = self.wanted.get(name) else {
             let gone = before.is_some() && (self.base.is_some() || self.removed.contains(name));
-            // What only the one side of a range has, and no cluster, is not there to be removed.
+            // A module that only the base of a range has, and not the cluster, cannot be removed.
             let after = live.cloned()?;
             return Some(Subject {
                 change: gone.then_some(Change::Removed),
@@ -82,7 +82,7 @@ impl<K: ModuleObject> Sides<'_, K> {
     }
 }
 
-/// A module as it is once this is applied: what git does not say stays.
+/// A module after an apply: fields that git does not set stay.
 fn based<K: ModuleObject>(live: Option<&K>, written: &K) -> K {
     let Some(live) = live else {
         return written.clone();
@@ -112,8 +112,8 @@ pub(crate) enum Any<M, B> {
     Bootstrap(B),
 }
 
-/// Puts modules in the order in which they need each other, else by kind and name. Who needs each other in a circle comes last, as the
-/// controller refuses them.
+/// Orders modules by dependency, else by kind and name. Modules in a dependency cycle are last; the controller refuses
+/// them.
 pub(crate) fn ordered<T>(mut all: Vec<T>, of: impl Fn(&T) -> (ModuleKind, String, ModuleSpec)) -> Vec<T> {
     let mut placed: BTreeSet<(ModuleKind, String)> = BTreeSet::new();
     let mut ordered = Vec::new();
@@ -140,7 +140,7 @@ pub(crate) fn ordered<T>(mut all: Vec<T>, of: impl Fn(&T) -> (ModuleKind, String
     ordered
 }
 
-/// The version for people: the tag, or the first digits of the commit.
+/// The version for display: the tag, or the first digits of the commit.
 pub(crate) fn version(spec: &ModuleSpec) -> String {
     spec.sync.source.version().short(Some("?"))
 }

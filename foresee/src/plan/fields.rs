@@ -1,4 +1,4 @@
-//! Which fields of a spec, or of an object, are different. Pure.
+//! Compares the fields of specs or objects. Pure.
 
 use std::collections::BTreeSet;
 
@@ -6,10 +6,10 @@ use serde_json::{Map, Value};
 
 use super::model::Field;
 
-/// Characters of a value that are shown.
+/// The most characters shown of a value.
 const SHOWN: usize = 60;
 
-/// The leaves that differ, in the order of their paths. Lists of one length are compared place by place, others as a whole.
+/// The leaves that differ, ordered by path. Lists of equal length are compared item by item, others as a whole.
 pub(crate) fn between(from: &Value, to: &Value) -> Vec<Field> {
     let mut fields = Vec::new();
     compare(String::new(), Some(from), Some(to), &mut fields);
@@ -20,7 +20,7 @@ fn compare(path: String, from: Option<&Value>, to: Option<&Value>, fields: &mut 
     let empty = Map::new();
     let both = match (from, to) {
         (Some(Value::Object(from)), Some(Value::Object(to))) => Some((from, to)),
-        // A part that is new, or gone, is told by its leaves.
+        // A new or removed subtree is reported by its leaves.
         (Some(Value::Object(from)), None) if !from.is_empty() => Some((from, &empty)),
         (None, Some(Value::Object(to))) if !to.is_empty() => Some((&empty, to)),
         _ => None,
@@ -51,7 +51,7 @@ fn compare(path: String, from: Option<&Value>, to: Option<&Value>, fields: &mut 
     }
 }
 
-/// A value in a few words.
+/// A value, abbreviated.
 fn shown(value: &Value) -> String {
     match value {
         Value::String(text) => muster_fleet::text::cut(text, SHOWN),

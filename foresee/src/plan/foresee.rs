@@ -1,4 +1,4 @@
-//! From what is written and what stands there to a plan: module by module, in the order in which they need each other.
+//! Plans the change from the live state to the written one: module by module, in dependency order.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -36,35 +36,35 @@ use super::{
     versions::Versions,
 };
 
-/// In place of a commit that nobody knows: the order of a new revision does not depend on what it is.
+/// Replaces an unknown commit: the order of a new revision does not depend on its value.
 const NO_COMMIT: &str = "0000000000000000000000000000000000000000";
 
-/// Everything that a plan is made of.
+/// The input of a plan.
 pub(crate) struct Foresight {
-    /// The management cluster.
+    /// Client of the management cluster.
     pub client: Client,
-    /// What stands there.
+    /// The live objects.
     pub live: Live,
-    /// What it is compared with; none: what stands there.
+    /// The base of the comparison; `None` to compare with the live objects.
     pub base: Option<Folder>,
-    /// What would be applied.
+    /// The objects that would be applied.
     pub wanted: Folder,
-    /// What is not written any more is removed, whatever applies the folder.
+    /// Whether everything that is no longer written is removed, whatever applies the folder.
     pub prune: bool,
-    /// What applies the live modules.
+    /// The Kustomizations of the live modules.
     pub appliers: Appliers,
-    /// Where the folder is.
+    /// Location of the folder.
     pub path: Location,
-    /// Which kinds bindings may read.
+    /// The kinds that bindings may read.
     pub kinds: Kinds,
-    /// Now.
+    /// The current time.
     pub now: Timestamp,
 }
 
-/// What clusters are like, and what bindings read, on one side.
+/// The clusters, and the objects that bindings read, on one side.
 struct Surroundings {
     clusters: Vec<Arc<ClusterRow>>,
-    /// What the folder has of it.
+    /// Those of the objects that are in the folder.
     written: BTreeMap<ObjectId, Value>,
     known: Known,
 }
@@ -87,7 +87,7 @@ pub(crate) fn kinds(said: &[String]) -> anyhow::Result<Kinds> {
 }
 
 impl Foresight {
-    /// What would become of the fleet.
+    /// Plans the fleet.
     pub(crate) async fn plan(&self, versions: &mut Versions) -> anyhow::Result<Plan> {
         let nothing = BTreeMap::new();
         let based = self.base.as_ref().map(|base| &base.objects);
@@ -97,7 +97,7 @@ impl Foresight {
         let subjects = self.subjects(&missing);
         let dependencies = dependencies(&subjects, &after.clusters);
         let taken = taken(&subjects, &dependencies, &after.clusters);
-        // A module that moves is withdrawn from where its successor is by then.
+        // A module that moves is withdrawn from clusters that have its successor by then.
         let (subjects, moving): (Vec<_>, Vec<_>) = subjects
             .into_iter()
             .partition(|any| successors(any, &dependencies).is_empty());
@@ -150,7 +150,7 @@ impl Foresight {
         }
     }
 
-    /// The live modules that the folder does not have, and what becomes of them.
+    /// The live modules that the folder does not have, and what happens to them.
     fn missing(&self) -> BTreeMap<String, Missing> {
         let planned = Planned::new(&self.live, &self.wanted, self.path.clone());
         let mut missing = BTreeMap::new();
@@ -171,7 +171,7 @@ impl Foresight {
         missing
     }
 
-    /// The names of live modules of a kind that are removed where they are not written any more.
+    /// The names of live modules of a kind that are removed if they are no longer written.
     fn removed(&self, kind: ModuleKind, missing: &BTreeMap<String, Missing>) -> BTreeSet<String> {
         let prefix = read::address(kind, "");
         let removed = missing
@@ -205,7 +205,7 @@ impl Foresight {
         })
     }
 
-    /// The rows that clusters have of modules that are not removed.
+    /// The rows of clusters for modules that are not removed.
     fn rows(&self, subjects: &[AnySubject]) -> Rows {
         let removed = |any: &&AnySubject| match any {
             Any::Module(subject) => subject.change == Some(Change::Removed),
@@ -253,7 +253,7 @@ impl Foresight {
         notes
     }
 
-    /// What becomes of one module; none if nothing of it changes.
+    /// The plan of one module; `None` if nothing changes.
     async fn module<K: Rolled>(
         &self,
         subject: &Subject<K>,
@@ -295,7 +295,7 @@ impl Foresight {
                 shared: BTreeSet::new(),
             }),
         );
-        // What is read elsewhere may give other values.
+        // Values that are read in another place may differ.
         let rows_before = match (&subject.before, subject.change, moves_around) {
             (Some(module), None, true) => {
                 let prospect = self.prospect(module, commit, assemblages, dependencies, ground.before);
@@ -334,7 +334,7 @@ impl Foresight {
         }))
     }
 
-    /// What would happen; nothing, where the controller would not decide anything.
+    /// The predicted steps; empty if the controller would not decide anything.
     fn course<K: Rolled>(&self, module: &K, prospect: &Prospect) -> Result<Course, OrderError> {
         if prospect.wrong.is_some() {
             return Ok(Course::default());
@@ -343,7 +343,7 @@ impl Foresight {
         order::foretell(&address, prospect, &module.spec().rollout, millis(self.now))
     }
 
-    /// What a decision would rest on. An object that bindings need is read once.
+    /// The input of the rollout decision. An object that bindings need is read once.
     async fn prospect<K: Rolled>(
         &self,
         module: &K,
@@ -384,23 +384,23 @@ impl Foresight {
     }
 }
 
-/// What modules share.
+/// What the plans of modules share.
 struct Ground<'a> {
     versions: &'a mut Versions,
     dependencies: &'a Dependencies,
-    /// The modules that are written differently.
+    /// The modules whose manifests change.
     changing: &'a BTreeSet<String>,
     taken: &'a Taken,
     /// The live modules that the folder does not have.
     missing: &'a BTreeMap<String, Missing>,
     before: &'a mut Surroundings,
     after: &'a mut Surroundings,
-    /// What each cluster would have.
+    /// The rows that each cluster would have.
     rows: &'a mut Rows,
 }
 
 impl Ground<'_> {
-    /// The clusters would have these rows of a module, and no others.
+    /// Replaces the rows of a module in all clusters.
     fn take(&mut self, module: &str, rows: &BTreeMap<String, SyncRow>) {
         for known in self.rows.values_mut() {
             known.remove(module);
@@ -412,7 +412,7 @@ impl Ground<'_> {
     }
 }
 
-/// The modules that only the cluster has.
+/// The modules that exist only in the cluster.
 fn unmentioned(subjects: &[AnySubject]) -> Vec<String> {
     let alone = |any: &&AnySubject| match any {
         Any::Module(subject) => subject.origin.is_none() && subject.change.is_none(),
@@ -421,12 +421,13 @@ fn unmentioned(subjects: &[AnySubject]) -> Vec<String> {
     subjects.iter().filter(alone).map(name).collect()
 }
 
-/// All modules as they would be. What is not played yet is taken to be wherever it is selected, and confirmed nowhere.
+/// All modules as they would be. One that is not simulated yet is taken to be on every selected cluster, and confirmed
+/// on none.
 fn dependencies(subjects: &[AnySubject], clusters: &[Arc<ClusterRow>]) -> Dependencies {
     let (mut modules, mut bootstrap) = (Vec::new(), Vec::new());
     for any in subjects {
         match any {
-            // What is being removed is not there to be needed any more.
+            // A module that is being removed cannot be depended on.
             Any::Module(subject) if subject.change != Some(Change::Removed) => {
                 modules.push(subject.after.clone());
             }
@@ -456,14 +457,14 @@ fn expect<K: ModuleObject>(module: &K, clusters: &[Arc<ClusterRow>], all: &Depen
     all.note(&Name::of(module), Some(standing));
 }
 
-/// The modules that change and that this one needs.
+/// The changed modules that this one depends on.
 fn needed<K: ModuleObject>(module: &K, changing: &BTreeSet<String>) -> Vec<String> {
     let needs = module.spec().depends_on.iter();
     let needs = needs.map(|need| read::address(need.kind, &need.name));
     needs.filter(|need| changing.contains(need)).collect()
 }
 
-/// What modules take over: by successor and cluster, the name of the module that is removed.
+/// The takeovers: by successor and cluster, the name of the removed module.
 type Taken = BTreeMap<String, BTreeMap<String, String>>;
 
 fn taken(subjects: &[AnySubject], dependencies: &Dependencies, clusters: &[Arc<ClusterRow>]) -> Taken {
@@ -495,7 +496,7 @@ fn labelled(clusters: &[Arc<ClusterRow>]) -> impl Iterator<Item = (&str, &BTreeM
         .map(|cluster| (cluster.name.as_str(), &cluster.labels))
 }
 
-/// The modules that take over from one that is removed, in the clusters that have something of it.
+/// The modules that take over from a removed one, in the clusters that have something of it.
 fn moves<K: ModuleObject>(
     dependencies: &Dependencies,
     module: &K,
@@ -519,7 +520,7 @@ fn moves<K: ModuleObject>(
         .collect()
 }
 
-/// What the rows of a module say now; where it has none, what the row of the module says that it takes over from.
+/// The current rows of a module; where it has none, the row of the module that it takes over from.
 fn rows_now<'a, A: Carrier>(
     assemblages: &'a [A],
     name: &str,
@@ -534,7 +535,7 @@ fn rows_now<'a, A: Carrier>(
     assemblages.iter().filter_map(row).collect()
 }
 
-/// What becomes of the objects of a module that is removed, in the clusters where others take over.
+/// The changes of objects of a removed module, in the clusters where others take over.
 fn moved<K: ModuleObject>(
     versions: &Versions,
     now: &BTreeMap<String, &SyncRow>,
@@ -555,7 +556,7 @@ fn moved<K: ModuleObject>(
     Builder::new(versions.clones()).moved(all.into_iter(), removes)
 }
 
-/// What changes in the objects of the clusters that are changed.
+/// The changes of objects in the changed clusters.
 fn difference(
     versions: &Versions,
     now: &BTreeMap<String, &SyncRow>,
@@ -590,6 +591,6 @@ fn changes(any: &AnySubject) -> bool {
 }
 
 fn millis(at: Timestamp) -> Millis {
-    // Only a host whose clock stands before 1970 gives a negative number.
+    // Negative only on a host whose clock is before 1970.
     Millis(u64::try_from(at.as_millisecond()).unwrap_or(0))
 }

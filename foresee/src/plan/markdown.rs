@@ -1,4 +1,4 @@
-//! A plan as a comment on a pull request. What comes from manifests stands as it is written: no word of it is markup.
+//! A plan as a comment on a pull request. Text from manifests is escaped: none of it is interpreted as markup.
 
 use std::fmt::Write as _;
 
@@ -7,14 +7,14 @@ use super::{
     words,
 };
 
-/// Characters that are markup somewhere, and a mention of somebody.
+/// Characters that are markup in some places, and mentions.
 const MARKUP: &str = "\\`*_[]<>|#@~&!";
 
 /// The comment.
 pub fn draw(plan: &Plan) -> String {
     let mut text = String::new();
     for module in &plan.modules {
-        // Writing into a text does not fail.
+        // Writing to a string cannot fail.
         let _ = writeln!(text, "### {}\n", plain(&words::title(module)));
         for line in lines(module) {
             let _ = writeln!(text, "- {line}");
@@ -68,7 +68,7 @@ fn lines(module: &ModulePlan) -> Vec<String> {
     lines
 }
 
-/// A text on one line, without markup.
+/// Text on one line, with markup escaped.
 fn plain(text: &str) -> String {
     let mut plain = String::new();
     for letter in text.chars() {

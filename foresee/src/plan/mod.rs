@@ -1,4 +1,4 @@
-//! What a commit would do to the fleet, before it is merged. Nothing is written.
+//! Previews what a commit would do to the fleet, before it is merged. Nothing is written.
 //!
 //! ```text
 //!   folder, or both sides of a range ─► read ──► change: modules on both sides ─┐
@@ -8,8 +8,8 @@
 //!                                                                         └─► assemble ─► Plan ─► text, markdown, JSON
 //! ```
 //!
-//! Invariant: the order is what the shipped decision function does with what is seen now; nothing here decides.
-//! Invariant: nothing is written, and no Secret is read but its name.
+//! Invariant: the order is what the shipped decision function decides for the current state; nothing here decides.
+//! Invariant: nothing is written, and of Secrets only names are read.
 
 mod applier;
 mod assemble;
@@ -45,31 +45,34 @@ pub use self::{
     versions::Clone,
 };
 
-/// Which commit is looked at, and how.
+/// What to plan, and how.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
-    /// The folder with the manifests of Modules and BootstrapModules; Clusters and ConfigMaps in it count, too.
+    /// The folder with the manifests of Modules and BootstrapModules; its Clusters and ConfigMaps are used, too.
     pub folder: PathBuf,
-    /// Two commits of the repository of the folder that are compared, as `A..B` or `A...B`, instead of the folder with the cluster.
+    /// Two commits of the repository of the folder to compare, as `A..B` or `A...B`, instead of the folder with the
+    /// cluster.
     pub git: Option<String>,
-    /// All modules that are live and not in the folder are removed. Without it: those that the Kustomization of the folder prunes.
+    /// Whether all live modules that are not in the folder are removed. Without it: those that the Kustomization of the
+    /// folder prunes.
     pub prune: bool,
-    /// Variables of the manifests. Others are taken from the Kustomization that applies the folder; without any, nothing is substituted.
+    /// Variables of the manifests. Others are taken from the Kustomization that applies the folder; without any,
+    /// nothing is substituted.
     pub substitute: BTreeMap<String, String>,
-    /// Clones of repositories that modules name.
+    /// Local clones of repositories that modules use.
     pub clones: Vec<Clone>,
-    /// Repositories are asked by http and file, too.
+    /// Whether repositories over http and file are fetched, too.
     pub allow_insecure_sources: bool,
-    /// Kinds that bindings may read besides ConfigMap and Cluster, as `apiVersion/kind`.
+    /// Kinds that bindings may read in addition to ConfigMap and Cluster, as `apiVersion/kind`.
     pub binding_kinds: Vec<String>,
 }
 
-/// The files of both sides; the first is none where the cluster itself is what the folder is compared with.
+/// The files of both sides; the first is `None` if the folder is compared with the cluster.
 #[derive(Debug)]
 pub struct Sides(Option<Files>, Files);
 
 impl Sides {
-    /// Reads them.
+    /// Reads the files.
     pub fn read(options: &Options) -> Result<Self, ReadError> {
         Ok(match &options.git {
             Some(range) => {
@@ -81,7 +84,7 @@ impl Sides {
     }
 }
 
-/// What would become of the fleet of a namespace.
+/// Plans the fleet of a namespace.
 pub async fn plan(client: Client, namespace: &str, files: &Sides, options: &Options) -> anyhow::Result<Plan> {
     let live = lists::read(&client, namespace).await?;
     let appliers = Appliers::read(&client, &live).await?;
@@ -113,7 +116,7 @@ pub async fn plan(client: Client, namespace: &str, files: &Sides, options: &Opti
     Ok(plan)
 }
 
-/// Both sides with their variables, and what is to be said of those.
+/// Builds both sides with their variables; returns the notices about those.
 fn folders(
     Sides(base, wanted): &Sides,
     known: &Known,
@@ -127,7 +130,7 @@ fn folders(
     let all = known.with(given);
     match read(&all) {
         Ok((base, wanted)) => Ok((base, wanted, known.note(given))),
-        // A folder that holds more than the Kustomization applies may have variables of others.
+        // A folder with more than the Kustomization applies may have variables of others.
         Err(error @ ReadError::Build { .. }) if all != *given => match read(given) {
             Ok((base, wanted)) => Ok((base, wanted, Some(Known::unused(&error)))),
             Err(_) => Err(error),

@@ -1,101 +1,101 @@
-//! What a plan says: one value for people, pages and programs.
+//! The model of a plan, for text, Markdown and JSON.
 
 use muster_api::{Duration, reasons::Reason};
 use serde::Serialize;
 
-/// What a commit would do to a fleet, with the version of this form.
+/// What a commit would do to a fleet.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Plan {
-    /// The version of this form. Fields may be added to it; a change of another kind makes it `plan/v2`.
+    /// Version of this schema. Fields may be added; an incompatible change makes it `plan/v2`.
     pub schema: &'static str,
-    /// The modules that change, in the order in which they need each other.
+    /// The modules that change, in dependency order.
     pub modules: Vec<ModulePlan>,
-    /// How many modules were looked at and do not change.
+    /// How many modules were checked and do not change.
     pub unchanged: usize,
     /// The modules that are live and in no file, and stay as they are.
     pub unmentioned: Vec<String>,
-    /// What could not be looked at, and what that leaves open.
+    /// What could not be checked, and what that leaves open.
     pub notes: Vec<String>,
 }
 
-/// The version of [`Plan`].
+/// The schema version of [`Plan`].
 pub(crate) const SCHEMA: &str = "plan/v1";
 
-/// What becomes of one module.
+/// The plan of one module.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ModulePlan {
-    /// The module: `module/podinfo`.
+    /// Kind and name: `module/podinfo`.
     pub module: String,
-    /// Its namespace.
+    /// Namespace of the module.
     pub namespace: String,
-    /// Where it is written: `file:line:column`; none for one that is removed.
+    /// Source position, `file:line:column`; null for a removed module.
     pub place: Option<String>,
-    /// What becomes of the module itself.
+    /// The change of the module itself.
     pub change: Change,
-    /// What it asks for now.
+    /// The version that it asks for now.
     pub from: Option<Target>,
-    /// What it would ask for.
+    /// The version that it would ask for.
     pub to: Option<Target>,
     /// The fields of its spec that change.
     pub fields: Vec<Field>,
     /// The clusters that it would select.
     pub selected: Vec<String>,
-    /// Those of them that it does not select now.
+    /// The selected clusters that it does not select now.
     pub joins: Vec<String>,
-    /// The clusters that it would not select any more.
+    /// The clusters that it would no longer select.
     pub leaves: Vec<String>,
-    /// The clusters that have something of it and lose it: it does not select them any more, and no other module takes over.
+    /// The clusters that have the module and lose it: they are no longer selected, and no other module takes over.
     pub loses: Vec<String>,
-    /// The modules that take over from one that is removed, and in which clusters.
+    /// The modules that take over from a removed one, and in which clusters.
     pub moves: Vec<Move>,
-    /// What is done, in this order, where all goes well.
+    /// The steps, in order, if every update succeeds.
     pub order: Vec<Step>,
-    /// What changes in the objects of the clusters that are changed, where a clone of their repository is at hand.
+    /// The changes of objects in the changed clusters, if a local clone of their repository is given.
     pub objects: Vec<ObjectChange>,
     /// The clusters that stay as they are or are waited for, and why.
     pub skipped: Vec<Skipped>,
-    /// What a person should know before.
+    /// Warnings about the change.
     pub warnings: Vec<String>,
-    /// What one cluster is to have, by cluster: what its row says once it was changed. Empty as long as the revision is not known.
+    /// The digest of each cluster's row after the change, by cluster. Empty if the revision is unknown.
     pub digests: std::collections::BTreeMap<String, String>,
-    /// How long rollouts of this module took lately.
+    /// How long recent rollouts of this module took.
     pub took: Option<Took>,
 }
 
-/// A module that takes over what a removed one has.
+/// A module that takes over from a removed one.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Move {
     /// The module that takes over: `module/webapp`.
     pub to: String,
-    /// Where.
+    /// Clusters where it takes over.
     pub clusters: Vec<String>,
 }
 
-/// What becomes of a module itself.
+/// The change of a module itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub enum Change {
-    /// There is none yet.
+    /// The module is new.
     Added,
-    /// It is written differently.
+    /// Its manifest changes.
     Changed,
-    /// It is written nowhere any more.
+    /// It is removed.
     Removed,
-    /// It is as it was, and what it selects or reads is not.
+    /// It stays the same, but what it selects or reads changes.
     Around,
 }
 
-/// What a module asks for.
+/// The version that a module asks for.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Target {
     /// The tag, or the first digits of the commit.
     pub version: String,
-    /// The commit; none if nobody could say.
+    /// The commit; null if it is unknown.
     pub commit: Option<String>,
-    /// The hash that approvals name; none without the commit.
+    /// The hash by which approvals name the revision; null without the commit.
     pub revision: Option<String>,
 }
 
@@ -103,52 +103,52 @@ pub struct Target {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Field {
-    /// From `spec` on: `rollout.maxUnreadyClusters`.
+    /// Path relative to `spec`: `rollout.maxUnreadyClusters`.
     pub path: String,
-    /// What it was; none: nothing.
+    /// Old value; null if the field was not set.
     pub from: Option<String>,
-    /// What it would be; none: nothing.
+    /// New value; null if the field is removed.
     pub to: Option<String>,
 }
 
-/// Something that is done.
+/// A step of a rollout.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "does")]
 pub enum Step {
     /// These clusters are changed together.
     Change {
-        /// Their stage.
+        /// Stage of the clusters.
         stage: Option<String>,
-        /// What they get.
+        /// What the clusters get.
         gives: Gives,
-        /// They.
+        /// Names of the clusters.
         clusters: Vec<String>,
     },
-    /// A stage is passed once this holds.
+    /// A stage is passed under these conditions.
     Pass {
-        /// Which.
+        /// Name of the stage.
         stage: String,
-        /// How long it is watched.
+        /// How long the stage soaks.
         soak: Option<Duration>,
-        /// How many gates there are.
+        /// Number of gates.
         gates: usize,
-        /// Somebody has to approve.
+        /// Whether it must be approved.
         approval: bool,
     },
-    /// The change windows of these clusters are closed, and open then: nothing of what follows comes before.
+    /// The change windows of these clusters are closed until then: all following steps come later.
     Open {
-        /// When, as people there read it: `Sun 2026-11-29 03:00 Europe/Berlin`.
+        /// When they open, in local time: `Sun 2026-11-29 03:00 Europe/Berlin`.
         at: String,
-        /// The RolloutWindow.
+        /// Name of the RolloutWindow.
         window: String,
-        /// Which clusters.
+        /// Names of the clusters.
         clusters: Vec<String>,
     },
-    /// Nothing is withdrawn until somebody acknowledges it.
+    /// Nothing is withdrawn until a user acknowledges it.
     Acknowledge {
-        /// What the acknowledgement names.
+        /// The value of the acknowledgement.
         withdrawal: String,
-        /// Of how many clusters.
+        /// Number of clusters of the withdrawal.
         clusters: u32,
     },
 }
@@ -156,42 +156,42 @@ pub enum Step {
 /// What a cluster gets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub enum Gives {
-    /// What the module asks for.
+    /// The version that the module asks for.
     Target,
-    /// The last good version first, as it joins in the middle of a rollout.
+    /// The last good version first, as the cluster joins during a rollout.
     LastGood,
-    /// What it is pinned to.
+    /// The revision that it is pinned to.
     Pin,
-    /// What it has is withdrawn.
+    /// The module is withdrawn.
     Withdrawal,
-    /// It is withdrawn, and another module has its objects by then.
+    /// The module is withdrawn, and another one has its objects by then.
     Move,
 }
 
-/// What becomes of one object, alike in some clusters.
+/// The change of one object, if it is the same in several clusters.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ObjectChange {
-    /// What becomes of it.
+    /// What happens to the object.
     pub fate: Fate,
-    /// The object: `Deployment.apps web/podinfo`.
+    /// Kind, namespace and name: `Deployment.apps web/podinfo`.
     pub object: String,
-    /// Its fields that change; of a Secret none are told.
+    /// Its fields that change; empty for a Secret.
     pub fields: Vec<Field>,
-    /// Where.
+    /// Names of the clusters.
     pub clusters: Vec<String>,
 }
 
-/// What becomes of an object.
+/// What happens to an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub enum Fate {
-    /// It is made.
+    /// It is created.
     Created,
     /// It is changed.
     Changed,
-    /// It is removed.
+    /// It is deleted.
     Removed,
-    /// It stays, and belongs to another module from then on.
+    /// It stays, and belongs to another module afterwards.
     Moved,
 }
 
@@ -199,14 +199,14 @@ pub enum Fate {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Skipped {
-    /// The one word.
+    /// Reason, a CamelCase word.
     #[serde(serialize_with = "word")]
     pub reason: Reason,
     /// What that means for the rollout.
     pub outcome: String,
-    /// The reason, for people.
+    /// The reason as text.
     pub message: String,
-    /// They.
+    /// Names of the clusters.
     pub clusters: Vec<String>,
 }
 
@@ -214,28 +214,28 @@ pub struct Skipped {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Took {
-    /// How many are known.
+    /// Number of known rollouts.
     pub rollouts: usize,
-    /// The shortest.
+    /// The shortest duration.
     pub shortest_seconds: u64,
-    /// The longest.
+    /// The longest duration.
     pub longest_seconds: u64,
 }
 
 impl ModulePlan {
-    /// The clusters that get something, or are left.
+    /// The clusters that are updated or withdrawn from.
     pub fn touched(&self) -> std::collections::BTreeSet<&str> {
         touched(&self.order)
     }
 }
 
 impl Plan {
-    /// Nothing is different afterwards. A module that changes without touching a cluster is a change, too.
+    /// Whether nothing changes. A module that changes without touching a cluster is a change, too.
     pub fn changes_nothing(&self) -> bool {
         self.modules.is_empty()
     }
 
-    /// The last line.
+    /// The summary line.
     pub fn total(&self) -> String {
         let touched: std::collections::BTreeSet<&str> =
             self.modules.iter().flat_map(ModulePlan::touched).collect();
@@ -268,7 +268,7 @@ fn word<S: serde::Serializer>(reason: &Reason, serializer: S) -> Result<S::Ok, S
     serializer.serialize_str(reason.as_str())
 }
 
-/// The clusters that get something, or are left.
+/// The clusters that are updated or withdrawn from.
 pub(crate) fn touched(steps: &[Step]) -> std::collections::BTreeSet<&str> {
     let clusters = steps.iter().flat_map(|step| match step {
         Step::Change { clusters, .. } => &clusters[..],

@@ -1,5 +1,5 @@
-//! What changes in the objects of clusters, where a clone of their repository is at hand: what the row of each says now, built as the
-//! sync builds it, beside what it would say. Of Secrets it is told only that they change.
+//! Changes of objects in clusters, if a local clone of their repository is given: builds the current and the new row of
+//! each cluster as the sync does, and compares them. Of Secrets only that they change.
 
 use std::{
     collections::BTreeMap,
@@ -19,34 +19,34 @@ use super::{
     read,
 };
 
-/// Why the objects of a row are not known here.
+/// The reason why the objects of a Flux row are unknown.
 pub(crate) const RENDERED_BY_FLUX: &str = "rendered by Flux in the cluster";
 
-/// How a release of a chart is written, whose objects are not in the folder.
+/// The prefix of a chart release, whose objects are not in the folder.
 const HELM_RELEASE: &str = "HelmRelease.helm.toolkit.fluxcd.io ";
 
 /// The objects of one row.
 pub(crate) type Objects = BTreeMap<Identity, Value>;
-/// They, or why nobody can say.
+/// The objects, or why they are unknown.
 type Built = Result<Arc<Objects>, String>;
 
-/// Builds rows; what is alike is built once.
+/// Builds rows; equal ones are built once.
 pub(crate) struct Builder<'a> {
     clones: &'a BTreeMap<String, PathBuf>,
     built: BTreeMap<(String, String, String), Built>,
 }
 
-/// What is known of the objects of a module's clusters.
+/// The changes of objects in the clusters of a module.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Difference {
-    /// What changes; what is alike in several clusters is told once.
+    /// The changes; equal ones of several clusters are reported once.
     pub changes: Vec<ObjectChange>,
-    /// Why something is not known.
+    /// Why some changes are unknown.
     pub unknown: Vec<String>,
 }
 
 impl<'a> Builder<'a> {
-    /// With clones by URL.
+    /// Creates it with clones by URL.
     pub(crate) fn new(clones: &'a BTreeMap<String, PathBuf>) -> Self {
         Self {
             clones,
@@ -54,7 +54,7 @@ impl<'a> Builder<'a> {
         }
     }
 
-    /// What becomes of the objects of these clusters, by what their rows say before and after.
+    /// The changes of objects in these clusters, from their rows before and after.
     pub(crate) fn difference<'r>(
         &mut self,
         clusters: impl Iterator<Item = (&'r str, Option<&'r SyncRow>, &'r SyncRow)>,
@@ -82,14 +82,15 @@ impl<'a> Builder<'a> {
                         all.unknown.push(why);
                     }
                 }
-                // It comes from another repository, of which there is no clone.
+                // It is from another repository, without a clone.
                 (None, Ok(_)) => {}
             }
         }
         all
     }
 
-    /// What becomes of the objects of these clusters, whose rows say `before` and are withdrawn once another module has what `after` says.
+    /// The changes of objects in these clusters, whose rows are `before` and are withdrawn once another module has
+    /// `after`.
     pub(crate) fn moved<'r>(
         &mut self,
         clusters: impl Iterator<Item = (&'r str, &'r SyncRow, &'r SyncRow)>,
@@ -128,7 +129,7 @@ impl<'a> Builder<'a> {
         self.built(row)?.ok()
     }
 
-    /// The objects of a row; none without a clone of its repository.
+    /// The objects of a row; `None` without a clone of its repository.
     fn built(&mut self, row: &SyncRow) -> Option<Built> {
         let (source, package, commit) = (row.source.as_ref()?, row.package.as_ref()?, row.commit.as_ref()?);
         if source.flux().is_some() || package.flux.is_some() {
@@ -136,14 +137,14 @@ impl<'a> Builder<'a> {
         }
         let clone = self.clones.get(source.url())?;
         let mut values = row.values.clone();
-        // What the cluster itself evaluates is not known here, and the same on both sides.
+        // What the cluster itself evaluates is unknown here, and equal on both sides.
         let own = row.bindings.iter();
         values.extend(own.map(|binding| (binding.name.clone(), format!("$({})", binding.name))));
         let package = match bindings::substitute_package(package, &values) {
             Ok(package) => package,
             Err(error) => return Some(Err(error.to_string())),
         };
-        // A package always goes into JSON.
+        // A package always serializes to JSON.
         let text = serde_json::to_string(&package).unwrap_or_default();
         let key = (source.url().to_owned(), commit.clone(), text);
         let built = self.built.entry(key);

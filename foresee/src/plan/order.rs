@@ -1,4 +1,5 @@
-//! In which order clusters would change: the shipped decision function, played forward from what is seen now, where all goes well.
+//! Predicts the order in which clusters would change: runs the shipped decision function from the current state, with
+//! every update succeeding.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -18,41 +19,41 @@ use thiserror::Error;
 
 use super::model::{Gives, Step};
 
-/// All clusters take the same time: who is begun together ends together, so that batches are seen as such.
+/// All clusters take the same time: those that start together end together, so that batches are visible.
 const PACE: Pace = Pace {
     pickup: Millis::seconds(1),
     work: Millis::seconds(10),
 };
-/// So many events are enough for a cluster: it is written, picks up, is ready, and is decided on.
+/// The most events per cluster: a cluster is assigned, picks it up, becomes ready, and is decided on.
 const EVENTS: u64 = 500;
 
-/// Why it cannot be foretold.
+/// Why the order cannot be predicted.
 #[derive(Debug, Error)]
 pub(crate) enum OrderError {
-    /// It did not come to an end.
+    /// The simulation did not settle.
     #[error("the rollout of {module} does not come to rest after {events} events: please report it")]
     Restless {
-        /// The module.
+        /// Name of the module.
         module: String,
-        /// So many were simulated.
+        /// Number of simulated events.
         events: u64,
     },
-    /// A law of the engine does not hold.
+    /// An invariant of the engine is violated.
     #[error("a defect of muster, please report it: {0}")]
     Broken(#[from] Broken),
 }
 
-/// What would happen, in the order of time.
+/// The predicted course of a rollout.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Course {
-    /// What is done.
+    /// The steps, ordered by time.
     pub steps: Vec<Step>,
-    /// What is said of each cluster in the end.
+    /// The final reason of each cluster.
     pub finally: BTreeMap<String, Reason>,
 }
 
 impl Course {
-    /// The clusters that have what they shall have in the end.
+    /// The clusters that are up to date in the end.
     pub(crate) fn confirmed(&self) -> BTreeSet<String> {
         let confirmed = self
             .finally
@@ -62,8 +63,8 @@ impl Course {
     }
 }
 
-/// Plays it to the end: everything that is begun succeeds, approvals and acknowledgements come at once, gates hold, and change windows open
-/// in their turn.
+/// Simulates the rollout to its end: every update succeeds, approvals and acknowledgements are immediate, gates pass,
+/// and change windows open in their order.
 pub(crate) fn foretell(
     module: &str,
     prospect: &Prospect,
@@ -71,7 +72,7 @@ pub(crate) fn foretell(
     now: Millis,
 ) -> Result<Course, OrderError> {
     let mut spec = prospect.spec.clone();
-    // A pause is told beside the order; what comes after it is what is asked for.
+    // A pause is reported separately; the plan shows what follows it.
     spec.paused = false;
     // Windows open below, one after the other.
     spec.window_change = None;
@@ -107,7 +108,7 @@ pub(crate) fn foretell(
         open(&mut simulation, opening);
         settle(&mut simulation, module, most)?;
         if matches!(simulation.witness.steps.last(), Some(Step::Open { .. })) {
-            // Nothing waited for it.
+            // No cluster waited for it.
             simulation.witness.steps.pop();
         }
     }
@@ -115,13 +116,13 @@ pub(crate) fn foretell(
         mut steps, finally, ..
     } = simulation.witness;
     if !steps.iter().any(is_update) {
-        // A stage without a cluster to update is passed at once, and its approval is never asked for.
+        // A stage without a cluster to update is passed at once, and needs no approval.
         steps.retain(|step| !matches!(step, Step::Pass { .. }));
     }
     Ok(Course { steps, finally })
 }
 
-/// The change windows of some clusters open, and stay open.
+/// Opens the change windows of some clusters for good.
 fn open(simulation: &mut Simulation<'_, Watcher>, opening: &Opening) {
     let Opening {
         at,
@@ -141,7 +142,7 @@ fn open(simulation: &mut Simulation<'_, Watcher>, opening: &Opening) {
     }
 }
 
-/// A cluster gets a version.
+/// Whether a cluster gets a version.
 const fn is_update(step: &Step) -> bool {
     match step {
         Step::Change { gives, .. } => !matches!(gives, Gives::Withdrawal | Gives::Move),
@@ -159,7 +160,7 @@ fn settle(simulation: &mut Simulation<'_, Watcher>, module: &str, most: u64) -> 
     }
 }
 
-/// A cluster as it is seen. One that is not well at what it has stays so until it gets something else.
+/// A simulated cluster in its current state. One that fails at its current version keeps failing until it gets another.
 fn member(unit: &Unit, last_good: Option<Revision>) -> Member {
     let mut member = Member::of(unit, last_good, PACE);
     let carried = unit.assigned.and_then(|row| match row.content {
@@ -183,21 +184,21 @@ fn member(unit: &Unit, last_good: Option<Revision>) -> Member {
     member
 }
 
-/// Writes down what is written.
+/// Records the writes of the simulation.
 struct Watcher {
     target: Option<Revision>,
     /// The stage of each cluster, and whether it is pinned.
     places: BTreeMap<UnitId, (Option<String>, bool)>,
-    /// What stands between each stage and the next.
+    /// What must pass between each stage and the next.
     stages: Vec<(StageId, Step)>,
     /// The clusters where another module takes over.
     moving: BTreeSet<UnitId>,
     passed: BTreeSet<StageId>,
     steps: Vec<Step>,
-    /// When the last of them was done.
+    /// The time of the last step.
     last: Option<Millis>,
     finally: BTreeMap<String, Reason>,
-    /// The withdrawal that waits for an acknowledgement, and of how many clusters.
+    /// The withdrawal that waits for an acknowledgement, and its number of clusters.
     held: Option<(String, u32)>,
 }
 
@@ -235,7 +236,7 @@ impl Watcher {
 
     fn changes(&mut self, unit: &UnitId, given: Gives, now: Millis) {
         let of = self.places.get(unit).and_then(|(stage, _)| stage.clone());
-        // Who is left is left in no order of stages.
+        // Withdrawals follow no order of stages.
         let of = of.filter(|_| !matches!(given, Gives::Withdrawal | Gives::Move));
         let together = self.last.replace(now) == Some(now);
         if let (
@@ -303,7 +304,7 @@ impl Witness for Watcher {
             Some(Content::Carries { .. }) => self.changes(unit, Gives::LastGood, now),
             Some(Content::Withdraw) if self.moving.contains(unit) => self.changes(unit, Gives::Move, now),
             Some(Content::Withdraw) => self.changes(unit, Gives::Withdrawal, now),
-            // A row that was tidied, or a fence: nothing in the cluster changes.
+            // A cleanup of the assignment, or a fence: nothing in the cluster changes.
             Some(Content::Nothing) | None => {}
         }
         Ok(())

@@ -1,4 +1,4 @@
-//! The modules of a folder, or of a commit: the same manifests that whatever applies them would read.
+//! Reads the modules of a folder, or of a commit: the same manifests that would be applied from it.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -24,19 +24,19 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 use thiserror::Error;
 
-/// What a manifest's file may be called, as the sync has it.
+/// The file extensions of manifests, as in the sync.
 const EXTENSIONS: [&str; 2] = ["yaml", "yml"];
 
-/// Where a folder is.
+/// The location of a folder.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Location {
-    /// At this path of a repository.
+    /// This path in a repository.
     Repository(PathBuf),
-    /// At this path of the disk, in no work tree.
+    /// This path on disk, outside of any work tree.
     Disk(PathBuf),
 }
 
-/// What is wrong with what is to be planned, where, and what to do.
+/// Why the manifests cannot be planned, where, and what to do.
 #[derive(Debug, Error)]
 pub enum ReadError {
     /// The folder cannot be read.
@@ -47,25 +47,25 @@ pub enum ReadError {
         "{errors}; next: mend it, or name the folder that has the modules with -f (variables: --substitute NAME=VALUE)"
     )]
     Build {
-        /// What is wrong.
+        /// The errors of the files.
         errors: BuildErrors,
     },
-    /// There is no module in it.
+    /// The folder has no module.
     #[error(
         "{place} has no Module and no BootstrapModule{skipped}; next: name the folder that has them with -f"
     )]
     NoModules {
         /// The folder, or the folder of a commit.
         place: String,
-        /// What is of another namespace.
+        /// Text about manifests of other namespaces; may be empty.
         skipped: String,
     },
-    /// A module is not what it has to be.
+    /// A module is invalid.
     #[error("{origin}: {module}: {what}")]
     Invalid {
-        /// Where it is written.
+        /// Source position of the module.
         origin: Origin,
-        /// The module.
+        /// Kind and name of the module.
         module: String,
         /// What is wrong, and what to do.
         what: String,
@@ -73,41 +73,41 @@ pub enum ReadError {
     /// A module is written twice.
     #[error("{second}: {module} is written already at {first}; remove one of them")]
     Twice {
-        /// The module.
+        /// Kind and name of the module.
         module: String,
-        /// Where first.
+        /// Source position of the first one.
         first: Origin,
-        /// Where again.
+        /// Source position of the second one.
         second: Origin,
     },
     /// The range is not of the form A..B.
     #[error("--git {said}: write A..B or A...B, two commits, branches or tags, such as origin/main...HEAD")]
     Range {
-        /// What was said.
+        /// The argument as given.
         said: String,
     },
-    /// There is no such commit.
+    /// The commit does not exist.
     #[error("--git: {said} is no commit of the repository of {}; next: git fetch, or name another", folder.display())]
     NoCommit {
-        /// What was said.
+        /// The argument as given.
         said: String,
-        /// The folder.
+        /// The folder that was given.
         folder: PathBuf,
     },
-    /// There is no repository.
+    /// The folder is not in a git repository.
     #[error("{} is in no work tree of git; next: name a folder of it with -f", folder.display())]
     NoRepository {
-        /// The folder.
+        /// The folder that was given.
         folder: PathBuf,
     },
-    /// A file is too large to be read.
+    /// A file is too large.
     #[error("{path} has {bytes} bytes, more than {most}; next: name the folder that has the modules with -f")]
     TooLarge {
-        /// The file.
+        /// Path of the file.
         path: String,
-        /// Its size.
+        /// Size in bytes.
         bytes: usize,
-        /// What is allowed.
+        /// The limit in bytes.
         most: u64,
     },
     /// git failed.
@@ -115,36 +115,36 @@ pub enum ReadError {
     Git(#[from] git2::Error),
 }
 
-/// A module as it is written.
+/// A module with its source position.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Written<K> {
     /// The object.
     pub object: K,
-    /// Where it is.
+    /// Source position.
     pub origin: Origin,
 }
 
-/// What a folder has, as far as a plan is concerned.
+/// The objects of a folder that matter for a plan.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Folder {
     /// Modules, by name.
     pub modules: BTreeMap<String, Written<Module>>,
-    /// NodeModules, by name: which nodes they change is known where these are.
+    /// NodeModules, by name: which nodes they change is known only in their clusters.
     pub node_modules: BTreeMap<String, Written<NodeModule>>,
     /// BootstrapModules, by name.
     pub bootstrap_modules: BTreeMap<String, Written<BootstrapModule>>,
     /// Clusters, by name.
     pub clusters: BTreeMap<String, Value>,
-    /// What bindings may read besides.
+    /// Other objects that bindings may read.
     pub objects: BTreeMap<ObjectId, Value>,
-    /// How many manifests are of another namespace, and not looked at.
+    /// How many manifests are of other namespaces, and skipped.
     pub elsewhere: BTreeMap<String, usize>,
-    /// The modules among them.
+    /// The modules among the skipped manifests.
     pub modules_elsewhere: BTreeSet<String>,
 }
 
 impl Folder {
-    /// What is to be said of NodeModules: they are checked here, and roll where they are brought to.
+    /// The notice about NodeModules: they are validated here, and rolled out in the clusters that get them.
     pub(crate) fn of_nodes(&self) -> Option<String> {
         let names: Vec<String> = self
             .node_modules
@@ -158,7 +158,7 @@ impl Folder {
         ))
     }
 
-    /// What is to be said of manifests of other namespaces, if there are some.
+    /// The notice about manifests of other namespaces, if there are any.
     pub(crate) fn skipped(&self) -> Option<String> {
         let count: usize = self.elsewhere.values().sum();
         let namespaces: Vec<&str> = self.elsewhere.keys().map(String::as_str).collect();
@@ -180,8 +180,8 @@ pub(crate) fn on_disk(folder: &Path) -> Result<Files, ReadError> {
     Ok(source::read_folder(folder, &Limits::default())?)
 }
 
-/// The files of both sides of a range, in the repository that the folder is of; only those below the folder. `A..B` compares the two,
-/// `A...B` what B has changed since it left A.
+/// The files of both sides of a range, in the repository of the folder; only those below the folder. `A..B` compares
+/// the two, `A...B` what B changed since it diverged from A.
 pub(crate) fn in_range(folder: &Path, range: &str) -> Result<(Files, Files), ReadError> {
     let (from, to) = range.split_once("..").ok_or_else(|| ReadError::Range {
         said: range.to_owned(),
@@ -227,16 +227,16 @@ fn named<'a>(repository: &'a Repository, folder: &Path, said: &str) -> Result<Co
     })
 }
 
-/// Where a folder is: in a work tree of git, or just on disk.
+/// The location of a folder: in a git work tree, or just on disk.
 pub(crate) fn location(folder: &Path) -> Location {
     match Repository::discover(folder) {
         Ok(repository) if repository.workdir().is_some() => Location::Repository(below(&repository, folder)),
-        // The path as it is written is better than none.
+        // If the path cannot be resolved, it is used as given.
         _ => Location::Disk(folder.canonicalize().unwrap_or_else(|_| folder.to_owned())),
     }
 }
 
-/// The path of a folder from the root of its repository on; empty for the root itself.
+/// The path of a folder relative to the root of its repository; empty for the root itself.
 fn below(repository: &Repository, folder: &Path) -> PathBuf {
     let root = repository.workdir().and_then(|root| root.canonicalize().ok());
     let folder = folder.canonicalize().ok();
@@ -244,7 +244,7 @@ fn below(repository: &Repository, folder: &Path) -> PathBuf {
         let below = folder.strip_prefix(root).ok()?;
         Some(below.to_owned())
     });
-    // A bare repository has no folders on disk: all of it is looked at.
+    // A bare repository has no folders on disk: all of it is read.
     below.unwrap_or_default()
 }
 
@@ -259,7 +259,7 @@ pub(crate) fn files(
     } else {
         match tree.get_path(below).and_then(|entry| entry.to_object(repository)) {
             Ok(object) => (object.peel_to_tree()?, format!("{}/", below.display())),
-            // It was made by a later commit, or taken away by an earlier one.
+            // It was created by a later commit, or removed by an earlier one.
             Err(error) if error.code() == ErrorCode::NotFound => return Ok(Files::default()),
             Err(error) => return Err(error.into()),
         }
@@ -268,7 +268,7 @@ pub(crate) fn files(
     let mut files = Vec::new();
     let mut wrong = None;
     tree.walk(TreeWalkMode::PreOrder, |folder, entry| {
-        // A name that is no UTF-8 ends in none of the endings that are looked for.
+        // A name that is not UTF-8 has none of the extensions.
         let name = entry.name().unwrap_or_default();
         let is_manifest = EXTENSIONS
             .iter()
@@ -300,7 +300,7 @@ pub(crate) fn files(
     wrong.map_or_else(|| Ok(Files::new(files)), Err)
 }
 
-/// The modules, Clusters and objects of bindings among the files. What says that it is of another namespace is none of ours.
+/// The modules, Clusters and binding objects of the files. Objects that are of another namespace are skipped.
 pub(crate) fn folder(
     files: &Files,
     variables: &BTreeMap<String, String>,
@@ -348,7 +348,7 @@ pub(crate) fn folder(
     Ok(folder)
 }
 
-/// The kind of module that a manifest is; none: it is none.
+/// The kind of module of a manifest; `None` if it is not a module.
 fn module_kind(manifest: &Manifest) -> Option<ModuleKind> {
     let gvk = manifest.gvk();
     let kinds = [ModuleKind::Module, ModuleKind::BootstrapModule];
@@ -375,7 +375,7 @@ fn put<K: ModuleObject>(
     Ok(())
 }
 
-/// A NodeModule of a manifest: what is wrong with it, by itself and beside the others.
+/// The validation errors of a NodeModule, on its own and with the others.
 fn put_nodes(
     all: &mut BTreeMap<String, Written<NodeModule>>,
     manifest: &Manifest,
@@ -412,7 +412,7 @@ fn put_nodes(
     Ok(())
 }
 
-/// A module of a manifest, checked as far as that needs no cluster.
+/// Parses a module, and validates what can be validated without a cluster.
 fn module<K: ModuleObject>(
     manifest: &Manifest,
     namespace: &str,
@@ -420,7 +420,7 @@ fn module<K: ModuleObject>(
 ) -> Result<Written<K>, ReadError> {
     let module = address(K::KIND, manifest.name());
     let (mut object, missing) = accepted::<K>(manifest, &module, definitions)?;
-    // Whether addresses without TLS are allowed is known to the controller only.
+    // Only the controller knows whether addresses without TLS are allowed.
     let problems = validate::module(&object.name_any(), object.spec(), InsecureSources::Allowed);
     if !problems.is_empty() {
         return Err(ReadError::Invalid {
@@ -440,7 +440,7 @@ fn module<K: ModuleObject>(
     })
 }
 
-/// A manifest as an API server would take it, and the variables that nothing was put in for.
+/// A manifest as an API server would store it, and the variables that were not substituted.
 fn accepted<K: DeserializeOwned>(
     manifest: &Manifest,
     module: &str,
@@ -473,7 +473,7 @@ fn accepted<K: DeserializeOwned>(
         if causes.iter().any(|cause| cause.is_advice) {
             return invalid(words(&causes));
         }
-        // What cannot be read has better words, and the definition knows where it stands.
+        // For a parse error, its own message is better, and the definition has the position.
         let field = causes.first().map(|cause| format!("{}: ", cause.field));
         invalid(field.unwrap_or_default() + &error.to_string())
     })?;
@@ -483,7 +483,7 @@ fn accepted<K: DeserializeOwned>(
     Ok((object, missing))
 }
 
-/// The variables that nothing was put in for.
+/// The variables that were not substituted.
 fn variables(text: &str) -> BTreeSet<String> {
     let starts = text.split("${").skip(1);
     let names = starts.map(|rest| rest.split(|c: char| c != '_' && !c.is_ascii_alphanumeric()));
@@ -501,7 +501,7 @@ fn not_given(variables: &BTreeSet<String>) -> String {
     format!("{names}: no Kustomization that applies this folder gives a value; next: give it with {flags}")
 }
 
-/// As commands have it: `module/podinfo`.
+/// The name as commands take it: `module/podinfo`.
 pub(crate) fn address(kind: ModuleKind, name: &str) -> String {
     format!("{}/{name}", kind.as_str().to_lowercase())
 }

@@ -1,4 +1,5 @@
-//! Objects that more than one module declares in a cluster, as far as clones of their repositories are at hand. Pure.
+//! Objects that more than one module declares in a cluster, as far as local clones of their repositories are given.
+//! Pure.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -10,10 +11,10 @@ use muster_sync::build::Identity;
 
 use super::{model::ModulePlan, objects::Objects, words};
 
-/// Clusters that are compared. More cost time, and are mostly like the first.
+/// The most clusters that are compared. More take time, and are mostly equal to the first.
 const CLUSTERS_MAX: usize = 100;
 
-/// Kinds without a namespace, of those that modules usually repeat.
+/// Cluster-scoped kinds that modules usually share.
 const OF_THE_CLUSTER: [&str; 10] = [
     "Namespace",
     "CustomResourceDefinition",
@@ -27,10 +28,10 @@ const OF_THE_CLUSTER: [&str; 10] = [
     "APIService",
 ];
 
-/// The rows of each cluster, by the address of their module.
+/// The rows of each cluster, by module.
 pub(crate) type Rows = BTreeMap<String, BTreeMap<String, SyncRow>>;
 
-/// An object of two modules, and what of it differs.
+/// An object of two modules, and the fields that differ.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Shared {
     object: String,
@@ -38,7 +39,8 @@ struct Shared {
     differs: bool,
 }
 
-/// Warns in the plan of each module of objects that it shares with another one. `built` are the objects of a row, if they are known.
+/// Adds a warning to the plan of each module that shares objects with another one. `built` returns the objects of a
+/// row, if they are known.
 pub(crate) fn warn(
     modules: &mut [ModulePlan],
     rows: &Rows,
@@ -81,7 +83,7 @@ pub(crate) fn warn(
     }
 }
 
-/// The objects of a row as they are named in the cluster.
+/// The objects of a row by their identity in the cluster.
 fn placed(row: &SyncRow, objects: &Arc<Objects>) -> Arc<Objects> {
     let package = row.package.as_ref();
     let Some(namespace) = package.and_then(|package| package.target_namespace.as_ref()) else {

@@ -1,4 +1,5 @@
-//! Promise: a plan says what the controller would do with what stands there: who changes, in which order, who does not, and why.
+//! Promise: a plan predicts what the controller would do from the current state: which clusters change, in which order,
+//! which do not, and why.
 
 use std::collections::BTreeMap;
 
@@ -45,7 +46,7 @@ const FLEET: [(&str, &str, &str); 7] = [
     ("zz-1", "new", "us"),
 ];
 
-/// A management cluster at rest, and the folder that it was made of.
+/// A settled management cluster, and the folder that it was created from.
 struct World {
     live: Live,
     folder: BTreeMap<String, Value>,
@@ -53,7 +54,7 @@ struct World {
     base: Option<BTreeMap<String, Value>>,
     prune: bool,
     appliers: Appliers,
-    /// Where the folder is.
+    /// Location of the folder.
     path: Location,
 }
 
@@ -119,7 +120,7 @@ impl World {
         &mut self.folder.get_mut(name).unwrap()["spec"]
     }
 
-    /// A version, and how it rolls.
+    /// A version, and its rollout spec.
     fn rolls(&mut self, name: &str, commit: &str, rollout: &Value) {
         let manifest = module(name, commit, rollout);
         self.folder.insert(name.to_owned(), manifest);
@@ -131,7 +132,7 @@ impl World {
         cluster.annotations_mut().insert(key.to_owned(), value.to_owned());
     }
 
-    /// What its modules say of a cluster.
+    /// The status of modules about a cluster.
     fn told(&mut self, cluster: &str, reason: &str, message: &str) {
         let status = json!({"attention": [{"cluster": cluster, "reason": reason, "message": message}]});
         self.live.modules[0].status = Some(serde_json::from_value(status).unwrap());
@@ -163,7 +164,7 @@ impl World {
             .unwrap()
     }
 
-    /// The order of each module, and who is left out: `web: [a, b] → c | d Held`.
+    /// The order of each module, and the skipped clusters: `web: [a, b] → c | d Held`.
     async fn orders(&self) -> Vec<String> {
         let plan = self.plan().await;
         let line = |module: &super::model::ModulePlan| {
@@ -442,7 +443,7 @@ module/web: removed, was at 11111111
 }
 
 impl World {
-    /// The rollout of the first module is under way.
+    /// The rollout of the first module is in progress.
     fn rolls_out_since_yesterday(&mut self) {
         let spec = &self.live.modules[0].spec;
         let revision = digest::revision(OLD, &spec.sync, &spec.control_plane_bindings);
@@ -490,7 +491,7 @@ fn kustomization(path: &str, prune: bool) -> Value {
     json!({"sourceRef": {"kind": "GitRepository", "name": "fleet"}, "path": path, "prune": prune, "interval": "1m"})
 }
 
-/// The folder has `base` alone; `web` is live, too.
+/// The folder has only `base`; `web` is live, too.
 fn without_web() -> World {
     let mut world = World::new(&["web", "base"]);
     world.folder.remove("web");
@@ -560,7 +561,7 @@ async fn what_is_not_known_to_be_pruned_is_named() {
                 its removal";
     check(&world, says).await;
 
-    // It may be applied to this namespace all the same.
+    // It may be applied to this namespace nevertheless.
     let mut world = without_web();
     world.applied(&["web", "base"], &kustomization("modules", true));
     let mut manifest = module("web", OLD, &json!({}));
@@ -616,7 +617,7 @@ async fn what_is_renamed_moves_where_its_successor_is() {
     );
     assert!(!drawn.contains("acknowledge"), "{drawn}");
 
-    // Where the successor is not confirmed, or does not want to be, it stays or is withdrawn.
+    // Without a confirmed successor, or one that takes over, it stays or is withdrawn.
     world.spec("webapp")["selector"] = json!({"matchLabels": {"region": "eu"}});
     world.annotate("eu-2", "fleet.muster.dev/hold", r#"{"for": ""}"#);
     let orders = world.orders().await;
@@ -718,7 +719,7 @@ async fn of_a_range_the_one_side_is_compared_with_the_other() {
         ]
     );
 
-    // Against the cluster, what is not in the folder stays, unless that is said.
+    // Against the cluster, a module that is not in the folder stays, unless pruning is requested.
     world.base = None;
     let plan = world.plan().await;
     assert_eq!(
@@ -909,25 +910,25 @@ fn variables_are_those_of_the_kustomization_or_of_the_live_modules() {
         let url = folder.modules["web"].object.spec.sync.source.url().to_owned();
         (url, known.note(&BTreeMap::new()))
     };
-    // No Kustomization is known: what the live module has.
+    // No Kustomization is known: the values of the live module.
     let (url, note) = known(&world);
     assert_eq!(url, URL);
     let says = "HOST: taken from the live modules, as their Kustomization is not known; another value: --substitute NAME=VALUE";
     assert_eq!(note.as_deref(), Some(says));
 
-    // Its variables win over what is live.
+    // Its variables take precedence over live values.
     let mut spec = kustomization("modules", true);
     spec["postBuild"] = json!({"substitute": {"HOST": "new.test", "OTHER": "x"}});
     world.applied(&["web", "base"], &spec);
     assert_eq!(known(&world), ("https://new.test/fleet.git".to_owned(), None));
 
-    // A ConfigMap has the others.
+    // A ConfigMap has the other variables.
     spec["postBuild"] =
         json!({"substitute": {"OTHER": "x"}, "substituteFrom": [{"kind": "ConfigMap", "name": "hosts"}]});
     world.applied(&["web", "base"], &spec);
     assert_eq!(known(&world), (URL.to_owned(), Some(says.to_owned())));
 
-    // None of its modules is live yet: that of the folder.
+    // None of its modules is live yet: the Kustomization of the folder is used.
     world.live.modules.clear();
     spec["postBuild"] = json!({"substitute": {"HOST": "first.test"}});
     world.applied(&[], &spec);
@@ -1127,7 +1128,7 @@ async fn what_is_of_another_namespace_is_counted() {
     assert_eq!(plan.unchanged, 1);
 }
 
-/// A NodeModule is checked by itself and beside the others; which nodes change is known elsewhere.
+/// A NodeModule is validated on its own and with the others; which nodes change is known elsewhere.
 #[test]
 fn node_modules_of_a_folder_are_checked() {
     let of = |name: &str, path: &str, content: &str| {

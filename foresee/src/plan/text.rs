@@ -7,12 +7,12 @@ use super::{
     words,
 };
 
-/// Fields that are shown of one module.
+/// The most fields shown of one module.
 const FIELDS: usize = 12;
-/// The narrowest lines that say something.
+/// The minimum width of lines.
 const NARROWEST: usize = 40;
 
-/// At most so many characters on a line.
+/// The maximum line width.
 pub fn draw(plan: &Plan, width: usize) -> String {
     let width = width.max(NARROWEST);
     let mut lines = Vec::new();
@@ -75,7 +75,7 @@ fn of(module: &ModulePlan, width: usize) -> Vec<String> {
     lines
 }
 
-/// A text after a word, on as many lines as it takes.
+/// Text after a heading, on as many lines as it takes.
 fn entry(before: &str, text: &str, width: usize) -> Vec<String> {
     let margin = before.chars().count();
     let lines = text::wrapped(text, width.saturating_sub(margin));

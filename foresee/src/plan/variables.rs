@@ -1,5 +1,5 @@
-//! The variables of the manifests of a folder: those of the Kustomization that applies it, or, where that is not known, as the live modules
-//! show them. Pure.
+//! The variables of the manifests of a folder: those of the Kustomization that applies it, or, if that is unknown,
+//! inferred from the live modules. Pure.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -20,14 +20,14 @@ use super::{
 /// The variables that need not be given on the command line.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Known {
-    /// By name.
+    /// Values by name.
     pub values: BTreeMap<String, String>,
-    /// Those of them that only live modules show.
+    /// Those of them that were inferred from live modules.
     pub shown: BTreeSet<String>,
 }
 
 impl Known {
-    /// Of the modules in these files, as far as they are live.
+    /// Infers them for the modules in these files that are live.
     pub(crate) fn of<'a>(
         files: impl IntoIterator<Item = &'a Files>,
         live: &Live,
@@ -60,7 +60,7 @@ impl Known {
             compare(spec, live, &mut shown);
         }
         let mut values = build.unwrap_or_default().substitute;
-        // Two values of one variable: the live modules are of different times, or of different folders.
+        // Two values of one variable: the live modules were applied at different times, or from different folders.
         let certain = shown.into_iter().filter(|(_, all)| all.len() == 1);
         let certain = certain.filter_map(|(name, all)| Some((name, all.into_iter().next()?)));
         let shown: BTreeMap<String, String> =
@@ -70,14 +70,14 @@ impl Known {
         Self { values, shown: names }
     }
 
-    /// These, and those that are given over them.
+    /// These variables, overridden by the given ones.
     pub(crate) fn with(&self, given: &BTreeMap<String, String>) -> BTreeMap<String, String> {
         let mut all = self.values.clone();
         all.extend(given.clone());
         all
     }
 
-    /// What a plan says where the folder cannot be built with them, and can without.
+    /// The notice of a plan if the folder can be built only without them.
     pub(crate) fn unused(error: &ReadError) -> String {
         let what = match error {
             ReadError::Build { errors } => errors.to_string(),
@@ -86,7 +86,7 @@ impl Known {
         format!("the variables of its Kustomization are not used: {what}")
     }
 
-    /// What a plan says of variables that are not certain.
+    /// The notice of a plan about uncertain variables.
     pub(crate) fn note(&self, given: &BTreeMap<String, String>) -> Option<String> {
         let names = self.shown.iter().filter(|name| !given.contains_key(*name));
         let names: Vec<&str> = names.map(String::as_str).collect();
@@ -102,7 +102,7 @@ impl Known {
 /// What applies each live module, and its spec.
 fn live_modules(live: &Live) -> BTreeMap<String, (Option<Id>, Value)> {
     fn one<K: ModuleObject>(module: &K) -> (String, (Option<Id>, Value)) {
-        // A spec always goes into JSON.
+        // A spec always serializes to JSON.
         let spec = serde_json::to_value(module.spec()).unwrap_or_default();
         (read::address(K::KIND, &module.name_any()), (Id::of(module), spec))
     }
@@ -110,7 +110,7 @@ fn live_modules(live: &Live) -> BTreeMap<String, (Option<Id>, Value)> {
     modules.chain(live.bootstrap_modules.iter().map(one)).collect()
 }
 
-/// The modules of files as they are written, with their spec. What cannot be read is reported where the folder is built.
+/// The modules in the files, with their spec. Parse errors are reported where the folder is built.
 fn modules(files: &Files) -> Vec<(String, Value)> {
     let documents = files
         .iter()
@@ -135,7 +135,7 @@ fn module(mut object: Value) -> Option<(String, Value)> {
     (group == GROUP).then(|| (address, object["spec"].take()))
 }
 
-/// Which variables must have been what, so that what is written became what is live.
+/// Infers the values of variables that turn the written text into the live one.
 fn compare(written: &Value, live: &Value, shown: &mut BTreeMap<String, BTreeSet<String>>) {
     match (written, live) {
         (Value::Object(written), Value::Object(live)) => {
@@ -159,7 +159,7 @@ fn compare(written: &Value, live: &Value, shown: &mut BTreeMap<String, BTreeSet<
     }
 }
 
-/// The only variable of a text, and what it was when the text became the other one.
+/// The only variable of a text, and its value in the substituted text.
 fn variable(text: &str, live: &str) -> Option<(String, String)> {
     let (before, rest) = text.split_once("${")?;
     let (name, after) = rest.split_once('}')?;

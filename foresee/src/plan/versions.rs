@@ -1,4 +1,4 @@
-//! Which commit a version stands for: as the controller pinned it, or by a clone on disk, or by asking the repository.
+//! Resolves the commit of a version: as the controller pinned it, from a local clone, or from the remote.
 
 use std::{
     collections::BTreeMap,
@@ -17,12 +17,12 @@ use muster_controllers::{module, runtime::call::explain};
 use muster_fleet::connect;
 use muster_sync::source::{Clock, GitOptions, GitSource, Limits, Remote, Source as _, SourceError, Want};
 
-/// A clone of a repository that modules name: `URL=DIR`.
+/// A local clone of a repository that modules use: `URL=DIR`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Clone {
-    /// The URL, as modules have it.
+    /// The URL, as in modules.
     pub url: String,
-    /// Where it is.
+    /// Folder of the clone.
     pub folder: PathBuf,
 }
 
@@ -30,7 +30,7 @@ impl FromStr for Clone {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        // A URL may have a =, a folder as a rule has none.
+        // A URL may contain =, a folder usually does not.
         match text.rsplit_once('=') {
             Some((url, folder)) if !url.is_empty() && !folder.is_empty() => Ok(Self {
                 url: url.to_owned(),
@@ -41,7 +41,7 @@ impl FromStr for Clone {
     }
 }
 
-/// Why a commit is not known, and what to do.
+/// Why a commit is unknown, and what to do.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Unknown(String);
 
@@ -51,7 +51,7 @@ impl fmt::Display for Unknown {
     }
 }
 
-/// A tag that only Flux has resolved is known once the controller has pinned it.
+/// A tag that only Flux resolves is known once the controller has pinned it.
 fn read_by_flux(source: &FluxSource) -> Unknown {
     Unknown(format!(
         "{} is read by Flux in the management cluster, and not for a plan; next: write its commit or digest instead of the tag, or plan again when the controller has pinned it",
@@ -59,16 +59,16 @@ fn read_by_flux(source: &FluxSource) -> Unknown {
     ))
 }
 
-/// Finds commits.
+/// Resolves commits.
 pub(crate) struct Versions {
     clones: BTreeMap<String, PathBuf>,
     insecure: bool,
-    /// What repositories answered.
+    /// Answers of repositories, by URL and tag.
     answers: BTreeMap<(String, String), Result<String, Unknown>>,
 }
 
 impl Versions {
-    /// With these clones, and the repository of the folder itself under the URLs of its remotes.
+    /// Creates it with these clones, and the repository of the folder itself under the URLs of its remotes.
     pub(crate) fn new(clones: &[Clone], folder: &Path, insecure: bool) -> Self {
         let mut all = remotes(folder);
         all.extend(clones.iter().cloned().map(|clone| (clone.url, clone.folder)));
@@ -79,12 +79,12 @@ impl Versions {
         }
     }
 
-    /// The clones at hand, by URL.
+    /// The local clones, by URL.
     pub(crate) const fn clones(&self) -> &BTreeMap<String, PathBuf> {
         &self.clones
     }
 
-    /// The commit of a module's version. Its status tells it, if that is about the same version of the same repository.
+    /// The commit of a module's version; from its status, if that is about the same version of the same repository.
     pub(crate) async fn commit<K: ModuleObject>(&mut self, module: &K) -> Result<String, Unknown> {
         if let Some(known) = self.known(module) {
             return known;
@@ -103,7 +103,7 @@ impl Versions {
         answer
     }
 
-    /// The same as far as nobody has to be asked; none: that is not far enough.
+    /// The commit if it is known without a request to the repository, else `None`.
     pub(crate) fn known<K: ModuleObject>(&self, module: &K) -> Option<Result<String, Unknown>> {
         let source = &module.spec().sync.source;
         if let Some(commit) = module::resolved(module) {
@@ -172,7 +172,7 @@ fn tagged(folder: &Path, tag: &str) -> Result<String, Unknown> {
     })
 }
 
-/// The repository that a folder is of, by the URLs of its remotes.
+/// The repository of a folder, by the URLs of its remotes.
 fn remotes(folder: &Path) -> BTreeMap<String, PathBuf> {
     let Ok(repository) = Repository::discover(folder) else {
         return BTreeMap::new();
@@ -182,7 +182,7 @@ fn remotes(folder: &Path) -> BTreeMap<String, PathBuf> {
         .clone()
         .map(|root| (format!("file://{}", root.display()), root));
     let root = root.unwrap_or_else(|| folder.to_owned());
-    // A remote that cannot be read is none that could be named.
+    // A remote that cannot be read has no usable name.
     let names = repository.remotes().map(|names| {
         let names = names.iter().flatten().flatten().map(str::to_owned);
         names.collect::<Vec<String>>()
@@ -191,7 +191,7 @@ fn remotes(folder: &Path) -> BTreeMap<String, PathBuf> {
         let remote = repository.find_remote(&name).ok()?; // as above
         Some(remote.url().ok()?.to_owned())
     });
-    // git's short form of ssh stands in many clones, and in no module.
+    // Many clones have git's short form of ssh URLs, modules never do.
     let urls = urls.flat_map(|url| [git::long_form(&url), Some(url)]).flatten();
     urls.map(|url| (url, root.clone())).chain(itself).collect()
 }

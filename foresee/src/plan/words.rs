@@ -1,4 +1,4 @@
-//! The words of a plan that text and markdown share.
+//! Text that the text and Markdown formats of a plan share.
 
 use muster_api::Duration;
 use muster_dashboard::listed;
@@ -6,18 +6,18 @@ use muster_fleet::text::counted;
 
 use super::model::{Change, Fate, Field, Gives, ModulePlan, Move, ObjectChange, Step, Target, Took};
 
-/// Names in one batch that are shown, after folding.
+/// The most names shown of one batch, after folding.
 const NAMES: usize = 6;
-/// From so many batches of a stage on, those in the middle are counted.
+/// From this number of batches of a stage, those in the middle are counted.
 const BATCHES: usize = 6;
-/// Fields of one object that are shown.
+/// The most fields shown of one object.
 const LEAVES: usize = 4;
-/// Objects of one module that are shown.
+/// The most objects shown of one module.
 pub(crate) const OBJECTS: usize = 20;
-/// So many of them are shown before those that are counted.
+/// How many batches are shown before the counted ones.
 const FIRST: usize = 3;
 
-/// What becomes of the module, in one line.
+/// The change of the module, in one line.
 pub(crate) fn title(module: &ModulePlan) -> String {
     let version = |target: &Option<Target>| target.as_ref().map_or("?", |target| &target.version).to_owned();
     let (from, to) = (version(&module.from), version(&module.to));
@@ -30,7 +30,7 @@ pub(crate) fn title(module: &ModulePlan) -> String {
     format!("{}: {what}", module.module)
 }
 
-/// What approvals name, before and after.
+/// The revision that approvals name, before and after.
 pub(crate) fn revision(module: &ModulePlan) -> Option<String> {
     let short = |target: &Option<Target>| {
         let revision = target.as_ref()?.revision.as_ref()?;
@@ -48,7 +48,7 @@ pub(crate) fn revision(module: &ModulePlan) -> Option<String> {
     }
 }
 
-/// How many clusters it selects, which join and which leave; of one that is removed, which lose it.
+/// How many clusters it selects, which join and which leave; for a removed module, which lose it.
 pub(crate) fn selects(module: &ModulePlan) -> String {
     let names = |names: &[String]| listed(names.iter().map(String::as_str), NAMES);
     if module.change == Change::Removed {
@@ -90,7 +90,7 @@ pub(crate) fn field(field: &Field) -> String {
     }
 }
 
-/// What becomes of an object, and where.
+/// The change of an object, and its clusters.
 pub(crate) fn object(change: &ObjectChange) -> String {
     let ObjectChange {
         fate,
@@ -117,7 +117,7 @@ pub(crate) fn object(change: &ObjectChange) -> String {
     )
 }
 
-/// What is done, step by step; batches in the middle of a long stage are counted.
+/// The steps; batches in the middle of a long stage are counted.
 pub(crate) fn order(steps: &[Step]) -> Vec<String> {
     let mut words = Vec::new();
     let has_stages = steps
@@ -142,7 +142,7 @@ pub(crate) fn order(steps: &[Step]) -> Vec<String> {
     words
 }
 
-/// What makes steps one run.
+/// Steps of the same kind are one run.
 fn kind(step: &Step) -> Option<(&Option<String>, Gives)> {
     match step {
         Step::Change { stage, gives, .. } => Some((stage, *gives)),
@@ -194,7 +194,7 @@ fn batch(clusters: &[String], gives: Gives) -> String {
     }
 }
 
-/// What is waited for.
+/// What a step waits for.
 fn stop(step: &Step) -> String {
     match step {
         Step::Pass {
@@ -226,7 +226,7 @@ fn stop(step: &Step) -> String {
     }
 }
 
-/// The commands that somebody will have to say.
+/// The commands that a user will have to run.
 pub(crate) fn commands(module: &ModulePlan) -> Vec<String> {
     let approvals = module.order.iter().filter_map(|step| match step {
         Step::Pass {
@@ -246,7 +246,7 @@ pub(crate) fn commands(module: &ModulePlan) -> Vec<String> {
     approvals.collect()
 }
 
-/// How long it may take, by what was.
+/// An estimate of the duration, from past rollouts.
 pub(crate) fn took(took: Took) -> String {
     let time = |seconds: u64| Duration::from_secs(seconds).to_string();
     let (shortest, longest) = (time(took.shortest_seconds), time(took.longest_seconds));
@@ -257,7 +257,7 @@ pub(crate) fn took(took: Took) -> String {
     }
 }
 
-/// Whom a line about skipped clusters is about.
+/// The clusters of a line about skipped clusters.
 pub(crate) fn who(clusters: &[String]) -> String {
     listed(clusters.iter().map(String::as_str), NAMES)
 }

@@ -1,4 +1,4 @@
-//! A record on disk, line by line, and what can be wrong with it.
+//! Reads a record from disk, line by line.
 
 use std::{
     collections::BTreeSet,
@@ -13,7 +13,7 @@ use muster_rollout::{
 };
 use thiserror::Error;
 
-/// Clusters that a message names.
+/// The most names of clusters in a message.
 const NAMED: usize = 10;
 
 /// A record that cannot be replayed.
@@ -22,41 +22,41 @@ pub enum LogError {
     /// The file cannot be read.
     #[error("{}: {error}: name a file that can be read", path.display())]
     Unreadable {
-        /// Its path.
+        /// Path of the file.
         path: PathBuf,
-        /// Why.
+        /// The I/O error.
         error: io::Error,
     },
-    /// A line is none of a record.
+    /// A line is not a valid record.
     #[error("{}:{line}: {error}", path.display())]
     Line {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// Which line, from 1.
+        /// Number of the line, from 1.
         line: usize,
-        /// Why.
+        /// What is wrong.
         error: LineError,
     },
-    /// There is nothing in it.
+    /// The file is empty.
     #[error(
         "{}: no decision is on record in it: name a file that muster controller --record-decisions wrote",
         path.display()
     )]
     Empty {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
     },
-    /// A flag names a cluster that no decision is about.
+    /// A flag names a cluster without decisions.
     #[error("--cluster {name}: no decision of the record is about it; there are {known}")]
     NoCluster {
-        /// What it names.
+        /// The name that was given.
         name: String,
-        /// Some that there are.
+        /// Some names in the record.
         known: String,
     },
 }
 
-/// A file being read.
+/// A record being read.
 pub(crate) struct Log {
     path: PathBuf,
     file: BufReader<File>,
@@ -77,7 +77,7 @@ impl Log {
         })
     }
 
-    /// The next line and its number; None at the end, or where the last line was not written to its end.
+    /// The next line and its number; `None` at the end, or if the last line is truncated.
     pub(crate) fn next(&mut self) -> Result<Option<(usize, &Case)>, LogError> {
         let mut text = Vec::new();
         let read = self.file.read_until(b'\n', &mut text);
@@ -99,19 +99,19 @@ impl Log {
         }
     }
 
-    /// Whose decisions the last line is of, and who decided.
+    /// The module of the last line, and the version of muster that decided.
     pub(crate) fn origin(&self) -> Option<&Origin> {
         self.reader.origin()
     }
 
-    /// The line that was left out.
+    /// The truncated line, if any.
     pub(crate) fn torn(&self) -> Option<usize> {
         self.torn.then_some(self.line)
     }
 }
 
 impl LogError {
-    /// The record has no decision about a cluster: those that it has are named.
+    /// The error for a cluster without decisions; lists some that have them.
     pub fn no_cluster(name: &UnitId, known: &BTreeSet<UnitId>) -> Self {
         let mut names: Vec<&str> = known.iter().map(UnitId::as_str).take(NAMED).collect();
         if known.len() > NAMED {

@@ -1,11 +1,11 @@
-//! The decisions of a record are made again, told, and held against what was recorded.
+//! Repeats the decisions of a record, and compares them with the record.
 //!
 //! ```text
-//!   file ─► log ─► Case ─┬─► again: the same, or the first difference ─┬─► text
-//!                        └─► story: what differs from the case before ─┴─► JSON
+//!   file ─► log ─► Case ─┬─► again: equal, or the first difference ─┬─► text
+//!                        └─► story: changes since the last case ─────┴─► JSON
 //! ```
 //!
-//! Invariant: nothing is told of a record that cannot be read to its end.
+//! Invariant: nothing is printed of a record that cannot be read to its end.
 
 mod log;
 mod print;
@@ -22,25 +22,25 @@ pub use self::{
     print::{json, text},
 };
 
-/// What became of a record.
+/// The result of a replay.
 #[derive(Debug, Default)]
 pub struct Replay {
-    /// Whose decisions they are.
+    /// Name of the module.
     module: String,
     /// The versions of muster that decided.
     versions: BTreeSet<String>,
-    /// How many decisions it holds.
+    /// Number of decisions.
     decisions: usize,
-    /// What changed from one to the next.
+    /// The changes from one decision to the next.
     changes: Vec<Changed>,
-    /// How many came out differently.
+    /// Number of decisions that differ.
     pub differing: usize,
     first: Option<Difference>,
-    /// The last line, if it was not written to its end.
+    /// Number of the last line, if it is truncated.
     torn: Option<usize>,
 }
 
-/// What changed with the decision on a line.
+/// The changes of the decision on a line.
 #[derive(Debug)]
 struct Changed {
     line: usize,
@@ -48,7 +48,7 @@ struct Changed {
     change: Change,
 }
 
-/// A decision that comes out differently.
+/// A decision that differs.
 #[derive(Debug)]
 struct Difference {
     line: usize,
@@ -57,7 +57,7 @@ struct Difference {
     now: Decision,
 }
 
-/// Makes the decisions of a record again; what is told is about one cluster, if one is named: all are compared.
+/// Repeats the decisions of a record. With a cluster, only its changes are returned; all decisions are compared.
 pub fn replay(log: &Path, cluster: Option<&str>) -> Result<Replay, LogError> {
     let path = log;
     let mut log = Log::open(path)?;
@@ -105,13 +105,13 @@ impl Replay {
     }
 }
 
-/// An instant of the engine.
+/// Converts a time of the engine.
 fn timestamp(at: Millis) -> Timestamp {
     let millis = i64::try_from(at.0).unwrap_or(i64::MAX);
     Timestamp::from_millisecond(millis).unwrap_or(Timestamp::MAX)
 }
 
-/// The same in whole seconds, which people read.
+/// The same in whole seconds, for readability.
 fn second(at: Millis) -> Timestamp {
     timestamp(Millis(at.0 / 1000 * 1000))
 }

@@ -1,4 +1,4 @@
-//! A replay as text and as JSON.
+//! Prints a replay as text and as JSON.
 
 use std::collections::BTreeSet;
 
@@ -16,12 +16,12 @@ use super::{
     timestamp,
 };
 
-/// Lines around a difference.
+/// Context lines of a difference.
 const CONTEXT: usize = 3;
-/// The version that decides again.
+/// The version of this command.
 const THIS: &str = env!("CARGO_PKG_VERSION");
 
-/// The changes as a table, each on a line of at most `width` characters, and what came of the comparison.
+/// The changes as a table, with lines of at most `width` characters, and the result of the comparison.
 pub fn text(replay: &Replay, width: usize) -> anyhow::Result<String> {
     let versions: Vec<&str> = replay.versions.iter().map(String::as_str).collect();
     let title = format!("{}, recorded by muster {}", replay.module, versions.join(", "));
@@ -90,7 +90,7 @@ fn pretty(decision: &Decision) -> anyhow::Result<String> {
     serde_json::to_string_pretty(decision).context("a decision cannot be put as JSON")
 }
 
-/// What is printed as JSON.
+/// The JSON form.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Printed<'a> {
@@ -122,7 +122,7 @@ struct PrintedChange<'a> {
     text: &'a str,
 }
 
-/// All of it, for programs.
+/// The replay as JSON.
 pub fn json(replay: &Replay) -> anyhow::Result<String> {
     let changes = replay.changes.iter().map(|changed| PrintedChange {
         at: timestamp(changed.at),

@@ -1,4 +1,5 @@
-//! What changes from one decision to the next: where the rollout stands, steps, verdicts, and each cluster's reason.
+//! The changes from one decision to the next: the phase of the rollout, assignments, verdicts, and each cluster's
+//! reason.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,44 +10,44 @@ use serde::Serialize;
 
 use super::second;
 
-/// Something that changed, and for whom.
+/// A change, and its clusters.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Change {
     pub word: Word,
-    /// None: it is about the rollout.
+    /// Empty if it is about the rollout.
     pub clusters: Vec<UnitId>,
 }
 
-/// What changed. Clusters to which the same happened are told together, in this order.
+/// What changed. Clusters with the same change are grouped, in this order.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Word {
     pub what: What,
     pub reason: Option<Reason>,
-    /// The particulars; may be empty.
+    /// Details; may be empty.
     pub text: String,
 }
 
-/// The kind of a change, in the order in which they are told.
+/// The kind of a change, in the order of the output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub(crate) enum What {
-    /// Where the rollout stands.
+    /// The phase of the rollout.
     Phase,
-    /// A revision is good, or bad.
+    /// A revision is marked good or bad.
     Verdict,
-    /// A gate is to be read.
+    /// A gate must be evaluated.
     Evaluate,
     Assign,
     Withdraw,
     Fence,
     Abandon,
-    /// Why a cluster is where it is.
+    /// The reason of a cluster changed.
     Reason,
-    /// A cluster is not seen any more.
+    /// A cluster is no longer observed.
     Gone,
 }
 
 impl Change {
-    /// What of it is about this cluster; all of it if none is asked for.
+    /// The part of it that is about this cluster; all of it without one.
     pub(crate) fn about(self, only: Option<&UnitId>) -> Option<Self> {
         let Some(only) = only else { return Some(self) };
         self.clusters.contains(only).then(|| Self {
@@ -65,7 +66,7 @@ impl Word {
         }
     }
 
-    /// For people.
+    /// As text.
     pub(crate) fn told(&self) -> String {
         let word = match (self.what, self.reason) {
             (_, Some(reason)) => reason.as_str(),
@@ -88,7 +89,7 @@ impl Word {
     }
 }
 
-/// What is decided now, and was not before.
+/// The actions of this decision that the previous one did not have.
 pub(crate) fn changes(before: Option<&Decision>, now: &Decision) -> Vec<Change> {
     let mut told: BTreeMap<Word, Vec<UnitId>> = BTreeMap::new();
     if before.map(phase).as_ref() != Some(&phase(now)) {
@@ -160,7 +161,7 @@ fn reason(why: &Why) -> Word {
     }
 }
 
-/// Whom or what a cluster waits for, or what it says.
+/// What a cluster waits for, or its message.
 fn particulars(why: &Why) -> String {
     match why {
         Why::WaitingTurn { holders, limit } => format!("{} (at most {limit} at a time)", names(holders)),
@@ -226,7 +227,7 @@ pub(crate) fn names(units: &[UnitId]) -> String {
     module::few(&names)
 }
 
-/// As messages and controls name it.
+/// The short form that messages and controls use.
 fn short(revision: Revision) -> String {
     revision.to_string().chars().take(8).collect()
 }

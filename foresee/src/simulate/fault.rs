@@ -1,4 +1,4 @@
-//! What is wrong with a fleet file, where, and how to mend it.
+//! Errors of a fleet file: what, where, and how to fix it.
 
 use std::{io, path::PathBuf};
 
@@ -11,26 +11,26 @@ pub enum FleetError {
     /// The file cannot be read.
     #[error("{}: {error}: name a file that can be read", path.display())]
     Unreadable {
-        /// Its path.
+        /// Path of the file.
         path: PathBuf,
-        /// Why.
+        /// The I/O error.
         error: io::Error,
     },
-    /// It is no YAML.
+    /// The file is not valid YAML.
     #[error(transparent)]
     Yaml(#[from] YamlError),
-    /// Something in it is not what it has to be.
+    /// A field is invalid.
     #[error("{file}:{at}: {path}{what}; {mend}")]
     Wrong {
-        /// The file.
+        /// Path of the file.
         file: String,
-        /// Where.
+        /// Position in the file.
         at: Position,
-        /// The field, with a colon and a blank; empty for the whole file.
+        /// The field, followed by a colon and a space; empty for the whole file.
         path: String,
         /// What is wrong.
         what: String,
-        /// What to do.
+        /// How to fix it.
         mend: String,
     },
     /// A flag names a cluster that is not in the file.
@@ -38,36 +38,36 @@ pub enum FleetError {
     NoCluster {
         /// The flag.
         flag: &'static str,
-        /// What it names.
+        /// The name that was given.
         name: String,
-        /// Some that there are.
+        /// Some names in the file.
         known: String,
     },
-    /// A word that belongs to no flag.
+    /// An argument that belongs to no flag.
     #[error("{said}: one file is simulated; name clusters by --fail {said}, or --slow {said}=5m")]
     Stray {
-        /// The word.
+        /// The argument.
         said: String,
     },
-    /// It did not come to an end.
+    /// The simulation did not settle.
     #[error(
         "the rollout does not come to rest after {events} events: make the fleet smaller, or report the file"
     )]
     Restless {
-        /// So many were simulated.
+        /// Number of simulated events.
         events: u64,
     },
-    /// A law of the engine does not hold.
+    /// An invariant of the engine is violated.
     #[error("a defect of muster, please report the file and the seed: {0}")]
     Broken(#[from] muster_simulator::laws::Broken),
 }
 
-/// One step of the way to a field.
+/// One segment of the path to a field.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Key {
-    /// Of a mapping.
+    /// A key of a mapping.
     Name(String),
-    /// Of a list.
+    /// An index of a list.
     Index(usize),
 }
 
@@ -83,7 +83,7 @@ impl From<usize> for Key {
     }
 }
 
-/// Where a field stands; of one that is not written, what it would stand in.
+/// The position of a field; for one that is not set, of its closest parent.
 pub(crate) fn position(root: &Node, path: &[Key]) -> Position {
     let mut node = root;
     for key in path {
@@ -100,7 +100,7 @@ pub(crate) fn position(root: &Node, path: &[Key]) -> Position {
     node.at
 }
 
-/// As people write it: `clusters[2].name`.
+/// The path as text: `clusters[2].name`.
 pub(crate) fn written(path: &[Key]) -> String {
     let mut text = String::new();
     for key in path {

@@ -1,4 +1,4 @@
-//! The fleet file: clusters, how a module rolls, how long things take, what goes wrong.
+//! The fleet file: clusters, how a module rolls out, how long things take, what fails.
 
 use std::{collections::BTreeMap, path::Path};
 
@@ -13,52 +13,52 @@ use serde::Deserialize;
 
 use super::fault::{FleetError, Key, position, written};
 
-/// Clusters of one simulation: as many as a management plane is built for.
+/// The most clusters of a simulation: as many as a management plane supports.
 const MOST_CLUSTERS: usize = 5000;
-/// Bytes of a fleet file: so many clusters one by one, with labels.
+/// The most bytes of a fleet file: enough for that many clusters with labels.
 const MOST_BYTES: u64 = 4 << 20;
 
-/// A fleet as it is simulated.
+/// A simulated fleet.
 #[derive(Clone, Debug)]
 pub(crate) struct Fleet {
     /// The clusters, by name.
     pub clusters: BTreeMap<String, Cluster>,
-    /// As in `spec.rollout` of a module.
+    /// The rollout, as in `spec.rollout` of a module.
     pub rollout: Rollout,
     /// The selectors of its stages.
     pub stages: Vec<Matcher>,
     /// How long things take.
     pub durations: Durations,
-    /// When the version comes.
+    /// When the version arrives.
     pub start: Timestamp,
-    /// What the windows select by.
+    /// The module, as the windows select it.
     pub module: Module,
     /// The change windows.
     pub windows: Vec<Window>,
 }
 
-/// The module that rolls, as change windows select it.
+/// The module that rolls out, as change windows select it.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct Module {
     /// Module or BootstrapModule.
     kind: ModuleKind,
-    /// Its name.
+    /// Name of the module.
     name: String,
-    /// Its labels.
+    /// Labels of the module.
     labels: BTreeMap<String, String>,
 }
 
-/// One cluster.
+/// A cluster.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Cluster {
-    /// Its labels.
+    /// Labels of the cluster.
     pub labels: BTreeMap<String, String>,
-    /// Its annotations: change windows may take the time zone from one.
+    /// Annotations of the cluster: change windows may take the time zone from one.
     pub annotations: BTreeMap<String, String>,
-    /// The version fails on it.
+    /// Whether the version fails on it.
     pub fails: bool,
-    /// How long it takes to be ready, if it is not as the others.
+    /// The time until it is ready, if it differs from the default.
     pub ready: Option<Duration>,
     /// When it cannot be reached.
     pub away: Option<Away>,
@@ -85,7 +85,7 @@ struct File {
     away: BTreeMap<String, Away>,
 }
 
-/// One cluster, or several: `eu-{1..40}`.
+/// An entry of the list: one cluster, or several as `eu-{1..40}`.
 #[derive(Debug, Deserialize)]
 struct Line {
     name: String,
@@ -101,11 +101,11 @@ struct Line {
 pub(crate) struct Durations {
     /// From an assignment until the cluster acknowledges it.
     pub pickup: Duration,
-    /// From there until it is ready.
+    /// From the acknowledgement until it is ready.
     pub ready: Duration,
     /// How much longer or shorter each may take.
     pub jitter: muster_api::amount::Amount,
-    /// Until somebody approves a stage that asks for it.
+    /// Until a stage with an approval is approved.
     pub approval: Duration,
 }
 
@@ -123,15 +123,15 @@ impl Default for Durations {
 /// When a cluster cannot be reached.
 #[derive(Clone, Copy, Debug, Deserialize)]
 pub(crate) struct Away {
-    /// From then on.
+    /// When it becomes unreachable.
     #[serde(default)]
     pub from: Duration,
-    /// For so long; without it, for good.
+    /// For how long; permanently if not set.
     #[serde(default, rename = "for")]
     pub lasting: Option<Duration>,
 }
 
-/// A document, and words for what is wrong with it.
+/// A document, to locate its errors.
 struct Source {
     document: Document,
 }
@@ -180,7 +180,7 @@ impl Source {
 }
 
 impl Fleet {
-    /// Reads a fleet file, and checks all of it.
+    /// Reads and validates a fleet file.
     pub(crate) fn read(path: &Path) -> Result<Self, FleetError> {
         let unreadable = |error| FleetError::Unreadable {
             path: path.to_owned(),
@@ -195,7 +195,7 @@ impl Fleet {
         Self::of(&path.display().to_string(), &bytes)
     }
 
-    /// The fleet of these bytes.
+    /// Parses a fleet file.
     pub(crate) fn of(name: &str, bytes: &[u8]) -> Result<Self, FleetError> {
         let mut documents = yaml::documents(name, bytes)?.into_iter();
         let Some(document) = documents.next() else {
@@ -245,26 +245,26 @@ impl Fleet {
         Ok(fleet)
     }
 
-    /// The version fails on these.
+    /// Makes the version fail on these clusters.
     pub(crate) fn fail(&mut self, name: &str) -> Result<(), FleetError> {
         let found = self.each(name, |cluster| cluster.fails = true);
         found.ok_or_else(|| self.no_cluster("--fail", name))
     }
 
-    /// These take so long.
+    /// Sets the time that these clusters take.
     pub(crate) fn slow(&mut self, name: &str, time: Duration) -> Result<(), FleetError> {
         let found = self.each(name, |cluster| cluster.ready = Some(time));
         found.ok_or_else(|| self.no_cluster("--slow", name))
     }
 
-    /// The place of the stage that a cluster is of.
+    /// The index of a cluster's stage.
     pub(crate) fn stage(&self, cluster: &Cluster) -> Option<usize> {
         self.stages
             .iter()
             .position(|stage| stage.matches(&cluster.labels))
     }
 
-    /// What the change windows say of a cluster at an instant.
+    /// The state of the change windows for a cluster at this time.
     pub(crate) fn windows(&self, cluster: &Cluster, now: Timestamp) -> Answer {
         let cluster = muster_windows::Cluster {
             labels: &cluster.labels,
@@ -296,7 +296,7 @@ impl Fleet {
         }
     }
 
-    /// As the controller does: a stage of nobody guards nothing.
+    /// As in the controller: a stage without clusters guards nothing.
     fn check_stages(&self, source: &Source) -> Result<(), FleetError> {
         for (place, stage) in self.rollout.stages.iter().enumerate() {
             let path: [Key; 3] = ["rollout".into(), "stages".into(), place.into()];
@@ -338,7 +338,7 @@ fn stages(source: &Source, rollout: &Rollout) -> Result<Vec<Matcher>, FleetError
     matchers.collect()
 }
 
-/// A window that cannot be read would close what it selects: here it is refused.
+/// An invalid window would stay closed for what it selects: here it is an error.
 fn windows(
     source: &Source,
     start: Option<Timestamp>,
@@ -409,7 +409,7 @@ fn clusters(source: &Source, lines: &[Line]) -> Result<BTreeMap<String, Cluster>
     Ok(clusters)
 }
 
-/// The names that one name stands for; none if it is no name.
+/// The names that a pattern expands to; `None` if it is not a valid name.
 fn expanded(text: &str) -> Option<Vec<String>> {
     ranges::expand(text, MOST_CLUSTERS).ok()
 }

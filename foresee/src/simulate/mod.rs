@@ -1,4 +1,4 @@
-//! A fleet file, the shipped decision function, and a picture of what would happen.
+//! Simulates a rollout over a fleet file with the shipped decision function.
 //!
 //! ```text
 //!   fleet file ─► file ─► Fleet ─► play (simulator) ─► Story ─► picture ─┬─► text
@@ -6,7 +6,7 @@
 //!                                                        └─► JSON
 //! ```
 //!
-//! Invariant: same file, flags and seed give the same bytes; nothing is told before all of it is known.
+//! Invariant: the same file, flags and seed give the same bytes; nothing is printed before the result is complete.
 
 mod fault;
 mod file;
@@ -23,25 +23,25 @@ use muster_api::duration::DurationError;
 use self::file::Fleet;
 pub use self::{fault::FleetError, story::Story};
 
-/// The narrowest picture that says something.
+/// The minimum width of a chart.
 const NARROWEST: usize = 40;
 
-/// What is simulated.
+/// What to simulate.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// The fleet: clusters with labels, spec.rollout of a module, how long things take.
+    /// The fleet file: clusters with labels, spec.rollout of a module, how long things take.
     pub file: PathBuf,
     /// The version fails on these clusters, such as eu-2 or eu-{1..3}.
     pub fail: Vec<String>,
-    /// What a shell makes of eu-{1..3} without quotes, but for the first.
+    /// The further words of eu-{1..3}, if the shell expands it without quotes.
     pub more: Vec<String>,
-    /// These clusters take so long to be ready.
+    /// The time that these clusters take to become ready.
     pub slow: Vec<(String, muster_api::Duration)>,
-    /// The seed of how long each cluster takes: the same seed gives the same story.
+    /// The seed of the random update times: the same seed gives the same result.
     pub seed: u64,
 }
 
-/// What would happen.
+/// Runs the simulation.
 pub fn simulate(options: &Options) -> Result<Story, FleetError> {
     let mut fleet = Fleet::read(&options.file)?;
     for name in &options.fail {
@@ -54,17 +54,17 @@ pub fn simulate(options: &Options) -> Result<Story, FleetError> {
     play::play(&fleet, options.seed)
 }
 
-/// The story as text, a line for each cluster, on lines of so many columns.
+/// The result as text, a line per cluster, with this line width.
 pub fn text(story: &Story, width: usize) -> String {
     text::draw(story, width.max(NARROWEST))
 }
 
-/// The story as a picture.
+/// The result as an image.
 pub fn svg(story: &Story) -> String {
     svg::draw(story)
 }
 
-/// Clusters of --fail and CLUSTER=TIME of --slow, but for the first of each, where a shell expanded eu-{1..3}.
+/// Clusters of --fail and CLUSTER=TIME of --slow, without the first of each, if a shell expanded eu-{1..3}.
 fn also(fleet: &mut Fleet, options: &Options) -> Result<(), FleetError> {
     for said in &options.more {
         match slow(said) {
@@ -76,7 +76,7 @@ fn also(fleet: &mut Fleet, options: &Options) -> Result<(), FleetError> {
     Ok(())
 }
 
-/// Reads `CLUSTER=TIME`.
+/// Parses `CLUSTER=TIME`.
 pub fn slow(text: &str) -> Result<(String, muster_api::Duration), String> {
     let (name, time) = text
         .split_once('=')

@@ -1,34 +1,34 @@
-//! A story in lines and columns: what text and picture have in common.
+//! A result as rows and columns: what text and image share.
 
 use muster_dashboard::{Shape, fold_names};
 use muster_rollout::Millis;
 
 use super::story::{Story, Track, time};
 
-/// Up to so many clusters each has a line of its own.
+/// Up to this number, each cluster has its own row.
 const ALONE: usize = 24;
-/// So many lines are seen at a glance.
+/// The most rows that are readable at a glance.
 const LINES: usize = 40;
 
-/// What is drawn.
+/// A chart of the result.
 pub(crate) struct Picture {
     pub rows: Vec<Row>,
-    /// Where on the axis something is written, and what.
+    /// The labels of the axis, by column.
     pub ticks: Vec<(usize, String)>,
 }
 
-/// One line.
+/// A row of the chart.
 pub(crate) struct Row {
-    /// The stage, where another one begins.
+    /// The stage, if it is the first row of one.
     pub heading: Option<String>,
-    /// The cluster, or clusters.
+    /// Name of the cluster, or of the clusters.
     pub title: String,
-    /// One for each column.
+    /// A shape per column.
     pub cells: Vec<Shape>,
 }
 
 impl Picture {
-    /// With so many columns, the last of which is the end.
+    /// Draws it with this number of columns, the last of which is the end.
     pub(crate) fn of(story: &Story, columns: usize) -> Self {
         let columns = columns.max(2);
         let groups = groups(story, columns);
@@ -60,7 +60,7 @@ impl Picture {
     }
 }
 
-/// Few clusters are drawn one by one; of many those together that are of one stage, begin together and end alike.
+/// Few clusters have a row each; many are grouped by stage, start and end.
 fn groups(story: &Story, columns: usize) -> Vec<Vec<&Track>> {
     let mut tracks: Vec<&Track> = story.clusters.iter().collect();
     tracks.sort_by(|a, b| {
@@ -90,7 +90,7 @@ fn groups(story: &Story, columns: usize) -> Vec<Vec<&Track>> {
     }
 }
 
-/// The name, or the names folded, or the first of them and how many there are.
+/// The name, or the folded names, or the first of them and their number.
 fn title(group: &[&Track]) -> String {
     const ROOM: usize = 26;
     let folded = fold_names(group.iter().map(|track| track.name.as_str()));
@@ -102,7 +102,7 @@ fn title(group: &[&Track]) -> String {
     }
 }
 
-/// What a column shows: the most notable of what is told in its time; the last one what is told in the end.
+/// The shape of a column: the most notable one of its time span; in the last column the final one.
 fn cell(group: &[&Track], took: Millis, at: usize, columns: usize) -> Shape {
     let at = u64::try_from(at).unwrap_or(0);
     let spans = u64::try_from(columns - 1).unwrap_or(1);
@@ -124,7 +124,7 @@ fn cell(group: &[&Track], took: Millis, at: usize, columns: usize) -> Shape {
         .unwrap_or(Shape::NotSelected)
 }
 
-/// Of many what is drawn: who fails or changes is seen, however short.
+/// The shape of a group: failures and updates are visible, however short.
 const fn notable(shape: Shape) -> u8 {
     match shape {
         Shape::Failed => 0,
@@ -138,7 +138,7 @@ const fn notable(shape: Shape) -> u8 {
     }
 }
 
-/// A time about every twelfth column, and round.
+/// A round time about every twelfth column.
 fn ticks(took: Millis, columns: usize) -> Vec<(usize, String)> {
     const EVERY: usize = 12;
     const ROUND: [u64; 14] = [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200];

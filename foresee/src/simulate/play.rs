@@ -1,4 +1,4 @@
-//! A fleet that is at one version gets the next, by the shipped decision function.
+//! Simulates the rollout of the next version over a fleet that is at one version, by the shipped decision function.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -29,15 +29,15 @@ use super::{
     story::{End, Story, Track},
 };
 
-/// From a change until the controller has decided on it.
+/// The delay from a change to the controller's decision.
 const THINK: Millis = Millis::seconds(1);
-/// So many events are enough for a cluster: it is written, picks up, is ready, is decided on, and may go back.
+/// The most events per cluster: a cluster is assigned, picks it up, becomes ready, is decided on, and may be reverted.
 const EVENTS: u64 = 500;
 
-/// How long change windows are played: a cluster that does not open within this time is left waiting.
+/// How long change windows are simulated: a cluster whose window does not open within this time is left waiting.
 const DAYS: u64 = 30;
 
-/// Plays it to the end.
+/// Simulates to the end.
 pub(crate) fn play(fleet: &Fleet, seed: u64) -> Result<Story, FleetError> {
     let (old, new) = (revision(1), revision(2));
     let mut spec = module::wishes(&fleet.rollout);
@@ -94,7 +94,7 @@ const CONDEMNED: Fault = Fault {
     terminal: true,
 };
 
-/// One that is confirmed at this revision.
+/// A cluster that is confirmed at this revision.
 fn settled(name: &str, old: Revision, pace: Pace) -> Member {
     let mut member = Member::new(pace);
     let (digest, token) = (member.digest(old), Token(1));
@@ -136,7 +136,7 @@ fn place(fleet: &Fleet, cluster: &Cluster) -> Place {
     }
 }
 
-/// The values of the label that changing clusters share, by their order.
+/// The values of the label `rollout.exclusive`, numbered as domains.
 fn domains(fleet: &Fleet) -> BTreeMap<&str, Domain> {
     let Some(key) = &fleet.rollout.exclusive else {
         return BTreeMap::new();
@@ -164,7 +164,7 @@ fn pace(fleet: &Fleet, cluster: &Cluster, random: &mut StdRng) -> Pace {
         } else {
             random.random_range(time - share..=time + share)
         };
-        // Whole seconds: nobody reads more.
+        // Whole seconds are enough.
         Millis(jittered.div_ceil(1000) * 1000)
     };
     let (pickup, ready) = (about(fleet.durations.pickup), about(fleet.durations.ready));
@@ -188,7 +188,7 @@ fn befall(simulation: &mut Simulation<'_, Watcher<'_>>, fleet: &Fleet) {
     }
 }
 
-/// Plans for what the change windows do in the first [`DAYS`] days.
+/// Schedules the changes of windows in the first [`DAYS`] days.
 fn open_and_close(simulation: &mut Simulation<'_, Watcher<'_>>, fleet: &Fleet) {
     let end = instant(fleet, Millis::seconds(DAYS * 24 * 60 * 60));
     for (name, cluster) in &fleet.clusters {
@@ -218,22 +218,22 @@ fn closure(fleet: &Fleet, answer: &Answer) -> Option<Closure> {
     }
 }
 
-/// The instant so long after the version came.
+/// The time at this offset after the version arrived.
 fn instant(fleet: &Fleet, since: Millis) -> Timestamp {
     let since = SignedDuration::from_millis(i64::try_from(since.0).unwrap_or(i64::MAX));
     fleet.start.checked_add(since).unwrap_or(Timestamp::MAX)
 }
 
-/// Writes down what is decided.
+/// Records the decisions.
 struct Watcher<'a> {
     fleet: &'a Fleet,
     target: Revision,
     tracks: BTreeMap<UnitId, Track>,
     began: BTreeSet<UnitId>,
     batches: BTreeSet<Millis>,
-    /// When clusters that waited for their change window open, and which window: by the instant.
+    /// When the windows of waiting clusters open, and which window.
     openings: BTreeMap<(Timestamp, String, String), BTreeSet<String>>,
-    /// When it was last decided, and something was told that was not told before.
+    /// The time of the last decision that changed a reason.
     last: Millis,
 }
 
@@ -263,7 +263,7 @@ impl<'a> Watcher<'a> {
 }
 
 impl Watcher<'_> {
-    /// A cluster waits for its change window.
+    /// Records that a cluster waits for its change window.
     fn waits(&mut self, cluster: &str, now: Millis) {
         let Some(of) = self.fleet.clusters.get(cluster) else {
             return;

@@ -1,4 +1,4 @@
-//! What happened in a simulation: every change of every cluster, and how it ended.
+//! The result of a simulation: every change of every cluster, and how it ended.
 
 use jiff::Timestamp;
 use muster_api::{Duration, reasons::Reason};
@@ -7,52 +7,52 @@ use muster_dashboard::{Shape, fold_names};
 use muster_rollout::Millis;
 use serde::Serialize;
 
-/// A rollout from its beginning to its end.
+/// A simulated rollout.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Story {
-    /// By name.
+    /// The clusters, by name.
     pub clusters: Vec<Track>,
-    /// How long it took.
+    /// Duration of the rollout.
     pub took: Millis,
-    /// How many times clusters were begun.
+    /// Number of times that clusters started to update.
     pub batches: usize,
-    /// How many have the version in the end.
+    /// Number of clusters with the version at the end.
     pub carrying: usize,
-    /// On how many it failed.
+    /// Number of clusters on which it failed.
     pub failed: usize,
-    /// When clusters that waited for their change window could be changed.
+    /// When the change windows of waiting clusters opened.
     pub openings: Vec<Opening>,
     /// How it ended.
     pub end: End,
 }
 
-/// One cluster.
+/// A cluster in the simulation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Track {
-    /// Its name.
+    /// Name of the cluster.
     pub name: String,
-    /// The place of its stage; the greatest number for none.
+    /// Index of its stage; the maximum value for none.
     pub place: usize,
-    /// Its stage.
+    /// Name of its stage.
     pub stage: Option<String>,
-    /// From when on what was told, in the order of time.
+    /// Its reasons with their times, in order.
     pub changes: Vec<(Millis, Reason)>,
 }
 
 /// How a rollout ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum End {
-    /// Every cluster that could be reached has it.
+    /// Every cluster that could be reached has the version.
     Done,
-    /// It was condemned; who failed, and how.
+    /// The version was marked bad; with the cluster that failed, and how.
     Halted(String),
-    /// And all that had it went back.
+    /// The same, and all clusters that had it were reverted.
     Reverted(String),
-    /// Nothing moves, and it is not done.
+    /// No further change follows, and it is not complete.
     Waiting,
 }
 
-/// What is printed as JSON.
+/// The JSON form.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Printed<'a> {
@@ -92,32 +92,32 @@ struct PrintedChange {
 }
 
 impl Track {
-    /// Notes what is told now; false if that is what was told before.
+    /// Records the current reason; false if it did not change.
     pub fn tell(&mut self, now: Millis, reason: Reason) -> bool {
         if self.changes.last().is_some_and(|(_, last)| *last == reason) {
             return false;
         }
-        // What is over at the instant at which it began was never seen.
+        // A reason that is replaced at the same time was never visible.
         self.changes.retain(|(at, _)| *at != now);
         self.changes.push((now, reason));
         true
     }
 
-    /// What was told at the end.
+    /// The final shape.
     pub fn last(&self) -> Shape {
         self.changes
             .last()
             .map_or(Shape::NotSelected, |(_, reason)| Shape::of(*reason))
     }
 
-    /// Something failed on it, or was late.
+    /// Whether an update failed on it, or was late.
     pub fn has_failed(&self) -> bool {
         self.changes
             .iter()
             .any(|(_, reason)| Shape::of(*reason) == Shape::Failed)
     }
 
-    /// When it began to change.
+    /// When its update started.
     pub fn began(&self) -> Option<Millis> {
         let changing = |(_, reason): &&(Millis, Reason)| Shape::of(*reason) == Shape::Updating;
         self.changes.iter().find(changing).map(|(at, _)| *at)
@@ -151,7 +151,7 @@ impl Story {
         format!("{} batch{plural}, failed on {}", self.batches, self.failed)
     }
 
-    /// When clusters could be changed that waited for their change window, one line for each opening.
+    /// When the change windows of waiting clusters opened, one line each.
     pub fn openings(&self) -> Vec<String> {
         let line = |opening: &Opening| {
             let clusters = fold_names(opening.clusters.iter().map(String::as_str)).join(", ");
@@ -171,7 +171,7 @@ impl Story {
         )
     }
 
-    /// All of it, for programs.
+    /// The simulation as JSON.
     pub fn json(&self) -> String {
         let (verdict, evidence) = match &self.end {
             End::Done => ("Done", None),
@@ -209,13 +209,13 @@ impl Story {
             openings: openings.collect(),
             clusters: clusters.collect(),
         };
-        // Text and numbers always go into JSON.
+        // Text and numbers always serialize to JSON.
         let text = serde_json::to_string_pretty(&printed).unwrap_or_default();
         format!("{text}\n")
     }
 }
 
-/// A time as people write it, in whole seconds.
+/// A duration for display, in whole seconds.
 pub(crate) fn time(at: Millis) -> String {
     Duration::from_secs(at.0 / 1000).to_string()
 }

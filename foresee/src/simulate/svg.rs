@@ -1,4 +1,4 @@
-//! The picture as SVG: it stands alone, and is read on light and on dark ground.
+//! The chart as a self-contained SVG image for light and dark backgrounds.
 
 use muster_dashboard::Shape;
 use muster_fleet::text;
@@ -17,7 +17,7 @@ const NAMES: usize = 200;
 const EDGE: usize = 20;
 const LINE: usize = 24;
 const TOP: usize = 56;
-/// How many columns of time.
+/// Number of time columns.
 const COLUMNS: usize = 121;
 const CHARACTERS: usize = 120;
 
@@ -40,7 +40,7 @@ text { font: 13px ui-sans-serif, system-ui, sans-serif; fill: #1f2328; }
   .glyph.waiting, .glyph.none { fill: #9198a1; }
 }";
 
-/// Draws it.
+/// Draws the chart.
 pub(crate) fn draw(story: &Story) -> String {
     let picture = Picture::of(story, COLUMNS);
     let headings = picture.rows.iter().filter(|row| row.heading.is_some()).count();
@@ -77,7 +77,7 @@ pub(crate) fn draw(story: &Story) -> String {
     format!("{document}\n")
 }
 
-/// Where a column begins.
+/// The x position of a column.
 fn column(at: usize) -> usize {
     EDGE + NAMES + at * (WIDTH - 2 * EDGE - NAMES) / COLUMNS
 }
@@ -101,7 +101,7 @@ fn axis(picture: &Picture, bottom: usize) -> Group {
     axis
 }
 
-/// The name, and a bar for each time in which nothing changes.
+/// The name, and a bar for each span without a change.
 fn line(row: &Row, y: usize) -> Group {
     const ROOM: usize = 28;
     let mut group = Group::new();

@@ -1,15 +1,15 @@
-//! The picture as text.
+//! The chart as text.
 
 use muster_fleet::text;
 
 use super::{picture::Picture, story::Story};
 
-/// Blanks before and after the names.
+/// Spaces before and after the names.
 const INDENT: usize = 2;
 
-/// At most so many characters on a line.
+/// The maximum line width.
 pub(crate) fn draw(story: &Story, width: usize) -> String {
-    // The names take what they need, at most a third.
+    // The names take the width that they need, at most a third.
     let names = Picture::of(story, 2).rows;
     let longest = names
         .iter()
@@ -47,7 +47,7 @@ pub(crate) fn draw(story: &Story, width: usize) -> String {
     lines.join("\n") + "\n"
 }
 
-/// The times, each above its column; those that do not fit are left out.
+/// The times, each above its column; those that do not fit are omitted.
 fn axis(ticks: &[(usize, String)], margin: usize, width: usize) -> String {
     let mut line = " ".repeat(margin);
     for (column, text) in ticks {

@@ -1,4 +1,4 @@
-//! Reading what a bundle holds, within bounds; what cannot be read is noted, and the rest is read.
+//! Collects the content of a bundle, within limits; what cannot be read is noted, and the rest is read.
 
 use anyhow::Context as _;
 use k8s_openapi::api::core::v1::{Pod, Secret};
@@ -16,36 +16,36 @@ use serde_json::Value;
 
 use super::redact::{Known, Redactor};
 
-/// Objects of one kind in one namespace.
+/// The most objects of one kind in one namespace.
 const OBJECTS: usize = 2000;
-/// Objects in one answer.
+/// The most objects in one response.
 const PAGE: u32 = 200;
-/// Bytes of one log.
+/// The most bytes of one log.
 const LOG_BYTES: i64 = 4 * 1024 * 1024;
-/// The last lines of one log.
+/// The number of last lines of one log.
 const LOG_LINES: i64 = 5000;
-/// Pods whose logs are read.
+/// The most pods whose logs are read.
 const PODS: usize = 8;
 
 /// A file of the bundle.
 pub(crate) struct File {
-    /// Its name in the bundle.
+    /// Path in the bundle.
     pub path: String,
-    /// Its text.
+    /// Content of the file.
     pub text: String,
 }
 
-/// What was gathered, and what was not.
+/// What was collected, and what was not.
 pub(crate) struct Gathered {
-    /// The files.
+    /// The collected files.
     pub files: Vec<File>,
     /// What could not be read, a line each.
     pub failed: Vec<String>,
-    /// What masks.
+    /// Masks the content.
     pub redactor: Redactor,
 }
 
-/// What is read of a namespace.
+/// What is read from a namespace.
 const FLEET: &[(&str, &str)] = &[
     ("fleet.muster.dev/v1alpha1", "Module"),
     ("fleet.muster.dev/v1alpha1", "BootstrapModule"),
@@ -61,7 +61,7 @@ const FLEET: &[(&str, &str)] = &[
     ("coordination.k8s.io/v1", "Lease"),
     ("events.k8s.io/v1", "Event"),
 ];
-/// What is read of the namespace of the processes besides.
+/// What is also read from the namespace of the processes.
 const PROCESSES: &[(&str, &str)] = &[
     ("apps/v1", "Deployment"),
     ("v1", "Pod"),
@@ -70,7 +70,8 @@ const PROCESSES: &[(&str, &str)] = &[
 ];
 
 impl Gathered {
-    /// Reads all of a namespace and of the processes; Secrets come first, so that what they hold is masked in all that follows.
+    /// Reads a namespace and the processes; Secrets come first, so that their values are masked in everything that
+    /// follows.
     pub(crate) async fn read(client: &Client, namespace: &str) -> anyhow::Result<Self> {
         let mut namespaces = vec![namespace];
         namespaces.extend((namespace != SYSTEM_NAMESPACE).then_some(SYSTEM_NAMESPACE));
@@ -101,7 +102,7 @@ impl Gathered {
         Ok(gathered)
     }
 
-    /// Adds a text, masked.
+    /// Adds a text file, masked.
     pub(crate) fn add(&mut self, path: impl Into<String>, text: &str) {
         let text = self.redactor.text(text);
         self.files.push(File {
@@ -115,7 +116,7 @@ impl Gathered {
         self.failed.push(format!("{what}: {why}"));
     }
 
-    /// Names and keys go into the bundle.
+    /// Names and keys are included in the bundle.
     fn secrets(&mut self, namespace: &str, listed: Result<String, CallError>) {
         match listed {
             Ok(text) => self.files.push(File {
@@ -155,7 +156,7 @@ impl Gathered {
         loop {
             let list = match call_within(DEADLINE, format!("listing {what}"), api.list(&page)).await {
                 Ok(list) => list,
-                // A kind that is not there has no objects.
+                // A kind that is not served has no objects.
                 Err(error) if error.is_not_found() => return,
                 Err(error) => {
                     self.fail(&what, &error);
@@ -167,7 +168,7 @@ impl Gathered {
                     api_version: resource.api_version.clone(),
                     kind: resource.kind.clone(),
                 });
-                // What an API server sent is JSON.
+                // A response of an API server always serializes to JSON.
                 let object = self
                     .redactor
                     .object(&serde_json::to_value(&object).unwrap_or(Value::Null));
@@ -186,12 +187,12 @@ impl Gathered {
             }
         }
         if count > 0 {
-            // Once more as text: what a value of a Secret became when it was printed is masked too.
+            // Masked again as text: a value of a Secret may look different once it is printed.
             self.add(format!("objects/{namespace}/{}.yaml", resource.plural), &text);
         }
     }
 
-    /// The logs of muster's pods, and of the containers before the present ones.
+    /// The logs of muster's pods, and of their previous containers.
     async fn logs(&mut self, client: &Client) {
         let pods: Api<Pod> = Api::namespaced(client.clone(), SYSTEM_NAMESPACE);
         let of_muster = ListParams::default().labels("app.kubernetes.io/name=muster");
@@ -216,7 +217,7 @@ impl Gathered {
                 let reading = pods.logs(&name, &parameters);
                 match call_within(DEADLINE, format!("reading the log of pod {name}"), reading).await {
                     Ok(log) => self.add(format!("logs/{name}.{word}.log"), &log),
-                    // A container that never ended has no log of the one before.
+                    // A container that never restarted has no previous log.
                     Err(error) if previous && matches!(error.code(), Some(400 | 404)) => {}
                     Err(error) => self.fail(&format!("the {word} log of pod {name}"), &error),
                 }
@@ -225,7 +226,7 @@ impl Gathered {
     }
 }
 
-/// Secrets by name, type and keys, a line each. Values are learned, to be masked elsewhere, and go nowhere; all of them, however many.
+/// Secrets by name, type and keys, a line each. Values of all Secrets are registered for masking, and never written.
 async fn list_secrets(client: &Client, namespace: &str, known: &mut Known) -> Result<String, CallError> {
     let api: Api<Secret> = Api::namespaced(client.clone(), namespace);
     let mut page = ListParams::default().limit(PAGE);

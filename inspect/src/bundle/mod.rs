@@ -1,10 +1,10 @@
-//! A support bundle: one file with what is needed to find out what is wrong, and without secrets.
+//! Support bundles: one file with everything needed to diagnose an installation, without secrets.
 //!
 //! ```text
-//!   gather (reads, bounded) ─► redact (pure) ─► tar.gz, readable by its owner alone
+//!   gather (reads, bounded) ─► redact (pure) ─► tar.gz, readable only by its owner
 //! ```
 //!
-//! Invariant: of Secrets only names and keys are in it; kubeconfigs are not in it; everything else went through `redact`.
+//! Invariant: of Secrets it has only names and keys; it has no kubeconfigs; everything else went through `redact`.
 
 mod gather;
 pub mod redact;
@@ -26,18 +26,19 @@ use muster_fleet::apply::DEADLINE;
 use self::gather::{File, Gathered};
 use crate::check;
 
-/// What was written.
+/// The written bundle.
 #[derive(Debug)]
 pub struct Bundle {
-    /// Where.
+    /// Path of the file.
     pub path: PathBuf,
-    /// How many files are in it.
+    /// Number of files in the bundle.
     pub files: usize,
     /// What could not be read, a line each.
     pub failed: Vec<String>,
 }
 
-/// Writes a bundle of a namespace and of muster's own into a new file: this one, or one in the working folder that has the time in its name.
+/// Writes a bundle of a namespace and of muster's own into a new file: the given one, or one in the working folder with
+/// the time in its name.
 pub async fn write(client: &Client, namespace: &str, path: Option<PathBuf>) -> anyhow::Result<Bundle> {
     let asking = client.apiserver_version();
     let server = call_within(DEADLINE, "asking the API server for its version", asking).await;
@@ -80,7 +81,7 @@ pub async fn write(client: &Client, namespace: &str, path: Option<PathBuf>) -> a
     })
 }
 
-/// A new file that its owner alone may read.
+/// Creates a file that only its owner may read.
 fn create(path: &Path) -> anyhow::Result<fs::File> {
     let file = OpenOptions::new()
         .write(true)
@@ -90,7 +91,7 @@ fn create(path: &Path) -> anyhow::Result<fs::File> {
     file.with_context(|| format!("{} cannot be made (another name: -o FILE.tar.gz)", path.display()))
 }
 
-/// Half a file is worse than none; that it cannot be removed changes nothing of what is reported.
+/// Half a file is worse than none; a failure to remove it does not change the reported error.
 fn remove(path: &Path) {
     let _ = fs::remove_file(path);
 }
@@ -101,7 +102,7 @@ fn pack(file: impl Write, stem: &str, files: &[File], now: Timestamp) -> std::io
         let mut header = tar::Header::new_gnu();
         header.set_size(text.len() as u64);
         header.set_mode(0o600);
-        // Before 1970 is no time that a clock says.
+        // No clock is before 1970.
         header.set_mtime(u64::try_from(now.as_second()).unwrap_or_default());
         archive.append_data(&mut header, format!("{stem}/{path}"), text.as_bytes())?;
     }

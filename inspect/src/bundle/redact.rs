@@ -1,9 +1,10 @@
-//! What may leave a cluster in a bundle, and what may not. Pure.
+//! Redacts what goes into a bundle. Pure.
 //!
-//! Three nets, each for what slips through the others: fields that are known to hold secrets are blanked, texts that look like credentials
-//! are masked, and every value of a Secret that the reader could see is masked wherever it appears.
+//! Three filters, each for what slips through the others: fields that are known to hold secrets are blanked, text that
+//! looks like a credential is masked, and every value of a Secret that the reader could read is masked wherever it
+//! appears.
 //!
-//! Invariant: nothing is written into a bundle that has not gone through here.
+//! Invariant: everything that is written into a bundle went through this module.
 
 use std::{collections::BTreeSet, sync::LazyLock};
 
@@ -12,13 +13,13 @@ use base64::{Engine as _, engine::general_purpose::STANDARD};
 use regex::{Captures, Regex};
 use serde_json::{Map, Value};
 
-/// What stands for what was taken out.
+/// The replacement of a redacted value.
 pub const MASK: &str = "***";
 /// Annotations that repeat a whole object.
 const COPIES: [&str; 1] = ["kubectl.kubernetes.io/last-applied-configuration"];
-/// Maps whose values may be anything that somebody substitutes.
+/// Maps whose values may contain anything.
 const BLANKED_MAPS: [&str; 2] = ["substitute", "values"];
-/// Keys of Secrets whose values are public, or words that stand everywhere.
+/// Keys of Secrets whose values are public, or common words.
 const PUBLIC_KEYS: [&str; 6] = [
     "username",
     "namespace",
@@ -27,28 +28,29 @@ const PUBLIC_KEYS: [&str; 6] = [
     "known_hosts",
     "type",
 ];
-/// Shorter values are words rather than secrets, and would be masked everywhere.
+/// Shorter values are common words rather than secrets, and would be masked everywhere.
 const SHORTEST: usize = 6;
-/// A word within a value that is as long, and mixed, is a token or a key.
+/// A word of this length within a value that mixes character classes is a token or a key.
 const WORD: usize = 20;
 
-/// What looks like a credential: `before` stays, `value` goes. Their texts are constants, and a test compiles them.
+/// Patterns of credentials: `before` stays, `value` is masked. They are constants, and a test compiles them.
 static PATTERNS: LazyLock<Vec<Regex>> = LazyLock::new(|| {
     let patterns = [
-        // The user in an address.
+        // The user info of a URL.
         r"(?<before>[A-Za-z][A-Za-z0-9+.-]*://)(?<value>[^/\s@]+)(?<after>@)",
-        // A parameter, variable or flag of a telling name.
+        // A parameter, variable or flag with a telltale name.
         r#"(?i)(?<before>[a-z0-9_.-]*(?:token|password|passwd|secret|api[_-]?key|access[_-]?key|signature)s?=["']?)(?<value>[^\s"'&,;{}\[\]]+)"#,
-        // A field of a telling name. What follows `secret:` in a message is no secret: "reading the secret: not found".
+        // A field with a telltale name. What follows `secret:` in a message is not a secret: "reading the secret: not
+        // found".
         r#"(?i)(?<before>[a-z0-9_.-]*(?:token|password|passwd|api[_-]?key|access[_-]?key|clientsecret)["']?:[ \t]*["']?)(?<value>[^\s"'&,;{}\[\]]+)"#,
         r"(?i)(?<before>\b(?:bearer|basic)\s+)(?<value>[A-Za-z0-9._~+/=-]{8,})",
-        // Tokens that begin as those of GitLab, Slack, GitHub, AWS, npm, Vault and others do.
+        // Tokens with the prefixes of GitLab, Slack, GitHub, AWS, npm, Vault and others.
         r"(?<value>\b(?:glpat-|xox[abeprs]-|gh[oprsu]_|github_pat_|AKIA|npm_|hvs\.|sk-)[A-Za-z0-9_.-]{12,})",
         // JSON Web Tokens.
         r"(?<value>\beyJ[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]*)",
         r"(?s)(?<value>-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|\z))",
     ];
-    // A pattern that is none would be found by the test.
+    // A test finds invalid patterns.
     patterns
         .into_iter()
         .filter_map(|pattern| Regex::new(pattern).ok())
@@ -60,7 +62,7 @@ static PATTERNS: LazyLock<Vec<Regex>> = LazyLock::new(|| {
 pub struct Known(BTreeSet<String>);
 
 impl Known {
-    /// Learns a value of a Secret: plain, in base64, and the keys and tokens within it.
+    /// Registers a value of a Secret: plain, in base64, and the keys and tokens within it.
     pub fn learn(&mut self, key: &str, value: &[u8]) {
         if PUBLIC_KEYS.contains(&key) {
             return;
@@ -82,7 +84,7 @@ impl Known {
     }
 }
 
-/// A text without what looks like a credential.
+/// The text with everything masked that looks like a credential.
 pub fn without_credentials(mut text: String) -> String {
     for pattern in PATTERNS.iter() {
         text = pattern.replace_all(&text, masked).into_owned();
@@ -90,14 +92,15 @@ pub fn without_credentials(mut text: String) -> String {
     text
 }
 
-/// What masks the values that must not appear, and what looks like one.
+/// Masks the registered values, and text that looks like a credential.
 pub struct Redactor {
-    /// All values at once: a bundle is read once, however many Secrets there are. The longest wins, as one may be a part of another.
+    /// Matches all values at once: a bundle is read once, however many Secrets there are. The longest match wins, as
+    /// one value may be a part of another.
     known: AhoCorasick,
 }
 
 impl Redactor {
-    /// Masks these values. An error where they are more than can be looked for.
+    /// Builds a mask of these values; fails if there are too many for a matcher.
     pub fn of(known: &Known) -> Result<Self, BuildError> {
         let known = AhoCorasick::builder()
             .match_kind(MatchKind::LeftmostLongest)
@@ -105,7 +108,7 @@ impl Redactor {
         Ok(Self { known })
     }
 
-    /// A text without credentials.
+    /// The text without credentials.
     pub fn text(&self, said: &str) -> String {
         let mut text = String::with_capacity(said.len());
         self.known.replace_all_with(said, &mut text, |_, _, text| {
@@ -115,7 +118,7 @@ impl Redactor {
         without_credentials(text)
     }
 
-    /// An object without credentials, and without what only managers need.
+    /// The object without credentials and managed fields.
     pub fn object(&self, object: &Value) -> Value {
         let mut object = self.value(object);
         if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
@@ -148,14 +151,14 @@ impl Redactor {
                 Value::String(_) if is_telling(key) => Value::from(MASK),
                 other => self.value(other),
             };
-            // A key may carry a value, as in `MUSTER_X=…`.
+            // A key may contain a value, as in `MUSTER_X=…`.
             (self.text(key), value)
         });
         fields.collect()
     }
 }
 
-/// The names stay, the values go.
+/// Keeps the keys and masks the values.
 fn blanked(map: &Map<String, Value>) -> Value {
     let blank = map.iter().map(|(key, value)| match value {
         Value::String(_) => (key.clone(), Value::from(MASK)),
@@ -164,7 +167,7 @@ fn blanked(map: &Map<String, Value>) -> Value {
     Value::Object(blank.collect())
 }
 
-/// A field that holds a secret by its name. `token` of a row is a number, and stays.
+/// Whether the name of a field says that it holds a secret. `token` of a row is a number, and is kept.
 fn is_telling(key: &str) -> bool {
     let key = key.to_ascii_lowercase();
     [
@@ -186,7 +189,7 @@ fn is_mixed(word: &str) -> bool {
         && word.chars().any(|c| c.is_ascii_lowercase())
 }
 
-/// What was found with its value masked. A number is no credential: the token of a row is one.
+/// The match with its value masked. Numbers are kept: the token of a row is one.
 fn masked(found: &Captures<'_>) -> String {
     let part = |name: &str| found.name(name).map(|part| part.as_str()).unwrap_or_default();
     let value = part("value");

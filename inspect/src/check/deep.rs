@@ -1,4 +1,4 @@
-//! One cluster, looked at from here with the kubeconfig that the controller uses. Only reads.
+//! Checks one cluster from this machine, with the kubeconfig that the controller uses. Only reads.
 
 use k8s_openapi::{
     api::{
@@ -28,10 +28,10 @@ use muster_fleet::{Address, apply::DEADLINE};
 
 use super::{code::Code, finding::Finding, flux, judge};
 
-/// What the account does with assignments.
+/// The verbs that the account needs for assignments.
 const VERBS: [&str; 4] = ["list", "watch", "create", "update"];
 
-/// Looks at a cluster. The error is about the management cluster.
+/// Checks a cluster. An error is about the management cluster.
 pub(crate) async fn look(client: &Client, namespace: &str, name: &str) -> anyhow::Result<Vec<Finding>> {
     let cluster = Address::of_cluster(client, namespace, name).await?.get().await?;
     let secret = kubeconfig_secret(name);
@@ -62,7 +62,7 @@ pub(crate) async fn look(client: &Client, namespace: &str, name: &str) -> anyhow
         Code::DeepAnswers,
         format!("{name} answers at {} ({version}), seen from here", access.server),
     )];
-    let uid = cluster.uid().unwrap_or_default(); // an object that was read has one
+    let uid = cluster.uid().unwrap_or_default(); // an object from the API server has one
     findings.push(identity(client, &there, namespace, name, &uid).await);
     findings.extend(kinds(&there, name, &version).await);
     findings.push(rights(&there).await);
@@ -71,7 +71,7 @@ pub(crate) async fn look(client: &Client, namespace: &str, name: &str) -> anyhow
     Ok(findings)
 }
 
-/// The kubeconfig in a Secret, or why it cannot be had.
+/// The kubeconfig in a Secret, or why it cannot be read.
 async fn text_of(client: &Client, namespace: &str, secret: &str) -> Result<Vec<u8>, String> {
     let secrets: Api<Secret> = Api::namespaced(client.clone(), namespace);
     let read = call_within(
@@ -88,14 +88,14 @@ async fn text_of(client: &Client, namespace: &str, secret: &str) -> Result<Vec<u
     Ok(text.unwrap_or_default().0)
 }
 
-/// A client for a cluster by the kubeconfig that the controller uses, or why there is none.
+/// A client for a cluster with the kubeconfig that the controller uses, or why there is none.
 pub(crate) async fn reach(client: &Client, namespace: &str, cluster: &str) -> Result<Client, String> {
     let text = text_of(client, namespace, &kubeconfig_secret(cluster)).await?;
     let access = kubeconfig::parse(&text).map_err(|error| explain(&error))?;
     connect_over_network(&access).map_err(|error| explain(&error))
 }
 
-/// The controller does not use it either.
+/// Not used, as in the controller.
 fn rejected(namespace: &str, secret: &str, cluster: &str, why: &str) -> Finding {
     let text = format!("the kubeconfig in Secret {namespace}/{secret} is not accepted");
     Finding::problem(Code::DeepAnswers, text)
@@ -219,7 +219,7 @@ async fn rights(there: &Client) -> Finding {
         match is_allowed(there, right).await {
             Ok(true) => {}
             Ok(false) => lacking.push(verb),
-            // No reviews there: the list that the controller makes shows the most of it.
+            // Without access reviews: the list request of the controller proves most of it.
             Err(error) if matches!(error.code(), Some(404 | 405)) => return listed(there).await,
             Err(error) => {
                 return Finding::unknown(Code::DeepRights, "the rights of the account", &explain(&error));
@@ -307,13 +307,13 @@ async fn assemblage(there: &Client, name: &str) -> Finding {
     }
 }
 
-/// Whether Flux keeps to what is pinned, where the agent says that Flux applies.
+/// Whether Flux does not read beyond pinned sources, if the agent reports that Flux applies.
 async fn remote_bases(there: &Client) -> Vec<Finding> {
     let assemblages: Api<Assemblage> = Api::namespaced(there.clone(), SYSTEM_NAMESPACE);
     let one = ListParams::default().limit(1);
     let listed = call_within(DEADLINE, "listing assemblages", assemblages.list(&one)).await;
     let agent = |assemblage: &Assemblage| assemblage.status.as_ref()?.agent.clone();
-    // What keeps assemblages from being listed is a finding of its own.
+    // A failure to list assemblages is a finding of its own.
     let by_flux = listed.is_ok_and(|list| {
         list.items
             .iter()
@@ -329,7 +329,7 @@ async fn remote_bases(there: &Client) -> Vec<Finding> {
         verb: Some("list".to_owned()),
         ..ResourceAttributes::default()
     };
-    // Asked for first: an account that may not is the rule, and its API server's log is not to show it as denied.
+    // Reviewed first: most accounts may not, and the API server's log should not have a denied request.
     if matches!(is_allowed(there, list).await, Ok(false)) {
         return Vec::new();
     }

@@ -1,4 +1,4 @@
-//! Until when a credential is accepted, as far as it says so itself. Pure; nothing is verified, and no value is repeated.
+//! The expiry of a credential, as far as it states one. Pure; nothing is verified, and no value is repeated.
 
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 use jiff::Timestamp;
@@ -6,7 +6,7 @@ use muster_controllers::{registry::Access, runtime::isolated};
 use serde_json::Value;
 use x509_parser::{parse_x509_certificate, pem::parse_x509_pem};
 
-/// The first end of what a kubeconfig carries; none if nothing of it says one.
+/// The earliest expiry of the credentials in a kubeconfig; `None` if none states one.
 pub(crate) fn of(access: &Access) -> Option<Timestamp> {
     let token = access.token.as_ref().and_then(|token| of_token(token.expose()));
     let certificate = access
@@ -16,20 +16,20 @@ pub(crate) fn of(access: &Access) -> Option<Timestamp> {
     token.into_iter().chain(certificate).min()
 }
 
-/// A JSON Web Token says it in `exp`, in seconds.
+/// The `exp` claim of a JSON Web Token, in seconds.
 fn of_token(token: &str) -> Option<Timestamp> {
-    let claims = URL_SAFE_NO_PAD.decode(token.split('.').nth(1)?).ok()?; // no such token: it says nothing
+    let claims = URL_SAFE_NO_PAD.decode(token.split('.').nth(1)?).ok()?; // not a token: it states no expiry
     let claims: Value = serde_json::from_slice(&claims).ok()?; // the same
-    Timestamp::from_second(claims.get("exp")?.as_i64()?).ok() // a time that is none says nothing
+    Timestamp::from_second(claims.get("exp")?.as_i64()?).ok() // an invalid time states no expiry
 }
 
 fn of_certificate(pem: &[u8]) -> Option<Timestamp> {
     let read = || {
-        let (_, pem) = parse_x509_pem(pem).ok()?; // what is no certificate, the API server refuses
+        let (_, pem) = parse_x509_pem(pem).ok()?; // the API server refuses an invalid certificate
         let (_, certificate) = parse_x509_certificate(&pem.contents).ok()?; // the same
-        Timestamp::from_second(certificate.validity().not_after.timestamp()).ok() // a time that is none says nothing
+        Timestamp::from_second(certificate.validity().not_after.timestamp()).ok() // an invalid time states no expiry
     };
-    // A bug in a parser must not end the checks of all clusters.
+    // A bug in a parser must not stop the checks of all clusters.
     isolated(read).ok()?
 }
 

@@ -1,19 +1,19 @@
-//! Findings: what a check came to, and the report of all. Pure.
+//! Findings: the results of checks, and their report. Pure.
 
 use serde::Serialize;
 
 use super::code::Code;
 
-/// What a check came to.
+/// The result of a check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub enum Level {
-    /// As it should be.
+    /// Healthy.
     Ok,
-    /// Worth a look; nothing is broken.
+    /// A warning; nothing is broken.
     Warning,
-    /// It could not be found out.
+    /// The check could not be made.
     Unknown,
-    /// Something does not work.
+    /// Something is broken.
     Problem,
 }
 
@@ -29,18 +29,18 @@ impl Level {
     }
 }
 
-/// What checks are about.
+/// A group of checks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub enum Group {
-    /// The API server and what is defined there.
+    /// The API server and its definitions.
     Management,
-    /// The process.
+    /// The controller process.
     Controller,
     /// The clusters of the fleet.
     Clusters,
-    /// What is rolled out.
+    /// The modules.
     Modules,
-    /// One cluster, deep.
+    /// One cluster in depth.
     Cluster,
     /// Before a ClusterUpgrade.
     Upgrade,
@@ -66,33 +66,33 @@ impl Group {
     }
 }
 
-/// A line of the report.
+/// The result of one check.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Finding {
-    /// The code, as `MST1001`.
+    /// Code, such as `MST1001`.
     pub code: String,
-    /// What it came to.
+    /// Level of the finding.
     pub level: Level,
-    /// What it is about.
+    /// Group of the check.
     pub group: Group,
-    /// The object that it is about, as `cluster/eu-1`; none if it is about the whole.
+    /// The object of the finding, such as `cluster/eu-1`; null if it is about the installation.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub about: Option<String>,
-    /// What is so.
+    /// What was found.
     pub text: String,
-    /// Why.
+    /// Why it is so; may be null.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
-    /// What to do: a command, where there is one.
+    /// What to do: a command, if there is one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub remedy: Option<String>,
-    /// Where it is explained.
+    /// URL of the documentation of the code.
     pub docs: String,
 }
 
 impl Finding {
-    /// A finding of a code.
+    /// Creates a finding with this code and level.
     pub fn new(code: Code, level: Level, text: impl Into<String>) -> Self {
         Self {
             code: code.word(),
@@ -106,43 +106,43 @@ impl Finding {
         }
     }
 
-    /// As it should be.
+    /// A healthy result.
     pub fn ok(code: Code, text: impl Into<String>) -> Self {
         Self::new(code, Level::Ok, text)
     }
 
-    /// Something does not work.
+    /// Something is broken.
     pub fn problem(code: Code, text: impl Into<String>) -> Self {
         Self::new(code, Level::Problem, text)
     }
 
-    /// Worth a look.
+    /// A warning.
     pub fn warning(code: Code, text: impl Into<String>) -> Self {
         Self::new(code, Level::Warning, text)
     }
 
-    /// It could not be looked at.
+    /// The check could not be made.
     pub fn unknown(code: Code, what: &str, why: &str) -> Self {
         Self::new(code, Level::Unknown, format!("{what} could not be checked"))
             .reason(why)
             .remedy("see that the API server is well and that you may read this (kubectl auth can-i), then check again")
     }
 
-    /// Which object it is about.
+    /// Sets the object that it is about.
     #[must_use]
     pub fn about(mut self, object: impl Into<String>) -> Self {
         self.about = Some(object.into());
         self
     }
 
-    /// Why; an empty text says nothing.
+    /// Sets the reason; an empty text sets none.
     #[must_use]
     pub fn reason(mut self, reason: impl Into<String>) -> Self {
         self.reason = Some(reason.into()).filter(|reason| !reason.is_empty());
         self
     }
 
-    /// What to do.
+    /// Sets the remedy.
     #[must_use]
     pub fn remedy(mut self, remedy: impl Into<String>) -> Self {
         self.remedy = Some(remedy.into());
@@ -163,22 +163,22 @@ const fn group(code: Code) -> Group {
     }
 }
 
-/// All findings. Fields may be added within `check/v1`; what there is keeps its name and meaning.
+/// All findings. Fields may be added within `check/v1`; existing ones keep their name and meaning.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Report {
-    /// `check/v1`.
+    /// Version of this schema: `check/v1`.
     pub schema: &'static str,
-    /// The namespace of modules and clusters.
+    /// Namespace of modules and clusters.
     pub namespace: String,
-    /// The worst of all findings.
+    /// The worst level of all findings.
     pub result: Level,
-    /// The findings, in the order of their codes.
+    /// The findings, ordered by code.
     pub findings: Vec<Finding>,
 }
 
 impl Report {
-    /// A report of findings.
+    /// Creates a report.
     pub fn new(namespace: &str, mut findings: Vec<Finding>) -> Self {
         findings.sort_by(|a, b| (&a.code, b.level, &a.about).cmp(&(&b.code, a.level, &b.about)));
         Self {
@@ -194,7 +194,7 @@ impl Report {
     }
 }
 
-/// One finding for many objects that are all well, or one for each that is not.
+/// One finding for many objects that are all healthy, or one for each that is not.
 pub(crate) fn each(code: Code, all_well: impl FnOnce() -> String, problems: Vec<Finding>) -> Vec<Finding> {
     if problems.is_empty() {
         vec![Finding::ok(code, all_well())]

@@ -1,5 +1,5 @@
-//! Whether Flux, where it applies, keeps to the state that is pinned: a `kustomization.yaml` may name other repositories unless
-//! kustomize-controller runs with a flag against that.
+//! Whether Flux, where it applies, reads only pinned sources: a `kustomization.yaml` may name other repositories unless
+//! kustomize-controller runs with a flag that forbids it.
 
 use k8s_openapi::api::apps::v1::Deployment;
 use kube::{Client, ResourceExt, api::ListParams};
@@ -10,12 +10,12 @@ use muster_operate::install::arguments;
 
 use super::{code::Code, finding::Finding};
 
-/// What applies, of Flux; shards have names that begin so.
+/// Name prefix of Flux's kustomize-controller; shards have longer names.
 const CONTROLLER: &str = "kustomize-controller";
-/// The flag that keeps it to its source.
+/// The flag that forbids remote bases.
 const FLAG: &str = "--no-remote-bases";
 
-/// The Deployments that apply; none without Flux, and none without the right to list Deployments.
+/// The Deployments of kustomize-controller; empty without Flux, or without the right to list Deployments.
 pub(crate) async fn read(client: &Client) -> Result<Vec<Deployment>, CallError> {
     let of_flux = ListParams::default().labels(&format!("{}=flux", label::APP_PART_OF));
     let everywhere: Api<Deployment> = Api::all(client.clone());
@@ -30,7 +30,7 @@ pub(crate) async fn read(client: &Client) -> Result<Vec<Deployment>, CallError> 
     }
 }
 
-/// Its finding, by the code for the management cluster or for another one.
+/// The finding, with the code for the management cluster or for another one.
 pub(crate) fn judge(code: Code, deployment: &Deployment) -> Finding {
     let object = format!(
         "{}/{}",

@@ -1,4 +1,5 @@
-//! What is there of updates in place: who answers Cluster API's hook, UpdatePlans, and what may replace their Machines. Only reads.
+//! Reads the state of in-place updates: extensions with Cluster API's hook, UpdatePlans, and what may replace their
+//! Machines. Only reads.
 
 use std::collections::BTreeMap;
 
@@ -15,29 +16,29 @@ use super::Read;
 
 /// The group of ExtensionConfigs.
 const RUNTIME: &str = "runtime.cluster.x-k8s.io";
-/// The version of Cluster API's kinds that knows of updates in place.
+/// The version of Cluster API's kinds that has in-place updates.
 const VERSION: &str = "v1beta2";
 
-/// Updates in place.
+/// The state of in-place updates.
 pub(crate) struct Machines {
-    /// The extensions of Cluster API; none without the kind.
+    /// The extensions of Cluster API; empty if the kind is not served.
     pub extensions: Read<Vec<DynamicObject>>,
-    /// Updates that are not over, and what may replace their Machines.
+    /// Unfinished updates, and what may replace their Machines.
     pub updates: Read<Updates>,
 }
 
-/// Updates that are not over, and what may replace their Machines.
+/// Unfinished updates, and what may replace their Machines.
 #[derive(Default)]
 pub(crate) struct Updates {
-    /// UpdatePlans with a Machine that is not updated.
+    /// UpdatePlans with a Machine that is not updated yet.
     pub plans: Vec<UpdatePlan>,
-    /// MachineHealthChecks.
+    /// MachineHealthChecks of the namespace.
     pub checks: Vec<DynamicObject>,
-    /// The Machines that are there, by uid.
+    /// Existing Machines by uid.
     pub machines: BTreeMap<String, ObjectMeta>,
 }
 
-/// Reads all of it, for the Machines of a namespace.
+/// Reads the state for the Machines of a namespace.
 pub(crate) async fn read(client: &Client, namespace: &str) -> Machines {
     let (extensions, updates) = tokio::join!(extensions(client), updates(client, namespace));
     Machines {
@@ -57,7 +58,7 @@ async fn extensions(client: &Client) -> Result<Vec<DynamicObject>, CallError> {
     Ok(list.items)
 }
 
-/// Without an update that is not over nothing else is asked for.
+/// Without an unfinished update nothing else is read.
 async fn updates(client: &Client, namespace: &str) -> Result<Updates, CallError> {
     if !serves(client, kind::API_VERSION, "updateplans").await? {
         return Ok(Updates::default());
@@ -94,7 +95,7 @@ async fn updates(client: &Client, namespace: &str) -> Result<Updates, CallError>
     })
 }
 
-/// Whether a kind is served: what is not there needs no right to be read.
+/// Whether a kind is served: one that is not needs no right to read it.
 async fn serves(client: &Client, api_version: &str, plural: &str) -> Result<bool, CallError> {
     let what = format!("asking for the kinds of {api_version}");
     match call_within(DEADLINE, what, client.list_api_group_resources(api_version)).await {

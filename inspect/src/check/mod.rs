@@ -1,8 +1,8 @@
-//! Whether an installation is well; what is not, with a code, why, and what to do.
+//! Checks the health of an installation; each problem has a code, a reason and a remedy.
 //!
 //! ```text
 //!   world (reads) ─► judge (pure) ─► findings ─► Report ─► text, JSON
-//!   before_installation, one (cluster, from here), before_upgrade: each reads what it needs
+//!   before_installation, one (cluster, from this machine), before_upgrade: each reads what it needs
 //! ```
 //!
 //! Invariant: nothing is written; no value of a Secret is shown.
@@ -29,15 +29,15 @@ pub use self::{
     upgrade::version,
 };
 
-/// What was read, or why it was not.
+/// The value that was read, or why it could not be read.
 pub type Read<T> = Result<T, String>;
 
-/// Before an installation: whether it would be taken.
+/// Checks whether a cluster is ready for an installation.
 pub async fn before_installation(client: &Client, namespace: &str) -> anyhow::Result<Report> {
     Ok(Report::new(namespace, pre::look(client, namespace).await?))
 }
 
-/// Before a ClusterUpgrade: what would keep each Cluster that asks for one from this version now.
+/// Checks what currently blocks each opted-in Cluster from this version, before a ClusterUpgrade.
 pub async fn before_upgrade(client: &Client, namespace: &str, target: Version) -> anyhow::Result<Report> {
     Ok(Report::new(
         namespace,
@@ -45,7 +45,7 @@ pub async fn before_upgrade(client: &Client, namespace: &str, target: Version) -
     ))
 }
 
-/// One cluster, deep: from here, with the kubeconfig that the controller uses.
+/// Checks one cluster in depth: from this machine, with the kubeconfig that the controller uses.
 pub async fn one(client: &Client, namespace: &str, cluster: &str) -> anyhow::Result<Report> {
     Ok(Report::new(
         namespace,
@@ -53,7 +53,7 @@ pub async fn one(client: &Client, namespace: &str, cluster: &str) -> anyhow::Res
     ))
 }
 
-/// The installation, its clusters and modules.
+/// Checks the installation, its clusters and modules.
 pub async fn whole(client: &Client, namespace: &str) -> anyhow::Result<Report> {
     let world = Box::pin(world::read(client, namespace)).await?;
     Ok(Report::new(namespace, judge::all(&world)))

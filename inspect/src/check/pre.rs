@@ -1,4 +1,4 @@
-//! Before an installation: whether it would be taken. The API server is asked by dry runs; nothing is written.
+//! Checks whether a cluster is ready for an installation, by server-side dry runs; nothing is written.
 
 use kube::Client;
 use muster_controllers::runtime::{call::explain, call_within};
@@ -13,7 +13,7 @@ use super::{
     world::CLUSTERS,
 };
 
-/// Looks at a cluster that is to become the management cluster.
+/// Checks a cluster that will become the management cluster.
 pub(crate) async fn look(client: &Client, namespace: &str) -> anyhow::Result<Vec<Finding>> {
     use anyhow::Context as _;
     let version = call_within(
@@ -48,7 +48,8 @@ pub(crate) async fn look(client: &Client, namespace: &str) -> anyhow::Result<Vec
         looked += 1;
         match apply::apply(client, object, true).await {
             Ok(_) => {}
-            // What stands in a namespace that is not there yet is asked for when it is; what another manager wrote is there already.
+            // Objects in a namespace that does not exist yet cannot be dry-run; a conflict with another manager means
+            // that the object exists.
             Err(error) if error.is_not_found() || error.is_conflict() => {}
             Err(error) => refused.push(
                 Finding::problem(Code::PreRights, format!("{name} would not be taken"))

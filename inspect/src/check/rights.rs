@@ -1,6 +1,6 @@
-//! Whether the controller's account may do what it has to: asked of the API server, by a review for each right of the installation.
+//! Checks the rights of the controller's account with an access review for each right of the installation.
 //!
-//! Where reviews are not served, or may not be made, the roles that stand there are held against those of the installation.
+//! If reviews are not served or not allowed, the existing roles are compared with those of the installation.
 
 use std::collections::BTreeSet;
 
@@ -18,19 +18,19 @@ use serde_json::Value;
 
 use super::Read;
 
-/// How many reviews are under way at once.
+/// How many reviews run concurrently.
 const AT_ONCE: usize = 8;
 
-/// One thing that the account must be allowed to.
+/// A right that the account needs.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Right {
-    /// The namespace; none for the cluster.
+    /// Namespace; `None` for cluster-wide.
     pub namespace: Option<String>,
-    /// The API group.
+    /// API group, such as `apps`.
     pub group: String,
-    /// The resource, with its subresource: `modules/status`.
+    /// Resource with its subresource: `modules/status`.
     pub resource: String,
-    /// The verb.
+    /// Verb, such as `get`.
     pub verb: String,
 }
 
@@ -48,12 +48,12 @@ impl std::fmt::Display for Right {
     }
 }
 
-/// Everything that the installation's roles say.
+/// All rights of the installation's roles.
 fn wanted(objects: &[Value]) -> BTreeSet<Right> {
     objects.iter().flat_map(rights).collect()
 }
 
-/// What a role allows; nothing for other objects.
+/// The rights of a role; empty for other objects.
 fn rights(object: &Value) -> Vec<Right> {
     let namespace = object
         .pointer("/metadata/namespace")
@@ -61,7 +61,7 @@ fn rights(object: &Value) -> Vec<Right> {
         .map(str::to_owned);
     let rules: Vec<PolicyRule> = object
         .get("rules")
-        .and_then(|rules| serde_json::from_value(rules.clone()).ok()) // rules of ours are rules
+        .and_then(|rules| serde_json::from_value(rules.clone()).ok()) // muster's rules always parse
         .unwrap_or_default();
     let mut all = Vec::new();
     for rule in &rules {
@@ -79,7 +79,7 @@ fn rights(object: &Value) -> Vec<Right> {
     all
 }
 
-/// Which of the rights that a controller with these arguments needs the account lacks.
+/// The rights that the account lacks for a controller with these arguments.
 pub(crate) async fn missing(
     client: &Client,
     namespace: &str,
@@ -90,7 +90,7 @@ pub(crate) async fn missing(
     let wanted = wanted(&objects);
     match reviewed(client, &wanted, account).await {
         Ok(missing) => Ok(missing),
-        // No reviews here, or none for this person.
+        // Reviews are not served, or not allowed for this user.
         Err(error) if matches!(error.code(), Some(403..=405)) => granted(client, &objects, &wanted).await,
         Err(error) => Err(explain(&error)),
     }
@@ -147,11 +147,11 @@ fn review(right: &Right, account: &str) -> SubjectAccessReview {
     }
 }
 
-/// What the roles of the installation, as they stand there and are bound, do not grant.
+/// The rights that the existing, bound roles of the installation do not grant.
 async fn granted(client: &Client, objects: &[Value], wanted: &BTreeSet<Right>) -> Read<BTreeSet<Right>> {
     let mut granted = Vec::new();
     for pair in objects.chunks(2) {
-        // A role, and what binds it.
+        // A role and its binding.
         let [role, binding] = pair else { continue };
         let (there, bound) = (read(client, role).await?, read(client, binding).await?);
         let is_bound = bound.is_some_and(|bound| {
@@ -181,7 +181,7 @@ async fn read(client: &Client, object: &Value) -> Read<Option<Value>> {
     let api = name.api(client);
     let read = call_within(DEADLINE, format!("reading {name}"), api.get_opt(&name.name)).await;
     let read = read.map_err(|error| explain(&error))?;
-    // What an API server sent is JSON.
+    // A response of an API server always parses as JSON.
     Ok(read.map(|object| serde_json::to_value(object).unwrap_or_default()))
 }
 

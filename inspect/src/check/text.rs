@@ -1,4 +1,4 @@
-//! The report for people: a line for each check, what is wrong with reason, remedy and where it is explained.
+//! The report as text: a line per check, and for problems the reason, remedy and documentation.
 
 use std::collections::BTreeMap;
 
@@ -6,10 +6,10 @@ use muster_fleet::text::{counted, wrapped};
 
 use super::finding::{Finding, Level, Report};
 
-/// How many findings of one code are shown in full.
+/// How many findings of one code are printed in full.
 const SHOWN: usize = 3;
 
-/// The lines of a report, at most `width` characters wide where that can be.
+/// The lines of a report, at most `width` characters wide where possible.
 pub fn lines(report: &Report, width: usize) -> Vec<String> {
     let mut lines = Vec::new();
     let mut group = None;
@@ -62,7 +62,7 @@ fn of(finding: &Finding, width: usize) -> Vec<String> {
         .map(|reason| wrapped(reason, inner))
         .unwrap_or_default();
     lines.extend(reason.into_iter().map(|line| format!("    {line}")));
-    // A command is copied: it is never broken.
+    // A command is copied, so it is never wrapped.
     lines.extend(finding.remedy.as_ref().map(|remedy| format!("    → {remedy}")));
     lines.push(format!("    {}", finding.docs));
     lines

@@ -1,4 +1,4 @@
-//! Before a ClusterUpgrade: what would keep each Cluster that asks for one from a version now. Only reads.
+//! Checks what currently blocks each opted-in Cluster from a version, before a ClusterUpgrade. Only reads.
 
 use anyhow::{Context as _, bail};
 use futures::{StreamExt as _, stream};
@@ -19,19 +19,19 @@ use muster_fleet as fleet;
 
 use super::{code::Code, deep, finding::Finding};
 
-/// Names in one line.
+/// The most names on one line.
 const SHOWN: usize = 5;
-/// Clusters that are read at the same time.
+/// How many Clusters are read concurrently.
 const AT_ONCE: usize = 8;
 
-/// Reads a version such as v1.34.2, or v1.34: the oldest of that minor version.
+/// Parses a version such as v1.34.2, or v1.34 for the oldest patch of that minor version.
 pub fn version(text: &str) -> Result<Version, String> {
     Version::parse(text)
         .or_else(|| Version::parse(&format!("{text}.0")))
         .ok_or_else(|| format!("{text:?} is no version of Kubernetes: write v1.34 or v1.34.2"))
 }
 
-/// Looks at each Cluster. The error is about the management cluster.
+/// Checks each Cluster. An error is about the management cluster.
 pub(crate) async fn look(client: &Client, namespace: &str, target: Version) -> anyhow::Result<Vec<Finding>> {
     let Some(served) = fleet::served(client).await? else {
         bail!(
@@ -95,7 +95,7 @@ fn finding(name: &str, target: Version, way: Result<Option<Way>, String>) -> Fin
     found.about(format!("cluster/{name}"))
 }
 
-/// The reason, its message, and apart from it what to do.
+/// The reason, its message, and separately the remedy.
 fn with(finding: Finding, reason: &str, message: &str) -> Finding {
     match message.rsplit_once("; next: ") {
         Some((message, next)) => finding.reason(format!("{reason}: {message}")).remedy(next),

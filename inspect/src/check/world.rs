@@ -1,4 +1,4 @@
-//! What the checks look at, read once. Nothing is written; kubeconfigs are looked through here and go no further.
+//! Reads the state for all checks once. Nothing is written; kubeconfigs are inspected here and not passed on.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -35,44 +35,44 @@ use super::{
     rights::{self, Right},
 };
 
-/// All that is judged.
+/// The state of an installation.
 pub(crate) struct World {
-    /// The namespace of modules and clusters.
+    /// Namespace of modules and clusters.
     pub namespace: String,
-    /// When it was read.
+    /// Time of the reads.
     pub now: Timestamp,
-    /// The API server's version.
+    /// Version of the API server.
     pub version: String,
-    /// The definitions that are there, of those that matter.
+    /// The relevant definitions that are installed.
     pub definitions: Read<BTreeMap<String, CustomResourceDefinition>>,
-    /// The Deployments of controllers.
+    /// Deployments of controllers.
     pub deployments: Read<Vec<Deployment>>,
-    /// What applies of Flux, if it is there.
+    /// Flux's kustomize-controllers, if any.
     pub flux: Read<Vec<Deployment>>,
-    /// The controller's Lease.
+    /// Lease of the controller.
     pub lease: Read<Option<Lease>>,
-    /// What the controller's account lacks; none if no controller is deployed.
+    /// The rights that the controller's account lacks; `None` if no controller is deployed.
     pub rights: Read<Option<BTreeSet<Right>>>,
     /// Modules, clusters, assemblages.
     pub live: Read<Live>,
     /// The kubeconfigs, by cluster.
     pub kubeconfigs: Read<BTreeMap<String, Kubeconfig>>,
-    /// The uid of the kube-system of each Cluster, by the Cluster's uid.
+    /// The recorded uid of kube-system of each Cluster, by the Cluster's uid.
     pub identities: Read<BTreeMap<String, String>>,
-    /// Machines that are updated in place.
+    /// The state of in-place updates.
     pub machines: Machines,
 }
 
 /// A kubeconfig in its Secret.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Kubeconfig {
-    /// It is one of an enrolment: labelled, not of Cluster API's type.
+    /// Whether it is from an enrollment: labelled, and not of Cluster API's type.
     pub enrolled: bool,
-    /// When its credential ends, if it says so; or why it is not accepted.
+    /// The expiry of its credential, if stated; or why it is invalid.
     pub ends: Result<Option<Timestamp>, String>,
 }
 
-/// Reads all of it. Only an API server that does not answer at all is an error.
+/// Reads the state. Only an API server that does not answer at all is an error.
 pub(crate) async fn read(client: &Client, namespace: &str) -> anyhow::Result<World> {
     let asking = client.apiserver_version();
     let version = call_within(DEADLINE, "asking the API server for its version", asking).await;
@@ -117,7 +117,7 @@ pub(crate) async fn read(client: &Client, namespace: &str) -> anyhow::Result<Wor
     })
 }
 
-/// As whom the pods of a Deployment come in.
+/// The user name of a Deployment's pods.
 fn account(deployment: &Deployment) -> String {
     let spec = deployment
         .spec
@@ -157,7 +157,7 @@ async fn read_deployments(client: &Client) -> Read<Vec<Deployment>> {
     ));
     let everywhere: Api<Deployment> = Api::all(client.clone());
     match call_within(DEADLINE, "listing Deployments", everywhere.list(&of_controllers)).await {
-        // Who may not look everywhere may look where controllers are by custom.
+        // Without the right to list everywhere, list the default namespace of controllers.
         Err(error) if error.code() == Some(403) => {
             let here: Api<Deployment> = Api::namespaced(client.clone(), SYSTEM_NAMESPACE);
             let what = format!("listing Deployments in {SYSTEM_NAMESPACE}");

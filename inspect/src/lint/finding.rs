@@ -1,4 +1,4 @@
-//! What can be wrong, each with a code that stays: `docs/lint.md` has a chapter for every one.
+//! The findings of lint, each with a stable code: `docs/lint.md` has a chapter for each.
 
 use std::sync::Arc;
 
@@ -9,19 +9,19 @@ use muster_sync::{
 
 use super::place;
 
-/// How bad it is.
+/// The severity of a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Level {
-    /// It will be refused, or never do what it says.
+    /// It will be refused, or never work.
     Error,
-    /// It will work, but probably not as it is meant.
+    /// It will work, but probably not as intended.
     Warning,
     /// It works; something else may be better.
     Info,
 }
 
 impl Level {
-    /// The word.
+    /// The severity as a word.
     pub const fn word(self) -> &'static str {
         match self {
             Self::Error => "error",
@@ -31,53 +31,53 @@ impl Level {
     }
 }
 
-/// One thing that can be wrong.
+/// The kind of a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Code {
-    /// Not readable as YAML.
+    /// Invalid YAML.
     Yaml,
-    /// Written more than once.
+    /// An object is written more than once.
     Twice,
-    /// A kind of our group that there is not.
+    /// An unknown kind of muster's API group.
     UnknownKind,
-    /// A field that nobody knows.
+    /// An unknown field.
     UnknownField,
-    /// What the definition does not allow.
+    /// A value that the definition does not allow.
     Definition,
-    /// What the definition allows, and muster cannot do.
+    /// A value that the definition allows, and muster does not support.
     Impossible,
-    /// A dependency that is not here.
+    /// A missing dependency.
     MissingDependency,
-    /// Dependencies that go round.
+    /// A dependency cycle.
     Cycle,
     /// No cluster is selected.
     SelectsNothing,
     /// A stage without clusters.
     EmptyStage,
-    /// Nothing would stop a bad version.
+    /// A rollout without limits or stages: nothing would stop a bad version.
     AllAtOnce,
-    /// An address without TLS.
+    /// A URL without TLS.
     Insecure,
-    /// Two modules that bring the same objects.
+    /// Two modules with the same objects.
     SharedObjects,
-    /// A kind whose health may count without evidence.
+    /// A kind whose objects may count as healthy without evidence.
     NoEvidence,
-    /// A workload that is healthy before its pods run the new version.
+    /// A workload that counts as healthy before its pods run the new version.
     OnDelete,
-    /// A kind that the table of health has and its module does not ask for.
+    /// A kind that is in the health table, while its module does not enable the table.
     HealthTable,
-    /// An expression of health that does not parse.
+    /// An invalid health expression.
     Expression,
     /// Two NodeModules that write the same path.
     PathConflict,
-    /// A plan that cannot be carried out.
+    /// An invalid plan.
     Plan,
-    /// A Secret with its values.
+    /// A Secret with plain values.
     PlainSecret,
 }
 
 impl Code {
-    /// Every code, in the order of their numbers.
+    /// All kinds, ordered by code.
     #[cfg(test)]
     pub const ALL: [Self; 20] = [
         Self::Yaml,
@@ -102,7 +102,7 @@ impl Code {
         Self::PlainSecret,
     ];
 
-    /// The code, which never gets another meaning.
+    /// The code, which never changes its meaning.
     pub const fn id(self) -> &'static str {
         match self {
             Self::Yaml => "MST0001",
@@ -128,7 +128,7 @@ impl Code {
         }
     }
 
-    /// How bad it is.
+    /// Its severity.
     pub const fn level(self) -> Level {
         match self {
             Self::Yaml
@@ -154,7 +154,7 @@ impl Code {
         }
     }
 
-    /// What to do.
+    /// Its remedy.
     pub const fn remedy(self) -> &'static str {
         match self {
             Self::Yaml => "mend the text: kubectl would refuse it, too",
@@ -203,23 +203,23 @@ impl Code {
     }
 }
 
-/// Something that is wrong, and where.
+/// A finding with its position.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
-    /// What.
+    /// Kind of the finding.
     pub code: Code,
-    /// The file.
+    /// Path of the file.
     pub file: Arc<str>,
-    /// The place in it.
+    /// Position in the file.
     pub at: Position,
-    /// The object, as kubectl has it: `module/podinfo`; none for a text that is none.
+    /// The object in kubectl's form: `module/podinfo`; empty for text that is not an object.
     pub object: Option<String>,
-    /// The sentence.
+    /// The message.
     pub message: String,
 }
 
 impl Finding {
-    /// About a field of an object, or about the whole object if the field is not there.
+    /// A finding about a field of an object, or about the whole object if the field is not set.
     pub fn about(code: Code, document: &Document, object: &str, field: &str, message: String) -> Self {
         Self {
             code,
@@ -230,7 +230,7 @@ impl Finding {
         }
     }
 
-    /// A variable that cannot be put in.
+    /// A variable that cannot be substituted.
     pub fn not_substituted(error: &SubstituteError) -> Self {
         Self {
             code: Code::Yaml,
@@ -241,7 +241,7 @@ impl Finding {
         }
     }
 
-    /// A text that is no YAML.
+    /// Text that is not valid YAML.
     pub fn unreadable(error: &YamlError) -> Self {
         Self {
             code: Code::Yaml,

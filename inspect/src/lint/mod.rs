@@ -1,12 +1,12 @@
-//! What is wrong with manifests of a fleet, before anybody applies them, without a cluster.
+//! Validates manifests of a fleet before they are applied, without a cluster.
 //!
 //! ```text
-//!   files ─► documents ─► each object by itself (object) ─┐
+//!   files ─► documents ─► each object alone (object)     ─┐
 //!                    └──► modules and clusters together (together) ─► findings ─► text with its source, or JSON (print)
 //! ```
 //!
-//! Of kinds that are not muster's, Clusters or Secrets nothing is judged but whether their health can be proven: a fleet's repository
-//! holds other things besides.
+//! Objects other than muster's kinds, Clusters and Secrets are only checked for health evidence: the repository of a
+//! fleet has other things, too.
 
 mod finding;
 mod object;
@@ -32,7 +32,7 @@ pub use self::{
     words::Problem,
 };
 
-/// Reads these files, and those of these folders.
+/// Reads these files, and the files of these folders.
 pub fn read(paths: &[PathBuf]) -> anyhow::Result<Files> {
     let mut files = Vec::new();
     for path in paths {
@@ -50,7 +50,7 @@ pub fn read(paths: &[PathBuf]) -> anyhow::Result<Files> {
     Ok(Files::new(files))
 }
 
-/// Everything that is wrong with the files, by file and place.
+/// All findings of the files, ordered by file and position.
 pub fn look(files: &Files, variables: &Variables) -> Report {
     let lens = Lens::new();
     let mut report = Report::default();
@@ -93,7 +93,7 @@ pub fn look(files: &Files, variables: &Variables) -> Report {
     report
 }
 
-/// A List as its items, anything else as itself.
+/// The items of a List, or the object itself.
 fn unrolled(document: Document) -> Vec<Document> {
     let is_list = document.root.get("kind").and_then(|kind| kind.text()) == Some("List");
     let items = document.root.get("items").filter(|_| is_list);

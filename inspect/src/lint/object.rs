@@ -1,4 +1,4 @@
-//! One object by itself: what the API server would refuse or drop, and what muster could not do.
+//! Validates one object: what the API server would refuse or drop, and what muster does not support.
 
 use std::collections::BTreeMap;
 
@@ -31,76 +31,76 @@ use super::{
 /// The definitions of muster's kinds, by `apiVersion` and kind.
 pub struct Lens(BTreeMap<(String, String), Definition>);
 
-/// The definition of a kind, as it is applied and as it is written.
+/// The schema of a kind, and its text.
 struct Definition {
     schema: Schema,
     text: Value,
 }
 
-/// What an API server does not take of an object.
+/// Why an API server does not accept an object as it is.
 pub struct Refused {
-    /// Fields that it drops, from `metadata` or `spec` on.
+    /// Fields that it drops, with paths from `metadata` or `spec`.
     pub unknown: Vec<Problem>,
-    /// Why it refuses the object.
+    /// Validation errors.
     pub causes: Vec<Problem>,
 }
 
-/// What was seen of a document.
+/// The result for a document.
 pub struct Seen {
-    /// It is an object that a fleet is made of.
+    /// Whether it is an object of a fleet.
     pub is_of_the_fleet: bool,
-    /// What is wrong with it.
+    /// Findings about the object alone.
     pub findings: Vec<Finding>,
-    /// What it is.
+    /// The object, for checks together with others.
     pub object: Object,
 }
 
-/// What is looked at together with others.
+/// An object for checks together with others.
 pub enum Object {
-    /// A module of either kind, well formed.
+    /// A valid module of either kind.
     Module(Box<Written>),
     /// A Cluster.
     Cluster(Identity, BTreeMap<String, String>),
-    /// A NodeModule, well formed.
+    /// A valid NodeModule.
     NodeModule(Identity, Box<NodeModuleSpec>),
-    /// Another kind of muster's, or a module that is not well formed.
+    /// Another kind of muster's, or an invalid module.
     Other(Identity),
     /// A custom resource of this group.
     Custom(String, Identity),
     /// The definition of a custom resource.
     Definition(Defined),
-    /// None of a fleet's.
+    /// Not an object of a fleet.
     None,
 }
 
-/// What a definition defines.
+/// The kind that a definition defines.
 pub struct Defined {
-    /// The group.
+    /// API group of the kind.
     pub group: String,
-    /// The kind.
+    /// Name of the kind.
     pub kind: String,
-    /// Whether objects can say which generation their controller observed.
+    /// Whether its status has observedGeneration.
     pub observes: bool,
 }
 
 /// Kind, namespace and name.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Identity {
-    /// The kind.
+    /// Kind, such as `Module`.
     pub kind: String,
-    /// The namespace; empty if it is not said.
+    /// Namespace; empty if it is not set.
     pub namespace: String,
-    /// The name.
+    /// Name of the object.
     pub name: String,
 }
 
-/// A module as it is written.
+/// A valid module.
 pub struct Written {
-    /// Which one.
+    /// Kind, namespace and name.
     pub identity: Identity,
-    /// Of which kind.
+    /// Module or BootstrapModule.
     pub kind: ModuleKind,
-    /// What it asks for, with defaults filled in.
+    /// Spec with defaults.
     pub spec: ModuleSpec,
 }
 
@@ -115,7 +115,7 @@ impl Identity {
         }
     }
 
-    /// As kubectl has it.
+    /// The name in kubectl's form.
     pub fn address(&self) -> String {
         format!("{}/{}", self.kind.to_lowercase(), self.name)
     }
@@ -128,7 +128,7 @@ impl Default for Lens {
 }
 
 impl Lens {
-    /// With the definitions of this command.
+    /// Uses the definitions of this command.
     pub fn new() -> Self {
         let mut schemas = BTreeMap::new();
         let all = crds::management().into_iter().chain(crds::downstream());
@@ -140,7 +140,7 @@ impl Lens {
                     .as_ref()
                     .and_then(|schema| schema.open_api_v3_schema.as_ref());
                 let schema = schema.and_then(|schema| serde_json::to_value(schema).ok());
-                // Our own definitions are sound: a test applies each to an API server.
+                // A test applies each of these definitions to an API server.
                 let parsed = schema.and_then(|text| Some((Schema::parse(&text).ok()?, text)));
                 if let Some((schema, text)) = parsed {
                     let definition = Definition { schema, text };
@@ -151,13 +151,14 @@ impl Lens {
         Self(schemas)
     }
 
-    /// What an API server does not take as it is. Drops it from `value` where it is unknown, and fills in defaults. None: the kind is unknown.
+    /// What an API server would not accept. Drops unknown fields from `value`, and sets defaults. `None` if the kind is
+    /// unknown.
     pub fn refused(&self, api_version: &str, kind: &str, value: &mut Value) -> Option<Refused> {
         let Definition { schema, text } = self.0.get(&(api_version.to_owned(), kind.to_owned()))?;
         let unknown = schema.prune(value);
         schema.default(value);
         let mut causes = schema.validate(value, None);
-        // It says nothing that helps to correct the others.
+        // Its text does not help to fix the others.
         causes.retain(|cause| !cause.is_incomplete_check());
         let unknown = unknown.into_iter().map(|path| Problem::unknown(path, text));
         let causes = causes.iter().map(|cause| Problem::of(cause, value, text));
@@ -167,7 +168,7 @@ impl Lens {
         })
     }
 
-    /// Looks at a document.
+    /// Validates a document.
     pub fn look(&self, document: &Document, value: Value) -> Seen {
         let text = |key: &str| value[key].as_str().unwrap_or_default().to_owned();
         let (version, kind) = (text("apiVersion"), text("kind"));
@@ -179,7 +180,7 @@ impl Lens {
                 Seen {
                     is_of_the_fleet: true,
                     findings: Vec::new(),
-                    object: Object::Cluster(identity, labels.unwrap_or_default()), // what is no map selects nothing
+                    object: Object::Cluster(identity, labels.unwrap_or_default()), // labels that are not a map match nothing
                 }
             }
             None if version == "v1" && kind == "Secret" => Seen {
@@ -205,7 +206,7 @@ impl Lens {
         let address = identity.address();
         let finding = |code, field: &str, message| Finding::about(code, document, &address, field, message);
         if plan::is_plan(&value) {
-            // Read with the files of its folder.
+            // Validated with the files of its folder.
             return Seen {
                 is_of_the_fleet: true,
                 findings: Vec::new(),
@@ -280,9 +281,9 @@ impl Lens {
     }
 }
 
-/// What is wrong with a NodeModule, and what it is.
+/// Validates a NodeModule.
 fn of_nodes(value: &Value, identity: Identity) -> (Vec<InvalidField>, Object) {
-    // What the definition allows and the type does not is found where the API server finds it.
+    // A value that only the type rejects is also rejected by the API server.
     let Ok(module) = serde_json::from_value::<NodeModule>(value.clone()) else {
         return (Vec::new(), Object::Other(identity));
     };
@@ -290,7 +291,7 @@ fn of_nodes(value: &Value, identity: Identity) -> (Vec<InvalidField>, Object) {
     (problems, Object::NodeModule(identity, Box::new(module.spec)))
 }
 
-/// What is brought to clusters, as far as it says something of evidence.
+/// Objects that are applied to clusters, if they say something about health evidence.
 fn synced(group: &str, value: &Value, identity: Identity) -> Object {
     if group == "apiextensions.k8s.io" && identity.kind == "CustomResourceDefinition" {
         let text = |pointer| value.pointer(pointer).and_then(Value::as_str);
@@ -314,7 +315,7 @@ fn synced(group: &str, value: &Value, identity: Identity) -> Object {
     }
 }
 
-/// A workload that is healthy before its pods run the new version.
+/// A workload that counts as healthy before its pods run the new version.
 fn by_hand(document: &Document, value: &Value, identity: &Identity) -> Option<Finding> {
     let of_apps = value["apiVersion"] == "apps/v1" && matches!(&*identity.kind, "StatefulSet" | "DaemonSet");
     let waits = value["metadata"]["annotations"][annotation::WAIT_FOR_PODS] == "true";
@@ -329,12 +330,12 @@ fn by_hand(document: &Document, value: &Value, identity: &Identity) -> Option<Fi
 }
 
 fn parsed<K: ModuleObject + DeserializeOwned>(value: &Value) -> Option<(ModuleKind, ModuleSpec)> {
-    // What the definition allows and the type does not is found where the API server finds it.
+    // A value that only the type rejects is also rejected by the API server.
     let object: K = serde_json::from_value(value.clone()).ok()?;
     Some((K::KIND, object.spec().clone()))
 }
 
-/// What the definition allows, and muster cannot do, or does not by default.
+/// What the definition allows, and muster does not support, or not by default.
 fn meant(name: &str, spec: &ModuleSpec) -> Vec<(Code, Invalid)> {
     let impossible = validate::module(name, spec, InsecureSources::Allowed);
     let mut refused = validate::module(name, spec, InsecureSources::Refused);
@@ -345,7 +346,7 @@ fn meant(name: &str, spec: &ModuleSpec) -> Vec<(Code, Invalid)> {
         .collect()
 }
 
-/// Expressions of health that no agent could evaluate: the field of each, and why.
+/// Health expressions that no agent could evaluate: the field of each, and why.
 fn unreadable_expressions(spec: &ModuleSpec) -> Vec<(String, String)> {
     let each = spec.sync.package.health_expressions.iter().enumerate();
     let unreadable = each.filter_map(|(index, of)| {
@@ -358,7 +359,7 @@ fn unreadable_expressions(spec: &ModuleSpec) -> Vec<(String, String)> {
     unreadable.collect()
 }
 
-/// A Secret whose values stand there for all who read the repository.
+/// A Secret whose values are readable in the repository.
 fn secret(document: &Document, value: &Value, identity: &Identity) -> Option<Finding> {
     let is_encrypted = value.get("sops").is_some();
     let field = ["data", "stringData"]

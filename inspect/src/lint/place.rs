@@ -1,14 +1,14 @@
-//! Where a field of an object stands in its file.
+//! The position of a field of an object in its file.
 
 use muster_sync::yaml::{Kind, Node, Position};
 
-/// The place of a field by its path as an API server writes it, such as `spec.dependsOn[0].name`; of the nearest that holds it, if it is
-/// not there itself.
+/// The position of a field by its path in the API server's form, such as `spec.dependsOn[0].name`; of the closest
+/// parent, if it is not set.
 pub(crate) fn of(root: &Node, path: &str) -> Position {
     nearest(root, path).1
 }
 
-/// Whether a variable that nothing stands for yet is at that place: what it will be nobody knows.
+/// Whether the value at that position is an unsubstituted variable, and so unknown.
 pub(crate) fn has_variable(root: &Node, path: &str) -> bool {
     nearest(root, path)
         .0
@@ -25,7 +25,7 @@ fn nearest<'a>(root: &'a Node, path: &str) -> (&'a Node, Position) {
                 .find(|(key, _)| key.text() == Some(step))
                 .map(|(key, value)| (value, key.at)),
             Kind::Sequence(items) => {
-                let item = step.parse().ok().and_then(|index: usize| items.get(index)); // no number is no item
+                let item = step.parse().ok().and_then(|index: usize| items.get(index)); // a segment that is not a number has no item
                 item.map(|item| (item, item.at))
             }
             Kind::Scalar(_) => None,
@@ -36,7 +36,7 @@ fn nearest<'a>(root: &'a Node, path: &str) -> (&'a Node, Position) {
     (node, at)
 }
 
-/// `a.b[0][x.y/z]` is a, b, 0 and x.y/z.
+/// The segments of `a.b[0][x.y/z]`: a, b, 0 and x.y/z.
 pub(crate) fn steps(path: &str) -> impl Iterator<Item = &str> {
     path.split('[').enumerate().flat_map(|(place, part)| {
         let (key, rest) = match part.split_once(']') {

@@ -1,4 +1,4 @@
-//! Plans: read with the files of their folder, as the agent reads them.
+//! Validates plans with the files of their folder, as the agent does.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -16,11 +16,11 @@ use super::{
     together::is_below,
 };
 
-/// How long a step may take where no Module is known.
+/// How long a step may take if no Module is known.
 const NO_LIMIT: std::time::Duration = std::time::Duration::MAX;
 
-/// What is wrong with the plans that modules name, and with those that no module of these files names. `given`: what variables stand for beside
-/// those of the module.
+/// The findings of the plans that modules name, and of those that no module of these files names. `given`: variables in
+/// addition to those of the module.
 pub(crate) fn check(files: &Files, modules: &[(Document, Written)], given: &Variables) -> Vec<Finding> {
     let mut findings = Vec::new();
     let mut named = Vec::new();
@@ -43,7 +43,7 @@ pub(crate) fn check(files: &Files, modules: &[(Document, Written)], given: &Vari
         let mut variables = package.substitute.clone();
         variables.extend(given.values().clone());
         match read(files, &planning, variables) {
-            // Every file is below the root: the folder may be that of another repository.
+            // All files are below the root: the folder may be of another repository.
             Err(PlannedError::NoFile { .. }) if matches!(folder, "" | ".") => {}
             Err(PlannedError::NoFile { file, folder }) => {
                 let address = module.identity.address();
@@ -66,7 +66,7 @@ pub(crate) fn check(files: &Files, modules: &[(Document, Written)], given: &Vari
             deadline: None,
         };
         let mut result = read(files, &planning, given.values().clone());
-        // What a module would give is not known.
+        // The variables of a module are unknown here.
         if let Err(PlannedError::Plans(errors)) = &mut result {
             errors.retain(|error| !matches!(*error.problem, PlanProblem::When(_)));
         }
@@ -89,7 +89,7 @@ fn read(
     Planned::read(&Files::new(below), planning, &options)
 }
 
-/// The problems of a plan. What is wrong with other files is told of them.
+/// The problems of a plan. Errors of other files are reported for them.
 fn of(result: Result<Planned, PlannedError>) -> Vec<Finding> {
     let Err(PlannedError::Plans(errors)) = result else {
         return Vec::new();

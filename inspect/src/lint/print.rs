@@ -1,4 +1,4 @@
-//! Findings as text with the line that each is about, and as JSON.
+//! Prints findings as text with their source lines, and as JSON.
 
 use std::{collections::BTreeMap, fmt::Write as _, ops::Range};
 
@@ -10,17 +10,17 @@ use serde::Serialize;
 use super::{Code, Finding, Level};
 use crate::bundle::redact::{MASK, without_credentials};
 
-/// Where each code is explained.
+/// URL of the documentation of codes.
 const CHAPTERS: &str = "docs/lint.md";
 
-/// What was looked at, and what was found.
+/// The validated files, and the findings.
 #[derive(Debug, Default)]
 pub struct Report {
-    /// Files.
+    /// Number of files.
     pub files: usize,
-    /// Objects of a fleet in them.
+    /// Number of fleet objects in the files.
     pub objects: usize,
-    /// By file and place.
+    /// Findings by file and position.
     pub findings: Vec<Finding>,
 }
 
@@ -31,7 +31,8 @@ impl Report {
     }
 }
 
-/// For people, on lines of about `width` characters: each finding with the line that it is about. It is coloured for a terminal.
+/// The report as text, with lines of about `width` characters: each finding with its source line. It is colored for a
+/// terminal.
 pub fn text(report: &Report, files: &Files, width: usize) -> String {
     let texts: BTreeMap<&str, String> = files
         .iter()
@@ -44,7 +45,7 @@ pub fn text(report: &Report, files: &Files, width: usize) -> String {
         .collect();
     let renderer = Renderer::styled().term_width(width.clamp(40, 160));
     let mut text = String::new();
-    // What helps with one finding helps with all of its kind: it stands behind the last of them.
+    // The remedy is the same for all findings of a kind: it is printed after the last of them.
     let last: BTreeMap<Code, usize> = report
         .findings
         .iter()
@@ -84,11 +85,11 @@ pub fn text(report: &Report, files: &Files, width: usize) -> String {
     text
 }
 
-/// The source with the line of a finding as it may be shown, and the part of it that is marked: no value of a Secret, no credential.
+/// The source with the redacted line of a finding, and the marked span: no value of a Secret, no credential.
 fn shown(source: &str, finding: &Finding) -> (String, Range<usize>) {
     let Range { start, end } = span(source, finding.at);
     let line = source[..start].rfind('\n').map_or(0, |before| before + 1);
-    // What is no YAML may be a Secret as well.
+    // Invalid YAML may be a Secret as well.
     let is_secret = finding.code == Code::PlainSecret
         || (finding.code == Code::Yaml && source.lines().any(|line| line.trim_end() == "kind: Secret"));
     let without_value = |text: &str| match text.split_once(':') {
@@ -104,7 +105,7 @@ fn shown(source: &str, finding: &Finding) -> (String, Range<usize>) {
     (shown, at..at + marked.len())
 }
 
-/// The bytes from a place to the end of its line.
+/// The bytes from a position to the end of its line.
 fn span(source: &str, at: Position) -> Range<usize> {
     let before: usize = source.split_inclusive('\n').take(at.line - 1).map(str::len).sum();
     let line = source[before..].lines().next().unwrap_or_default();
@@ -139,7 +140,7 @@ struct JsonFinding<'a> {
     documentation: String,
 }
 
-/// For programs: `lint/v1`.
+/// The report as JSON: `lint/v1`.
 pub fn json(report: &Report) -> anyhow::Result<String> {
     let findings = report.findings.iter().map(|finding| JsonFinding {
         code: finding.code.id(),

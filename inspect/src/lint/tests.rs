@@ -1,4 +1,4 @@
-//! Promise: each thing that can be wrong is found where it stands, and nothing is found where nothing is wrong.
+//! Promise: each problem is found at its position, and nothing is found in valid files.
 
 use muster_sync::source::{File, Files};
 use muster_sync::substitute::Variables;
@@ -34,7 +34,7 @@ fn no_variables() -> Variables {
     Variables::new(&std::collections::BTreeMap::new()).unwrap()
 }
 
-/// The codes that are found, each with its line.
+/// The codes of the findings, each with its line.
 fn found(texts: &[&str]) -> Vec<(&'static str, usize)> {
     let files = texts.iter().enumerate().map(|(number, text)| File {
         path: format!("{number}.yaml"),
@@ -106,7 +106,7 @@ fn one_object_by_itself() {
     );
 }
 
-/// What is said of a text, in order.
+/// The messages for a text, in order.
 fn said(text: &str) -> Vec<String> {
     let file = File {
         path: "m.yaml".to_owned(),
@@ -125,7 +125,7 @@ fn a_finding_says_what_to_write() {
     };
     let stage = |text: &str| rollout(&format!("stages: [{{name: canary, selector: {{}}, {text}}}]"));
     let soak = "spec.rollout.stages[0].soak";
-    // The API server adds that rules were not checked, which does not help.
+    // The API server adds that further rules were not checked, which does not help.
     assert_eq!(
         stage("soak: 10"),
         [format!(
@@ -484,7 +484,7 @@ fn a_path_of_two_node_modules_is_told_at_the_second() {
     );
 }
 
-/// A plan is judged with the variables that its module gives, as in a cluster.
+/// A plan is validated with the variables of its module, as in a cluster.
 #[test]
 fn plans_are_read_as_in_a_cluster() {
     let plan = |when: &str| {

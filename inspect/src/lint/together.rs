@@ -1,4 +1,4 @@
-//! Modules and clusters together: what is written twice, depends on nothing or on itself, or selects nobody.
+//! Checks modules and clusters together: duplicates, missing or cyclic dependencies, and empty selections.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -21,24 +21,24 @@ use super::{
     object::{Defined, Identity, Object, Written},
 };
 
-/// All that the files have of a fleet.
+/// All fleet objects of the files.
 #[derive(Default)]
 pub(crate) struct Fleet {
     modules: Vec<(Document, Written)>,
     node_modules: Vec<(Document, Identity, Box<NodeModuleSpec>)>,
     clusters: Vec<(Identity, BTreeMap<String, String>)>,
-    /// Where each identity stands first.
+    /// The first position of each identity.
     first: BTreeMap<Identity, String>,
     twice: Vec<Finding>,
-    /// The first object of each kind of custom resources, by group and kind.
+    /// The first object of each custom kind, by group and kind.
     custom: BTreeMap<(String, String), (Document, Identity)>,
-    /// Kinds that the table of health has, with the files of their objects.
+    /// Kinds in the health table, with the files of their objects.
     in_table: BTreeSet<((String, String), Arc<str>)>,
-    /// Kinds of which a definition is here; whether objects can say which generation was observed.
+    /// Kinds with a definition in the files; whether their status has observedGeneration.
     defined: BTreeMap<(String, String), bool>,
 }
 
-/// Where a NodeModule names a path first.
+/// The first field of a NodeModule that names a path.
 fn field_of(spec: &NodeModuleSpec, path: &str) -> String {
     for (part, of) in spec.content.parts.iter().enumerate() {
         if let Some(file) = of.files.iter().position(|file| file.path == path) {
@@ -49,7 +49,7 @@ fn field_of(spec: &NodeModuleSpec, path: &str) -> String {
 }
 
 impl Fleet {
-    /// Takes a document into the fleet.
+    /// Adds a document.
     pub(crate) fn take(&mut self, document: Document, object: Object) {
         match object {
             Object::None => {}
@@ -108,7 +108,7 @@ impl Fleet {
         &self.modules
     }
 
-    /// What is wrong with them together.
+    /// The findings about all modules together.
     pub(crate) fn look(self) -> Vec<Finding> {
         let mut findings = self.dependencies();
         for (document, module) in &self.modules {
@@ -123,7 +123,7 @@ impl Fleet {
         findings
     }
 
-    /// Paths that two NodeModules write on nodes that both may select: told at the second one.
+    /// Paths that two NodeModules write on nodes that both may select; reported for the second one.
     fn path_conflicts(&self) -> Vec<Finding> {
         let mut findings = Vec::new();
         for (at, (document, identity, spec)) in self.node_modules.iter().enumerate() {
@@ -151,7 +151,7 @@ impl Fleet {
         findings
     }
 
-    /// Kinds of custom resources whose health may count without evidence.
+    /// Custom kinds whose objects may count as healthy without evidence.
     fn without_evidence(&self) -> Vec<Finding> {
         let unproven = self.custom.iter().filter_map(|(kind, (document, identity))| {
             let (group, name) = kind;
@@ -171,7 +171,7 @@ impl Fleet {
         unproven.collect()
     }
 
-    /// A module that brings kinds of the table of health, and neither asks for it nor has expressions for them.
+    /// A module with kinds of the health table that neither enables the table nor has expressions for them.
     fn without_table(&self, document: &Document, module: &Written) -> Option<Finding> {
         let Package {
             path,
@@ -203,7 +203,7 @@ impl Fleet {
         (!kinds.is_empty()).then(|| Finding::about(Code::HealthTable, document, &address, field, message))
     }
 
-    /// Modules that bring the same objects to the same clusters: one package of one repository, or a part of it.
+    /// Modules that apply the same objects to the same clusters: one package of one repository, or a part of it.
     fn shared(&self) -> Vec<Finding> {
         let mut findings = Vec::new();
         for (place, (document, module)) in self.modules.iter().enumerate() {
@@ -224,9 +224,10 @@ impl Fleet {
         findings
     }
 
-    /// Whether two modules select a cluster of these files; without any, whether their selectors are the same.
+    /// Whether two modules select a common cluster of these files; if there are no clusters, whether their selectors
+    /// are equal.
     fn meet(&self, one: &Written, other: &Written) -> bool {
-        // Selectors are sound here: others were refused before.
+        // Selectors are valid here: others were refused before.
         let matcher = |module: &Written| Matcher::new(module.spec.selector.as_ref()).ok();
         let (Some(first), Some(second)) = (matcher(one), matcher(other)) else {
             return false;
@@ -281,7 +282,7 @@ impl Fleet {
         findings
     }
 
-    /// Only where Clusters are in the files: otherwise nobody knows.
+    /// Only if the files have Clusters: otherwise it is unknown.
     fn selection(&self, document: &Document, module: &Written) -> Vec<Finding> {
         let address = module.identity.address();
         let same = |identity: &&(Identity, BTreeMap<String, String>)| {
@@ -294,7 +295,7 @@ impl Fleet {
             .filter(same)
             .map(|(_, labels)| labels)
             .collect();
-        // Selectors are sound here: others were refused before.
+        // Selectors are valid here: others were refused before.
         let matcher = |selector| Matcher::new(selector).ok();
         let Some(selector) = matcher(module.spec.selector.as_ref()).filter(|_| !clusters.is_empty()) else {
             return Vec::new();
@@ -351,7 +352,7 @@ impl Fleet {
     }
 }
 
-/// Whether two modules have objects in common by where these come from.
+/// Whether two modules have common objects, by their sources.
 fn bring_the_same(one: &Written, other: &Written) -> bool {
     let (one_source, other_source) = (one.spec.sync.source.url(), other.spec.sync.source.url());
     let (first, second) = (&one.spec.sync.package, &other.spec.sync.package);
@@ -399,7 +400,7 @@ impl<'a> Node<'a> {
     }
 }
 
-/// The shortest way from a module back to itself, if there is one and the module is the first on it: each round is told once.
+/// The shortest dependency cycle of a module, if it is the first module of the cycle: each cycle is reported once.
 fn round<'a>(nodes: &BTreeMap<Node<'a>, &'a (Document, Written)>, from: Node<'a>) -> Option<Vec<Node<'a>>> {
     let mut seen = BTreeSet::new();
     let mut ways = std::collections::VecDeque::from([vec![from]]);
@@ -422,14 +423,14 @@ fn round<'a>(nodes: &BTreeMap<Node<'a>, &'a (Document, Written)>, from: Node<'a>
     None
 }
 
-/// Whether the table of health has a kind, by group and kind.
+/// Whether a kind, by group and kind, is in the health table.
 fn is_in_table((group, kind): &(String, String)) -> bool {
     table::V1
         .iter()
         .any(|entry| entry.group() == group && entry.kind == kind)
 }
 
-/// A rollout that nothing bounds: neither a limit nor stages.
+/// Whether a rollout has neither a limit nor stages.
 fn all_at_once(document: &Document, module: &Written) -> Option<Finding> {
     let Rollout {
         strategy,

@@ -1,4 +1,4 @@
-//! What an API server does not take of an object, in words that say what to write instead. Pure.
+//! The validation errors of an API server, reworded to say what to write instead. Pure.
 
 use std::fmt;
 
@@ -9,20 +9,20 @@ use serde_json::{Map, Value};
 
 use super::place::steps;
 
-/// So many fields of one name are offered.
+/// The most fields of the same name that are suggested.
 const ALIKE: usize = 2;
 
 /// The field of a cause that is about the whole object.
 const NO_FIELD: &str = "<nil>";
 
-/// Something that an API server does not take, and where.
+/// A validation error, and its field.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
-    /// The path of the field: `spec.rollout.stages[0].soak`.
+    /// Path of the field: `spec.rollout.stages[0].soak`.
     pub field: String,
-    /// The rest of the sentence.
+    /// Rest of the sentence.
     pub message: String,
-    /// It says what to write, which the API server does not.
+    /// Whether the message says what to write; the API server's does not.
     pub is_advice: bool,
 }
 
@@ -47,7 +47,7 @@ impl Problem {
         if meant.is_empty() {
             same_name(definition, "", last, &mut same);
         }
-        // It stands at another place, or at many, of which none is meant more than the others.
+        // A field of this name exists elsewhere, or in several places of which none is more likely.
         same.sort_by_key(String::len);
         if (1..=ALIKE).contains(&same.len()) {
             meant = format!(" (did you mean {}?)", same.join(", "));
@@ -92,7 +92,7 @@ fn not_a_duration(node: &Value, value: &Value) -> Option<String> {
     ))
 }
 
-/// The value is none of those that the definition lists, and near to one of them.
+/// The value is not one of the enum, and similar to one of them.
 fn not_in_the_list(cause: &Cause, node: &Value, value: &Value) -> Option<String> {
     let listed = node["enum"]
         .as_array()
@@ -117,12 +117,12 @@ fn properties(node: &Value) -> Option<&Map<String, Value>> {
 fn value_at<'a>(object: &'a Value, path: &str) -> Option<&'a Value> {
     steps(path).try_fold(object, |value, step| match value {
         Value::Object(fields) => fields.get(step),
-        Value::Array(items) => items.get(step.parse::<usize>().ok()?), // no number is no item
+        Value::Array(items) => items.get(step.parse::<usize>().ok()?), // a segment that is not a number has no item
         _ => None,
     })
 }
 
-/// The paths of all fields of this name.
+/// The paths of all fields with this name.
 fn same_name(node: &Value, path: &str, name: &str, found: &mut Vec<String>) {
     for (field, below) in properties(node).into_iter().flatten() {
         let path = match path {

@@ -1,4 +1,4 @@
-//! A simulated cluster: an embedded API server with a workload player, and the real agent.
+//! A simulated cluster: an embedded API server with simulated workloads, and the real agent.
 
 use std::{
     path::PathBuf,
@@ -23,30 +23,31 @@ use muster_sync::source::{GitOptions, GitSource, Limits};
 
 use super::{Ground, Pace, log_limit, name::Name, nodes};
 
-/// How much of the past each cluster keeps for watches: a few dozen versions of the largest objects that a module usually has (75 KiB), a
-/// thousand of what rollouts write (3 KiB). The fifty clusters that a demo may have take 200 MiB at most for it.
+/// How much history each cluster keeps for watches: a few dozen versions of the largest objects that a module usually
+/// has (75 KiB), a thousand of what rollouts write (3 KiB). The fifty clusters of the largest demo use at most 200 MiB
+/// for it.
 const HISTORY_BYTES: usize = 4 << 20;
 
-/// As whom an agent is known to its API server.
+/// The user name of an agent at its API server.
 pub(crate) const AGENT: &str = "muster-agent";
-/// How often the cable is looked at.
+/// How often the connection is checked.
 const LOOK_AT_CABLE: Duration = Duration::from_millis(250);
-/// Who comes from outside: whoever has the administrator's kubeconfig, and an enrolled management plane.
+/// The users that connect from outside: the administrator, and an enrolled management plane.
 const OUTSIDE: [&str; 2] = [
     "kubernetes-admin",
     "system:serviceaccount:muster-system:muster-management",
 ];
 
-/// A running cluster; dropping it ends it.
+/// A running cluster; dropping it stops it.
 pub(crate) struct Cluster {
-    /// Its name.
+    /// Name of the cluster.
     pub name: Name,
     api: Arc<ApiServer>,
 }
 
 impl Cluster {
-    /// Starts the API server, the players and the agent. While the file `unplugged` is there, nothing gets in from outside. With a folder
-    /// for the files of nodes there are some.
+    /// Starts the API server, the simulated workloads and the agent. While the file `unplugged` exists, connections
+    /// from outside are refused. With a folder for the files of nodes, it has nodes.
     pub(crate) async fn start(
         name: &Name,
         ground: &Ground,
@@ -103,13 +104,13 @@ impl Cluster {
         self.api.client_as(user)
     }
 
-    /// The API server, for its log.
+    /// The API server, to read its log.
     pub(crate) fn server(&self) -> &ApiServer {
         &self.api
     }
 }
 
-/// Pulls the cable while a file is there: connections from outside are refused, open watches end.
+/// Disconnects the cluster while a file exists: connections from outside are refused, and open watches end.
 async fn cable(api: Weak<ApiServer>, unplugged: PathBuf) {
     let mut pulled: Vec<RuleId> = Vec::new();
     let mut looks = tokio::time::interval(LOOK_AT_CABLE);
@@ -133,7 +134,7 @@ async fn cable(api: Weak<ApiServer>, unplugged: PathBuf) {
     }
 }
 
-/// The setup of a process of muster beside an embedded API server: the one that ships, but for its way in.
+/// The setup of a process of muster for an embedded API server: as shipped, except for its connection.
 pub(crate) fn setup(
     api: &ApiServer,
     user: &str,

@@ -1,4 +1,4 @@
-//! The folder of a demo: kubeconfigs, the git work tree, mirrors. Removed at the end, unless it is to be kept.
+//! The folder of a demo: kubeconfigs, the git work tree, mirrors. Removed at the end, unless it is kept.
 
 use std::{
     fs::{self, Permissions},
@@ -13,7 +13,7 @@ use tempfile::TempDir;
 
 use super::name::Name;
 
-/// What `examples/enrol` has, and the rights of the file.
+/// The files of `examples/enrol`, with their modes.
 const SCRIPTS: [(&str, u32, &str); 4] = [
     (
         "enrol.sh",
@@ -37,15 +37,15 @@ const SCRIPTS: [(&str, u32, &str); 4] = [
     ),
 ];
 
-/// Where everything of a demo lies.
+/// The folder of a demo.
 pub(crate) struct Folder {
     path: PathBuf,
-    /// Removes itself when dropped.
+    /// Removed on drop.
     temporary: Option<TempDir>,
 }
 
 impl Folder {
-    /// A fresh folder, or the one given, which must be empty.
+    /// A temporary folder, or the given one, which must be empty.
     pub(crate) fn make(dir: Option<PathBuf>, keep: bool) -> anyhow::Result<Self> {
         let (path, temporary) = if let Some(dir) = dir {
             fs::create_dir_all(&dir).with_context(|| format!("folder {}", dir.display()))?;
@@ -72,22 +72,22 @@ impl Folder {
         Ok(Self { path, temporary })
     }
 
-    /// The folder itself.
+    /// Path of the folder.
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }
 
-    /// The git work tree.
+    /// Path of the git work tree.
     pub(crate) fn fleet(&self) -> PathBuf {
         self.path.join("fleet")
     }
 
-    /// Where the mirrors of git are kept.
+    /// Path of the git mirrors.
     pub(crate) fn data(&self) -> Arc<Path> {
         self.path.join("data").into()
     }
 
-    /// Writes a kubeconfig, which holds a key: only its owner may read it.
+    /// Writes a kubeconfig, which has a key: only its owner may read it.
     pub(crate) fn write_kubeconfig(&self, name: &str, text: &str) -> anyhow::Result<()> {
         let path = self.path.join(name);
         let file = fs::OpenOptions::new()
@@ -100,17 +100,17 @@ impl Folder {
             .with_context(|| format!("writing {}", path.display()))
     }
 
-    /// The file that cuts a cluster off while it is there.
+    /// The file that disconnects a cluster while it exists.
     pub(crate) fn unplugged(&self, cluster: &Name) -> PathBuf {
         self.path.join(format!("clusters/{cluster}.unplugged"))
     }
 
-    /// The files of the simulated nodes of a cluster.
+    /// The folder with the files of a cluster's simulated nodes.
     pub(crate) fn nodes(&self, cluster: &Name) -> PathBuf {
         self.path.join(format!("nodes/{cluster}"))
     }
 
-    /// Writes the scripts that bring a cluster into the fleet and take it out.
+    /// Writes the scripts that enroll and unenroll a cluster.
     pub(crate) fn write_scripts(&self) -> anyhow::Result<()> {
         for (name, mode, text) in SCRIPTS {
             let path = self.path.join(name);
@@ -121,7 +121,7 @@ impl Folder {
         Ok(())
     }
 
-    /// Removes the folder, if it is a fresh one that is not to be kept.
+    /// Removes the folder, if it is a temporary one that is not kept.
     pub(crate) fn remove(self) -> anyhow::Result<()> {
         match self.temporary {
             Some(temporary) => temporary.close().context("the demo's folder cannot be removed"),

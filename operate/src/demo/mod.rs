@@ -2,15 +2,15 @@
 //!
 //! ```text
 //!   folder/ fleet (git work tree) ──file──► management plane: GitRepository main + Kustomization ./modules ─► Modules
-//!           management.kubeconfig ◄───────  embedded API server, muster controller              │ https
-//!           clusters/<name>.kubeconfig ◄──  embedded API server, workload player, muster agent ◄┘  (one for each cluster)
+//!           management.kubeconfig ◄───────  embedded API server, muster controller                  │ https
+//!           clusters/<name>.kubeconfig ◄──  embedded API server, simulated workloads, muster agent ◄┘  (one for each cluster)
 //! ```
 //!
-//! One more cluster runs and is not enrolled (`ap-1`); a file `clusters/<name>.unplugged` cuts a cluster off. With [`Options::tour`] the demo plays
-//! and checks itself.
+//! One more cluster runs and is not enrolled (`ap-1`); a file `clusters/<name>.unplugged` disconnects a cluster. With
+//! [`Options::tour`] the demo runs a tour that checks itself.
 //!
-//! Nothing of the path from a commit to a cluster is simulated: git, YAML, HTTPS, controllers and agents are the ones that ship.
-//! Simulated are the clusters: their API servers are embedded, and a player turns their pods ready.
+//! The path from a commit to a cluster is real: git, YAML, HTTPS, controllers and agents are the shipped ones. The
+//! clusters are simulated: their API servers are embedded, and their pods become ready without running.
 
 mod cluster;
 mod folder;
@@ -39,20 +39,20 @@ use name::Name;
 use narrator::Narrator;
 use plane::Plane;
 
-/// What is played.
+/// Options of the demo.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// How many clusters, 1 to 50.
+    /// Number of clusters, 1 to 50.
     pub clusters: u16,
-    /// Where kubeconfigs and the git work tree are put; else a fresh folder that is removed at the end.
+    /// Where kubeconfigs and the git work tree are written; otherwise a temporary folder that is removed at the end.
     pub dir: Option<PathBuf>,
-    /// The folder is kept.
+    /// Keep the folder.
     pub keep: bool,
-    /// A tour is played that checks itself, and ends.
+    /// Run a tour that checks itself, then exit.
     pub tour: bool,
-    /// Instead of a fleet one cluster with StatefulSets of three zones, and muster zones.
+    /// Instead of a fleet, one cluster with StatefulSets of three zones, and muster zones.
     pub zones: bool,
-    /// Also three simulated nodes in each cluster, and a NodeModule that a Module brings there.
+    /// Also three simulated nodes in each cluster, and a NodeModule that a Module delivers.
     pub nodes: bool,
     /// Also the dashboard, at this loopback address.
     pub dashboard: Option<SocketAddr>,
@@ -60,8 +60,7 @@ pub struct Options {
     pub seed: Option<u64>,
 }
 
-/// Runs the demo until `shutdown`, or until its tour is over; false where a tour was not played to its end, or something was not as it
-/// should be.
+/// Runs the demo until `shutdown`, or until its tour is over; false if the tour was not completed, or a check failed.
 pub async fn run(options: Options, shutdown: Shutdown, tell: Arc<dyn Tell>) -> anyhow::Result<bool> {
     let tell = Narrator(tell);
     let Options {
@@ -148,7 +147,7 @@ pub async fn run(options: Options, shutdown: Shutdown, tell: Arc<dyn Tell>) -> a
     };
     let ended = tokio::select! {
         ended = playing => ended,
-        // A tour that was not played to its end proves nothing.
+        // An incomplete tour proves nothing.
         () = shutdown.cancelled() => Ok(!is_tour),
         ended = plane.ended() => ended.map(|()| true),
     };
@@ -158,7 +157,7 @@ pub async fn run(options: Options, shutdown: Shutdown, tell: Arc<dyn Tell>) -> a
     ended
 }
 
-/// Starts a cluster, and writes the way into it.
+/// Starts a cluster, and writes its kubeconfig.
 async fn start(
     name: &Name,
     ground: &Ground,
@@ -174,18 +173,18 @@ async fn start(
     Ok(cluster)
 }
 
-/// How fast simulated clusters are, and how long a failure takes. muster itself goes at the pace that ships.
+/// The speed of simulated clusters, and of failures. muster itself runs at its shipped speed.
 #[derive(Clone, Copy)]
 struct Pace {
-    /// From a pod's creation to its readiness.
+    /// From the creation of a pod until it is ready.
     ready_after: Duration,
-    /// From a pod's deletion to its end.
+    /// From the deletion of a pod until it is gone.
     stop_after: Duration,
-    /// `progressDeadlineSeconds` of the example's Deployments: how long an image that cannot be pulled is tried.
+    /// `progressDeadlineSeconds` of the example's Deployments: how long an image that cannot be pulled is retried.
     gives_up_after: u32,
-    /// How often the branch is looked at, as Flux writes it.
+    /// The interval at which the branch is fetched, in Flux's form.
     look: &'static str,
-    /// Whether every write is kept for an observer.
+    /// Whether all writes are logged for the observer.
     keeps_log: bool,
 }
 
@@ -195,7 +194,7 @@ const fn log_limit(keeps_log: bool) -> usize {
 }
 
 impl Pace {
-    /// A person wants to see it happen.
+    /// Slow enough to be watched.
     const PERSON: Self = Self {
         ready_after: Duration::from_secs(1),
         stop_after: Duration::from_millis(500),
@@ -203,7 +202,7 @@ impl Pace {
         look: "3s",
         keeps_log: false,
     };
-    /// A tour waits for nothing but muster.
+    /// A tour waits only for muster.
     const TOUR: Self = Self {
         ready_after: Duration::from_millis(200),
         stop_after: Duration::from_millis(100),
@@ -213,7 +212,7 @@ impl Pace {
     };
 }
 
-/// What all servers and processes of the demo stand on.
+/// What all servers and processes of the demo share.
 #[derive(Clone)]
 struct Ground {
     clock: Clock,

@@ -15,7 +15,7 @@ impl Name {
         if self.region == "dev" { "dev" } else { "prod" }
     }
 
-    /// The one that runs, and is not in the fleet until somebody enrols it.
+    /// The cluster that runs, and is not in the fleet until the user enrolls it.
     pub(crate) const fn spare() -> Self {
         Self {
             region: "ap",

@@ -1,6 +1,6 @@
-//! `muster demo --nodes`: each cluster has simulated nodes, whose files are folders, with the agent that ships.
+//! `muster demo --nodes`: each cluster has simulated nodes, whose files are folders, with the shipped agent.
 //!
-//! The programs of a node are simulated: `sysctl --system` refuses a file with a line that has `bad` in it.
+//! The programs of a node are simulated: `sysctl --system` rejects a file with a line that contains `bad`.
 
 use std::{
     collections::BTreeMap,
@@ -37,14 +37,14 @@ use tokio::sync::mpsc::unbounded_channel;
 
 use super::Ground;
 
-/// How many nodes a cluster has.
+/// Number of nodes in a cluster.
 const COUNT: usize = 3;
 /// The configuration of the nodes.
 const CONFIG: &str = include_str!("../../../examples/nodes/node.yaml");
-/// Where a node's own folder is.
+/// The folder of a node.
 const OWN: &str = "/var/lib/muster/node";
 
-/// Makes the nodes of a cluster, with their files in `folder`, and starts their agents.
+/// Creates the nodes of a cluster, with their files in `folder`, and starts their agents.
 pub(super) async fn start(api: &ApiServer, folder: &Path, ground: &Ground) -> anyhow::Result<()> {
     let client = api.client_as("kubelet");
     let namespaces: Api<Namespace> = Api::all(client.clone());
@@ -63,7 +63,7 @@ pub(super) async fn start(api: &ApiServer, folder: &Path, ground: &Ground) -> an
     Ok(())
 }
 
-/// What a kubelet does.
+/// Acts as the kubelet.
 async fn join(client: &Client, name: &str) -> anyhow::Result<Option<String>> {
     let nodes: Api<Node> = Api::all(client.clone());
     let labels = json!({"kubernetes.io/os": "linux", "kubernetes.io/hostname": name, "role": "worker"});
@@ -118,12 +118,12 @@ async fn agent(
     })
 }
 
-/// A path of a node, in the folder that it is simulated by.
+/// A path of a node, in the folder that simulates it.
 fn below(root: &Path, path: &str) -> PathBuf {
     root.join(path.trim_start_matches('/'))
 }
 
-/// A host whose files are in a folder, and whose programs are played.
+/// A host whose files are in a folder, and whose programs are simulated.
 #[derive(Clone)]
 struct Simulated {
     root: PathBuf,
@@ -192,7 +192,7 @@ impl Host for Simulated {
     }
 }
 
-/// A disk of which a node has one folder, as its root. Who owns files there is not simulated.
+/// A filesystem whose root is the folder of a node. File ownership is not simulated.
 struct Below {
     root: String,
     inner: HostDisk,

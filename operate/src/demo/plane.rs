@@ -1,4 +1,4 @@
-//! The management plane of a demo: an embedded API server and the real controller, which syncs `modules/` by itself.
+//! The management plane of a demo: an embedded API server and the real controller, which syncs `modules/` itself.
 
 use std::collections::BTreeMap;
 
@@ -28,21 +28,21 @@ use super::{
     log_limit,
 };
 
-/// Where modules and clusters are: what kubectl takes without `-n`.
+/// The namespace of modules and clusters: kubectl's default.
 pub(crate) const NAMESPACE: &str = "default";
-/// As whom the controller is known to the API server.
+/// The user name of the controller at the API server.
 pub(crate) const CONTROLLER: &str = "muster-controller";
 /// The name of the sync of `modules/`.
 const FLEET: &str = "fleet";
 
-/// A running management plane; dropping it ends it.
+/// A running management plane; dropping it stops it.
 pub(crate) struct Plane {
     api: ApiServer,
     ended: watch::Receiver<Option<String>>,
 }
 
 impl Plane {
-    /// Starts the API server and the controller; with `keeps_log` every write is kept for an observer.
+    /// Starts the API server and the controller; with `keeps_log` all writes are logged for the observer.
     pub(crate) async fn start(ground: &Ground, keeps_log: bool) -> anyhow::Result<Self> {
         let api = ApiServer::builder()
             .name("management")
@@ -59,7 +59,7 @@ impl Plane {
             let said = process::controller(setup)
                 .await
                 .map_err(|error: ProcessError| error.to_string());
-            // Nobody listens any more: then it does not matter.
+            // Without a receiver it no longer matters.
             let _ = tell.send(said.err());
         });
         Ok(Self { api, ended })
@@ -70,7 +70,7 @@ impl Plane {
         self.api.kubeconfig().context("the HTTPS door is not open")
     }
 
-    /// A client for looking.
+    /// A client for reading.
     pub(crate) fn client(&self) -> Client {
         self.api.client()
     }
@@ -80,12 +80,12 @@ impl Plane {
         self.api.client_as(user)
     }
 
-    /// The API server, for its log.
+    /// The API server, to read its log.
     pub(crate) const fn server(&self) -> &ApiServer {
         &self.api
     }
 
-    /// What a cluster provider does: a Cluster, its kubeconfig, and in the end a control plane that is ready.
+    /// Acts as a cluster provider: creates a Cluster and its kubeconfig, and then makes its control plane ready.
     pub(crate) async fn enrol(&self, cluster: &Cluster) -> anyhow::Result<()> {
         let client = self.api.client_as("cluster-provider");
         let name = cluster.name.to_string();
@@ -117,7 +117,7 @@ impl Plane {
         Ok(())
     }
 
-    /// GitOps from end to end: branch `main` of the repository, folder `modules`, by the builtin sync of this plane.
+    /// GitOps end to end: branch `main` of the repository, folder `modules`, by the built-in sync of this plane.
     pub(crate) async fn sync(&self, repository: &str, pace: Pace) -> anyhow::Result<()> {
         let client = self.api.client_as("installer");
         let source = json!({
@@ -145,13 +145,13 @@ impl Plane {
         Ok(())
     }
 
-    /// Returns when the controller ended by itself.
+    /// Returns when the controller ended on its own.
     pub(crate) async fn ended(&self) -> anyhow::Result<()> {
         let mut ended = self.ended.clone();
         let said = ended.wait_for(Option::is_some).await.map(|said| said.clone());
         match said {
             Ok(said) => anyhow::bail!(said.unwrap_or_default()),
-            // The controller ended as it was told to.
+            // The controller ended as requested.
             Err(_closed) => std::future::pending().await,
         }
     }

@@ -1,4 +1,4 @@
-//! The git repository of a demo: a real one, from the example fleet.
+//! The git repository of a demo: a real one, created from the example fleet.
 
 use std::{fs, path::Path};
 
@@ -8,22 +8,22 @@ use include_dir::{Dir, include_dir};
 
 use super::{Pace, name::Name};
 
-/// The example fleet, as it lies in `examples/fleet`.
+/// The example fleet, from `examples/fleet`.
 static FLEET: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/../examples/fleet");
 
-/// The example of a plan, as it lies in `examples/plan`: the tour takes it into the fleet.
+/// The example of a plan, from `examples/plan`: the tour adds it to the fleet.
 static PLAN: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/../examples/plan");
 
-/// The NodeModule of the example, and the Module that brings it.
+/// The example NodeModule, and the Module that delivers it.
 const SYSCTL: &str = include_str!("../../../examples/nodes/sysctl.yaml");
 const NODES: &str = include_str!("../../../examples/nodes/module.yaml");
-/// The deadline as the example has it.
+/// The deadline in the example.
 const DEADLINE: &str = "progressDeadlineSeconds: 30\n";
 
-/// The tag that the modules of the example name.
+/// The tag that the example modules use.
 pub(crate) const FIRST_TAG: &str = "v1.0.0";
 
-/// Makes the work tree with a first commit on `main` and its tag. Answers its URL.
+/// Creates the work tree with a first commit on `main` and its tag. Returns its URL.
 pub(crate) fn make(folder: &Path, clusters: &[Name], pace: Pace, nodes: bool) -> anyhow::Result<String> {
     fs::create_dir_all(folder)?;
     FLEET
@@ -62,7 +62,7 @@ fn commit(folder: &Path) -> Result<(), git2::Error> {
     let mut config = repository.config()?;
     config.set_str("user.name", "muster demo")?;
     config.set_str("user.email", "demo@example.com")?;
-    // Whoever signs commits is not asked for a key here.
+    // Users who sign commits are not asked for a key here.
     config.set_bool("commit.gpgsign", false)?;
     config.set_bool("tag.gpgsign", false)?;
     let mut index = repository.index()?;
@@ -75,7 +75,7 @@ fn commit(folder: &Path) -> Result<(), git2::Error> {
     Ok(())
 }
 
-/// How long the Deployments of the example try an image that cannot be pulled.
+/// How long the Deployments of the example retry an image that cannot be pulled.
 fn give_up_after(folder: &Path, seconds: u32) -> anyhow::Result<()> {
     for file in ["apps/podinfo/deployment.yaml", "apps/backup/operator.yaml"] {
         let path = folder.join(file);
@@ -102,9 +102,9 @@ fn facts(clusters: &[Name]) -> String {
     format!("# Facts of each cluster: the modules' controlPlaneBindings read them.\n{documents}")
 }
 
-/// Adds the NodeModule, and the Module that brings it, to the repository.
+/// Adds the NodeModule, and the Module that delivers it, to the repository.
 fn add_nodes(fleet: &Path) -> anyhow::Result<()> {
-    // Nobody wants to wait for half a minute at each node.
+    // Shortened, so that a node does not take half a minute.
     let sysctl = SYSCTL.replace("settle: 10s", "settle: 1s\n  holdFor: 1s");
     add(fleet, "apps/nodes/sysctl.yaml", &sysctl)?;
     add(fleet, "modules/nodes.yaml", NODES)

@@ -1,4 +1,4 @@
-//! What the terminal shows: how to look, what moves, and what to do next.
+//! What the demo prints: the commands to observe it, changes, and the next steps.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -9,7 +9,7 @@ use muster_fleet::Extent;
 
 use super::{folder::Folder, name::Name, narrator::Narrator, plane::NAMESPACE};
 
-/// Printed at once.
+/// Printed at the start.
 pub(crate) fn how_to_look(folder: &Folder, clusters: &[Name], tell: &Narrator) {
     let path = folder.path().display();
     let names: Vec<String> = clusters.iter().map(Name::to_string).collect();
@@ -24,7 +24,7 @@ pub(crate) fn how_to_look(folder: &Folder, clusters: &[Name], tell: &Narrator) {
     tell.line(&format!("  export D={path}"));
     tell.line(&format!("  export KUBECONFIG={path}/management.kubeconfig"));
     tell.line("  kubectl get modules,bootstrapmodules,clusters");
-    // Whoever cannot find its own name can be called by the one it is known by.
+    // If the path of the program is unknown, its usual name is used.
     let command =
         std::env::current_exe().map_or_else(|_| "muster".to_owned(), |path| path.display().to_string());
     tell.line(&format!("  alias muster={command}"));
@@ -34,13 +34,13 @@ pub(crate) fn how_to_look(folder: &Folder, clusters: &[Name], tell: &Narrator) {
             "  kubectl --kubeconfig {path}/clusters/{first}.kubeconfig get deployments -A"
         ));
     }
-    // A module alone never makes `diff` read a folder of this machine.
+    // A module alone must never make `diff` read a folder of this machine.
     tell.line(
         "  muster diff module/podinfo --allow-insecure-sources   # drift; the repository is a file:// URL\n",
     );
 }
 
-/// Printed once everything is there and the first rollout is done.
+/// Printed once everything is created and the first rollout is done.
 fn what_next(folder: &Folder, clusters: &[Name], nodes: bool, tell: &Narrator) {
     tell.line("\nAll is up to date. Now roll a new version: commit and tag, nothing else.");
     tell.line(&format!("  cd {}", folder.fleet().display()));
@@ -54,7 +54,7 @@ fn what_next(folder: &Folder, clusters: &[Name], nodes: bool, tell: &Narrator) {
     tell.line("\nCtrl-C ends all.");
 }
 
-/// The rest of the invitation; the tour (`muster demo --tour`) plays it.
+/// The commands to try; the tour (`muster demo --tour`) runs them.
 const NEXT: &str = "  sed -i 's/podinfo:6.0.0/podinfo:6.1.0/' apps/podinfo/deployment.yaml
   sed -i 's/tag: v1.0.0/tag: v1.1.0/' modules/podinfo.yaml
   muster plan -f modules            # what it would do; nothing is written
@@ -71,7 +71,7 @@ Then break it (an image with 'bad' in its name cannot be pulled), ask why, and r
   muster rollout status module/podinfo --tag v1.1.0
 ";
 
-/// The same for a NodeModule: the Module brings it to one cluster after another, and there it goes on node by node.
+/// The same for a NodeModule: the Module delivers it to one cluster after another, where it is rolled out node by node.
 const NEXT_OF_NODES: &str = "  cat ../nodes/dev-1/worker-1/etc/sysctl.d/90-fleet.conf
   sed -i 's/= 262144/= 524288/' apps/nodes/sysctl.yaml
   sed -i 's/tag: v1.0.0/tag: v1.1.0/' modules/nodes.yaml
@@ -89,7 +89,7 @@ Then break it (a parameter with 'bad' in its name is refused by the simulated sy
   muster rollout status module/nodes --tag v1.1.0
 ";
 
-/// How the one that is not enrolled joins, and one of the others goes away for a while.
+/// How to enroll the remaining cluster, and to disconnect another one for a while.
 fn join_and_leave(cluster: &Name) -> String {
     let spare = Name::spare();
     format!(
@@ -101,7 +101,7 @@ fn join_and_leave(cluster: &Name) -> String {
     )
 }
 
-/// One line for each module and cluster whose word changes, until something fails for good.
+/// A line for each module and cluster whose reason changes, until a permanent error.
 pub(crate) async fn what_moves(
     client: &Client,
     folder: &Folder,
@@ -137,12 +137,12 @@ pub(crate) async fn what_moves(
     Ok(())
 }
 
-/// What was told of a module in a cluster: its word and version.
+/// The last printed reason and version of a module in a cluster.
 type Told = BTreeMap<(String, String), (String, Option<String>)>;
 
 fn changes(fleet: &Fleet, told: &mut Told, tell: &Narrator) {
     for module in &fleet.modules {
-        // What is said of several clusters at once stands once.
+        // A message that several clusters share is printed once.
         let mut said: Option<&str> = None;
         for cell in module
             .cells

@@ -1,7 +1,8 @@
-//! `muster demo --zones`: one simulated cluster with the StatefulSets of `examples/zones`, and `muster zones` as it ships.
+//! `muster demo --zones`: one simulated cluster with the StatefulSets of `examples/zones`, and the shipped `muster
+//! zones`.
 //!
-//! The API server calls the webhooks by HTTPS, with the certificate that `muster zones` makes. Pods are simulated: one that is asked to prepare
-//! for its end says that it is prepared.
+//! The API server calls the webhooks over HTTPS, with the certificate that `muster zones` creates. Pods are simulated:
+//! one that is asked to prepare for its shutdown reports that it is prepared.
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
@@ -33,7 +34,7 @@ use tokio::net::TcpListener;
 use super::{Ground, folder::Folder, log_limit, narrator::Narrator};
 use crate::install::zones;
 
-/// Where everything is: what kubectl takes without `-n`.
+/// The namespace of all objects: kubectl's default.
 const NAMESPACE: &str = "default";
 /// The group of the example.
 const GROUP: &str = "ingester";
@@ -43,9 +44,9 @@ const EXAMPLE: [&str; 3] = [
     include_str!("../../../examples/zones/budget.yaml"),
     include_str!("../../../examples/zones/ingester.yaml"),
 ];
-/// How fast pods are: a person wants to see it happen.
+/// The speed of pods: slow enough to be watched.
 const SPEEDS: (Duration, Duration) = (Duration::from_secs(2), Duration::from_secs(1));
-/// How long a revision is tried here: nobody wants to wait ten minutes.
+/// How long a revision is tried here, shortened from ten minutes.
 const PROGRESS_DEADLINE: &str = "30s";
 
 /// Runs until Ctrl-C or SIGTERM.
@@ -83,7 +84,8 @@ pub(crate) async fn run(folder: Folder, ground: &Ground) -> anyhow::Result<()> {
     ended
 }
 
-/// What stands in the cluster: the example, its ZoneRollout with a shorter deadline, and the webhooks of an installation.
+/// Creates the objects of the cluster: the example, its ZoneRollout with a shorter deadline, and the webhooks of an
+/// installation.
 fn objects() -> anyhow::Result<Vec<Value>> {
     let mut objects = vec![json!({
         "apiVersion": "fleet.muster.dev/v1alpha1", "kind": "ZoneRollout", "metadata": {"name": names::zone_rollout(GROUP)},
@@ -114,7 +116,8 @@ async fn create(client: &Client, object: Value) -> anyhow::Result<()> {
         .with_context(|| format!("creating {} {name}", resource.kind))
 }
 
-/// Starts the process, with the flags of an installation but for its pace, and leads the API server to its webhooks.
+/// Starts the process, with the flags of an installation except for its speed, and points the API server to its
+/// webhooks.
 async fn start(
     api: &ApiServer,
     ground: &Ground,
@@ -149,7 +152,7 @@ async fn start(
     }))
 }
 
-/// Pods that are prepared as soon as they are asked.
+/// Pods that report prepared as soon as they are asked.
 struct Prepared(Clock);
 
 #[async_trait]
@@ -172,7 +175,7 @@ fn how_to_look(folder: &Folder, tell: &Narrator) {
     tell.line("muster zones, its webhooks and their certificates are real.\n");
     tell.line("Look, in another terminal:");
     tell.line(&format!("  export KUBECONFIG={path}/zones.kubeconfig"));
-    // Whoever cannot find its own name can be called by the one it is known by.
+    // If the path of the program is unknown, its usual name is used.
     let command =
         std::env::current_exe().map_or_else(|_| "muster".to_owned(), |path| path.display().to_string());
     tell.line(&format!("  alias muster={command}"));
@@ -199,7 +202,7 @@ Fewer ingesters: one zone after the other, a minute apart, each pod asked before
 
 Ctrl-C ends all.";
 
-/// One line for each StatefulSet and pod whose word changes.
+/// A line for each StatefulSet and pod whose state changes.
 async fn what_moves(client: &Client, tell: &Narrator) -> anyhow::Result<()> {
     let api: Api<ZoneRollout> = Api::namespaced(client.clone(), NAMESPACE);
     let changes = watcher(api.for_watching()?, watcher::Config::default())

@@ -1,15 +1,15 @@
-//! The address of a cluster, seen from the management cluster: what is known of it before anybody tries. Pure.
+//! The address of a cluster, from the view of the management cluster: what can be said before it is tried. Pure.
 
 use std::net::IpAddr;
 
 use http::Uri;
 
-/// What an address says of who can reach it.
+/// Who can probably reach an address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Reach {
-    /// Nothing speaks against it.
+    /// No restriction is known.
     Anybody,
-    /// This machine alone: whoever else goes there finds itself.
+    /// Only this machine: from elsewhere it is another host.
     Loopback,
     /// An address of a private network.
     PrivateAddress,
@@ -18,7 +18,7 @@ pub(crate) enum Reach {
 }
 
 impl Reach {
-    /// What that means, for people; nothing if there is nothing to say.
+    /// The note about it; `None` if there is none.
     pub(crate) const fn words(self) -> Option<&'static str> {
         match self {
             Self::Anybody => None,
@@ -35,19 +35,19 @@ impl Reach {
     }
 }
 
-/// An address that may stand in a kubeconfig of ours.
+/// An address that is valid in a kubeconfig of muster.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Address {
-    /// As it was written.
+    /// The address as given.
     pub server: String,
-    /// Its host, an IPv6 address in brackets.
+    /// Host, an IPv6 address in brackets.
     pub host: String,
-    /// Its port.
+    /// Port number.
     pub port: u16,
 }
 
 impl Address {
-    /// Reads `https://host[:port]`.
+    /// Parses `https://host[:port]`.
     pub(crate) fn parse(server: &str) -> Result<Self, String> {
         let uri: Uri = server
             .parse()
@@ -64,7 +64,7 @@ impl Address {
         })
     }
 
-    /// Who can reach it, as far as it shows.
+    /// Who can probably reach it.
     pub(crate) fn reach(&self) -> Reach {
         let bare = self.host.trim_start_matches('[').trim_end_matches(']');
         match bare.parse::<IpAddr>() {
@@ -94,7 +94,7 @@ fn reach_of_name(name: &str) -> Reach {
     Reach::Anybody
 }
 
-/// Addresses that a cluster of a known tool has from inside its network.
+/// In-network addresses of clusters of well-known tools.
 pub(crate) fn proposal(context: &str) -> Option<String> {
     if let Some(name) = context.strip_prefix("kind-") {
         return Some(format!("https://{name}-control-plane:6443"));

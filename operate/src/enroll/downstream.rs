@@ -1,4 +1,4 @@
-//! The new cluster: what is there, what is written there, and whether the account that is made comes in.
+//! The new cluster: its existing objects, what is applied to it, and whether the new account has access.
 
 use std::time::Duration;
 
@@ -24,27 +24,27 @@ use super::{
 use crate::install;
 use crate::steps::{Refusal, Step, Steps};
 
-/// The namespace whose uid tells one cluster from another.
+/// The namespace whose uid identifies a cluster.
 const IDENTITY_NAMESPACE: &str = "kube-system";
-/// How long the cluster may take to fill the Secret with a token.
+/// How long the cluster may take to add the token to the Secret.
 const TOKEN: Duration = Duration::from_secs(30);
-/// How often that is looked at.
+/// How often the Secret is read.
 const LOOK: Duration = Duration::from_millis(250);
 
 /// A cluster that answers.
 pub(crate) struct Downstream {
-    /// How the user gets in.
+    /// The user's access.
     pub way: Way,
-    /// What it is called in the fleet.
+    /// Name of the cluster in the fleet.
     name: String,
-    /// Its Kubernetes version.
+    /// Kubernetes version of the cluster.
     pub version: String,
-    /// The uid of its kube-system; none if the user may not read that.
+    /// The uid of its kube-system; `None` if the user may not read it.
     pub identity: Option<String>,
 }
 
 impl Downstream {
-    /// Whether it answers, and which cluster it is.
+    /// Connects to the cluster, and reads its identity.
     pub(crate) async fn look(way: Way, name: &str) -> Step<Self> {
         let place = way.place();
         let of_call = |error: CallError| Refusal::of_call(&place, &error);
@@ -62,7 +62,7 @@ impl Downstream {
         })
     }
 
-    /// What is written there: the account, and the agent with its definitions.
+    /// The objects for the cluster: the account, and the agent with its definitions.
     pub(crate) fn objects(options: &Options) -> Step<Vec<Value>> {
         let unreadable = |error: &dyn std::fmt::Display| {
             Refusal::failed(format!("an object of this command is no YAML: {error}"))
@@ -76,12 +76,12 @@ impl Downstream {
         for definition in definitions {
             all.push(serde_json::to_value(definition).map_err(|error| unreadable(&error))?);
         }
-        // The namespace is the account's already.
+        // The namespace is already part of the account.
         all.extend(objects.into_iter().filter(|object| object["kind"] != "Namespace"));
         Ok(all)
     }
 
-    /// Asks whether each object would be taken: what may not be written is found before anything is.
+    /// Submits each object as a dry run: missing rights are found before anything is written.
     pub(crate) async fn would_take(&self, objects: &[Value]) -> Step<Vec<(ObjectRef, Applied)>> {
         let mut all = Vec::new();
         for object in objects {
@@ -91,7 +91,7 @@ impl Downstream {
             }
             match apply::apply(&self.way.client, object, true).await {
                 Ok(applied) => all.push((name, applied)),
-                // What is to stand in a namespace that comes first can only be asked for once that is there.
+                // Objects in a namespace that does not exist yet cannot be dry-run.
                 Err(error) if error.is_not_found() && name.namespace.is_some() => {
                     all.push((name, Applied::Made));
                 }
@@ -101,7 +101,7 @@ impl Downstream {
         Ok(all)
     }
 
-    /// Whether an object is there that somebody else brought: a definition, or an agent. It stays as it is.
+    /// Whether the object exists and has another owner: a definition, or an agent. It stays as it is.
     async fn is_left(&self, object: &Value, name: &ObjectRef) -> Step<bool> {
         let of_agent =
             object.pointer("/metadata/labels/app.kubernetes.io~1component") == Some(&Value::from("agent"));
@@ -115,7 +115,7 @@ impl Downstream {
         Ok(there.is_some_and(|there| !is_by_command(&there)))
     }
 
-    /// Writes them in order, and tells what was done.
+    /// Applies the objects in order, and reports each.
     pub(crate) async fn write(&self, objects: &[Value], steps: Steps<'_>) -> Step<()> {
         let (mut changed, mut left) = (false, Vec::new());
         let mut agent = false;
@@ -154,7 +154,7 @@ impl Downstream {
         self.tell_left(&left, steps).await
     }
 
-    /// What was there already: told, and where it is not what this command has, told more.
+    /// Reports an existing object, with more detail if it differs from that of this command.
     async fn tell_left(&self, left: &[ObjectRef], steps: Steps<'_>) -> Step<()> {
         let of = |kind: &str| left.iter().any(|name| name.kind == kind);
         if of("Deployment") {
@@ -185,7 +185,7 @@ impl Downstream {
         Ok(())
     }
 
-    /// The way in for the management cluster: waits until the cluster has made a token.
+    /// The access for the management cluster: waits until the cluster has created a token.
     pub(crate) async fn access(&self, address: Address) -> Step<Access> {
         let secrets: Api<Secret> = Api::namespaced(self.way.client.clone(), SYSTEM_NAMESPACE);
         let filled = async {
@@ -235,7 +235,8 @@ impl Downstream {
         })
     }
 
-    /// Whether the account comes in, seen from here. Where the address is the management cluster's alone, that proves nothing.
+    /// Whether the account has access, tried from this machine. If only the management cluster can use the address,
+    /// this proves nothing.
     pub(crate) async fn come_in(&self, access: &Access, other_address: bool, steps: Steps<'_>) -> Step<()> {
         let server = &access.address.server;
         let client = connect_over_network(&accepted(&self.name, access)?).map_err(|error| {
@@ -270,13 +271,13 @@ impl Downstream {
         taken(&self.way.place(), error)
     }
 
-    /// What `unenroll` needs to end the account as well.
+    /// The flags with which `unenroll` removes the account as well.
     pub(crate) fn undo(&self) -> String {
         let flags = self.way.flags.replace("--kubeconfig", "--downstream-kubeconfig");
         format!(" {}", flags.replace("--context", "--downstream-context"))
     }
 
-    /// The words that lead `enroll` here again.
+    /// The arguments with which `enroll` is run again.
     pub(crate) fn enroll_flags(&self, options: &Options) -> String {
         let file = options.downstream_kubeconfig.as_ref();
         let file = file.map_or_else(String::new, |file| {

@@ -1,4 +1,4 @@
-//! The labels of a Cluster that is enrolled, perhaps not for the first time: what stands there stays, unless it is named anew. Pure.
+//! The labels of an enrolled Cluster, which may exist already: existing labels stay, unless they are set again. Pure.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -9,18 +9,19 @@ use kube::{ResourceExt, core::DynamicObject};
 use muster_api::labels::manager;
 use serde_json::Value;
 
-/// What labels become of those that stand there and those that are named.
+/// Merges existing labels with those from flags.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Labels {
     before: BTreeMap<String, String>,
-    /// What the command writes. A label of its own that it left out would be taken away; one of another manager stays without it.
+    /// The labels that the command applies. Omitting one of its own would remove it; one of another manager stays
+    /// either way.
     pub written: BTreeMap<String, String>,
-    /// What stands there afterwards: what modules select by.
+    /// The labels after that: what modules select by.
     pub after: BTreeMap<String, String>,
 }
 
 impl Labels {
-    /// Of the Cluster that is there, if one is, and of what the flags name.
+    /// Merges the labels of the existing Cluster, if any, with those of the flags.
     pub(crate) fn of(cluster: Option<&DynamicObject>, named: &[(String, String)]) -> Self {
         let before = cluster
             .map(|cluster| cluster.labels().clone())
@@ -38,7 +39,7 @@ impl Labels {
         }
     }
 
-    /// As `-l` takes them: `env=prod,region=eu`.
+    /// The labels as `-l` flags: `env=prod,region=eu`.
     pub(crate) fn flag(named: &[(String, String)]) -> String {
         let named: Vec<String> = named
             .iter()
@@ -68,7 +69,7 @@ impl fmt::Display for Labels {
     }
 }
 
-/// The keys of the labels that the command wrote before.
+/// The keys of the labels that the command applied before.
 fn own(cluster: &DynamicObject) -> BTreeSet<String> {
     let applied = cluster.managed_fields().iter().filter(|entry| {
         entry.manager.as_deref() == Some(manager::CLI) && entry.operation.as_deref() == Some("Apply")

@@ -1,4 +1,4 @@
-//! The management cluster before and after an enrolment: what stands there, and what modules make of a new cluster.
+//! The management cluster before and after an enrollment: its objects, and which modules select the new cluster.
 
 use std::collections::BTreeMap;
 
@@ -18,21 +18,21 @@ use muster_fleet::apply::DEADLINE;
 
 use crate::steps::{Refusal, Step};
 
-/// What it is called in messages.
+/// Its name in messages.
 pub(crate) const PLACE: &str = "the management cluster";
 
-/// What stands there.
+/// The management cluster of an enrollment.
 pub(crate) struct Plane {
     /// A client with the user's credential.
     pub client: Client,
-    /// The namespace of modules and clusters.
+    /// Namespace of modules and clusters.
     pub namespace: String,
-    /// The version of Cluster that is served.
+    /// Served version of Cluster.
     pub version: Version,
 }
 
 impl Plane {
-    /// Looks whether a cluster can be enrolled there at all.
+    /// Checks whether a cluster can be enrolled there.
     pub(crate) async fn read(client: Client, namespace: String) -> Step<Self> {
         let served = match tokio::time::timeout(DEADLINE, fleet::served(&client)).await {
             Ok(served) => {
@@ -53,7 +53,7 @@ impl Plane {
         let what = format!("reading namespace {namespace}");
         match call_within(DEADLINE, what, namespaces.get_opt(&namespace)).await {
             Ok(Some(_)) => {}
-            // Who may not look may still be allowed to write there.
+            // A user without the right to read may still be allowed to write.
             Err(error) if error.code() == Some(403) => {}
             Ok(None) => {
                 return Err(
@@ -75,13 +75,13 @@ impl Plane {
         Api::namespaced_with(self.client.clone(), &self.namespace, &self.version.api_resource())
     }
 
-    /// The Cluster of a name.
+    /// Reads a Cluster by name.
     pub(crate) async fn cluster(&self, name: &str) -> Result<Option<DynamicObject>, CallError> {
         let what = format!("reading Cluster {}/{name}", self.namespace);
         call_within(DEADLINE, what, self.clusters().get_opt(name)).await
     }
 
-    /// The Cluster of a name, if it is one that was enrolled or there is none.
+    /// Reads a Cluster by name; fails if it exists and was not enrolled.
     pub(crate) async fn enrolled(&self, name: &str) -> Step<Option<DynamicObject>> {
         let found = self
             .cluster(name)
@@ -99,7 +99,7 @@ impl Plane {
         }
     }
 
-    /// Which other Cluster of the fleet leads to the cluster whose kube-system has this uid, by the record of the controller.
+    /// Another Cluster of the fleet that refers to the cluster with this kube-system uid, from the controller's record.
     pub(crate) async fn other_of(&self, identity: &str, name: &str) -> Step<Option<String>> {
         let records: Api<ConfigMap> = Api::namespaced(self.client.clone(), &self.namespace);
         let labelled = ListParams::default().labels(label::IDENTITY);
@@ -111,7 +111,7 @@ impl Plane {
         .await;
         let listed = match listed {
             Ok(list) => list.items,
-            // Then the controller finds it out, and says so.
+            // Then the controller detects it, and reports it.
             Err(error) if error.code() == Some(403) => Vec::new(),
             Err(error) => return Err(Refusal::of_call(PLACE, &error)),
         };
@@ -140,9 +140,9 @@ impl Plane {
     }
 }
 
-/// What a module is called, if it selects a cluster with these labels.
+/// The name of a module, if it selects a cluster with these labels.
 fn selects<M: ModuleObject>(module: &M, labels: &BTreeMap<String, String>) -> Option<String> {
-    // A selector that cannot be read selects nobody.
+    // A selector that cannot be parsed selects nothing.
     let matcher = Matcher::new(module.spec().selector.as_ref()).ok()?;
     let name = module.meta().name.clone().unwrap_or_default();
     let bootstrap = match M::KIND {

@@ -1,13 +1,13 @@
-//! A cluster that Cluster API does not manage comes into the fleet.
+//! Enrolls a cluster that Cluster API does not manage.
 //!
 //! ```text
-//!   look ─► both clusters answer, and would take what is to be written (server dry runs) ─► the address
+//!   check ─► both clusters answer, and would accept the objects (server-side dry runs) ─► the address
 //!   write ─► downstream: account, rights, token, agent ─► management: Secret, Cluster
 //!   wait ─► until the controller has reached the cluster from where it runs
 //! ```
 //!
-//! Invariant: nothing is written before everything that can be looked at was looked at.
-//! Invariant: the token is written into the Secret and printed nowhere, unless `--with-secret` asks for it.
+//! Invariant: nothing is written before all checks passed. Invariant: the token is written into the Secret and never
+//! printed, unless `--with-secret` asks for it.
 
 mod address;
 pub(crate) mod downstream;
@@ -44,24 +44,26 @@ use self::{
 use crate::install::Sync;
 use crate::steps::{Refusal, Step, Steps};
 
-/// Which cluster comes in, and how.
+/// Which cluster to enroll, and how.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// How you reach the new cluster: a context of your kubeconfig, or of --downstream-kubeconfig.
     pub new_context: Option<String>,
-    /// The kubeconfig with the way to the new cluster; else the one that you use anyway.
+    /// The kubeconfig for the new cluster [default: the user's own].
     pub downstream_kubeconfig: Option<PathBuf>,
-    /// What the cluster is called in the fleet; else as its context.
+    /// The name of the cluster in the fleet [default: the name of the context].
     pub name: Option<String>,
-    /// Labels of the Cluster, by which modules select it; those that it has and that are not named stay (to remove one: kubectl label clusters NAME KEY-)
+    /// Labels of the Cluster, by which modules select it; existing labels that are not listed stay (to remove one:
+    /// kubectl label clusters NAME KEY-)
     pub labels: Vec<(String, String)>,
-    /// How the management cluster reaches it, if not as you do: https://HOST:PORT.
+    /// How the management cluster reaches the new one, if not by the address in the user's kubeconfig:
+    /// https://HOST:PORT.
     pub server: Option<String>,
-    /// Also the right to apply anything there: BootstrapModules need it, Modules do not.
+    /// Also grant the right to apply anything there: BootstrapModules need it, Modules do not.
     pub bootstrap: bool,
-    /// Leave the agent and its definitions out: they come by other ways.
+    /// Do not install the agent and its definitions: they are installed in another way.
     pub no_agent: bool,
-    /// Who carries the Flux kinds out there.
+    /// What applies the Flux kinds there.
     pub sync: Sync,
     /// The image of the agent.
     pub image: String,
@@ -69,15 +71,15 @@ pub struct Options {
     pub wait: Duration,
     /// Do not wait.
     pub no_wait: bool,
-    /// Whether it is only tried.
+    /// Whether it is a dry run.
     pub dry_run: DryRun,
-    /// Print what belongs in the management cluster instead of writing it there; the new cluster is prepared.
+    /// Print the objects for the management cluster instead of writing them there; the new cluster is prepared.
     pub export: bool,
-    /// Print the Secret as well, with its token.
+    /// Also print the Secret, with its token.
     pub with_secret: bool,
 }
 
-/// Reads a label, `KEY=VALUE`.
+/// Parses a label, `KEY=VALUE`.
 pub fn label(text: &str) -> Result<(String, String), String> {
     let wrong = || format!("labels are written as env=prod,region=eu, not {text}");
     let (key, value) = text.split_once('=').ok_or_else(wrong)?;
@@ -86,7 +88,7 @@ pub fn label(text: &str) -> Result<(String, String), String> {
     Ok((key.to_owned(), value.to_owned()))
 }
 
-/// What is to be done, once it is known that it can be.
+/// The enrollment, once all checks passed.
 struct Plan<'a> {
     options: &'a Options,
     name: String,
@@ -94,9 +96,9 @@ struct Plan<'a> {
     steps: Steps<'a>,
 }
 
-/// Brings a cluster in, or says at which step it could not.
+/// Enrolls a cluster, or reports the step that failed.
 ///
-/// Whoever stops waiting for it may call it again: it goes on from there.
+/// It can be interrupted and run again: it continues from there.
 pub async fn enroll(target: &Target, options: &Options, steps: Steps<'_>) -> anyhow::Result<Step<()>> {
     let wanted = Wanted {
         file: options.downstream_kubeconfig.clone(),
@@ -175,7 +177,7 @@ impl Plan<'_> {
         self.write(&plane, &down, &access).await
     }
 
-    /// The management cluster, and the Cluster that it has; with `--export` it need not be there.
+    /// The management cluster, and its existing Cluster; optional with `--export`.
     async fn plane(
         &self,
         client: kube::Client,
@@ -207,7 +209,7 @@ impl Plan<'_> {
         Ok(Some((plane, there)))
     }
 
-    /// The address for the management cluster, and what is to be said of it.
+    /// The address for the management cluster, and the notes about it.
     fn address(&self, down: &Downstream, plane: Option<&Plane>) -> Step<Address> {
         let server = self.options.server.as_deref().unwrap_or(&down.way.server);
         let other = "name the address that the management cluster reaches it at: --server https://HOST:PORT";
@@ -233,7 +235,7 @@ impl Plan<'_> {
         Ok(address)
     }
 
-    /// Whether the management cluster would take what belongs there: asked with a token that is none.
+    /// Submits the objects for the management cluster as a dry run, with a placeholder token.
     async fn would_take(&self, plane: &Plane, address: &Address) -> Step<()> {
         let access = Access {
             address: address.clone(),
@@ -285,7 +287,7 @@ impl Plan<'_> {
             "Secret {namespace}/{name}-kubeconfig and Cluster {namespace}/{name}, {}{as_before}",
             self.labels
         ));
-        // What modules select is to know, not to do: a person who may not list them has enrolled all the same.
+        // The selecting modules are informational: a user who may not list them can still enroll.
         match plane.selecting(&self.labels.after).await {
             Ok(modules) if modules.is_empty() => self.steps.note(format!("no module selects {name}")),
             Ok(modules) => self
@@ -353,7 +355,7 @@ impl Plan<'_> {
         }
     }
 
-    /// What belongs in git, and how the Secret comes there.
+    /// Prints the objects for git, and how to create the Secret.
     fn export(&self, namespace: &str, version: Version, down: &Downstream, access: &Access) -> Step<()> {
         let [secret, cluster] = self.objects(namespace, version, access, &self.labels.after);
         let mut text = String::new();
@@ -394,7 +396,7 @@ impl Plan<'_> {
         self.steps.say("Nothing was written (client dry run).");
     }
 
-    /// What would be written into the management cluster; with `--export` that is left to git.
+    /// What would be written into the management cluster; with `--export` nothing is.
     fn tell_management(&self, namespace: &str, address: &Address) {
         if self.options.export {
             return;
@@ -416,7 +418,7 @@ const fn would(applied: Applied) -> &'static str {
     }
 }
 
-/// An object that was not taken: with what to do where another manager owns a field.
+/// The error for an object that was not accepted, with a remedy if another manager owns a field.
 fn taken(place: &str, error: &CallError) -> Refusal {
     let refusal = Refusal::of_call(place, error);
     if error.is_conflict() {

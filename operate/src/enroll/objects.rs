@@ -1,4 +1,4 @@
-//! The objects of an enrolment: the same that `examples/enrol` applies. Pure.
+//! The objects of an enrollment: the same that `examples/enrol` applies. Pure.
 
 use std::collections::BTreeMap;
 
@@ -17,7 +17,7 @@ pub(crate) use crate::install::ACCOUNT;
 const ACCOUNT_OBJECTS: &str = include_str!("../../../examples/enrol/enrol-account.yaml");
 const BOOTSTRAP_OBJECTS: &str = include_str!("../../../examples/enrol/enrol-bootstrap.yaml");
 
-/// What is applied in the new cluster, in this order; with `bootstrap` also the right to apply anything.
+/// The objects for the new cluster, in this order; with `bootstrap` also the right to apply anything.
 pub(crate) fn account(bootstrap: bool) -> Result<Vec<Value>, YamlError> {
     let files = [
         ("enrol-account.yaml", ACCOUNT_OBJECTS),
@@ -33,20 +33,20 @@ pub(crate) fn account(bootstrap: bool) -> Result<Vec<Value>, YamlError> {
     Ok(objects)
 }
 
-/// How the management cluster comes in.
+/// The access of the management cluster.
 #[derive(Clone)]
 pub(crate) struct Access {
-    /// Where.
+    /// Address of the API server.
     pub address: Address,
-    /// Whom it trusts there: PEM in base64.
+    /// Certificate authority: PEM in base64.
     pub authority: String,
-    /// The name in the server's certificate, if it is not the address's.
+    /// Server name of the certificate, if it is not the host of the address.
     pub tls_name: Option<String>,
-    /// As whom. A Secret: it is printed nowhere.
+    /// Token of the account. A secret: it is never printed.
     pub token: String,
 }
 
-/// The kubeconfig of the management cluster: byte for byte what `enrol.sh` writes.
+/// The kubeconfig for the management cluster: byte for byte what `enrol.sh` writes.
 pub(crate) fn kubeconfig(name: &str, access: &Access) -> String {
     let Access {
         address,
@@ -86,7 +86,7 @@ pub(crate) fn secret(namespace: &str, name: &str, kubeconfig: &str) -> Value {
     })
 }
 
-/// The Cluster that modules select by its labels.
+/// The Cluster, with the labels that modules select by.
 pub(crate) fn cluster(
     version: Version,
     namespace: &str,

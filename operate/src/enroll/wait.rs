@@ -1,7 +1,7 @@
-//! Waiting until the controller says that it reached a cluster: from where it runs, with the credential that it was given.
+//! Waits until the controller reports that it reached a cluster: from where it runs, with the given credential.
 //!
-//! It says so by its record of which cluster a Cluster leads to, and that it did not by events about the Cluster; what modules and
-//! assemblages say of the cluster is older news of the same source.
+//! The controller reports success by its record of the cluster's identity, and failure by events about the Cluster; the
+//! status of modules and assemblages about the cluster lags behind.
 
 use std::time::Duration;
 
@@ -24,25 +24,25 @@ use muster_kit::age;
 use super::{address::Address, management::Plane};
 use crate::steps::Refusal;
 
-/// How often is looked.
+/// How often it is checked.
 const EVERY: Duration = Duration::from_secs(1);
-/// How long the controller needs to take a changed Secret in and to fail with it.
+/// How long the controller needs to notice a changed Secret and to fail with it.
 const SETTLE: Duration = Duration::from_secs(10);
 
-/// What the controller said of a cluster.
+/// What the controller reported about a cluster.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Said {
-    /// It was there.
+    /// It reached the cluster.
     Reached,
-    /// It was there with an earlier credential, and of the present one nothing is said.
+    /// It reached the cluster with an earlier credential, and has not reported about the current one.
     Before,
-    /// It could not get in: one word, and why.
+    /// It could not reach the cluster: the reason and message.
     NotReached(String, String),
-    /// Nothing yet.
+    /// No report yet.
     Nothing,
 }
 
-/// Waits until the controller has reached the cluster, at most `limit`; the last that it said.
+/// Waits until the controller has reached the cluster, at most `limit`; returns the last report.
 pub(crate) async fn reached(
     plane: &Plane,
     name: &str,
@@ -68,8 +68,8 @@ pub(crate) async fn reached(
     }
 }
 
-/// After another way in was written for a cluster that the controller knows: its record is of the way before, so that only what assemblages
-/// say counts, and that after the controller had the time to try.
+/// For a known cluster with changed access: its record is from the previous access, so only reports of the assemblage
+/// count, after the controller had time to try.
 pub(crate) async fn reached_anew(plane: &Plane, name: &str, limit: Duration) -> Result<Said, CallError> {
     tokio::time::sleep(SETTLE.min(limit)).await;
     let mut last = Said::Before;
@@ -89,7 +89,7 @@ pub(crate) async fn reached_anew(plane: &Plane, name: &str, limit: Duration) -> 
     }
 }
 
-/// What the assemblage of a cluster says of its being reached.
+/// The assemblage's report about the reachability of a cluster.
 async fn told(plane: &Plane, name: &str) -> Result<Said, CallError> {
     let proxies: Api<ProxyAssemblage> = Api::namespaced(plane.client.clone(), &plane.namespace);
     let reading = proxies.get_opt(name);
@@ -180,7 +180,7 @@ pub(crate) async fn refusal(
     }
 }
 
-/// The controller said nothing: is there one?
+/// Without any report: checks that a controller runs.
 async fn nobody(plane: &Plane, name: &str, waited: u64) -> Refusal {
     let namespace = &plane.namespace;
     let leases: Api<Lease> = Api::namespaced(plane.client.clone(), namespace);

@@ -1,4 +1,4 @@
-//! The user's way into a cluster: a context of a kubeconfig, as kubectl reads it.
+//! The user's access to a cluster: a context of a kubeconfig, as kubectl reads it.
 
 use std::{error::Error, path::PathBuf, time::Duration};
 
@@ -12,42 +12,42 @@ use muster_fleet::connect;
 
 use crate::steps::{Refusal, Step};
 
-/// How long a connection may take to be made.
+/// The connect timeout.
 const CONNECT: Duration = Duration::from_secs(10);
-/// How long a server may be silent.
+/// The read timeout.
 const SILENCE: Duration = Duration::from_secs(30);
 
-/// Which kubeconfig, and which context of it.
+/// A kubeconfig, and a context in it.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Wanted {
-    /// The file; else the user's own.
+    /// Path of the kubeconfig; `None` for the user's own.
     pub file: Option<PathBuf>,
-    /// The file of the management cluster's flags, which stands for the user's own if it is named.
+    /// The kubeconfig from the management cluster's flags; if given, it is used as the user's own.
     pub other_file: Option<PathBuf>,
-    /// The context; else the file's current one.
+    /// The context; `None` for the file's current one.
     pub context: Option<String>,
 }
 
-/// A way in.
+/// The user's access to a cluster.
 pub(crate) struct Way {
     /// A client with the user's credential.
     pub client: Client,
-    /// The context's name.
+    /// Name of the context.
     pub context: String,
-    /// The address, as the kubeconfig has it.
+    /// Server address in the kubeconfig.
     pub server: String,
-    /// The authority of that address: PEM in base64. None if the kubeconfig names none.
+    /// Certificate authority of the server: PEM in base64. `None` if the kubeconfig has none.
     pub authority: Option<String>,
-    /// The name that the server's certificate must have, if it is another than the address's.
+    /// Server name of the certificate, if it is not the host of the address.
     pub tls_name: Option<String>,
-    /// The user goes by a proxy, which the management cluster will not.
+    /// Whether the user connects through a proxy, which the management cluster will not use.
     pub proxy: bool,
-    /// The flags that lead kubectl there.
+    /// The flags with which kubectl connects to it.
     pub flags: String,
 }
 
 impl Way {
-    /// Reads the kubeconfig. Nothing is sent.
+    /// Reads the kubeconfig. No request is sent.
     pub(crate) async fn read(wanted: &Wanted) -> Step<Self> {
         let file = wanted.file.as_ref().or(wanted.other_file.as_ref());
         let what = file.map_or_else(
@@ -110,7 +110,7 @@ impl Way {
         })
     }
 
-    /// What it is called in messages.
+    /// Its name in messages.
     pub(crate) fn place(&self) -> String {
         format!("context {}", self.context)
     }
@@ -121,7 +121,7 @@ fn unusable(what: &str, error: &(dyn Error + 'static)) -> Refusal {
         .remedy("name the cluster by --downstream-kubeconfig FILE, or by a context of your kubeconfig: kubectl config get-contexts")
 }
 
-/// The cluster that a context names.
+/// The cluster entry of a context.
 fn cluster_of<'a>(kubeconfig: &'a Kubeconfig, context: &str) -> Option<&'a Cluster> {
     let context = kubeconfig.contexts.iter().find(|named| named.name == context)?;
     let wanted = &context.context.as_ref()?.cluster;
@@ -129,7 +129,7 @@ fn cluster_of<'a>(kubeconfig: &'a Kubeconfig, context: &str) -> Option<&'a Clust
     cluster.cluster.as_ref()
 }
 
-/// Its authority, in base64 as a kubeconfig has it.
+/// Its certificate authority, in base64 as in a kubeconfig.
 fn authority(cluster: &Cluster) -> std::io::Result<Option<String>> {
     if let Some(data) = &cluster.certificate_authority_data {
         return Ok(Some(data.clone()));

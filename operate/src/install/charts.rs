@@ -1,5 +1,6 @@
-//! The charts under `deploy/charts/` are made from what `muster install --export` prints, so that they cannot differ from it: each object is
-//! printed once for each value that changes it, and what differs becomes a template. `cargo xtask generate` writes them.
+//! Generates the charts under `deploy/charts/` from the output of `muster install --export`, so that they cannot differ
+//! from it: each object is printed once for each value that changes it, and the differences become templates. `cargo
+//! xtask generate` writes them.
 
 use std::{collections::BTreeMap, fs, path::PathBuf};
 
@@ -10,27 +11,27 @@ use serde_json::Value;
 use super::{Auth, Sync};
 use super::{Options, Role, objects};
 
-/// Stand where a value of the chart will.
+/// Placeholders for values of the chart.
 const NAMESPACE: &str = "chart-namespace";
 const IMAGE: &str = "chart-image";
 const UPDATERS: &str = "chart-updaters";
 const EGRESS_PORT: u16 = 65_535;
-/// Set: the charts are written, not compared.
+/// If set, the charts are written instead of compared.
 const WRITE: &str = "MUSTER_WRITE_CHARTS";
 /// The value for ClusterUpgrades.
 const UPGRADES: &str = ".Values.upgrades";
-/// Whether an updater has its Node prepared.
+/// Whether an updater has prepareNode.
 const PREPARES: &str = "{{- $prepares := false }}\n{{- range (fromYaml .Values.updaters).updaters }}\n{{- if .prepareNode }}\n\
     {{- $prepares = true }}\n{{- end }}\n{{- end }}\n";
 const HEADER: &str =
     "{{- /* Generated from muster install --export by cargo xtask generate. Do not edit. */ -}}\n";
-/// What Helm leaves in place when a release goes: with a namespace or a definition all that is in it would go.
+/// What Helm keeps when a release is uninstalled: removing a namespace or a definition would remove everything in it.
 const KEEP_ALWAYS: &str = "metadata:\n  annotations:\n    helm.sh/resource-policy: keep\n";
-/// The same, if it is wanted.
+/// The same, if keep is set.
 const KEEP: &str =
     "metadata:\n  {{- if .Values.keep }}\n  annotations:\n    helm.sh/resource-policy: keep\n  {{- end }}\n";
 
-/// The flags of one variant; `option` is what the process may do beside: notify, or roll NodeModules.
+/// The flags of one variant; `option` is an optional feature of the process: notifications, or NodeModules.
 fn flags(role: Role, sync: Sync, option: bool, dashboard: Option<Auth>) -> Options {
     Options {
         dashboard,
@@ -46,7 +47,7 @@ fn flags(role: Role, sync: Sync, option: bool, dashboard: Option<Auth>) -> Optio
     }
 }
 
-/// What is there for ClusterUpgrades alone stands under a value of its own: it changes no other object but by one argument.
+/// Objects for ClusterUpgrades have a condition of their own; they change other objects only by one argument.
 fn for_upgrades(name: &str, document: &str) -> String {
     if name.contains(super::upgrades::NAME) {
         return when(UPGRADES, document);
@@ -58,12 +59,12 @@ fn for_upgrades(name: &str, document: &str) -> String {
     )
 }
 
-/// A condition of templates, and what stands under it.
+/// Text under a condition of the template.
 fn when(condition: &str, text: &str) -> String {
     format!("{{{{- if {condition} }}}}\n{text}{{{{- end }}}}\n")
 }
 
-/// What stands there if a condition holds, and what if it does not.
+/// The text if a condition is true, and if it is not.
 fn either(condition: &str, yes: &str, no: &str) -> String {
     match (yes, no) {
         (yes, no) if yes == no => yes.to_owned(),
@@ -104,7 +105,7 @@ fn document(object: &Value) -> String {
     format!("---\n{text}")
 }
 
-/// The objects of a process, each under the conditions under which it is exported.
+/// The objects of a process, each under the conditions for which it is exported.
 fn templates(role: Role) -> String {
     let works_in = match role {
         Role::Controller => NAMESPACE,
@@ -127,10 +128,10 @@ fn templates(role: Role) -> String {
             .map(|(option, dashboard)| of(sync, option, dashboard))
     });
     let mut text = String::new();
-    // With everything there are the most of them, in their order.
+    // With all options there are the most objects, in their order.
     for object in objects(&flags(role, Sync::Builtin, true, dashboard), works_in) {
         let name = named(&object);
-        // One way to look in needs more than the other.
+        // The two authentications of the dashboard need different objects.
         let condition = if none.contains_key(&name) {
             ".Values.dashboard"
         } else {
@@ -148,7 +149,7 @@ fn templates(role: Role) -> String {
         });
         let document = either("eq .Values.sync \"builtin\"", &builtin, &flux);
         let document = for_upgrades(&name, &document);
-        // It is there already, or everywhere.
+        // The namespace exists already, or is every namespace.
         let other = format!("not (has .Values.namespace (list \"default\" \"{SYSTEM_NAMESPACE}\"))");
         if object["kind"] == "Namespace" && document.contains(".Values.namespace") {
             text += &when(&other, &document);
@@ -163,7 +164,7 @@ fn templates(role: Role) -> String {
     HEADER.to_owned() + &when(&format!("eq .Values.role \"{value}\""), &text)
 }
 
-/// The objects of muster zones: no value but those that stand in their text changes them.
+/// The objects of muster zones: only the values in their text change them.
 fn zones() -> String {
     let flags = Options {
         zones: true,
@@ -174,7 +175,7 @@ fn zones() -> String {
     HEADER.to_owned() + &when("eq .Values.role \"zones\"", &text)
 }
 
-/// The objects of muster machines: its rights are more where an updater has its Node prepared.
+/// The objects of muster machines: they have more rights if an updater has prepareNode.
 fn machines() -> String {
     let flags = Options {
         machines: true,
@@ -191,7 +192,7 @@ fn machines() -> String {
     HEADER.to_owned() + &when("eq .Values.role \"machines\"", &text)
 }
 
-/// By which an object is known among the others.
+/// The identity of an object among the others.
 fn named(object: &Value) -> String {
     let metadata = &object["metadata"];
     format!(
@@ -200,7 +201,7 @@ fn named(object: &Value) -> String {
     )
 }
 
-/// The definitions, each under the condition under which it is exported.
+/// The definitions, each under the condition for which it is exported.
 fn definitions() -> BTreeMap<String, String> {
     let groups = [
         ("eq .Values.role \"management\"", crds::management()),
@@ -245,7 +246,7 @@ fn definitions() -> BTreeMap<String, String> {
     files
 }
 
-/// All that is generated, by its path under `deploy/charts/`.
+/// All generated files, by their path under `deploy/charts/`.
 fn generated() -> BTreeMap<String, String> {
     let mut files = definitions();
     files.insert(
@@ -268,7 +269,7 @@ fn the_charts_are_as_generated() {
     for chart in ["muster", "muster-crds"] {
         let folder = charts().join(chart).join("templates");
         if std::env::var_os(WRITE).is_some() {
-            // Missing is as good as emptied.
+            // A missing file counts as empty.
             let _ = fs::remove_dir_all(&folder);
             fs::create_dir_all(&folder).unwrap();
         }
@@ -295,7 +296,7 @@ fn the_charts_are_as_generated() {
     }
 }
 
-/// What a chart says of itself, and its defaults, which are those of the flags.
+/// The metadata of a chart, and its defaults, which are those of the flags.
 #[test]
 fn the_charts_have_the_defaults_of_the_flags() {
     let read = |file: &str| {
@@ -341,7 +342,7 @@ fn the_charts_have_the_defaults_of_the_flags() {
     }
 }
 
-/// The image is made with the toolchain of the repository, and runs as the user that the Deployment names.
+/// The image is built with the toolchain of the repository, and runs as the user of the Deployment.
 #[test]
 fn the_container_file_fits() {
     let root = PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/.."));
@@ -357,7 +358,7 @@ fn the_container_file_fits() {
         format!("ARG RUST={version}"),
         format!("USER {user}:{user}"),
         "ENTRYPOINT [\"/usr/bin/muster\"]".to_owned(),
-        // What the DaemonSet of the agents of nodes starts.
+        // The program that the DaemonSet of the node agents runs.
         format!(
             "COPY --from=build /src/target/release/muster /src/target/release/{} /usr/bin/",
             super::nodes::PROGRAM.trim_start_matches("/usr/bin/")

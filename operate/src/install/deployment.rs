@@ -1,4 +1,4 @@
-//! The process: one container without privileges, with probes on the port of metrics.
+//! The process: one container without privileges, with probes on the metrics port.
 
 use k8s_openapi::api::apps::v1::Deployment;
 use muster_api::labels::SYSTEM_NAMESPACE;
@@ -9,13 +9,13 @@ use super::{Options, Role, labels, pane};
 
 /// The port of `/metrics`, `/healthz` and `/readyz`.
 pub(crate) const PORT: u16 = 8080;
-/// A user that is nobody: any number but 0 does.
+/// An arbitrary non-root user ID.
 pub(crate) const USER: u32 = 65_532;
 
 /// Where the Secret with the receivers of notifications is.
 const NOTIFY: &str = "/etc/muster/notify";
 
-/// What the containers of a Deployment are told.
+/// The arguments of a Deployment's containers.
 pub fn arguments(deployment: &Deployment) -> Vec<&str> {
     let spec = deployment
         .spec
@@ -27,7 +27,7 @@ pub fn arguments(deployment: &Deployment) -> Vec<&str> {
         .collect()
 }
 
-/// The namespace that a controller works in, as its arguments say.
+/// The namespace that a controller manages, from its arguments.
 pub fn works_in(deployment: &Deployment) -> &str {
     let said = arguments(deployment);
     said.iter()
@@ -97,7 +97,7 @@ pub(crate) fn deployment(role: Role, works_in: &str, options: &Options) -> Value
                 "metadata": {"labels": labels(role)},
                 "spec": {
                     "serviceAccountName": name,
-                    // What is in flight is finished after SIGTERM.
+                    // In-flight work is finished after SIGTERM.
                     "terminationGracePeriodSeconds": 60,
                     "securityContext": pod_security(),
                     "containers": [container],
@@ -108,7 +108,7 @@ pub(crate) fn deployment(role: Role, works_in: &str, options: &Options) -> Value
     })
 }
 
-/// As the standard `restricted` wants pods.
+/// The pod part of the `restricted` standard.
 pub(crate) fn pod_security() -> Value {
     json!({
         "runAsNonRoot": true, "runAsUser": USER, "runAsGroup": USER, "fsGroup": USER,
@@ -116,7 +116,7 @@ pub(crate) fn pod_security() -> Value {
     })
 }
 
-/// The same for containers; nothing is written but to volumes.
+/// The same for containers; only volumes are writable.
 pub(crate) fn container_security() -> Value {
     json!({
         "allowPrivilegeEscalation": false,

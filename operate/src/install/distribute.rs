@@ -1,5 +1,5 @@
-//! The right of the management cluster's account to bring Secrets for git, and the policy that holds it to these: without the policy the
-//! account could make itself a token of any ServiceAccount of the namespace.
+//! The right of the management cluster's account to write Secrets for git, and the admission policy that restricts it
+//! to them: without the policy the account could create a token for any ServiceAccount of the namespace.
 
 use muster_api::labels::{SYSTEM_NAMESPACE, label};
 use muster_controllers::proxyassemblage::distribute::{KEYS, NOT_OURS, PREFIX};
@@ -12,7 +12,7 @@ const NAME: &str = "muster-management-distribute";
 const RBAC: &str = "rbac.authorization.k8s.io";
 const ADMISSION: &str = "admissionregistration.k8s.io";
 
-/// The policy first: the right comes when it is held already.
+/// The policy first: the right must be restricted from the start.
 pub(crate) fn objects() -> [Value; 4] {
     let metadata = json!({"name": NAME, "labels": labels_of("management")});
     let mut namespaced = metadata.clone();

@@ -1,5 +1,5 @@
-//! What `muster machines serve` needs on the management cluster: what it reads of Machines, its UpdatePlans, and the ExtensionConfig by which
-//! Cluster API finds it.
+//! What `muster machines serve` needs in the management cluster: read access to Machines, its UpdatePlans, and the
+//! ExtensionConfig by which Cluster API finds it.
 
 use muster_api::labels::SYSTEM_NAMESPACE;
 use muster_controllers::{machines::config, process::MACHINES as NAME};
@@ -22,7 +22,7 @@ pub(crate) fn objects(options: &Options, updaters: &str) -> Vec<Value> {
     with_rights(options, updaters, prepares_nodes(updaters))
 }
 
-/// The same, with the right to what is needed for Nodes, or without.
+/// The same, with or without the rights to prepare Nodes.
 pub(crate) fn with_rights(options: &Options, updaters: &str, prepares_nodes: bool) -> Vec<Value> {
     let service = json!({
         "apiVersion": "v1", "kind": "Service", "metadata": metadata(),
@@ -69,7 +69,7 @@ fn rights(prepares_nodes: bool) -> Vec<Value> {
     let certificate = format!("{NAME}-certificate");
     let mut rules = vec![
         rule("cluster.x-k8s.io", &["machines"], &["list", "watch"]),
-        // Of what owns Machines: of a control plane its annotations, of both what an event is about.
+        // The owners of Machines: the annotations of control planes, and for all of them what an event refers to.
         rule("cluster.x-k8s.io", &["machinedeployments"], &["get"]),
         rule("controlplane.cluster.x-k8s.io", &["*"], &["get"]),
         rule(
@@ -87,7 +87,7 @@ fn rights(prepares_nodes: bool) -> Vec<Value> {
         ),
     ];
     if prepares_nodes {
-        // The kubeconfigs of Clusters: a role of RBAC knows no other way to say which Secrets.
+        // The kubeconfigs of Clusters: RBAC can restrict access to Secrets only by name.
         rules.push(rule("", &["secrets"], &["get"]));
     }
     vec![
@@ -101,7 +101,7 @@ fn rights(prepares_nodes: bool) -> Vec<Value> {
         json!({
             "apiVersion": api_version, "kind": "Role", "metadata": metadata(),
             "rules": [
-                // What is created has no name yet.
+                // `create` cannot be restricted to names.
                 rule("", &["secrets"], &["create"]),
                 only("", "secrets", &certificate, &["get", "update"]),
                 rule("coordination.k8s.io", &["leases"], &["create"]),
@@ -115,7 +115,7 @@ fn rights(prepares_nodes: bool) -> Vec<Value> {
     ]
 }
 
-/// Hooks, metrics and probes come in; names, the API server and updaters are asked.
+/// Ingress for hooks, metrics and probes; egress to DNS, the API server and updaters.
 fn policy(options: &Options) -> Value {
     json!({
         "apiVersion": "networking.k8s.io/v1", "kind": "NetworkPolicy", "metadata": metadata(),
@@ -133,7 +133,8 @@ fn deployment(image: &str) -> Value {
     json!({
         "apiVersion": "apps/v1", "kind": "Deployment", "metadata": metadata(),
         "spec": {
-            // An update that is under way is in the memory of one process: the next one begins once this one has ended.
+            // The state of an update in progress is in the memory of one process: the next one must start after this
+            // one has ended.
             "replicas": 1,
             "strategy": {"type": "Recreate"},
             "selector": {"matchLabels": labels()},
@@ -166,7 +167,7 @@ fn deployment(image: &str) -> Value {
     })
 }
 
-/// By this Cluster API finds the hooks; caBundle is written by the process.
+/// The ExtensionConfig of the hooks; the process writes its caBundle.
 fn extension() -> Value {
     json!({
         "apiVersion": "runtime.cluster.x-k8s.io/v1beta2", "kind": "ExtensionConfig",

@@ -1,4 +1,4 @@
-//! What `muster install --export` prints: what runs muster in a cluster, as manifests to apply or to commit.
+//! The manifests of `muster install --export`: what runs muster in a cluster, to apply or to commit.
 //!
 //! Invariant: nothing here writes to a cluster; the same flags give the same text.
 
@@ -31,10 +31,11 @@ use serde_json::{Value, json};
 
 pub use self::deployment::{arguments, works_in};
 
-/// The account of the management cluster in a downstream cluster; its token's Secret and its rights have the name, too.
+/// The account of the management cluster in a downstream cluster; the Secret with its token and its roles have the same
+/// name.
 pub(crate) const ACCOUNT: &str = "muster-management";
 
-/// The image unless another is named.
+/// The default image.
 pub const IMAGE: &str = concat!("muster:", env!("CARGO_PKG_VERSION"));
 
 /// What applies GitRepository and Kustomization objects.
@@ -46,12 +47,12 @@ pub enum Sync {
     Flux,
 }
 
-/// Who may look at the dashboard of a controller.
+/// Who may view the dashboard of a controller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Auth {
-    /// Everybody who can connect.
+    /// Everyone who can connect.
     None,
-    /// Whoever brings a bearer token of somebody who may get modules in the namespace.
+    /// Anyone with the bearer token of a user who may get modules in the namespace.
     Token,
 }
 
@@ -64,7 +65,8 @@ pub struct Options {
     pub upgrades: bool,
     /// For a downstream cluster: muster agent.
     pub downstream: bool,
-    /// With --downstream: also the right of the management cluster to bring Secrets for git, and the policy that holds it to these (docs/sync.md).
+    /// With --downstream: also the right of the management cluster to write Secrets for git, and the admission policy
+    /// that restricts it to them (docs/sync.md).
     pub distribute: bool,
     /// For a downstream cluster whose nodes are configured by NodeModules: muster agent --nodes, and the agents of nodes (docs/nodes.md).
     pub nodes: bool,
@@ -76,23 +78,25 @@ pub struct Options {
     pub updaters: Option<PathBuf>,
     /// Also the CustomResourceDefinitions.
     pub crds: bool,
-    /// Also a minimal kind Cluster, for a management cluster without the Cluster API.
+    /// Also a minimal Cluster kind, for a management cluster without Cluster API.
     pub cluster_api: bool,
-    /// With --zones and --crds: also ZoneAwarePodDisruptionBudget and ReplicaTemplate; false where rollout-operator's own definitions are.
+    /// With --zones and --crds: also ZoneAwarePodDisruptionBudget and ReplicaTemplate; false if rollout-operator's own
+    /// definitions are installed.
     pub rollout_operator_crds: bool,
-    /// Who carries the Flux kinds out; with flux their definitions are left to Flux.
+    /// What applies the Flux kinds; with flux, Flux installs their definitions.
     pub sync: Sync,
-    /// Also the dashboard of muster controller, for these, with a Service muster-dashboard (docs/dashboard.md).
+    /// Also enable the dashboard of muster controller, with this authentication, and a Service muster-dashboard
+    /// (docs/dashboard.md).
     pub dashboard: Option<Auth>,
-    /// The image with the command muster.
+    /// The image that has the command muster.
     pub image: String,
-    /// The ports at which API servers, git hosts and hosts of gates are asked: the NetworkPolicy lets out nothing else but names.
+    /// The ports of API servers, git hosts and gate hosts: the NetworkPolicy allows egress to these and to DNS only.
     pub egress_ports: Vec<u16>,
-    /// Tell the receivers of the Secret muster-notify in muster-system of rollouts (docs/notifications.md).
+    /// Notify the receivers in the Secret muster-notify in muster-system of rollouts (docs/notifications.md).
     pub notify: bool,
 }
 
-/// Https, and the usual port of API servers, to which connections of pods are redirected before a NetworkPolicy looks at them.
+/// HTTPS, and the usual port of API servers: connections of pods are redirected to it before a NetworkPolicy applies.
 pub const EGRESS_PORTS: [u16; 2] = [443, 6443];
 
 /// The rights of `muster controller` for modules in a namespace.
@@ -124,17 +128,17 @@ pub fn rights_by_arguments(namespace: &str, arguments: &[&str]) -> Vec<Value> {
     objects
 }
 
-/// The rights of `muster agent`, but for what it applies.
+/// The rights of `muster agent`, except those for what it applies.
 pub fn rights_of_agent() -> Vec<Value> {
     let mut objects = rights::objects(Role::Agent, SYSTEM_NAMESPACE, Sync::Builtin, false);
     objects.retain(|object| object["roleRef"]["name"] != "cluster-admin");
     objects
 }
 
-/// What runs muster in a cluster.
+/// The objects of an installation.
 #[derive(Debug)]
 pub struct Installation {
-    /// The definitions.
+    /// The CustomResourceDefinitions.
     pub definitions: Vec<CustomResourceDefinition>,
     /// The objects, in an order in which they can be applied.
     pub objects: Vec<Value>,
@@ -165,7 +169,8 @@ pub fn management(image: &str, sync: Sync, namespace: &str, cluster_api: bool) -
     }
 }
 
-/// All that `muster install --export --management` may have made for modules in a namespace, with whichever options.
+/// All objects that `muster install --export --management` may have created for modules in a namespace, with any
+/// options.
 pub fn everything(namespace: &str) -> Vec<Value> {
     let options = Options {
         management: true,
@@ -211,7 +216,7 @@ enum Role {
 }
 
 impl Role {
-    /// The verb of the command, and the component.
+    /// The verb of the command, and the component label.
     const fn verb(self) -> &'static str {
         match self {
             Self::Controller => "controller",
@@ -219,7 +224,7 @@ impl Role {
         }
     }
 
-    /// The name of its Deployment, ServiceAccount and rights.
+    /// The name of its Deployment, ServiceAccount and roles.
     const fn name(self) -> &'static str {
         match self {
             Self::Controller => "muster-controller",
@@ -228,8 +233,8 @@ impl Role {
     }
 }
 
-/// The manifests as a stream of YAML documents. `namespace` is that of modules or StatefulSets; an agent works in the one that assemblages
-/// are mirrored into, and in no other.
+/// The manifests as a stream of YAML documents. `namespace` is that of modules or StatefulSets; an agent always uses
+/// the namespace into which assemblages are mirrored.
 pub fn manifests(options: &Options, namespace: Option<&str>) -> anyhow::Result<String> {
     let downstream = options.downstream || options.nodes;
     let asked = namespace.filter(|_| !downstream);
@@ -250,7 +255,7 @@ pub fn manifests(options: &Options, namespace: Option<&str>) -> anyhow::Result<S
     Ok(text)
 }
 
-/// The file with the updaters, if `muster machines` can read it.
+/// The file with the updaters, if `muster machines` can parse it.
 fn updaters(file: &Path) -> anyhow::Result<String> {
     let named = || format!("--updaters {}", file.display());
     let text = fs::read_to_string(file).with_context(named)?;
@@ -399,7 +404,7 @@ mod tests {
         objects.iter().map(print::yaml).collect::<Vec<_>>().join("---\n")
     }
 
-    /// Whether an object is the one of its type and nothing more: no field is unknown.
+    /// Whether an object round-trips through its type: no field is unknown.
     fn is_whole<K: DeserializeOwned + serde::Serialize>(object: &Value) -> bool {
         let typed: K = serde_json::from_value(object.clone()).unwrap();
         serde_json::to_value(typed).unwrap() == *object
@@ -453,7 +458,7 @@ mod tests {
         insta::assert_snapshot!(text(&objects(&flags(false, Sync::Builtin), "fleet")));
     }
 
-    /// Whoever wants no notifications gives no right for them.
+    /// Without notifications there are no rights for them.
     #[test]
     fn notifications() {
         let without = flags(false, Sync::Builtin);
@@ -512,7 +517,7 @@ mod tests {
         insta::assert_snapshot!(text(&objects(&flags(true, Sync::Builtin), SYSTEM_NAMESPACE)));
     }
 
-    /// What is there beside what an agent without nodes has.
+    /// The objects that an agent without nodes does not have.
     #[test]
     fn nodes_of_a_cluster() {
         let without = objects(&flags(true, Sync::Flux), SYSTEM_NAMESPACE);
@@ -539,7 +544,7 @@ mod tests {
         )));
     }
 
-    /// Kubeconfigs of Clusters are read for Nodes alone.
+    /// Kubeconfigs of Clusters are read only to prepare Nodes.
     #[test]
     fn machines_reads_secrets_only_where_an_updater_prepares_nodes() {
         let updaters = include_str!("../../../examples/machines/updaters.yaml");

@@ -1,16 +1,17 @@
-//! Who may talk to the process, and whom it may talk to: whatever the network between pods lets through otherwise.
+//! NetworkPolicies: who may connect to the process, and to whom it may connect.
 
 use muster_api::labels::SYSTEM_NAMESPACE;
 use serde_json::{Value, json};
 
 use super::{Options, Role, deployment::PORT, labels, pane};
 
-/// Names: by the standard, and where OpenShift's resolvers listen behind their Service.
+/// DNS: the standard port, and the port of OpenShift's resolvers behind their Service.
 const DNS: [u16; 2] = [53, 5353];
 
-/// The NetworkPolicy of a process: metrics, probes and the dashboard come in, nothing else does; names, API servers and git hosts are asked.
+/// The NetworkPolicy of a process: ingress for metrics, probes and the dashboard only; egress to DNS, API servers and
+/// git hosts.
 ///
-/// Where API servers, git hosts and gates are is not known here, only at which ports they are.
+/// The addresses of API servers, git hosts and gates are unknown here, only their ports.
 pub(crate) fn policy(role: Role, options: &Options) -> Value {
     let dashboard = options.dashboard.map(|_| pane::PORT);
     let ours: Vec<Value> = [PORT]
@@ -35,7 +36,7 @@ pub(crate) fn port(protocol: &str, number: u16) -> Value {
     json!({"protocol": protocol, "port": number})
 }
 
-/// What is let out: names, and hosts at these ports.
+/// Egress: DNS, and hosts at these ports.
 pub(crate) fn egress(ports: &[u16]) -> Vec<Value> {
     let names = DNS
         .iter()

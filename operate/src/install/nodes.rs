@@ -1,4 +1,5 @@
-//! The agents of nodes: a DaemonSet that installs each as a service of its host, their rights, and a policy that keeps each to its own node.
+//! The node agents: a DaemonSet that installs each as a service of its host, their rights, and an admission policy that
+//! restricts each to its own node.
 
 use muster_api::labels::{MUSTER, SYSTEM_NAMESPACE, label};
 use muster_controllers::node::NAMESPACE;
@@ -9,15 +10,15 @@ use super::{Options, Role, labels_of};
 
 /// The ServiceAccount of the agents, their DaemonSet and their rights.
 const NAME: &str = "muster-node-agent";
-/// The program that hosts get, in the image: smaller than muster, with the verb node-agent alone.
+/// The program for hosts, in the image: smaller than muster, with only the verb node-agent.
 pub(crate) const PROGRAM: &str = "/usr/bin/muster-node-agent";
 /// The rights of the controller of NodeModules.
 const CONTROLLER: &str = "muster-agent-nodes";
-/// Where the token and the authority are in the container.
+/// Mount path of the token and the certificate authority.
 const TOKENS: &str = "/var/run/secrets/muster";
-/// Where the folder of the host is in the container.
+/// Mount path of the host's folder.
 const HOST: &str = "/host/node";
-/// The claim of a token that is bound to a pod: the node of that (Kubernetes 1.32).
+/// The claim of a pod-bound token with the node of the pod (Kubernetes 1.32).
 const CLAIM: &str = "authentication.kubernetes.io/node-name";
 const OURS: &str = "fleet.muster.dev";
 const RBAC: &str = "rbac.authorization.k8s.io";
@@ -52,7 +53,7 @@ fn account() -> Value {
     json!({
         "apiVersion": "v1", "kind": "ServiceAccount",
         "metadata": {"name": NAME, "namespace": NAMESPACE, "labels": labels()},
-        // The pod gets a token for the agent, and none for itself.
+        // The pod has a token for the agent, and none for itself.
         "automountServiceAccountToken": false,
     })
 }
@@ -79,7 +80,7 @@ fn binding(kind: &str, name: &str, namespace: Option<&str>, account: (&str, &str
     object
 }
 
-/// What an agent reads and writes; to which node it may is said by the policy.
+/// What an agent reads and writes; the admission policy restricts it to its node.
 fn rights_of_agents() -> Vec<Value> {
     let agents = (NAME, NAMESPACE);
     vec![
@@ -102,7 +103,7 @@ fn rights_of_agents() -> Vec<Value> {
     ]
 }
 
-/// What muster agent --nodes needs beside what muster agent has.
+/// The rights of muster agent --nodes in addition to those of muster agent.
 fn rights_of_controller() -> Vec<Value> {
     let controller = (Role::Agent.name(), SYSTEM_NAMESPACE);
     vec![
@@ -110,7 +111,7 @@ fn rights_of_controller() -> Vec<Value> {
             "apiVersion": format!("{RBAC}/v1"), "kind": "ClusterRole",
             "metadata": {"name": CONTROLLER, "labels": labels()},
             "rules": [
-                // Taints of nodes that start are removed.
+                // Startup taints of nodes are removed.
                 rule("", &["nodes"], &["get", "list", "watch", "patch"]),
                 rule("", &["nodes/status"], &["patch"]),
                 rule(OURS, &["nodemodules"], &["get", "list", "watch", "patch"]),
@@ -136,7 +137,7 @@ fn rights_of_controller() -> Vec<Value> {
     ]
 }
 
-/// An agent writes about its own node alone, by the claim of its token: RBAC knows no such rule.
+/// An agent may write only about its own node, by the claim of its token: RBAC cannot express this.
 fn policy() -> [Value; 2] {
     let account = format!("system:serviceaccount:{NAMESPACE}:{NAME}");
     let claimed =
@@ -191,10 +192,10 @@ fn daemon_set(options: &Options) -> Value {
                     "automountServiceAccountToken": false,
                     "priorityClassName": "system-node-critical",
                     "nodeSelector": {"kubernetes.io/os": "linux"},
-                    // A node that is not ready may be so because it lacks its configuration.
+                    // A node may be not ready because it lacks its configuration.
                     "tolerations": [{"operator": "Exists"}],
                     "hostPID": true,
-                    // A node without its configuration may have no network for pods.
+                    // A node without its configuration may have no pod network.
                     "hostNetwork": true,
                     "terminationGracePeriodSeconds": 5,
                     "initContainers": [install_container(options)],
@@ -206,7 +207,7 @@ fn daemon_set(options: &Options) -> Value {
     })
 }
 
-/// It enters the mount namespace of the host, and installs the service there.
+/// Enters the mount namespace of the host, and installs the service there.
 fn install_container(options: &Options) -> Value {
     json!({
         "name": "install",
@@ -218,7 +219,7 @@ fn install_container(options: &Options) -> Value {
     })
 }
 
-/// It copies its token to the host, and can do nothing else there.
+/// Copies its token to the host, and has no other access to it.
 fn token_container(options: &Options) -> Value {
     json!({
         "name": "token",

@@ -1,4 +1,5 @@
-//! What the dashboard of `muster controller` needs besides: rights to read events, to ask about tokens, and a Service.
+//! What the dashboard of `muster controller` needs in addition: rights to read events and to review tokens, and a
+//! Service.
 
 use muster_api::labels::SYSTEM_NAMESPACE;
 use serde_json::{Value, json};
@@ -8,7 +9,7 @@ use super::{Role, labels};
 
 /// The port of the dashboard.
 pub(crate) const PORT: u16 = 8081;
-/// The name of its rights and its Service.
+/// The name of its roles and its Service.
 const NAME: &str = "muster-dashboard";
 
 /// The objects; `works_in` is the namespace of modules.
@@ -23,11 +24,11 @@ pub(crate) fn objects(works_in: &str, auth: Auth) -> Vec<Value> {
         json!({
             "apiVersion": api_version, "kind": "Role",
             "metadata": {"name": NAME, "namespace": works_in, "labels": labels},
-            // The pages of activity and of zones; everything else the controller reads already.
+            // For the pages of activity and of zones; the controller already reads everything else.
             "rules": [
                 rule("events.k8s.io", "events", &["list", "watch"]),
                 rule("fleet.muster.dev", "zonerollouts", &["list", "watch"]),
-                // Only where the controller runs with --upgrades they are served.
+                // Served only if the controller runs with --upgrades.
                 rule("fleet.muster.dev", "clusterupgrades", &["list", "watch"]),
                 rule("fleet.muster.dev", "updateplans", &["list", "watch"]),
             ],
@@ -43,7 +44,7 @@ pub(crate) fn objects(works_in: &str, auth: Auth) -> Vec<Value> {
             json!({
                 "apiVersion": api_version, "kind": "ClusterRole",
                 "metadata": {"name": NAME, "labels": labels},
-                // Questions: nothing is stored.
+                // Reviews are not stored.
                 "rules": [
                     rule("authentication.k8s.io", "tokenreviews", &["create"]),
                     rule("authorization.k8s.io", "subjectaccessreviews", &["create"]),
@@ -64,7 +65,7 @@ pub(crate) fn objects(works_in: &str, auth: Auth) -> Vec<Value> {
     objects
 }
 
-/// The flags of the controller.
+/// The flags for the controller.
 pub(crate) fn arguments(auth: Auth) -> [String; 2] {
     let auth = match auth {
         Auth::None => "none",

@@ -1,7 +1,7 @@
-//! Rights: as little as the processes need, from what they ask of an API server.
+//! RBAC: least privilege, derived from the requests that the processes make.
 //!
-//! What a process does with objects of its own stands in a Role of the namespace that it works in; what it reads of the cluster in a
-//! ClusterRole. The right to apply what is in git is apart, so that it can be narrowed.
+//! The rights to muster's own objects are in a Role of the managed namespace; cluster-wide reads are in a ClusterRole.
+//! The right to apply what is in git is separate, so that it can be narrowed.
 
 use muster_api::labels::SYSTEM_NAMESPACE;
 use serde_json::{Value, json};
@@ -39,10 +39,10 @@ pub(crate) fn objects(role: Role, works_in: &str, sync: Sync, notify: bool) -> V
             "roleRef": reference("ClusterRole", name), "subjects": subjects,
         }),
     ];
-    // Where Flux carries out nothing of the kind is asked for, not even for the handover after the built-in sync: it happens once in the life
-    // of a cluster, and whoever moves it lets this binding stand for that time (docs/operations.md).
+    // With Flux this right is not needed, not even for the handover from the built-in sync: that happens once per
+    // cluster, and the user keeps this binding until it is done (docs/operations.md).
     if role == Role::Agent && sync == Sync::Builtin {
-        // As Flux's kustomize-controller has it: what is in git may be anything. Bind a smaller role if it may not.
+        // As for Flux's kustomize-controller: git may contain anything. Bind a smaller role if it must not.
         objects.push(json!({
             "apiVersion": api_version, "kind": "ClusterRoleBinding",
             "metadata": {"name": format!("{name}-applies"), "labels": labels},
@@ -56,7 +56,7 @@ fn rule(group: &str, resources: &[&str], verbs: &[&str]) -> Value {
     json!({"apiGroups": [group], "resources": resources, "verbs": verbs})
 }
 
-/// What a process does in the namespace that it works in.
+/// The rights of a process in the namespace that it manages.
 fn in_namespace(role: Role, sync: Sync, notify: bool) -> Vec<Value> {
     let ours = "fleet.muster.dev";
     let mut rules = match role {
@@ -66,8 +66,9 @@ fn in_namespace(role: Role, sync: Sync, notify: bool) -> Vec<Value> {
                 &["modules", "bootstrapmodules"],
                 &["get", "list", "watch", "patch"],
             ),
-            // Deleted, as ConfigMaps below, they are by nobody: but where the admission plugin for owner references is on, who writes another
-            // owner needs that right, and Cluster API may change the version that an owner is named at.
+            // `delete`, here and for ConfigMaps below, is not used for deletion: where the admission plugin
+            // OwnerReferencesPermissionEnforcement is enabled, changing an owner reference requires it, and Cluster API
+            // may change the API version in one.
             rule(
                 ours,
                 &["proxyassemblages", "remoteassemblages"],
@@ -91,7 +92,7 @@ fn in_namespace(role: Role, sync: Sync, notify: bool) -> Vec<Value> {
                 ],
                 STATUS,
             ),
-            // Owner references that block deletion ask for this where the admission plugin for them is on.
+            // Owner references that block deletion require this where that admission plugin is enabled.
             rule(
                 ours,
                 &[
@@ -102,12 +103,12 @@ fn in_namespace(role: Role, sync: Sync, notify: bool) -> Vec<Value> {
                 ],
                 &["update"],
             ),
-            // Bindings and conditions of gates read a Cluster as a whole.
+            // Bindings and conditions of gates read whole Clusters.
             rule("cluster.x-k8s.io", &["clusters"], READ),
             rule("cluster.x-k8s.io", &["clusters/finalizers"], &["update"]),
-            // Kubeconfigs, credentials of git and of gates, values of substitutions.
+            // Kubeconfigs, credentials for git and gates, values of substitutions.
             rule("", &["secrets"], READ),
-            // Bindings read ConfigMaps; which cluster a Secret leads to is kept in one for each Cluster.
+            // Bindings read ConfigMaps; the identity of each cluster is recorded in a ConfigMap.
             rule(
                 "",
                 &["configmaps"],
@@ -119,21 +120,21 @@ fn in_namespace(role: Role, sync: Sync, notify: bool) -> Vec<Value> {
             rule(ours, &["assemblages/status"], STATUS),
             rule(ours, &["assemblages/finalizers"], &["update"]),
             rule("", &["configmaps"], READ),
-            // Credentials of git, values of substitutions.
+            // Credentials for git, values of substitutions.
             rule("", &["secrets"], &["get"]),
         ],
     };
     if role == Role::Agent && sync == Sync::Builtin {
-        // Plans are put beside what they are of, and carried out.
+        // Plan runs are created next to their assemblage, and executed.
         rules.push(rule(ours, &["planruns"], &["get", "create", "patch"]));
         rules.push(rule(ours, &["planruns/status"], STATUS));
     }
     if role == Role::Controller && notify {
-        // What receivers were told stands in annotations.
+        // Annotations record which notifications were sent.
         rules.push(rule(ours, &["modulerevisions"], &["patch"]));
     }
     if sync == Sync::Flux {
-        // Sources of modules that Flux alone reads.
+        // Sources of modules that only Flux reads.
         rules.push(rule(
             "source.toolkit.fluxcd.io",
             &["ocirepositories"],
@@ -159,7 +160,8 @@ fn in_namespace(role: Role, sync: Sync, notify: bool) -> Vec<Value> {
     rules
 }
 
-/// What a process reads of the cluster: whether a namespace or a definition is being deleted, and whether Flux is there.
+/// The cluster-wide reads of a process: whether a namespace or a definition is being deleted, and whether Flux is
+/// installed.
 fn in_cluster() -> Vec<Value> {
     vec![
         rule("", &["namespaces"], &["get"]),

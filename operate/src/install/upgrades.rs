@@ -1,4 +1,5 @@
-//! What muster controller --upgrades needs beside what muster controller has: ClusterUpgrades, and the fields of Clusters that carry a version.
+//! The rights of muster controller --upgrades in addition to those of muster controller: ClusterUpgrades, and the
+//! version fields of Clusters.
 
 use muster_api::labels::SYSTEM_NAMESPACE;
 use serde_json::{Value, json};
@@ -53,7 +54,7 @@ fn in_namespace() -> [Value; 5] {
             &["machinedeployments", "machinepools"],
             &["list", "patch"],
         ),
-        // The kind of a control plane is its provider's.
+        // The kind of a control plane depends on its provider.
         rule("controlplane.cluster.x-k8s.io", &["*"], &["get", "patch"]),
     ]
 }

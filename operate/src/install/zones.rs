@@ -1,4 +1,5 @@
-//! What `muster zones` needs: all of it in the namespace of its StatefulSets, but the right to write caBundle and the webhook configurations.
+//! What `muster zones` needs: everything is in the namespace of its StatefulSets, except the right to write caBundle
+//! and the webhook configurations.
 
 use muster_api::labels::label::ZONES_LEADER;
 use muster_zones::authority::{INJECT_LABEL, NAMESPACE_LABEL};
@@ -6,18 +7,19 @@ use serde_json::{Value, json};
 
 use super::{Options, deployment, labels_of, network};
 
-/// The name of the objects.
+/// Name of the objects.
 pub const NAME: &str = "muster-zones";
-/// Its Service for the webhooks that the leader alone answers.
+/// The Service for the webhooks that only the leader serves.
 const LEADER: &str = "muster-zones-leader";
 /// The port of `/ready` and `/metrics`, and the port of the webhooks: the defaults of rollout-operator.
 const PORT: u16 = 8001;
 const WEBHOOKS: u16 = 8443;
-/// The Secret with the certificate and the ConfigMap with times of downscales; those of rollout-operator, which are read on.
+/// The Secret with the certificate and the ConfigMap with times of downscales: the same names as rollout-operator's, so
+/// that existing ones are used.
 const CERTIFICATE: &str = "rollout-operator-self-signed-certificate";
 const TRACKER: &str = "rollout-operator-zone-tracker";
-/// Evictions of our own pods are not reviewed: the last replica could not be drained. Pods of a Deployment have two generated parts in their
-/// names, those of a StatefulSet a number.
+/// Evictions of muster's own pods are not reviewed: otherwise the last replica could not be drained. Pods of a
+/// Deployment have two generated parts in their names, those of a StatefulSet a number.
 const NOT_OURS: &str = "!request.name.matches('^muster-zones-[a-z0-9]+-[a-z0-9]{5}$')";
 
 /// The objects for the StatefulSets of `namespace`, in an order in which they can be applied.
@@ -53,16 +55,16 @@ fn metadata(name: &str, namespace: &str) -> Value {
     json!({"name": name, "namespace": namespace, "labels": labels()})
 }
 
-/// Rights: what is read, and the writes that are made, one by one.
+/// The rights: reads, and each write that is made.
 fn rights(namespace: &str) -> Vec<Value> {
     let rule = |group: &str, resources: &[&str], verbs: &[&str]| json!({"apiGroups": [group], "resources": resources, "verbs": verbs});
     let rules = vec![
         rule("apps", &["statefulsets"], &["get", "list", "watch", "patch"]),
         rule("apps", &["statefulsets/status"], &["patch"]),
-        // Patched are the label of the leader and the time since when a pod is ready.
+        // Patches the label of the leader and the time since when a pod is ready.
         rule("", &["pods"], &["get", "list", "watch", "delete", "patch"]),
         rule("", &["configmaps"], &["get", "create", "update"]),
-        // What is created has no name yet.
+        // `create` cannot be restricted to names.
         rule("", &["secrets"], &["create"]),
         json!({"apiGroups": [""], "resources": ["secrets"], "resourceNames": [CERTIFICATE], "verbs": ["get", "update"]}),
         rule(
@@ -90,7 +92,7 @@ fn rights(namespace: &str) -> Vec<Value> {
         rule("events.k8s.io", &["events"], &["create"]),
     ];
     let configurations = ["mutatingwebhookconfigurations", "validatingwebhookconfigurations"];
-    // Webhook configurations have no namespace: those of another namespace's installation must not share this name.
+    // Webhook configurations are cluster-scoped: the name must differ from that of another namespace's installation.
     let cluster = format!("{NAME}-{namespace}");
     let api_version = "rbac.authorization.k8s.io/v1";
     let subjects = json!([{"kind": "ServiceAccount", "name": NAME, "namespace": namespace}]);
@@ -120,7 +122,7 @@ fn service(name: &str, namespace: &str, selector: &Value) -> Value {
     })
 }
 
-/// As that of the other processes, and pods of the namespace are asked at whatever port they name.
+/// As for the other processes, plus egress to pods of the namespace at any port that they declare.
 fn policy(namespace: &str, options: &Options) -> Value {
     let mut egress = network::egress(&options.egress_ports);
     egress.push(json!({"to": [{"podSelector": {}}]}));
@@ -150,7 +152,7 @@ pub fn arguments(namespace: &str) -> Vec<String> {
 fn deployment(namespace: &str, image: &str) -> Value {
     let mut command = vec!["zones".to_owned()];
     command.extend(arguments(namespace));
-    // The replicas of one revision, apart from each other.
+    // Spreads the replicas of one revision.
     let apart = |topology: &str| {
         json!({
             "topologyKey": topology, "maxSkew": 1, "whenUnsatisfiable": "ScheduleAnyway",
@@ -161,7 +163,7 @@ fn deployment(namespace: &str, image: &str) -> Value {
         "apiVersion": "apps/v1", "kind": "Deployment", "metadata": metadata(NAME, namespace),
         "spec": {
             "replicas": 2,
-            // One is there throughout.
+            // One replica is always available.
             "strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}},
             "selector": {"matchLabels": labels()},
             "template": {
@@ -190,7 +192,7 @@ fn deployment(namespace: &str, image: &str) -> Value {
     })
 }
 
-/// The webhooks of rollout-operator, by its names and with its failure policies.
+/// The webhooks of rollout-operator, with its names and failure policies.
 pub fn webhooks(namespace: &str) -> Vec<Value> {
     let replicas = json!([{
         "apiGroups": ["apps"], "apiVersions": ["v1"], "operations": ["UPDATE"],
@@ -275,7 +277,7 @@ mod tests {
         }
     }
 
-    /// The leader answers these two; a replica that does not lead answers the others as well.
+    /// The leader serves these two; a replica that is not the leader serves the others as well.
     #[test]
     fn what_the_leader_alone_answers_goes_to_its_service() {
         let services: Vec<(String, String)> = webhooks("mimir")

@@ -1,4 +1,4 @@
-//! A commit of one file, and of nothing else that is changed in the work tree.
+//! Commits one file, without any other change in the work tree.
 
 use std::{fs, io, path::Path};
 
@@ -9,26 +9,26 @@ use thiserror::Error;
 
 use crate::steps::Cause;
 
-/// Why it is not committed.
+/// Why the commit is refused.
 #[derive(Debug, Error)]
 pub enum CommitError {
-    /// Somebody is at work on the file.
+    /// The file has uncommitted changes.
     #[error(
         "{path} has changes that are not committed; next: commit them or put them aside (git stash), or take the patch (without --commit)"
     )]
     Dirty {
-        /// The file.
+        /// Path of the file.
         path: String,
     },
-    /// A merge, a rebase or the like is under way.
+    /// A merge, a rebase or the like is in progress.
     #[error(
         "the work tree is in the middle of something else ({state:?}): end that first, or take the patch (without --commit)"
     )]
     Busy {
-        /// Of what.
+        /// State of the repository.
         state: RepositoryState,
     },
-    /// Nobody is known as the author.
+    /// git has no author configured.
     #[error("git does not know who you are; next: git config user.name '…' and git config user.email '…'")]
     NoAuthor,
     /// git failed.
@@ -37,16 +37,16 @@ pub enum CommitError {
     /// The file could not be written.
     #[error("{path} cannot be written")]
     Write {
-        /// The file.
+        /// Path of the file.
         path: String,
-        /// Why.
+        /// The I/O error.
         #[source]
         source: io::Error,
     },
 }
 
 impl CommitError {
-    /// Whether it is known that it cannot be done: where somebody is at work there.
+    /// Whether it is refused because of other work in progress, or could not be found out.
     pub fn cause(&self) -> Cause {
         match self {
             Self::Dirty { .. } | Self::Busy { .. } => Cause::Failed,
@@ -55,18 +55,18 @@ impl CommitError {
     }
 }
 
-/// What was done, and why.
+/// The commit message.
 pub(crate) struct Message<'a> {
     pub module: &'a ModuleName,
-    /// The version that it asked for.
+    /// The current version.
     pub now: &'a str,
-    /// What it goes back to.
+    /// The revision that it goes back to.
     pub past: &'a Past,
     pub reason: Option<&'a str>,
 }
 
 impl Message<'_> {
-    /// The first line.
+    /// The subject line.
     pub(crate) fn subject(&self) -> String {
         format!(
             "{}: back from {} to {}",
@@ -99,7 +99,8 @@ impl Message<'_> {
     }
 }
 
-/// Commits this text of a file on top of HEAD. What else is staged or changed stays as it is, and is not part of it.
+/// Commits this text of a file on top of HEAD. Other staged or changed files stay as they are, and are not part of the
+/// commit.
 pub(crate) fn commit(
     repository: &Repository,
     path: &str,
@@ -133,7 +134,7 @@ pub(crate) fn commit(
         .unwrap_or_else(|| repository.path())
         .join(path);
     fs::write(file, text).map_err(written)?;
-    // By way of the index, so that line ends are as git keeps them.
+    // Through the index, so that line endings are converted as git does.
     let mut index = repository.index()?;
     index.add_path(Path::new(path))?;
     let entry = index.get_path(Path::new(path), 0);

@@ -1,4 +1,4 @@
-//! The file of a work tree that has a module, and the place of its version.
+//! Finds the file of a work tree that has a module, and the position of its version.
 
 use std::{
     fs,
@@ -15,28 +15,28 @@ use muster_api::{
 use muster_sync::yaml::{self, Kind, Node};
 use thiserror::Error;
 
-/// What a file may be called.
+/// File extensions of manifests.
 const EXTENSIONS: [&str; 3] = ["yaml", "yml", "json"];
-/// A larger file has no Module: bytes.
+/// The size in bytes above which a file is skipped.
 const LARGEST: u64 = 4 << 20;
-/// Files that cannot be read which are named.
+/// The most unreadable files that are listed.
 const NAMED: usize = 3;
 
-/// A module that is looked for.
+/// The module to find.
 pub(crate) struct Wanted<'a> {
     pub kind: ModuleKind,
     pub name: &'a str,
     pub namespace: &'a str,
 }
 
-/// Where a source has its version.
+/// The kind of source, which decides the field of the version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum VersionField {
-    /// Of a repository that muster reads.
+    /// A repository that muster reads.
     Git,
-    /// Of a repository that Flux reads.
+    /// A repository that Flux reads.
     FluxGit,
-    /// Of an OCI artifact that Flux reads.
+    /// An OCI artifact that Flux reads.
     FluxOci,
 }
 
@@ -50,7 +50,7 @@ impl VersionField {
         }
     }
 
-    /// The field of a source.
+    /// The version field of a source.
     pub(crate) fn of(source: &Source) -> Self {
         match source {
             Source::Git(_) => Self::Git,
@@ -58,7 +58,7 @@ impl VersionField {
         }
     }
 
-    /// The fields that lead to it, from `spec.sync.source` on.
+    /// The path of the version, relative to `spec.sync.source`.
     pub(crate) const fn path(self) -> &'static [&'static str] {
         match self {
             Self::Git => &["git", "version"],
@@ -68,75 +68,75 @@ impl VersionField {
     }
 }
 
-/// Where it is.
+/// The module that was found.
 #[derive(Debug)]
 pub(crate) struct Found {
-    /// The file, from the root of the work tree on.
+    /// Path of the file, relative to the root of the work tree.
     pub path: String,
-    /// Its text.
+    /// Text of the file.
     pub text: String,
-    /// In which kind of source the version is.
+    /// Which version field the source has.
     pub field: VersionField,
-    /// The one field of the version: its name.
+    /// Key of the version's only field.
     pub key: Arc<Node>,
-    /// And its value.
+    /// Value of the version's only field.
     pub value: Arc<Node>,
 }
 
-/// Why it is not found.
+/// Why the version is not found.
 #[derive(Debug, Error)]
 pub enum NotFound {
-    /// There is no work tree.
+    /// The folder is not in a work tree.
     #[error("{folder} is in no work tree of git")]
     NoRepository {
-        /// The folder.
+        /// The folder that was given.
         folder: PathBuf,
-        /// Why.
+        /// The error of git.
         #[source]
         source: git2::Error,
     },
-    /// It has no files.
+    /// The index cannot be read.
     #[error("the index of the git repository cannot be read")]
     Index(#[from] git2::Error),
-    /// None has the module.
+    /// No file has the module.
     #[error(
         "no file that git knows below {folder} has {kind} {name}{unread}; next: name the repository that has it with --repo"
     )]
     Nowhere {
-        /// Where it was looked for.
+        /// The folder that was searched.
         folder: PathBuf,
         /// Module or BootstrapModule.
         kind: ModuleKind,
-        /// Its name.
+        /// Name of the module.
         name: String,
-        /// Files that could not be read.
+        /// Text about unreadable files; may be empty.
         unread: String,
     },
-    /// More than one has it.
+    /// Several files have the module.
     #[error("{kind} {name} is written more than once: {}; next: name the folder that is meant with --repo", places.join(", "))]
     Twice {
         /// Module or BootstrapModule.
         kind: ModuleKind,
-        /// Its name.
+        /// Name of the module.
         name: String,
-        /// Where: `file:line`.
+        /// Positions, `file:line`.
         places: Vec<String>,
     },
-    /// It has it, and not its version.
+    /// The manifest does not have a literal version.
     #[error(
         "{place}: {kind} {name} has no version in spec.sync.source with one tag, commit or digest that stands there: change it where it comes from"
     )]
     NoVersion {
         /// Module or BootstrapModule.
         kind: ModuleKind,
-        /// Its name.
+        /// Name of the module.
         name: String,
-        /// Where: `file:line`.
+        /// Position, `file:line`.
         place: String,
     },
 }
 
-/// The repository of a folder.
+/// Opens the repository of a folder.
 pub(crate) fn repository(folder: &Path) -> Result<Repository, NotFound> {
     Repository::discover(folder).map_err(|source| NotFound::NoRepository {
         folder: folder.to_owned(),
@@ -144,7 +144,7 @@ pub(crate) fn repository(folder: &Path) -> Result<Repository, NotFound> {
     })
 }
 
-/// Looks through the files below a folder that git knows.
+/// Searches the tracked files below a folder.
 pub(crate) fn find(repository: &Repository, folder: &Path, wanted: &Wanted<'_>) -> Result<Found, NotFound> {
     let nowhere = |unread: String| NotFound::Nowhere {
         folder: folder.to_owned(),
@@ -155,7 +155,7 @@ pub(crate) fn find(repository: &Repository, folder: &Path, wanted: &Wanted<'_>) 
     let (Some(root), Ok(below)) = (repository.workdir(), folder.canonicalize()) else {
         return Err(nowhere(String::new()));
     };
-    // A path that does not exist is below nothing.
+    // A path that does not exist has no files.
     let root = root.canonicalize().unwrap_or_else(|_| root.to_owned());
     let (mut all, mut unread) = (Vec::new(), Vec::new());
     for entry in repository.index()?.iter() {
@@ -224,9 +224,9 @@ fn not_read(unread: &[String]) -> String {
     }
 }
 
-/// The objects of a file that are this module; none if it cannot be read, as a template for example.
+/// The objects of a file that are this module; `None` if it cannot be parsed, such as a template.
 fn modules(path: &str, text: &str, wanted: &Wanted<'_>) -> Option<Vec<Arc<Node>>> {
-    let documents = yaml::documents(path, text.as_bytes()).ok()?; // whoever cannot read it is told its name
+    let documents = yaml::documents(path, text.as_bytes()).ok()?; // an unreadable file is listed by name
     let items =
         documents.iter().flat_map(
             |document| match document.root.get("items").map(|items| &items.kind) {
@@ -244,11 +244,11 @@ fn is_it(root: &Node, wanted: &Wanted<'_>) -> bool {
     let ours = group.is_some_and(|version| version.split('/').next() == Some(GROUP));
     ours && text(root.get("kind")).as_deref() == Some(wanted.kind.as_str())
         && metadata("name").as_deref() == Some(wanted.name)
-        // A file without a namespace is applied to one that something else names.
+        // A manifest without a namespace is applied to a namespace that is set elsewhere.
         && metadata("namespace").is_none_or(|namespace| namespace == wanted.namespace)
 }
 
-/// The one field of the version of its source.
+/// The only field of the version of its source.
 fn version(root: &Node) -> Option<(VersionField, Arc<Node>, Arc<Node>)> {
     let source = root.get("spec")?.get("sync")?.get("source")?;
     let at = |field: VersionField| {

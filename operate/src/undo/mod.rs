@@ -1,4 +1,4 @@
-//! The way back is a change in git. No cluster is touched.
+//! Rolls back by a change in git. No cluster is touched.
 //!
 //! ```text
 //!   module, revisions ─► the last good one ─► file in the work tree (find) ─► its text with another version ─► patch, or commit
@@ -26,46 +26,48 @@ use self::find::{Found, VersionField, Wanted};
 pub use self::{commit::CommitError, find::NotFound, nodes::nodes};
 use crate::steps::Cause;
 
-/// Lines around a change.
+/// Context lines of a diff.
 const CONTEXT: usize = 3;
 
-/// Which module goes back, to what, and where that is written.
+/// Which module to roll back, to which revision, and where its manifest is.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// module/NAME or bootstrapmodule/NAME; of nodemodule/NAME the manifest is printed with the content of that revision.
+    /// module/NAME or bootstrapmodule/NAME; for nodemodule/NAME the manifest is printed with the content of that
+    /// revision.
     pub module: ModuleName,
-    /// The revision to go back to, by at least 8 digits of its hash; otherwise the last one that was good with another version.
+    /// The revision to go back to, by at least 8 digits of its hash [default: the last good one with another version].
     pub to_revision: Option<String>,
-    /// The work tree of the git repository that has the Module, or a folder of it; if none is named the current one, where it has it.
+    /// The work tree of the git repository that has the Module, or a folder in it [default: the current one, if it has
+    /// the Module].
     pub repo: Option<PathBuf>,
-    /// Commit the change to the branch that is checked out; hooks and signing of git are left out.
+    /// Commit the change to the branch that is checked out; git hooks and signing are skipped.
     pub commit: bool,
-    /// Why: it stands in the message of the commit.
+    /// The reason; added to the commit message.
     pub reason: Option<String>,
 }
 
-/// Why nothing is changed.
+/// Why nothing was changed.
 #[derive(Debug, Error)]
 pub enum Refusal {
-    /// There is no way back.
+    /// There is no revision to go back to.
     #[error(transparent)]
     NoWayBack(#[from] NoWayBack),
     /// The file of the module is not found.
     #[error(transparent)]
     NotFound(#[from] NotFound),
-    /// It cannot be changed.
+    /// The file cannot be edited.
     #[error(transparent)]
     Edit(#[from] EditError),
-    /// It cannot be committed.
+    /// The change cannot be committed.
     #[error(transparent)]
     Commit(#[from] CommitError),
-    /// It cannot be printed.
+    /// The patch cannot be printed.
     #[error("{0:#}")]
     Output(#[from] anyhow::Error),
 }
 
 impl Refusal {
-    /// Whether it is known that it is not to be done; none where there is nothing to do.
+    /// Whether it was refused or could not be found out; `None` if there is nothing to do.
     pub fn cause(&self) -> Option<Cause> {
         match self {
             Self::NoWayBack(NoWayBack::NoSuchRevision(_))
@@ -81,7 +83,7 @@ impl Refusal {
     }
 }
 
-/// Tells the way back, or commits it; what is to be done with it, too. No cluster is touched.
+/// Prints the patch and how to use it, or commits it. No cluster is touched.
 pub fn go_back(namespace: &str, options: &Options, read: &Read, tell: &dyn Tell) -> Result<(), Refusal> {
     let Options {
         module,
@@ -133,7 +135,7 @@ pub fn go_back(namespace: &str, options: &Options, read: &Read, tell: &dyn Tell)
         tell.warn(&format!(
             "Only the version is set back: what {now} changed in its folder stays in the branch (git revert takes that back, too)."
         ));
-        // Without a remote the branch itself is what is followed.
+        // Without a remote, the branch itself is followed.
         let has_remote = repository.remotes().is_ok_and(|remotes| !remotes.is_empty());
         let push = has_remote.then(|| format!("git{} push", in_folder(repo.as_deref(), "-C")));
         next(tell, push.into_iter().chain([follow(namespace, module, past)]));
@@ -144,7 +146,7 @@ pub fn go_back(namespace: &str, options: &Options, read: &Read, tell: &dyn Tell)
     Ok(())
 }
 
-/// What to do next, a command on each line, so that each can be copied.
+/// The next commands, a line each, so that they can be copied.
 fn next(tell: &dyn Tell, commands: impl IntoIterator<Item = String>) {
     tell.warn("Next:");
     for command in commands {
@@ -152,7 +154,7 @@ fn next(tell: &dyn Tell, commands: impl IntoIterator<Item = String>) {
     }
 }
 
-/// The command that commits the way back, in the work tree that was named.
+/// The command that commits the change, in the given work tree.
 fn committing(namespace: &str, options: &Options) -> String {
     let to = options.to_revision.as_ref();
     let to = to.map_or_else(String::new, |to| format!(" --to-revision {}", shell_word(to)));
@@ -164,7 +166,7 @@ fn committing(namespace: &str, options: &Options) -> String {
     )
 }
 
-/// A flag that names a folder, unless it is the one that this runs in.
+/// A flag for a folder, unless it is the current one.
 fn in_folder(folder: Option<&Path>, flag: &str) -> String {
     let folder = folder.filter(|folder| *folder != Path::new("."));
     folder.map_or_else(String::new, |folder| {
@@ -172,7 +174,7 @@ fn in_folder(folder: Option<&Path>, flag: &str) -> String {
     })
 }
 
-/// What follows the rollout that comes of it.
+/// The command that follows the resulting rollout.
 fn follow(namespace: &str, module: &ModuleName, past: &Past) -> String {
     let tag = past
         .wanted
@@ -190,7 +192,7 @@ fn said(version: &GitVersion) -> String {
         .unwrap_or_else(|| commit.chars().take(8).collect())
 }
 
-/// The fields as YAML, and what to do with them.
+/// The fields as YAML, and how to use them.
 fn tell_fragment(
     namespace: &str,
     options: &Options,
@@ -203,7 +205,7 @@ fn tell_fragment(
     let mut fragment = String::new();
     let mut indent = 6;
     for name in field.path() {
-        // Writing to a text cannot fail.
+        // Writing to a string cannot fail.
         let _ = write!(fragment, "\n{:indent$}{name}:", "");
         indent += 2;
     }
@@ -259,7 +261,7 @@ fn edited(found: &Found, wanted: &GitVersion) -> Result<String, EditError> {
     edit::replace(&found.path, &found.text, &edits[usize::from(same_key)..])
 }
 
-/// A patch as git takes it.
+/// A patch that git can apply.
 fn patch(path: &str, before: &str, after: &str) -> String {
     let lines = TextDiff::from_lines(before, after);
     let mut hunks = lines.unified_diff();
@@ -283,7 +285,7 @@ mod tests {
     const FAILED: Option<Cause> = Some(Cause::Failed);
     const UNKNOWN: Option<Cause> = Some(Cause::Unknown);
 
-    /// Nobody listens.
+    /// Discards all output.
     struct Nobody;
 
     impl Tell for Nobody {
@@ -298,7 +300,7 @@ mod tests {
         fn warn(&self, _: &str) {}
     }
 
-    /// A good version, a bad one, one on its way, and one that has not begun. The module asks for this tag.
+    /// A good version, a bad one, one in progress, and a pending one. The module asks for this tag.
     fn sample_at(tag: &str) -> Read {
         let all: serde_json::Value =
             serde_json::from_str(include_str!("../../../fleet/tests/fixtures/revisions.json")).unwrap();
@@ -437,7 +439,7 @@ mod tests {
                 git2::Status::INDEX_MODIFIED
             )
         );
-        // Said again there is nothing to do.
+        // The second time there is nothing to do.
         go_back(
             "default",
             &options(folder.path(), None, true),

@@ -1,4 +1,5 @@
-//! The way back of a NodeModule: its manifest with the content of an earlier revision. It is written where the NodeModule comes from.
+//! Rolls back a NodeModule: prints its manifest with the content of an earlier revision, to be committed where the
+//! NodeModule is maintained.
 
 use anyhow::Context as _;
 use kube::{Client, ResourceExt as _};
@@ -9,7 +10,8 @@ use muster_fleet::{Tell, history, name::ModuleName};
 use muster_sync::build::print;
 use serde_json::{Value, json};
 
-/// Prints the NodeModule with the content of a revision, or of the last one that was good. False where that is known to be bad.
+/// Prints the NodeModule with the content of a revision, or of the last good one. False if that revision is known to be
+/// bad.
 pub async fn nodes(
     client: &Client,
     module: &ModuleName,
@@ -56,7 +58,7 @@ pub async fn nodes(
     Ok(true)
 }
 
-/// A NodeModule as a manifest, with another content.
+/// The manifest of a NodeModule with another content.
 fn with_content(live: &NodeModule, content: &NodeContent) -> anyhow::Result<Value> {
     let spec = NodeModuleSpec {
         content: content.clone(),

@@ -1,4 +1,4 @@
-//! The account of the management cluster in a cluster that goes: removed, or named.
+//! The account of the management cluster in a cluster that is unenrolled: removes or lists its objects.
 
 use muster_controllers::runtime::call::explain;
 use muster_fleet::apply::ObjectRef;
@@ -9,21 +9,21 @@ use crate::{
     steps::Steps,
 };
 
-/// The account, and the way to it.
+/// The account, and the user's access to it.
 pub(crate) enum Account {
-    /// No way into the cluster was named.
+    /// No access to the cluster was given.
     NoWay,
-    /// One was named, and nobody answers there.
+    /// Access was given, and the cluster does not answer.
     Silent(Way, String),
-    /// The user's way.
+    /// The user's access.
     Way(Way),
 }
 
-/// What is left, and why.
+/// An object that is left, and why.
 pub(crate) struct Orphan(ObjectRef, String);
 
 impl Account {
-    /// What will become of it.
+    /// What will happen to the account.
     pub(crate) fn plan(&self, name: &str) -> String {
         match self {
             Self::NoWay => format!(
@@ -39,7 +39,7 @@ impl Account {
         }
     }
 
-    /// Removes it, last made first. What could not be removed.
+    /// Deletes its objects in reverse order; returns those that could not be deleted.
     pub(crate) async fn remove(&self, steps: Steps<'_>) -> Vec<Orphan> {
         let mut orphans = Vec::new();
         let why = match self {
@@ -66,7 +66,7 @@ impl Account {
         orphans
     }
 
-    /// Names what is left and how it is removed; whether that is well so.
+    /// Reports what is left and how to remove it; returns whether that is acceptable.
     pub(crate) fn tell_orphans(&self, orphans: &[Orphan], name: &str, force: bool, steps: Steps<'_>) -> bool {
         let Some(Orphan(_, why)) = orphans.first() else {
             return true;
@@ -86,9 +86,9 @@ impl Account {
     }
 }
 
-/// The objects of the account, last made first, without the namespace, which is the agent's too.
+/// The objects of the account in reverse order, without the namespace, which the agent uses too.
 fn names() -> Vec<ObjectRef> {
-    // The files are the command's own, and a test reads them.
+    // The manifests are built in, and a test parses them.
     let objects = objects::account(true).unwrap_or_default();
     let names = objects.iter().rev().map(ObjectRef::of);
     names.filter(|name| name.kind != "Namespace").collect()

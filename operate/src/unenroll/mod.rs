@@ -1,11 +1,12 @@
-//! A cluster that was enrolled goes out of the fleet.
+//! Removes an enrolled cluster from the fleet.
 //!
 //! ```text
-//!   say what will happen ─► consent ─► (--prune: let every module go, and wait) ─► Cluster ─► Secret ─► the account in the cluster
+//!   report what will happen ─► confirm ─► (--prune: withdraw every module, and wait) ─► Cluster ─► Secret ─► the account in the cluster
 //! ```
 //!
-//! Invariant: what modules brought into the cluster is not touched unless `--prune` asks for it, and then the controller does it, as ever.
-//! Invariant: every step has an end; what could not be removed is named, with the command that removes it.
+//! Invariant: what modules applied to the cluster is not touched unless `--prune` asks for it, and then the controller
+//! withdraws it as usual. Invariant: every step has a time limit; what could not be removed is listed, with the command
+//! that removes it.
 
 mod account;
 mod prune;
@@ -32,36 +33,37 @@ use crate::{
     steps::{Refusal, Step, Steps},
 };
 
-/// How often a call is tried.
+/// How often a request is tried.
 const TRIES: u32 = 3;
-/// How long is waited between two tries, and between two looks.
+/// The pause between two tries, and between two checks.
 const PAUSE: Duration = Duration::from_secs(1);
-/// How long a deleted Cluster may take to go.
+/// How long the deletion of a Cluster may take.
 const GONE: Duration = Duration::from_secs(30);
 
-/// Which cluster goes out, and what goes with it.
+/// Which cluster to unenroll, and what to remove with it.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// The cluster's name in the fleet.
     pub name: String,
-    /// What modules brought stays, and an agent goes on with it: the default.
+    /// What modules applied stays, and an agent keeps applying it (the default).
     pub keep_resources: bool,
-    /// What modules brought is removed first: no module selects the cluster any more, and that is waited for.
+    /// Remove what modules applied first: the Cluster is no longer selected by any module, and the command waits for
+    /// the withdrawal.
     pub prune: bool,
-    /// Go on where a step fails, and name what is left.
+    /// Continue when a step fails, and print what is left.
     pub force: bool,
-    /// The kubeconfig with your way to the cluster, to remove the account of the management cluster there.
+    /// The kubeconfig with the user's access to the cluster, to remove the management cluster's service account there.
     pub downstream_kubeconfig: Option<PathBuf>,
-    /// The context of it; of your own kubeconfig if no file is named.
+    /// The context of that access; of the user's own kubeconfig if no file is given.
     pub downstream_context: Option<String>,
     /// How long --prune waits.
     pub timeout: Duration,
-    /// Whether it is only tried.
+    /// Whether it is a dry run.
     pub dry_run: DryRun,
 }
 
-/// Takes a cluster out, or says at which step it could not; false where something is left that should be gone. Nothing is done without
-/// consent, which is asked for when it is said what will happen.
+/// Unenrolls a cluster, or reports the step that failed; false if something is left that should be gone. Nothing is
+/// done without confirmation, which is asked for after reporting what will happen.
 pub async fn unenroll(
     target: &Target,
     (client, namespace): (Client, String),
@@ -126,7 +128,7 @@ pub async fn unenroll(
     Ok(account.tell_orphans(&orphans, name, options.force, steps))
 }
 
-/// The account in the cluster, if there is a way to it: and only if it is that cluster.
+/// The account in the cluster, if access is given and it is the same cluster.
 async fn account(
     target: &Target,
     options: &Options,
@@ -169,7 +171,7 @@ async fn account(
     Ok(Account::Way(way))
 }
 
-/// The uid of the kube-system that the controller recorded.
+/// The kube-system uid that the controller recorded.
 async fn known(plane: &Plane, name: &str, uid: &str) -> Step<Option<String>> {
     let record = names::cluster_identity(&plane.namespace, name, uid);
     let records: Api<ConfigMap> = Api::namespaced(plane.client.clone(), &plane.namespace);
@@ -183,7 +185,7 @@ async fn known(plane: &Plane, name: &str, uid: &str) -> Step<Option<String>> {
     Ok(read.and_then(|record| record.data?.remove("kubeSystemUid")))
 }
 
-/// Says what will happen.
+/// Reports what will happen.
 async fn tell(
     plane: &Plane,
     options: &Options,
@@ -258,7 +260,7 @@ async fn gone(plane: &Plane, cluster: &DynamicObject) -> Step<()> {
     }
 }
 
-/// Tries a call some times: what is busy now may answer the next time.
+/// Retries a request several times: a busy server may answer the next time.
 async fn again<T, F: Future<Output = Result<T, CallError>>>(call: impl Fn() -> F) -> Result<T, CallError> {
     let mut tries = 1;
     loop {

@@ -1,4 +1,5 @@
-//! Emptying a cluster before it goes: its Cluster loses its labels, so that no module selects it, and modules withdraw as ever.
+//! Withdraws all modules from a cluster before it is removed: its Cluster loses its labels, so that no module selects
+//! it, and modules withdraw as usual.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -23,7 +24,7 @@ use crate::{
     steps::{Refusal, Step},
 };
 
-/// The modules that have a row in the cluster, as their assemblages say.
+/// The modules that have a row in the cluster's assemblages.
 pub(crate) async fn rows(plane: &Plane, cluster: &str) -> Step<Vec<String>> {
     read(plane, cluster)
         .await
@@ -53,8 +54,7 @@ async fn read(plane: &Plane, cluster: &str) -> Result<Vec<String>, CallError> {
     Ok(all)
 }
 
-/// The rows that have something in the cluster, or may have. What is left of one that was withdrawn keeps the place of its token and holds
-/// nothing.
+/// The rows that have, or may have, objects in the cluster. The row of a withdrawn module only preserves its token.
 fn held(rows: &[Shared<SyncRow>], status: Option<&AssemblageStatus>) -> Vec<String> {
     let told = status.map_or(&[][..], |status| &status.syncs);
     let is_gone = |row: &Shared<SyncRow>| {
@@ -71,7 +71,7 @@ fn held(rows: &[Shared<SyncRow>], status: Option<&AssemblageStatus>) -> Vec<Stri
     rows.map(|row| row.name.clone()).collect()
 }
 
-/// Takes the labels away and waits until no module has a row there.
+/// Removes the labels and waits until no module has a row there.
 pub(crate) async fn empty(plane: &Plane, cluster: &DynamicObject, limit: Duration) -> Step<()> {
     let name = cluster.name_any();
     let without = plane.selecting(&BTreeMap::new()).await;

@@ -1,11 +1,12 @@
-//! What `muster install` made goes, in an order in which nothing downstream is touched.
+//! Uninstalls what `muster install` created, in an order that leaves downstream clusters untouched.
 //!
 //! ```text
-//!   look ─► refuse while something needs it ─► say the order ─► consent ─► process ─► (--crds: finalizers, definitions) ─► rights ─► namespace
+//!   read ─► refuse while something needs it ─► report the order ─► confirm ─► process ─► (--crds: finalizers, definitions) ─► rights ─► namespace
 //! ```
 //!
-//! Invariant: the process ends first, so that nobody acts on what is removed after it; what it brought into clusters stays there.
-//! Invariant: only objects with muster's labels are removed; others of the same name are named and left.
+//! Invariant: the process ends first, so that it does not act on what is removed after it; what it applied to clusters
+//! stays there. Invariant: only objects with muster's labels are removed; others of the same name are reported and
+//! kept.
 
 mod needs;
 
@@ -38,30 +39,30 @@ use self::needs::Needs;
 use crate::install::{self, IMAGE, Sync};
 use crate::steps::{Cause, Refusal, Step, Steps};
 
-/// How long something may take to go.
+/// How long a deletion may take.
 const GONE: Duration = Duration::from_mins(1);
-/// How often is looked.
+/// How often it is checked.
 const LOOK: Duration = Duration::from_millis(500);
 
-/// What is removed.
+/// What to remove.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// muster controller, from the management cluster.
+    /// Remove muster controller from the management cluster.
     pub management: bool,
-    /// muster agent, from a downstream cluster.
+    /// Remove muster agent from a downstream cluster.
     pub downstream: bool,
-    /// Also the definitions, and with them every object of muster's kinds; Flux's own stay.
+    /// Also remove the definitions, and with them every object of muster's kinds; Flux's own definitions stay.
     pub crds: bool,
-    /// Objects of muster's kinds stay, though nobody acts on them any more.
+    /// Keep the objects of muster's kinds, though no controller reconciles them any more.
     pub keep_objects: bool,
-    /// Go on while clusters are enrolled or modules exist.
+    /// Continue although clusters are enrolled or modules exist.
     pub force: bool,
-    /// Whether it is only tried.
+    /// Whether it is a dry run.
     pub dry_run: DryRun,
 }
 
-/// Removes an installation, or says why not: of the management cluster that works in a namespace, or of a downstream cluster. Nothing is
-/// removed without consent, which is asked for when it is said what will be.
+/// Removes an installation, or reports why not: the controller for a namespace, or the agent of a downstream cluster.
+/// Nothing is removed without confirmation, which is asked for after reporting what would be.
 pub async fn uninstall(
     (client, namespace): (Client, String),
     options: &Options,
@@ -89,7 +90,7 @@ struct Uninstall<'a> {
     steps: Steps<'a>,
 }
 
-/// What is there of an installation.
+/// The existing objects of an installation.
 #[derive(Default)]
 struct Found {
     ours: Vec<ObjectRef>,
@@ -104,7 +105,7 @@ impl Uninstall<'_> {
         } else {
             install::downstream(IMAGE, Sync::Builtin).objects
         };
-        // Last made, first gone: the Deployment before its rights. Namespaces are looked at in the end.
+        // In reverse order: the Deployment before its rights. Namespaces are handled at the end.
         let names = objects
             .iter()
             .rev()
@@ -160,8 +161,8 @@ impl Uninstall<'_> {
         Ok(())
     }
 
-    /// Refuses where the controller works in another namespace: its Deployment has one name, whatever it works in, and nobody has looked
-    /// there for what needs it.
+    /// Refuses if the controller manages another namespace: its Deployment has the same name for every namespace, and
+    /// that namespace was not checked for what needs it.
     async fn works_here(&self) -> Step<()> {
         let deployments: Api<Deployment> = Api::namespaced(self.client.clone(), SYSTEM_NAMESPACE);
         let what = format!("reading Deployment {}", install::CONTROLLER);
@@ -179,7 +180,7 @@ impl Uninstall<'_> {
         }
     }
 
-    /// Which of these objects are there, and ours.
+    /// Those of these objects that exist and have muster's labels.
     async fn find(&self, names: Vec<ObjectRef>) -> Step<Found> {
         let mut found = Found::default();
         for name in names {
@@ -199,7 +200,7 @@ impl Uninstall<'_> {
         Ok(found)
     }
 
-    /// The definitions that go: muster's, and of Flux's kinds those that muster brought.
+    /// The definitions to remove: muster's, and of Flux's kinds those that muster installed.
     async fn definitions(&self) -> Step<Vec<ObjectRef>> {
         let mut all = if self.options.management {
             crds::management()
@@ -242,7 +243,7 @@ impl Uninstall<'_> {
         }
     }
 
-    /// Deletes the process and waits until its pods are gone: nobody may act on what is removed next.
+    /// Deletes the process and waits until its pods are gone, so that they do not act on what is removed next.
     async fn end(&self, name: &ObjectRef) -> Step<()> {
         let api = name.api(&self.client);
         let parameters = DeleteParams::foreground();
@@ -273,7 +274,8 @@ impl Uninstall<'_> {
         }
     }
 
-    /// Definitions go with their objects; what would wait for a process that is no more waits no longer.
+    /// Deletes definitions with their objects; muster's finalizers are removed first, as no process handles them any
+    /// more.
     async fn remove_definitions(&self, names: &[ObjectRef]) -> Step<()> {
         for name in names {
             self.release(name).await.map_err(of_call)?;
@@ -290,7 +292,7 @@ impl Uninstall<'_> {
         Ok(())
     }
 
-    /// Takes finalizers of muster off the objects of a definition.
+    /// Removes muster's finalizers from the objects of a definition.
     async fn release(&self, definition: &ObjectRef) -> Result<(), CallError> {
         let all = definitions::all();
         let Some(ours) = all.iter().find(|ours| ours.name_any() == definition.name) else {
@@ -323,7 +325,7 @@ impl Uninstall<'_> {
                 field_manager: Some(manager::CLI.to_owned()),
                 ..PatchParams::default()
             };
-            let namespace = object.namespace().unwrap_or_default(); // every kind of ours is namespaced
+            let namespace = object.namespace().unwrap_or_default(); // all of muster's kinds here are namespaced
             let api: Api<DynamicObject> = Api::namespaced_with(self.client.clone(), &namespace, &resource);
             let name = object.name_any();
             let patching = api.patch_metadata(&name, &parameters, &patch);
@@ -332,7 +334,7 @@ impl Uninstall<'_> {
         Ok(())
     }
 
-    /// The namespace of the process goes if nothing of anybody is in it.
+    /// Deletes the namespace of the process if it is empty.
     async fn namespace(&self) -> Step<()> {
         let name = ObjectRef {
             kind: "Namespace".to_owned(),
@@ -362,7 +364,7 @@ impl Uninstall<'_> {
         Ok(())
     }
 
-    /// What is left in the namespace of the process, but for what every namespace has.
+    /// What is left in the namespace of the process, except what every namespace has.
     async fn left(&self) -> Result<Vec<String>, CallError> {
         let mut left = names::<Deployment>(&self.client).await?;
         left.extend(names::<Pod>(&self.client).await?);

@@ -16,10 +16,10 @@ use muster_fleet::apply::DEADLINE;
 use super::Options;
 use crate::steps::{Refusal, Steps};
 
-/// How many are named.
+/// The most names that are listed.
 const NAMED: usize = 3;
 
-/// What is there, by names.
+/// The names of what still needs the installation.
 pub(crate) struct Needs {
     modules: Vec<String>,
     clusters: Vec<String>,
@@ -27,7 +27,8 @@ pub(crate) struct Needs {
 }
 
 impl Needs {
-    /// Reads them. A kind that is not served has no objects. With `--crds` modules of all namespaces count: they would go.
+    /// Reads them. A kind that is not served has no objects. With `--crds` modules of all namespaces count: they would
+    /// be removed.
     pub(crate) async fn read(client: &Client, namespace: &str, options: &Options) -> Result<Self, CallError> {
         if options.downstream {
             return Ok(Self {
@@ -62,7 +63,7 @@ impl Needs {
         self.modules.is_empty() && self.clusters.is_empty() && self.assigned.is_empty()
     }
 
-    /// Says what there is.
+    /// Reports what still needs the installation.
     pub(crate) fn tell(&self, steps: Steps<'_>) {
         for (what, all) in [
             ("modules that nobody would roll any more", &self.modules),
@@ -75,7 +76,7 @@ impl Needs {
         }
     }
 
-    /// Why it is not done, unless a flag says that it is meant.
+    /// The refusal, unless a flag overrides it.
     pub(crate) fn refusal(&self, options: &Options) -> Option<Refusal> {
         if self.is_none() || options.force || options.keep_objects {
             return None;
@@ -101,7 +102,7 @@ impl Needs {
     }
 }
 
-/// What is assigned to the cluster of an agent.
+/// The assignments of an agent's cluster.
 pub(crate) async fn assigned(client: &Client) -> Result<Vec<String>, CallError> {
     let assemblage = GroupVersionKind::gvk(muster_api::kind::GROUP, muster_api::kind::VERSION, "Assemblage");
     let sync = GroupVersionKind::gvk("kustomize.toolkit.fluxcd.io", "v1", "Kustomization");

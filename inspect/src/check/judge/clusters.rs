@@ -1,4 +1,4 @@
-//! The clusters of the fleet: the ways into them, and what the controller says of them.
+//! Checks the clusters of the fleet: their kubeconfigs, and the controller's report about them.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -19,7 +19,7 @@ use super::super::{
     world::{Kubeconfig, World},
 };
 
-/// How long before its end a credential is told of.
+/// How long before its expiry a credential is reported.
 const SOON: SignedDuration = SignedDuration::from_hours(7 * 24);
 
 pub(crate) fn judge(world: &World) -> Vec<Finding> {
@@ -74,13 +74,14 @@ fn ways(world: &World, kubeconfigs: &BTreeMap<String, Kubeconfig>, rows: &[Arc<C
     let (mut absent, mut refused, mut ending, mut orphans) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
     for row in rows {
         let (name, secret) = (&row.name, kubeconfig_secret(&row.name));
-        // A control plane that is not there yet has no kubeconfig either.
+        // A control plane that does not exist yet has no kubeconfig.
         let early = matches!(
             not_ready(row),
             Some((NotReady::ControlPlaneNotReady | NotReady::Deleting, _))
         );
         match kubeconfigs.get(name) {
-            // A Secret that is neither of Cluster API's type nor labelled is read by its name: the row says whether it is there.
+            // A Secret that has neither Cluster API's type nor a label is read by its name: the row of the cluster says
+            // whether it exists.
             None if matches!(not_ready(row), Some((NotReady::NoKubeconfig, _))) && !early => absent.push(
                 Finding::problem(
                     Code::Kubeconfig,
@@ -146,7 +147,7 @@ fn ways(world: &World, kubeconfigs: &BTreeMap<String, Kubeconfig>, rows: &[Arc<C
     findings
 }
 
-/// How a kubeconfig comes there anew.
+/// How to create the kubeconfig again.
 fn again(row: &ClusterRow) -> String {
     if row.annotations.contains_key(annotation::ENROLLED) {
         format!("enrol it again: muster enroll CONTEXT --name {}", row.name)
@@ -259,7 +260,7 @@ fn agents(proxies: &[ProxyAssemblage]) -> Vec<Finding> {
 }
 
 fn seen(identities: &BTreeMap<String, String>, rows: &[Arc<ClusterRow>]) -> Vec<Finding> {
-    // A cluster that cannot be reached for a reason that is told has no record either.
+    // A cluster that cannot be reached for a reported reason has no record either.
     let never = rows
         .iter()
         .filter(|row| !identities.contains_key(&row.uid) && not_ready(row).is_none());

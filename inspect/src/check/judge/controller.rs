@@ -1,4 +1,4 @@
-//! The process.
+//! Checks the controller process.
 
 use jiff::Timestamp;
 use k8s_openapi::api::{apps::v1::Deployment, coordination::v1::LeaseSpec};
@@ -13,9 +13,9 @@ use super::super::{
     world::World,
 };
 
-/// How long a Lease may be older than it lasts before it counts as dead, in seconds: clocks of two machines differ.
+/// How many seconds past its duration a Lease may be before it counts as expired: clocks of two machines differ.
 const GRACE: i64 = 30;
-/// How many rights are named.
+/// The most missing rights that are listed.
 const NAMED: usize = 3;
 
 pub(crate) fn judge(world: &World) -> Vec<Finding> {
@@ -125,7 +125,7 @@ fn deployment(world: &World, all: &[Deployment], here: &[&Deployment]) -> Findin
     }
 }
 
-/// Whether something acts as a controller here: it holds the Lease, or has looked at modules. What could not be read is no answer.
+/// Whether a controller runs here: it holds the Lease, or has observed modules. An error if neither could be read.
 fn is_alive(world: &World) -> Result<bool, &str> {
     let leased = world.lease.as_ref().map(Option::is_some);
     let looked = world.live.as_ref().map(|live| {

@@ -1,4 +1,4 @@
-//! Machines that are updated in place.
+//! Checks in-place updates of Machines.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use kube::{
@@ -20,11 +20,11 @@ use super::super::{
     machines::{Machines, Updates},
 };
 
-/// The hook by which Cluster API has a Machine updated.
+/// The hook by which Cluster API updates a Machine in place.
 const HOOK: &str = "UpdateMachine";
-/// A Machine with it is not remediated, whatever its health.
+/// A Machine with this annotation is not remediated.
 const SKIPPED: &str = "cluster.x-k8s.io/skip-remediation";
-/// Names in one line.
+/// The most names on one line.
 const SHOWN: usize = 3;
 
 pub(crate) fn judge(machines: &Machines) -> Vec<Finding> {
@@ -59,7 +59,7 @@ fn items<'a>(value: &'a Value, pointer: &str) -> impl Iterator<Item = &'a Value>
         .flatten()
 }
 
-/// Nothing is said where no extension updates Machines.
+/// No finding if no extension updates Machines.
 fn policies(extensions: &[DynamicObject]) -> Vec<Finding> {
     let handlers = extensions.iter().flat_map(|extension| {
         let handlers = items(&extension.data, "/status/handlers");
@@ -96,7 +96,7 @@ fn policies(extensions: &[DynamicObject]) -> Vec<Finding> {
     )
 }
 
-/// Nothing is said while no update is under way, or to come.
+/// No finding if no update is in progress or pending.
 fn remediations(updates: &Updates) -> Vec<Finding> {
     if updates.plans.is_empty() {
         return Vec::new();
@@ -112,7 +112,7 @@ fn remediations(updates: &Updates) -> Vec<Finding> {
     )
 }
 
-/// What a MachineHealthCheck would end, if it ends anything.
+/// The finding if a MachineHealthCheck would remediate before an update can finish.
 fn early(check: &DynamicObject, updates: &Updates) -> Option<Finding> {
     if check.annotations().contains_key(annotation::CAPI_PAUSED) {
         return None;
@@ -149,7 +149,7 @@ fn early(check: &DynamicObject, updates: &Updates) -> Option<Finding> {
 fn patience(check: &DynamicObject) -> Option<Duration> {
     let of = |conditions: &str| items(&check.data, &format!("/spec/checks/{conditions}"));
     let all = of("unhealthyNodeConditions").chain(of("unhealthyMachineConditions"));
-    // As Cluster API reads it: without a timeout there is none.
+    // As in Cluster API: a condition without a timeout is ignored.
     let seconds = all.map(|condition| {
         condition
             .get("timeoutSeconds")
@@ -159,7 +159,7 @@ fn patience(check: &DynamicObject) -> Option<Duration> {
     seconds.min().map(Duration::from_secs)
 }
 
-/// How long the steps of a plan may take with one Machine, all together.
+/// How long all steps of a plan may take with one Machine.
 fn length(plan: &UpdatePlan) -> Duration {
     let steps = plan.spec.steps.iter().map(|step| step.deadline.as_millis());
     Duration::from_millis(steps.fold(0, u64::saturating_add))
@@ -169,7 +169,7 @@ fn length(plan: &UpdatePlan) -> Duration {
 fn in_reach<'a>(check: &DynamicObject, plan: &'a UpdatePlan, updates: &Updates) -> Vec<&'a str> {
     let selector = check.data.pointer("/spec/selector");
     let selector = selector.cloned().unwrap_or_else(|| json!({}));
-    // What cannot be read Cluster API does not act on.
+    // Cluster API ignores a selector that cannot be parsed.
     let Ok(selector) = serde_json::from_value::<LabelSelector>(selector) else {
         return Vec::new();
     };
@@ -213,7 +213,7 @@ mod tests {
         json!({"name": format!("h.{hook}"), "requestHook": {"hook": hook}, "failurePolicy": policy})
     }
 
-    /// What is not well, of each finding: about what, and the text.
+    /// The object and text of each finding that is not healthy.
     fn unwell(findings: &[Finding]) -> Vec<String> {
         let unwell = findings.iter().filter(|finding| finding.level != Level::Ok);
         unwell
@@ -234,11 +234,11 @@ mod tests {
             (findings.len(), unwell(&findings))
         };
         let warned = "extensionconfig/os: handler h.UpdateMachine of UpdateMachine has failurePolicy Ignore";
-        // Of an extension that updates no Machine, and of one that was not discovered yet, nothing is said.
+        // An extension that updates no Machine, or that was not discovered yet, has no finding.
         assert_eq!(said(json!([handler("GeneratePatches", "Ignore")])), (0, vec![]));
         assert_eq!(said(json!(null)), (0, vec![]));
         assert_eq!(said(json!([handler(HOOK, "Fail")])), (1, vec![]));
-        // Without a policy it is Fail.
+        // The default policy is Fail.
         assert_eq!(
             said(json!([{"name": "h", "requestHook": {"hook": HOOK}}])),
             (1, vec![])
@@ -277,7 +277,7 @@ mod tests {
         .unwrap()
     }
 
-    /// One of Cluster c-1 for the Machines of a pool; timeouts of Nodes and of Machines, in seconds.
+    /// A MachineHealthCheck of Cluster c-1 for the Machines of a pool; timeouts of Nodes and of Machines, in seconds.
     fn check(nodes: &[u32], machines: &[u32]) -> Value {
         let of = |timeouts: &[u32]| -> Vec<Value> {
             let timeouts = timeouts.iter();
@@ -299,7 +299,7 @@ mod tests {
         (name.to_owned(), serde_json::from_value(machine).unwrap())
     }
 
-    /// m-1 and m-2 of the pool, and others that such a MachineHealthCheck leaves alone.
+    /// m-1 and m-2 of the pool, and others that such a MachineHealthCheck does not select.
     fn updates(plans: Vec<UpdatePlan>, checks: Vec<Value>) -> Updates {
         let (cluster, paused) = (label::CAPI_CLUSTER_NAME, annotation::CAPI_PAUSED);
         let of_pool = json!({cluster: "c-1", "pool": "a"});
@@ -332,7 +332,7 @@ mod tests {
                 "machinehealthcheck/workers: it remediates after {patience}, and an update in place may take 1h30m"
             )]
         };
-        // The shortest of all timeouts counts, of Nodes as of Machines, and the deadlines of all steps together.
+        // The shortest timeout of Nodes and Machines counts, and the sum of the deadlines of all steps.
         assert_eq!(said(&steps, &updating, check(&[5_400, 300], &[])), warned("5m"));
         assert_eq!(said(&steps, &updating, check(&[5_400], &[3_600])), warned("1h"));
         assert_eq!(said(&steps, &updating, check(&[5_399], &[])), warned("1h29m59s"));
@@ -343,7 +343,7 @@ mod tests {
             nothing,
             "a Machine has its Node already"
         );
-        // A Machine that is to be updated yet, or again, is in reach; one that is updated, gone, or not selected is not.
+        // A Machine that is still to be updated is affected; one that is updated, gone, or not selected is not.
         for (machine, state, is_named) in [
             ("m-1", "Pending", true),
             ("m-1", "Failed", true),

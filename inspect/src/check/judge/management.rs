@@ -1,4 +1,4 @@
-//! The API server, and what is defined there.
+//! Checks the API server and its definitions.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +15,7 @@ use super::super::{
 /// The oldest minor version of Kubernetes 1 that muster's definitions need.
 const OLDEST: u32 = 31;
 
-/// From this minor version on a token that is bound to a pod has the name of its node as a claim.
+/// From this minor version, a token that is bound to a pod has the name of its node as a claim.
 const NODE_CLAIM: u32 = 32;
 
 const APPLY: &str = "muster crds --management | kubectl apply --server-side --force-conflicts -f -";
@@ -55,7 +55,7 @@ pub(crate) fn server_version(version: &str) -> Finding {
     }
 }
 
-/// 32 of `v1.32.1+k3s1`.
+/// The minor version: 32 of `v1.32.1+k3s1`.
 fn minor(version: &str) -> Option<u32> {
     let minor = version.trim_start_matches('v').split('.').nth(1)?;
     let digits: String = minor.chars().take_while(char::is_ascii_digit).collect();
@@ -113,7 +113,7 @@ fn installed(there: &BTreeMap<String, CustomResourceDefinition>) -> Vec<Finding>
 fn schemas(there: &BTreeMap<String, CustomResourceDefinition>) -> Vec<Finding> {
     let all = definitions::all();
     let ours = all.iter().filter_map(|ours| Some((ours, there.get(name(ours))?)));
-    // Flux's own definitions are Flux's.
+    // Flux's own definitions are not checked.
     let differing = ours.filter(|(ours, there)| crds::is_ours(there) && !definitions::same(ours, there));
     let differing: Vec<&str> = differing.map(|(ours, _)| name(ours)).collect();
     let problems = if differing.is_empty() {

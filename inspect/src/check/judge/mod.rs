@@ -1,4 +1,4 @@
-//! From what was read to findings. Pure.
+//! Turns the collected state into findings. Pure.
 
 mod clusters;
 mod controller;
@@ -8,7 +8,7 @@ mod modules;
 
 use super::{finding::Finding, world::World};
 
-/// Every finding.
+/// All findings.
 pub(crate) fn all(world: &World) -> Vec<Finding> {
     let mut findings = management::judge(world);
     findings.extend(controller::judge(world));

@@ -1,4 +1,4 @@
-//! What is rolled out: what waits for a person, and what a person may have forgotten.
+//! Checks modules: what waits for a user, and what a user may have forgotten.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -24,19 +24,19 @@ use super::super::{
     world::World,
 };
 
-/// What was meant for a while and stands for longer than this may be forgotten.
+/// A temporary control that is older than this may be forgotten.
 const LONG: SignedDuration = SignedDuration::from_hours(7 * 24);
 
-/// How many keys of labels are named, and how many values of each.
+/// How many label keys are listed, and how many values of each.
 const LABELS: usize = 5;
 
-/// A module of either kind, as far as it is judged.
+/// The parts of a module of either kind that are checked.
 struct Seen {
     /// `module/podinfo`.
     name: String,
     meta: ObjectMeta,
     conditions: Vec<Condition>,
-    /// What it says of the clusters that need attention.
+    /// The clusters that need attention, from its status.
     attention: Vec<Attention>,
     observed: Option<i64>,
     suspended: bool,
@@ -44,7 +44,7 @@ struct Seen {
 
 impl Seen {
     fn of<M: ModuleObject>(module: &M) -> Self {
-        let name = module.meta().name.clone().unwrap_or_default(); // an object that was read has one
+        let name = module.meta().name.clone().unwrap_or_default(); // an object from the API server has one
         let status = module.status().cloned().unwrap_or_default();
         Self {
             name: format!("{}/{name}", M::KIND.as_str().to_lowercase()),
@@ -65,7 +65,7 @@ impl Seen {
             .filter(|ready| words.contains(&ready.reason.as_str()))
     }
 
-    /// What it says of this reason: of itself, or of a cluster while others still move.
+    /// The message for this reason: of the module, or of a cluster while others still make progress.
     fn awaits(&self, word: Reason) -> Option<&str> {
         let clusters = || self.attention.iter().find(|one| one.reason == word.as_str());
         self.says(&[word.as_str()])
@@ -73,7 +73,7 @@ impl Seen {
             .or_else(|| clusters().map(|one| one.message.as_str()))
     }
 
-    /// Its rollout was ended, or what it wants is known to be bad.
+    /// Whether its rollout was stopped, or its revision is known to be bad.
     fn is_halted(&self) -> bool {
         let bad = [
             Reason::KnownBad.as_str(),
@@ -89,7 +89,7 @@ impl Seen {
 }
 
 pub(crate) fn judge(world: &World) -> Vec<Finding> {
-    // Why they cannot be read is said once, where clusters are judged.
+    // The error is reported once, by the checks of clusters.
     let Ok(live) = &world.live else {
         return Vec::new();
     };
@@ -143,7 +143,7 @@ pub(crate) fn judge(world: &World) -> Vec<Finding> {
     findings
 }
 
-/// Which labels clusters have, as `env=dev|prod, region=eu`.
+/// The labels of clusters, as `env=dev|prod, region=eu`.
 fn labels(clusters: &[DynamicObject]) -> String {
     let mut seen: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
     for (key, value) in clusters.iter().flat_map(ResourceExt::labels) {
@@ -162,7 +162,7 @@ fn labels(clusters: &[DynamicObject]) -> String {
     }
 }
 
-/// The modules whose condition Ready says one of these words.
+/// A finding for modules whose Ready condition has one of these reasons.
 fn by_word(
     all: &[Seen],
     code: Code,
@@ -173,7 +173,7 @@ fn by_word(
     by_condition(all, code, level, |module| module.says(words).is_some(), well)
 }
 
-/// The modules of which this holds, in the words of their condition Ready.
+/// A finding for modules that match, with the message of their Ready condition.
 fn by_condition(
     all: &[Seen],
     code: Code,
@@ -223,7 +223,7 @@ fn paused(all: &[Seen], now: Timestamp) -> Vec<Finding> {
     )
 }
 
-/// Holds and pins of a person, on modules and on Clusters.
+/// Holds and pins on modules and on Clusters.
 fn held(live: &Live, all: &[Seen], now: Timestamp) -> Vec<Finding> {
     let clusters = live
         .clusters
@@ -240,7 +240,7 @@ fn held(live: &Live, all: &[Seen], now: Timestamp) -> Vec<Finding> {
             if key != annotation::HOLD && !is_pin {
                 continue;
             }
-            // What cannot be read stalls its module, which is told there.
+            // An annotation that cannot be parsed stalls its module, which is another finding.
             let Ok(control) = Control::parse(value) else {
                 continue;
             };
@@ -295,7 +295,7 @@ fn stalled(all: &[Seen]) -> Vec<Finding> {
     found.extend(awaited(all, Code::Stalled, Reason::WaitingApproval));
     let held = || awaited(all, Code::Withdrawal, Reason::WithdrawalHeld);
     if found.is_empty() && !held().is_empty() {
-        return found; // They wait for a person as well, and are told by a code of their own.
+        return found; // They wait for a user as well, and have their own code.
     }
     each(
         Code::Stalled,
@@ -304,13 +304,13 @@ fn stalled(all: &[Seen]) -> Vec<Finding> {
     )
 }
 
-/// The modules that wait for the word of a person, each with the command that says it.
+/// The modules that wait for a user, each with the command to run.
 fn awaited(all: &[Seen], code: Code, word: Reason) -> Vec<Finding> {
     let found = all.iter().filter_map(|module| {
         let message = module.awaits(word)?;
         let (reason, command) = command_of(message);
         let remedy = match word {
-            // It names the clusters, and both ways on.
+            // The message names the clusters and both commands.
             Reason::WithdrawalHeld => format!("muster rollout withdraw {}", module.name),
             _ => command.map_or_else(
                 || module.why(),
@@ -327,7 +327,7 @@ fn awaited(all: &[Seen], code: Code, word: Reason) -> Vec<Finding> {
     found.collect()
 }
 
-/// A message, and the command at its end, if it has one.
+/// Splits a message from the command at its end, if it has one.
 fn command_of(message: &str) -> (&str, Option<&str>) {
     let Some((reason, _)) = message.split_once("kubectl ") else {
         return (message, None);

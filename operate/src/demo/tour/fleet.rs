@@ -1,4 +1,4 @@
-//! The steps of the fleet: a cluster joins, one goes away and comes back, and a withdrawal is stopped.
+//! The steps about the fleet: a cluster joins, one disconnects and returns, and a withdrawal is stopped.
 
 use super::{
     Tour,
@@ -8,11 +8,11 @@ use super::{
 
 /// All clusters once the sixth has joined.
 const SIX: [&str; 6] = ["ap-1", "dev-1", "eu-1", "eu-2", "us-1", "us-2"];
-/// Without the one that goes away.
+/// Without the one that disconnects.
 const REACHABLE: [&str; 5] = ["ap-1", "dev-1", "eu-1", "eu-2", "us-1"];
-/// Those from which the application is withdrawn.
+/// The clusters from which the application is withdrawn.
 const LEFT: [&str; 2] = ["us-1", "us-2"];
-/// Those that keep it.
+/// The clusters that keep it.
 const KEPT: [&str; 4] = ["ap-1", "dev-1", "eu-1", "eu-2"];
 
 impl Tour<'_> {

@@ -1,4 +1,4 @@
-//! The guide: says what is done and why, types the commands, checks, and keeps the time.
+//! The guide: says what happens and why, runs the commands, checks, and measures time.
 
 use std::{
     ffi::OsString,
@@ -14,42 +14,42 @@ use tokio::{process::Command, time::Instant};
 
 use crate::demo::{folder::Folder, narrator::Narrator};
 
-/// How long a command, or what a check waits for, may take. A step takes some seconds.
+/// How long a command, or the wait of a check, may take. A step takes some seconds.
 const PATIENCE: Duration = Duration::from_mins(1);
-/// Between two looks.
+/// Interval between two checks.
 const LOOK: Duration = Duration::from_millis(100);
-/// Characters of such a line.
+/// Maximum line width.
 const WIDTH: usize = 140;
-/// Lines of a command's output that are shown.
+/// The most lines that are printed of a command's output.
 const SHOWN: usize = 16;
 
-/// Something was not as it should be.
+/// A check or command did not have the expected result.
 #[derive(Debug, Error)]
 pub(crate) enum Failed {
-    /// A check did not hold.
+    /// A check failed.
     #[error("expected: {expected}\nseen:     {seen}")]
     Check {
-        /// What should be.
+        /// The expected state.
         expected: String,
-        /// What is.
+        /// The observed state.
         seen: String,
     },
-    /// A command ended in another way.
+    /// A command had an unexpected exit code.
     #[error("expected: exit code {expected} of {command}\nseen:     {seen}")]
     Command {
-        /// The command.
+        /// The command line.
         command: String,
-        /// The exit code that it should have.
+        /// The expected exit code.
         expected: i32,
-        /// How it ended, and what it printed.
+        /// The exit code and output.
         seen: String,
     },
 }
 
-/// What a look found: what is there and as it should be, or what is there instead.
+/// The result of a check: the observed state, as expected (`Ok`) or not (`Err`).
 pub(crate) type Seen = Result<String, String>;
 
-/// Tells, types and checks.
+/// Narrates, runs commands and checks.
 pub(crate) struct Guide {
     tell: Narrator,
     fleet: PathBuf,
@@ -61,7 +61,7 @@ pub(crate) struct Guide {
 }
 
 impl Guide {
-    /// A guide in a demo's folder.
+    /// Creates a guide for the folder of a demo.
     pub(crate) fn new(folder: &Folder, tell: Narrator) -> anyhow::Result<Self> {
         let command = std::env::current_exe().context("this command does not find itself")?;
         let bin = command.parent().map(PathBuf::from).unwrap_or_default(); // a file has a folder
@@ -87,7 +87,7 @@ impl Guide {
         })
     }
 
-    /// Begins a step.
+    /// Starts a step.
     pub(crate) fn step(&mut self, title: &str, why: &str) {
         self.end_step();
         self.steps += 1;
@@ -105,19 +105,19 @@ impl Guide {
         }
     }
 
-    /// Says something in between.
+    /// Prints a remark within a step.
     pub(crate) fn say(&self, text: &str) {
         for line in text::wrapped(text, 96) {
             self.tell.line(&format!("   {line}"));
         }
     }
 
-    /// Types a command that is to succeed. What it printed.
+    /// Runs a command that must succeed; returns its output.
     pub(crate) async fn types(&self, command: &str) -> anyhow::Result<String> {
         self.types_expecting(command, 0).await
     }
 
-    /// Types a command that is to end with this exit code. What it printed.
+    /// Runs a command that must end with this exit code; returns its output.
     pub(crate) async fn types_expecting(&self, command: &str, expected: i32) -> anyhow::Result<String> {
         self.tell.line(&format!("   $ {command}"));
         let running = Command::new("sh")
@@ -151,7 +151,7 @@ impl Guide {
         }
     }
 
-    /// Checks something that is so now, or never.
+    /// Checks a condition once.
     pub(crate) fn check(&mut self, expected: &str, seen: Seen) -> anyhow::Result<()> {
         match seen {
             Ok(detail) => {
@@ -166,7 +166,7 @@ impl Guide {
         }
     }
 
-    /// Checks something that is to become so, and says how long that took.
+    /// Waits for a condition, and prints how long it took.
     pub(crate) async fn until(
         &mut self,
         expected: &str,
@@ -174,7 +174,7 @@ impl Guide {
     ) -> anyhow::Result<()> {
         let began = Instant::now();
         loop {
-            // An API server that does not answer now is what was seen.
+            // An API server that does not answer is an observation, too.
             let seen = look().await.unwrap_or_else(|error| Err(format!("{error:#}")));
             match seen {
                 Ok(detail) => {
@@ -207,7 +207,7 @@ impl Guide {
         self.tell.line(&format!("   ✓ {expected}{detail}{time}"));
     }
 
-    /// All was as it should be.
+    /// Prints that all checks passed.
     pub(crate) fn end(&mut self) {
         self.end_step();
         self.tell.line(&format!(
@@ -219,7 +219,7 @@ impl Guide {
         self.tell.line("Play it yourself: muster demo");
     }
 
-    /// Something was not.
+    /// Prints what failed.
     pub(crate) fn ended_by(&self, failed: &Failed) {
         self.tell
             .line(&format!("   ✗ {}", failed.to_string().replace('\n', "\n     ")));

@@ -1,13 +1,13 @@
-//! The tour: a fleet's life in nine steps, told in plain words, and checked from outside the controllers.
+//! The tour: a fleet's life in nine steps, narrated, and checked from outside the controllers.
 //!
 //! ```text
-//!   Guide ── types the very commands that a person would (git, kubectl, muster, enrol.sh), in the work tree
+//!   Guide ── runs the same commands as a user (git, kubectl, muster, enrol.sh), in the work tree
 //!     └───── checks ◄── World: objects as the API servers have them
-//!                   ◄── Observer: every write since the beginning, from the logs of all API servers
+//!                   ◄── Observer: every write since the start, from the logs of all API servers
 //!                   ◄── what the commands print
 //! ```
 //!
-//! Invariant: no check asks a controller; a check that does not hold ends the tour with what was expected and what was seen.
+//! Invariant: no check asks a controller; a failed check ends the tour with the expected and the observed state.
 
 mod fleet;
 mod guide;
@@ -24,14 +24,14 @@ use guide::{Failed, Guide};
 use observer::Observer;
 use world::World;
 
-/// What the steps are given.
+/// What the steps share.
 struct Tour<'a> {
     guide: Guide,
     world: World<'a>,
     observer: Observer<'a>,
 }
 
-/// Plays the tour; true only if all was as it should be.
+/// Runs the tour; true only if all checks passed.
 pub(crate) async fn play(
     folder: &Folder,
     plane: &Plane,

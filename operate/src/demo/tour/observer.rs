@@ -1,4 +1,4 @@
-//! An observer who believes nobody: what was written, from the logs of all API servers on one time line.
+//! An independent observer: reads all writes from the logs of all API servers, ordered by time.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -26,13 +26,13 @@ pub(crate) struct Observer<'a> {
 struct Moment {
     at: tokio::time::Instant,
     cluster: String,
-    /// The image's tag; none if it was deleted.
+    /// Tag of the image; `None` if the Deployment was deleted.
     version: Option<String>,
     ready: bool,
 }
 
 impl<'a> Observer<'a> {
-    /// An observer of a demo.
+    /// Creates an observer of a demo.
     pub(crate) fn new(plane: &'a Plane, clusters: &[&'a Cluster]) -> Self {
         Self {
             management: plane.server(),
@@ -43,8 +43,8 @@ impl<'a> Observer<'a> {
         }
     }
 
-    /// Whether at no instant since the beginning more clusters were changing than `limit`: from the write of another version to a
-    /// cluster's Deployment until that is ready.
+    /// Whether no more than `limit` clusters were changing at any time since the start: from the write of another
+    /// version to a cluster's Deployment until it is ready.
     pub(crate) fn changing(&self, app: App, limit: usize) -> Seen {
         let mut versions: BTreeMap<&str, &str> = BTreeMap::new();
         let mut changing: BTreeSet<&str> = BTreeSet::new();
@@ -78,8 +78,8 @@ impl<'a> Observer<'a> {
         }
     }
 
-    /// Whether no module was given to a further cluster while as many as `limit` had not reported it done: from a row of a new token to
-    /// the report of that token, in the log of the management plane.
+    /// Whether no module was assigned to a further cluster while `limit` clusters had not reported it done: from a row
+    /// with a new token to the report of that token, in the log of the management plane.
     pub(crate) fn assigned(&self, resource: &str, module: &str, limit: usize) -> Seen {
         let (mut tokens, mut open, mut most) = (BTreeMap::new(), BTreeSet::new(), 0);
         for event in log(self.management, "fleet.muster.dev", resource)? {
@@ -92,7 +92,7 @@ impl<'a> Observer<'a> {
             };
             if tokens.insert(cluster.clone(), token) != Some(token) {
                 open.remove(&cluster);
-                // A row without a source asks for a withdrawal, which is beside the limit.
+                // A row without a source requests a withdrawal, which does not count against the limit.
                 if row["source"].is_object() {
                     open.insert(cluster.clone());
                     most = most.max(open.len());
@@ -112,8 +112,8 @@ impl<'a> Observer<'a> {
         }
     }
 
-    /// Whether muster asked of the API servers nothing but what `muster install --export` lets it do. Of an agent that counts for muster's
-    /// own kinds and Flux's: what it applies is as wide as git.
+    /// Whether muster sent only requests to the API servers that `muster install --export` allows. For an agent only
+    /// requests for muster's and Flux's kinds count: it may apply anything from git.
     pub(crate) fn rights(&self) -> Seen {
         let controller = install::rights_of_controller(NAMESPACE);
         let of_controller = rights::suffice(self.management, CONTROLLER, &controller, |_| true)?;
@@ -131,7 +131,7 @@ impl<'a> Observer<'a> {
         ))
     }
 
-    /// The clusters to which a version was ever written, in the order of the first write.
+    /// All clusters to which a version was written, in the order of the first write.
     pub(crate) fn had(&self, app: App, version: &str) -> Result<Vec<String>, String> {
         let mut order: Vec<String> = Vec::new();
         for moment in self.moments(app)? {
@@ -152,7 +152,7 @@ impl<'a> Observer<'a> {
             });
             moments.extend(of_app.map(|event| moment(name, event)));
         }
-        // At one instant, whoever became ready comes first.
+        // At the same time, clusters that become ready come first.
         moments.sort_by_key(|moment| (moment.at, !moment.ready));
         Ok(moments)
     }

@@ -1,4 +1,4 @@
-//! The step of the plan: a database whose migration fails, is fixed, and is copied by hand.
+//! The steps about the plan: a database whose migration fails, is fixed, and is copied by hand.
 
 use super::{
     Tour,
@@ -6,7 +6,7 @@ use super::{
     world::{DB, ready},
 };
 
-/// The clusters that have the database, in the order in which they are rolled.
+/// The clusters that have the database, in rollout order.
 const BOTH: [&str; 2] = ["eu-1", "eu-2"];
 
 impl Tour<'_> {
@@ -111,7 +111,7 @@ impl Tour<'_> {
         )
     }
 
-    /// Whether there is one Job of this name in each of these clusters, of the run that was the last.
+    /// Whether each of these clusters has exactly one Job of this name, from the last run.
     async fn jobs(&self, name: &str, clusters: &[&str]) -> anyhow::Result<Result<String, String>> {
         for cluster in clusters {
             let jobs = self.world.jobs(cluster, DB.namespace, name).await?;

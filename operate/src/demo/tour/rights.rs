@@ -1,4 +1,4 @@
-//! What muster asked of an API server, held against the rights that `muster install --export` gives.
+//! Compares muster's requests to an API server with the rights of `muster install --export`.
 
 use std::collections::BTreeSet;
 
@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::guide::Seen;
 
-/// One request as a rule sees it.
+/// A request in the terms of an RBAC rule.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Ask {
     verb: &'static str,
@@ -16,7 +16,8 @@ struct Ask {
     namespace: String,
 }
 
-/// Whether everything that a user asked was allowed by these rights. What is applied from git is apart: those rights are as wide as git.
+/// Whether these rights allow all requests of a user. Requests that apply objects from git are excluded: those rights
+/// are unlimited.
 pub(crate) fn suffice(api: &ApiServer, user: &str, rights: &[Value], matters: impl Fn(&str) -> bool) -> Seen {
     if api.recorder().dropped().0 > 0 {
         return Err("the log of an API server is not complete".to_owned());
@@ -46,7 +47,7 @@ pub(crate) fn suffice(api: &ApiServer, user: &str, rights: &[Value], matters: im
     }
 }
 
-/// A request as a rule sees it; none for discovery, which everybody may.
+/// A request in the terms of an RBAC rule; `None` for discovery, which is always allowed.
 fn ask(request: &RequestRecord) -> Option<Ask> {
     let verb = request.verb?.as_str();
     let parts: Vec<&str> = request.path.trim_matches('/').split('/').collect();

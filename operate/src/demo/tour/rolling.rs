@@ -1,4 +1,4 @@
-//! The steps of one module: first rollout, a good version, a bad one, why, and recovery.
+//! The steps about one module: first rollout, a good version, a bad one, why, and recovery.
 
 use super::{
     Tour,
@@ -6,11 +6,11 @@ use super::{
     world::{BACKUP, PODINFO, Versions, ready},
 };
 
-/// The clusters at the beginning, in the order in which they are rolled: by name.
+/// The clusters at the start, in rollout order: by name.
 pub(crate) const FIVE: [&str; 5] = ["dev-1", "eu-1", "eu-2", "us-1", "us-2"];
-/// The one that is rolled first.
+/// The first cluster of a rollout.
 const FIRST: &str = "dev-1";
-/// Those after it.
+/// The clusters after it.
 const OTHERS: [&str; 4] = ["eu-1", "eu-2", "us-1", "us-2"];
 
 impl Tour<'_> {
@@ -187,7 +187,7 @@ impl Tour<'_> {
         Ok(())
     }
 
-    /// The commit and the tag of a version, as the README has them.
+    /// The commit and the tag of a version, as in the README.
     pub(super) async fn commit(
         &mut self,
         from: &str,
@@ -199,7 +199,7 @@ impl Tour<'_> {
         self.record(to, to_tag).await
     }
 
-    /// The version in the files.
+    /// Writes the version to the files.
     async fn edit(&mut self, from: &str, to: &str, from_tag: &str, to_tag: &str) -> anyhow::Result<()> {
         self.guide
             .types(&format!(
@@ -214,7 +214,7 @@ impl Tour<'_> {
         Ok(())
     }
 
-    /// Its commit and its tag.
+    /// Commits and tags it.
     async fn record(&mut self, version: &str, tag: &str) -> anyhow::Result<()> {
         self.guide
             .types(&format!("git commit -qam 'podinfo {version}' && git tag {tag}"))
@@ -222,7 +222,7 @@ impl Tour<'_> {
         Ok(())
     }
 
-    /// The promise that holds at every instant, of everything until now.
+    /// Checks the limit that must never be exceeded, for everything so far.
     pub(super) fn limits(&mut self) -> anyhow::Result<()> {
         let (guide, observer) = (&mut self.guide, &self.observer);
         guide.check(
@@ -261,7 +261,7 @@ impl Tour<'_> {
     }
 }
 
-/// Whether a text has all these words.
+/// Whether a text contains all these words.
 pub(crate) fn says(text: &str, words: &[&str]) -> Seen {
     let missing: Vec<&str> = words
         .iter()
@@ -282,7 +282,7 @@ pub(crate) fn equal(seen: &[String], expected: &[&str]) -> Seen {
     }
 }
 
-/// Whether something holds; else what is seen.
+/// The observed state, as expected if the condition is true.
 pub(crate) fn holds(it: bool, seen: impl FnOnce() -> String) -> Seen {
     if it { Ok(String::new()) } else { Err(seen()) }
 }

@@ -1,4 +1,4 @@
-//! Objects as the API servers have them, read like any client reads them.
+//! Reads objects from the API servers as any client does.
 
 use std::collections::BTreeMap;
 
@@ -16,15 +16,15 @@ use super::{
     guide::Seen,
 };
 
-/// As whom the tour reads.
+/// The user name of the tour.
 const VISITOR: &str = "visitor";
 
 /// An application of the example fleet: a Deployment, whose image tag is its version.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct App {
-    /// Its namespace in each cluster.
+    /// Namespace of the application in each cluster.
     pub namespace: &'static str,
-    /// Its Deployment.
+    /// Name of the Deployment.
     pub deployment: &'static str,
 }
 
@@ -33,7 +33,7 @@ pub(crate) const PODINFO: App = App {
     namespace: "web",
     deployment: "podinfo",
 };
-/// The operator with a definition of its own.
+/// The operator with its own definition.
 pub(crate) const BACKUP: App = App {
     namespace: "backup",
     deployment: "backup-operator",
@@ -45,17 +45,17 @@ pub(crate) const DB: App = App {
     deployment: "db",
 };
 
-/// All API servers.
+/// Clients of all API servers.
 pub(crate) struct World<'a> {
     plane: &'a Plane,
     clusters: Vec<&'a Cluster>,
 }
 
-/// Which object it is and at which version, by cluster: equal means that nobody wrote to it.
+/// The uid and resource version of an object, by cluster: equal means that it was not written.
 pub(crate) type Versions = BTreeMap<String, String>;
 
 impl<'a> World<'a> {
-    /// The world of a demo.
+    /// Creates the clients for a demo.
     pub(crate) fn new(plane: &'a Plane, clusters: &[&'a Cluster]) -> Self {
         Self {
             plane,
@@ -63,27 +63,27 @@ impl<'a> World<'a> {
         }
     }
 
-    /// A module as the management plane has it.
+    /// The module in the management plane.
     pub(crate) async fn module(&self, name: &str) -> anyhow::Result<Module> {
         let modules: Api<Module> = Api::namespaced(self.plane.client_as(VISITOR), NAMESPACE);
         modules.get(name).await.with_context(|| format!("Module {name}"))
     }
 
-    /// The revisions on record.
+    /// The recorded revisions.
     pub(crate) async fn revisions(&self) -> anyhow::Result<Vec<ModuleRevision>> {
         let revisions: Api<ModuleRevision> = Api::namespaced(self.plane.client_as(VISITOR), NAMESPACE);
         Ok(revisions.list(&ListParams::default()).await?.items)
     }
 
-    /// Where the plan of a module stands in a cluster, by its row.
+    /// The status of a module's plan in a cluster, from its assemblage.
     pub(crate) async fn plan(&self, cluster: &str, module: &str) -> anyhow::Result<String> {
         let rows: Api<ProxyAssemblage> = Api::namespaced(self.plane.client_as(VISITOR), NAMESPACE);
-        let status = rows.get(cluster).await?.status.unwrap_or_default(); // none: then nothing is said
+        let status = rows.get(cluster).await?.status.unwrap_or_default(); // without a status nothing is reported
         let state = status.syncs.into_iter().find(|state| state.name == module);
         Ok(state.and_then(|state| state.plan.clone()).unwrap_or_default())
     }
 
-    /// The Jobs of a step in a cluster: their names begin with that of its file.
+    /// The Jobs of a step in a cluster: their names start with that of its file.
     pub(crate) async fn jobs(
         &self,
         cluster: &str,
@@ -102,7 +102,7 @@ impl<'a> World<'a> {
         Ok(deployments.get_opt(app.deployment).await?)
     }
 
-    /// Whether an application is at a version in these clusters, and ready, as the clusters themselves say.
+    /// Whether an application is at a version in these clusters, and ready, according to the clusters.
     pub(crate) async fn runs(&self, app: App, version: &str, clusters: &[&str]) -> anyhow::Result<Seen> {
         let mut wrong = Vec::new();
         for cluster in clusters {
@@ -126,13 +126,13 @@ impl<'a> World<'a> {
         })
     }
 
-    /// Which Deployments there are now.
+    /// The current Deployments.
     pub(crate) async fn versions(&self, app: App) -> anyhow::Result<Versions> {
         let mut versions = Versions::new();
         for cluster in &self.clusters {
             let name = cluster.name.to_string();
             if let Some(deployment) = self.deployment(&name, app).await? {
-                let version = deployment.resource_version().unwrap_or_default(); // the server gives one
+                let version = deployment.resource_version().unwrap_or_default(); // the server sets it
                 versions.insert(
                     name,
                     format!("{}@{version}", deployment.uid().unwrap_or_default()),
@@ -142,7 +142,7 @@ impl<'a> World<'a> {
         Ok(versions)
     }
 
-    /// Whether nobody wrote to the Deployments of these clusters since `before`.
+    /// Whether the Deployments of these clusters were not written since `before`.
     pub(crate) async fn untouched(
         &self,
         app: App,
@@ -168,7 +168,7 @@ impl<'a> World<'a> {
         })
     }
 
-    /// Whether a namespace, and with it all that was in it, is gone from these clusters.
+    /// Whether a namespace, with all its objects, is gone from these clusters.
     pub(crate) async fn is_gone(&self, namespace: &str, clusters: &[&str]) -> anyhow::Result<Seen> {
         for cluster in clusters {
             let namespaces: Api<Namespace> = Api::all(self.client(cluster)?);
@@ -215,7 +215,7 @@ fn is_ready(deployment: &Deployment) -> bool {
     })
 }
 
-/// A module's condition Ready: its status, reason and message.
+/// The Ready condition of a module: status, reason and message.
 pub(crate) fn ready(module: &Module) -> (String, String, String) {
     let conditions = module.status.iter().flat_map(|status| &status.conditions);
     let ready = conditions
