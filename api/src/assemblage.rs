@@ -42,11 +42,11 @@ kind! {
     { "rule": "has(self.clusterRef) != has(self.kubeconfigRef)", "message": "set exactly one of clusterRef and kubeconfigRef" },
     {
         "rule": "has(self.clusterRef) == has(oldSelf.clusterRef) && (!has(self.clusterRef) || self.clusterRef.name == oldSelf.clusterRef.name)",
-        "message": "clusterRef is immutable: the syncs of another cluster are another assemblage",
+        "message": "clusterRef is immutable: for another cluster create another assemblage",
     },
     {
         "rule": "has(self.kubeconfigRef) == has(oldSelf.kubeconfigRef) && (!has(self.kubeconfigRef) || self.kubeconfigRef.name == oldSelf.kubeconfigRef.name)",
-        "message": "kubeconfigRef is immutable: the syncs of another cluster are another assemblage",
+        "message": "kubeconfigRef is immutable: for another cluster create another assemblage",
     },
 ]))]
 pub struct TargetedAssemblageSpec {
@@ -86,9 +86,9 @@ pub const TOKEN_NEVER_FALLS: &str = "a row's token never falls";
         "rule": "!has(oldSelf.token) || (has(self.token) && self.token >= oldSelf.token)",
         "message": "a row's token never falls: another writer changed the row; read it again",
     },
-    { "rule": "!has(self.withdraw) || !has(self.source)", "message": "a row that is to be withdrawn has no source" },
+    { "rule": "!has(self.withdraw) || !has(self.source)", "message": "a row with withdraw has no source" },
     { "rule": "has(self.source) || !has(self.__package__)", "message": "a row with a package needs a source" },
-    { "rule": "!has(self.source) || !has(self.source.git) || !has(self.source.git.verify)", "message": "verify stands in the source of a Module: a row has a commit that was verified" },
+    { "rule": "!has(self.source) || !has(self.source.git) || !has(self.source.git.verify)", "message": "verify belongs in the source of a Module: a row contains a commit that is already verified" },
 ], "x-kubernetes-map-type" = "atomic"))]
 // The row is atomic: managed fields for each field of each row would be a third of the object.
 pub struct SyncRow {

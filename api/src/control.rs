@@ -53,7 +53,7 @@ pub struct Control {
 pub enum ControlError {
     /// The text is not valid JSON.
     #[error(
-        "it begins with {{ and is no JSON ({problem}): write plain text, or an object with for, by, reason, at, until"
+        "it begins with {{ but is not valid JSON ({problem}): write plain text, or an object with for, by, reason, at, until"
     )]
     NotJson {
         /// The parser's message, with the position.
@@ -68,7 +68,7 @@ pub enum ControlError {
         problem: String,
     },
     /// The control expires so late that a mistake is likely.
-    #[error("until is {until}, more than a year from now: say an earlier time, or leave it out")]
+    #[error("until is {until}, more than a year from now: set an earlier time, or omit it")]
     TooLong {
         /// The rejected expiry time.
         until: Timestamp,

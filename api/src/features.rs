@@ -167,7 +167,7 @@ pub fn refusal(missing: &BTreeSet<&'static str>, agent: Option<&Agent>) -> Strin
     let upgrade = "upgrade the agent and its definitions: muster install --export --downstream --crds";
     match agent {
         Some(Agent { sync, .. }) if sync == FLUX && never_with_flux => format!(
-            "Flux applies there, which cannot do: {missing}; next: remove it from spec.sync.package, or let muster apply there (--sync builtin)"
+            "the cluster is managed by Flux, which does not support: {missing}; next: remove it from spec.sync.package, or use the built-in sync (--sync builtin)"
         ),
         Some(Agent { sync, .. }) if sync != FLUX && only_flux => {
             let process = match sync.as_str() {
@@ -175,19 +175,19 @@ pub fn refusal(missing: &BTreeSet<&'static str>, agent: Option<&Agent>) -> Strin
                 _ => "muster agent",
             };
             format!(
-                "the built-in sync applies there, and only Flux can do: {missing}; next: let Flux apply ({process} --sync flux, docs/install.md), or remove it from spec.sync"
+                "the cluster uses the built-in sync, and only Flux supports: {missing}; next: use Flux ({process} --sync flux, docs/install.md), or remove it from spec.sync"
             )
         }
         Some(Agent { sync, .. }) if sync == REMOTE => format!(
-            "a BootstrapModule is applied from the management cluster, which cannot do: {missing}; next: remove it from spec.sync.package, or make it a Module"
+            "a BootstrapModule is applied from the management cluster, which does not support: {missing}; next: remove it from spec.sync.package, or make it a Module"
         ),
         Some(Agent { version, .. }) => {
             format!(
-                "its agent (version {version}) does not report that it can: {missing}; nothing is assigned until it does; next: {upgrade}"
+                "its agent (version {version}) does not report support for: {missing}; nothing is assigned until it does; next: {upgrade}"
             )
         }
         None => format!(
-            "its agent has not reported what it can: {missing}; nothing is assigned until it does; next, if that lasts: {upgrade}"
+            "its agent has not reported support for: {missing}; nothing is assigned until it does; next, if that lasts: {upgrade}"
         ),
     }
 }

@@ -88,7 +88,7 @@ impl std::fmt::Display for ModuleKind {
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("x-kubernetes-validations" = [{
     "rule": "duration(self.sync.__package__.timeout) + duration(self.sync.__package__.retryInterval) < duration(self.rollout.deadlines.progress)",
-    "message": "sync.package.timeout and sync.package.retryInterval together must be shorter than rollout.deadlines.progress, or a cluster is overdue before it was tried twice",
+    "message": "sync.package.timeout and sync.package.retryInterval together must be shorter than rollout.deadlines.progress, or a cluster is overdue before the first retry",
     "fieldPath": ".rollout.deadlines.progress",
 }]))]
 pub struct ModuleSpec {

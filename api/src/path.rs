@@ -32,16 +32,16 @@ pub enum SegmentError {
     #[error("it is empty")]
     Empty,
     /// `.` or `..`, which refer to another segment.
-    #[error("it may not be {0:?}")]
+    #[error("it must not be {0:?}")]
     Dots(String),
     /// A character that is not allowed in the name of any kind.
-    #[error("it may not contain {0:?}")]
+    #[error("it must not contain {0:?}")]
     Forbidden(char),
     /// An invalid part of an `apiVersion`.
-    #[error("it is no group and version: {0}")]
+    #[error("it is not a group and version: {0}")]
     ApiVersion(#[source] NameError),
     /// More than one slash in an `apiVersion`.
-    #[error("it is no group and version: it has more than one slash")]
+    #[error("it is not a group and version: it has more than one slash")]
     Slashes,
 }
 
@@ -128,10 +128,10 @@ mod tests {
     fn what_cannot_be_a_segment_is_refused() {
         for (name, expect) in [
             ("", "it is empty"),
-            (".", "it may not be \".\""),
-            ("..", "it may not be \"..\""),
-            ("a/b", "it may not contain '/'"),
-            ("a%2Fb", "it may not contain '%'"),
+            (".", "it must not be \".\""),
+            ("..", "it must not be \"..\""),
+            ("a/b", "it must not contain '/'"),
+            ("a%2Fb", "it must not contain '%'"),
         ] {
             let error = segment(name).unwrap_err();
             assert_eq!(error.to_string(), expect, "{name}");

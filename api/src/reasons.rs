@@ -6,7 +6,7 @@ use std::{fmt, str::FromStr};
 
 /// A text that is not the name of a reason.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{0:?} is no reason of muster")]
+#[error("{0:?} is not a known reason")]
 pub struct UnknownReason(pub String);
 
 /// Declares an enum whose variants are named like the reasons, and lists them in order.

@@ -20,7 +20,7 @@ use crate::schema::{MAX_LABEL, MAX_VALUES};
     kind = "ZoneAwarePodDisruptionBudget",
     plural = "zoneawarepoddisruptionbudgets",
     shortname = "zpdb",
-    doc = "Which pods of several zones may be evicted: all zones but one stay whole.",
+    doc = "Limits which pods of several zones may be evicted: only one zone may have unavailable pods.",
     namespaced,
     derive = "PartialEq"
 )]
@@ -76,7 +76,7 @@ pub struct MatchLabels {
     kind = "ReplicaTemplate",
     plural = "replicatemplates",
     category = "all",
-    doc = "A number of replicas with a scale subresource, which an autoscaler scales and StatefulSets mirror.",
+    doc = "A replica count with a scale subresource, which an autoscaler scales and StatefulSets follow.",
     namespaced,
     status = "ReplicaTemplateStatus",
     derive = "PartialEq",

@@ -69,27 +69,27 @@ pub const OCI_DIGEST: &str = "^sha256:[0-9a-f]{64}$";
 /// `status.conditions`: a list map by type.
 pub fn conditions(_: &mut SchemaGenerator) -> Schema {
     json_schema!({
-        "description": "The state of the object in the words of Kubernetes: Ready always, the others only while they are true.",
+        "description": "Conditions of the object: Ready is always present, the others only while they are true.",
         "type": "array",
         "maxItems": MAX_CONDITIONS,
         "x-kubernetes-list-type": "map",
         "x-kubernetes-list-map-keys": ["type"],
         "items": {
-            "description": "One aspect of the state of this object.",
+            "description": "A condition of the object.",
             "type": "object",
             "required": ["type", "status", "lastTransitionTime", "reason", "message"],
             "properties": {
                 "type": {
-                    "description": "Which aspect.",
+                    "description": "Type of the condition.",
                     "type": "string", "maxLength": 316,
                     "pattern": r"^([a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])$",
                 },
                 "status": {
-                    "description": "Whether it holds: True, False or Unknown.",
+                    "description": "Status of the condition: True, False or Unknown.",
                     "type": "string", "enum": ["True", "False", "Unknown"],
                 },
                 "observedGeneration": {
-                    "description": "The metadata.generation that this was computed from.",
+                    "description": "The metadata.generation that the condition was set for.",
                     "type": "integer", "format": "int64", "minimum": 0,
                 },
                 "lastTransitionTime": {
@@ -97,12 +97,12 @@ pub fn conditions(_: &mut SchemaGenerator) -> Schema {
                     "type": "string", "format": "date-time",
                 },
                 "reason": {
-                    "description": "Why, as one word.",
+                    "description": "Machine-readable reason, in CamelCase.",
                     "type": "string", "minLength": 1, "maxLength": 1024,
                     "pattern": "^[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?$",
                 },
                 "message": {
-                    "description": "Why, for people: what, where, since when, and what to do.",
+                    "description": "Human-readable details: what, where, since when, and what to do.",
                     "type": "string", "maxLength": 32_768,
                 },
             },
@@ -122,16 +122,16 @@ pub fn label_selector(_: &mut SchemaGenerator) -> Schema {
                 "additionalProperties": { "type": "string", "maxLength": MAX_LABEL },
             },
             "matchExpressions": {
-                "description": "Further requirements; all must hold.",
+                "description": "Further requirements; all must match.",
                 "type": "array", "maxItems": 32, "x-kubernetes-list-type": "atomic",
                 "items": {
                     "type": "object",
                     "required": ["key", "operator"],
                     "properties": {
-                        "key": { "description": "The label's key.", "type": "string", "maxLength": MAX_LABEL_KEY },
-                        "operator": { "description": "In, NotIn, Exists or DoesNotExist.", "type": "string", "maxLength": 32 },
+                        "key": { "description": "Label key that the requirement applies to.", "type": "string", "maxLength": MAX_LABEL_KEY },
+                        "operator": { "description": "Operator, one of In, NotIn, Exists and DoesNotExist.", "type": "string", "maxLength": 32 },
                         "values": {
-                            "description": "The values of In and NotIn; empty for Exists and DoesNotExist.",
+                            "description": "Values for In and NotIn; must be empty for Exists and DoesNotExist.",
                             "type": "array", "maxItems": 256, "x-kubernetes-list-type": "atomic",
                             "items": { "type": "string", "maxLength": MAX_LABEL },
                         },
@@ -186,7 +186,7 @@ pub fn dns_label_name(schema: &mut Schema) {
     }
     let rules = json!([{
         "rule": format!("self.metadata.name.matches('{DNS_LABEL}')"),
-        "message": "the name must be a DNS label (lower-case letters, digits and hyphens, at most 63): rows and Kustomizations are called after it",
+        "message": "the name must be a DNS label (lower-case letters, digits and hyphens, at most 63): rows and Kustomizations are named after it",
         "fieldPath": ".metadata.name",
     }]);
     root.insert("x-kubernetes-validations".to_owned(), rules);

@@ -36,7 +36,7 @@ pub enum SelectorError {
         operator: String,
     },
     /// Not a valid label key.
-    #[error("key {key:?} is no label key: {error}")]
+    #[error("key {key:?} is not a valid label key: {error}")]
     Key {
         /// The rejected key.
         key: String,
@@ -44,7 +44,7 @@ pub enum SelectorError {
         error: NameError,
     },
     /// Not a valid label value.
-    #[error("value {value:?} of key {key:?} is no label value: {error}")]
+    #[error("value {value:?} of key {key:?} is not a valid label value: {error}")]
     Value {
         /// Label key of the requirement.
         key: String,

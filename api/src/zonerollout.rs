@@ -30,7 +30,7 @@ kind! {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("x-kubernetes-validations" = [
-    { "rule": "self.group == oldSelf.group", "message": "group cannot be changed: the ZoneRollout of another group is another object" },
+    { "rule": "self.group == oldSelf.group", "message": "group is immutable: create another ZoneRollout for another group" },
 ]))]
 pub struct ZoneRolloutSpec {
     /// The value of the label rollout-group.

@@ -9,7 +9,7 @@ use serde_json::Value;
 fn main() -> Result<(), Box<dyn Error>> {
     let folder = env::args()
         .nth(1)
-        .ok_or("usage: builtin-table FOLDER-OF-OPENAPI-V3-DOCUMENTS")?;
+        .ok_or("usage: builtin-table DIRECTORY-OF-OPENAPI-V3-DOCUMENTS")?;
     let mut paths: Vec<_> = fs::read_dir(&folder)?
         .map(|entry| Ok(entry?.path()))
         .collect::<Result<_, std::io::Error>>()?;

@@ -11,7 +11,7 @@ fn main() -> ExitCode {
             ExitCode::SUCCESS
         }
         Err(error) => {
-            eprintln!("error: a file cannot be read: {error}");
+            eprintln!("error: cannot read a file: {error}");
             ExitCode::FAILURE
         }
     }

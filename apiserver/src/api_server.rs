@@ -28,19 +28,19 @@ use crate::work::WorkQueue;
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
     /// The certificates could not be created.
-    #[error("the server has no certificates")]
+    #[error("the server's certificates could not be created")]
     Credentials(#[from] CredentialsError),
     /// The HTTPS listener could not be opened.
-    #[error("the server has no HTTPS door")]
+    #[error("the HTTPS listener could not be opened")]
     Listen(#[from] ListenError),
     /// An initial object is rejected.
-    #[error("the server does not start with all objects of Builder::with")]
+    #[error("an object of Builder::with was rejected")]
     Object(#[from] ObjectError),
 }
 
 /// An object that the server does not accept from [`Builder::with`] or [`ApiServer::add`].
 #[derive(Debug, thiserror::Error)]
-#[error("{object} is refused: {problem}")]
+#[error("{object} was rejected: {problem}")]
 pub struct ObjectError {
     /// Kind and name of the object.
     pub object: String,
@@ -253,7 +253,7 @@ fn create(core: &Arc<Core>, object: Result<Value, String>) -> Result<(), ObjectE
         object: object.to_owned(),
         problem,
     };
-    let object = object.map_err(|problem| refused("an object that is no JSON", problem))?;
+    let object = object.map_err(|problem| refused("an object that is not JSON", problem))?;
     let (kind, name) = (object["kind"].as_str().unwrap_or_default(), meta::name(&object));
     let (is_definition, name) = (kind == "CustomResourceDefinition", name.to_owned());
     let title = format!("{kind} {name}");

@@ -232,7 +232,7 @@ impl Core {
         if let Err(error) = outcome
             && error.code != 404
         {
-            tracing::debug!(%error, name = id.key.name, "an object could not be deleted and will be looked at again");
+            tracing::debug!(%error, name = id.key.name, "an object could not be deleted and will be retried");
         }
     }
 
@@ -246,7 +246,7 @@ impl Core {
             .commit(resource, &key, None, &Write::Put(object))
             .is_err()
         {
-            tracing::debug!(name = key.name, "the object is there already");
+            tracing::debug!(name = key.name, "the object already exists");
         }
     }
 }

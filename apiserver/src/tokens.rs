@@ -52,7 +52,7 @@ async fn fill(client: &Client, credentials: &Credentials, mut secret: Secret) {
     };
     let identity = match credentials.issue(&user) {
         Ok(identity) => identity,
-        Err(error) => return warn!(%user, %error, "no token can be issued"),
+        Err(error) => return warn!(%user, %error, "a token could not be issued"),
     };
     let namespace = secret.namespace().unwrap_or_default(); // a Secret has one
     let filled = [
@@ -68,7 +68,7 @@ async fn fill(client: &Client, credentials: &Credentials, mut secret: Secret) {
         .replace(&secret.name_any(), &PostParams::default(), &secret)
         .await
     {
-        warn!(%user, %error, "a token is not written");
+        warn!(%user, %error, "a token could not be written to its Secret");
     }
 }
 

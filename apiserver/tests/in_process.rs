@@ -355,15 +355,15 @@ async fn an_object_that_cannot_exist_from_the_start_is_named() {
     };
     check(
         &[gadget("default")],
-        "Gadget a is refused: no kind \"Gadget\" of version \"t.example/v1\" is served",
+        "Gadget a was rejected: no kind \"Gadget\" of version \"t.example/v1\" is served",
     );
     check(
         &[definition("gadgets", "Gadget"), gadget("nowhere")],
-        "Gadget a is refused: namespaces \"nowhere\" not found",
+        "Gadget a was rejected: namespaces \"nowhere\" not found",
     );
     check(
         &[definition("gadgets", "Gadget"), definition("others", "Gadget")],
-        "CustomResourceDefinition others.t.example is refused: it is not established: \"Gadget\" is already in use",
+        "CustomResourceDefinition others.t.example was rejected: it is not established: \"Gadget\" is already in use",
     );
     let hook = json!({
         "apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingWebhookConfiguration", "metadata": {"name": "hook"},
@@ -377,6 +377,6 @@ async fn an_object_that_cannot_exist_from_the_start_is_named() {
         json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "map", "namespace": "default"}});
     check(
         &[hook, map],
-        "ConfigMap map is refused: a webhook has to be called for it",
+        "ConfigMap map was rejected: it requires a webhook call",
     );
 }

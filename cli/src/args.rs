@@ -61,17 +61,17 @@ pub(crate) struct Arguments {
 const EXAMPLES: &str = "\
 Examples:
   muster demo                         a management plane and five simulated clusters, here
-  muster matrix -w                    who is at what, at a glance, as it changes
+  muster matrix -w                    which cluster runs which version, live
   muster dashboard                    the same in a browser, live
-  muster tree                         what needs attention, in full; all else on one line
-  muster why module/podinfo           why a module is where it is
+  muster tree                         what needs attention, in full; the rest on one line
+  muster why module/podinfo           why a module is in its current state
   muster rollout status module/podinfo
   muster get modules -o wide
-  muster build apps/podinfo           what would be applied of a folder
-  muster diff apps/podinfo            what that would change in a cluster
+  muster build apps/podinfo           the objects that a folder renders to
+  muster diff apps/podinfo            what applying it would change in a cluster
   muster plan -f fleet/modules        what a commit would do to the fleet, in which order
-  muster simulate fleet.yaml          how a version would roll over a fleet, drawn
-  muster replay LOG                   what a controller decided when, and whether it comes out the same here";
+  muster simulate fleet.yaml          how a version would roll out over a fleet, as a chart
+  muster replay LOG                   what a controller decided when, and whether this version decides the same";
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Verb {

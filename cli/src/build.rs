@@ -17,10 +17,10 @@ Examples:
   muster build apps/podinfo                     the objects, as one List in YAML
   muster build apps/podinfo --substitute REPLICAS=3
                                                 with a variable, as postBuild.substitute
-  muster build apps/podinfo -q --all-errors     only check: every error and its place
-  muster build apps/db --plan update            the steps by which a later version is applied
+  muster build apps/podinfo -q --all-errors     only validate: every error with its position
+  muster build apps/db --plan update            the steps that apply a later version
   kubectl get widgets -A -o yaml | muster build fleet/modules --health -
-                                                what health expressions say of live objects
+                                                evaluate health expressions over live objects
   muster build apps/podinfo | kubectl apply --server-side --dry-run=server -f -";
 
 /// Render a folder: print the objects that would be applied, without a cluster
@@ -108,7 +108,7 @@ pub(crate) async fn run(flags: BuildFlags, out: &Out) -> anyhow::Result<u8> {
         Err(wrong) => return Ok(tell(&wrong, all_errors, out)),
     };
     if manifests.is_empty() {
-        complain!(out, "{} holds no objects", path.display());
+        complain!(out, "{} contains no objects", path.display());
     }
     if let Some(recorded) = health {
         return health_of(&manifests, &recorded, out).await;

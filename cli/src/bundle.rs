@@ -15,7 +15,7 @@ pub(crate) const EXAMPLES: &str = "\
 Examples:
   muster support-bundle                       muster-support-<time>.tar.gz, here
   muster support-bundle -o bundle.tar.gz
-  tar -tzf bundle.tar.gz                      what is in it; read it before you give it away";
+  tar -tzf bundle.tar.gz                      list its content; review it before you share it";
 
 /// Collect diagnostics into one archive, secrets redacted
 ///
@@ -43,11 +43,11 @@ pub(crate) async fn run(target: &Target, flags: &BundleFlags, out: &Out) -> anyh
         counted(written.files, "file", "files")
     )?;
     for line in &written.failed {
-        say!(out, "► not in it: {line}")?;
+        say!(out, "► not included: {line}")?;
     }
     say!(
         out,
-        "Values of Secrets and what looks like a credential are not in it. Read it before you give it away: tar -tzf {}",
+        "Values of Secrets and anything that looks like a credential are masked. Review it before you share it: tar -tzf {}",
         written.path.display()
     )?;
     Ok(DONE)

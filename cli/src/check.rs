@@ -14,9 +14,9 @@ use crate::{
 pub(crate) const EXAMPLES: &str = "\
 Examples:
   muster check                        the installation, the clusters, the modules
-  muster check --cluster eu-1         one cluster, from here
-  muster check --upgrade v1.34        before a ClusterUpgrade: which Clusters could begin now?
-  muster check --pre                  before an installation: would it be taken?
+  muster check --cluster eu-1         one cluster, from this machine
+  muster check --upgrade v1.34        before a ClusterUpgrade: which Clusters could start now?
+  muster check --pre                  before an installation: is the cluster ready?
   muster check -o json                schema check/v1";
 
 /// Check the health of the installation, its clusters and modules; each finding has a code, a reason and a remedy

@@ -36,11 +36,11 @@ pub(crate) struct CrdsFlags {
 pub(crate) const EXAMPLES: &str = "\
 Examples:
   muster crds --management | kubectl apply --server-side -f -
-  muster crds --management --cluster-api      also a minimal kind Cluster, where Cluster API is not
+  muster crds --management --cluster-api      also a minimal Cluster kind, without Cluster API
   muster crds --management --upgrades         also ClusterUpgrades
   muster crds --downstream | kubectl apply --server-side --context eu-1 -f -
-  muster crds --nodes                         those of --downstream, and NodeModules
-  muster crds --machines                      of muster machines, which is beside the controller";
+  muster crds --nodes                         the kinds of --downstream, and NodeModules
+  muster crds --machines                      the kinds of muster machines";
 
 /// Prints definitions as a stream of YAML documents, for `kubectl apply --server-side -f -`.
 pub(crate) fn run(flags: &CrdsFlags, out: &Out) -> anyhow::Result<u8> {

@@ -25,7 +25,7 @@ Examples:
   muster dashboard                                  prints the address to open
   muster dashboard --addr 127.0.0.1:8080            always the same address
   muster dashboard --context eu-1                   NodeModules and nodes of that cluster
-  muster dashboard --host-allowed fleet.test        behind a proxy on this machine that has this name";
+  muster dashboard --host-allowed fleet.test        behind a proxy with this host name on this machine";
 
 /// Serve a read-only dashboard of the fleet, live, with your own rights
 ///
@@ -64,7 +64,7 @@ pub(crate) async fn run(cluster: &Target, flags: DashboardFlags, out: &Out) -> a
         Extent::Nodes => say!(out, "The nodes of the cluster: {}", local.url)?,
         _ => say!(out, "The fleet of namespace {namespace}: {}", local.url)?,
     }
-    say!(out, "Ctrl-C ends it.")?;
+    say!(out, "Ctrl-C stops it.")?;
     // Ended by the user: no error.
     let _ = shutdown.run_until_cancelled(local.serve()).await;
     Ok(DONE)

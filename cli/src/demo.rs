@@ -50,10 +50,10 @@ pub(crate) struct DemoFlags {
 
 pub(crate) const EXAMPLES: &str = "\
 Examples:
-  muster demo                                      in a fresh folder, which is removed at the end
+  muster demo                                      in a temporary folder, removed at the end
   muster demo --dashboard                          with the dashboard from the start
   muster demo --dir fleet --clusters 20
-  muster demo --tour                               plays by itself, checks itself, and ends
+  muster demo --tour                               runs a tour that checks itself, and exits
   muster demo --nodes                              with simulated nodes in each cluster, and a NodeModule (docs/nodes.md)
   muster demo --zones                              StatefulSets of three zones in one cluster (docs/zones.md)";
 

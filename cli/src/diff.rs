@@ -25,9 +25,9 @@ Examples:
   muster diff apps/podinfo --kustomization podinfo -n apps
                                              as this Kustomization applies it, with pruning
   muster diff apps/podinfo --context eu-1 -q only the exit code
-  muster diff module/podinfo                 drift: what in each of its clusters is not as it should be
+  muster diff module/podinfo                 drift: how each of its clusters differs from its commit
   muster diff module/podinfo --cluster eu-1  in one of them
-  muster diff nodemodule/fabric --node n1    files of a node that drifted, and what is to change there";
+  muster diff nodemodule/fabric --node n1    files of a node that drifted, and pending changes";
 
 /// Show what applying a folder would change in a cluster, or how a module's clusters drifted
 ///
@@ -77,7 +77,7 @@ impl DiffFlags {
         }
         if !is_of_nodes && !self.node.is_empty() {
             return Some(format!(
-                "--node is for a NodeModule, and {what} is none: write nodemodule/NAME"
+                "--node is for a NodeModule, and {what} is not one: write nodemodule/NAME"
             ));
         }
         let first = |flags: [(bool, &'static str); 2]| {
@@ -98,7 +98,7 @@ impl DiffFlags {
             (!self.source.is_empty(), "--source"),
         ])?;
         Some(format!(
-            "{flag} is for a module, and {what} is a folder: name a module (muster diff module/NAME), or the cluster that the folder is for by --context"
+            "{flag} is for a module, and {what} is a folder: name a module (muster diff module/NAME), or choose the cluster that the folder is for with --context"
         ))
     }
 

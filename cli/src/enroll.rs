@@ -22,7 +22,7 @@ Examples:
   muster enroll kind-eu-2 --name eu-2 -l env=prod,region=eu     a context of your kubeconfig
   muster enroll --downstream-kubeconfig eu-2.kubeconfig --name eu-2 -l env=prod --bootstrap
   muster enroll kind-eu-2 --name eu-2 --server https://eu-2-control-plane:6443
-  muster enroll kind-eu-2 --name eu-2 --dry-run=server          what would be written, and whether it would be taken
+  muster enroll kind-eu-2 --name eu-2 --dry-run=server          what would be written, and whether it would be accepted
   muster enroll kind-eu-2 --name eu-2 --export > eu-2.yaml      the Cluster for git; the cluster itself is prepared";
 
 /// Enroll a cluster that Cluster API does not manage
@@ -96,7 +96,7 @@ pub(crate) async fn run(target: &Target, flags: EnrollFlags, out: &Out) -> anyho
         },
         // If the signal cannot be handled, it ends the process as usual.
         Ok(()) = tokio::signal::ctrl_c() => {
-            steps.say("Interrupted. What was written stays; the same command goes on from there, muster unenroll takes it away.");
+            steps.say("Interrupted. What was written stays: run the same command again to continue, or muster unenroll to remove it.");
             Ok(INTERRUPTED)
         }
     }

@@ -30,8 +30,8 @@ use crate::{
 
 pub(crate) const EXAMPLES: &str = "\
 Examples:
-  muster events                      all that happened, newest last
-  muster events module/podinfo -w    of one module, as it happens
+  muster events                      all events, newest last
+  muster events module/podinfo -w    of one module, followed live
   muster events cluster/eu-1
   muster events -A                   in all namespaces
   muster events -o json | jq '.events[] | select(.warning)'";

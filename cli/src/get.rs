@@ -34,7 +34,7 @@ Examples:
   muster get                                              what can be listed
   muster get modules
   muster get clusters -l env=prod -o wide
-  muster get modules --status-selector ready=false -A      what is not well, anywhere
+  muster get modules --status-selector ready=false -A      what is not ready, in all namespaces
   muster get all -o name
   muster get module/podinfo
   muster get zonerollouts -n mimir
@@ -90,7 +90,7 @@ impl FromStr for StatusSelector {
         let status = known
             .into_iter()
             .find(|known| known.eq_ignore_ascii_case(status))
-            .ok_or_else(|| format!("{status:?} is no status of a condition: write true, false or unknown"))?;
+            .ok_or_else(|| format!("{status:?} is not a condition status: write true, false or unknown"))?;
         Ok(Self {
             condition: condition.to_ascii_lowercase(),
             status,
@@ -218,7 +218,7 @@ const PACE: Duration = Duration::from_secs(1);
 pub(crate) async fn run(cluster: &Target, flags: &GetFlags, out: &Out) -> anyhow::Result<u8> {
     if flags.watch && !matches!(flags.output, Output::Table | Output::Wide) {
         bail!(
-            "-w shows tables: leave -o out, or write -o wide (each change as JSON: kubectl get -w -o json)"
+            "-w prints tables: omit -o, or use -o wide (each change as JSON: kubectl get -w -o json)"
         );
     }
     let Some(what) = &flags.what else {
@@ -277,7 +277,7 @@ async fn watch(listing: &Listing, flags: &GetFlags, out: &Out) -> anyhow::Result
             Err(error) => {
                 let trouble = format!("{error:#}");
                 if told != trouble {
-                    complain!(out, "warning: {trouble}; it is tried again");
+                    complain!(out, "warning: {trouble}; retrying");
                 }
                 told = trouble;
             }

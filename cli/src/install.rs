@@ -17,7 +17,7 @@ Examples:
   muster install --export --management --crds | kubectl apply --server-side -f -
   muster install --export --management --crds --cluster-api -n fleet      modules and clusters in namespace fleet, no Cluster API
   muster install --export --downstream --crds --context eu-1 | kubectl --context eu-1 apply --server-side -f -
-  muster install --export --downstream --sync flux                        where Flux carries out
+  muster install --export --downstream --sync flux                        where Flux applies
   muster install --export --nodes --crds                                  also NodeModules, and the agents of nodes (docs/nodes.md)
   muster install --export --zones --crds -n mimir | kubectl apply --server-side -f -      StatefulSets of several zones (docs/zones.md)
   muster install --export --management --upgrades --crds                  also ClusterUpgrades (docs/upgrades.md)

@@ -65,7 +65,7 @@ pub(crate) fn run(flags: &LintFlags, out: &Out) -> anyhow::Result<u8> {
     if report.objects == 0 && report.findings.is_empty() {
         complain!(
             out,
-            "nothing of muster is in these files: name the folder that has the modules"
+            "there are no fleet manifests in these files: name the folder that has the modules"
         );
         return Ok(UNKNOWN);
     }

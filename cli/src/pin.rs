@@ -15,9 +15,9 @@ use crate::{
 
 pub(crate) const EXAMPLES: &str = "\
 Examples:
-  muster rollout history module/podinfo                          which revisions there are
+  muster rollout history module/podinfo                          lists the revisions
   muster pin eu-1 --module podinfo --revision v1.4.0 --reason 'crashes there' --for 24h
-  muster pin eu-1 --module podinfo --revision 1a2b3c4d           where several revisions have the version
+  muster pin eu-1 --module podinfo --revision 1a2b3c4d           if several revisions have the version
   muster pin --node n1 --module nodemodule/fabric --revision 1a2b3c4d --context eu-1";
 
 /// Pin a cluster or a node to another revision of a module

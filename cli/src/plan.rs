@@ -18,7 +18,7 @@ Examples:
   muster plan -f modules --git origin/main...HEAD -o markdown
                                                     of a pull request, as a comment for it; exit code 1: there are changes
   muster plan --source https://github.com/acme/apps.git=../apps
-                                                    tags are looked up in a clone
+                                                    tags are resolved in a local clone
   muster plan -o json | jq '.modules[].order'";
 
 /// Preview what a commit would do to the fleet: which clusters change, in which order, which are skipped and why

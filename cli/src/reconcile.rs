@@ -47,7 +47,7 @@ pub(crate) async fn run(cluster: &Target, flags: &ReconcileFlags, out: &Out) -> 
         Err(_elapsed) => {
             say!(
                 out,
-                "{module} was not reconciled within {}s: does muster controller run?",
+                "{module} was not reconciled within {}s: is muster controller running?",
                 timeout.as_secs()
             )?;
             Ok(FAILED)

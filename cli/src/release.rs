@@ -16,7 +16,7 @@ pub(crate) const EXAMPLES: &str = "\
 Examples:
   muster release eu-1
   muster release module/podinfo --clusters eu-1
-  muster release module/podinfo                                  all that it holds
+  muster release module/podinfo                                  all clusters that it holds
   muster release --node n1 --context eu-1";
 
 /// Release a hold

@@ -12,7 +12,7 @@ use crate::{
 
 pub(crate) const EXAMPLES: &str = "\
 Examples:
-  muster replay fleet.Module.podinfo.jsonl             what was decided when, and whether it comes out the same
+  muster replay fleet.Module.podinfo.jsonl             what was decided when, and whether it is reproduced
   muster replay fleet.Module.podinfo.jsonl -c eu-1     only what was decided about eu-1
   muster replay fleet.Module.podinfo.jsonl -o json | jq '.changes[] | select(.what == \"Assign\")'
 How a controller records, and what is in a record: docs/operations.md";

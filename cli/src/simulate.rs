@@ -12,12 +12,12 @@ use crate::{
 
 pub(crate) const EXAMPLES: &str = "\
 Examples:
-  muster simulate fleet.yaml                         how a version would roll over the clusters of the file
+  muster simulate fleet.yaml                         how a version would roll out over the clusters of the file
   muster simulate fleet.yaml --fail eu-2             and if it fails on eu-2
-  muster simulate fleet.yaml --fail 'eu-{1..3}'      on several, in quotes: the shell has braces of its own
+  muster simulate fleet.yaml --fail 'eu-{1..3}'      on several; quoted, because the shell expands braces
   muster simulate fleet.yaml --slow us-1=5m --seed 7
   muster simulate fleet.yaml -o svg > rollout.svg
-A file to begin with: examples/simulate/fleet.yaml";
+An example file: examples/simulate/fleet.yaml";
 
 /// Width of the chart in a pipe.
 const WIDTH: usize = 100;

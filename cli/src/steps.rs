@@ -78,7 +78,7 @@ pub(crate) async fn consent(yes: bool) -> Step<()> {
     }
     let (tell, told) = tokio::sync::oneshot::channel();
     std::thread::spawn(move || {
-        anstream::eprint!("Go on? [y/N] ");
+        anstream::eprint!("Continue? [y/N] ");
         let mut answer = String::new();
         // An answer that cannot be read is a no; if the caller has stopped waiting, it is dropped.
         let is_read = std::io::stdin().read_line(&mut answer).is_ok();

@@ -21,7 +21,7 @@ use crate::{
 
 pub(crate) const EXAMPLES: &str = "\
 Examples:
-  muster tree                     all modules: what needs attention in full, all else on one line
+  muster tree                     all modules: what needs attention in full, the rest on one line
   muster tree module/podinfo      one module and its clusters
   muster tree cluster/eu-1        one cluster and its modules
   muster tree nodemodule/fabric   a NodeModule and the nodes of this cluster
@@ -374,7 +374,7 @@ mod tests {
         check(
             "node/a",
             Err(
-                "\"node\" is no kind of module: write module/a, bootstrapmodule/a, nodemodule/a or clusterupgrade/a",
+                "\"node\" is not a kind of module: write module/a, bootstrapmodule/a, nodemodule/a or clusterupgrade/a",
             ),
         );
     }

@@ -18,9 +18,9 @@ use crate::{
 
 pub(crate) const EXAMPLES: &str = "\
 Examples:
-  muster unenroll eu-2                                          what runs in it goes on; the account in it is left, and named
+  muster unenroll eu-2                                          what runs in it keeps running; its account is left, and reported
   muster unenroll eu-2 --downstream-context kind-eu-2           the account of the management cluster is removed as well
-  muster unenroll eu-2 --prune --yes                            what modules brought is removed first
+  muster unenroll eu-2 --prune --yes                            what modules applied is removed first
   muster unenroll eu-2 --dry-run                                what would happen";
 
 /// Remove an enrolled cluster from the fleet
@@ -76,7 +76,7 @@ pub(crate) async fn run(target: &Target, flags: UnenrollFlags, out: &Out) -> any
         },
         // If the signal cannot be handled, it ends the process as usual.
         Ok(()) = tokio::signal::ctrl_c() => {
-            steps.say("Interrupted. The same command goes on from there.");
+            steps.say("Interrupted. Run the same command again to continue.");
             Ok(INTERRUPTED)
         }
     }

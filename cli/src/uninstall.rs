@@ -17,8 +17,8 @@ use crate::{
 pub(crate) const EXAMPLES: &str = "\
 Examples:
   muster uninstall --management --dry-run              what would be removed, in which order
-  muster uninstall --management --keep-objects --yes   the process and its rights; modules and clusters stay, and nobody acts on them
-  muster uninstall --management --crds --force --yes   all of it; what runs in clusters goes on
+  muster uninstall --management --keep-objects --yes   the process and its rights; modules and clusters stay, and are no longer reconciled
+  muster uninstall --management --crds --force --yes   everything; what runs in clusters keeps running
   muster uninstall --downstream --context eu-1         the agent of a cluster";
 
 /// Remove an installation; nothing in the downstream clusters is touched
@@ -66,7 +66,7 @@ pub(crate) async fn run(target: &Target, flags: UninstallFlags, out: &Out) -> an
         },
         // If the signal cannot be handled, it ends the process as usual.
         Ok(()) = tokio::signal::ctrl_c() => {
-            steps.say("Interrupted. The same command goes on from there.");
+            steps.say("Interrupted. Run the same command again to continue.");
             Ok(INTERRUPTED)
         }
     }

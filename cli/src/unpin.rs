@@ -15,7 +15,7 @@ use crate::{
 
 pub(crate) const EXAMPLES: &str = "\
 Examples:
-  muster unpin eu-1                                              where one module pins it
+  muster unpin eu-1                                              if only one module pins it
   muster unpin eu-1 --module podinfo
   muster unpin --node n1 --context eu-1";
 

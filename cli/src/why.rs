@@ -32,7 +32,7 @@ Examples:
   muster why clusterupgrade/next --cluster eu-1             of one Cluster that gets a Kubernetes version
   muster why machine/web-md-0-x7k2p -n fleet                of a Machine that Cluster API updates in place
   muster why podinfo -o json | jq -r .command
-  muster why zonerollout/ingester -n mimir            zones of a cluster: the one to look at is that of --context";
+  muster why zonerollout/ingester -n mimir            zones of the cluster of --context";
 
 /// Explain the state of a module, a NodeModule or a ZoneRollout, down to the failing object, node or pod, and what to
 /// do next
@@ -143,7 +143,7 @@ async fn zones(
     out: &Out,
 ) -> anyhow::Result<()> {
     if flags.cluster.is_some() || flags.node.is_some() {
-        bail!("--cluster is for modules, and --node for NodeModules; of another cluster: --context");
+        bail!("--cluster is for modules, and --node for NodeModules; for another cluster: --context");
     }
     if !flags.watch {
         let rollout = zones::read(client, namespace, name).await?;
@@ -165,7 +165,7 @@ async fn machine(
 ) -> anyhow::Result<()> {
     if flags.cluster.is_some() || flags.node.is_some() {
         bail!(
-            "--cluster is for modules, and --node for NodeModules: a Machine is named by its name and namespace alone"
+            "--cluster is for modules, and --node for NodeModules: a Machine is identified by its name and namespace only"
         );
     }
     if !flags.watch {

@@ -23,7 +23,7 @@ pub(crate) const BYPASS_EXAMPLES: &str = "\
 Examples:
   muster window bypass freeze-december --module podinfo --reason 'CVE-2026-1234' --for 1h
   muster window bypass freeze-december --module bootstrapmodule/base --reason '…' --until 2026-12-28T08:00:00Z
-  kubectl get rolloutwindows                                     which windows there are";
+  kubectl get rolloutwindows                                     lists the windows";
 
 /// Let a module through a change window
 #[derive(Args, Debug)]

@@ -57,7 +57,7 @@ fn objects(text: &str) -> BTreeMap<String, Value> {
         );
         assert!(
             objects.insert(name.clone(), object).is_none(),
-            "{name} stands twice"
+            "{name} appears twice"
         );
     }
     objects

@@ -27,7 +27,7 @@ fn the_reference_is_as_generated() {
     let committed = std::fs::read_to_string(committed).unwrap();
     assert!(
         page == committed,
-        "docs/cli.md is not as generated: run `cargo xtask generate` and commit"
+        "docs/cli.md is not up to date: run `cargo xtask generate` and commit"
     );
     assert!(!page.contains("somewhere-else"));
 }

@@ -147,19 +147,19 @@ fn what_is_no_record_is_told_with_its_line_and_nothing_else() {
     check(
         "hello\n",
         &[],
-        "log.jsonl:1: no line of a record of decisions: expected value at column 1",
+        "log.jsonl:1: not a line of recorded decisions: expected value at column 1",
     );
     check("hello", &[], "log.jsonl: no decision is on record in it");
     check(
         &format!("{first}\nhello\n{second}\n"),
         &[],
-        "log.jsonl:2: no line of a record",
+        "log.jsonl:2: not a line of recorded",
     );
-    check(&format!("{first}\n\n"), &[], "log.jsonl:2: no line of a record");
+    check(&format!("{first}\n\n"), &[], "log.jsonl:2: not a line of recorded");
     check(
         second,
         &[],
-        "log.jsonl:1: it holds only what changed, and no whole line is before it",
+        "log.jsonl:1: it contains only changes, and no complete line is before it",
     );
     check(
         &first.replace("decisions/v1", "decisions/v2"),

@@ -40,7 +40,7 @@ fn rows(heading: &str) -> BTreeMap<String, Vec<String>> {
         let cells = rest.split('|').skip(1).map(|cell| cell.trim().to_owned());
         assert!(
             rows.insert(name.to_owned(), cells.collect()).is_none(),
-            "{name} stands twice"
+            "{name} appears twice"
         );
     }
     rows

@@ -86,7 +86,7 @@ impl Health {
         };
         match leadership.over_since() {
             Some(over) if over > PATIENCE => Err(format!(
-                "the right to act ended {} s ago, and the process did not",
+                "the right to act ended {} s ago, and the process is still running",
                 over.as_secs()
             )),
             Some(_) | None => Ok(()),
@@ -103,7 +103,7 @@ impl Health {
         if not_synced.is_empty() {
             return Ok(());
         }
-        Err(format!("not everything was read yet: {}", not_synced.join(", ")))
+        Err(format!("not synced yet: {}", not_synced.join(", ")))
     }
 
     /// Serves `/metrics`, `/healthz` and `/readyz` until it is dropped.
@@ -123,7 +123,7 @@ impl Health {
                         });
                     }
                     Err(error) => {
-                        warn!(%error, "a connection to the door of metrics could not be accepted");
+                        warn!(%error, "a connection to the metrics endpoint could not be accepted");
                         tokio::time::sleep(AFTER_REFUSAL).await;
                     }
                 },
@@ -144,8 +144,8 @@ impl Health {
             .serve_connection(TokioIo::new(stream), service);
         match tokio::time::timeout(CONNECTION_DEADLINE, connection).await {
             Ok(Ok(())) => {}
-            Ok(Err(error)) => debug!(%error, "a connection to the door of metrics failed"),
-            Err(_elapsed) => debug!("a connection to the door of metrics took too long"),
+            Ok(Err(error)) => debug!(%error, "a connection to the metrics endpoint failed"),
+            Err(_elapsed) => debug!("a connection to the metrics endpoint took too long"),
         }
     }
 
@@ -163,7 +163,7 @@ impl Health {
             },
             _ => text(
                 StatusCode::NOT_FOUND,
-                "there are /metrics, /healthz and /readyz\n".to_owned(),
+                "available: /metrics, /healthz and /readyz\n".to_owned(),
             ),
         }
     }

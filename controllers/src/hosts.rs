@@ -15,14 +15,14 @@ pub struct Host {
 
 /// A text that is not a host.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
-#[error("{0:?} is no host: write HOST or HOST:PORT, such as prometheus.example.com:9090")]
+#[error("{0:?} is not a host: write HOST or HOST:PORT, such as prometheus.example.com:9090")]
 pub struct NoHost(String);
 
 /// A URL that is not allowed.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum NotAllowed {
     /// The URL cannot be parsed.
-    #[error("it is no URL: {0}")]
+    #[error("it is not a URL: {0}")]
     Address(String),
     /// Its host is not allowed; with the port if the URL has one.
     #[error("host {0} is not allowed")]
@@ -154,6 +154,6 @@ mod tests {
         not(&["a.test"], "https://evil.test\\@a.test/", "evil.test");
         not(&["a.test"], "https://evil.test#@a.test/", "evil.test");
         not(&["a.test"], "https://a.test./", "a.test.");
-        check(&["a.test"], "https://", Err("it is no URL"));
+        check(&["a.test"], "https://", Err("it is not a URL"));
     }
 }

@@ -85,10 +85,10 @@ pub struct Setup {
 #[derive(Debug, Error)]
 pub enum ProcessError {
     /// A controller returned.
-    #[error("the controller {0} ended by itself: please report this as a defect of muster")]
+    #[error("the controller {0} ended unexpectedly: please report this as a bug in muster")]
     Ended(&'static str),
     /// A controller panicked.
-    #[error("a controller panicked: please report this as a defect of muster")]
+    #[error("a controller panicked: please report this as a bug in muster")]
     Panicked(#[source] JoinError),
     /// This process lost the right to act.
     #[error(transparent)]

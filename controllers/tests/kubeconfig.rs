@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 const TOKEN: &str = "hunter2-token";
 const NOT_HTTP: &str =
-    "is no address of an HTTP proxy (http:// or https://); others, such as socks5, are not supported";
+    "is not an address of an HTTP proxy (http:// or https://); others, such as socks5, are not supported";
 
 fn good() -> Value {
     json!({
@@ -72,7 +72,7 @@ fn a_proxy_is_taken_where_its_host_is_allowed() {
         ("socks5://hunter2.test", NOT_HTTP),
         (
             "http://proxy.test/hunter2",
-            "has a path; name host and port alone",
+            "has a path; set only host and port",
         ),
     ] {
         check(
@@ -133,10 +133,10 @@ users:
 #[test]
 fn every_other_field_is_refused_by_name() {
     let file = "it would read a file of this host; put the content into the field with the suffix -data, or into token";
-    let program = "it would start a program here";
-    let other = "muster acts as nobody but the holder of the credential";
+    let program = "it would run a program on this host";
+    let other = "impersonation is not supported";
     let basic =
-        "basic authentication is no longer known to API servers; use token or client-certificate-data";
+        "basic authentication is no longer supported by API servers; use token or client-certificate-data";
     let unknown = "muster does not know it";
     let user = |field: &str, value: Value, why: &str| {
         check(
@@ -175,7 +175,7 @@ fn every_other_field_is_refused_by_name() {
         );
     };
     cluster("certificate-authority", json!("/etc/ca"), file);
-    let anybody = "anybody could answer as the API server; use certificate-authority-data";
+    let anybody = "any server could impersonate the API server; use certificate-authority-data";
     cluster("insecure-skip-tls-verify", json!(true), anybody);
     cluster("insecure-skip-tls-verify", json!("false"), anybody);
     cluster(
@@ -275,11 +275,11 @@ fn forms_are_checked() {
         "field clusters[c].cluster.certificate-authority-data: must be base64",
     );
     check(&with("/users", json!({})), "field users: must be a list");
-    check(&json!("hunter2"), "field (the whole): must be a mapping");
+    check(&json!("hunter2"), "field (document): must be a mapping");
     let mut twice = good();
     let user = twice["users"][0].clone();
     twice["users"].as_array_mut().unwrap().push(user);
-    check(&twice, "field users: has two entries of the name that is used");
+    check(&twice, "field users: has two entries with the name that is used");
     assert_eq!(
         parse(b"a: [hunter2").unwrap_err().to_string().split(" (").next(),
         Some("the kubeconfig is not YAML")

@@ -218,7 +218,7 @@ fn of_node(assemblage: &NodeAssemblage, module: &str) -> Parts {
 fn given(row: &NodeRow) -> RowView {
     let intent = match (row.withdraw, &row.revision) {
         (Some(NodeOnDelete::Orphan), _) => "withdraw (files stay)",
-        (Some(NodeOnDelete::Restore), _) => "withdraw (the node gets back what it had)",
+        (Some(NodeOnDelete::Restore), _) => "withdraw (the node's previous files are restored)",
         (None, Some(_)) => "carry",
         (None, None) => "nothing",
     };

@@ -134,7 +134,7 @@ fn of_cluster<'a>(objects: &'a Objects, module: &ModuleRef, cluster: &str) -> Gr
         row: assemblage.and_then(|(spec, status)| Row::of(spec, status, &module.name)),
         unit: match answers {
             Some(answers) => format!("{} since {}", answers.reason, answers.last_transition_time.0),
-            None => "nothing is known against it".to_owned(),
+            None => "no problem is known".to_owned(),
         },
         agent: None,
         after: String::new(),
@@ -241,21 +241,21 @@ impl Seen<'_> {
             Link::Agent => ground.agent.clone()?,
             Link::Held => "none".to_owned(),
             Link::Turn => format!("it may have {}", self.module.version),
-            Link::Assigned => format!("{} is what it was given", row?.version()?),
+            Link::Assigned => format!("{} is assigned", row?.version()?),
             Link::PickedUp => {
                 row?.succeeded()?;
                 match kind {
-                    Kind::NodeModule => "the agent reports about this very row".to_owned(),
+                    Kind::NodeModule => "the agent has reported about this assignment".to_owned(),
                     // Cluster API has no report for a version: its Machines show the progress.
                     Kind::ClusterUpgrade => return None,
-                    _ => "the cluster answers about this very assignment".to_owned(),
+                    _ => "the cluster has reported about this assignment".to_owned(),
                 }
             }
             Link::Healthy => {
                 let row = row.filter(|row| row.succeeded() == Some(true))?;
                 let note = row.note().map_or_else(String::new, |note| format!("; {note}"));
                 match kind {
-                    Kind::NodeModule => format!("they held after the change{note}"),
+                    Kind::NodeModule => format!("checks passed after the change{note}"),
                     _ => format!("applied and ready at {}{note}", row.version()?),
                 }
             }

@@ -19,7 +19,7 @@ pub struct Filter {
 
 /// Invalid label selector.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
-#[error("{0:?} is no condition on labels: write env=prod, env!=prod, env or !env, several with commas")]
+#[error("{0:?} is not a label selector: write env=prod, env!=prod, env or !env, separated by commas")]
 pub struct LabelsError(pub String);
 
 /// One requirement of a label selector.

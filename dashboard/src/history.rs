@@ -146,7 +146,7 @@ pub enum NoSuchRevision {
     },
     /// Several revisions have this version.
     #[error(
-        "several revisions of {module} have the version {said}: {known}; next: name one of them by its hash"
+        "several revisions of {module} have the version {said}: {known}; next: use the hash of one of them"
     )]
     SameVersion {
         /// The version that was given.
@@ -158,7 +158,7 @@ pub enum NoSuchRevision {
     },
     /// The argument is not a revision.
     #[error(
-        "{said:?} is no revision: write {DIGITS} or more digits of its hash; next: muster rollout history {module}"
+        "{said:?} is not a revision: write {DIGITS} or more digits of its hash; next: muster rollout history {module}"
     )]
     NoHash {
         /// The argument that was given.

@@ -210,7 +210,7 @@ fn conditions(stage: &Stage, stands: StageState, course: &Course, now: Timestamp
     if is_promoted {
         add(
             true,
-            "promoted: its soak and its gates are not waited for".to_owned(),
+            "promoted: soak and gates are skipped".to_owned(),
             None,
         );
     }
@@ -260,8 +260,8 @@ fn gate_text(gate: &Gate, known: &GateCount, is_passed: bool) -> String {
         return what;
     }
     let last = match known.last.map(|(_, outcome)| outcome) {
-        Some(Outcome::Pass) => ", it held when last read",
-        Some(Outcome::Fail) => ", it did not hold when last read",
+        Some(Outcome::Pass) => ", it was met when last read",
+        Some(Outcome::Fail) => ", it was not met when last read",
         Some(Outcome::NoData) => ", there was no data when last read",
         None => "",
     };

@@ -98,13 +98,13 @@ pub fn why_machine(plan: &UpdatePlan, machine: &str) -> Option<Why> {
     let headline = match entry.state {
         MachineUpdateState::Pending => {
             format!(
-                "Machine {machine} is to be updated in place by UpdatePlan {name}: Cluster API has not asked for it yet"
+                "Machine {machine} will be updated in place by UpdatePlan {name}: Cluster API has not requested it yet"
             )
         }
         MachineUpdateState::Updating => {
             format!("Machine {machine} is being updated in place by UpdatePlan {name}: step {at}")
         }
-        MachineUpdateState::Updated => format!("Machine {machine} is updated in place by UpdatePlan {name}"),
+        MachineUpdateState::Updated => format!("Machine {machine} was updated in place by UpdatePlan {name}"),
         MachineUpdateState::Failed => {
             let node = if is_cordoned(plan, entry) {
                 "; its Node was cordoned for it"
@@ -121,10 +121,10 @@ pub fn why_machine(plan: &UpdatePlan, machine: &str) -> Option<Why> {
     let next = view
         .command
         .is_some()
-        .then(|| "begin the step that failed once more".to_owned());
+        .then(|| "retry the failed step".to_owned());
     let mut why = Why::of(headline, steps, next, view.command.clone());
     why.otherwise = view.command.is_some().then(|| Choice {
-        what: "let its owner make another one".to_owned(),
+        what: "delete the Machine, and its owner creates a new one".to_owned(),
         command: Some(format!(
             "kubectl delete machine {} -n {}",
             shell_word(machine),

@@ -121,16 +121,16 @@ impl<'a> Placed<'a> {
         let reason = report.reason.as_deref().unwrap_or("Failed");
         let carries = report.confirmed.as_deref();
         let carries = carries.map_or_else(
-            || "it carries what it had before any change of this NodeModule".to_owned(),
+            || "it has the state from before this NodeModule".to_owned(),
             |digest| {
                 format!(
-                    "it carries what was confirmed last ({})",
+                    "it has the last confirmed content ({})",
                     short(digest.trim_start_matches("sha256:"))
                 )
             },
         );
         if reason == "RestoreFailed" {
-            format!(" ({reason}: what it had before could not be restored)")
+            format!(" ({reason}: the previous state could not be restored)")
         } else if report.terminal {
             format!(" ({reason}: {carries})")
         } else {
@@ -220,7 +220,7 @@ impl NodeObjects {
         let Some(node) = self.node(node) else {
             return "there is no such Node".to_owned();
         };
-        condition(node, READY).map_or_else(|| "the Node does not say whether it is Ready".to_owned(), told)
+        condition(node, READY).map_or_else(|| "the Node has no Ready condition".to_owned(), told)
     }
 
     /// The version of the agent, and when its Lease was renewed.
@@ -233,7 +233,7 @@ impl NodeObjects {
         );
         match self.lease(node).map(renewed) {
             None => format!("{version}, no Lease"),
-            Some(None) => format!("{version}, its Lease says no time"),
+            Some(None) => format!("{version}, its Lease has no renew time"),
             Some(Some(at)) => format!("{version}, its Lease was renewed at {at}"),
         }
     }
@@ -290,23 +290,23 @@ pub(crate) fn next(module: &ModuleView, cell: &Cell) -> Option<(String, Option<S
     let reason: Option<Reason> = cell.reason.parse().ok(); // a reason of a newer controller: no advice
     match (cell.shape, reason) {
         (_, Some(Reason::LostInChange)) => with(
-            "no other node takes its turn before it is back; if it is gone for good",
+            "no other node is changed until it is back; if it is gone permanently",
             format!("muster rollout release {address} --node {node}"),
         ),
         (_, Some(Reason::AgentMissing | Reason::AgentTooOld)) => with(
-            "it is skipped, and taken when its agent is back; to see the pod that installs it",
+            "it is skipped until its agent is back; to see the pod that installs it",
             format!("kubectl get pods -n muster-nodes -o wide --field-selector spec.nodeName={node}"),
         ),
         (_, Some(Reason::NodeNotReady | Reason::NodeUnsupported | Reason::Deleting)) => with(
-            "it is skipped, and taken when it is Ready again",
+            "it is skipped until it is Ready again",
             format!("kubectl describe node {node}"),
         ),
         (_, Some(Reason::HeldLocally)) => with(
-            "to let it go on, on the node itself",
+            "to release it, on the node",
             "muster node-agent release".to_owned(),
         ),
         (_, Some(Reason::BudgetFull)) => with(
-            "nothing to do: it goes on when other nodes are done; to see which",
+            "nothing to do: it continues when other nodes are done; to see which",
             "kubectl get nodebudget nodes -o yaml".to_owned(),
         ),
         (_, Some(Reason::BusyWith)) => {
@@ -315,7 +315,7 @@ pub(crate) fn next(module: &ModuleView, cell: &Cell) -> Option<(String, Option<S
                 .and_then(|rest| rest.split([',', ' ']).next())
                 .unwrap_or("NAME");
             with(
-                "nothing to do: it goes on when that change is over; to see how far it is",
+                "nothing to do: it continues when that change is done; to see its progress",
                 format!("muster why nodemodule/{} --node {node}", words::shell_word(other)),
             )
         }
@@ -324,29 +324,29 @@ pub(crate) fn next(module: &ModuleView, cell: &Cell) -> Option<(String, Option<S
             format!("kubectl get node {node} --show-labels"),
         ),
         (Shape::Held, Some(Reason::Pinned)) => with(
-            "to give it again what all others have",
+            "to give it the same version as all others",
             format!("muster unpin --node {node} --module {address}"),
         ),
         // The hold applies either to the Node, for all NodeModules, or only to this NodeModule.
         (Shape::Held, _) if cell.message.starts_with("held for this NodeModule") => with(
-            "to let it go on",
+            "to release it",
             format!("muster release {address} --node {node}"),
         ),
-        (Shape::Held, _) => with("to let it go on", format!("muster release --node {node}")),
+        (Shape::Held, _) => with("to release it", format!("muster release --node {node}")),
         (Shape::Failed, _) | (_, Some(Reason::Halted | Reason::KnownBad)) => with(
-            "apply a fixed NodeModule and the rollout continues; or, if it was not to blame, try it again",
+            "apply a fixed NodeModule and the rollout continues; or, if the revision was not the cause, retry it",
             format!("muster rollout retry {address}"),
         ),
         (_, Some(Reason::Aborted)) => with(
-            "apply another revision; or try this one again",
+            "apply another revision; or retry this one",
             format!("muster rollout retry {address}"),
         ),
         (Shape::Unreachable, _) => with(
-            "it is skipped, and taken when it is ready again",
+            "it is skipped until it is ready again",
             format!("kubectl describe node {node}"),
         ),
         (Shape::Unknown, _) => with(
-            "see whether the controller runs and answers",
+            "check that the controller is running",
             "kubectl get pods -n muster-system".to_owned(),
         ),
         _ => None,

@@ -182,7 +182,7 @@ impl<'a> Rolling<'a> {
             ready: ready.map_or("Unknown", |ready| &ready.status).to_owned(),
             reason: ready.map_or("Pending", |ready| &ready.reason).to_owned(),
             message: ready.map_or_else(
-                || "the controller has not looked at it yet".to_owned(),
+                || "the controller has not reconciled it yet".to_owned(),
                 |ready| self.in_verbs(None, &ready.message),
             ),
             since: ready.map(|ready| ready.last_transition_time.0),

@@ -128,20 +128,20 @@ pub(crate) fn next(module: &ModuleView, cell: &Cell) -> Option<(String, Option<S
             ),
         ) => Some((words::one_line(advice(&cell.message)?), None)),
         (_, Some(Reason::Remediating | Reason::RollingOut | Reason::PreflightUnknown | Reason::Updating)) => {
-            with("nothing to do: it goes on by itself; to see its machines", {
+            with("nothing to do: it continues automatically; to see its machines", {
                 format!("kubectl get machines -l cluster.x-k8s.io/cluster-name={cluster}{within}")
             })
         }
         // The hold applies either to the Cluster, for all rollouts, or only to this ClusterUpgrade.
         (Shape::Held, _) if cell.message.starts_with("held for this ClusterUpgrade") => with(
-            "to let it go on",
+            "to release it",
             format!("muster release {} --clusters {cluster}{within}", module.address()),
         ),
         (_, Some(Reason::WindowClosed)) => Some((
-            "nothing to do: it begins when the window opens; no bypass is of a ClusterUpgrade".to_owned(),
+            "nothing to do: it starts when the window opens; a ClusterUpgrade cannot bypass a window".to_owned(),
             None,
         )),
-        (_, Some(Reason::Unreachable)) => with("see why its API server does not answer", describe),
+        (_, Some(Reason::Unreachable)) => with("check why its API server does not respond", describe),
         _ => None,
     }
 }

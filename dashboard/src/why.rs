@@ -108,7 +108,7 @@ impl PlanView {
     fn retry(&self, view: &ModuleView, cluster: &str) -> Option<Choice> {
         let words = self.line.strip_suffix(RunState::FatalError.as_str())?.trim_end();
         let step = words.rsplit(' ').next()?;
-        let what = "retry the step once its cause is gone, or skip it, which puts it on record".to_owned();
+        let what = "retry the step once its cause is fixed, or skip it; both are recorded".to_owned();
         let command = format!(
             "muster plan-run retry {} --cluster {} --step {} --reason 'the cause is gone'",
             view.address(),
@@ -330,7 +330,7 @@ fn next_of(cell: &Cell) -> Option<&str> {
 /// A paused rollout must be resumed first, whatever else blocks it.
 fn resume(module: &ModuleView) -> (String, Option<String>) {
     let command = format!("muster rollout resume {}{}", module.address(), module.within());
-    ("the rollout is paused; to go on".to_owned(), Some(command))
+    ("the rollout is paused; to resume it".to_owned(), Some(command))
 }
 
 /// The first window that a message names in parentheses: `until 2026-12-01T02:00 Europe/Berlin (freeze-december)`.
@@ -359,7 +359,7 @@ pub(crate) fn next(module: &ModuleView, cell: &Cell) -> Option<(String, Option<S
     match (cell.shape, reason) {
         // If the revision did not cause the failure, the status has the advice.
         (Shape::Failed, _) if cell.message.contains("; next: fix the cluster") => without(format!(
-            "fix {cluster}, or commit a version of {name} that needs less of it"
+            "fix {cluster}, or commit a version of {name} that needs fewer resources"
         )),
         (Shape::Failed, _) | (_, Some(Reason::Halted | Reason::KnownBad)) => with(
             &format!(
@@ -368,50 +368,50 @@ pub(crate) fn next(module: &ModuleView, cell: &Cell) -> Option<(String, Option<S
             format!("muster rollout undo {said}"),
         ),
         (Shape::Unreachable, Some(Reason::SyncUnsupported)) => without(next_of(cell).map_or_else(
-            || "what applies there cannot do what the module asks for".to_owned(),
+            || "the cluster's agent does not support what the module requires".to_owned(),
             str::to_owned,
         )),
         (Shape::Unreachable, _) => with(
-            "it is skipped, and taken when it is ready again; to look at it",
+            "it is skipped until it is ready again; to check it",
             format!("muster check --cluster {cluster}"),
         ),
         (Shape::Unknown, _) => with(
-            "see whether the controller runs and answers",
+            "check that the controller is running",
             "muster check".to_owned(),
         ),
         (Shape::Held, Some(Reason::Pinned)) => with(
-            "to give it again what all others have",
+            "to give it the same version as all others",
             format!("muster unpin {cluster} --module {said}"),
         ),
         // The hold applies either to the cluster, for all modules, or only to this module.
         (Shape::Held, _) if cell.message.starts_with("held for this module") => with(
-            "to let it go on",
+            "to release it",
             format!("muster release {said} --clusters {cluster}"),
         ),
-        (Shape::Held, _) => with("to let it go on", format!("muster release {cluster}")),
+        (Shape::Held, _) => with("to release it", format!("muster release {cluster}")),
         (_, Some(Reason::Paused)) => Some(resume(module)),
         (_, Some(Reason::WaitingApproval)) => with(
-            "approve the stage; nothing goes on without that",
+            "approve the stage; the rollout waits for that",
             format!("muster rollout approve {said}{stage}"),
         ),
         (_, Some(Reason::WaitingGate)) => with(
-            "nothing to do: the gate is read again. To go on without it",
+            "nothing to do: the gate is checked again. To continue without it",
             format!("muster rollout promote {said}{stage}"),
         ),
         (_, Some(Reason::Aborted)) => with(
-            &format!("commit another version of {name}; or try this one again"),
+            &format!("commit another version of {name}; or retry this one"),
             format!("muster rollout retry {said}"),
         ),
         (_, Some(Reason::DependencyBehind)) => with(
             if cell.message.starts_with("moves to ") {
-                "see what keeps the module that takes over"
+                "check what blocks the module that takes over"
             } else {
-                "see what keeps the module that it depends on"
+                "check what blocks the module that it depends on"
             },
             next_of(cell).map_or_else(|| format!("muster why {said}"), str::to_owned),
         ),
         (_, Some(Reason::WindowClosed)) => with(
-            "nothing to do: it begins when the window opens. To let this module through before",
+            "nothing to do: it starts when the window opens. To bypass the window for this module",
             format!(
                 "muster window bypass {} --module {said} --reason TEXT --for 1h",
                 shell_word(window(&cell.message))
@@ -425,22 +425,22 @@ pub(crate) fn next(module: &ModuleView, cell: &Cell) -> Option<(String, Option<S
             ),
         ),
         (_, Some(Reason::SourceNotReady)) if module.read_by_flux => Some((
-            "see what Flux says of the source; it tries again by itself".to_owned(),
+            "check what Flux reports about the source; it retries automatically".to_owned(),
             next_of(cell).map(str::to_owned),
         )),
         (_, Some(Reason::SourceNotReady)) => without(format!(
-            "see that {} is in the repository, or name another version; it is looked for again by itself",
+            "make sure that {} exists in the repository, or set another version; it is retried automatically",
             module.version
         )),
         (_, Some(Reason::VerificationFailed)) => without(format!(
-            "have {} signed by a key that is trusted, or name another version; it is verified again by itself",
+            "have {} signed by a trusted key, or set another version; it is verified again automatically",
             module.version
         )),
         (Shape::WaitsForYou, _) => Some((
-            "nothing is withdrawn until you say so; to remove it from these clusters".to_owned(),
+            "nothing is withdrawn until you acknowledge it; to remove it from these clusters".to_owned(),
             Some(withdrawal::acknowledgement(module)),
         )),
-        (Shape::Waiting | Shape::Updating, _) => without("nothing to do: it goes on by itself".to_owned()),
+        (Shape::Waiting | Shape::Updating, _) => without("nothing to do: it continues automatically".to_owned()),
         (Shape::Ready | Shape::NotSelected, _) => None,
     }
 }

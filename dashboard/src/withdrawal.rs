@@ -83,7 +83,7 @@ pub(crate) fn acknowledgement(module: &ModuleView) -> String {
 fn keep(module: &ModuleView) -> Choice {
     if !module.deleting {
         return Choice {
-            what: "to keep it, take back the change of the selector or of the labels".to_owned(),
+            what: "to keep it, revert the change of the selector or labels".to_owned(),
             command: None,
         };
     }

@@ -151,13 +151,13 @@ fn next(rollout: &ZoneRollout, view: &ZonesView) -> Option<(String, String)> {
     let condemned = status.sets.iter().find(|(_, set)| set.condemned);
     if let Some((set, _)) = condemned {
         return Some((
-            format!("correct the pod template of {set}, or try the same revision again"),
+            format!("correct the pod template of {set}, or retry the same revision"),
             format!("muster rollout retry zonerollout/{name} -n {namespace}"),
         ));
     }
     if rollout.spec.paused {
         return Some((
-            "it is paused; to go on".to_owned(),
+            "it is paused; to resume it".to_owned(),
             format!("muster rollout resume zonerollout/{name} -n {namespace}"),
         ));
     }
@@ -166,13 +166,13 @@ fn next(rollout: &ZoneRollout, view: &ZonesView) -> Option<(String, String)> {
     let (pods, sets): (Vec<&ZoneReason>, Vec<&ZoneReason>) = first.partition(|reason| reason.pod.is_some());
     if let Some(pod) = pods.first().and_then(|reason| reason.pod.as_deref()) {
         return Some((
-            format!("look at pod {pod}"),
+            format!("check pod {pod}"),
             format!("kubectl describe pod {} -n {namespace}", shell_word(pod)),
         ));
     }
     let set = &sets.first()?.set;
     Some((
-        format!("look at StatefulSet {set}"),
+        format!("check StatefulSet {set}"),
         format!("kubectl describe statefulset {} -n {namespace}", shell_word(set)),
     ))
 }

@@ -48,7 +48,7 @@ before(async () => {
       await fleet.kubectl("patch", `clusters/${name}`, "--type=merge", "-p", JSON.stringify({ metadata, spec: { topology: { classRef: { name: "c" }, version: TO } } }));
     }
     await upgraded(["eu-1"], WAITS);
-    await status("updateplans/web-1", { updated: "1/2", machines: [machine("m1", "Updated", 4), machine("m2", "Updating", 1, "pods that are left on Node n2: 1: shop/web")] });
+    await status("updateplans/web-1", { updated: "1/2", machines: [machine("m1", "Updated", 4), machine("m2", "Updating", 1, "pods remaining on Node n2: 1: shop/web")] });
   };
   fleet = await Fleet.start({ flags: ["--clusters", "2"], prepare });
   chrome = await browser();

@@ -245,7 +245,7 @@ fn staged(demo: &Demo) {
     until_reason(demo, "eu-1", "Aborted");
     assert_eq!(demo.runs("eu-1"), "6.0.0");
     let said = demo.muster(&["rollout", "retry", "module/podinfo"], 0);
-    assert!(said.contains("is tried again"), "{said}");
+    assert!(said.contains("is retried"), "{said}");
     until_reason(demo, "eu-1", "WaitingApproval");
     let said = demo.muster(&["rollout", "approve", "module/podinfo", "--reason", "green"], 0);
     assert!(

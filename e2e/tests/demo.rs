@@ -160,7 +160,7 @@ fn pauses(demo: &Demo) {
 
     let said = demo.muster(&["rollout", "pause", "module/podinfo"], 0);
     assert!(
-        said.contains("is paused already by") && said.contains("(freeze)"),
+        said.contains("is already paused by") && said.contains("(freeze)"),
         "{said}"
     );
     assert_eq!(

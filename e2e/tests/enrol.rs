@@ -178,7 +178,7 @@ fn leaves(person: &Person) {
         "./unenrol.sh ap-1 --revoke --downstream-kubeconfig clusters/ap-1.kubeconfig",
         0,
     );
-    assert!(said.contains("is not in the fleet any more"), "{said}");
+    assert!(said.contains("is no longer in the fleet"), "{said}");
     person
         .until("kubectl --kubeconfig account.kubeconfig get --raw /version >/dev/null 2>&1 || echo refused");
     assert_eq!(person.podinfo(), before, "what runs was touched");

@@ -51,7 +51,7 @@ impl Followed {
         while !self.text().contains(word) {
             assert!(
                 began.elapsed() < SOON,
-                "{:?}: {word} is not told:\n{}",
+                "{:?}: {word} is not printed:\n{}",
                 self.typed,
                 self.text()
             );
@@ -103,7 +103,7 @@ fn what_changes_is_told_once() {
         let text = view.text();
         let lines: Vec<&str> = text.lines().filter(|line| !line.trim().is_empty()).collect();
         let header = lines.iter().filter(|line| **line == lines[0]).count();
-        assert_eq!(header, 1, "{:?} begins again:\n{text}", view.typed);
+        assert_eq!(header, 1, "{:?} restarts:\n{text}", view.typed);
         println!("{:?}\n{text}", view.typed);
     }
     drop(followed);

@@ -260,7 +260,7 @@ async fn one_leads_and_is_followed() {
     let status = two.ended().await;
     assert_eq!(status.code(), Some(0), "told to end");
     let (took, _) = bed.until_leads(&["one"]).await;
-    println!("told to end: followed {took:.2?} after its end");
+    println!("terminated: followed {took:.2?} after its exit");
     bed.create_modules("third", 1).await;
 
     let two = bed.start("two");
@@ -274,7 +274,7 @@ async fn one_leads_and_is_followed() {
     assert!(before > 0);
     one.signal("-CONT").await;
     let status = one.ended().await;
-    println!("continued: ended by itself after {:.2?}", woken.elapsed());
+    println!("continued: exited on its own after {:.2?}", woken.elapsed());
     assert_eq!(status.code(), Some(1));
     assert_eq!(bed.writes("one"), before, "nothing was written after its lease");
     let log = fs::read_to_string(bed.log("one")).unwrap();
@@ -306,13 +306,13 @@ async fn a_second_signal_ends_at_once() {
     one.signal("-TERM").await;
     until("it is ending", async || {
         let log = fs::read_to_string(bed.log("one")).unwrap();
-        log.contains("what is in flight is finished").then_some(())
+        log.contains("writes in flight are finished").then_some(())
     })
     .await;
     let told = Instant::now();
     one.signal("-TERM").await;
     let status = one.ended().await;
-    println!("told twice: ended after {:.2?}", told.elapsed());
+    println!("signaled twice: exited after {:.2?}", told.elapsed());
     assert_eq!(status.code(), Some(1));
     assert!(
         told.elapsed() < Duration::from_secs(15),

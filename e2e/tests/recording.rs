@@ -68,7 +68,7 @@ fn the_story_is_played_on_a_terminal() {
         shell.types(typed);
         shell.rest(if *seen == PROMPT { GLANCE } else { READ });
         let screen = shell.screen.screen().contents();
-        assert!(screen.contains(seen), "{typed}: {seen} is not seen:\n{screen}");
+        assert!(screen.contains(seen), "{typed}: {seen} is not shown:\n{screen}");
         if place == ANSWER {
             still = shell.frames.len() - 1;
         }
@@ -77,8 +77,8 @@ fn the_story_is_played_on_a_terminal() {
     let picture = film::picture(
         &shell.frames,
         still,
-        "A version that goes wrong, in a terminal",
-        "A commit ships a bad version of podinfo; muster stops it at the first cluster, says why, and a git revert brings everything back.",
+        "A bad version, in a terminal",
+        "A commit ships a bad version of podinfo; muster stops it at the first cluster and shows why, and a git revert restores everything.",
     );
     println!(
         "{} frames, {lasts:?}, {} bytes",
@@ -86,7 +86,7 @@ fn the_story_is_played_on_a_terminal() {
         picture.len()
     );
     assert!(shell.frames[still].text().contains("ImagePullBackOff"));
-    assert!(lasts < Duration::from_mins(1), "too long to look at: {lasts:?}");
+    assert!(lasts < Duration::from_mins(1), "too long to watch: {lasts:?}");
     assert!(picture.len() < 400_000, "too large for a page: {}", picture.len());
     if let Some(file) = env::var_os("MUSTER_RECORD") {
         fs::write(file, picture).unwrap();

@@ -73,10 +73,10 @@ const UNUSED_BY_UPGRADES: &[(&str, &str, &str, &str)] = &[
 /// The same for machines that are updated in place. In the tests the certificate is in files, and the ExtensionConfig
 /// is complete.
 const UNUSED_BY_MACHINES: &[(&str, &str, &str, &str)] = &[
-    (MACHINES, "create", "secrets", "a certificate of its own"),
-    (MACHINES, "update", "secrets", "a certificate of its own"),
-    (MACHINES, "get", "extensionconfigs", "a certificate of its own"),
-    (MACHINES, "patch", "extensionconfigs", "a certificate of its own"),
+    (MACHINES, "create", "secrets", "a separate certificate"),
+    (MACHINES, "update", "secrets", "a separate certificate"),
+    (MACHINES, "get", "extensionconfigs", "a separate certificate"),
+    (MACHINES, "patch", "extensionconfigs", "a separate certificate"),
     (MACHINES, "delete", "updateplans", "a plan is kept for a day"),
 ];
 /// The same for nodes.
@@ -105,16 +105,16 @@ const UNUSED_BY_NODES: &[(&str, &str, &str, &str)] = &[
         NODE_AGENT,
         "create",
         "leases",
-        "asked for by the API server, without a request, where an apply makes the Lease",
+        "checked by the API server, without a request, when an apply creates the Lease",
     ),
 ];
 const AGENT: &str = "muster-agent";
 const NODE_AGENT: &str = "muster-node-agent";
 const MACHINES: &str = "muster-machines";
 const CONTROLLER: &str = "muster-controller";
-const TEN_MINUTES: &str = "a source goes ten minutes after its last use, which is longer than a scenario";
+const TEN_MINUTES: &str = "a source is removed ten minutes after its last use, which is longer than a scenario";
 const ADMISSION: &str =
-    "asked for by the admission plugin for owner references, which looks at rights without a request";
+    "checked by the admission plugin for owner references, without a request";
 
 #[test]
 #[ignore = "real: cargo xtask real run"]

@@ -74,7 +74,7 @@ fn the_tour_ends_well_in_time() {
         !said.contains('✗') || said.contains("✗ dev-1"),
         "only the bad version fails: {said}"
     );
-    assert!(said.contains("All is as it should be: 9 steps, "), "{said}");
+    assert!(said.contains("All checks passed: 9 steps, "), "{said}");
     assert!(!said.contains('\u{1b}'), "no escapes in a pipe");
     assert!(took < LIMIT, "{took:?} is longer than {LIMIT:?}");
 }

@@ -76,4 +76,4 @@ if [ -n "$revoke" ]; then
     down delete clusterrole muster-management --ignore-not-found
     down delete secret,serviceaccount,rolebinding,role muster-management -n muster-system --ignore-not-found
 fi
-say "$name is not in the fleet any more; what runs in it keeps running."
+say "$name is no longer in the fleet; what runs in it keeps running."

@@ -68,7 +68,7 @@ pub enum BypassError {
         near: String,
     },
     /// The end is in the past.
-    #[error("--until is over already: write a time to come, or --for 2h")]
+    #[error("--until is in the past: give a future time, or --for 2h")]
     Over,
     /// The end is more than a year away.
     #[error("a bypass lasts a year at most: change the window instead")]

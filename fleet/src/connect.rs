@@ -44,11 +44,11 @@ pub async fn client(target: &Target) -> anyhow::Result<(Client, String)> {
         .await
         .with_context(|| {
             format!(
-                "the credential plugin of the kubeconfig has not ended within {} s",
+                "the credential plugin of the kubeconfig did not finish within {} s",
                 total.as_secs()
             )
         })?
-        .context("making the client")?;
+        .context("creating the client")?;
     Ok((client.context("the kubeconfig cannot be used")?, namespace))
 }
 
@@ -91,7 +91,7 @@ async fn found(target: &Target) -> anyhow::Result<Config> {
     let has_own = !said.is_empty() || env::home_dir().is_some_and(|home| home.join(".kube/config").exists());
     let is_inside = env::var_os("KUBERNETES_SERVICE_HOST").is_some();
     if is_inside && !has_own && target.context.is_none() {
-        return Config::incluster().context("the configuration of the cluster that this runs in");
+        return Config::incluster().context("reading the in-cluster configuration");
     }
     let kubeconfig = Kubeconfig::read().with_context(|| unfound(&said))?;
     has_context(&kubeconfig, target)?;
@@ -155,11 +155,11 @@ fn has_context(kubeconfig: &Kubeconfig, target: &Target) -> anyhow::Result<()> {
 /// The error if no kubeconfig can be used; names the file, if one was given.
 fn unfound(said: &str) -> String {
     if said.is_empty() {
-        return "no kubeconfig: set KUBECONFIG, or name one with --kubeconfig (try it all with: muster demo)"
+        return "no kubeconfig: set KUBECONFIG, or name one with --kubeconfig (to try muster: muster demo)"
             .to_owned();
     }
     format!(
-        "KUBECONFIG={said}: no kubeconfig that can be used; next: fix it, or name another with --kubeconfig"
+        "KUBECONFIG={said}: no usable kubeconfig; next: fix it, or name another with --kubeconfig"
     )
 }
 

@@ -65,7 +65,7 @@ impl Term {
             until: after.context("--for is too long")?.or(self.until),
         };
         if control.is_over(now) {
-            bail!("--until is over already: write a time to come, or --for 2h");
+            bail!("--until is in the past: give a future time, or --for 2h");
         }
         Ok(control.meant(now)?)
     }

@@ -56,7 +56,7 @@ pub async fn read(client: &Client, namespace: &str, module: &ModuleName) -> anyh
 /// The revisions of a rollout.
 pub async fn of(client: &Client, namespace: &str, module: &ModuleName) -> anyhow::Result<History> {
     if module.kind == Kind::ClusterUpgrade {
-        bail!("no revisions are kept of {module}: a version is never taken back; next: muster why {module}");
+        bail!("no revisions are kept for {module}: a version is never rolled back; next: muster why {module}");
     }
     if !module.is_of_nodes() {
         return Ok(read(client, namespace, module).await?.history);

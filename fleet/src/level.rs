@@ -67,7 +67,7 @@ impl Held {
         match (top, nodes) {
             (None, [only]) => Ok((Self::Node(only.clone()), Vec::new())),
             (None, several) => bail!(
-                "for all NodeModules one Node is named at a time; next: name one of {} with --node",
+                "for all NodeModules, name only one Node at a time; next: name one of {} with --node",
                 several.join(", ")
             ),
             (Some(Self::Module(module)), _) if module.is_of_nodes() && !clusters.is_empty() => {
@@ -126,7 +126,7 @@ pub async fn hold(
             )
         }
         Held::Module(module) if units.is_empty() => bail!(
-            "name the {}s that {module} is to leave alone: {} A,B (to stop it everywhere: muster rollout pause {module})",
+            "name the {}s that {module} should leave alone: {} A,B (to stop it everywhere: muster rollout pause {module})",
             module.kind.unit(),
             flag(module)
         ),
@@ -139,7 +139,7 @@ pub async fn hold(
             let object = address.get().await?;
             let wanted = term.control(client, "true").await?;
             let verb = match wish(annotated(&object, HOLD), wanted, control::now(), |_| true) {
-                Wish::Stands(control) => format!("is held already{}", control.told()),
+                Wish::Stands(control) => format!("is already held{}", control.told()),
                 Wish::Write(control) => {
                     control::annotate(&address, HOLD, &json!(control.to_text()), dry_run).await?;
                     format!("held{}", control.told())
@@ -315,7 +315,7 @@ pub async fn pin(
     let past = history.named(revision)?;
     if past.verdict == Outcome::Bad {
         bail!(
-            "{} (revision {}) is known to be bad and is given to nobody; next: choose another (muster rollout history {module})",
+            "{} (revision {}) is known to be bad and is not assigned to any unit; next: choose another (muster rollout history {module})",
             past.version,
             past.short()
         );
@@ -325,7 +325,7 @@ pub async fn pin(
         && Address::of(client, namespace, &twin).find().await?.is_some()
     {
         bail!(
-            "{module} and {twin} both obey the annotation {key} of a Cluster; next, for this one alone: kubectl annotate --field-manager=muster-cli {module} {PIN}={name}@{digits}"
+            "{module} and {twin} both obey the annotation {key} of a Cluster; next, for this one only: kubectl annotate --field-manager=muster-cli {module} {PIN}={name}@{digits}"
         );
     }
     let wanted = term.control(client, digits).await?;
@@ -345,7 +345,7 @@ pub async fn pin(
     tell.line(&control::done(&address, &verb, dry_run))?;
     if in_force(&object, HOLD).is_some() {
         tell.line(&format!(
-            "It is held as well, and a hold comes first: muster release {unit}"
+            "It is also held, and a hold takes precedence: muster release {unit}"
         ))?;
     }
     tell.line(&format!(
@@ -438,7 +438,7 @@ async fn is_still_pinned(
     let found: Vec<_> = found.unwrap_or_else(|error| {
         let what = module.map_or_else(|| "a module".to_owned(), ToString::to_string);
         tell.warn(&format!(
-            "warning: whether {what} pins it besides is not known: {error:#}"
+            "warning: whether {what} also pins it is unknown: {error:#}"
         ));
         Vec::new()
     });
@@ -452,7 +452,7 @@ async fn is_still_pinned(
             let name = object.name_any();
             let module = ModuleName { kind, name };
             tell.line(&format!(
-                "It stays pinned by the annotation {PIN} of {module}: take it out of that, too."
+                "It stays pinned by the annotation {PIN} of {module}: remove it there, too."
             ))?;
             is_still = true;
         }
@@ -516,7 +516,7 @@ pub fn joined(before: Option<&str>, wanted: Control, module: &ModuleName) -> any
     if !others.is_empty() && !says_the_same {
         let all: Vec<&str> = held.union(&named).copied().collect();
         bail!(
-            "{module} already leaves {} alone{}, and one annotation says the same of all; next: name all with {} {}, or release the others first",
+            "{module} already leaves {} alone{}, and all names of an annotation share one reason and end; next: name all with {} {}, or release the others first",
             others.join(","),
             before.told(),
             flag(module),
@@ -642,8 +642,7 @@ mod tests {
         let before = format!(r#"{{"for":"eu-2","reason":"fire","until":"{far}"}}"#);
         let both = format!(r#"{{"for":"eu-1,eu-2","reason":"fire","until":"{far}"}}"#);
         check_join(Some(&before), wanted("eu-1", Some("fire"), None), Ok(Some(&both)));
-        let says = "module/web already leaves eu-2 alone (fire) until 2300-01-01T00:00:00Z, and one annotation says the same of all; \
-                    next: name all with --clusters eu-1,eu-2";
+        let says = "module/web already leaves eu-2 alone (fire) until 2300-01-01T00:00:00Z, and all names of an annotation share one reason and end; next: name all with --clusters eu-1,eu-2";
         check_join(Some(&before), wanted("eu-1", Some("flood"), None), Err(says));
         let all = r#"{"for":"eu-1,eu-2","by":"ann","reason":"flood"}"#;
         check_join(

@@ -161,7 +161,7 @@ impl Listing {
         ))
         .header(http::header::ACCEPT, accept)
         .body(Vec::new())
-        .context("the request cannot be made: is the selector well-formed?")?;
+        .context("the request is invalid: is the selector valid?")?;
         let answer = self.client.request(request).await;
         if let Err(kube::Error::Api(status)) = &answer
             && status.code == 404
@@ -218,7 +218,7 @@ fn elsewhere(plural: &str) -> anyhow::Result<()> {
              next: muster crds --management --upgrades | kubectl apply --server-side -f -, or name another with --context or --kubeconfig"
         ),
         "zonerollouts" => bail!(
-            "ZoneRollouts are not served by this cluster: they are where muster zones is (docs/zones.md); next: muster install --export --zones \
+            "ZoneRollouts are not served by this cluster: they exist where muster zones is installed (docs/zones.md); next: muster install --export --zones \
              --crds, or name another with --context or --kubeconfig"
         ),
         "nodemodules" | "nodeassemblages" | "noderevisions" => bail!(NodeError::NotServed),

@@ -59,7 +59,7 @@ pub enum MachineError {
         namespace: String,
     },
     /// The verb is for rollouts, and a Machine is not one.
-    #[error("machine/{machine} is no rollout; next: muster machines {verb} {machine} --reason REASON")]
+    #[error("machine/{machine} is not a rollout; next: muster machines {verb} {machine} --reason REASON")]
     NotARollout {
         /// Name of the Machine.
         machine: String,
@@ -176,7 +176,7 @@ async fn explained(
 }
 
 fn explanation(plan: &UpdatePlan, machine: &str) -> anyhow::Result<Why> {
-    why_machine(plan, machine).context("its plan does not name it any more")
+    why_machine(plan, machine).context("its plan no longer contains it")
 }
 
 /// The plan that updates a Machine: one in progress, else a pending one, else a finished one.

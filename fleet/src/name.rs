@@ -58,12 +58,12 @@ impl FromStr for ModuleName {
             (Some(kind), _) => kind,
             (None, "cluster" | "clusters") => {
                 return Err(format!(
-                    "a module is asked for here: write module/NAME, or look at the cluster with muster tree cluster/{name}"
+                    "a module is required here: write module/NAME, or show the cluster with muster tree cluster/{name}"
                 ));
             }
             (None, other) => {
                 return Err(format!(
-                    "{other:?} is no kind of module: write module/{name}, bootstrapmodule/{name}, nodemodule/{name} or clusterupgrade/{name}"
+                    "{other:?} is not a kind of module: write module/{name}, bootstrapmodule/{name}, nodemodule/{name} or clusterupgrade/{name}"
                 ));
             }
         };
@@ -106,7 +106,7 @@ pub fn with_content(text: &str) -> Result<ModuleName, String> {
     let module: ModuleName = text.parse()?;
     if module.kind == Kind::ClusterUpgrade {
         return Err(format!(
-            "{module} has no content: a Kubernetes version is never taken back; to have it explained: muster why {module}"
+            "{module} has no content: a Kubernetes version is never rolled back; to explain it: muster why {module}"
         ));
     }
     Ok(module)
@@ -117,7 +117,7 @@ pub fn over_clusters(text: &str) -> Result<ModuleName, String> {
     let module = with_content(text)?;
     if module.is_of_nodes() {
         return Err(format!(
-            "a module is asked for here, and {module} rolls over nodes: write module/NAME; to have it explained: muster why {module}"
+            "a module is required here, and {module} rolls over nodes: write module/NAME; to explain it: muster why {module}"
         ));
     }
     Ok(module)

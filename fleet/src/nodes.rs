@@ -69,13 +69,13 @@ pub enum NodeError {
         module: ModuleName,
     },
     /// Nodes were given for something that rolls over clusters.
-    #[error("--node is for NodeModules, and {what} is none; next: write nodemodule/NAME")]
+    #[error("--node is for NodeModules, and {what} is not one; next: write nodemodule/NAME")]
     NotNodes {
         /// The argument of the verb.
         what: String,
     },
     /// The verb is for NodeModules only.
-    #[error("this is for NodeModules, and {module} is none; next: muster why {module}")]
+    #[error("this is for NodeModules, and {module} is not one; next: muster why {module}")]
     NotANodeModule {
         /// The argument of the verb.
         module: ModuleName,
@@ -162,7 +162,7 @@ pub async fn watch<T>(
             Err(error) => {
                 let trouble = format!("{error:#}");
                 if told != trouble {
-                    tell.warn(&format!("warning: {trouble}; it is tried again"));
+                    tell.warn(&format!("warning: {trouble}; retrying"));
                 }
                 told = trouble;
             }

@@ -23,7 +23,7 @@ use crate::{
 const LISTED: usize = 5;
 
 /// The error while the status is about an older spec.
-const NOT_OBSERVED: &str = "the controller has not seen this change of the module yet: try again in a moment";
+const NOT_OBSERVED: &str = "the controller has not observed this change of the module yet: try again in a moment";
 
 /// What is written with the control.
 #[derive(Clone, Debug, Default)]
@@ -89,7 +89,7 @@ pub async fn retry(
 ) -> anyhow::Result<bool> {
     about_revision(at, of, word, tell, (RETRY, Says::Retry), |revision| {
         (
-            format!("revision {revision} is tried again"),
+            format!("revision {revision} is retried"),
             format!("revision {revision} is neither bad nor aborted"),
         )
     })
@@ -277,8 +277,8 @@ fn stage_of(object: &DynamicObject, given: Option<&str>) -> anyhow::Result<Strin
         (Some(given), _) => bail!("there is no stage {given}, there are {}", names.join(", ")),
         (None, [only]) => Ok(only.clone()),
         (None, []) if names.is_empty() => bail!("the module has no stages: there is nothing to approve"),
-        (None, []) => bail!("no stage asks for approval: name one with --stage"),
-        (None, several) => bail!("{} ask for approval: name one with --stage", several.join(", ")),
+        (None, []) => bail!("no stage requires approval: name one with --stage"),
+        (None, several) => bail!("{} require approval: name one with --stage", several.join(", ")),
     }
 }
 
@@ -324,7 +324,7 @@ mod tests {
         check(
             json!([{"name": "all"}]),
             None,
-            Err("no stage asks for approval: name one with --stage"),
+            Err("no stage requires approval: name one with --stage"),
         );
         check(
             json!([]),
@@ -335,7 +335,7 @@ mod tests {
         check(
             two,
             None,
-            Err("canary, eu ask for approval: name one with --stage"),
+            Err("canary, eu require approval: name one with --stage"),
         );
     }
 
@@ -378,6 +378,6 @@ mod tests {
         let mut module = module(&json!([]));
         assert_eq!(target(&module).unwrap(), "0123456789abcdef");
         module.metadata.generation = Some(3);
-        assert!(target(&module).unwrap_err().to_string().contains("has not seen"));
+        assert!(target(&module).unwrap_err().to_string().contains("has not observed"));
     }
 }

@@ -26,7 +26,7 @@ pub async fn pause(
     let wanted = term.control(client, "true").await?;
     let before = object.annotations().get(PAUSED).map(String::as_str);
     let verb = match wish(before, wanted, control::now(), |_| true) {
-        Wish::Stands(control) => format!("is paused already{}", control.told()),
+        Wish::Stands(control) => format!("is already paused{}", control.told()),
         Wish::Write(control) => {
             control::annotate(&address, PAUSED, &json!(control.to_text()), dry_run).await?;
             format!("paused{}", control.told())
@@ -47,7 +47,7 @@ pub async fn pause(
     }
     if set_in_spec(&object) {
         tell.line(&format!(
-            "spec.rollout.paused is true besides ({}).",
+            "spec.rollout.paused is also true ({}).",
             owner(&object)
         ))?;
     }
@@ -69,15 +69,15 @@ pub async fn resume(
         control::annotate(&address, PAUSED, &Value::Null, dry_run).await?;
     }
     let verb = match (is_annotated, set_in_spec(&object)) {
-        (true, true) => "is not paused by a person any more",
+        (true, true) => "is no longer paused by a user",
         (true, false) => "resumed",
-        (false, true) => "is not paused by a person",
+        (false, true) => "is not paused by a user",
         (false, false) => "is not paused",
     };
     tell.line(&control::done(&address, verb, dry_run))?;
     if set_in_spec(&object) {
         tell.line(&format!(
-            "It stays paused: spec.rollout.paused is true ({}), and that is changed where it is written: in git, as a rule.",
+            "It stays paused: spec.rollout.paused is true ({}); change it where it is set: usually in git.",
             owner(&object)
         ))?;
         return Ok(false);
@@ -114,16 +114,16 @@ fn goes_on(view: &ModuleView) -> String {
     };
     let (changing, waiting) = (names(Shape::Updating), names(Shape::Waiting));
     let changing = match &changing[..] {
-        [] => "nothing is changing now".to_owned(),
-        [one] => format!("{one} is changing and may finish"),
-        several => format!("{} are changing and may finish", several.join(", ")),
+        [] => "nothing is updating now".to_owned(),
+        [one] => format!("{one} is updating and may finish"),
+        several => format!("{} are updating and may finish", several.join(", ")),
     };
     let waiting = match &waiting[..] {
         [] => String::new(),
         [one] => format!(" {one} waits."),
         several => format!(" {} wait.", several.join(", ")),
     };
-    format!("No further {} begins; {changing}.{waiting}", view.kind.unit())
+    format!("No further {} starts; {changing}.{waiting}", view.kind.unit())
 }
 
 #[cfg(test)]

@@ -75,13 +75,13 @@ pub struct OnRun {
 #[derive(Debug, PartialEq, Eq, Error)]
 pub enum PlanRunError {
     /// Only Modules have plans.
-    #[error("{0} has no plans: they are carried out for Modules")]
+    #[error("{0} has no plans: only Modules have them")]
     NotModule(ModuleName),
     /// The module has no plan.
-    #[error("{0} has no plan: spec.sync.package.plan names none; next: muster why {0}")]
+    #[error("{0} has no plan: spec.sync.package.plan is not set; next: muster why {0}")]
     NoPlan(ModuleName),
     /// The cluster has no assignment of the module.
-    #[error("cluster {cluster} has no row of {module}; next: muster why {module} --cluster {cluster}")]
+    #[error("cluster {cluster} has no assignment of {module}; next: muster why {module} --cluster {cluster}")]
     NoRow {
         /// Name of the cluster.
         cluster: String,
@@ -150,7 +150,7 @@ fn told(
     match answer {
         Some((ControlTaken { refused: None, .. }, line)) => {
             let stands = line.map(|line| format!(": {line}")).unwrap_or_default();
-            tell.line(&format!("{module}: {cluster}: {done} taken{stands}"))?;
+            tell.line(&format!("{module}: {cluster}: {done} accepted{stands}"))?;
             tell.line(&next)?;
             Ok(true)
         }
@@ -165,7 +165,7 @@ fn told(
         }
         None => {
             tell.line(&format!(
-                "{module}: {cluster}: {done} is written, and the cluster has not taken it within {}s; it is taken when the cluster is reached",
+                "{module}: {cluster}: {done} is written, but the cluster did not accept it within {}s; it is accepted once the cluster is reachable",
                 on.timeout.as_secs()
             ))?;
             tell.line(&next)?;

@@ -28,13 +28,13 @@ pub async fn release(
     check_kind(module)?;
     let fleet = nodes::read(client).await?;
     let lost = |cell: &Cell| cell.reason == Reason::LostInChange.as_str();
-    if !all_stand(&fleet, (module, named), lost, "is not lost in its change", tell)? {
+    if !all_stand(&fleet, (module, named), lost, "did not vanish during its update", tell)? {
         return Ok(false);
     }
     write(client, (module, named), (RELEASE, "released"), word, tell).await?;
     let Address { name, resource, .. } = Address::of(client, "", module);
     tell.line(&format!(
-        "The rollout goes on without waiting for them. To take it back: kubectl annotate --field-manager=muster-cli {resource}/{name} {RELEASE}-"
+        "The rollout continues without waiting for them. To undo it: kubectl annotate --field-manager=muster-cli {resource}/{name} {RELEASE}-"
     ))?;
     Ok(true)
 }

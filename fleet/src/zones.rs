@@ -59,7 +59,7 @@ pub async fn pause(
     tell: &dyn Tell,
 ) -> anyhow::Result<()> {
     if term.reason.is_some() || term.until.is_some() || term.time.is_some() {
-        bail!("spec.paused of a ZoneRollout has no reason and no end: leave --reason, --until and --for out");
+        bail!("spec.paused of a ZoneRollout has no reason and no end: omit --reason, --until and --for");
     }
     let address = Address::of_zones(client, namespace, name).await?;
     let verb = set_paused(&address, true, dry_run).await?;
@@ -91,7 +91,7 @@ pub async fn retry(
     tell: &dyn Tell,
 ) -> anyhow::Result<bool> {
     if word.reason.is_some() {
-        bail!("spec.retry of a ZoneRollout has no reason: leave --reason out");
+        bail!("spec.retry of a ZoneRollout has no reason: omit --reason");
     }
     let address = Address::of_zones(client, namespace, name).await?;
     let object = address.get().await?;
@@ -102,10 +102,10 @@ pub async fn retry(
     let is_meant = |said: &str| said.len() >= DIGITS.min(revision.len()) && revision.starts_with(said);
     let refused = match asked {
         Some(said) if !is_meant(said) => {
-            Some(format!("revision {revision} is the one that is asked for now"))
+            Some(format!("the current revision is {revision}"))
         }
         _ if !status.sets.values().any(|set| set.condemned) => {
-            Some(format!("revision {revision} is not condemned"))
+            Some(format!("revision {revision} is not marked bad"))
         }
         _ => None,
     };
@@ -119,7 +119,7 @@ pub async fn retry(
         word.dry_run,
     )
     .await?;
-    let verb = format!("revision {revision} is tried again");
+    let verb = format!("revision {revision} is retried");
     tell.line(&control::done(&address, &verb, word.dry_run))?;
     Ok(true)
 }
@@ -140,7 +140,7 @@ async fn set_paused(address: &Address, paused: bool, dry_run: DryRun) -> anyhow:
     let object = address.get().await?;
     let is_paused = object.data.pointer("/spec/paused") == Some(&Value::Bool(true));
     Ok(match (is_paused, paused) {
-        (true, true) => "is paused already",
+        (true, true) => "is already paused",
         (false, false) => "is not paused",
         (_, paused) => {
             control::write(address, json!({"spec": {"paused": paused}}), dry_run).await?;

@@ -51,7 +51,7 @@ impl<'a> Machine<'a> {
                 value
             }
             // The parser already rejects it.
-            Expr::Struct(_) | Expr::Unspecified => no("a message cannot be made"),
+            Expr::Struct(_) | Expr::Unspecified => no("messages are not supported"),
         }
     }
 
@@ -115,7 +115,7 @@ impl<'a> Machine<'a> {
         let mut values = Map::new();
         for entry in &map.entries {
             let EntryExpr::MapEntry(entry) = &entry.expr else {
-                return no("a message cannot be made");
+                return no("messages are not supported");
             };
             let key = self.eval(&entry.key)?.key();
             let key = key.map_or_else(|| no("a map has no keys of this type"), Ok)?;
@@ -263,7 +263,7 @@ impl<'a> Machine<'a> {
     fn binary(&mut self, name: &str, a: &Value, b: &Value) -> Evaluated {
         let ordered = |holds: fn(Ordering) -> bool| match value::compare(a, b) {
             Some(Order::Is(order)) => Ok(Value::Bool(holds(order))),
-            Some(Order::NotANumber) => no("what is not a number has no order"),
+            Some(Order::NotANumber) => no("NaN has no order"),
             None => no_overload(name),
         };
         match name {
@@ -395,7 +395,7 @@ fn item(container: &Value, key: &Value) -> Evaluated<Option<Value>> {
             Some(index) => Ok(usize::try_from(index)
                 .ok()
                 .and_then(|index| list.get(index).cloned())),
-            None => no("an index is a whole number"),
+            None => no("an index must be a whole number"),
         },
         _ => no_overload("_[_]"),
     }

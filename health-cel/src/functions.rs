@@ -125,7 +125,7 @@ pub(crate) fn function(budget: &mut Budget<'_>, name: &str, args: &[Value]) -> E
         (_, [value]) if CONVERSIONS.contains(&name) => convert(name, value),
         ("base64.encode", [Value::Bytes(bytes)]) => Ok(Value::text(BASE64_STANDARD.encode(bytes))),
         ("base64.decode", [Value::Text(text)]) => BASE64.decode(text.as_bytes()).map_or_else(
-            |_| no("base64.decode: it is no base64"),
+            |_| no("base64.decode: invalid base64"),
             |bytes| Ok(Value::Bytes(bytes.into())),
         ),
         ("strings.quote", [Value::Text(text)]) => Ok(Value::text(quote(text))),
@@ -244,7 +244,7 @@ pub(crate) fn pattern(value: &Value) -> Evaluated<Regex> {
         return no_overload("matches");
     };
     let pattern = RegexBuilder::new(pattern).size_limit(PATTERN).build();
-    pattern.or_else(|_| no("matches: the pattern is no regular expression"))
+    pattern.or_else(|_| no("matches: the pattern is not a regular expression"))
 }
 
 fn out_of_range<T>() -> Evaluated<T> {
@@ -334,7 +334,7 @@ fn join(budget: &mut Budget<'_>, list: &[Value], separator: &str) -> Evaluated {
     let mut out = String::new();
     for (index, value) in list.iter().enumerate() {
         let Value::Text(text) = value else {
-            return no("join is for lists of strings");
+            return no("join requires a list of strings");
         };
         let between = if index == 0 { "" } else { separator };
         budget.make(between.len() + text.len())?;
@@ -377,13 +377,13 @@ fn quote(text: &str) -> String {
     clippy::cast_possible_truncation,
     clippy::cast_precision_loss,
     clippy::cast_sign_loss,
-    reason = "within the bounds that are asked for before"
+    reason = "within the bounds checked before"
 )]
 pub(crate) fn convert(to: &str, value: &Value) -> Evaluated {
     use Value::{Bool, Bytes, Double, Duration, Int, Text, Timestamp, Uint};
     /// 2^63.
     const LIMIT: f64 = 9_223_372_036_854_775_808.0;
-    let unreadable = || Err(Fault::NoValue(format!("{to}: the text cannot be read as one")));
+    let unreadable = || Err(Fault::NoValue(format!("{to}: the string cannot be converted")));
     match (to, value) {
         ("bool", Bool(_))
         | ("int", Int(_))

@@ -89,7 +89,7 @@ pub struct ParseError {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Problem {
     /// The expression is empty.
-    #[error("write an expression")]
+    #[error("must not be empty")]
     Empty,
     /// It is longer than [`MAX_LENGTH`]; with its length in bytes.
     #[error("has {0} bytes: write at most {MAX_LENGTH}")]
@@ -106,10 +106,10 @@ pub enum Problem {
     )]
     TooManyComprehensions,
     /// It calls an unknown function; with its name.
-    #[error("calls {0}, which is no function")]
+    #[error("calls {0}, which is not a function")]
     UnknownFunction(String),
     /// It constructs a protobuf message.
-    #[error("makes a message: only lists and maps can be written")]
+    #[error("constructs a message: only lists and maps are supported")]
     Message,
 }
 

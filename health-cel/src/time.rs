@@ -124,7 +124,7 @@ pub(crate) fn part(name: &str, of: &Value, zone: &[Value]) -> Evaluated {
     match zone {
         [] => {}
         [Value::Text(zone)] if &**zone == "UTC" => {}
-        [Value::Text(_)] => return no("only the time zone UTC is known"),
+        [Value::Text(_)] => return no("only the time zone UTC is supported"),
         _ => return no_overload(name),
     }
     let part = match of {

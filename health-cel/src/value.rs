@@ -125,7 +125,7 @@ impl Value {
 #[allow(
     clippy::cast_possible_truncation,
     clippy::float_cmp,
-    reason = "compared with what it came from"
+    reason = "compared with the source value"
 )]
 pub(crate) fn whole(value: f64) -> Option<i64> {
     let within = (-9_223_372_036_854_775_808.0..9_223_372_036_854_775_808.0).contains(&value);

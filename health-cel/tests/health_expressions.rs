@@ -157,7 +157,7 @@ fn what_is_no_boolean_is_named_without_its_value() {
         ("spec.a", "current \"spec.a\": no such attribute: spec"),
         (
             "int(status.n) == 1",
-            "current \"int(status.n) == 1\": int: the text cannot be read as one",
+            "current \"int(status.n) == 1\": int: the string cannot be converted",
         ),
         (
             "status.phase < 1",

@@ -8,7 +8,7 @@ use thiserror::Error;
 #[derive(Debug, Error)]
 pub enum BodyError {
     /// The body is longer than the limit; reading stops there.
-    #[error("the answer is longer than {} KiB", .limit / 1024)]
+    #[error("the response is longer than {} KiB", .limit / 1024)]
     TooLong {
         /// The limit in bytes.
         limit: usize,

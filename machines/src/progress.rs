@@ -173,7 +173,7 @@ impl Progress {
             }
             Polled::Done { message } => {
                 let words = format!(
-                    "{} says that it is done, but not with digest={digest}: {message:?}",
+                    "{} reports success, but not with digest={digest}: {message:?}",
                     step.task
                 );
                 (AGAIN, words)

@@ -157,7 +157,7 @@ pub enum HandlerError {
     #[error("handler name {0:?} is not a DNS label")]
     Name(String),
     /// Two handlers have the same name.
-    #[error("handler name {0:?} is there twice")]
+    #[error("handler name {0:?} occurs twice")]
     Twice(String),
     /// The timeout is out of range.
     #[error("handler {name}: timeoutSeconds is {seconds}: at least 0 and at most 30 are accepted")]
@@ -176,7 +176,7 @@ pub enum HandlerError {
         policy: String,
     },
     /// An unknown hook.
-    #[error("handler {name}: {group_version} {hook} is not a hook that is known here")]
+    #[error("handler {name}: {group_version} {hook} is not a supported hook")]
     Hook {
         /// The name of the handler.
         name: String,

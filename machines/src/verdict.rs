@@ -72,7 +72,7 @@ pub fn verdict(outcome: Result<Covered, Unanswered>, fallback: Fallback) -> Verd
     let not_covered = |words: String| match fallback {
         Fallback::Replace => Verdict::Replace(words),
         Fallback::Hold => Verdict::Hold(format!(
-            "held: {words}. The machines stay as they are until an updater covers it or the change is taken back"
+            "held: {words}. The machines stay as they are until an updater covers the change or it is reverted"
         )),
     };
     match outcome {

@@ -29,7 +29,7 @@ pub enum Refused {
     #[error("HTTP {0}")]
     Code(u16),
     /// The body is longer than [`MAX_BODY`].
-    #[error("the answer is longer than {MAX_BODY} bytes")]
+    #[error("the response is longer than {MAX_BODY} bytes")]
     TooLong,
     /// The body does not have the expected form.
     #[error("the answer cannot be read: {0}")]
@@ -159,7 +159,7 @@ fn object<T: DeserializeOwned>(value: &Value) -> Result<T, Refused> {
     }
 }
 
-#[allow(clippy::needless_pass_by_value, reason = "it is given to map_err")]
+#[allow(clippy::needless_pass_by_value, reason = "it is passed to map_err")]
 fn unreadable(error: impl fmt::Display) -> Refused {
     Refused::Unreadable(error.to_string())
 }

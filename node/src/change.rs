@@ -298,7 +298,7 @@ fn end(step: Step, outcome: Outcome, record: &mut Record, journal: &mut Journal)
     record.outcome = Some(outcome);
     record.step = step;
     if let Err(error) = journal.write(record) {
-        let message = format!("cannot journal how the change ended: {error}");
+        let message = format!("cannot write the end of the change to the journal: {error}");
         record.step = Step::RestoreFailed;
         record.outcome = Some(Outcome::new(Verdict::RestoreFailed, &message, &[]));
     }

@@ -108,9 +108,9 @@ fn interfaces(patterns: &[String], host: &dyn Host) -> Vec<Failing> {
 fn tcp(target: &str, config: &Config, host: &dyn Host, left: &dyn Fn() -> Duration) -> Result<(), String> {
     let address: SocketAddr = target
         .parse()
-        .map_err(|_| "it is not an address and a port".to_owned())?;
+        .map_err(|_| "it is not an address and port".to_owned())?;
     if !config.allows_target(address) {
-        return Err("it is in none of the checkTargets of the node's configuration".to_owned());
+        return Err("it is not in the checkTargets of the node's configuration".to_owned());
     }
     let mut last = String::new();
     for _ in 0..config.dial.tries {

@@ -124,7 +124,7 @@ pub enum ConfigProblem {
     #[error("{0:?} is never allowed: it is within {1}")]
     Refused(String, &'static str),
     /// A program without an absolute path.
-    #[error("names no program: write its absolute path first")]
+    #[error("names no program: start with its absolute path")]
     EmptyArgv,
     /// A timeout that is not a duration, is zero, or is above [`MAX_TIMEOUT`].
     #[error("{0:?} is not a timeout between 1ms and 10m")]
@@ -235,7 +235,7 @@ impl Config {
         if self.prefixes.iter().any(below) {
             return Ok(());
         }
-        Err("it is below no prefix of the node's configuration".to_owned())
+        Err("it is not below a prefix in the node's configuration".to_owned())
     }
 
     /// Whether a check may connect to this address.
@@ -293,7 +293,7 @@ fn program(raw: RawProgram) -> Result<Program, (&'static str, ConfigProblem)> {
     if let Some(argument) = raw.argv.iter().find(|argument| argument.contains('\0')) {
         return Err((
             "argv",
-            ConfigProblem::Malformed(format!("{argument:?} has a NUL in it")),
+            ConfigProblem::Malformed(format!("{argument:?} contains a NUL")),
         ));
     }
     let timeout = duration::parse(&raw.timeout)

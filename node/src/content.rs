@@ -345,7 +345,7 @@ fn check_checks(checks: &Checks, config: &Config) -> Result<(), Refusal> {
             return Err(Refusal::not_allowed(
                 field,
                 text,
-                "it is in none of the checkTargets of the node's configuration",
+                "it is not in the checkTargets of the node's configuration",
             ));
         }
     }
@@ -387,7 +387,7 @@ fn wanted(file: &File, config: &Config, host: &dyn Host, secrets: &mut Secrets) 
         FileState::Absent => {
             return Err(Refusal::invalid(
                 "content",
-                "a file that is Absent has no content",
+                "a file with state Absent must have no content",
             ));
         }
         FileState::Present => Target::Present {

@@ -54,16 +54,16 @@ pub enum PathProblem {
     #[error("is not absolute")]
     Relative,
     /// `.`, `..`, an empty name, or a slash at the end.
-    #[error("has an empty name, . or .. in it, or ends with a slash")]
+    #[error("contains an empty name, . or .., or ends with a slash")]
     NotPlain,
     /// It, or a name in it, is longer than the system allows.
     #[error("is too long")]
     TooLong,
     /// It contains a control character.
-    #[error("has a control character in it")]
+    #[error("contains a control character")]
     Control,
     /// It contains a name that is reserved for the agent.
-    #[error("has a name in it that begins with {RESERVED}, which the agent uses itself")]
+    #[error("contains a name that begins with {RESERVED}, which is reserved for the agent")]
     Reserved,
 }
 

@@ -213,7 +213,7 @@ fn observe(file: &Wanted, disk: &dyn Disk) -> Result<Observed, Refusal> {
             Kind::File => None,
             Kind::Folder => Some("is a folder"),
             Kind::Link => Some("is a symbolic link"),
-            Kind::Other => Some("is no regular file"),
+            Kind::Other => Some("is not a regular file"),
         };
         if let Some(problem) = what.or_else(|| entry.obstacle.map(obstacle)) {
             return Err(target_refused(path, problem));
@@ -250,7 +250,7 @@ fn missing_folders(path: &str, disk: &dyn Disk) -> Result<Vec<String>, Refusal> 
                 folder = paths::split(folder).0;
             }
             Some(entry) if entry.kind != Kind::Folder => {
-                return Err(target_refused(path, "has something on its way that is no folder"));
+                return Err(target_refused(path, "has a parent that is not a folder"));
             }
             Some(entry) => {
                 let fixed = matches!(entry.obstacle, Some(Obstacle::Immutable | Obstacle::AppendOnly));
@@ -286,7 +286,7 @@ fn check_space(draft: &Draft, disk: &dyn Disk) -> Result<(), Refusal> {
             free.ok_or_else(|| target_refused(&swap.path, "is on a file system that is mounted read-only"))?;
         if free < needed as u64 + RESERVE {
             let problem = format!(
-                "{folder} has {free} bytes free, the change needs {needed} and {RESERVE} beside them"
+                "{folder} has {free} bytes free; the change needs {needed} and {RESERVE} beside them"
             );
             return Err(Refusal {
                 field: "files".to_owned(),
@@ -306,11 +306,11 @@ fn target_refused(path: &str, problem: &str) -> Refusal {
 
 fn refused_path(path: &str, error: &DiskError) -> Refusal {
     let text = match rustix::io::Errno::from_raw_os_error(error.code) {
-        rustix::io::Errno::LOOP => "has a symbolic link on its way".to_owned(),
+        rustix::io::Errno::LOOP => "has a symbolic link in its path".to_owned(),
         rustix::io::Errno::FBIG => format!("has more than {MAX_ORIGINAL} bytes, too many to keep"),
-        rustix::io::Errno::XDEV => "is below a prefix whose folder is not there".to_owned(),
-        rustix::io::Errno::NOTDIR => "has something on its way that is no folder".to_owned(),
-        _ => format!("cannot be examined: {error}"),
+        rustix::io::Errno::XDEV => "is below a prefix whose folder does not exist".to_owned(),
+        rustix::io::Errno::NOTDIR => "has a parent that is not a folder".to_owned(),
+        _ => format!("cannot be read: {error}"),
     };
     target_refused(path, &text)
 }

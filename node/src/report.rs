@@ -71,7 +71,7 @@ pub enum Waiting {
     #[error("the start of the change could not be reported")]
     NotAcknowledged,
     /// The agent's own folder cannot be written, and no change starts that could not be remembered.
-    #[error("nothing is begun that could not be remembered: {0}")]
+    #[error("no change starts while the agent's memory cannot be written: {0}")]
     CannotRemember(String),
 }
 

@@ -40,7 +40,7 @@ impl Reviews {
         };
         let parameters = PostParams::default();
         let asked = reviews.create(&parameters, &review);
-        let status = call_within(PATIENCE, "asking whose a token is", asked)
+        let status = call_within(PATIENCE, "reviewing a token", asked)
             .await?
             .status;
         let status = status.filter(|status| status.authenticated == Some(true));
@@ -50,7 +50,7 @@ impl Reviews {
         let rights: Api<SubjectAccessReview> = Api::all(self.client.clone());
         let question = question(user, &self.namespace);
         let asked = rights.create(&parameters, &question);
-        let answer = call_within(PATIENCE, "asking what a user may do", asked).await?;
+        let answer = call_within(PATIENCE, "reviewing the access of a user", asked).await?;
         let may = answer.status.is_some_and(|status| status.allowed);
         Ok(if may {
             Verdict::Admitted
@@ -86,7 +86,7 @@ fn question(user: UserInfo, namespace: &str) -> SubjectAccessReview {
 impl Admission for Reviews {
     async fn verdict(&self, token: &str) -> Verdict {
         self.ask(token).await.unwrap_or_else(|error| {
-            warn!(error = explain(&error), "the dashboard cannot ask about a token");
+            warn!(error = explain(&error), "the dashboard cannot review a token");
             Verdict::Unsure
         })
     }

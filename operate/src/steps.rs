@@ -104,11 +104,11 @@ impl Refusal {
         let said = explain(error);
         match error.code() {
             None => Self::unknown(format!("{place} does not answer: {said}")).remedy(
-                "is the address in the kubeconfig right, and is there a way to it from here (VPN, proxy)?",
+                "is the address in the kubeconfig right, and is it reachable from here (VPN, proxy)?",
             ),
             Some(401) => Self::unknown(format!("{place} does not accept your credential: {said}"))
-                .remedy("sign in anew, or name another kubeconfig"),
-            Some(403) => Self::failed(format!("you may not do that in {place}: {said}"))
+                .remedy("sign in again, or choose another kubeconfig"),
+            Some(403) => Self::failed(format!("you are not allowed to do that in {place}: {said}"))
                 .remedy("ask an administrator of that cluster for the right, or let them run this command"),
             Some(_) => Self::failed(format!("{place}: {said}")),
         }

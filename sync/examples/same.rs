@@ -19,7 +19,7 @@ const DEVIATIONS: &[&str] = &[
     "duplicate key",
     "unknown tag",
     "text after the end of the document",
-    "kubectl may take it",
+    "kubectl may accept it",
     "not UTF-8",
     "is not allowed; write it as an escape",
 ];

@@ -128,11 +128,11 @@ impl Proxy {
                 .map(|value| value.map(str::trim).filter(|value| !value.is_empty()))
                 .map_err(|_| refused(key, "is not UTF-8"))
         };
-        let address = text("address")?.ok_or_else(|| refused("address", "is missing: it names the proxy"))?;
+        let address = text("address")?.ok_or_else(|| refused("address", "is missing: it is the address of the proxy"))?;
         let Self(mut url) = Self::parse(address).map_err(|why| refused("address", why))?;
         let (user, password) = (text("username")?, text("password")?);
         if user.is_none() && password.is_some() {
-            return Err(refused("username", "is missing: there is a password"));
+            return Err(refused("username", "is missing, but there is a password"));
         }
         if let Some(user) = user {
             let set = url.set_username(user).and_then(|()| url.set_password(password));
@@ -151,12 +151,12 @@ impl Proxy {
         } else {
             format!("http://{text}")
         };
-        let url = Url::parse(&with_scheme).map_err(|_| "is no address")?;
+        let url = Url::parse(&with_scheme).map_err(|_| "is not an address")?;
         if !matches!(url.scheme(), "http" | "https") {
             return Err(NOT_HTTP);
         }
         if !matches!(url.path(), "" | "/") || url.query().is_some() || url.fragment().is_some() {
-            return Err("has a path; name host and port alone");
+            return Err("has a path; set only host and port");
         }
         Ok(Self(url))
     }
@@ -177,7 +177,7 @@ pub(crate) const ASKS: &str = "tunnel error: proxy authorization required";
 pub(crate) const REFUSES: &str = "tunnel error: unsuccessful";
 
 const NOT_HTTP: &str =
-    "is no address of an HTTP proxy (http:// or https://); others, such as socks5, are not supported";
+    "is not an address of an HTTP proxy (http:// or https://); others, such as socks5, are not supported";
 
 impl fmt::Debug for Proxy {
     /// Omits user and password.
@@ -273,12 +273,12 @@ mod tests {
             assert_eq!(error.to_string(), format!("HTTPS_PROXY {expect}"));
         };
         check(&format!("socks5://user:{SECRET}@proxy:1080"), NOT_HTTP);
-        check(&format!("http://user:{SECRET}@proxy:99999"), "is no address");
+        check(&format!("http://user:{SECRET}@proxy:99999"), "is not an address");
         check(
             &format!("http://proxy/{SECRET}"),
-            "has a path; name host and port alone",
+            "has a path; set only host and port",
         );
-        check("http://", "is no address");
+        check("http://", "is not an address");
     }
 
     #[test]
@@ -307,14 +307,14 @@ mod tests {
         let check = |pairs: &[(&str, &str)], expect: &str| {
             assert_eq!(read(pairs).unwrap_err().to_string(), expect);
         };
-        check(&[], "key \"address\" is missing: it names the proxy");
+        check(&[], "key \"address\" is missing: it is the address of the proxy");
         check(
             &[("address", "ftp://proxy")],
             &format!("key \"address\" {NOT_HTTP}"),
         );
         check(
             &[("address", "proxy"), ("password", SECRET)],
-            "key \"username\" is missing: there is a password",
+            "key \"username\" is missing, but there is a password",
         );
     }
 }

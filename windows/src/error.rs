@@ -71,7 +71,7 @@ pub enum Problem {
     #[error("time zone {0:?} does not exist: use a name such as Europe/Berlin or UTC")]
     UnknownTimeZone(String),
     /// The Cluster lacks the annotation that `timeZoneFrom` names.
-    #[error("the Cluster has no annotation {0}, which has its time zone")]
+    #[error("the Cluster has no annotation {0}, which sets its time zone")]
     NoAnnotation(String),
     /// A bypass without an end.
     #[error("the bypass of {0} has no end: set until")]

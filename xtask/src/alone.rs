@@ -33,7 +33,7 @@ impl Alone {
             .collect();
         if let Some(unknown) = self.crates.iter().find(|name| !known.contains(&name.as_str())) {
             anyhow::bail!(
-                "{unknown}: no crate of this workspace; there are {}",
+                "{unknown}: not a crate of this workspace; the crates are {}",
                 known.join(", ")
             );
         }

@@ -172,67 +172,67 @@ const FORBIDDEN: &[(&str, &[&str], &str)] = &[
     (
         "muster-rollout",
         &["kube", "k8s-openapi", "tokio", "jiff", "rand", "reqwest"],
-        "it knows no Kubernetes, I/O, clock or randomness",
+        "it must not depend on Kubernetes, I/O, clock or randomness",
     ),
     (
         "muster-driver",
         &["kube", "k8s-openapi", "tokio", "jiff", "rand", "reqwest"],
-        "it knows no Kubernetes, I/O, clock or randomness",
+        "it must not depend on Kubernetes, I/O, clock or randomness",
     ),
     (
         "muster-simulator",
         &["kube", "k8s-openapi", "tokio", "jiff", "reqwest"],
-        "it knows no Kubernetes, I/O or clock",
+        "it must not depend on Kubernetes, I/O or clock",
     ),
     (
         "muster-api",
         &["tokio", "reqwest", "git2", "rand"],
-        "it does no I/O and spawns nothing",
+        "it must not do I/O or spawn tasks",
     ),
     (
         "muster-windows",
         &["kube", "tokio", "rand", "reqwest"],
-        "it does no I/O and knows no client",
+        "it must not do I/O or use a client",
     ),
     (
         "muster-node",
         &["kube", "k8s-openapi", "tokio", "rand", "reqwest"],
-        "it knows no Kubernetes, and blocks",
+        "it must not depend on Kubernetes, and is blocking",
     ),
     (
         "muster-machines",
         &["kube", "tokio", "rand", "reqwest"],
-        "it does no I/O and knows no client",
+        "it must not do I/O or use a client",
     ),
     (
         "muster-zones",
         &["kube", "tokio", "rand", "reqwest"],
-        "it does no I/O and knows no client",
+        "it must not do I/O or use a client",
     ),
     (
         "muster-fleet",
         &["clap", "anstream"],
-        "it prints nothing, and knows no flags",
+        "it must not print or parse flags",
     ),
     (
         "muster-foresee",
         &["clap", "anstream"],
-        "it prints nothing, and knows no flags",
+        "it must not print or parse flags",
     ),
     (
         "muster-inspect",
         &["clap", "anstream"],
-        "it prints nothing, and knows no flags",
+        "it must not print or parse flags",
     ),
     (
         "muster-operate",
         &["clap", "anstream"],
-        "it prints nothing, and knows no flags",
+        "it must not print or parse flags",
     ),
     (
         "muster-apiserver",
         &["muster-api", "muster-sync"],
-        "it stands alone",
+        "it must not depend on other crates",
     ),
 ];
 
@@ -253,7 +253,7 @@ pub fn check() -> anyhow::Result<Problems> {
         .filter(|name| !known.contains(*name))
         .map(|name| {
             format!(
-                "{name}: a crate that the table of arrows does not know: add it to ARCHITECTURE.md and xtask"
+                "{name}: a crate that is missing in the table of arrows: add it to ARCHITECTURE.md and xtask"
             )
         })
         .collect();
@@ -328,6 +328,6 @@ pub fn unexplained() -> anyhow::Result<Problems> {
         .map(|(name, _)| name);
     Ok(names
         .filter(|name| ARROWS.iter().all(|(room, _)| room != name) && !explained.contains(name))
-        .map(|name| format!("{name}: no line in the table of dependencies of ARCHITECTURE.md says why"))
+        .map(|name| format!("{name}: the table of dependencies in ARCHITECTURE.md has no reason for it"))
         .collect())
 }

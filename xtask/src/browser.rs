@@ -83,14 +83,14 @@ fn chromium() -> anyhow::Result<PathBuf> {
         return Ok(found);
     }
     let install = "apt-get update --quiet && apt-get install --yes --quiet --no-install-recommends chromium fonts-dejavu-core";
-    println!("no Chromium is there: {install}");
+    println!("Chromium is missing: {install}");
     done(
         Command::new("sh")
             .args(["-ec", install])
             .env("DEBIAN_FRONTEND", "noninteractive"),
     )
-    .context("install a Chromium, or name it: CHROMIUM=/path/to/chromium")?;
-    found().context("a Chromium was installed, and is not found in PATH")
+    .context("install Chromium, or set CHROMIUM=/path/to/chromium")?;
+    found().context("Chromium was installed, but is not found in PATH")
 }
 
 fn found() -> Option<PathBuf> {

@@ -39,7 +39,7 @@ pub fn check() -> anyhow::Result<Problems> {
     for (folder, members, _) in ONE_CONCEPT {
         if !excused.contains(*folder) {
             problems.push(format!(
-                "xtask/src/circles.rs: {folder}: {} are no circle anymore; remove the line",
+                "xtask/src/circles.rs: {folder}: {} no longer form a cycle; remove the line",
                 members.join(", ")
             ));
         }
@@ -76,7 +76,7 @@ fn is_excused(circle: &Circle, folder: &str) -> bool {
 fn described(circle: &Circle, folder: &str) -> String {
     let members: Vec<&str> = circle.members.iter().map(String::as_str).collect();
     format!(
-        "{folder}: these import each other in a circle: {}. Move what both need below them.\n    {}",
+        "{folder}: these import each other in a cycle: {}. Move what both need to a lower module.\n    {}",
         members.join(", "),
         circle.imports.join("\n    ")
     )

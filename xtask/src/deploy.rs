@@ -19,7 +19,7 @@ pub fn monitoring() -> anyhow::Result<()> {
         promtool.args([verb, "rules"]).arg(rules.join(file));
         let status = promtool
             .status()
-            .context("go: is it installed? promtool is built with it")?;
+            .context("go: is it installed? It is needed to build promtool")?;
         ensure!(status.success(), "promtool {verb} rules {file}: {status}");
     }
     Ok(())
@@ -43,7 +43,7 @@ pub fn charts() -> anyhow::Result<()> {
         .arg("helm.sh/helm/v3/cmd/helm")
         .current_dir(tree::root().join(TOOLS))
         .status()
-        .context("go: is it installed? Helm is built with it")?;
+        .context("go: is it installed? It is needed to build Helm")?;
     ensure!(status.success(), "go build of Helm: {status}");
     // Selecting the package alone would choose other features, and rebuild the controllers.
     test(

@@ -44,7 +44,7 @@ pub fn check() -> anyhow::Result<Problems> {
                 .into_iter()
                 .filter(|name| made.get(*name) != committed.get(*name))
                 .map(|name| {
-                    format!("{folder}/{name}: not what the tools make: run `cargo xtask fixtures` and commit")
+                    format!("{folder}/{name}: not up to date: run `cargo xtask fixtures` and commit")
                 }),
         );
     }

@@ -79,7 +79,7 @@ impl Fuzz {
             Some("cargo-fuzz is not installed: `cargo install cargo-fuzz --locked`")
         } else if self.sanitizer && !works(nightly) {
             Some(
-                "the address sanitizer needs a nightly toolchain: `rustup toolchain install nightly`, or leave --sanitizer out",
+                "the address sanitizer needs a nightly toolchain: `rustup toolchain install nightly`, or omit --sanitizer",
             )
         } else {
             None
@@ -90,7 +90,7 @@ impl Fuzz {
         let known = all()?;
         if let Some(unknown) = self.targets.iter().find(|target| !known.contains(target)) {
             bail!(
-                "no fuzz target is called {unknown:?}: there are {}",
+                "unknown fuzz target {unknown:?}: the targets are {}",
                 known.join(", ")
             );
         }
@@ -139,7 +139,7 @@ impl Fuzz {
             let lines: Vec<&str> = said.lines().collect();
             println!("{}", lines[lines.len().saturating_sub(40)..].join("\n"));
             println!(
-                "the input is in {}: mend what broke, and keep it in e2e/fuzz/regressions/{target}/",
+                "the input is in {}: fix the bug, and add the input to e2e/fuzz/regressions/{target}/",
                 artifacts.display()
             );
         }

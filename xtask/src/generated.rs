@@ -31,14 +31,14 @@ pub fn check() -> anyhow::Result<Problems> {
     for (file, text) in &wanted {
         if tree::read(file).ok().as_ref() != Some(text) {
             problems.push(format!(
-                "{file}: not as generated: run `cargo xtask generate` and commit"
+                "{file}: not up to date: run `cargo xtask generate` and commit"
             ));
         }
     }
     problems.extend(
         stale(&wanted)?
             .into_iter()
-            .map(|file| format!("{file}: nothing generates it any more: delete it")),
+            .map(|file| format!("{file}: it is no longer generated: delete it")),
     );
     Ok(problems)
 }

@@ -18,32 +18,32 @@ struct Rule {
 const RULES: &[Rule] = &[
     Rule {
         pattern: r"\b(SystemTime::now|Timestamp::now|Utc::now|std::time::Instant::now)\b",
-        why: "time is an argument: take it from the runtime's clock",
+        why: "time is an argument: use the runtime's clock",
         except: &["/clock.rs", "sync/src/source/deadline.rs"],
     },
     Rule {
         pattern: r"\b(rand::rng|thread_rng|rand::random)\b",
-        why: "randomness is an argument: take it from the context",
+        why: "randomness is an argument: use the context's",
         except: &["/jitter.rs", "apiserver/src/door/", "apiserver/src/api_server.rs"],
     },
     Rule {
         pattern: r"\b(TODO|FIXME|XXX)\b",
-        why: "an open end belongs in an issue, not into the code",
+        why: "open tasks belong in an issue, not in the code",
         except: &["xtask/src/house.rs"],
     },
     Rule {
         pattern: r"allow\(unsafe_code\)",
-        why: "unsafe has exactly one place",
+        why: "unsafe is allowed in exactly one place",
         except: &["sync/src/source/transport/mod.rs", "xtask/src/house.rs"],
     },
     Rule {
         pattern: r"\bstd::process::Command\b|tokio::process::Command",
-        why: "no process is started by the product, but by the node agent",
+        why: "the product must not start processes, except for the node agent",
         except: &["node/src/process.rs"],
     },
     Rule {
         pattern: r"\bkube::(api::)?(\{[^}]*\b)?Api\b|^    Api, [A-Z]|\bRequest::new\b",
-        why: "kube inserts names into URLs as they are: take muster_controllers::runtime::Api, or muster_api::path",
+        why: "kube inserts names into URLs without encoding: use muster_controllers::runtime::Api, or muster_api::path",
         // The embedded API server is independent, and its names are its own.
         except: &[
             "controllers/src/runtime/api.rs",
@@ -54,7 +54,7 @@ const RULES: &[Rule] = &[
     },
     Rule {
         pattern: r"\bRules \{",
-        why: "what ships is Rules::shipped(); other shells are for the model",
+        why: "product code uses Rules::shipped(); other rules are for the model",
         except: &[
             "rollout/driver/src/rules.rs",
             "rollout/model/",

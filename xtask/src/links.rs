@@ -19,7 +19,7 @@ pub fn check() -> anyhow::Result<Problems> {
                 let target = target.as_str();
                 if !target.contains("://") && !target.starts_with("mailto:") && !folder.join(target).exists()
                 {
-                    problems.push(format!("{file}:{}: the link {target} leads nowhere", number + 1));
+                    problems.push(format!("{file}:{}: the target of link {target} does not exist", number + 1));
                 }
             }
         }
@@ -63,17 +63,17 @@ fn tests_of_sync() -> anyhow::Result<Problems> {
             .filter_map(|found| Some(found.get(1)?.as_str()))
             .collect();
         if names.is_empty() {
-            problems.push(format!("{PAGE}: no test stands in {row}"));
+            problems.push(format!("{PAGE}: no test is named in {row}"));
         }
         problems.extend(
             names
                 .iter()
                 .filter(|name| !is_there(name))
-                .map(|name| format!("{PAGE}: there is no test {name}")),
+                .map(|name| format!("{PAGE}: test {name} does not exist")),
         );
     }
     if rows.is_empty() {
-        problems.push(format!("{PAGE}: its table with tests is not found"));
+        problems.push(format!("{PAGE}: the table of tests is missing"));
     }
     Ok(problems)
 }

@@ -49,7 +49,7 @@ impl Long {
         wanted.retain(|binary| !binary.tests.is_empty());
         ensure!(
             !wanted.is_empty(),
-            "nothing is long: no ignored test of {PACKAGE} has such a name"
+            "no ignored test of {PACKAGE} matches"
         );
         if self.list {
             for binary in &wanted {
@@ -71,7 +71,7 @@ impl Long {
         let known = binaries()?;
         if let Some(unknown) = self.binaries.iter().find(|name| !known.contains(name)) {
             bail!(
-                "{PACKAGE} has no test binary {unknown:?}: there are {}",
+                "{PACKAGE} has no test binary {unknown:?}: the binaries are {}",
                 known.join(", ")
             );
         }
@@ -158,7 +158,7 @@ fn binaries() -> anyhow::Result<Vec<String>> {
         .packages
         .iter()
         .find(|package| package.name.as_str() == PACKAGE)
-        .with_context(|| format!("{PACKAGE} is no package of the workspace"))?;
+        .with_context(|| format!("{PACKAGE} is not a package of the workspace"))?;
     let mut names: Vec<String> = package
         .targets
         .iter()

@@ -10,7 +10,7 @@ use xtask::{
 };
 
 #[derive(Parser)]
-#[command(name = "cargo xtask", about = "Chores of this repository")]
+#[command(name = "cargo xtask", about = "Tasks of this repository")]
 struct Arguments {
     #[command(subcommand)]
     chore: Chore,
@@ -135,7 +135,7 @@ fn check() -> anyhow::Result<ExitCode> {
         good &= run(program, arguments, *optional)?;
     }
     println!(
-        "advisories: not checked here: their database is no part of the repository (`cargo deny check advisories` where it can be had)"
+        "advisories: not checked here: their database is not part of the repository (run `cargo deny check advisories` where it is available)"
     );
     Ok(if good {
         ExitCode::SUCCESS

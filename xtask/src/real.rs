@@ -128,7 +128,7 @@ fn build(names: &[String]) -> anyhow::Result<ExitCode> {
             .collect();
         let known: Vec<&str> = known.into_iter().collect();
         bail!(
-            "there is no program or Go module {unknown:?}: there are {}",
+            "unknown program or Go module {unknown:?}: the programs are {}",
             known.join(", ")
         );
     }

@@ -114,7 +114,7 @@ fn missing(rules: &[Rule]) -> Problems {
     let twice = rules
         .iter()
         .filter(|rule| !names.insert(&rule.name))
-        .map(|rule| format!("{BOOK}:{}: {} has a heading twice", rule.line, rule.name));
+        .map(|rule| format!("{BOOK}:{}: {} has two headings", rule.line, rule.name));
     absent.chain(twice).collect()
 }
 
@@ -123,10 +123,10 @@ impl Rule {
         let Self { name, line, .. } = self;
         let mut problems = Problems::new();
         if self.code.is_empty() {
-            problems.push(format!("{BOOK}:{line}: {name} names no code that carries it out"));
+            problems.push(format!("{BOOK}:{line}: {name} names no code that implements it"));
         }
         if self.tests.is_empty() {
-            problems.push(format!("{BOOK}:{line}: {name} names no test that holds it"));
+            problems.push(format!("{BOOK}:{line}: {name} names no test that covers it"));
         }
         let absent = self.code.iter().filter(|(_, file)| !texts.contains_key(file));
         problems.extend(
@@ -136,7 +136,7 @@ impl Rule {
             match texts.get(file) {
                 None if file.is_empty() => {
                     problems.push(format!(
-                        "{BOOK}:{line}: {name}: no file comes before the test {test}"
+                        "{BOOK}:{line}: {name}: no file is named before the test {test}"
                     ));
                 }
                 None => problems.push(format!("{BOOK}:{line}: {name}: the file {file} does not exist")),
@@ -179,7 +179,7 @@ fn unresolved(rules: &[Rule], book: &str, texts: &Texts) -> anyhow::Result<Probl
         };
         for (at, name) in mentions.of_rules(text) {
             if !known.contains(name.as_str()) {
-                problems.push(format!("{file}:{}: {name} is no rule of {BOOK}", line(at)));
+                problems.push(format!("{file}:{}: {name} is not a rule of {BOOK}", line(at)));
             }
         }
         let pattern = if file == BOOK {
@@ -290,21 +290,21 @@ mod tests {
             ("/// W2 to W7 (E13), EL5, W 3.\n", none),
             (
                 "\n/// Rule 16: x\n",
-                &["src/plan.rs:2: Rule 16 is no rule of docs/engine.md"],
+                &["src/plan.rs:2: Rule 16 is not a rule of docs/engine.md"],
             ),
             (
                 "/// rules 3,\n/// 6 and 21\n",
-                &["src/plan.rs:2: Rule 21 is no rule of docs/engine.md"],
+                &["src/plan.rs:2: Rule 21 is not a rule of docs/engine.md"],
             ),
             (
                 "let law = \"E14\";",
-                &["src/plan.rs:1: E14 is no rule of docs/engine.md"],
+                &["src/plan.rs:1: E14 is not a rule of docs/engine.md"],
             ),
             (
                 "// W8, EL6",
                 &[
-                    "src/plan.rs:1: W8 is no rule of docs/engine.md",
-                    "src/plan.rs:1: EL6 is no rule of docs/engine.md",
+                    "src/plan.rs:1: W8 is not a rule of docs/engine.md",
+                    "src/plan.rs:1: EL6 is not a rule of docs/engine.md",
                 ],
             ),
             // Texts that are not mentions.
@@ -328,7 +328,7 @@ mod tests {
             (
                 "- Code: `src/plan.rs`\n",
                 "",
-                "docs/engine.md:1: Rule 1 names no code that carries it out",
+                "docs/engine.md:1: Rule 1 names no code that implements it",
             ),
             (
                 "`src/plan.rs`",
@@ -338,7 +338,7 @@ mod tests {
             (
                 "`tests/plan.rs`: `it_holds`,\n  `it_is_awaited`",
                 "",
-                "docs/engine.md:1: Rule 1 names no test that holds it",
+                "docs/engine.md:1: Rule 1 names no test that covers it",
             ),
             (
                 "`tests/plan.rs`: `it_holds`,\n  `it_is_awaited`",
@@ -353,7 +353,7 @@ mod tests {
             (
                 "`tests/plan.rs`: `it_holds`,\n  `it_is_awaited`",
                 "`it_holds`",
-                "docs/engine.md:6: Rule 1: no file comes before the test it_holds",
+                "docs/engine.md:6: Rule 1: no file is named before the test it_holds",
             ),
             (
                 "`it_holds`",
@@ -376,7 +376,7 @@ mod tests {
         );
         assert_eq!(
             found(again, ""),
-            [format!("docs/engine.md:{line}: W1 has a heading twice")]
+            [format!("docs/engine.md:{line}: W1 has two headings")]
         );
     }
 }

@@ -90,7 +90,7 @@ impl Walks {
         for name in &self.names {
             if !walks.iter().any(|walk| walk.name == *name) {
                 let known: Vec<&str> = walks.iter().map(|walk| walk.name.as_str()).collect();
-                bail!("no walk is named {name:?}: there are {}", known.join(", "));
+                bail!("unknown walk {name:?}: the walks are {}", known.join(", "));
             }
         }
         walks.retain(|walk| self.names.is_empty() || self.names.contains(&walk.name));
@@ -142,7 +142,7 @@ fn misfits(walks: &[Walk]) -> anyhow::Result<Problems> {
         problems
             .extend(unnamed.map(|file| format!("{FOLDER}{}.toml: {GUIDE} does not name {file}", walk.name)));
         if let Err(said) = copy::apply(&tree::root(), &patch, copy::Apply::Check)? {
-            problems.push(format!("{patch} does not apply: make it anew\n{said}"));
+            problems.push(format!("{patch} does not apply: create it again\n{said}"));
         }
     }
     Ok(problems)

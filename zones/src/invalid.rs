@@ -30,7 +30,7 @@ pub fn invalid(set: &Set) -> Vec<String> {
         }
     };
     check(annotations, MAX_UNAVAILABLE, &|text| {
-        let problem = "is neither a number above 0 nor a percentage from 1% to 100%; 1 counts";
+        let problem = "is neither a number above 0 nor a percentage from 1% to 100%; using 1";
         limit(text, set.desired()).is_none().then(|| problem.to_owned())
     });
     for (texts, key) in [
@@ -45,26 +45,26 @@ pub fn invalid(set: &Set) -> Vec<String> {
     check(labels, times::MIN_TIME, &|text| {
         let error = duration::go(text).err()?;
         Some(format!(
-            "is no duration ({error}); other zones are not scaled down"
+            "is not a duration ({error}); other zones are not scaled down"
         ))
     });
     check(annotations, times::LAST_DOWNSCALE, &|text| {
         let error = times::parse(text).err()?;
-        Some(format!("is no time ({error}); other zones are not scaled down"))
+        Some(format!("is not a time ({error}); other zones are not scaled down"))
     });
     check(annotations, follower::FORCE_REPLICAS, &|_text| {
-        let problem = "is no number from 0 to 2147483647; it counts as absent";
+        let problem = "is not a number from 0 to 2147483647; it is ignored";
         follower::forced(annotations)
             .is_none()
             .then(|| problem.to_owned())
     });
     check(annotations, follower::LEADER, &|text| {
-        (text == set.name).then(|| "is the set itself; it follows nothing".to_owned())
+        (text == set.name).then(|| "is the set itself; it follows no leader".to_owned())
     });
     check(annotations, preparation::PORT, &|text| {
         let is_port = text.parse::<u16>().is_ok_and(|port| port > 0);
         let matters = Preparation::is_asked_for(set) && !text.is_empty();
-        (matters && !is_port).then(|| "is no port; the set is not scaled down".to_owned())
+        (matters && !is_port).then(|| "is not a port; the set is not scaled down".to_owned())
     });
     if let Some(Err(missing)) = Preparation::of(labels, annotations, &set.service_name) {
         found.push(format!(
@@ -73,13 +73,13 @@ pub fn invalid(set: &Set) -> Vec<String> {
         ));
     }
     if let Err(error) = delay::parse(annotations) {
-        found.push(format!("{error}; its replicas follow no reference"));
+        found.push(format!("{error}; its replicas do not follow the reference"));
     }
     let one_of_two =
         [mirror::NAME, mirror::KIND].map(|key| annotations.get(key).is_some_and(|text| !text.is_empty()));
     if one_of_two[0] != one_of_two[1] {
         found.push(format!(
-            "of {} and {} one is missing; no reference is followed",
+            "of {} and {} only one is set; no reference is followed",
             mirror::NAME,
             mirror::KIND
         ));
@@ -91,7 +91,7 @@ pub fn invalid(set: &Set) -> Vec<String> {
 fn not_a_bool(text: &str, as_go: bool) -> Option<String> {
     const OF_GO: [&str; 10] = ["1", "t", "T", "TRUE", "True", "0", "f", "F", "FALSE", "False"];
     let is_bool = ["true", "false"].contains(&text) || as_go && OF_GO.contains(&text);
-    (!is_bool).then(|| "is neither true nor false; false counts".to_owned())
+    (!is_bool).then(|| "is neither true nor false; using false".to_owned())
 }
 
 #[cfg(test)]
@@ -110,7 +110,7 @@ mod tests {
         assert_eq!(invalid(&set), Vec::<String>::new());
         set.labels
             .insert(preparation::PREPARE.to_owned(), "true".to_owned());
-        let words = "grafana.com/prepare-downscale-http-port \"http\" is no port; the set is not scaled down";
+        let words = "grafana.com/prepare-downscale-http-port \"http\" is not a port; the set is not scaled down";
         assert_eq!(invalid(&set), [words]);
     }
 }

@@ -76,7 +76,7 @@ pub const METRICS: &[Metric] = &[
         "rollout_operator_client_invalid_cluster_validation_label_requests_total",
         Kind::Counter,
         &["method", "protocol", "request_cluster"],
-        "Requests that another refused for their cluster's label: always 0, as no such label is sent",
+        "Requests that a server rejected because of the cluster validation label: always 0, as no such label is sent",
     ),
     metric(
         DURATION,
@@ -84,19 +84,19 @@ pub const METRICS: &[Metric] = &[
         GROUP,
         "Duration of a pass over a group, in seconds",
     ),
-    metric(FAILED, Kind::Counter, GROUP, "Passes over a group that failed"),
+    metric(FAILED, Kind::Counter, GROUP, "Failed passes over a group"),
     metric(RECONCILES, Kind::Counter, GROUP, "Passes over a group"),
     metric(
         "rollout_operator_inflight_requests",
         Kind::Gauge,
         ROUTE,
-        "Requests to the webhooks that are being answered",
+        "Requests to the webhooks in progress",
     ),
     metric(
         "rollout_operator_kubernetes_api_client_rate_limited_requests_total",
         Kind::Counter,
         &["api_group"],
-        "Requests to the API server that were held back",
+        "Requests to the API server that were delayed by rate limiting",
     ),
     metric(
         "rollout_operator_kubernetes_api_client_request_duration_seconds",
@@ -108,7 +108,7 @@ pub const METRICS: &[Metric] = &[
         LAST_SUCCESS,
         Kind::Gauge,
         GROUP,
-        "When a pass over a group last succeeded, in seconds since 1970",
+        "Time of the last successful pass over a group, in seconds since 1970",
     ),
     metric(
         "rollout_operator_pod_http_client_request_duration_seconds",
@@ -132,7 +132,7 @@ pub const METRICS: &[Metric] = &[
         "rollout_operator_response_message_bytes",
         Kind::Histogram,
         ROUTE,
-        "Size of answers of the webhooks, in bytes",
+        "Size of responses of the webhooks, in bytes",
     ),
     metric(
         "rollout_operator_server_invalid_cluster_validation_label_requests_total",
@@ -143,25 +143,25 @@ pub const METRICS: &[Metric] = &[
             "cluster_validation_label",
             "request_cluster_validation_label",
         ],
-        "Requests with another cluster's label: always 0, as no such label is read",
+        "Requests with an invalid cluster validation label: always 0, as no such label is read",
     ),
     metric(
         "rollout_operator_zpdb_configurations_observed_total",
         Kind::Counter,
         &["result"],
-        "ZoneAwarePodDisruptionBudgets that the watch showed",
+        "ZoneAwarePodDisruptionBudgets observed by the watch",
     ),
     metric(
         "rollout_operator_zpdb_eviction_requests_total",
         Kind::Counter,
         &["reason", "status"],
-        "Evictions that were asked for",
+        "Eviction requests",
     ),
     metric(
         "rollout_operator_zpdb_inflight_eviction_requests",
         Kind::Gauge,
         &[],
-        "Evictions that are being answered",
+        "Eviction requests in progress",
     ),
 ];
 

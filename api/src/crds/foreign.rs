@@ -64,23 +64,23 @@ pub fn cluster_api() -> CustomResourceDefinition {
 fn cluster_schema() -> Option<JSONSchemaProps> {
     // A schema that cannot be parsed would be missing in its committed file, and a test compares them.
     serde_json::from_value(json!({
-        "description": "A Kubernetes cluster, by the name under which its kubeconfig Secret (<name>-kubeconfig) is found. Without Cluster API only its labels and the fields below mean something.",
+        "description": "A Kubernetes cluster, named after its kubeconfig Secret (<name>-kubeconfig). Without Cluster API only its labels and the fields below are used.",
         "type": "object",
         "properties": {
             "apiVersion": { "type": "string" },
             "kind": { "type": "string" },
             "metadata": { "type": "object" },
             "spec": {
-                "description": "What is wanted of the cluster.",
+                "description": "Desired state of the cluster.",
                 "type": "object",
                 "x-kubernetes-preserve-unknown-fields": true,
                 "properties": {
                     "paused": {
-                        "description": "Leave the cluster alone.",
+                        "description": "Whether muster leaves the cluster unchanged.",
                         "type": "boolean",
                     },
                     "controlPlaneEndpoint": {
-                        "description": "Where the cluster's API server is; for people: muster reads the kubeconfig.",
+                        "description": "Address of the cluster's API server. Informational: muster reads the kubeconfig.",
                         "type": "object",
                         "properties": {
                             "host": { "type": "string", "maxLength": 512 },
@@ -90,17 +90,17 @@ fn cluster_schema() -> Option<JSONSchemaProps> {
                 },
             },
             "status": {
-                "description": "What was seen of the cluster.",
+                "description": "Observed state of the cluster.",
                 "type": "object",
                 "x-kubernetes-preserve-unknown-fields": true,
                 "properties": {
                     "initialization": {
-                        "description": "How far the cluster came at first.",
+                        "description": "Progress of the cluster's initialization.",
                         "type": "object",
                         "x-kubernetes-preserve-unknown-fields": true,
                         "properties": {
                             "controlPlaneInitialized": {
-                                "description": "The API server answers. Or annotate the Cluster with fleet.muster.dev/enrolled.",
+                                "description": "Whether the API server is reachable. Alternatively, annotate the Cluster with fleet.muster.dev/enrolled.",
                                 "type": "boolean",
                             },
                         },

@@ -83,8 +83,8 @@ pub struct NodePart {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("x-kubernetes-validations" = [
-    { "rule": "self.state != 'Absent' || !has(self.content)", "message": "a file that is to be absent has no content", "fieldPath": ".content" },
-    { "rule": "!self.path.matches('/[.]{1,2}(/|$)')", "message": "path must not have . or .. as a part", "fieldPath": ".path" },
+    { "rule": "self.state != 'Absent' || !has(self.content)", "message": "a file with state Absent must not have content", "fieldPath": ".content" },
+    { "rule": "!self.path.matches('/[.]{1,2}(/|$)')", "message": "path must not contain . or .. as a segment", "fieldPath": ".path" },
 ]))]
 pub struct NodeFile {
     /// Absolute path, without variables, below a prefix that the configuration of the node's agent allows.
@@ -127,7 +127,7 @@ pub enum FileState {
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("x-kubernetes-validations" = [
     { "rule": "has(self.value) != has(self.objectFieldRef)", "message": "set exactly one of value and objectFieldRef" },
-    { "rule": "!self.name.startsWith('SECRET_') && !self.name.startsWith('NODE_')", "message": "names that begin with SECRET_ or NODE_ are given", "fieldPath": ".name" },
+    { "rule": "!self.name.startsWith('SECRET_') && !self.name.startsWith('NODE_')", "message": "names that begin with SECRET_ or NODE_ are reserved", "fieldPath": ".name" },
 ]))]
 pub struct NodeBinding {
     /// Name of the variable: letters, digits and underscores, not beginning with a digit.

@@ -29,7 +29,7 @@ pub type Values = BTreeMap<String, String>;
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum RenderError {
     /// A file uses an unknown variable.
-    #[error("{path} uses $({name}), which is neither given nor a binding{}", .known.as_deref().map(|known| format!("; there are {known}")).unwrap_or_default())]
+    #[error("{path} uses $({name}), which is neither a built-in variable nor a binding{}", .known.as_deref().map(|known| format!("; there are {known}")).unwrap_or_default())]
     UnknownVariable {
         /// Path of the file.
         path: String,
@@ -45,7 +45,7 @@ pub enum RenderError {
         path: String,
     },
     /// A present file without content.
-    #[error("{path} is to be present and has no content")]
+    #[error("{path} has state Present and no content")]
     NoContent {
         /// Path of the file.
         path: String,

@@ -57,7 +57,7 @@ pub enum NodeProblem {
         problem: PathProblem,
     },
     /// The same name or path occurs twice in a list.
-    #[error("{0} is there twice")]
+    #[error("{0} occurs twice")]
     Twice(String),
     /// A file below another file.
     #[error("{path} is below {parent}, which is a file of this NodeModule")]
@@ -74,14 +74,14 @@ pub enum NodeProblem {
     #[error("is required: \"\" is an empty file")]
     NoContent,
     /// Content for an absent file.
-    #[error("a file that is to be absent has no content")]
+    #[error("a file with state Absent must not have content")]
     ContentOfAbsent,
     /// `$(` without a name and `)`.
     #[error("has $( without a name and ): write $$( for the characters $(")]
     Unterminated,
     /// An unknown variable.
     #[error(
-        "uses $({0}), which is neither given ({NODE_NAME}, {NODE_LABEL}<key>, {SECRET}<name>) nor a binding"
+        "uses $({0}), which is neither built in ({NODE_NAME}, {NODE_LABEL}<key>, {SECRET}<name>) nor a binding"
     )]
     UnknownVariable(String),
     /// `confirmWithin` out of range.
@@ -108,7 +108,7 @@ pub enum NodeProblem {
         confirm_within: Duration,
     },
     /// The content is larger than a NodeRevision allows.
-    #[error("all content is {0} bytes, more than {MAX_CONTENT}: split the NodeModule")]
+    #[error("the total content is {0} bytes, more than {MAX_CONTENT}: split the NodeModule")]
     Size(usize),
 }
 
@@ -116,16 +116,16 @@ pub enum NodeProblem {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum PathProblem {
     /// A relative path, or `/`.
-    #[error("is not an absolute path of a file")]
+    #[error("is not an absolute file path")]
     NotAbsolute,
     /// The path contains `$(`.
-    #[error("has a variable: paths are the same on every node")]
+    #[error("contains a variable: paths must be the same on every node")]
     Variable,
     /// The path contains a control character.
-    #[error("has a control character")]
+    #[error("contains a control character")]
     Control,
     /// The path contains `//`, `.` or `..`.
-    #[error("has an empty part, . or ..")]
+    #[error("contains an empty segment, . or ..")]
     Part,
 }
 

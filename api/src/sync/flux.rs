@@ -101,7 +101,7 @@ pub struct FluxGitRepository {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("x-kubernetes-preserve-unknown-fields" = true, "x-kubernetes-validations" = [
-    { "rule": "has(self.tag) != has(self.commit)", "message": "set exactly one of tag and commit: a branch or a range is no exact state" },
+    { "rule": "has(self.tag) != has(self.commit)", "message": "set exactly one of tag and commit: a branch or a range is not an exact state" },
 ]))]
 pub struct FluxGitReference {
     /// Name of a tag. It is resolved once and pinned: a tag that moves later is reported, never rolled out.
@@ -220,7 +220,7 @@ pub struct FluxOciRepository {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("x-kubernetes-preserve-unknown-fields" = true, "x-kubernetes-validations" = [
-    { "rule": "has(self.tag) != has(self.digest)", "message": "set exactly one of tag and digest: a range is no exact state" },
+    { "rule": "has(self.tag) != has(self.digest)", "message": "set exactly one of tag and digest: a range is not an exact state" },
 ]))]
 pub struct FluxOciReference {
     /// A tag. Its digest is resolved once and pinned: a tag that moves later is reported, never rolled out.

@@ -33,7 +33,7 @@ pub enum BindingError {
         path: String,
     },
     /// The name of a built-in variable.
-    #[error("binding {0:?} is given by muster: choose another name")]
+    #[error("binding {0:?} is a built-in variable: choose another name")]
     Given(String),
     /// A duplicate name.
     #[error("binding {name:?} is also defined in {other}: rename one")]

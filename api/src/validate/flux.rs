@@ -15,7 +15,7 @@ use crate::{
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum FluxError {
     /// A known field of Flux that is not passed on.
-    #[error("{field} is not handed through to Flux: {why}")]
+    #[error("{field} is not passed on to Flux: {why}")]
     Field {
         /// Name of the field.
         field: String,
@@ -23,7 +23,7 @@ pub enum FluxError {
         why: &'static str,
     },
     /// An unknown field.
-    #[error("{field} is not handed through to Flux: remove it; what is: {known}")]
+    #[error("{field} is not passed on to Flux: remove it; supported fields: {known}")]
     Unknown {
         /// Name of the field.
         field: String,
@@ -31,7 +31,7 @@ pub enum FluxError {
         known: &'static str,
     },
     /// Not the URL of an OCI artifact.
-    #[error("{0:?} is not the address of an OCI artifact: write oci://host/path, without tag and digest")]
+    #[error("{0:?} is not the URL of an OCI artifact: write oci://host/path, without tag and digest")]
     OciUrl(String),
     /// Not exactly one version.
     #[error("set exactly one of tag and digest: nothing else is an exact state")]
@@ -47,20 +47,20 @@ pub enum FluxError {
     VerifyTag(&'static str),
     /// A field that Flux does not support.
     #[error(
-        "{0} is carried out by the built-in sync only, and source.flux and package.flux by Flux only: remove one of them"
+        "{0} is supported only by the built-in sync, and source.flux and package.flux only by Flux: remove one of them"
     )]
     BuiltIn(&'static str),
     /// An unknown decryption provider.
-    #[error("provider {0:?} is not known to Flux: write sops")]
+    #[error("provider {0:?} is not supported by Flux: write sops")]
     Decryption(String),
 }
 
 /// The decryption provider that Flux supports.
 const SOPS: &str = "sops";
-const NO_STATE: &str = "it names no exact state: write tag or commit";
-const NO_ARTIFACT: &str = "it names no exact artifact: write tag or digest";
+const NO_STATE: &str = "it is not an exact state: write tag or commit";
+const NO_ARTIFACT: &str = "it is not an exact artifact: write tag or digest";
 const OF_A_SOURCE: &str =
-    "muster sets it; a tag is resolved again each package.interval, to report that it moved";
+    "muster sets it; a tag is resolved again each package.interval, to detect that it moved";
 const PAUSE: &str = "pause the module instead: muster rollout pause";
 const BY_MUSTER: &str = "muster sets it for each cluster";
 
@@ -69,7 +69,7 @@ const OCI_REFERENCE: &[(&str, &str)] = &[("semver", NO_ARTIFACT), ("semverFilter
 const SOURCE: &[(&str, &str)] = &[
     (
         "include",
-        "the state of the other repositories is not pinned: make them modules of their own, with dependsOn",
+        "the state of the other repositories is not pinned: use separate modules with dependsOn",
     ),
     ("interval", OF_A_SOURCE),
     ("timeout", OF_A_SOURCE),
@@ -85,7 +85,7 @@ const SOURCE: &[(&str, &str)] = &[
     ),
     (
         "serviceAccountName",
-        "write provider for a cloud's identity, or secretRef",
+        "use provider for a cloud identity, or secretRef",
     ),
 ];
 const GIT_KNOWN: &str = "url, ref, provider, secretRef, proxySecretRef, verify, ignore";
@@ -94,25 +94,25 @@ const OCI_KNOWN: &str =
 const PACKAGE: &[(&str, &str)] = &[
     ("sourceRef", BY_MUSTER),
     ("kubeConfig", BY_MUSTER),
-    ("deletionPolicy", "write onDelete of the module"),
+    ("deletionPolicy", "use onDelete of the module"),
     ("suspend", PAUSE),
-    ("dependsOn", "write dependsOn of the module"),
+    ("dependsOn", "use dependsOn of the module"),
     (
         "postBuild",
-        "write package.substitute, and bindings for values of a cluster",
+        "use package.substitute, and bindings for cluster-specific values",
     ),
-    ("path", "write package.path"),
-    ("prune", "write package.prune"),
-    ("wait", "write package.wait"),
-    ("force", "write package.force"),
-    ("timeout", "write package.timeout"),
-    ("interval", "write package.interval"),
-    ("retryInterval", "write package.retryInterval"),
-    ("targetNamespace", "write package.targetNamespace"),
-    ("healthChecks", "write package.healthChecks"),
-    ("healthCheckExprs", "write package.healthExpressions"),
-    ("ignore", "write ignore of the source"),
-    ("buildMetadata", "write commonMetadata"),
+    ("path", "use package.path"),
+    ("prune", "use package.prune"),
+    ("wait", "use package.wait"),
+    ("force", "use package.force"),
+    ("timeout", "use package.timeout"),
+    ("interval", "use package.interval"),
+    ("retryInterval", "use package.retryInterval"),
+    ("targetNamespace", "use package.targetNamespace"),
+    ("healthChecks", "use package.healthChecks"),
+    ("healthCheckExprs", "use package.healthExpressions"),
+    ("ignore", "use ignore of the source"),
+    ("buildMetadata", "use commonMetadata"),
 ];
 const PACKAGE_KNOWN: &str = "decryption, patches, images, components, ignoreMissingComponents, commonMetadata, namePrefix, nameSuffix, serviceAccountName";
 

@@ -33,7 +33,7 @@ pub enum GateError {
     #[error("passes is {0}: write a number from 1 to {MAX_PASSES}")]
     Passes(u32),
     /// A numeric comparison with a value that is not a number.
-    #[error("value {value:?} is no number, and {op} compares numbers: write a number, or use == or !=")]
+    #[error("value {value:?} is not a number, and {op} compares numbers: write a number, or use == or !=")]
     NoNumber {
         /// The rejected value.
         value: String,

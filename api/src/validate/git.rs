@@ -36,18 +36,18 @@ pub enum VersionError {
         commit: String,
     },
     /// An abbreviated commit hash.
-    #[error("commit {0:?} is short: write all 40 (or 64) digits, as `git rev-parse` prints them")]
+    #[error("commit {0:?} is abbreviated: write all 40 (or 64) digits, as `git rev-parse` prints them")]
     Short(String),
     /// Not a commit hash.
     #[error(
-        "{0:?} is no commit: write its 40 (or 64) lower-case hexadecimal digits; for a tag use the field tag"
+        "{0:?} is not a commit hash: write its 40 (or 64) lower-case hexadecimal digits; for a tag use the field tag"
     )]
     Commit(String),
     /// A full reference name.
     #[error("tag {0:?} is a reference: write the tag's name without refs/tags/")]
     Reference(String),
     /// Not a valid tag name in git.
-    #[error("{0:?} is no name of a tag: git allows no spaces and none of ~ ^ : ? * [ \\ .. @{{ in it")]
+    #[error("{0:?} is not a valid tag name: git allows no spaces and none of ~ ^ : ? * [ \\ .. @{{ in it")]
     Tag(String),
 }
 
@@ -55,24 +55,24 @@ pub enum VersionError {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum UrlError {
     /// git's short form of ssh URLs; contains the long form.
-    #[error("git's short form of ssh is not read: write {0}")]
+    #[error("git's short form of ssh is not supported: write {0}")]
     ShortForm(String),
     /// Another name of the ssh scheme, which is not supported.
     #[error("scheme {0:?} is not supported: write ssh://git@host/path")]
     SshScheme(String),
     /// Characters that are not allowed in the user or host of an ssh URL.
     #[error(
-        "its user and its host may hold letters, digits, dots, hyphens and underscores, and its port is 1 to 65535"
+        "its user and its host may contain letters, digits, dots, hyphens and underscores, and its port must be 1 to 65535"
     )]
     SshAuthority,
     /// No path.
-    #[error("it names no repository: write ssh://git@host/path")]
+    #[error("it has no repository path: write ssh://git@host/path")]
     NoPath,
     /// ssh without a Secret.
-    #[error("ssh needs a Secret with the keys identity and known_hosts: create it, and name it in secretRef")]
+    #[error("ssh needs a Secret with the keys identity and known_hosts: create it, and reference it in secretRef")]
     NoSecret,
     /// A proxy is not supported over ssh.
-    #[error("a proxy is for https and http: remove proxySecretRef, or use the https address")]
+    #[error("a proxy is supported only for https and http: remove proxySecretRef, or use the https URL")]
     ProxyOverSsh,
     /// A scheme that is insecure, and not allowed.
     #[error("{0} is insecure: use https, or start the controller with --allow-insecure-sources")]
@@ -81,19 +81,19 @@ pub enum UrlError {
     #[error("scheme {0:?} is not supported: use https or ssh")]
     Scheme(String),
     /// No scheme at all.
-    #[error("it has no scheme: write https:// and the rest of the address")]
+    #[error("it has no scheme: write https:// and the rest of the URL")]
     NoScheme,
     /// No host.
     #[error("it has no host: write https://host/path")]
     NoHost,
     /// Credentials in the URL, which would be shown wherever the URL is.
-    #[error("it holds a user or password: put them into a Secret and name it in secretRef")]
+    #[error("it contains a user or password: put them in a Secret and reference it in secretRef")]
     Credentials,
     /// A query or fragment.
     #[error("it has a query or a fragment: git repositories have none")]
     Query,
     /// Characters that are not allowed in a URL.
-    #[error("it holds spaces or control characters: write them percent-encoded")]
+    #[error("it contains spaces or control characters: percent-encode them")]
     Characters,
     /// Too long.
     #[error("it has {0} bytes, at most {max} are allowed", max = schema::MAX_URL)]
@@ -107,13 +107,13 @@ pub enum PathError {
     #[error("path {0:?} is absolute: write it relative to the root of the repository")]
     Absolute(String),
     /// The path leaves the repository.
-    #[error("path {0:?} has a part \"..\": write the folder's path from the root of the repository")]
+    #[error("path {0:?} contains \"..\": write the folder's path from the root of the repository")]
     Parent(String),
     /// The path refers to git's own files.
-    #[error("path {0:?} has a part \".git\": git's own files are not read")]
+    #[error("path {0:?} contains \".git\": git's own files are not read")]
     Git(String),
     /// Characters that are not allowed in a path.
-    #[error("path {0:?} holds control characters or a backslash: separate folders by /")]
+    #[error("path {0:?} contains control characters or a backslash: separate folders with /")]
     Characters(String),
     /// Empty, or too long.
     #[error("path has {0} bytes: write 1 to {max}, \".\" for the root of the repository", max = schema::MAX_PATH)]

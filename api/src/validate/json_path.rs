@@ -20,7 +20,7 @@ const MAX_NESTING: usize = 8;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum JsonPathError {
     /// Not a JSONPath.
-    #[error("{0:?} is no JSONPath (RFC 9535): write one such as $.data.result[0].value[1]")]
+    #[error("{0:?} is not a valid JSONPath (RFC 9535): write one such as $.data.result[0].value[1]")]
     Syntax(String),
     /// Too long, or nested too deeply.
     #[error(
@@ -29,14 +29,14 @@ pub enum JsonPathError {
     )]
     TooLarge,
     /// Several selectors in one pair of brackets.
-    #[error("a bracket of a gate's JSONPath has one selector: write a gate for each value")]
+    #[error("a bracket of a gate's JSONPath must contain only one selector: write a gate for each value")]
     Union,
     /// More than one descendant segment.
-    #[error("a gate's JSONPath has `..` at most once, and not in a filter")]
+    #[error("a gate's JSONPath may contain `..` only once, and not in a filter")]
     Descents,
     /// An unsupported filter.
     #[error(
-        "a filter of a gate's JSONPath compares values and paths of names and indexes that begin with @: no functions, no other paths"
+        "a filter of a gate's JSONPath may only compare values and paths of names and indexes that begin with @: no functions, no other paths"
     )]
     Filter,
 }

@@ -58,7 +58,7 @@ pub enum Problem {
     Binding(#[from] BindingError),
     /// The sync is larger than a row of an assemblage may be.
     #[error(
-        "it has {0} bytes as JSON, and a row of an assemblage has at most {MAX_ROW}: make its bindings and substitutions smaller, or move what package.flux says into files of the source"
+        "it has {0} bytes as JSON, and a row of an assemblage has at most {MAX_ROW}: reduce its bindings and substitutions, or move settings of package.flux into files of the source"
     )]
     RowTooLarge(usize),
     /// An unsupported or invalid field of Flux.
@@ -68,7 +68,7 @@ pub enum Problem {
     #[error(transparent)]
     Gate(#[from] GateError),
     /// An invalid name.
-    #[error("{name:?} is no valid name: {error}")]
+    #[error("{name:?} is not a valid name: {error}")]
     Name {
         /// The rejected name.
         name: String,
@@ -89,7 +89,7 @@ pub enum Problem {
         timeout: Duration,
     },
     /// Two health expressions for the same kind.
-    #[error("{kind} of group {group:?} has expressions twice: write all of a kind into one entry")]
+    #[error("{kind} of group {group:?} has two entries with expressions: combine them in one entry")]
     ExpressionsTwice {
         /// API group of the kind.
         group: String,
@@ -97,11 +97,11 @@ pub enum Problem {
         kind: String,
     },
     /// The health expressions exceed the size limit of a package.
-    #[error("the expressions have {0} bytes: write at most {MAX_EXPRESSIONS}")]
+    #[error("the expressions total {0} bytes: write at most {MAX_EXPRESSIONS}")]
     ExpressionsTooLarge(usize),
     /// Deadlines that no cluster can meet.
     #[error(
-        "rollout.deadlines.progress is {progress}, and one try (timeout {timeout}) with its repetition (retryInterval {retry_interval}) takes as long: raise the deadline or shorten the others"
+        "rollout.deadlines.progress is {progress}, and one attempt (timeout {timeout}) plus one retry (retryInterval {retry_interval}) takes as long: raise the deadline or shorten the others"
     )]
     Deadline {
         /// `rollout.deadlines.progress`.
@@ -113,7 +113,7 @@ pub enum Problem {
     },
     /// The total deadline ends before the progress deadline of the first step.
     #[error(
-        "rollout.deadlines.total is {total}, less than rollout.deadlines.progress ({progress}), which is the time of one step"
+        "rollout.deadlines.total is {total}, less than rollout.deadlines.progress ({progress}), which is the deadline of one step"
     )]
     Total {
         /// `rollout.deadlines.total`.

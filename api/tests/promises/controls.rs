@@ -102,10 +102,10 @@ fn nobody_means_three_hundred_years() {
     check("2026-01-02T03:04:05Z", true, Ok(()));
     check("2027-01-03T03:04:05Z", false, Ok(()));
     let late =
-        "until is 2027-01-03T03:04:06Z, more than a year from now: say an earlier time, or leave it out";
+        "until is 2027-01-03T03:04:06Z, more than a year from now: set an earlier time, or omit it";
     check("2027-01-03T03:04:06Z", false, Err(late));
     let far =
-        "until is 2326-01-02T03:04:05Z, more than a year from now: say an earlier time, or leave it out";
+        "until is 2326-01-02T03:04:05Z, more than a year from now: set an earlier time, or omit it";
     check("2326-01-02T03:04:05Z", false, Err(far));
     assert_eq!(plain("true").meant(now), Ok(plain("true")));
     assert!(

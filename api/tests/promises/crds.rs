@@ -28,7 +28,7 @@ fn committed_files_equal_the_types() {
     for (file, text) in &generated {
         assert!(
             &committed[file] == text,
-            "{file} is not as generated: run `cargo xtask generate` and commit"
+            "{file} is not up to date: run `cargo xtask generate` and commit"
         );
     }
 }

@@ -156,7 +156,7 @@ fn a_node_that_cannot_be_rendered_says_why() {
     };
     check(
         "$(NODE_LABEL_rack)",
-        "/etc/a uses $(NODE_LABEL_rack), which is neither given nor a binding; there are NODE_NAME",
+        "/etc/a uses $(NODE_LABEL_rack), which is neither a built-in variable nor a binding; there are NODE_NAME",
     );
     check(
         "$(",
@@ -212,7 +212,7 @@ fn what_is_wrong_is_named_field_by_field() {
     );
     check(
         &|spec| spec["parts"][0]["files"] = json!([file("/etc/a", ""), file("/etc/a", "")]),
-        &["spec.parts[0].files[1].path: /etc/a is there twice"],
+        &["spec.parts[0].files[1].path: /etc/a occurs twice"],
     );
     check(
         &|spec| spec["parts"][0]["files"] = json!([file("/etc/a", ""), file("/etc/a/b/c", "")]),
@@ -224,12 +224,12 @@ fn what_is_wrong_is_named_field_by_field() {
     );
     check(
         &|spec| spec["parts"][0]["files"][0]["state"] = json!("Absent"),
-        &["spec.parts[0].files[0].content: a file that is to be absent has no content"],
+        &["spec.parts[0].files[0].content: a file with state Absent must not have content"],
     );
     check(
         &|spec| spec["parts"][0]["files"][0]["content"] = json!("$(MTV)"),
         &[
-            "spec.parts[0].files[0].content: uses $(MTV), which is neither given (NODE_NAME, NODE_LABEL_<key>, SECRET_<name>) nor a binding",
+            "spec.parts[0].files[0].content: uses $(MTV), which is neither built in (NODE_NAME, NODE_LABEL_<key>, SECRET_<name>) nor a binding",
         ],
     );
     check(
@@ -254,7 +254,7 @@ fn what_is_wrong_is_named_field_by_field() {
     );
     check(
         &|spec| spec["parts"][0]["files"][0]["content"] = json!("x".repeat(300_000)),
-        &["spec.parts: all content is 300223 bytes, more than 262144: split the NodeModule"],
+        &["spec.parts: the total content is 300223 bytes, more than 262144: split the NodeModule"],
     );
 }
 
@@ -286,14 +286,14 @@ fn admission() {
         (
             "/spec/parts/0/files/0/path",
             json!("/etc/../a"),
-            "path must not have . or .. as a part",
+            "path must not contain . or .. as a segment",
         ),
         ("/spec/parts/0/files/0/path", json!("etc/a"), "path"),
         ("/spec/parts/0/files/0/mode", json!("4755"), "mode"),
         (
             "/spec/parts/0/files/0/state",
             json!("Absent"),
-            "a file that is to be absent has no content",
+            "a file with state Absent must not have content",
         ),
         ("/spec/parts/0/files/0/owner", json!("root:x"), "owner"),
         (
@@ -317,7 +317,7 @@ fn admission() {
         (
             "/spec/bindings",
             json!([{"name": "SECRET_x", "value": "y"}]),
-            "names that begin with SECRET_ or NODE_ are given",
+            "names that begin with SECRET_ or NODE_ are reserved",
         ),
         ("/spec/drift", json!("Correct"), "drift"),
     ] {

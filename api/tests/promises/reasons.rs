@@ -107,7 +107,7 @@ fn the_other_tables_hold_the_pages_words() {
     assert!(page.split_whitespace().all(|word| events.contains(word)));
     assert_eq!(
         "Nonsense".parse::<ObjectReason>().unwrap_err().to_string(),
-        "\"Nonsense\" is no reason of muster"
+        "\"Nonsense\" is not a known reason"
     );
 }
 

@@ -85,7 +85,7 @@ fn a_signed_tag_needs_a_tag_and_rows_need_no_signature() {
         check(
             &row(&signed),
             None,
-            Err("verify stands in the source of a Module"),
+            Err("verify belongs in the source of a Module"),
         );
     }
 }

@@ -90,11 +90,11 @@ fn what_is_said_about_bad_ones() {
     operator In of key "env" needs values: list at least one, or use Exists or DoesNotExist
     operator NotIn of key "env" needs values: list at least one, or use Exists or DoesNotExist
     operator Exists of key "env" takes no values: remove them, or use In or NotIn
-    key "-env" is no label key: use letters, digits, hyphens, underscores and dots, with a letter or digit at both ends
-    key "a/b/c" is no label key: use at most one slash, between a DNS subdomain and a name
-    key "Example.com/env" is no label key: use lower-case letters, digits, hyphens and dots, with a letter or digit at both ends of each part
-    key "" is no label key: it is empty
-    value "a b" of key "env" is no label value: use letters, digits, hyphens, underscores and dots, with a letter or digit at both ends
-    value "xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx" of key "env" is no label value: it has 64 bytes, at most 63 are allowed
+    key "-env" is not a valid label key: use letters, digits, hyphens, underscores and dots, with a letter or digit at both ends
+    key "a/b/c" is not a valid label key: use at most one slash, between a DNS subdomain and a name
+    key "Example.com/env" is not a valid label key: use lower-case letters, digits, hyphens and dots, with a letter or digit at both ends of each part
+    key "" is not a valid label key: it is empty
+    value "a b" of key "env" is not a valid label value: use letters, digits, hyphens, underscores and dots, with a letter or digit at both ends
+    value "xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx" of key "env" is not a valid label value: it has 64 bytes, at most 63 are allowed
     "#);
 }

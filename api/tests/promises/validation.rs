@@ -182,12 +182,12 @@ fn each_bad_address_over_ssh_and_its_words() {
     through_proxy["proxySecretRef"] = json!({ "name": "proxy" });
     assert_eq!(
         said(&spec("/sync/source/git", through_proxy)),
-        "spec.sync.source.git.proxySecretRef: a proxy is for https and http: remove proxySecretRef, or use the https address"
+        "spec.sync.source.git.proxySecretRef: a proxy is supported only for https and http: remove proxySecretRef, or use the https URL"
     );
     let without = spec("/sync/source/git/url", json!("ssh://git@github.com/o/r.git"));
     assert_eq!(
         said(&without),
-        "spec.sync.source.git.secretRef: ssh needs a Secret with the keys identity and known_hosts: create it, and name it in secretRef"
+        "spec.sync.source.git.secretRef: ssh needs a Secret with the keys identity and known_hosts: create it, and reference it in secretRef"
     );
 }
 
@@ -220,7 +220,7 @@ fn the_name_of_a_module_is_a_dns_label() {
     );
     assert_eq!(
         validate::message(&findings),
-        "metadata.name: \"a.b\" is no valid name: use lower-case letters, digits and hyphens, with a letter or digit at both ends"
+        "metadata.name: \"a.b\" is not a valid name: use lower-case letters, digits and hyphens, with a letter or digit at both ends"
     );
 }
 
@@ -233,7 +233,7 @@ fn one_message_says_how_many_more() {
     let message = validate::message(&validate::module("app", &bad, InsecureSources::Refused));
     assert_eq!(
         message,
-        "spec.sync.source.git.url: git's short form of ssh is not read: write ssh://git@git.example/r (and 1 more)"
+        "spec.sync.source.git.url: git's short form of ssh is not supported: write ssh://git@git.example/r (and 1 more)"
     );
     assert_eq!(validate::message(&[]), "");
 }
@@ -362,7 +362,7 @@ fn artifacts() -> Vec<Case> {
         of_oci(
             "ref",
             json!({"semver": "1.x"}),
-            "ref.semver: semver is not handed through to Flux: it names no exact artifact",
+            "ref.semver: semver is not passed on to Flux: it is not an exact artifact",
         ),
         of_oci("url", json!("https://registry.example/fleet"), address),
         of_oci("url", json!("oci://registry.example/fleet:v1"), address),
@@ -373,7 +373,7 @@ fn artifacts() -> Vec<Case> {
         of_oci(
             "insecure",
             json!(true),
-            "insecure is not handed through to Flux: a registry is read over https",
+            "insecure is not passed on to Flux: a registry is read over https",
         ),
         of_oci("verify", rooted, "verify.trustedRootSecretRef"),
         of_oci(
@@ -402,7 +402,7 @@ fn repositories() -> Vec<Case> {
         git(json!({}), ""),
         git(json!({"ref": {"commit": "abc"}}), "gitRepository.ref"),
         git(json!({"url": "ssh://git@git.example/r"}), "ssh needs a Secret"),
-        git(json!({"include": []}), "include is not handed through"),
+        git(json!({"include": []}), "include is not passed on"),
         git(
             json!({"ref": {"commit": commit}, "verify": keys}),
             "mode TagAndHEAD needs ref.tag",
@@ -419,19 +419,19 @@ fn packages() -> Vec<Case> {
         of(
             "plan",
             json!({"file": "plan.yaml"}),
-            "package.plan: plan is carried out by the built-in sync only",
+            "package.plan: plan is supported only by the built-in sync",
         ),
         of(
             "assume",
             json!("Never"),
-            "package.assume: assume is carried out by the built-in sync only",
+            "package.assume: assume is supported only by the built-in sync",
         ),
         of(
             "flux/kubeConfig",
             json!({}),
-            "kubeConfig is not handed through to Flux: muster sets it",
+            "kubeConfig is not passed on to Flux: muster sets it",
         ),
-        of("flux/postBuild", json!({}), "write package.substitute"),
+        of("flux/postBuild", json!({}), "use package.substitute"),
         of("flux/whatever", json!(1), "what is: decryption, patches"),
         of("flux/components", json!(["../tls", "a/b"]), ""),
         of(

@@ -44,7 +44,7 @@ async fn serve(arguments: Arguments) -> Result<(), Box<dyn std::error::Error>> {
         api.play_workloads(Speeds::default());
     }
     let address = api.listen(arguments.port).await?;
-    let kubeconfig = api.kubeconfig().ok_or("the HTTPS door is not open")?;
+    let kubeconfig = api.kubeconfig().ok_or("the HTTPS listener is not open")?;
     write_private(&arguments.kubeconfig, &kubeconfig)?;
     println!("serving on https://{address}");
     println!(

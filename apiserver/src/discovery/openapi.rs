@@ -211,7 +211,7 @@ fn object_meta() -> Value {
                 "type": "array", "items": {"type": "string"}, "x-kubernetes-list-type": "set",
                 "description": "Must be empty before the object is deleted from the registry.",
             },
-            "generateName": text("GenerateName is an optional prefix for a name that the server makes."),
+            "generateName": text("GenerateName is an optional prefix for a name that the server generates."),
             "generation": {"type": "integer", "description": "A number that counts changes of the desired state."},
             "labels": map("Map of string keys and values that can be used to organize and select objects."),
             "managedFields": {

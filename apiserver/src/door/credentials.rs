@@ -14,7 +14,7 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
 
 /// Keys and certificates could not be created.
 #[derive(Debug, thiserror::Error)]
-#[error("the server's certificates cannot be made; is the time of this machine sane?")]
+#[error("the server's certificates could not be created; is the system time correct?")]
 pub struct CredentialsError(#[from] rcgen::Error);
 
 /// A client's key and certificate, and its token.

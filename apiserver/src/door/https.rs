@@ -24,7 +24,7 @@ use crate::status::{ApiError, ErrorBody};
 #[derive(Debug, thiserror::Error)]
 pub enum ListenError {
     /// The certificate could not be created.
-    #[error("no certificate for the server")]
+    #[error("the server certificate could not be created")]
     Credentials(#[from] CredentialsError),
     /// The TLS library rejects the configuration.
     #[error("TLS cannot be set up")]
@@ -33,7 +33,7 @@ pub enum ListenError {
     #[error("client certificates cannot be verified")]
     Verifier(#[from] rustls::server::VerifierBuilderError),
     /// The port could not be bound.
-    #[error("cannot listen on 127.0.0.1:{port}; is another process there?")]
+    #[error("cannot listen on 127.0.0.1:{port}; is the port in use?")]
     Bind {
         /// The requested port; 0 is any.
         port: u16,
@@ -107,7 +107,7 @@ async fn accept(socket: TcpListener, acceptor: TlsAcceptor, core: Arc<Core>, cre
 
 async fn serve(stream: TcpStream, acceptor: TlsAcceptor, core: Arc<Core>, credentials: Arc<Credentials>) {
     if let Err(error) = stream.set_nodelay(true) {
-        tracing::debug!(%error, "small answers of this connection may wait for each other");
+        tracing::debug!(%error, "TCP_NODELAY is not set: small responses may be delayed");
     }
     let stream = match tokio::time::timeout(HANDSHAKE, acceptor.accept(stream)).await {
         Ok(Ok(stream)) => stream,

@@ -126,7 +126,7 @@ impl Player {
             }),
             Err(error) => {
                 let why = std::error::Error::source(&error).map(ToString::to_string);
-                tracing::debug!(%error, why, kind = ?item.kind, name = item.key.name, "will be tried again");
+                tracing::debug!(%error, why, kind = ?item.kind, name = item.key.name, "will be retried");
                 return false;
             }
         }
@@ -152,7 +152,7 @@ impl VisitKind for Watch {
             let change: Option<Change> = match event {
                 Ok(event) => Some(Box::new(move |world, now| world.take(event, now))),
                 Err(error) => {
-                    tracing::debug!(%error, kind = ?K::KIND, "the watch is opened again");
+                    tracing::debug!(%error, kind = ?K::KIND, "the watch is reopened");
                     None
                 }
             };

@@ -26,13 +26,13 @@ pub(super) enum Reply {
 #[derive(Debug, thiserror::Error)]
 pub(super) enum WriteError {
     /// The request could not be made.
-    #[error("the request could not be made")]
+    #[error("the request could not be built")]
     Request(#[from] RequestError),
     /// The object could not be serialized.
     #[error("the object could not be serialized")]
     Serialize(#[from] serde_json::Error),
     /// The API server rejected it or did not respond.
-    #[error("the API server did not do it")]
+    #[error("the API server rejected the request or did not respond")]
     Refused(#[from] kube::Error),
 }
 

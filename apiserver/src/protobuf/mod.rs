@@ -28,7 +28,7 @@ pub enum ProtobufError {
     #[error("the body is not a Kubernetes protobuf message")]
     Malformed,
     /// The kind is not in the table.
-    #[error("no protobuf definition of this kind is known")]
+    #[error("the kind has no known protobuf definition")]
     UnknownKind,
 }
 

@@ -59,7 +59,7 @@ impl Core {
         };
         // Only webhooks take time, and none can be called yet.
         let created = create_object(&call, &options, decoded, Tracking::Update).now_or_never();
-        let created = created.ok_or("a webhook has to be called for it")?;
+        let created = created.ok_or("it requires a webhook call")?;
         created.map(|_| ()).map_err(|error| error.message().to_owned())
     }
 }

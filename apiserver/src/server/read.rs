@@ -102,7 +102,7 @@ fn parse_token(token: &str) -> Result<Continue, ApiError> {
     let decoded = URL_SAFE_NO_PAD.decode(token).ok(); // every invalid token gets the same error
     decoded
         .and_then(|bytes| serde_json::from_slice(&bytes).ok()) // as above
-        .ok_or_else(|| ApiError::bad_request("continue key is not valid: it was not made by this server"))
+        .ok_or_else(|| ApiError::bad_request("continue key is not valid: this server did not create it"))
 }
 
 /// The revision at which a list is read; `None` for the current one.

@@ -116,7 +116,7 @@ impl Hook {
         all.filter_map(|hook| match Self::deserialize(hook) {
             Ok(hook) => Some(hook),
             Err(error) => {
-                tracing::warn!(%error, hook = %hook["name"], "a webhook cannot be read and is not asked");
+                tracing::warn!(%error, hook = %hook["name"], "a webhook cannot be parsed and is skipped");
                 None
             }
         })

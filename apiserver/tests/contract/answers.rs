@@ -81,7 +81,7 @@ a body that is no JSON
 POST $cm {
 400 BadRequest:
 
-a key that stands twice, where that is strict
+a key that appears twice, where that is strict
 POST $widgets?fieldValidation=Strict {$b, "spec": {"num": 1, "num": 2}}
 400 BadRequest: strict decoding error: duplicate field "spec.num"
 

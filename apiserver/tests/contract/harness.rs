@@ -114,7 +114,7 @@ impl Cx {
             if holds(&object) {
                 return object;
             }
-            assert!(Instant::now() < deadline, "waited in vain: {what}: {object:#}");
+            assert!(Instant::now() < deadline, "timed out: {what}: {object:#}");
             sleep(Duration::from_millis(50)).await;
         }
     }
@@ -237,7 +237,7 @@ impl Cx {
     pub(crate) async fn until<F: Future<Output = bool>>(&self, what: &str, check: impl Fn() -> F) {
         let deadline = Instant::now() + PATIENCE;
         while !check().await {
-            assert!(Instant::now() < deadline, "waited {PATIENCE:?} in vain: {what}");
+            assert!(Instant::now() < deadline, "timed out after {PATIENCE:?}: {what}");
             sleep(Duration::from_millis(50)).await;
         }
     }

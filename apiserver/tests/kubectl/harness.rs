@@ -234,7 +234,7 @@ impl Kubectl {
             }
             assert!(
                 Instant::now() < deadline,
-                "waited {PATIENCE:?} in vain: {said:#?}"
+                "timed out after {PATIENCE:?}: {said:#?}"
             );
             sleep(Duration::from_millis(100)).await;
         }

@@ -25,7 +25,7 @@ pub(crate) fn door_address(text: &str) -> Result<DoorAddress, String> {
         .map_or_else(|| text.to_owned(), |port| format!("0.0.0.0:{port}"));
     let address = whole
         .parse()
-        .map_err(|_| "write ADDRESS:PORT or :PORT, such as 127.0.0.1:8080, or 0 for nowhere".to_owned())?;
+        .map_err(|_| "write ADDRESS:PORT or :PORT, such as 127.0.0.1:8080, or 0 to disable".to_owned())?;
     Ok(DoorAddress(Some(address)))
 }
 

@@ -173,7 +173,7 @@ mod tests {
         check("1m", Ok(60));
         check(
             "500ms",
-            Err("a lease of 0.5 s is not possible: choose from 1 s to 600 s"),
+            Err("a lease of 0.5 s is not valid: choose from 1 s to 600 s"),
         );
     }
 }

@@ -8,7 +8,7 @@ use crate::{exit::code, flags::WordFlags, output::Out};
 
 pub(crate) const EXAMPLES: &str = "\
 Examples:
-  muster rollout approve module/podinfo                       the only stage that asks for it
+  muster rollout approve module/podinfo                       the only stage that requires it
   muster rollout approve module/podinfo --stage canary --reason 'dashboards are green'";
 
 /// Approve a stage: it is passed once its clusters are ready, its soak is over and its gates pass

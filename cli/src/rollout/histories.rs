@@ -31,7 +31,7 @@ pub(crate) async fn list(client: &Client, namespace: &str, how: Output, out: &Ou
                 out.lines(&table(&modules.modules))?;
                 say!(
                     out,
-                    "\nThe revisions of one: muster rollout history {} -n {namespace}",
+                    "\nThe revisions of a module: muster rollout history {} -n {namespace}",
                     first.module
                 )?;
             }

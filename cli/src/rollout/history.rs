@@ -20,7 +20,7 @@ use crate::{
 
 pub(crate) const EXAMPLES: &str = "\
 Examples:
-  muster rollout history                                         the modules that there are
+  muster rollout history                                         lists the modules
   muster rollout history module/podinfo
   muster rollout history module/podinfo --revision 1a2b3c4d      one of them in full, with what failed
   muster rollout history module/podinfo -o json | jq '.revisions[] | select(.verdict == \"Bad\")'";
@@ -257,7 +257,7 @@ fn whole(past: &Past, now: Timestamp) -> Vec<String> {
         let others: Vec<String> = others.map(|(word, count)| format!(", {count} {word}")).collect();
         // These are counted in the states above as well, so they are listed separately.
         let ready = format!(
-            "; {} of all are ready at the version that they have",
+            "; {} of all are ready at their current version",
             counts.ready
         );
         let ready = Some(ready).filter(|_| counts.ready != counts.updated);

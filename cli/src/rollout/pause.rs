@@ -11,7 +11,7 @@ use crate::{exit::DONE, flags::TermFlags, output::Out};
 pub(crate) const EXAMPLES: &str = "\
 Examples:
   muster rollout pause module/podinfo --reason 'release freeze'
-  muster rollout pause module/podinfo --for 2h        it goes on by itself after two hours
+  muster rollout pause module/podinfo --for 2h        it resumes automatically after two hours
   muster rollout pause zonerollout/ingester -n mimir";
 
 /// Pause: no further cluster starts; those that are updating finish

@@ -75,7 +75,7 @@ pub(crate) async fn run(
         ended = tokio::time::timeout(timeout, follow(client, namespace, flags, &mut shown)) => ended,
         // If the signal cannot be handled, it ends the process as usual.
         Ok(()) = tokio::signal::ctrl_c() => {
-            complain!(out, "the rollout goes on in the cluster");
+            complain!(out, "the rollout continues in the cluster");
             return Ok(INTERRUPTED);
         }
     };
@@ -94,7 +94,7 @@ pub(crate) async fn run(
         )?,
         View::Table if is_done.is_none() => say!(
             out,
-            "{} is not done after {}s; the rollout goes on in the cluster",
+            "{} is not done after {}s; the rollout continues in the cluster",
             flags.module,
             timeout.as_secs()
         )?,

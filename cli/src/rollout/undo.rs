@@ -21,7 +21,7 @@ use crate::{
 
 pub(crate) const EXAMPLES: &str = "\
 Examples:
-  muster rollout undo module/podinfo                             what to write, and where
+  muster rollout undo module/podinfo                             what to change, and where
   muster rollout undo module/podinfo | git apply                 in the work tree of the repository that has the Module
   muster rollout undo module/podinfo --commit                    as a commit in this checkout; then push it";
 
@@ -64,7 +64,7 @@ pub(crate) async fn run(
     if module.is_of_nodes() {
         if flags.repo.is_some() || flags.commit {
             bail!(
-                "--repo and --commit are for modules: the content of {module} is printed; next: muster rollout undo {module}, and write it where it comes from"
+                "--repo and --commit are for modules: the content of {module} is printed; next: muster rollout undo {module}, and commit it where it is maintained"
             );
         }
         let to_revision = flags.to_revision.as_deref();

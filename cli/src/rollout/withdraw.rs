@@ -73,7 +73,7 @@ fn shown(held: &HeldWithdrawal, width: usize) -> Vec<String> {
         keep: Choice { what, command },
     } = held;
     let mut lines = output::wrapped(
-        &format!("{sentence}; nothing is withdrawn until you say so"),
+        &format!("{sentence}; nothing is withdrawn until you acknowledge it"),
         width,
     );
     lines.extend(explain::advice(

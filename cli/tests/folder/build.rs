@@ -88,7 +88,7 @@ fn nothing_is_printed_of_an_empty_folder_or_when_told_to_be_quiet() {
     let empty = tree.muster(&["build", "empty"]);
     assert_eq!(empty.code, Some(0));
     assert_eq!(empty.out, "apiVersion: v1\nitems: []\nkind: List\n");
-    assert_eq!(empty.err, "empty holds no objects\n");
+    assert_eq!(empty.err, "empty contains no objects\n");
     let quiet = tree.muster(&["build", "apps", "-q"]);
     assert_eq!(
         quiet,
@@ -172,7 +172,7 @@ fn a_mistake_on_the_command_line_is_exit_code_2() {
         (&["build", "nowhere"], "error: \"nowhere\" is not there\n"),
         (
             &["build", "apps/a.yaml"],
-            "it is a file; name the folder that holds it",
+            "it is a file; use the directory that contains it",
         ),
         (&["build", "apps", "--substitute", "N"], "write NAME=VALUE"),
         (

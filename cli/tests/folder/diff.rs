@@ -106,7 +106,7 @@ async fn what_is_created_changed_and_as_it_should_be() {
         (told.code, told.out.as_str(), told.err.as_str()),
         (
             Some(0),
-            "1 to be owned by muster-sync, content as it should be, 2 as it should be\n",
+            "1 to be owned by muster-sync, content unchanged, 2 unchanged\n",
             ""
         )
     );
@@ -236,7 +236,7 @@ async fn kinds_that_come_with_the_folder_and_what_cannot_be_found_out() {
     );
     std::fs::remove_file(bed.tree.path("app/crd.yaml")).unwrap();
     let told = bed.diff(&[]);
-    assert_eq!((told.code, told.out.as_str()), (Some(2), "1 not found out\n"));
+    assert_eq!((told.code, told.out.as_str()), (Some(2), "1 unknown\n"));
     assert!(told.err.contains("no matches for kind \"Widget\""), "{told:?}");
     bed.tree.write("app/w.yaml", &secret("[1]"));
     let told = bed.diff(&[]);

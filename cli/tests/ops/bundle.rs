@@ -153,7 +153,7 @@ async fn it_has_what_is_needed_and_no_secret() {
     );
     let said = bed.types("support-bundle -o b.tar.gz", 2).await;
     assert!(
-        said.contains("cannot be made (another name: -o FILE.tar.gz)"),
+        said.contains("cannot be created (choose another name: -o FILE.tar.gz)"),
         "{said}"
     );
 }

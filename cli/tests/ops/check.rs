@@ -322,7 +322,7 @@ async fn who_waits_for_a_person_is_not_said_to_wait_for_nobody() {
         module_says(&bed, ready, json!(null), attention).await;
         let said = bed.types("check", 1).await;
         assert!(
-            said.contains(says) && !said.contains("no module waits for a change by a person"),
+            said.contains(says) && !said.contains("no module waits for a change by a user"),
             "{reason}: {said}"
         );
     };
@@ -429,7 +429,7 @@ async fn one_cluster_is_looked_at_from_here() {
     let nobody = bed.downstream.faults().add(nobody);
     let said = bed.types("check --cluster eu-2", 1).await;
     assert!(
-        said.contains("× https://127.0.0.1:2222 does not answer from here  [MST1401]"),
+        said.contains("× https://127.0.0.1:2222 does not answer from this machine  [MST1401]"),
         "{said}"
     );
     bed.downstream.faults().remove(nobody);
@@ -587,7 +587,7 @@ async fn updates_in_place_that_may_end_early_have_their_codes() {
     assert!(
         said.contains(
             "machinehealthcheck/all: it remediates after 5m, and an update in place may take 30m  [MST1702]"
-        ) && said.contains("√ no error of a call of UpdateMachine counts as success"),
+        ) && said.contains("√ no failed call of UpdateMachine counts as success"),
         "{said}"
     );
 

@@ -44,7 +44,7 @@ impl Demo {
             .unwrap();
         let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
         let demo = Self(child);
-        assert!(lines.by_ref().any(|line| line.unwrap() == "Ctrl-C ends all."));
+        assert!(lines.by_ref().any(|line| line.unwrap() == "Ctrl-C stops everything."));
         // Further output must not fill the pipe.
         std::thread::spawn(move || lines.for_each(drop));
         demo

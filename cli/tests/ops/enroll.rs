@@ -93,7 +93,7 @@ async fn a_cluster_comes_in_and_doing_it_twice_changes_nothing() {
         .types("enroll --downstream-kubeconfig new --name eu-2", 0)
         .await;
     assert!(
-        said.contains("labelled env=prod region=eu: as they were")
+        said.contains("labelled env=prod region=eu: unchanged")
             && said.contains("modules that select eu-2: podinfo"),
         "{said}"
     );
@@ -119,7 +119,7 @@ async fn a_cluster_comes_in_and_doing_it_twice_changes_nothing() {
         .types("enroll --downstream-kubeconfig new --name eu-3", 1)
         .await;
     assert!(
-        said.contains("is in the fleet already, as Cluster eu-2"),
+        said.contains("is already in the fleet, as Cluster eu-2"),
         "{said}"
     );
     assert_eq!(everything(&bed).await, before);
@@ -157,7 +157,7 @@ async fn without_a_controller_that_is_said() {
     let bed = Bed::new().await;
     let said = bed.types(&format!("{ENROLL} --wait 2s"), 1).await;
     assert!(
-        said.contains("no controller shows itself for namespace default"),
+        said.contains("no controller runs for namespace default"),
         "{said}"
     );
     let said = bed.types(&format!("{ENROLL} --no-wait"), 0).await;
@@ -279,7 +279,7 @@ async fn who_may_not_is_told_before_anything_is_written() {
     check(
         "enroll --downstream-kubeconfig new --name x",
         1,
-        "you may not do that in context new",
+        "you are not allowed to do that in context new",
     )
     .await;
     bed.downstream.faults().remove(rule);
@@ -467,7 +467,7 @@ async fn interrupted_it_says_how_to_go_on() {
         .unwrap();
     let said = String::from_utf8(output.stdout).unwrap();
     assert_eq!(output.status.code(), Some(130), "{said}");
-    assert!(said.contains("the same command goes on from there"), "{said}");
+    assert!(said.contains("run the same command again to continue"), "{said}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 3)]
@@ -481,7 +481,7 @@ async fn another_way_in_is_not_proven_by_the_record_of_the_first() {
         .types(&format!("{few} --server https://127.0.0.1:9 --wait 3s"), 0)
         .await;
     assert!(
-        said.contains("► the controller was there before") && !said.contains("✔ the controller reached"),
+        said.contains("► the controller reached the cluster before") && !said.contains("✔ the controller reached"),
         "{said}"
     );
 }

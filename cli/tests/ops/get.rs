@@ -67,7 +67,7 @@ async fn a_list_that_is_followed_outlives_a_failure_and_tells_it_once() {
     let bed = Bed::new().await;
     module(&bed, "default", "first").await;
     let mut watch = Running::start(&bed, "get modules -w");
-    bed.until("the first is told", async || watch.out().contains("first"))
+    bed.until("the first is printed", async || watch.out().contains("first"))
         .await;
     let lists = Match {
         verbs: vec![Verb::List],
@@ -84,9 +84,9 @@ async fn a_list_that_is_followed_outlives_a_failure_and_tells_it_once() {
     // Each change leads to a refresh.
     for (number, name) in ["second", "third"].into_iter().enumerate() {
         module(&bed, "default", name).await;
-        bed.until("it is looked again", async || asked() > number).await;
+        bed.until("it refreshes", async || asked() > number).await;
     }
-    bed.until("the failure is told", async || {
+    bed.until("the failure is reported", async || {
         watch.err().contains("warning: listing modules")
     })
     .await;
@@ -104,13 +104,13 @@ async fn all_namespaces_are_followed_and_a_burst_is_looked_at_once() {
     module(&bed, "default", "first").await;
     let began = std::time::Instant::now();
     let watch = Running::start(&bed, "get modules -w -A");
-    bed.until("the first is told", async || watch.out().contains("first"))
+    bed.until("the first is printed", async || watch.out().contains("first"))
         .await;
     for number in 0..60 {
         module(&bed, "kube-system", &format!("m{number}")).await;
         tokio::task::yield_now().await;
     }
-    bed.until("the last is told", async || watch.out().contains("m59"))
+    bed.until("the last is printed", async || watch.out().contains("m59"))
         .await;
     let most = 2 + began.elapsed().as_secs();
     let mut requests = bed.management.recorder().requests();

@@ -87,7 +87,7 @@ async fn interrupted_it_says_that_the_rollout_goes_on() {
     let said = String::from_utf8(output.stderr).unwrap();
     assert_eq!(
         (output.status.code(), said.as_str()),
-        (Some(130), "the rollout goes on in the cluster\n")
+        (Some(130), "the rollout continues in the cluster\n")
     );
 }
 
@@ -182,7 +182,7 @@ async fn without_a_name_what_there_is_is_listed() {
     assert_eq!(lines[1][..2], ["module/api", "v1"]);
     assert_eq!(lines[2][..3], ["module/web", "v1", "Succeeded"]);
     assert!(
-        said.ends_with("The revisions of one: muster rollout history module/api -n default\n"),
+        said.ends_with("The revisions of a module: muster rollout history module/api -n default\n"),
         "{said}"
     );
     assert_eq!(

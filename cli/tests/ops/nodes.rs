@@ -192,7 +192,7 @@ impl World {
     async fn stands(&self) {
         let module = self.modules.get("fabric").await.unwrap();
         let at = "2026-01-02T03:02:00Z";
-        let lost = "there is no sign of life of node n2, after it had begun its change: no other node takes its turn before it is back, its Node is \
+        let lost = "there is no sign of life of node n2, after its change had started: no other node takes its turn until it is back, its Node is \
                     deleted, or it is released: kubectl annotate --field-manager=muster-cli nodemodule/fabric --overwrite fleet.muster.dev/release=n2";
         let failed = "tcp 10.0.0.1:179 did not answer; next: apply a fixed NodeModule";
         let memory = memory(&self.now, &self.before);
@@ -313,7 +313,7 @@ async fn what_a_person_says_about_nodes_is_written_where_it_is_read() {
             0,
             "No further node begins",
         ),
-        ("rollout pause nodemodule/fabric", 0, "is paused already"),
+        ("rollout pause nodemodule/fabric", 0, "is already paused"),
         ("rollout resume nodemodule/fabric", 0, "resumed"),
         ("rollout approve nodemodule/fabric", 2, "the module has no stages"),
         (
@@ -334,7 +334,7 @@ async fn what_a_person_says_about_nodes_is_written_where_it_is_read() {
         (
             "rollout release nodemodule/fabric --node n1",
             1,
-            "n1 is not lost in its change (Failed): nothing was written",
+            "n1 did not vanish during its update (Failed): nothing was written",
         ),
         (
             "rollout release nodemodule/fabric --node n4",
@@ -388,7 +388,7 @@ async fn what_a_person_says_about_nodes_is_written_where_it_is_read() {
         .check(
             "rollout retry nodemodule/fabric --reason 'a_cable'",
             0,
-            "is tried again",
+            "is retried",
         )
         .await;
     assert_eq!(world.said("retry").await.unwrap()["for"], world.now[..16]);

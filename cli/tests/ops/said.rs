@@ -148,7 +148,7 @@ async fn a_held_withdrawal_is_shown_before_it_is_acknowledged() {
         .unwrap();
     let said = bed.types("rollout withdraw module/web --acknowledge", 2).await;
     assert!(
-        said.contains("has not seen this change of the module yet"),
+        said.contains("has not observed this change of the module yet"),
         "{said}"
     );
     holds_a_withdrawal(&bed, &["eu-1", "eu-2"]).await;
@@ -156,7 +156,7 @@ async fn a_held_withdrawal_is_shown_before_it_is_acknowledged() {
     let verb = "muster rollout withdraw module/web --acknowledge -n default";
     let said = bed.types("rollout withdraw module/web", 0).await;
     for words in [
-        "module/web is being deleted; 2 of 2 clusters would lose it (eu-1, eu-2); nothing is withdrawn until you say so",
+        "module/web is being deleted; 2 of 2 clusters would lose it (eu-1, eu-2); nothing is withdrawn until you acknowledge it",
         &format!("to remove it from these clusters:\n  {verb}\n"),
         "and put the module back in git, which takes them over:\n  kubectl patch -n default module/web ",
     ] {

@@ -105,7 +105,7 @@ async fn a_cluster_that_is_gone_does_not_keep_it() {
         .types("unenroll eu-2 --yes --downstream-kubeconfig closed", 2)
         .await;
     assert!(
-        said.contains("--force goes on without it") && fleet(&bed).await == 2,
+        said.contains("--force continues without it") && fleet(&bed).await == 2,
         "{said}"
     );
     let said = bed
@@ -142,7 +142,7 @@ async fn to_empty_it_no_module_may_select_it_whatever_its_labels_and_it_ends() {
     create(&client, proxy).await;
     let said = bed.types("unenroll eu-2 --yes --prune --timeout 2s", 1).await;
     assert!(
-        said.contains("within 2 s these modules did not let go of eu-2: podinfo"),
+        said.contains("within 2 s these modules were not withdrawn from eu-2: podinfo"),
         "{said}"
     );
     let cluster = &objects(&client, CLUSTER, "Cluster").await[0];

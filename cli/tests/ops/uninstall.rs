@@ -81,7 +81,7 @@ async fn what_install_made_goes_and_nothing_else() {
     );
     let said = bed.types("uninstall --management --yes", 0).await;
     assert!(
-        said.contains("nothing of such an installation is there"),
+        said.contains("there is no such installation"),
         "{said}"
     );
 }
@@ -109,7 +109,7 @@ async fn what_is_needed_is_not_removed_without_a_word() {
     }
     let said = bed.types("uninstall --management --keep-objects --yes", 0).await;
     assert!(
-        said.contains("modules that nobody would roll any more: module/web"),
+        said.contains("modules that would no longer be rolled out: module/web"),
         "{said}"
     );
     assert_eq!(there(&bed).await.len(), 0);
@@ -151,7 +151,7 @@ async fn what_somebody_else_named_so_stays() {
         .unwrap();
     let said = bed.types("uninstall --management --yes", 0).await;
     assert!(
-        said.contains("ClusterRole muster-controller is there without muster's labels: it stays")
+        said.contains("ClusterRole muster-controller exists without muster's labels: it stays")
             && said.contains("Namespace muster-system stays: it holds ConfigMap mine"),
         "{said}"
     );

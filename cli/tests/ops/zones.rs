@@ -37,7 +37,7 @@ async fn bed() -> (Bed, Api<ZoneRollout>) {
             "ingester-zone-b": {"uid": "b", "updateRevision": "b-1", "done": true},
         },
         "reasons": [
-            {"set": "ingester-zone-a", "reason": "Condemned", "message": "revision a-2 was condemned: nothing got better"},
+            {"set": "ingester-zone-a", "reason": "Condemned", "message": "revision a-2 is condemned: the rollout made no progress"},
             {"set": "ingester-zone-a", "pod": "ingester-zone-a-0", "reason": "Unavailable",
                 "message": "container ingester: CrashLoopBackOff: back-off 10s: bad flag"},
             {"set": "ingester-zone-b", "reason": "UpToDate", "message": "3 of 3 pods are Ready at revision b-1"},
@@ -91,7 +91,7 @@ async fn a_group_is_paused_and_resumed_in_its_spec() {
             false,
         ),
         ("rollout pause zonerollout/ingester", 0, "paused", true),
-        ("rollout pause zonerollout/ingester", 0, "is paused already", true),
+        ("rollout pause zonerollout/ingester", 0, "is already paused", true),
         ("rollout resume zonerollout/ingester", 0, "resumed", false),
         ("rollout resume zonerollout/ingester", 0, "is not paused", false),
         (
@@ -151,7 +151,7 @@ async fn only_a_condemned_revision_is_tried_again() {
     let said = bed
         .types("rollout retry zonerollout/ingester --revision 01234567", 0)
         .await;
-    assert!(said.contains("is tried again"), "{said}");
+    assert!(said.contains("is retried"), "{said}");
     assert_eq!(retry().await, REVISION);
     let sets = json!({"status": {"sets": {"ingester-zone-a": {"condemned": false}}}});
     rollouts

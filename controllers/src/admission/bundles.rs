@@ -145,7 +145,7 @@ async fn write<K: Configuration>(api: &Api<K>, object: &K, namespace: &str, auth
     let kind = K::kind(&());
     let patch = match serde_json::from_value(Value::Array(patch)) {
         Ok(patch) => Patch::<()>::Json(patch),
-        Err(error) => return warn!(%error, "a patch is none"),
+        Err(error) => return warn!(%error, "an invalid patch"),
     };
     match api.patch(&name, &PatchParams::default(), &patch).await {
         Ok(_) => info!(%kind, name, "caBundle was written"),

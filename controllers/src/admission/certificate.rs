@@ -78,10 +78,10 @@ pub struct Stored {
 #[derive(Debug, Error)]
 pub enum CertificateError {
     /// The names or the time are not valid in a certificate.
-    #[error("a certificate for {0} cannot be made")]
+    #[error("a certificate for {0} cannot be created")]
     Make(String, #[source] rcgen::Error),
     /// The clock of this machine shows a time that is not valid in a certificate.
-    #[error("{0} cannot be the time of a certificate")]
+    #[error("{0} is not a valid time in a certificate")]
     Time(Timestamp),
 }
 

@@ -69,7 +69,7 @@ pub enum KeepError {
     #[error(transparent)]
     Make(#[from] CertificateError),
     /// The certificate cannot be used by the server.
-    #[error("the certificate cannot be shown: {0}")]
+    #[error("the certificate cannot be served: {0}")]
     Show(#[from] ShownError),
 }
 
@@ -106,7 +106,7 @@ impl Keeper {
             let pause = match self.turn().await {
                 Ok(pause) => pause,
                 Err(error) => {
-                    warn!(%error, "the certificate of the admission door could not be kept");
+                    warn!(%error, "the certificate of the admission server could not be updated");
                     AFTER_FAILURE
                 }
             };
@@ -142,7 +142,7 @@ impl Keeper {
         if self.current.as_ref() != Some(&stored) {
             self.shown.change(shown(&stored.certificate, &stored.key)?);
             self.authorities.send_replace(stored.authorities.clone());
-            info!("another certificate of the admission door is shown");
+            info!("the certificate of the admission server was replaced");
             self.current = Some(stored);
         }
         let left = Duration::try_from(until.duration_since(self.clock.now())).unwrap_or_default(); // zero if it has passed

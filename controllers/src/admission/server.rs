@@ -80,13 +80,13 @@ pub type Answers = Arc<dyn Fn(Asked) -> BoxFuture<'static, Answer> + Send + Sync
 #[derive(Debug, Error)]
 pub enum ShownError {
     /// The certificate cannot be parsed.
-    #[error("the certificate is no PEM of a certificate")]
+    #[error("the certificate is not a PEM certificate")]
     Certificate(#[source] rustls::pki_types::pem::Error),
     /// The private key cannot be parsed.
-    #[error("the private key is no PEM of a private key")]
+    #[error("the private key is not a PEM private key")]
     Key(#[source] rustls::pki_types::pem::Error),
     /// The certificate and the key do not match, or use an unsupported algorithm.
-    #[error("the certificate and the private key do not fit")]
+    #[error("the certificate and the private key do not match")]
     Pair(#[source] rustls::Error),
 }
 
@@ -165,7 +165,7 @@ impl Server {
                         });
                     }
                     Err(error) => {
-                        warn!(%error, "a connection to the admission door could not be accepted");
+                        warn!(%error, "a connection to the admission server could not be accepted");
                         tokio::time::sleep(AFTER_REFUSAL).await;
                     }
                 },
@@ -209,7 +209,7 @@ impl Serving {
             }
         };
         if let Err(error) = ended {
-            debug!(%error, "a connection to the admission door broke off");
+            debug!(%error, "a connection to the admission server was lost");
         }
     }
 
@@ -222,7 +222,7 @@ impl Serving {
                     let text = format!("a review has at most {MAX_BODY} bytes");
                     return Answer::text(StatusCode::PAYLOAD_TOO_LARGE, &text);
                 }
-                Err(_) => return Answer::text(StatusCode::BAD_REQUEST, "the request broke off"),
+                Err(_) => return Answer::text(StatusCode::BAD_REQUEST, "the request is incomplete"),
             };
             let content_type = head.headers.get(header::CONTENT_TYPE);
             let content_type = content_type.and_then(|value| value.to_str().ok()); // ignored if not text

@@ -28,13 +28,13 @@ pub enum BindingError {
         place: String,
     },
     /// Two bindings with the same name, or a binding with a predefined name.
-    #[error("binding {0} is defined twice, or has a name that muster gives")]
+    #[error("binding {0} is defined twice, or has a predefined name")]
     Duplicate(String),
     /// Neither a value nor a reference, or both.
     #[error("binding {0} needs exactly one of value and objectFieldRef")]
     Form(String),
     /// A kind that must not be read.
-    #[error("binding {binding}: kind {kind} ({api_version}) may not be read; allowed are {}", .allowed.join(", "))]
+    #[error("binding {binding}: kind {kind} ({api_version}) is not allowed; allowed are {}", .allowed.join(", "))]
     KindRefused {
         /// The name of the binding.
         binding: String,
@@ -46,7 +46,7 @@ pub enum BindingError {
         allowed: Vec<String>,
     },
     /// The object does not exist.
-    #[error("binding {binding}: {object} is not there")]
+    #[error("binding {binding}: {object} does not exist")]
     ObjectMissing {
         /// The name of the binding.
         binding: String,
@@ -75,7 +75,7 @@ pub enum BindingError {
         max: usize,
     },
     /// References to references, deeper than the limit.
-    #[error("the bindings of one sync need objects in more than {0} steps, one after another")]
+    #[error("the bindings of one sync depend on objects of each other in more than {0} steps")]
     TooDeep(usize),
     /// A referenced object could not be read.
     #[error("a referenced object could not be read")]

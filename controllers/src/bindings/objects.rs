@@ -164,11 +164,11 @@ impl Objects {
         }
         let (group, version) = kind.0.split_once('/').unwrap_or(("", &kind.0));
         let gvk = GroupVersionKind::gvk(group, version, &kind.1);
-        let what = format!("looking kind {} ({}) up", kind.1, kind.0);
+        let what = format!("looking up kind {} ({})", kind.1, kind.0);
         let asked = async {
             // The name becomes a part of a URL path.
             path::api_version(&kind.0).map_err(|error| {
-                let words = format!("{:?} cannot be an apiVersion: {error}", kind.0);
+                let words = format!("{:?} is not a valid apiVersion: {error}", kind.0);
                 kube::Error::BuildRequest(request::Error::Validation(words))
             })?;
             discovery::pinned_kind(&self.client, &gvk).await

@@ -125,7 +125,7 @@ impl Expander {
                 let by = PatchParams::apply(self.manager).force();
                 let runs: Api<PlanRun> = self.api();
                 call(
-                    format!("putting PlanRun {name}"),
+                    format!("writing PlanRun {name}"),
                     runs.patch(&name, &by, &Patch::Apply(&*wanted)),
                 )
                 .await?;
@@ -137,7 +137,7 @@ impl Expander {
                 };
                 let runs: Api<PlanRun> = self.api();
                 let patch = Patch::Merge(json!({"spec": {"control": control}}));
-                call(format!("putting PlanRun {name}"), runs.patch(&name, &by, &patch)).await?;
+                call(format!("writing PlanRun {name}"), runs.patch(&name, &by, &patch)).await?;
             }
             Write::Ask { name, uid, request } => {
                 let asked =
@@ -147,11 +147,11 @@ impl Expander {
                     ..PatchParams::default()
                 };
                 let written = call(
-                    format!("asking Kustomization {name} to try again"),
+                    format!("requesting a reconcile of Kustomization {name}"),
                     kustomizations.patch(&name, &by, &Patch::Merge(asked)),
                 )
                 .await?;
-                self.wrote(&written, "asked once more for");
+                self.wrote(&written, "requested a reconcile of");
             }
             Write::Delete {
                 name,
@@ -168,7 +168,7 @@ impl Expander {
                 };
                 info!(
                     kustomization = name,
-                    "deleting a Kustomization, by its row's withdrawal"
+                    "deleting a Kustomization: its row is withdrawn"
                 );
                 call(
                     format!("deleting Kustomization {name}"),

@@ -54,7 +54,7 @@ impl Expander {
             if let Err(error) = self.collect::<K>(&due).await {
                 warn!(
                     error = explain(&error),
-                    "sources that nothing refers to stay for now"
+                    "unreferenced sources are not deleted for now"
                 );
             }
         }
@@ -118,7 +118,7 @@ impl Expander {
         )
         .await
         {
-            Ok(()) => info!(source = name, "deleted a source that nothing refers to"),
+            Ok(()) => info!(source = name, "deleted an unreferenced source"),
             // Deleted, or changed since: the next round checks again.
             Err(error) if error.is_not_found() || error.is_conflict() => {}
             Err(error) => return Err(error),

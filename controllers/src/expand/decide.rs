@@ -51,13 +51,13 @@ fn hold(scope: &Scope, view: &View<'_>, plan: &mut Plan) {
     };
     if let Some(object) = &current.report.rolls_out {
         let message = format!(
-            "{object} rolls something out itself, which Flux does not wait for: use the built-in sync (muster agent without --sync flux)"
+            "{object} performs a rollout itself, which Flux does not wait for: use the built-in sync (muster agent without --sync flux)"
         );
         plan.state = refused(view.row, &wish::unsupported(&message));
         return;
     }
     if let Some(left) = settle::left(view.row, current, view.said, now) {
-        let message = "ready by Flux, which has no evidence of custom resources: it counts once it has stood for package.settle";
+        let message = "Flux reports Ready, without evidence from custom resources: this counts after package.settle";
         plan.state = echo::updating(view.row, message);
         plan.after = Some(left);
     }
@@ -74,7 +74,7 @@ fn carry(scope: &Scope, view: &View<'_>, derived: &Derived) -> Plan {
     let source = source::step(&view.source, derived, &scope.manager);
     if let (SourceStep::Foreign(why), Step::Settled(_) | Step::Write(_)) = (&source, &step) {
         let message = format!(
-            "{} {} exists and is not muster's: {why}; rename or delete it",
+            "{} {} exists and is not managed by muster: {why}; rename or delete it",
             derived.source.kind(),
             derived.source.name()
         );
@@ -85,7 +85,7 @@ fn carry(scope: &Scope, view: &View<'_>, derived: &Derived) -> Plan {
         (Step::Settled(current), source) => {
             let again = tried_again(scope, view, derived, current);
             let state = match again {
-                Some(_) => echo::updating(view.row, "waiting for it to be applied once more"),
+                Some(_) => echo::updating(view.row, "waiting for it to be applied again"),
                 None => judge(scope, view, derived, current),
             };
             let mut writes = writes_of(scope, source.write());
@@ -218,7 +218,7 @@ fn answers(handled: &str, request: &str, row: &SyncRow) -> bool {
 fn settled<'a>(view: &View<'_>, row: &'a KustomizationRow, derived: &Derived) -> Step<'a> {
     if row.deleting {
         let message = format!(
-            "Kustomization {} is being deleted; it is made again when it is gone",
+            "Kustomization {} is being deleted; it is re-created once it is gone",
             kustomization_name(derived)
         );
         return Step::Blocked(Box::new(echo::updating(view.row, &message)));
@@ -229,12 +229,12 @@ fn settled<'a>(view: &View<'_>, row: &'a KustomizationRow, derived: &Derived) ->
 fn judge(scope: &Scope, view: &View<'_>, derived: &Derived, current: &KustomizationRow) -> SyncState {
     let was_away = view
         .was_away
-        .then_some("the cluster was away since this was written");
+        .then_some("the cluster was unreachable since this was written");
     let away = scope.away.as_ref().map(|away| away.message.as_str()).or(was_away);
     let trouble = view
         .source
         .row()
-        .map_or(Some("the source is not there"), |row| row.trouble.as_deref());
+        .map_or(Some("the source does not exist"), |row| row.trouble.as_deref());
     let trouble =
         trouble.map(|trouble| format!("{} {}: {trouble}", derived.source.kind(), derived.source.name()));
     let evidence = Evidence {
@@ -274,7 +274,7 @@ fn away(scope: &Scope, row: &SyncRow) -> SyncState {
 
 fn bare(scope: &Scope, view: &View<'_>) -> SyncState {
     if view.kustomization.row().is_some_and(|row| owned(scope, row)) {
-        let message = "what an earlier row installed is still there; a row with withdraw removes it";
+        let message = "the objects of an earlier row still exist; a row with withdraw removes them";
         return echo::state(
             view.row,
             SyncPhase::Updating,

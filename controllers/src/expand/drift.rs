@@ -173,8 +173,8 @@ fn made_by(entries: &[ManagedFieldsEntry]) -> String {
         .find(|entry| has(entry, &["spec"]))
         .and_then(|entry| entry.manager.as_deref())
     {
-        Some(manager) => format!("{manager} made it"),
-        None => "it was made by another".to_owned(),
+        Some(manager) => format!("{manager} created it"),
+        None => "another manager created it".to_owned(),
     }
 }
 
@@ -183,11 +183,11 @@ pub fn untouchable(scope: &Scope, row: &SyncRow, live: &Kustomization) -> Option
     let name = live.metadata.name.as_deref().unwrap_or_default();
     if let Claim::Foreign(why) = claim(live, &scope.kind, &scope.assemblage, &scope.manager) {
         let message =
-            format!("Kustomization {name} exists and is not this assemblage's: {why}; rename or delete it");
+            format!("Kustomization {name} exists and does not belong to this assemblage: {why}; rename or delete it");
         return Some(echo::blocked(row, Reason::NameConflict, &message));
     }
     held_by(live, &scope.manager).map(|manager| {
-        let message = format!("Kustomization {name} was suspended by {manager}; nothing is changed until spec.suspend is taken away");
+        let message = format!("Kustomization {name} was suspended by {manager}; nothing is changed until spec.suspend is removed");
         echo::blocked(row, Reason::Held, &message)
     })
 }

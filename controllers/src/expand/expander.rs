@@ -87,7 +87,7 @@ pub enum ExpandError {
     #[error("{0} changed meanwhile")]
     Outdated(Key),
     /// A write was refused, or there was a conflict.
-    #[error("some writes for {0} were not taken")]
+    #[error("some writes for {0} failed")]
     Again(Key),
 }
 

@@ -36,7 +36,7 @@ impl SourceStep {
     /// Why it has not fetched the commit.
     pub fn trouble(&self) -> &str {
         match self {
-            Self::Holds => "it holds the commit",
+            Self::Holds => "it has fetched the commit",
             Self::Waits(why) | Self::Foreign(why) => why,
             Self::Write(_) => "it is being fetched",
         }
@@ -64,13 +64,13 @@ fn held(row: &SourceRow, derived: &Derived) -> SourceStep {
     }
     SourceStep::Waits(match row {
         SourceRow { deleting: true, .. } => {
-            "it is being deleted; it is made again when it is gone".to_owned()
+            "it is being deleted; it is re-created once it is gone".to_owned()
         }
-        SourceRow { suspended: true, .. } => "it is suspended, and does not hold the commit".to_owned(),
+        SourceRow { suspended: true, .. } => "it is suspended, and has not fetched the commit".to_owned(),
         SourceRow {
             trouble: Some(trouble),
             ..
         } => trouble.clone(),
-        SourceRow { trouble: None, .. } => format!("it does not hold commit {}", derived.commit),
+        SourceRow { trouble: None, .. } => format!("it has not fetched commit {}", derived.commit),
     })
 }

@@ -238,7 +238,7 @@ fn class(reason: &str, text: &str) -> Option<Class> {
 /// cluster blocks it.
 fn is_terminating(text: &str) -> bool {
     text.contains("is being deleted; it is created again once it is gone")
-        || text.contains("was deleted to be created again, and is not gone yet")
+        || text.contains("was deleted to be re-created, but is not gone yet")
 }
 
 /// Permissions, quota, or a missing namespace. A change of an immutable field is 'Forbidden' too, but that is the

@@ -29,7 +29,7 @@ pub fn wish(place: &Place, row: &SyncRow, values: &Result<Values, Refusal>, own:
     }
     if source.git().is_some_and(|git| git.verify.is_some()) {
         // A row that a Module writes has none; in a row of another writer it would be a promise that is not kept here.
-        let message = "source.git.verify is not carried out for a row: it stands in a Module, which pins the commit that it verified";
+        let message = "source.git.verify is not supported in a row: set it in a Module, which pins the verified commit";
         return Wish::Refused(unsupported(message));
     }
     let package = row.package.clone().unwrap_or_default();
@@ -38,7 +38,7 @@ pub fn wish(place: &Place, row: &SyncRow, values: &Result<Values, Refusal>, own:
         return Wish::Refused(invalid(validate::message(&problems)));
     }
     let Some(commit) = commit(row, source) else {
-        let message = "the row names no exact state: set commit, or a commit or digest in source";
+        let message = "the row is not an exact state: set commit, or a commit or digest in source";
         return Wish::Refused(invalid(message.to_owned()));
     };
     let values = match values {

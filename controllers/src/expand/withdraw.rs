@@ -32,7 +32,7 @@ pub fn decide(scope: &Scope, view: &View<'_>, how: Withdraw) -> Plan {
     let (row, live) = match &view.kustomization {
         Live::Absent => return Plan::rest(gone(view.row)),
         // A row that derives nothing has no object as derived.
-        Live::AsDerived(_) => return Plan::rest(withdrawing(view.row, "reading what is to be withdrawn")),
+        Live::AsDerived(_) => return Plan::rest(withdrawing(view.row, "reading what must be withdrawn")),
         Live::Differs(row, live) => (row, live),
     };
     if let Some(state) = untouchable(scope, view.row, live) {
@@ -95,7 +95,7 @@ fn next(row: &SyncRow, seen: &KustomizationRow, live: &Kustomization, policy: De
     }
     if policy != DeletionPolicy::Orphan && !seen.finalized {
         let message =
-            format!("waiting until the controller of Kustomization {name} holds it by its finalizer");
+            format!("waiting until the controller of Kustomization {name} adds its finalizer");
         return Plan::rest(withdrawing(row, &message));
     }
     let delete = Write::Delete {

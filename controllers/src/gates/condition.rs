@@ -61,7 +61,7 @@ pub(super) fn judge(found: Option<&Value>, gate: &ConditionGate) -> Result<Judge
     };
     Ok(Judged {
         holds,
-        said: format!("{type_} of {id} is {status:?}{reason}, {not}as it must be"),
+        said: format!("{type_} of {id} is {status:?}{reason}, {not}as required"),
     })
 }
 
@@ -91,19 +91,19 @@ mod tests {
 
     #[test]
     fn each_status() {
-        let holds = Ok((true, "Ready of Canary web is True, as it must be"));
+        let holds = Ok((true, "Ready of Canary web is True, as required"));
         check(Some(&canary("True", &json!({}))), "True", holds);
-        let fails = Ok((false, "Ready of Canary web is False (Slow), not as it must be"));
+        let fails = Ok((false, "Ready of Canary web is False (Slow), not as required"));
         check(Some(&canary("False", &json!({"reason": "Slow"}))), "True", fails);
-        let unknown = Ok((true, "Ready of Canary web is Unknown, as it must be"));
+        let unknown = Ok((true, "Ready of Canary web is Unknown, as required"));
         check(Some(&canary("Unknown", &json!({}))), "Unknown", unknown);
-        let odd = Ok((false, "Ready of Canary web is Unknown, not as it must be"));
+        let odd = Ok((false, "Ready of Canary web is Unknown, not as required"));
         check(Some(&canary("true", &json!({}))), "True", odd);
     }
 
     #[test]
     fn what_says_nothing() {
-        check(None, "True", Err("Canary web is not there"));
+        check(None, "True", Err("Canary web does not exist"));
         let none = "Canary web has no condition Ready";
         check(Some(&json!({})), "True", Err(none));
         check(
@@ -120,7 +120,7 @@ mod tests {
         let mut as_a_whole = canary("True", &json!({}));
         as_a_whole["status"]["observedGeneration"] = json!(2);
         check(Some(&as_a_whole), "True", Err(old));
-        let current = Ok((true, "Ready of Canary web is True, as it must be"));
+        let current = Ok((true, "Ready of Canary web is True, as required"));
         check(
             Some(&canary("True", &json!({"observedGeneration": 3}))),
             "True",

@@ -41,7 +41,7 @@ impl Credentials {
             };
             if text.chars().any(char::is_control) {
                 return Err(format!(
-                    "key {key:?} holds a line feed or another control character"
+                    "key {key:?} contains a line feed or another control character"
                 ));
             }
             Ok(Some(text.to_owned()))
@@ -54,9 +54,9 @@ impl Credentials {
                 return Err("it has neither token nor username and password (nor ca.crt)".to_owned());
             }
             (Some(_), _, _) => {
-                return Err("both token and username or password are given; keep one".to_owned());
+                return Err("both token and username or password are set; remove one".to_owned());
             }
-            (None, _, _) => return Err("username and password go together".to_owned()),
+            (None, _, _) => return Err("username and password must both be set".to_owned()),
         };
         Ok(Self {
             login,
@@ -113,11 +113,11 @@ mod tests {
         check(&[("ca.crt", "hunter2")], Ok(None));
         check(&[], Err("neither token"));
         check(&[("bearerToken", "hunter2")], Err("neither token"));
-        check(&[("username", "ann")], Err("go together"));
-        check(&[("password", "hunter2")], Err("go together"));
+        check(&[("username", "ann")], Err("must both be set"));
+        check(&[("password", "hunter2")], Err("must both be set"));
         check(
             &[("token", "hunter2"), ("username", "ann"), ("password", "x")],
-            Err("keep one"),
+            Err("remove one"),
         );
         check(
             &[("token", " hunter2\r\n")],
@@ -128,10 +128,10 @@ mod tests {
             Ok(Some(Login::Basic("ann".to_owned(), " hunter2".to_owned()))),
         );
         for refused in ["hunter2\nhunter2", "hunter2\0", "hunter2\u{7f}"] {
-            check(&[("token", refused)], Err("key \"token\" holds a line feed"));
+            check(&[("token", refused)], Err("key \"token\" contains a line feed"));
             check(
                 &[("username", "ann"), ("password", refused)],
-                Err("key \"password\" holds a line feed"),
+                Err("key \"password\" contains a line feed"),
             );
         }
     }

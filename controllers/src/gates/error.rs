@@ -16,7 +16,7 @@ pub enum GateError {
     Form,
     /// A host that is not allowed.
     #[error(
-        "{0} is none of the hosts that gates may ask: start the controller with --gate-hosts {0} (and all others that are asked)"
+        "{0} is not one of the hosts that gates may query: start the controller with --gate-hosts {0} (and all other hosts of gates)"
     )]
     HostRefused(String),
     /// A URL whose scheme is not allowed.
@@ -26,10 +26,10 @@ pub enum GateError {
     #[error("its url cannot be used: {0}")]
     Address(String),
     /// No complete reading in time.
-    #[error("there was no complete answer within {} s (timeout)", .0.as_secs_f64())]
+    #[error("there was no complete response within {} s (timeout)", .0.as_secs_f64())]
     Deadline(Duration),
     /// The Secret does not exist.
-    #[error("there is no Secret {0} in this namespace, which secretRef names; create it")]
+    #[error("Secret {0} (secretRef) does not exist in this namespace; create it")]
     NoSecret(String),
     /// The Secret is invalid.
     #[error("Secret {name}: {why}")]
@@ -40,7 +40,7 @@ pub enum GateError {
         why: String,
     },
     /// Credentials would be sent over plain http.
-    #[error("its credentials would go over http, where anybody can read them; use https")]
+    #[error("its credentials would be sent unencrypted over http; use https")]
     Readable,
     /// A Secret or an object could not be read.
     #[error(transparent)]
@@ -49,19 +49,19 @@ pub enum GateError {
     #[error(transparent)]
     Fetch(#[from] FetchError),
     /// The response is not JSON.
-    #[error("its answer is not JSON: {0}")]
+    #[error("its response is not JSON: {0}")]
     NotJson(serde_json::Error),
     /// Nested so deeply, with names so long, that its paths take too much memory.
-    #[error("its answer is nested too deep, or has names that are too long")]
+    #[error("its response is nested too deeply, or has names that are too long")]
     Unwieldy,
     /// An invalid path: such a module is invalid, and its gates are not read.
     #[error(transparent)]
     JsonPath(#[from] muster_api::validate::JsonPathError),
     /// The path matches nothing.
-    #[error("there is nothing at {0} in its answer")]
+    #[error("there is nothing at {0} in its response")]
     Nothing(String),
     /// The path matches something that cannot be compared.
-    #[error("there is {found} at {path} in its answer, not a value")]
+    #[error("there is {found} at {path} in its response, not a value")]
     NoValue {
         /// The path of the value.
         path: String,
@@ -83,7 +83,7 @@ pub enum GateError {
     },
     /// A kind that must not be read.
     #[error(
-        "kind {kind} ({api_version}) may not be read: start the controller with --binding-kinds {api_version}/{kind}; allowed are {}",
+        "kind {kind} ({api_version}) is not allowed: start the controller with --binding-kinds {api_version}/{kind}; allowed are {}",
         .allowed.join(", ")
     )]
     KindRefused {
@@ -95,7 +95,7 @@ pub enum GateError {
         allowed: Vec<String>,
     },
     /// The object does not exist.
-    #[error("{0} is not there")]
+    #[error("{0} does not exist")]
     ObjectMissing(ObjectId),
     /// The object does not have the condition.
     #[error("{object} has no condition {type_}")]
@@ -118,7 +118,7 @@ pub enum GateError {
         current: i64,
     },
     /// A bug in muster.
-    #[error("its evaluation ended by itself: please report this as a defect of muster")]
+    #[error("its evaluation ended unexpectedly: please report this as a bug in muster")]
     Panicked,
 }
 

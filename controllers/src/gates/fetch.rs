@@ -30,22 +30,22 @@ pub struct Ask {
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum FetchError {
     /// The host redirects.
-    #[error("the host redirects to {0}; redirects are not followed: name the address itself")]
+    #[error("the host redirects to {0}; redirects are not followed: set the final URL")]
     Redirect(String),
     /// The status is not 200.
     #[error("the host answered {0}")]
     Status(u16),
     /// The response is too long.
-    #[error("the answer is longer than {} KiB", MAX_ANSWER / 1024)]
+    #[error("the response is longer than {} KiB", MAX_ANSWER / 1024)]
     TooLong,
     /// The connection failed, or broke.
     #[error("the host cannot be reached: {0}")]
     Unreachable(String),
     /// A certificate authority that cannot be parsed.
-    #[error("key \"ca.crt\" of its Secret holds no PEM certificate")]
+    #[error("key \"ca.crt\" of its Secret has no PEM certificate")]
     Authorities,
     /// The TLS client could not be set up.
-    #[error("TLS cannot be prepared: {0}")]
+    #[error("TLS could not be set up: {0}")]
     Tls(String),
 }
 

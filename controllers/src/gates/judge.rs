@@ -52,7 +52,7 @@ pub(super) fn judge(answer: &[u8], gate: &HttpGate) -> Result<Judged, GateError>
         .ok_or_else(|| GateError::Nothing(shown(&gate.json_path)))?;
     let others = match all.len() {
         1 => String::new(),
-        count => format!(" (the first of {count} values that all hold)"),
+        count => format!(" (the first of {count} values that all pass)"),
     };
     Ok(Judged {
         holds: true,
@@ -119,7 +119,7 @@ fn compare(found: &Value, gate: &HttpGate) -> Result<(bool, String), GateError> 
     Ok((holds, shown(&text)))
 }
 
-#[allow(clippy::float_cmp, reason = "equal is what people asked for")]
+#[allow(clippy::float_cmp, reason = "users request equality")]
 fn ordered(found: f64, op: GateOperator, wanted: f64) -> bool {
     match op {
         GateOperator::Equal => found == wanted,
@@ -195,7 +195,7 @@ mod tests {
             all,
             "<",
             "0.02",
-            Ok((true, "the first of 2 values that all hold")),
+            Ok((true, "the first of 2 values that all pass")),
         );
         check(INSTANT, all, "<", "0.01", Ok((false, "0.0125")));
         check(INSTANT, all, ">", "0.01", Ok((false, "0.002")));

@@ -235,7 +235,7 @@ mod tests {
         changes.next().await;
         let (_, reading) = readings.of(&key).remove(&PLACE).unwrap();
         assert_eq!(reading.outcome, Outcome::NoData);
-        assert!(reading.said.contains("a defect of muster"), "{}", reading.said);
+        assert!(reading.said.contains("a bug in muster"), "{}", reading.said);
         readings.ask(&key, &question(1, "v"));
         changes.next().await;
         assert_eq!(readings.of(&key)[&PLACE].1.outcome, Outcome::Pass);

@@ -122,7 +122,7 @@ mod tests {
         assert_eq!(
             turns.queues.lock().len(),
             1,
-            "queues in which nobody waits are dropped"
+            "queues without waiters are dropped"
         );
     }
 }

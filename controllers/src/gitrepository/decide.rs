@@ -113,7 +113,7 @@ fn wish(spec: &GitRepositorySpec) -> Result<Wish, Refusal> {
     let fields: Vec<String> = asking.map(|(field, _)| format!("spec.{field}")).collect();
     if !fields.is_empty() {
         return Err(Refusal::unsupported(format!(
-            "{} cannot be carried out by the built-in sync; remove it, or run Flux in this cluster",
+            "{} cannot be used with the built-in sync; remove it, or run Flux in this cluster",
             fields.join(", ")
         )));
     }
@@ -178,7 +178,7 @@ fn want(reference: Option<&GitRepositoryRef>) -> Result<Want, Refusal> {
     }
     if reference.name.is_some() {
         return Err(Refusal::unsupported(
-            "spec.ref.name cannot be carried out by the built-in sync; use a branch, a tag or a commit",
+            "spec.ref.name cannot be used with the built-in sync; use a branch, a tag or a commit",
         ));
     }
     Ok(match (&reference.semver, &reference.tag, &reference.branch) {
@@ -256,7 +256,7 @@ mod tests {
                     format!(" verify={:?} by {}", verify.mode, verify.secret)
                 });
                 format!(
-                    "fetch {} within {:?} anew={} failures={}{verify}",
+                    "fetch {} within {:?} new={} failures={}{verify}",
                     fetch.want, fetch.timeout, fetch.anew, fetch.failures
                 )
             }
@@ -272,7 +272,7 @@ mod tests {
             spec(),
             None,
             None,
-            r#"fetch tag "v1" within 60s anew=true failures=0"#,
+            r#"fetch tag "v1" within 60s new=true failures=0"#,
         );
         check(
             spec(),
@@ -284,19 +284,19 @@ mod tests {
             spec(),
             None,
             Some((2, None, NOW)),
-            r#"fetch tag "v1" within 60s anew=false failures=3"#,
+            r#"fetch tag "v1" within 60s new=false failures=3"#,
         );
         check(
             spec(),
             None,
             Some((1, None, later)),
-            r#"fetch tag "v1" within 60s anew=true failures=0"#,
+            r#"fetch tag "v1" within 60s new=true failures=0"#,
         );
         check(
             spec(),
             Some("a"),
             Some((2, None, later)),
-            r#"fetch tag "v1" within 60s anew=false failures=3"#,
+            r#"fetch tag "v1" within 60s new=false failures=3"#,
         );
         check(
             spec(),
@@ -317,25 +317,25 @@ mod tests {
             with(json!({"branch": "b", "commit": commit})),
             None,
             None,
-            &format!("fetch commit {commit} within 20s anew=true failures=0"),
+            &format!("fetch commit {commit} within 20s new=true failures=0"),
         );
         check(
             with(json!({"branch": "b", "tag": "t"})),
             None,
             None,
-            r#"fetch tag "t" within 20s anew=true failures=0"#,
+            r#"fetch tag "t" within 20s new=true failures=0"#,
         );
         check(
             with(json!({})),
             None,
             None,
-            r#"fetch branch "master" within 20s anew=true failures=0"#,
+            r#"fetch branch "master" within 20s new=true failures=0"#,
         );
         check(
             with(json!({"semver": "1.x", "tag": "t"})),
             None,
             None,
-            r#"fetch semver range "1.x" within 20s anew=true failures=0"#,
+            r#"fetch semver range "1.x" within 20s new=true failures=0"#,
         );
         check(
             with(json!({"commit": "0123456"})),
@@ -347,7 +347,7 @@ mod tests {
             with(json!({"name": "refs/pull/1/head"})),
             None,
             None,
-            "Unsupported: spec.ref.name cannot be carried out by the built-in sync; use a branch, a tag or a commit",
+            "Unsupported: spec.ref.name cannot be used with the built-in sync; use a branch, a tag or a commit",
         );
     }
 
@@ -360,7 +360,7 @@ mod tests {
         };
         let keys = json!({"name": "keys"});
         let tag = || json!({"tag": "v1"});
-        let fetched = r#"fetch tag "v1" within 60s anew=true failures=0 verify="#;
+        let fetched = r#"fetch tag "v1" within 60s new=true failures=0 verify="#;
         with(tag(), json!({"secretRef": keys}))(&format!("{fetched}Commit by keys"));
         with(tag(), json!({"mode": "HEAD", "secretRef": keys}))(&format!("{fetched}Commit by keys"));
         with(tag(), json!({"mode": "head", "secretRef": keys}))(&format!("{fetched}Commit by keys"));
@@ -391,19 +391,19 @@ mod tests {
             json!({"url": "https://git.test/r", "interval": "10m", "provider": "azure", "recurseSubmodules": true}),
             None,
             None,
-            "Unsupported: spec.provider, spec.recurseSubmodules cannot be carried out by the built-in sync; remove it, or run Flux in this cluster",
+            "Unsupported: spec.provider, spec.recurseSubmodules cannot be used with the built-in sync; remove it, or run Flux in this cluster",
         );
         check(
             json!({"url": "https://git.test/r", "interval": "10m", "provider": "azure", "include": [{}]}),
             None,
             None,
-            "Unsupported: spec.include, spec.provider cannot be carried out by the built-in sync; remove it, or run Flux in this cluster",
+            "Unsupported: spec.include, spec.provider cannot be used with the built-in sync; remove it, or run Flux in this cluster",
         );
         check(
             json!({"url": "https://git.test/r", "interval": "10m", "provider": "generic", "recurseSubmodules": false, "include": []}),
             None,
             None,
-            r#"fetch branch "master" within 60s anew=true failures=0"#,
+            r#"fetch branch "master" within 60s new=true failures=0"#,
         );
         check(
             json!({"url": "https://git.test/r", "interval": "soon"}),

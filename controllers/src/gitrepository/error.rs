@@ -24,7 +24,7 @@ impl Retryable for Error {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+#[allow(clippy::unwrap_used, reason = "a test panics on failure")]
 mod tests {
     use std::time::Duration;
 

@@ -147,7 +147,7 @@ impl Failure {
         error: &CallError,
     ) -> Self {
         let message = if error.is_not_found() {
-            format!("Secret {namespace}/{name} is not there; create it, or correct {field}")
+            format!("Secret {namespace}/{name} does not exist; create it, or correct {field}")
         } else {
             explain(error)
         };

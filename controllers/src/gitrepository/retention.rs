@@ -28,10 +28,10 @@ pub(super) async fn run(context: &Context) -> Infallible {
     loop {
         tokio::time::sleep(context.jitter.spread(PERIOD, SPREAD)).await;
         match named(context).await {
-            Err(error) => warn!(error = explain(&error), "mirrors of git are not tidied up"),
+            Err(error) => warn!(error = explain(&error), "git mirrors are not cleaned up"),
             Ok(named) => {
                 if let Err(error) = context.source.retain(&named).await {
-                    warn!(error = explain(&error), "mirrors of git are not tidied up");
+                    warn!(error = explain(&error), "git mirrors are not cleaned up");
                 }
             }
         }

@@ -118,7 +118,7 @@ pub(super) fn decide(observed: &Observed) -> Decision {
 }
 
 #[cfg(test)]
-#[allow(clippy::unnecessary_wraps, reason = "cases stand beside `None`")]
+#[allow(clippy::unnecessary_wraps, reason = "cases are listed next to `None`")]
 mod tests {
     use std::{collections::BTreeMap, time::Duration};
 
@@ -215,7 +215,7 @@ mod tests {
             Decision::AwaitFetch => "await the fetch".to_owned(),
             Decision::Refuse(refusal) => format!("refuse {}", refusal.reason),
             Decision::AwaitSource { message } | Decision::AwaitDependency { message } => message,
-            Decision::Apply(work) => format!("apply {} anew={}", work.aim.revision, work.anew),
+            Decision::Apply(work) => format!("apply {} new={}", work.aim.revision, work.anew),
             Decision::Check { .. } => "check".to_owned(),
             Decision::Rest { until } => format!("rest until {until}"),
         };
@@ -224,8 +224,8 @@ mod tests {
 
     #[test]
     fn what_comes_first() {
-        check(|_| {}, "apply sha1:b anew=false");
-        check(|o| o.spoken_of = None, "apply sha1:b anew=true");
+        check(|_| {}, "apply sha1:b new=false");
+        check(|o| o.spoken_of = None, "apply sha1:b new=true");
         check(|o| o.held = false, "hold");
         check(
             |o| {
@@ -235,7 +235,7 @@ mod tests {
             "hold",
         );
         let free = |o: &mut Observed| (o.held, o.orphans) = (false, true);
-        check(free, "apply sha1:b anew=false");
+        check(free, "apply sha1:b new=false");
         check(
             |o| {
                 free(o);
@@ -243,7 +243,7 @@ mod tests {
             },
             "forget",
         );
-        check(|o| o.orphans = true, "apply sha1:b anew=false");
+        check(|o| o.orphans = true, "apply sha1:b new=false");
         check(|o| o.suspended = true, "suspended");
         check(|o| o.flux = true, "suspended");
         check(
@@ -292,7 +292,7 @@ mod tests {
             |o| o.run = resting(aim(), later),
             "rest until 2026-11-21T12:00:01Z",
         );
-        check(|o| o.run = resting(aim(), NOW), "apply sha1:b anew=false");
+        check(|o| o.run = resting(aim(), NOW), "apply sha1:b new=false");
         check(|o| o.run = checking(aim()), "check");
         let others: [fn(&mut Aim); 7] = [
             |aim| aim.uid = "v".into(),
@@ -306,10 +306,10 @@ mod tests {
         for change in others {
             let mut other = aim();
             change(&mut other);
-            check(|o| o.run = checking(other.clone()), "apply sha1:b anew=false");
+            check(|o| o.run = checking(other.clone()), "apply sha1:b new=false");
             check(
                 |o| o.run = resting(other.clone(), later),
-                "apply sha1:b anew=false",
+                "apply sha1:b new=false",
             );
         }
         // A dependency that is unavailable for a while does not affect what is applied already.

@@ -178,13 +178,13 @@ impl<'a> Others<'a> {
         let named: Vec<String> = held
             .iter()
             .take(NAMED_MAX)
-            .map(|(id, holder)| format!("{id} is held by {holder}"))
+            .map(|(id, holder)| format!("{id} is managed by {holder}"))
             .collect();
         let more = match held.len() - named.len() {
             0 => String::new(),
             more => format!("; and {more} more"),
         };
-        (!named.is_empty()).then(|| format!("declared here too, and not written: {}{more}", named.join("; ")))
+        (!named.is_empty()).then(|| format!("declared here too, and not applied: {}{more}", named.join("; ")))
     }
 
     /// Whether another Kustomization of this process is certainly applied to another cluster. Makes no call, and is

@@ -30,7 +30,7 @@ pub(super) fn circle<D: AsRef<Kustomization>>(
                 let names: Vec<String> = way.iter().map(ToString::to_string).collect();
                 let circle = names.join(" -> ");
                 return Some(format!(
-                    "dependencies form a circle: {circle}; take one of them out"
+                    "dependencies form a cycle: {circle}; remove one of them"
                 ));
             }
             if let (true, Some(next)) = (seen.insert(key.clone()), find(&key)) {
@@ -75,7 +75,7 @@ pub(super) fn not_ready<D: AsRef<Kustomization>>(
 }
 
 #[cfg(test)]
-#[allow(clippy::unnecessary_wraps, reason = "cases stand beside `None`")]
+#[allow(clippy::unnecessary_wraps, reason = "cases are listed next to `None`")]
 mod tests {
     use std::{collections::BTreeMap, sync::Arc};
 
@@ -151,7 +151,7 @@ mod tests {
         let own = Key::new("ns", lines[0].split_once(':').unwrap().0);
         let found = circle(&own, &all[&own].spec.depends_on, |key| all.get(key).cloned());
         let expect =
-            expect.map(|circle| format!("dependencies form a circle: {circle}; take one of them out"));
+            expect.map(|circle| format!("dependencies form a cycle: {circle}; remove one of them"));
         assert_eq!(found, expect);
     }
 

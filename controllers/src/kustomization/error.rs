@@ -19,7 +19,7 @@ pub enum Error {
     Ledger(LedgerError),
     /// A fresh read before deleting returned another object than the observed one.
     #[error(
-        "Kustomization {0} is not the one that was observed any more; nothing is deleted, it is looked at again"
+        "Kustomization {0} has changed since it was observed; nothing is deleted, and it is reconciled again"
     )]
     Changed(Key),
 }

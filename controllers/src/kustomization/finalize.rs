@@ -123,7 +123,7 @@ async fn empty(writer: &mut Writer, kustomizations: &Kustomizations) -> Result<O
     let pruning = apply::prune(&cluster, &owner, &all, &others);
     let Ok(pruned) = tokio::time::timeout(ROUND, pruning).await else {
         let message = format!(
-            "deleting took longer than {} s; it is tried again",
+            "deleting took longer than {} s; it is retried",
             ROUND.as_secs()
         );
         return held(message, &inventory);

@@ -210,10 +210,10 @@ impl Handover {
     async fn tell(&self, object: &Kustomization, handed: &HandedOver) {
         let left = match handed.failures.len() {
             0 => "nothing is left".to_owned(),
-            count => format!("{} left, and tried again", objects(count)),
+            count => format!("{} left, to be retried", objects(count)),
         };
         let note = format!(
-            "what {} applied to {} is {}'s now; {left}",
+            "what {} applied to {} is now owned by {}; {left}",
             manager::SYNC,
             objects(handed.objects.len()),
             manager::FLUX_SYNC
@@ -251,10 +251,8 @@ impl Handover {
             Some(_) => (" in the cluster of spec.kubeConfig", "--user=USER".to_owned()),
         };
         format!(
-            "HandoverForbidden: what {} applied to {} cannot be handed over to Flux: fields of it that a later revision drops stay. Allow it \
-             for the time of the move{place}: kubectl create clusterrole muster-handover --verb=get,patch --resource='*.*'; kubectl create \
-             clusterrolebinding muster-handover --clusterrole=muster-handover {subject}; it is tried again by itself within an hour, and at \
-             each start. {}",
+            "HandoverForbidden: what {} applied to {} cannot be handed over to Flux: fields that a later revision drops will stay. Grant the permission during the migration{place}: kubectl create clusterrole muster-handover --verb=get,patch --resource='*.*'; kubectl create \
+             clusterrolebinding muster-handover --clusterrole=muster-handover {subject}; it is retried automatically within an hour, and at each start. {}",
             manager::SYNC,
             objects(forbidden.len()),
             summary(forbidden, 0)
@@ -297,7 +295,7 @@ fn warn_of(key: &Key, failures: &[ObjectFailure]) {
     let unexpected: Vec<ObjectFailure> = unexpected.cloned().collect();
     if !unexpected.is_empty() {
         let error = summary(&unexpected, 0);
-        warn!(kustomization = %key, error, "not handed over to Flux; it is tried again");
+        warn!(kustomization = %key, error, "not handed over to Flux; it is retried");
     }
 }
 

@@ -194,7 +194,7 @@ impl Check {
                     "health check failed after {after}: timeout waiting for: [{summary}]"
                 )),
                 Awaited::Termination(awaited) => Failure::not_gone(format!(
-                    "pruning is not done after {after}: {awaited}; see metadata.finalizers of the object for what holds it"
+                    "pruning is not done after {after}: {awaited}; see metadata.finalizers of the object for what blocks it"
                 )),
             });
         }

@@ -186,15 +186,13 @@ impl Failure {
     /// The record of the objects does not fit into the status.
     pub(super) fn too_large(objects: usize, bytes: usize, max: usize) -> Self {
         Self::reconciliation(format!(
-            "TooLarge: the inventory of {objects} objects takes {bytes} bytes in the status, and at most {max} are written; divide \
-             the path among several Kustomizations"
+            "TooLarge: the inventory of {objects} objects takes {bytes} bytes in the status, and at most {max} are allowed; split the path into several Kustomizations"
         ))
     }
 
     /// The path is empty, and that is not explicitly allowed.
     pub(super) fn empty() -> Self {
-        let message = "the path holds no objects, and carrying that out would prune everything that was applied; if that \
-                       is meant, annotate the Kustomization with fleet.muster.dev/allow-empty: \"true\"";
+        let message = "the path contains no objects, and applying it would prune everything that was applied; if this is intended, annotate the Kustomization with fleet.muster.dev/allow-empty: \"true\"";
         Self::new("EmptyWouldPruneAll", message)
     }
 

@@ -80,7 +80,7 @@ pub(super) fn parse(
         return Err(Refusal {
             reason: "Unsupported",
             message: format!(
-                "{} cannot be carried out by the built-in sync; remove it, or run Flux in this cluster",
+                "{} cannot be used with the built-in sync; remove it, or run Flux in this cluster",
                 unsupported.join(", ")
             ),
         });
@@ -131,7 +131,7 @@ fn expressions(each: &[HealthCheckExpressions]) -> Result<ByKind, Refusal> {
             .insert((group.to_owned(), of.kind.clone()), Arc::new(parsed))
             .is_some()
         {
-            return Err(refusal("the kind has expressions twice".to_owned()));
+            return Err(refusal("the kind has two sets of expressions".to_owned()));
         }
     }
     Ok(by_kind)
@@ -315,7 +315,7 @@ mod tests {
         ] {
             let refusal = parse(&spec(extra), &BTreeMap::new(), "ns").unwrap_err();
             assert_eq!(refusal.reason, "Unsupported");
-            let rest = " cannot be carried out by the built-in sync; remove it, or run Flux in this cluster";
+            let rest = " cannot be used with the built-in sync; remove it, or run Flux in this cluster";
             assert_eq!(refusal.message, format!("{fields}{rest}"));
         }
         assert_eq!(
@@ -342,7 +342,7 @@ mod tests {
         for (list, expect) in [
             (
                 json!([widgets("a.test/v1", "true"), widgets("a.test/v2", "true")]),
-                "InvalidSpec spec.healthCheckExprs[1]: a.test/v2 Widget: the kind has expressions twice",
+                "InvalidSpec spec.healthCheckExprs[1]: a.test/v2 Widget: the kind has two sets of expressions",
             ),
             (
                 json!([widgets("a.test/v1", "status.phase ==")]),
@@ -351,11 +351,11 @@ mod tests {
             ),
             (
                 json!([widgets("a.test/v1", "")]),
-                "InvalidSpec spec.healthCheckExprs[0]: a.test/v1 Widget: current \"\": write an expression",
+                "InvalidSpec spec.healthCheckExprs[0]: a.test/v1 Widget: current \"\": must not be empty",
             ),
             (
                 json!([unknown]),
-                "Unsupported spec.healthCheckExprs.waiting cannot be carried out by the built-in sync; remove it, or run Flux in this \
+                "Unsupported spec.healthCheckExprs.waiting cannot be used with the built-in sync; remove it, or run Flux in this \
                  cluster",
             ),
         ] {

@@ -88,7 +88,7 @@ impl Targets {
     pub(super) async fn home(&self) -> Result<&str, String> {
         let read = || async {
             let uid = self.local.identity().await.map_err(|error| error.to_string())?;
-            uid.ok_or_else(|| "it may not be read, or is not there".to_owned())
+            uid.ok_or_else(|| "permission denied, or it does not exist".to_owned())
         };
         let home = self.home.get_or_try_init(read).await;
         home.map(String::as_str)

@@ -39,7 +39,7 @@ async fn read(
         Ok(variables) => variables,
         Err(error) if error.is_not_found() && reference.optional == Some(true) => Ok(BTreeMap::new()),
         Err(error) if error.is_not_found() => Err(Failure::build(format!(
-            "substitute from '{:?}/{name}': it is not there; create it, or mark the reference optional",
+            "substitute from '{:?}/{name}': it does not exist; create it, or mark the reference optional",
             reference.kind
         ))),
         Err(error) => Err(Failure::reconciliation(explain(&error)).soon()),

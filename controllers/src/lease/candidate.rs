@@ -65,7 +65,7 @@ impl Candidate {
                 Err(error) => {
                     warn!(
                         error = explain(&error),
-                        "the lease could not be had, it is tried again"
+                        "the lease could not be acquired, retrying"
                     );
                     self.pause()
                 }
@@ -138,7 +138,7 @@ impl Candidate {
             info!(
                 lease = self.post.name,
                 holder = by,
-                "waiting: another process leads"
+                "waiting: another process is the leader"
             );
             self.told = Some(by);
         }

@@ -21,10 +21,10 @@ pub struct LeaseDuration(Duration);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum LeaseDurationError {
     /// The duration is out of bounds.
-    #[error("a lease of {} s is not possible: choose from {} s to {} s", .0.as_secs_f64(), SHORTEST.as_secs(), LONGEST.as_secs())]
+    #[error("a lease of {} s is not valid: choose from {} s to {} s", .0.as_secs_f64(), SHORTEST.as_secs(), LONGEST.as_secs())]
     OutOfBounds(Duration),
     /// The duration has a fraction; the Lease object has whole seconds.
-    #[error("a lease of {} s is not possible: choose whole seconds", .0.as_secs_f64())]
+    #[error("a lease of {} s is not valid: choose whole seconds", .0.as_secs_f64())]
     NotWhole(Duration),
 }
 
@@ -104,16 +104,16 @@ mod tests {
         check(600_000, Ok(600));
         check(
             999,
-            Err("a lease of 0.999 s is not possible: choose from 1 s to 600 s"),
+            Err("a lease of 0.999 s is not valid: choose from 1 s to 600 s"),
         );
-        check(0, Err("a lease of 0 s is not possible: choose from 1 s to 600 s"));
+        check(0, Err("a lease of 0 s is not valid: choose from 1 s to 600 s"));
         check(
             601_000,
-            Err("a lease of 601 s is not possible: choose from 1 s to 600 s"),
+            Err("a lease of 601 s is not valid: choose from 1 s to 600 s"),
         );
         check(
             1_500,
-            Err("a lease of 1.5 s is not possible: choose whole seconds"),
+            Err("a lease of 1.5 s is not valid: choose whole seconds"),
         );
     }
 

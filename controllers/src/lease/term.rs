@@ -29,7 +29,7 @@ pub struct Term {
 #[derive(Debug, Error)]
 pub enum Lost {
     /// No renewal succeeded in time, or this process was stopped.
-    #[error("Lease {lease} was not renewed for {} s: this process stops acting and ends, another may lead", tenths(*.after))]
+    #[error("Lease {lease} was not renewed for {} s: this process stops acting and ends, another process may become the leader", tenths(*.after))]
     NotRenewed {
         /// The name of the Lease.
         lease: String,
@@ -93,7 +93,7 @@ impl Term {
                     warn!(
                         lease = self.post.name,
                         error = explain(&error),
-                        "the lease could not be renewed, it is tried again"
+                        "the lease could not be renewed, retrying"
                     );
                     self.renew_at = (sent + self.post.duration.retry_every()).max(Instant::now());
                     last = Some(error);
@@ -113,7 +113,7 @@ impl Term {
             Err(error) => warn!(
                 lease = self.post.name,
                 error = explain(&error),
-                "the lease could not be released, another process has to wait for its end"
+                "the lease could not be released, another process must wait until it expires"
             ),
         }
     }
@@ -143,7 +143,7 @@ impl Term {
         warn!(
             lease = self.post.name,
             error = explain(&refused),
-            "somebody else wrote the lease"
+            "another writer changed the lease"
         );
         self.write_renewal().await.map(|()| Renewal::Done)
     }

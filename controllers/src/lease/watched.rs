@@ -246,7 +246,7 @@ mod tests {
         assert_eq!(
             Watched::default().gap(at("2026-01-01T00:00:00Z")),
             LONGEST_GAP,
-            "never seen"
+            "never observed"
         );
     }
 

@@ -42,7 +42,7 @@ pub enum ConfigError {
         problem: String,
     },
     /// There are too many updaters.
-    #[error("there are {0} updaters: at most {MAX_UPDATERS} are possible")]
+    #[error("there are {0} updaters: at most {MAX_UPDATERS} are allowed")]
     TooMany(usize),
 }
 
@@ -127,7 +127,7 @@ pub fn read(text: &[u8]) -> Result<Vec<Updater>, ConfigError> {
         };
         dns_label(&entry.name).map_err(|error| refuse(error.to_string()))?;
         if !names.insert(entry.name.clone()) {
-            return Err(refuse("it is there twice".to_owned()));
+            return Err(refuse("it is defined twice".to_owned()));
         }
         muster_machines::url(
             &entry.client_config,
@@ -181,6 +181,6 @@ pub fn authorities(bundle: &str) -> Result<Vec<Certificate>, String> {
         .map_err(|error| format!("clientConfig.caBundle is not base64: {error}"))?;
     match Certificate::from_pem_bundle(&pem) {
         Ok(authorities) if !authorities.is_empty() => Ok(authorities),
-        _ => Err("clientConfig.caBundle holds no PEM certificate".to_owned()),
+        _ => Err("clientConfig.caBundle has no PEM certificate".to_owned()),
     }
 }

@@ -121,7 +121,7 @@ impl Reports {
     fn give(&self, about: About, event: Event) -> bool {
         let given = self.queue.try_send((about, event));
         if given.is_err() {
-            warn!("an event is lost: {QUEUE} others wait to be written");
+            warn!("an event is dropped: {QUEUE} others are waiting to be written");
         }
         given.is_ok()
     }
@@ -150,7 +150,7 @@ async fn deployment(client: &Client, namespace: &str, name: &str) -> Option<Obje
     let found = match call(what, api.get_metadata_opt(name)).await {
         Ok(found) => found?,
         Err(error) => {
-            warn!(error = explain(&error), "an event is lost");
+            warn!(error = explain(&error), "an event is dropped");
             return None;
         }
     };
@@ -180,13 +180,13 @@ fn decision(verdict: &Verdict, plan: Option<&str>) -> Event {
         Verdict::Replace(words) => Event::normal(
             "UpdateNotCovered",
             ACTION,
-            format!("Machines are replaced: {words}"),
+            format!("Machines will be replaced: {words}"),
         ),
         Verdict::Hold(words) => Event::warning("UpdateHeld", ACTION, words.clone()),
         Verdict::Again(words) => Event::warning(
             "UpdateUndecided",
             ACTION,
-            format!("Cluster API asks again: {words}"),
+            format!("Cluster API will retry: {words}"),
         ),
     }
 }

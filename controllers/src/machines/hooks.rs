@@ -79,7 +79,7 @@ impl Hooks {
             return Answer::text(StatusCode::NOT_FOUND, "not a hook of Cluster API");
         };
         if asked.method != Method::POST {
-            return Answer::text(StatusCode::METHOD_NOT_ALLOWED, "hooks are called by POST");
+            return Answer::text(StatusCode::METHOD_NOT_ALLOWED, "hooks are called with POST");
         }
         if rest == DISCOVERY {
             return said(&discovered());
@@ -90,7 +90,7 @@ impl Hooks {
         let Some(hook) = hook else {
             return Answer::text(
                 StatusCode::NOT_FOUND,
-                "not a hook that is served here: see discovery",
+                "not a supported hook: see discovery",
             );
         };
         if asked.body.len() > MAX_BODY {
@@ -266,7 +266,7 @@ impl Hooks {
         let plans = self.plans.of(&machine.namespace, &row.uid);
         if plans.is_empty() {
             return Err(format!(
-                "no UpdatePlan names Machine {machine} with uid {}: nothing was decided for it",
+                "no UpdatePlan names Machine {machine} with uid {}: no decision was made for it",
                 row.uid
             ));
         }
@@ -295,7 +295,7 @@ impl Hooks {
             }
             ([], [(plan, what)]) => self.changed(&row.uid, plan, &asked, what).await,
             _ => Err(format!(
-                "{} UpdatePlans name Machine {machine}: it is not clear which one counts",
+                "{} UpdatePlans name Machine {machine}: it is ambiguous which one applies",
                 plans.len()
             )),
         }
@@ -324,7 +324,7 @@ impl Hooks {
                         self.report(&decision);
                         Ok(Reply::InProgress {
                             after: 1,
-                            message: format!("{what}: planned anew"),
+                            message: format!("{what}: planned again"),
                         })
                     }
                     Verdict::Replace(words) => Err(format!("{what}, and the change is not covered: {words}")),
@@ -333,11 +333,11 @@ impl Hooks {
             }
             (Some(Reply::InProgress { after, message }), _) => Ok(Reply::InProgress {
                 after,
-                message: format!("{message} ({what}: that comes after it)"),
+                message: format!("{message} ({what}: this is applied afterwards)"),
             }),
             (Some(failed), _) => Ok(failed),
             (None, _) => Err(format!(
-                "{what}, and the update that was planned had not begun, or began before muster machines was restarted: change it back, or delete the Machine"
+                "{what}, and the planned update has not started, or started before muster machines was restarted: revert the change, or delete the Machine"
             )),
         }
     }
@@ -360,7 +360,7 @@ fn begins(machine: Key, row: MachineRow, asked: &Objects) -> Asked {
 
 fn read(text: &str) -> Result<Fallback, String> {
     Fallback::parse(text)
-        .ok_or_else(|| format!("annotation {FALLBACK} is {text:?}: it can be Replace or Hold"))
+        .ok_or_else(|| format!("annotation {FALLBACK} is {text:?}: it must be Replace or Hold"))
 }
 
 /// The name of muster's handler of a hook; Cluster API requires a different one for each.

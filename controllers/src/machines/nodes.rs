@@ -74,7 +74,7 @@ impl Workloads {
     ) -> Result<Option<String>, String> {
         let Subject { machine, uid, plan } = subject;
         let row = self.machines.get(machine).filter(|row| row.uid == *uid);
-        let row = row.ok_or_else(|| format!("Machine {machine} with uid {uid} is not there"))?;
+        let row = row.ok_or_else(|| format!("Machine {machine} with uid {uid} does not exist"))?;
         let (Some(cluster), Some(name)) = (row.cluster, row.node) else {
             return Err(format!("Machine {machine} has no Node (status.nodeRef)"));
         };
@@ -173,7 +173,7 @@ async fn evict(client: &Client, node: &str) -> Result<Option<String>, String> {
             continue;
         }
         if pod.labels().get(DRAIN).is_some_and(|value| value == COMPLETED) {
-            waited.push(format!("{namespace}/{name} is waited for until it has ended"));
+            waited.push(format!("{namespace}/{name} must complete first"));
             continue;
         }
         // Another pod with the same name may run elsewhere by now.
@@ -203,7 +203,7 @@ async fn evict(client: &Client, node: &str) -> Result<Option<String>, String> {
     let (count, named) = (waited.len(), waited.iter().take(NAMED));
     let named: Vec<&str> = named.map(String::as_str).collect();
     Ok(Some(format!(
-        "pods that are left on Node {node}: {count}: {}",
+        "pods remaining on Node {node}: {count}: {}",
         named.join("; ")
     )))
 }

@@ -268,7 +268,7 @@ impl Plans {
             }
         }
         Err(format!(
-            "{what}: something else wrote to it {TRIES} times in a row"
+            "{what}: other writers changed it {TRIES} times in a row"
         ))
     }
 
@@ -303,7 +303,7 @@ impl Plans {
                     plan = name,
                     namespace,
                     error = explain(&error),
-                    "a plan that is over is not deleted yet"
+                    "an obsolete plan is not deleted yet"
                 ),
             }
         }

@@ -109,7 +109,7 @@ pub fn start(setup: Setup) -> (Arc<Hooks>, impl Future<Output = ()> + Send + use
                 if let Some(plan) = stored.get(&key)
                     && let Err(error) = work.control(&plan).await
                 {
-                    warn!(plan = %key, error, "what its annotations ask for is not carried out");
+                    warn!(plan = %key, error, "its annotations are not applied");
                 }
             }
         });
@@ -147,7 +147,7 @@ async fn changed(key: &Key, machines: &MachineIndex, plans: &Plans, work: &Work)
             && plan.namespace().as_deref() == Some(key.namespace.as_str())
             && let Err(error) = plans.refresh(&plan).await
         {
-            warn!(machine = %key, error, "the plan of its MachineSet does not name it yet");
+            warn!(machine = %key, error, "the plan of its MachineSet does not list it yet");
         }
     }
 }

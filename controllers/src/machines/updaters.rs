@@ -41,7 +41,7 @@ impl Call for Web {
     async fn call(&self, updater: &Updater, hook: Hook, request: &Value, limit: Duration) -> Called {
         let within = tokio::time::timeout(limit, self.posted(updater, hook, request)).await;
         // The call may have less than its own limit: the message is the same each time.
-        within.unwrap_or_else(|_elapsed| Err("it gave no answer in time".to_owned()))
+        within.unwrap_or_else(|_elapsed| Err("it did not respond in time".to_owned()))
     }
 }
 

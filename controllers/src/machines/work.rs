@@ -266,7 +266,7 @@ impl Work {
     async fn polled(&self, name: &str, objects: &Value, digest: &str) -> Polled {
         let Some(updater) = self.tools.updaters.iter().find(|updater| updater.name == name) else {
             return Polled::Failed {
-                message: format!("updater {name} is not configured any more"),
+                message: format!("updater {name} is no longer configured"),
             };
         };
         let hook = Hook::UpdateMachine;
@@ -301,7 +301,7 @@ impl Work {
                 }
             });
             if let Err(error) = written.await {
-                warn!(plan = %plan, error, "how far machines are is not on record");
+                warn!(plan = %plan, error, "the progress of machines is not recorded");
                 continue;
             }
             for (uid, entry) in entries {

@@ -189,7 +189,7 @@ impl Collector for States {
         }
         let mut synced = encoder.encode_descriptor(
             "muster_controller_synced",
-            "Whether the caches of a controller are filled.",
+            "Whether the caches of a controller are synced.",
             None,
             MetricType::Gauge,
         )?;

@@ -281,7 +281,7 @@ fn without_evidence(encoder: &mut DescriptorEncoder<'_>, facts: &[Facts]) -> fmt
         (labels, f64::from(object.assumed))
     });
     let help =
-        "Objects of an assemblage that were taken to be healthy without evidence from their controllers.";
+        "Objects of an assemblage that are assumed healthy without evidence from their controllers.";
     gauges(encoder, "muster_assumed_objects", help, series)
 }
 
@@ -296,7 +296,7 @@ fn modules(encoder: &mut DescriptorEncoder<'_>, facts: &[Facts]) -> fmt::Result 
         let [kind, name] = name(object);
         ([kind, name, ("version", module.version.clone())], 1.0)
     });
-    let help = "Modules and the version each wants; always 1.";
+    let help = "Modules and their desired versions; always 1.";
     gauges(encoder, "muster_module_info", help, infos)?;
     let clusters = modules().flat_map(|(object, module)| {
         let [kind, name] = name(object);
@@ -340,10 +340,10 @@ fn node_modules(encoder: &mut DescriptorEncoder<'_>, facts: &[Facts]) -> fmt::Re
         let reasons = module.reasons.iter();
         reasons.map(move |(reason, count)| ([name.clone(), ("reason", reason.clone())], f64::from(*count)))
     });
-    let help = "Nodes of a NodeModule by the reason why they are where they are.";
+    let help = "Nodes of a NodeModule by the reason of their state.";
     gauges(encoder, "muster_nodemodule_reason_nodes", help, reasons)?;
     let stuck = all().map(|(name, module)| ([name], f64::from(module.stuck)));
-    let help = "Nodes that could not restore what they had before a change of a NodeModule.";
+    let help = "Nodes that could not restore their files from before a change of a NodeModule.";
     gauges(encoder, "muster_nodemodule_restore_failed_nodes", help, stuck)
 }
 

@@ -199,7 +199,7 @@ async fn rows_written<K: Rolled>(
     if timeout(SHOWN, shown).await.is_err() {
         debug!(
             module = module.name_any(),
-            "the watch does not show what was written"
+            "the watch does not show the write yet"
         );
     }
     results
@@ -312,7 +312,7 @@ async fn given_up<K: Rolled>(
     let revision = row.revision.as_deref().unwrap_or("unknown");
     let revision = revision.get(..8).unwrap_or(revision);
     let note = format!(
-        "{}: {cluster} is given up{}: sync {} at revision {revision} stays there with all that it installed, and nobody removes it",
+        "{}: {cluster} is abandoned{}: sync {} at revision {revision} stays there with all that it installed, and is not removed",
         annotation::ABANDON,
         by.unwrap_or_default(),
         row.name
@@ -341,7 +341,7 @@ async fn warn_of_flux<K: Rolled>(module: &K, control: &str, modules: &Modules<K>
         module: &address,
     };
     let note = format!(
-        "{control} was written by {manager}, and Flux takes away what that writes: write it as {}: {} && {}",
+        "{control} was written by {manager}, and Flux reverts what that manager writes: write it as {}: {} && {}",
         manager::CLI,
         command(&address, control, None),
         command(&address, control, Some(value))

@@ -307,8 +307,8 @@ fn upgrading(cluster: &ClusterRow, avoids: bool) -> Option<(Reason, String)> {
     (avoids && cluster.upgrading).then(|| {
         let name = &cluster.name;
         let message = format!(
-            "machines of Cluster {name} are being replaced: it takes its turn when condition RollingOut of the Cluster is over; \
-             next: wait, or set spec.avoid to [] to let this module in"
+            "machines of Cluster {name} are being replaced: it waits until condition RollingOut of the Cluster is False; \
+             next: wait, or set spec.avoid to [] to roll out meanwhile"
         );
         (Reason::RollingOut, message)
     })
@@ -350,7 +350,7 @@ fn foreign<K: Rolled>(
         cluster.disowns(assemblage.owner.as_deref())?
     } else {
         format!(
-            "it is not muster's own and has {rows} syncs: rename it, or delete it (nothing in the cluster is touched by that)"
+            "it is not muster's own and has {rows} syncs: rename it, or delete it (this changes nothing in the cluster)"
         )
     };
     let kind = K::Assemblage::kind(&());

@@ -254,7 +254,7 @@ fn unreadable(key: &str, problem: &str, words: &Words) -> Invalid {
     Invalid {
         reason: ObjectReason::InvalidControl,
         message: format!(
-            "annotation {key} cannot be read: {problem}; this {} does not roll until it is fixed or removed",
+            "annotation {key} cannot be read: {problem}; this {} is not rolled out until that is fixed or removed",
             words.module
         ),
     }
@@ -333,7 +333,7 @@ fn plan_runs(annotations: &BTreeMap<String, String>, words: &Words) -> Result<Op
                 "is not of the form CLUSTER@start/PLAN, CLUSTER@abort/RUN, CLUSTER@retry/RUN/PHASE/STEP or CLUSTER@skip/RUN/PHASE/STEP"
             }
             Some((cluster, _)) if entries.iter().any(|(other, _)| *other == cluster) => {
-                "is the second for its cluster: one at a time is taken"
+                "is the second one for its cluster: only one at a time is allowed"
             }
             Some(entry) => {
                 entries.push(entry);
@@ -424,7 +424,7 @@ mod tests {
         };
         for key in ["paused", "acknowledge-withdrawal", "abandon", "hold", "pin"] {
             let key = format!("fleet.muster.dev/{key}");
-            let says = format!("annotation {key} cannot be read: it begins with {{ and is no JSON");
+            let says = format!("annotation {key} cannot be read: it begins with {{ but is not valid JSON");
             check(
                 json!({&key: "{nonsense"}),
                 false,

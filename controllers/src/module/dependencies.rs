@@ -404,7 +404,7 @@ impl Dependencies {
             return Some(Invalid {
                 reason: ObjectReason::DependencyCycle,
                 message: format!(
-                    "spec.dependsOn: {} depends on itself ({}): remove one of these; nothing moves until then",
+                    "spec.dependsOn: {} depends on itself ({}): remove one of these; nothing is rolled out until then",
                     name.address(),
                     way.join(" needs ")
                 ),
@@ -415,7 +415,7 @@ impl Dependencies {
         Some(Invalid {
             reason: ObjectReason::InvalidSpec,
             message: format!(
-                "spec.dependsOn[{unknown}]: there is no {} {} in namespace {}: create it, or remove the dependency; nothing moves until then",
+                "spec.dependsOn[{unknown}]: there is no {} {} in namespace {}: create it, or remove the dependency; nothing is rolled out until then",
                 needed.kind, needed.key.name, needed.key.namespace
             ),
         })

@@ -302,7 +302,7 @@ pub(crate) fn applied(
             Event::normal(EventReason::ControlApplied, ACTION, format!("{key}: {about}{by}"))
         } else {
             let note = format!(
-                "{key}: {about}{by} has no effect: that is not what is being rolled out, or it is over; see kubectl get {}",
+                "{key}: {about}{by} has no effect: it names something that is not being rolled out, or is finished; see kubectl get {}",
                 words.revisions
             );
             Event::warning(EventReason::ControlWithoutEffect, ACTION, note)

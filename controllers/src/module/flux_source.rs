@@ -232,7 +232,7 @@ async fn put<K: ModuleObject, S: SourceKind>(
     let verify = |object: &S| object.spec(None).get("verify").cloned();
     if live.meta().deletion_timestamp.is_some() {
         return Err(Trouble::from(format!(
-            "{} {key} is being deleted; it is made again when it is gone",
+            "{} {key} is being deleted; it is re-created once it is gone",
             S::KIND
         )));
     }
@@ -241,7 +241,7 @@ async fn put<K: ModuleObject, S: SourceKind>(
         index.written(&live);
         remove(module, index, context).await?;
         return Err(Trouble::from(format!(
-            "{} {key} is made anew: it is to be verified by other keys",
+            "{} {key} is re-created, to be verified with other keys",
             S::KIND
         )));
     }

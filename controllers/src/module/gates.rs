@@ -83,9 +83,9 @@ fn gate(stages: &[api::Stage], place: GateId) -> Option<&api::Gate> {
 
 pub(crate) const fn failing(outcome: Outcome) -> &'static str {
     match outcome {
-        Outcome::Pass => "holds",
-        Outcome::Fail => "does not hold",
-        Outcome::NoData => "cannot be told",
+        Outcome::Pass => "passes",
+        Outcome::Fail => "does not pass",
+        Outcome::NoData => "is inconclusive",
     }
 }
 
@@ -123,7 +123,7 @@ impl Gates<'_> {
             format!("; it is read again at {}", instant(at))
         });
         format!(
-            "gate {number} of stage {stage}, which held {passes} of {needed} times in a row; at {} it {}{said}{next}{asks}",
+            "gate {number} of stage {stage}, which passed {passes} of {needed} times in a row; at {} it {}{said}{next}{asks}",
             instant(at),
             past(outcome)
         )
@@ -132,9 +132,9 @@ impl Gates<'_> {
 
 const fn past(outcome: Outcome) -> &'static str {
     match outcome {
-        Outcome::Pass => "held",
-        Outcome::Fail => "did not hold",
-        Outcome::NoData => "could not be told",
+        Outcome::Pass => "passed",
+        Outcome::Fail => "did not pass",
+        Outcome::NoData => "was inconclusive",
     }
 }
 
@@ -257,12 +257,12 @@ mod tests {
         let failed = Some((Outcome::Fail, at));
         assert_eq!(
             told(&answers, failed),
-            "gate 1 of stage canary, which held 0 of 2 times in a row; at 2026-01-01T00:00:00Z it did not hold: \
+            "gate 1 of stage canary, which passed 0 of 2 times in a row; at 2026-01-01T00:00:00Z it did not pass: \
              it read 3, which is not < 1; it is read again at 2026-01-01T00:01:00Z [a.test/x $.v < 1]"
         );
         assert_eq!(
             told(&Answers::new(), failed),
-            "gate 1 of stage canary, which held 0 of 2 times in a row; at 2026-01-01T00:00:00Z it did not hold; \
+            "gate 1 of stage canary, which passed 0 of 2 times in a row; at 2026-01-01T00:00:00Z it did not pass; \
              it is read again at 2026-01-01T00:01:00Z [a.test/x $.v < 1]"
         );
     }

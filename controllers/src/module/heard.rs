@@ -144,7 +144,7 @@ fn of_module(
     if !here.is_empty() {
         let does = match key {
             annotation::PIN => "pinned",
-            annotation::RELEASE => "not waited for any more",
+            annotation::RELEASE => "no longer waited for",
             _ => "kept as it is",
         };
         let message = format!("{}: {does}{}", here.join(", "), control.told());
@@ -197,7 +197,7 @@ pub(crate) fn news(heard: &[ControlStatus], known: &[ControlStatus]) -> Vec<(Opt
             (Effect::Applied, _) if key == Some(annotation::PAUSED) => return None,
             (Effect::Applied, _) => Event::normal(EventReason::ControlApplied, ACTION, note),
             (Effect::Over, None) => {
-                let note = format!("{note}; it had before it was seen, and changes nothing");
+                let note = format!("{note}; it expired before it was observed, and has no effect");
                 Event::warning(EventReason::ControlWithoutEffect, ACTION, note)
             }
             (Effect::WithoutEffect, _) => Event::warning(EventReason::ControlWithoutEffect, ACTION, note),

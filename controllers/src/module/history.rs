@@ -311,7 +311,7 @@ fn conditions(verdict: Option<Verdict>, status: &ModuleRevisionStatus, aborted: 
         Some(Verdict::Superseded) => Conditions::ready(
             Status::False,
             ObjectReason::Progressing,
-            "another revision took its place before it was done",
+            "another revision replaced it before it finished",
         ),
         None => Conditions::ready(
             Status::False,

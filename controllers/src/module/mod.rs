@@ -130,24 +130,24 @@ pub enum Error {
     #[error(transparent)]
     Selector(#[from] SelectorError),
     /// The memory cannot be encoded as JSON: a bug in muster.
-    #[error("the memory of the rollout cannot be put as JSON")]
+    #[error("the memory of the rollout cannot be encoded as JSON")]
     Encode(#[from] serde_json::Error),
     /// The object was changed by another writer: observe again.
-    #[error("{what}: somebody else wrote it in the meantime")]
+    #[error("{what}: another writer changed it meanwhile")]
     Overtaken {
         /// The write that failed.
         what: String,
     },
     /// A Cluster that the memory refers to exists, but the watch does not show it yet: observe again.
     #[error(
-        "Cluster {cluster} is there and not seen yet: the watch is behind, and nothing is decided until it has it"
+        "Cluster {cluster} exists but is not observed yet: nothing is decided until the watch shows it"
     )]
     Unseen {
         /// Name of the Cluster.
         cluster: String,
     },
     /// The change windows have not been listed yet, so a cluster's windows may be closed.
-    #[error("the change windows were not read yet, and nothing is decided before")]
+    #[error("the change windows have not been read yet: nothing is decided before")]
     UnreadWindows,
     /// A status could not be written.
     #[error(transparent)]

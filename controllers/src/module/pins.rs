@@ -349,7 +349,7 @@ pub(crate) fn told<'a>(
     let turn = LazyCell::new(|| {
         let holders: Vec<UnitId> = charges().map(|(unit, _)| unit.clone()).collect();
         if u32::try_from(holders.len()).is_ok_and(|held| held < limit) {
-            return "its turn has not come yet".to_owned();
+            return "it waits for its turn".to_owned();
         }
         reasons::waiting(words, &holders, limit, "it")
     });

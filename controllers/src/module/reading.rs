@@ -181,7 +181,7 @@ pub(crate) fn empty_stage<K: ModuleObject>(module: &K, seen: &Observation) -> Op
         .find(|(index, _)| !used.contains(index))
         .filter(|_| !done)?;
     let message = format!(
-        "spec.rollout.stages[{index}]: no selected cluster is of stage {}: correct its selector, label a cluster, or remove the stage; nothing moves until then",
+        "spec.rollout.stages[{index}]: no selected cluster is of stage {}: correct its selector, label a cluster, or remove the stage; nothing is rolled out until then",
         stage.name
     );
     Some(Invalid {

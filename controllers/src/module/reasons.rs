@@ -322,7 +322,7 @@ pub(crate) const fn not_ready(reason: NotReady) -> Reason {
     }
 }
 
-#[expect(clippy::too_many_lines, reason = "a table is as long as its cases")]
+#[expect(clippy::too_many_lines, reason = "the table has one entry per case")]
 fn message(cluster: &str, why: &Why, background: &Background<'_>) -> String {
     let Background {
         words,
@@ -362,7 +362,7 @@ fn message(cluster: &str, why: &Why, background: &Background<'_>) -> String {
             format!("{}{}", words.removing, tail(message.as_deref()))
         }
         Why::WriteFailed { message, .. } => format!(
-            "its row cannot be written: {message}; it is written as soon as {} takes it",
+            "its row cannot be written: {message}; it will be written as soon as {} takes it",
             words.server
         ),
         Why::Failed {
@@ -469,7 +469,7 @@ fn message(cluster: &str, why: &Why, background: &Background<'_>) -> String {
             format!("the rollout of {version} is paused{how}")
         }
         Why::Unresolved => source
-            .map_or("the wanted version is not resolved yet", |(_, why)| why)
+            .map_or("the desired version is not resolved yet", |(_, why)| why)
             .to_owned(),
         Why::WaitingBudget { holders, limit } => format!(
             "{version} waits until fewer than {limit} are changing or not available{}",
@@ -489,7 +489,7 @@ fn failed(words: &Words, class: Class, message: &str, until: Option<Millis>) -> 
         }
         (Class::Unit, None) => {
             format!(
-                "{message}; next: fix the {}, or commit a version that needs less of it",
+                "{message}; next: fix the {}, or commit a version that needs less",
                 words.unit
             )
         }
@@ -618,7 +618,7 @@ impl<'a> Background<'a> {
 mod order;
 
 #[cfg(test)]
-#[allow(clippy::too_many_lines, reason = "a table is as long as its cases")]
+#[allow(clippy::too_many_lines, reason = "the table has one entry per case")]
 mod tests {
     use muster_rollout::{Absence, GateId};
 

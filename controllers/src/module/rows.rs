@@ -457,7 +457,7 @@ mod tests {
         assert_eq!(
             change(&moved, &[("web", 1)], false),
             ["api", "base"],
-            "what goes, and what stands elsewhere by that"
+            "removed rows, and rows whose index changed by that"
         );
         assert_eq!(
             change(&moved, &[("web", 1), ("new", 4)], false),

@@ -594,7 +594,7 @@ fn stuck<K: ModuleObject>(module: &K, left: &[&Explained<'_>], attention: &[Atte
     };
     let give_up = command(&address, annotation::ABANDON, Some(&names.join(",")));
     Some(format!(
-        "; waiting for {}{more}, withdrawn once reachable or deleted; to give them up and leave their objects in place: {give_up}",
+        "; waiting for {}{more}, withdrawn once reachable or deleted; to abandon them and leave their objects in place: {give_up}",
         told.join(", ")
     ))
 }

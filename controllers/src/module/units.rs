@@ -75,7 +75,7 @@ impl<'a> Recipe<'a> {
         let bytes = serde_json::to_vec(&row).map_or(usize::MAX, |bytes| bytes.len());
         if bytes > MAX_ROW {
             return Err(format!(
-                "its row would have {bytes} bytes, more than {MAX_ROW}: make the values of the bindings, or what package.flux says, smaller"
+                "its row would have {bytes} bytes, more than {MAX_ROW}: make the values of the bindings, or package.flux, smaller"
             ));
         }
         let parsed = engine::Revision::parse(&definition.revision).zip(engine::Digest::parse(&digest));

@@ -70,7 +70,7 @@ pub fn wanted(
         return says(Standing::Unknown, Reason::Updating.as_str(), message);
     }
     if let [first, ..] = without[..] {
-        let message = format!("NodeModule {first} was not brought to this node yet");
+        let message = format!("NodeModule {first} is not applied on this node yet");
         return says(Standing::Unknown, ObjectReason::Pending.as_str(), message);
     }
     let names: Vec<&str> = rows.iter().map(|row| row.row.name.as_str()).collect();
@@ -186,7 +186,7 @@ mod tests {
     fn a_node_is_configured_once_all_of_its_rows_are_confirmed() {
         let confirmed = || Some(json!({"state": "confirmed"}));
         check(None, &[], None, None);
-        let says = "NodeModule fabric was not brought to this node yet";
+        let says = "NodeModule fabric is not applied on this node yet";
         check(
             None,
             &["fabric"],
@@ -243,7 +243,7 @@ mod tests {
         );
         // The assemblage of a previous node with the same name.
         let other = assemblage("u0", &[("fabric", confirmed())]);
-        let says = "NodeModule fabric was not brought to this node yet";
+        let says = "NodeModule fabric is not applied on this node yet";
         check(
             Some(&other),
             &["fabric"],

@@ -113,7 +113,7 @@ fn of_nodes(decided: &Decided<'_>, memory: &Memory, scene: &Scene<'_>) -> Vec<(S
         let what = if told.reason == Reason::Withdrawing {
             "it is withdrawn".to_owned()
         } else {
-            format!("a change to {} begins", scene.version)
+            format!("a change to {} starts", scene.version)
         };
         let note = format!("NodeModule {name}: {what}");
         (

@@ -83,7 +83,7 @@ pub enum PassError {
     #[error(transparent)]
     Selector(#[from] SelectorError),
     /// A bug in muster.
-    #[error("the memory of the rollout cannot be put as JSON")]
+    #[error("the memory of the rollout cannot be encoded as JSON")]
     Encode(#[from] serde_json::Error),
 }
 
@@ -278,11 +278,11 @@ fn words(conflict: Conflict) -> Invalid {
     let message = if path == other_path {
         format!("{path} is written by NodeModule {other}, too, on node {node}")
     } else {
-        format!("{path} stands in the way of {other_path} of NodeModule {other} on node {node}")
+        format!("{path} conflicts with {other_path} of NodeModule {other} on node {node}")
     };
     Invalid {
         reason: ObjectReason::PathConflict,
-        message: format!("{message}; nothing of either is assigned before one of them gives the path up"),
+        message: format!("{message}; nothing of either is assigned until one of them drops the path"),
     }
 }
 

@@ -240,14 +240,14 @@ impl Reader<'_> {
     ) -> Option<Obstacle> {
         let name = &node.name;
         let Some(facts) = &node.node else {
-            return Some((Reason::Deleting, format!("there is no Node {name} any more")));
+            return Some((Reason::Deleting, format!("Node {name} no longer exists")));
         };
         let away = self.away(node, facts);
         if let Some((_, message)) = &away
             && self.began(node)
         {
             let message = format!(
-                "{message}, after it had begun its change: no other node takes its turn before it is back, its Node is deleted, or it is released: {}",
+                "{message}, after its change had started: no other node takes its turn until it is back, its Node is deleted, or it is released: {}",
                 command(&self.address(), annotation::RELEASE, Some(name))
             );
             return Some((Reason::LostInChange, message));
@@ -256,7 +256,7 @@ impl Reader<'_> {
             let assemblage = node.assemblage.as_ref()?;
             let owner = assemblage.owner.as_ref()?;
             (*owner != facts.uid).then(|| {
-                let message = format!("NodeAssemblage {name} is of a Node of that name that is gone: it is made anew once that one is collected");
+                let message = format!("NodeAssemblage {name} belongs to a deleted Node with the same name: it is re-created once the old one is garbage-collected");
                 (Reason::NameConflict, message)
             })
         }).or_else(|| Some((Reason::BindingFailed, unrendered?.clone())))

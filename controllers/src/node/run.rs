@@ -89,16 +89,16 @@ pub enum Error {
     #[error(transparent)]
     Status(#[from] StatusError),
     /// There was another write since the read: read again.
-    #[error("{0} was written by another")]
+    #[error("{0} was changed by another writer")]
     Overtaken(String),
     /// The watch is behind the API server: nothing is decided until it catches up.
     #[error(
-        "{0} is not as the watch shows it: the watch is behind, and nothing is decided before it has caught up"
+        "{0} differs from the watch: the watch is behind, and nothing is decided until it catches up"
     )]
     Behind(String),
     /// Another revision has the name: nothing of this one can be assigned.
     #[error(
-        "NodeRevision {name} is of another revision than {revision}, whose name it has: change anything in the NodeModule, so that it gets another one"
+        "NodeRevision {name} has the name of revision {revision} and belongs to another one: change anything in the NodeModule to get another name"
     )]
     Taken {
         /// The name of the NodeRevision.
@@ -107,7 +107,7 @@ pub enum Error {
         revision: String,
     },
     /// The pass needs too many rounds.
-    #[error("NodeModule {0}: a pass did not end after {ROUNDS} rounds")]
+    #[error("NodeModule {0}: a pass did not finish after {ROUNDS} rounds")]
     Restless(String),
 }
 
@@ -600,7 +600,7 @@ impl Shared {
         };
         let body =
             json!({"metadata": {"resourceVersion": live.resource_version()}, "spec": {"taints": kept}});
-        let what = format!("taking the startup taints from Node {}", node.name);
+        let what = format!("removing the startup taints of Node {}", node.name);
         match call(what, nodes.patch(&node.name, &patch(), &Patch::Merge(body))).await {
             Ok(_) => Ok(()),
             Err(error) if error.is_conflict() => Err(Error::Overtaken(format!("Node {}", node.name))),
@@ -740,7 +740,7 @@ impl Shared {
         debug!(
             revision = known.name,
             is_news = written.is_some(),
-            "the story of a revision is told"
+            "the status of a NodeRevision is written"
         );
         Ok(())
     }
@@ -779,7 +779,7 @@ impl Shared {
         let wanted = tokens(&AssemblageFacts::of(written));
         let shows = |facts: Option<&Arc<AssemblageFacts>>| facts.is_some_and(|facts| tokens(facts) == wanted);
         if timeout(SHOWN, self.assemblages.until(&key, shows)).await.is_err() {
-            debug!(node = key.name, "the watch does not show what was written");
+            debug!(node = key.name, "the watch does not show the write yet");
         }
     }
 

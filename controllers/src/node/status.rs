@@ -163,7 +163,7 @@ fn waiting(phase: engine::Phase, explained: &[Explained<'_>]) -> Option<String> 
     if of(Reason::WaitingApproval) {
         Some("an approval".to_owned())
     } else if of(Reason::LostInChange) {
-        Some("a node that vanished in its change".to_owned())
+        Some("a node that vanished during its change".to_owned())
     } else if of(Reason::Soaking) || of(Reason::WaitingStage) {
         Some("a soak".to_owned())
     } else {
@@ -190,7 +190,7 @@ fn obstacles(module: &NodeModule, seen: &Observation) -> BTreeMap<String, String
         if let Some(other) = other {
             all.insert(
                 node.name.clone(),
-                format!("it waits for NodeModule {other}, which is changing it"),
+                format!("waiting for NodeModule {other}, which is changing the node"),
             );
         }
     }
@@ -296,7 +296,7 @@ fn leaving(explained: &[Explained<'_>]) -> Conditions {
     let mut left = explained.iter().filter(|told| told.reason != Reason::Excluded);
     let message = match left.next() {
         Some(first) => format!(
-            "being deleted: {} nodes still to be withdrawn from, first {}: {}",
+            "being deleted: {} nodes still to be withdrawn, first {}: {}",
             left.count() + 1,
             first.cluster,
             first.message()

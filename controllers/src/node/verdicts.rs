@@ -26,7 +26,7 @@ pub fn verdicts(revisions: &[RevisionFacts]) -> Verdicts {
     let evidence = |revision: &RevisionFacts| {
         let Some(NodeEvidence { node, at, message }) = revision.status.evidence.first() else {
             let at = revision.created.map_or(Millis(0), millis);
-            return Evidence::new("".into(), "on record of the NodeRevision", at);
+            return Evidence::new("".into(), "in the record of the NodeRevision", at);
         };
         let at = at.as_ref().map_or(Millis(0), |at| millis(at.0)); // absent if written by an old version
         Evidence::new(node.as_str().into(), message, at)

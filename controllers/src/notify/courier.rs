@@ -130,7 +130,7 @@ impl Courier {
             None => self
                 .asked(receiver, standing, telling, None, now)
                 .await?
-                .ok_or_else(|| later("it knows no message, not even a new one")),
+                .ok_or_else(|| later("it does not find the message, not even a new one")),
             Some(post) => Ok(post),
         }
     }
@@ -149,7 +149,7 @@ impl Courier {
         let client = self.client(receiver.authorities.as_deref()).map_err(later)?;
         let (status, wait, body) = match tokio::time::timeout(TRY, send(&client, request)).await {
             Ok(answer) => answer.map_err(later)?,
-            Err(_elapsed) => return Err(later(format!("it did not answer within {} s", TRY.as_secs()))),
+            Err(_elapsed) => return Err(later(format!("it did not respond within {} s", TRY.as_secs()))),
         };
         let answer = match receiver.to {
             To::Channel { .. } => requests::slack(status, &body),
@@ -191,7 +191,7 @@ impl Courier {
                 let pem = std::fs::read(file).map_err(|error| unread(error.to_string()))?;
                 let authorities = Certificate::from_pem_bundle(&pem).unwrap_or_default();
                 if authorities.is_empty() {
-                    return Err(unread("it holds no PEM certificate".to_owned()));
+                    return Err(unread("it contains no PEM certificate".to_owned()));
                 }
                 builder.tls_certs_merge(authorities)
             }
@@ -271,7 +271,7 @@ async fn send(client: &Client, request: Request) -> Result<(StatusCode, Option<D
         Ok(body) => body,
         Err(BodyError::Broken(error)) => return Err(unreachable(error)),
         Err(BodyError::TooLong { limit }) => {
-            return Err(format!("its answer is longer than {} KiB", limit / 1024));
+            return Err(format!("its response is longer than {} KiB", limit / 1024));
         }
     };
     Ok((status, wait, body))
@@ -306,6 +306,6 @@ mod tests {
         };
         let (posted, asked) = tokio::join!(post, asked);
         assert_eq!(asked, "CONNECT chat.test:443 HTTP/1.1\r\n");
-        assert!(posted.is_err(), "it hung up");
+        assert!(posted.is_err(), "it closed the connection");
     }
 }

@@ -380,7 +380,7 @@ mod tests {
     fn history_is_not_told() {
         let over = standing(0, Phase::Good, 20);
         let told_at = |now: i64| telling(decide(None, &over, Manner::Phases, &all(), at(now))).is_some();
-        assert!(told_at(120), "it ended while nobody was there to tell");
+        assert!(told_at(120), "it ended while no process could notify");
         assert!(!told_at(2 * 3600));
         let only_bad = BTreeSet::from([Phase::Bad]);
         let next = decide(None, &over, Manner::Phases, &only_bad, at(120));

@@ -60,7 +60,7 @@ const ROUNDS: u32 = 12;
 #[derive(Debug, Error)]
 enum Error {
     /// The record cannot be serialized: a bug in muster.
-    #[error("what was told cannot be put as JSON")]
+    #[error("what was told cannot be encoded as JSON")]
     Encode(#[from] serde_json::Error),
     /// The API server refused, or did not respond.
     #[error(transparent)]
@@ -264,7 +264,7 @@ impl Notifier {
             rollout = standing.rollout.id(),
             phase = standing.phase.as_str(),
             given_up = is_last,
-            "a message did not arrive: {why}"
+            "a message was not delivered: {why}"
         );
         is_last.then(|| decide::after(telling, standing, None, true))
     }

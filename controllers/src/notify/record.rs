@@ -47,7 +47,7 @@ impl Notifier {
             ..PatchParams::default()
         };
         let what = format!(
-            "recording on ModuleRevision {namespace}/{name} what was told to {}",
+            "recording on ModuleRevision {namespace}/{name} what was sent to {}",
             receiver.name
         );
         match call(what, revisions.patch(&name, &parameters, &Patch::Merge(&body))).await {
@@ -85,6 +85,6 @@ fn key(receiver: &Receiver) -> String {
 pub(super) fn on_record(revision: &ModuleRevision, receiver: &Receiver) -> Option<Told> {
     let text = revision.annotations().get(&key(receiver))?;
     serde_json::from_str(text)
-        .inspect_err(|error| warn!(revision = revision.name_any(), receiver = receiver.name, %error, "what was told cannot be read"))
+        .inspect_err(|error| warn!(revision = revision.name_any(), receiver = receiver.name, %error, "the record of a notification cannot be parsed"))
         .ok()
 }

@@ -77,7 +77,7 @@ fn sign(key: &str, id: &str, timestamp: &str, body: &[u8]) -> Result<String, Str
     let key = match key.strip_prefix(KEY_PREFIX) {
         // The decoder's error would show a character of the key.
         Some(encoded) => STANDARD.decode(encoded).map_err(|_| {
-            format!("after {KEY_PREFIX} the key of signatures is base64, and this one is not")
+            format!("after {KEY_PREFIX} the signing key must be base64, and this one is not")
         })?,
         None => key.as_bytes().to_vec(),
     };
@@ -250,7 +250,7 @@ pub(crate) fn slack(status: StatusCode, body: &[u8]) -> Answer {
         return plain(status, body);
     }
     let Ok(answer) = serde_json::from_slice::<Value>(body) else {
-        return Answer::Later("its answer is not JSON".to_owned());
+        return Answer::Later("its response is not JSON".to_owned());
     };
     if answer["ok"] == true {
         let text = |field: &str| answer[field].as_str().map(str::to_owned);
@@ -302,7 +302,7 @@ mod tests {
         );
         assert_eq!(
             slack(StatusCode::OK, b"<html>"),
-            Answer::Later("its answer is not JSON".to_owned())
+            Answer::Later("its response is not JSON".to_owned())
         );
         let same = br#"{"message":"Cannot transition status via :run from :running"}"#;
         assert_eq!(plain(StatusCode::BAD_REQUEST, same), Answer::Arrived(None));

@@ -147,7 +147,7 @@ pub async fn machines(setup: MachinesSetup) -> Result<(), ProcessError> {
             },
             async {
                 if let Err(error) = server.run().await {
-                    error!(%error, "TLS cannot be prepared");
+                    error!(%error, "TLS could not be set up");
                 }
             }
         );

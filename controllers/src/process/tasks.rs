@@ -53,7 +53,7 @@ impl Tasks {
                 }
             }
         }
-        info!("ending: what is in flight is finished");
+        info!("shutting down: writes in flight are finished");
         let all = async {
             while let Some(ended) = self.set.join_next().await {
                 ended.map_err(ProcessError::Panicked)?;
@@ -65,7 +65,7 @@ impl Tasks {
             .unwrap_or_else(|_elapsed| {
                 warn!(
                     seconds = FINISH.as_secs(),
-                    "something in flight did not finish in time; it is cut off"
+                    "a task did not finish in time; it is aborted"
                 );
                 Ok(())
             })

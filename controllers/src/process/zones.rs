@@ -201,7 +201,7 @@ impl Serving {
                 },
                 async {
                     if let Err(error) = server.run().await {
-                        error!(%error, "TLS cannot be prepared");
+                        error!(%error, "TLS could not be set up");
                     }
                 }
             );

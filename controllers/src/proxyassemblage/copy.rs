@@ -64,7 +64,7 @@ pub fn states(
             .or_insert_with(|| unacknowledged(name).into());
         state.reason = Some(ObjectReason::Unclaimed.into());
         state.message = Some(
-            "this row is in the cluster and was never held here; a row of this name claims it".to_owned(),
+            "this row exists in the cluster and was never in this proxy; a row with this name claims it".to_owned(),
         );
     }
     states.into_values().take(MAX_STATES).collect()

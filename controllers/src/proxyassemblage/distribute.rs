@@ -71,7 +71,7 @@ const GOING: &str = "";
 /// with the same names.
 const TYPES: [&str; 3] = ["Opaque", "kubernetes.io/basic-auth", "kubernetes.io/ssh-auth"];
 /// The policy's message for a Secret that a user created.
-pub const NOT_OURS: &str = "a Secret of this name is there that muster did not bring: rename or delete it";
+pub const NOT_OURS: &str = "a Secret with this name exists that muster did not create: rename or delete it";
 /// When a copy that no row names any more is deleted.
 pub(super) const SOON: Duration = Duration::from_secs(1);
 
@@ -100,7 +100,7 @@ impl fmt::Debug for Store {
 fn original(name: &str, secret: Option<&Secret>) -> Result<Original, String> {
     let Some(secret) = secret.filter(|secret| secret.metadata.deletion_timestamp.is_none()) else {
         return Err(format!(
-            "Secret {name} is not there; create it, or correct secretRef"
+            "Secret {name} does not exist; create it, or correct secretRef"
         ));
     };
     let kind = secret.type_.as_deref().unwrap_or("Opaque");
@@ -405,11 +405,11 @@ async fn prove(client: &Client) -> Result<Result<(), String>, CallError> {
         field_manager: Some(manager::CONTROLLER.to_owned()),
     };
     let api: Api<Secret> = Api::namespaced(client.clone(), SYSTEM_NAMESPACE);
-    match call_within(DOWNSTREAM_DEADLINE, "asking for a token by a dry run", api.create(&by, &probe())).await {
+    match call_within(DOWNSTREAM_DEADLINE, "requesting a token as a dry run", api.create(&by, &probe())).await {
         Err(error) if error.refusal().is_some() => Ok(Ok(())),
         Err(error) => Err(error),
         Ok(_) => Ok(Err(
-            "the cluster would take any Secret of the account that muster has there, also one that gives it a token; apply there, where the account is that of muster enroll without --bootstrap: muster install --export --downstream --distribute"
+            "the cluster would accept any Secret from muster's account there, including one that gives it a token; apply there (if the account was created by muster enroll without --bootstrap): muster install --export --downstream --distribute"
                 .to_owned(),
         )),
     }
@@ -420,7 +420,7 @@ impl Rows {
     fn held(&self) -> Self {
         let mut refused = self.refused.clone();
         let held = self.resolved.iter().map(|row| row.name.clone());
-        refused.extend(held.map(|name| (name, refusal("Secrets are being brought".to_owned()))));
+        refused.extend(held.map(|name| (name, refusal("Secrets are being copied".to_owned()))));
         Self {
             resolved: Vec::new(),
             refused,

@@ -55,7 +55,7 @@ impl Mirroring {
     /// An Assemblage of another origin has the name.
     async fn report_conflict(&self, proxy: &ProxyAssemblage, origin: &str) -> Result<bool, ProxyError> {
         let origin = if origin.is_empty() {
-            "nobody's proxy (it has no origin)"
+            "no proxy (it has no origin)"
         } else {
             origin
         };
@@ -188,12 +188,12 @@ fn outdated(live: &Assemblage, agent: Option<&Agent>) -> Option<String> {
     let says = match agent {
         None => "its agent reports no version".to_owned(),
         Some(agent) if versions::is_older(&agent.version, own) => {
-            format!("its agent is of version {}", agent.version)
+            format!("its agent has version {}", agent.version)
         }
         Some(_) => return None,
     };
     Some(format!(
-        "{says}, this controller is {own}: rows that ask for more than it can are not assigned; next: upgrade it (muster check)"
+        "{says}, this controller is {own}: rows with features that it does not support are not assigned; next: upgrade it (muster check)"
     ))
 }
 

@@ -66,7 +66,7 @@ impl Presence {
 
 async fn say(key: &Key, context: &Context) {
     let note = format!(
-        "FluxPresent: Flux ({key}) runs in this cluster and carries out GitRepositories and Kustomizations; the built-in sync \
+        "FluxPresent: Flux ({key}) runs in this cluster and reconciles GitRepositories and Kustomizations; the built-in sync \
          does not. Start muster with --sync=flux, or remove Flux"
     );
     warn!(deployment = %key, "{note}");

@@ -90,7 +90,7 @@ impl Decisions {
         if sent.is_err() && !self.told.swap(true, Ordering::Relaxed) {
             warn!(
                 module = %key,
-                "a decision is not put on record, and others may not be: writing takes longer than deciding"
+                "a decision was not recorded, and others may be missing, too: writing takes longer than deciding"
             );
         }
     }
@@ -124,7 +124,7 @@ impl Keeper {
         if let Err(error) = file.append(case).await
             && !failed_before
         {
-            warn!(%error, file = %file.path().display(), "decisions are not put on record until this is mended");
+            warn!(%error, file = %file.path().display(), "decisions are not recorded until this is fixed");
         }
     }
 }

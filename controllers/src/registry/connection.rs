@@ -55,7 +55,7 @@ pub enum ConnectError {
         problem: String,
     },
     /// kube rejects the configuration.
-    #[error("no client can be made")]
+    #[error("no client can be created")]
     Client(#[source] Box<kube::Error>),
     /// A bug in muster.
     #[error(transparent)]
@@ -80,7 +80,7 @@ impl From<ConfigError> for ConnectError {
 enum GateError {
     #[error("nothing is sent: {0}")]
     Shut(Arc<str>),
-    #[error("nothing is sent: which cluster answers there was not found out within {} s", GATE_WAIT.as_secs())]
+    #[error("nothing is sent: the identity of the cluster was not determined within {} s", GATE_WAIT.as_secs())]
     Unchecked,
 }
 

@@ -57,7 +57,7 @@ pub(super) fn judge(known: &Known<'_>, sight: &Sight) -> Verdict {
         _ if known.accepted == Some(seen) => Verdict::Pin(seen.to_owned()),
         (_, Some(holder)) => Verdict::Refused(format!(
             "it points to the cluster of Cluster {holder} (the uid of its kube-system namespace is {seen}); delete one of the two Clusters or put the \
-             right kubeconfig into the Secret; if they are two, made as copies: {}",
+             right kubeconfig into the Secret; if they are two clusters, created as copies: {}",
             command(known, seen)
         )),
         (None, None) => Verdict::Pin(seen.to_owned()),
@@ -70,7 +70,7 @@ pub(super) fn judge(known: &Known<'_>, sight: &Sight) -> Verdict {
 
 fn unreadable(pinned: &str) -> String {
     format!(
-        "cannot tell whether it points to the same cluster as before: its credential may not get namespace kube-system, whose uid was {pinned}"
+        "cannot tell whether it points to the same cluster as before: its credential is not allowed to get namespace kube-system, whose uid was {pinned}"
     )
 }
 
@@ -125,7 +125,7 @@ mod tests {
         check(&known(Some("a"), None, None), &b, other);
         check(&known(Some("a"), Some("c"), None), &b, other);
         let taken = "it points to the cluster of Cluster eu-2 (the uid of its kube-system namespace is b); delete one of the two Clusters or put the \
-                     right kubeconfig into the Secret; if they are two, made as copies: kubectl annotate -n fleet \
+                     right kubeconfig into the Secret; if they are two clusters, created as copies: kubectl annotate -n fleet \
                      clusters.cluster.x-k8s.io/eu-1 --overwrite --field-manager=muster-cli fleet.muster.dev/accept-identity=b";
         check(&known(None, None, Some("eu-2")), &b, taken);
         check(&known(Some("a"), Some("a"), Some("eu-2")), &b, taken);
@@ -133,7 +133,7 @@ mod tests {
         check(
             &known(Some("a"), Some("a"), None),
             &Sight::Unreadable,
-            "cannot tell whether it points to the same cluster as before: its credential may not get namespace kube-system, whose uid \
+            "cannot tell whether it points to the same cluster as before: its credential is not allowed to get namespace kube-system, whose uid \
              was a",
         );
     }

@@ -167,7 +167,7 @@ fn refuse_cluster_fields(cluster: &Fields<'_>) -> Result<(), KubeconfigError> {
     if cluster.get("insecure-skip-tls-verify") != Some(&Value::Bool(false)) {
         cluster.refuse(
             "insecure-skip-tls-verify",
-            "anybody could answer as the API server; use certificate-authority-data",
+            "any server could impersonate the API server; use certificate-authority-data",
         )?;
     }
     cluster.allow(&[
@@ -183,18 +183,18 @@ fn refuse_cluster_fields(cluster: &Fields<'_>) -> Result<(), KubeconfigError> {
 
 /// Checks the fields of a user entry.
 fn refuse_user_fields(user: &Fields<'_>) -> Result<(), KubeconfigError> {
-    user.refuse("exec", "it would start a program here")?;
-    user.refuse("auth-provider", "it would start a program here")?;
+    user.refuse("exec", "it would run a program on this host")?;
+    user.refuse("auth-provider", "it would run a program on this host")?;
     for file in ["tokenFile", "client-certificate", "client-key"] {
         user.refuse(file, FILE)?;
     }
     for field in ["as", "as-uid", "as-groups", "as-user-extra"] {
-        user.refuse(field, "muster acts as nobody but the holder of the credential")?;
+        user.refuse(field, "impersonation is not supported")?;
     }
     for field in ["username", "password"] {
         user.refuse(
             field,
-            "basic authentication is no longer known to API servers; use token or client-certificate-data",
+            "basic authentication is no longer supported by API servers; use token or client-certificate-data",
         )?;
     }
     user.allow(&[
@@ -278,7 +278,7 @@ impl<'a> Fields<'a> {
     fn of(at: &str, value: &'a Value) -> Result<Self, KubeconfigError> {
         let map = value.as_object().ok_or_else(|| KubeconfigError::Invalid {
             path: if at.is_empty() {
-                "(the whole)".to_owned()
+                "(document)".to_owned()
             } else {
                 at.to_owned()
             },
@@ -394,7 +394,7 @@ impl<'a> Fields<'a> {
         let at = format!("{list}[{}]", shown(name));
         let entry = found.next().ok_or_else(|| KubeconfigError::Missing(at.clone()))?;
         if found.next().is_some() {
-            return Err(invalid("has two entries of the name that is used"));
+            return Err(invalid("has two entries with the name that is used"));
         }
         Self::of(&at, entry)?.allow(&["name", inner])?;
         let value = entry

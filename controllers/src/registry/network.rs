@@ -48,7 +48,7 @@ fn proxy_url(proxy: Option<&Proxy>) -> Result<Option<http::Uri>, ConnectError> {
     let parse = |proxy: &Proxy| proxy.url().as_str().parse();
     proxy.map(parse).transpose().map_err(|_| ConnectError::Field {
         field: "proxy-url",
-        problem: "it is no address".to_owned(),
+        problem: "it is not a valid URL".to_owned(),
     })
 }
 

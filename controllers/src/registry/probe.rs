@@ -82,7 +82,7 @@ async fn missing(client: &Client, look_for_kind: bool) -> Result<Option<String>,
 }
 
 async fn serves_assemblages(client: &Client) -> Result<bool, CallError> {
-    let what = format!("asking for the kinds of {}", kind::API_VERSION);
+    let what = format!("discovering the kinds of {}", kind::API_VERSION);
     let discover = async {
         client
             .request::<APIResourceList>(get(&format!("/apis/{}", kind::API_VERSION))?)

@@ -122,7 +122,7 @@ pub(super) async fn discover(client: &Client) -> Result<Option<Version>, CallErr
             .request::<APIGroup>(probe::get(&format!("/apis/{}", cluster::GROUP))?)
             .await
     };
-    match call(format!("asking for the versions of {}", cluster::GROUP), ask).await {
+    match call(format!("discovering the versions of {}", cluster::GROUP), ask).await {
         Ok(group) => Ok(Version::best(
             group.versions.iter().map(|version| version.version.as_str()),
         )),

@@ -64,7 +64,7 @@ impl Remotes {
         let Some(row) = self.context.registry.get(&cluster.name) else {
             return Some(away(
                 NotReady::Deleting,
-                &format!("there is no Cluster {}", cluster.name),
+                &format!("Cluster {} does not exist", cluster.name),
             ));
         };
         if let Some(message) = row.disowns(owner(remote.meta())) {

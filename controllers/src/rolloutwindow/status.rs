@@ -63,7 +63,7 @@ fn conditions(window: &Window, selected: &[&ClusterRow], now: Timestamp) -> Cond
     if !window.errors().is_empty() {
         let errors: Vec<String> = window.errors().iter().map(ToString::to_string).collect();
         return invalid(format!(
-            "{}; until this is fixed, no change begins in the clusters that the window selects",
+            "{}; until this is fixed, no change starts in the clusters that the window selects",
             errors.join("; ")
         ));
     }
@@ -79,7 +79,7 @@ fn conditions(window: &Window, selected: &[&ClusterRow], now: Timestamp) -> Cond
             .map(|(error, names)| format!("{}: {error}", ranges::fold(names.iter().copied())));
         let closed: Vec<String> = closed.collect();
         return invalid(format!(
-            "{}; until this is fixed, no change begins there",
+            "{}; until this is fixed, no change starts there",
             closed.join("; ")
         ));
     }

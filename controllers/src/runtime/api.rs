@@ -38,7 +38,7 @@ impl<K: Resource> Api<K> {
         let url = inner.resource_url();
         let refused = refused.or_else(|| {
             let error = path::collection(url).err()?;
-            Some(format!("{url:?} is no path of an API server: {error}"))
+            Some(format!("{url:?} is not a path of an API server: {error}"))
         });
         Self { inner, refused }
     }

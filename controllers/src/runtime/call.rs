@@ -176,9 +176,9 @@ fn words(error: &(dyn Error + 'static)) -> (String, bool) {
     if let Some(error) = error.downcast_ref::<watcher::Error>() {
         return match error {
             watcher::Error::InitialListFailed(_) => ("listing failed".to_owned(), false),
-            watcher::Error::WatchStartFailed(_) => ("the watch could not begin".to_owned(), false),
+            watcher::Error::WatchStartFailed(_) => ("the watch could not be started".to_owned(), false),
             watcher::Error::WatchError(status) => (status.message.clone(), true),
-            watcher::Error::WatchFailed(_) => ("the watch broke off".to_owned(), false),
+            watcher::Error::WatchFailed(_) => ("the watch was interrupted".to_owned(), false),
             watcher::Error::NoResourceVersion => (error.to_string(), true),
         };
     }
@@ -202,7 +202,7 @@ fn words(error: &(dyn Error + 'static)) -> (String, bool) {
             ("the API server could not be reached".to_owned(), false)
         }
         Some(kube::Error::SerdeError(_)) => (
-            "what answers is no Kubernetes API server: the answer is not of its form".to_owned(),
+            "the response is not from a Kubernetes API server: it cannot be parsed".to_owned(),
             true,
         ),
         // A plugin's output may be a token: only its error output is shown.

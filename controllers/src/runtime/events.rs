@@ -111,7 +111,7 @@ impl Events {
         );
         let object = self.object(namespace, regarding, event);
         if let Err(error) = call(what, events.create(&PostParams::default(), &object)).await {
-            warn!(error = explain(&error), "an event is lost");
+            warn!(error = explain(&error), "an event is dropped");
         }
     }
 

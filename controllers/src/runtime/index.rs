@@ -215,7 +215,7 @@ where
                 BTreeSet::new()
             }
             watcher::Event::InitApply(guard @ Guard(Err(error))) => {
-                warn!(object = %Key::of(guard), %error, "an object cannot be read, its last known state stands");
+                warn!(object = %Key::of(guard), %error, "an object cannot be read, its last known state is kept");
                 let mut state = self.state.write();
                 let key = Key::of(guard);
                 if let Some(row) = state.rows.get(&key).cloned() {
@@ -224,7 +224,7 @@ where
                 BTreeSet::new()
             }
             watcher::Event::Apply(guard @ Guard(Err(error))) => {
-                warn!(object = %Key::of(guard), %error, "an object cannot be read, its last known state stands");
+                warn!(object = %Key::of(guard), %error, "an object cannot be read, its last known state is kept");
                 BTreeSet::new()
             }
             watcher::Event::InitDone => {
@@ -434,7 +434,7 @@ mod tests {
         assert_eq!(row(), "changed");
         index.delete(&Key::new("ns", "a"));
         index.written(&at("9", "created"));
-        assert_eq!(row(), "created", "what is gone says nothing of what is made anew");
+        assert_eq!(row(), "created", "a deleted object does not affect a re-created one");
     }
 
     #[test]
@@ -444,7 +444,7 @@ mod tests {
         assert_eq!(
             names(index.apply(&object("a", Some("x")))),
             Vec::<String>::new(),
-            "the same row concerns nobody"
+            "an unchanged row affects no targets"
         );
         assert_eq!(names(index.apply(&object("a", Some("y")))), ["x", "y"]);
         assert_eq!(

@@ -18,7 +18,7 @@ pub enum BoundError {
     #[error("no complete answer within {} s", .0.as_secs())]
     Deadline(Duration),
     /// The body is too long.
-    #[error("the answer is longer than {} MiB", .0 / MIB)]
+    #[error("the response is longer than {} MiB", .0 / MIB)]
     TooLong(usize),
     /// One event of a watch is too long.
     #[error("an event of a watch is longer than {} MiB", .0 / MIB)]

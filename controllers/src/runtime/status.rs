@@ -24,7 +24,7 @@ use super::{
 #[derive(Debug, Error)]
 pub enum StatusError {
     /// The status cannot be encoded as JSON: a bug in muster.
-    #[error("the status of {what} cannot be put as JSON")]
+    #[error("the status of {what} cannot be encoded as JSON")]
     Serialize {
         /// Kind and name of the object.
         what: String,

@@ -132,7 +132,7 @@ where
                     warn!(
                         kind = self.kind,
                         error = explain(&error),
-                        "a watch failed, it is tried again"
+                        "a watch failed and is retried"
                     );
                     self.gone = if is_gone(&error) { self.gone + 1 } else { 0 };
                 }

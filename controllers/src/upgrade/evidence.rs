@@ -135,9 +135,9 @@ fn of_cluster(cluster: &ClusterFacts) -> Option<String> {
         let message = fact.message.lines().next().unwrap_or_default();
         let message = message.trim_start_matches(['*', ' ']);
         if message.is_empty() {
-            format!("the Cluster says {type_} {}", fact.status)
+            format!("the Cluster reports {type_} {}", fact.status)
         } else {
-            format!("the Cluster says {type_} {}: {message}", fact.status)
+            format!("the Cluster reports {type_} {}: {message}", fact.status)
         }
     };
     let must = |type_: &str, status: &str, absent: Option<String>| match cluster.conditions.get(type_) {
@@ -146,7 +146,7 @@ fn of_cluster(cluster: &ClusterFacts) -> Option<String> {
         None => absent,
     };
     let reconciled = cluster.topology.as_ref().and_then(|_| {
-        let absent = "the Cluster does not say whether its topology is reconciled (TopologyReconciled)";
+        let absent = "the Cluster does not report whether its topology is reconciled (TopologyReconciled)";
         must("TopologyReconciled", "True", Some(absent.to_owned()))
     });
     reconciled
@@ -178,7 +178,7 @@ fn unfinished(carrier: &Carrier, target: Version) -> Option<String> {
     if carrier.wanted.is_none_or(|wanted| wanted < target) {
         return Some(match &carrier.applied_by {
             Some(manager) => format!("{} of {name} is applied by {manager}", carrier.path.join(".")),
-            None => format!("{name} is not told to have {target} yet"),
+            None => format!("{name} is not set to {target} yet"),
         });
     }
     // For the rest, the Cluster itself has conditions.
@@ -221,6 +221,6 @@ fn served(served: &Served, target: Version) -> Option<String> {
         Served::Version(version) => Some(format!("its API server reports {version}")),
         Served::Nothing => None,
         Served::NotAsked => Some("its API server was not asked for its version yet".to_owned()),
-        Served::Unknown(error) => Some(format!("its API server does not tell its version: {error}")),
+        Served::Unknown(error) => Some(format!("its API server does not report its version: {error}")),
     }
 }

@@ -59,7 +59,7 @@ pub fn change(
     let nameless = reading.carriers.iter().find(|carrier| carrier.wanted.is_none());
     if let Some(carrier) = nameless {
         let message = format!(
-            "{} names no version in {}",
+            "{} has no version in {}",
             carrier.told(),
             carrier.path.join(".")
         );
@@ -67,7 +67,7 @@ pub fn change(
     }
     let Some(oldest) = reading.oldest() else {
         let message =
-            "it has no object with a version: no topology, and no control plane or workers as spec.what says";
+            "it has no object with a version: no topology, and no control plane or workers selected by spec.what";
         return Way::NotYet(Reason::PreflightUnknown, message.to_owned());
     };
     let behind = |carrier: &&Carrier| carrier.wanted.is_some_and(|wanted| wanted < target);
@@ -92,7 +92,7 @@ pub fn change(
     let remediating =
         reading.cluster.is("Remediating") || reading.carriers.iter().any(|carrier| carrier.is_remediating);
     if remediating {
-        let message = "a Machine of it is being remediated: it takes its turn when that is over";
+        let message = "a Machine of it is being remediated: it takes its turn afterwards";
         return Way::NotYet(Reason::Remediating, message.to_owned());
     }
     let settled = evidence::standing(reading, &[], oldest);
@@ -101,13 +101,13 @@ pub fn change(
         _ if !strict => {}
         Some(standing) => {
             let message = format!(
-                "it takes its turn when what it does now is done: {}",
+                "it takes its turn when its present change is done: {}",
                 standing.message
             );
             return Way::NotYet(Reason::RollingOut, message);
         }
         None => {
-            let message = "it takes its turn when Cluster API has observed it as it is";
+            let message = "it takes its turn when Cluster API has observed its present generation";
             return Way::NotYet(Reason::RollingOut, message.to_owned());
         }
     }

@@ -238,7 +238,7 @@ fn observation(upgrade: &ClusterUpgrade, lists: &Lists<'_>) -> Result<Observatio
         .or_else(|| controls.too_long(lists.now, &Words::UPGRADES))
         .or_else(|| {
             let message = format!(
-                "spec.target.kubernetes: {} is no version such as v1.34.2",
+                "spec.target.kubernetes: {} is not a version such as v1.34.2",
                 upgrade.spec.target.kubernetes
             );
             target.is_none().then_some(Invalid {
@@ -520,7 +520,7 @@ impl Reader<'_> {
     fn way(&self, cluster: &Seen, hold: Option<&holds::Hold>, moves: bool) -> Way {
         let facts = &cluster.facts;
         let Some(row) = (self.lists.row)(&facts.name).filter(|row| row.uid == facts.uid) else {
-            let message = format!("Cluster {} was not read by the registry yet", facts.name);
+            let message = format!("Cluster {} has not been read by the registry yet", facts.name);
             return Way::No(Reason::Deleting, message);
         };
         if let ClusterState::NotReady { reason, message } = row.bootstrap_state() {
@@ -533,7 +533,7 @@ impl Reader<'_> {
             && cluster.selected
         {
             let message = format!(
-                "ClusterUpgrade {} selects it, too, and is older; next: narrow one of the selectors, or delete that one",
+                "ClusterUpgrade {} selects it, too, and is older; next: narrow one of the selectors, or delete the older one",
                 other.name_any()
             );
             return Way::No(Reason::Conflict, message);

@@ -56,7 +56,7 @@ pub enum ReadError {
         group: String,
     },
     /// An object that the Cluster refers to does not exist.
-    #[error("there is no {kind} {name}, which the Cluster names")]
+    #[error("there is no {kind} {name}, which the Cluster refers to")]
     NoObject {
         /// Kind of the object.
         kind: String,

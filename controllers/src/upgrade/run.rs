@@ -77,7 +77,7 @@ pub enum Error {
     #[error(transparent)]
     Selector(#[from] SelectorError),
     /// The memory cannot be encoded as JSON: a bug in muster.
-    #[error("the memory of the rollout cannot be put as JSON")]
+    #[error("the memory of the rollout cannot be encoded as JSON")]
     Encode(#[from] serde_json::Error),
     /// A call to the API server failed.
     #[error(transparent)]
@@ -86,13 +86,13 @@ pub enum Error {
     #[error(transparent)]
     Status(#[from] StatusError),
     /// Another writer changed what was read: read again.
-    #[error("{0} was written by another")]
+    #[error("{0} was changed by another writer")]
     Overtaken(String),
     /// The watch lags behind: nothing is decided until it has caught up.
-    #[error("Cluster {0} is not as the watch shows it: nothing is decided before that has caught up")]
+    #[error("Cluster {0} differs from what the watch shows: nothing is decided until the watch has caught up")]
     Behind(String),
     /// A pass keeps requesting more reads.
-    #[error("ClusterUpgrade {0}: a pass did not end after {ROUNDS} rounds")]
+    #[error("ClusterUpgrade {0}: a pass did not finish after {ROUNDS} rounds")]
     Restless(String),
 }
 
@@ -467,7 +467,7 @@ impl Shared {
             Ok(_) => {
                 info!(
                     upgrade = upgrade.name_any(),
-                    cluster, "{name} is told to have {version}"
+                    cluster, "{name} is set to {version}"
                 );
                 Ok(())
             }

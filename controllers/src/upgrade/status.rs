@@ -37,7 +37,7 @@ pub fn idle(upgrade: &ClusterUpgrade, seen: &Observation, now: Timestamp) -> Clu
         None => Conditions::ready(
             Status::False,
             ObjectReason::Suspended,
-            "spec.suspend is true: no Cluster is told to change; those that were told go on",
+            "spec.suspend is true: no Cluster starts to change; started changes continue",
         ),
     };
     let before = upgrade.status.clone().unwrap_or_default();

@@ -97,7 +97,7 @@ async fn write_replicas(
 ) -> Result<(), String> {
     let version = read.versions.get(&downscale.set);
     if group.set(&downscale.set).map(|set| &set.uid) != Some(&downscale.set_uid) {
-        return Err("it is another StatefulSet by now".to_owned());
+        return Err("it was replaced by another StatefulSet".to_owned());
     }
     let body = json!({
         "metadata": {"uid": downscale.set_uid, "resourceVersion": version},

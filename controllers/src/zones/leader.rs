@@ -55,11 +55,11 @@ async fn keep(zones: &Zones, instance: &str) -> Result<bool, CallError> {
     }
     let is_there = label(&pods, instance, json!("true")).await?;
     if is_there {
-        info!(pod = instance, "this pod is labelled as the leader");
+        info!(pod = instance, "this pod is labeled as the leader");
     } else {
         info!(
             pod = instance,
-            "there is no such pod, so that no Service finds this process by the label of the leader"
+            "there is no such pod, so no Service can find this process by the leader label"
         );
     }
     Ok(is_there)
@@ -73,7 +73,7 @@ async fn label(pods: &Api<Pod>, name: &str, value: Value) -> Result<bool, CallEr
     };
     let patch = Patch::Merge(json!({"metadata": {"labels": {ZONES_LEADER: value}}}));
     let write = pods.patch_metadata(name, &by, &patch);
-    match call(format!("labelling pod {name}"), write).await {
+    match call(format!("labeling pod {name}"), write).await {
         Ok(_) => Ok(true),
         Err(error) if error.is_not_found() => Ok(false),
         Err(error) => Err(error),

@@ -26,7 +26,7 @@ pub(super) async fn run(zones: &Zones, store: &Store<ZoneRollout>) -> Infallible
             if store.get(&key).is_none()
                 && let Err(error) = act::create_rollout(zones, &group).await
             {
-                warn!(group, error = explain(&error), "a ZoneRollout could not be made");
+                warn!(group, error = explain(&error), "a ZoneRollout could not be created");
             }
         }
         tokio::select! {

@@ -65,7 +65,7 @@ pub enum Error {
     #[error("{0}")]
     Refused(String),
     /// Another writer changed the ZoneRollout at each try.
-    #[error("ZoneRollout {0} was written by another in each of {1} tries")]
+    #[error("ZoneRollout {0} was changed by another writer in each of {1} tries")]
     Conflicts(String, usize),
 }
 

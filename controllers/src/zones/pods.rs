@@ -94,7 +94,7 @@ impl AskPods for Network {
             Some(deadline) => tokio::time::timeout(deadline, self.send(ask))
                 .await
                 .unwrap_or_else(|_elapsed| {
-                    Err(format!("no whole answer within {} s", deadline.as_secs_f64()))
+                    Err(format!("no complete response within {} s", deadline.as_secs_f64()))
                 }),
         };
         let status = answered.as_ref().map_or(0, |answer| answer.status);

@@ -24,13 +24,13 @@ pub enum PreflightError {
     Definition(&'static str),
     /// Permissions are missing.
     #[error(
-        "the ServiceAccount may not {}: add it to the Role of rollout-operator (docs/zones.md), or use the one of muster install --export --zones",
+        "the ServiceAccount is not allowed to {}: add it to the Role of rollout-operator (docs/zones.md), or use the one of muster install --export --zones",
         .0.join("; ")
     )]
     Rights(Vec<String>),
     /// rollout-operator is running: it takes no lease, so both would act.
     #[error(
-        "pod {0} runs rollout-operator, which takes no lease: scale it to 0 first, as by: kubectl -n {1} scale deployment rollout-operator --replicas=0"
+        "pod {0} runs rollout-operator, which takes no lease: scale it to 0 first: kubectl -n {1} scale deployment rollout-operator --replicas=0"
     )]
     Original(String, String),
     /// A prerequisite could not be checked.
@@ -178,7 +178,7 @@ async fn may(client: &Client, attributes: ResourceAttributes) -> Result<bool, Ca
         },
         ..SelfSubjectAccessReview::default()
     };
-    let answer = call("asking for rights", api.create(&PostParams::default(), &review)).await?;
+    let answer = call("checking permissions", api.create(&PostParams::default(), &review)).await?;
     Ok(answer.status.is_some_and(|status| status.allowed))
 }
 

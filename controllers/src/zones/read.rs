@@ -222,7 +222,7 @@ impl Reader {
         } = reference;
         if !self.mirror_kinds.contains(kind) {
             return Err(format!(
-                "kind {kind} may not be mirrored; to allow it: -mirror-kinds={},{kind}",
+                "kind {kind} must not be mirrored; to allow it: -mirror-kinds={},{kind}",
                 self.mirror_kinds.join(",")
             ));
         }

@@ -149,7 +149,7 @@ fn stalled(group: &Group, status: &ZoneRolloutStatus, set: &str, name: &str) -> 
     let pod = status.reasons.iter().find(of_pod);
     let pod = pod.map_or_else(String::new, |reason| format!(" ({})", words(reason)));
     format!(
-        "StatefulSet {set} made no progress at revision {revision} for {deadline}{pod}; change its template, or try it again: muster rollout retry zonerollout/{name}"
+        "StatefulSet {set} made no progress at revision {revision} for {deadline}{pod}; change its template, or retry: muster rollout retry zonerollout/{name}"
     )
 }
 
@@ -181,7 +181,7 @@ pub(super) fn events(before: &ZoneRolloutStatus, after: &ZoneRolloutStatus) -> V
             OperationKind::Rolling => Event::normal(
                 "ZoneStarted",
                 "Roll",
-                format!("pods of StatefulSet {set} are replaced"),
+                format!("pods of StatefulSet {set} are being replaced"),
             ),
             OperationKind::Downscaling => Event::normal(
                 "DownscaleStarted",

@@ -50,7 +50,7 @@ pub mod path {
 /// How many times an eviction is judged again after a conflict of the record.
 const TRIES: usize = 5;
 /// The response if another process is the leader.
-const NOT_LEADING: &str = "this replica of muster zones does not lead, or cannot be sure of it: ask again";
+const NOT_LEADING: &str = "this replica of muster zones is not the leader, or cannot be sure of it: retry";
 
 /// The handler of reviews.
 pub struct Reviews {
@@ -210,7 +210,7 @@ impl Reviews {
         }
         if !zones.rows.knows_budgets() {
             return Err(too_many(
-                "the budgets of the namespace are not read yet: ask again",
+                "the budgets of the namespace are not read yet: retry",
             ));
         }
         if request.namespace != zones.settings.namespace {
@@ -229,7 +229,7 @@ impl Reviews {
             }
         }
         Err(too_many(&format!(
-            "the ZoneRollout was written by another in each of {TRIES} tries: ask again"
+            "the ZoneRollout was changed by another writer in each of {TRIES} tries: retry"
         )))
     }
 
@@ -370,7 +370,7 @@ fn too_many(why: &str) -> Response {
 
 fn other_namespace(asked: &str, ours: &str) -> Response {
     Response::deny(format!(
-        "muster zones works in namespace {ours}, and was asked about {asked}: give its webhooks a namespaceSelector"
+        "muster zones works in namespace {ours}, and got a request for {asked}: add a namespaceSelector to its webhooks"
     ))
 }
 

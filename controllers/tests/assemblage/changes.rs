@@ -30,7 +30,7 @@ async fn the_source_comes_before_the_change_and_the_change_is_one_write() {
     let unchanged = cluster.kustomization("eu-1", "web").await.unwrap();
     assert_eq!(
         unchanged.spec, before.spec,
-        "nothing changes before the source is there"
+        "nothing changes before the source is ready"
     );
 
     let after = cluster.carry_out("eu-1", "web", NEW).await;

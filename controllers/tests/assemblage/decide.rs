@@ -154,7 +154,7 @@ fn a_foreign_object_of_that_name_is_never_written() {
             .source(live_source(&derived)),
         "[] Updating NameConflict",
     );
-    assert!(plan.state.message.unwrap().contains("kubectl-create made it"));
+    assert!(plan.state.message.unwrap().contains("kubectl-create created it"));
     assert_eq!(plan.state.commit, None, "what it installed is not ours to report");
     check(
         Case::withdraw(Withdraw::Prune).with(foreign),

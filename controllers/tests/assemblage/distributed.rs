@@ -251,7 +251,7 @@ async fn nothing_goes_to_a_cluster_that_would_take_anything() {
     bed.proxy(&[with_secret("web", OLD, 1, "shop"), row("plain", OLD, 1)])
         .await;
     let message = bed.refusal().await;
-    assert!(message.contains("would take any Secret"), "{message}");
+    assert!(message.contains("would accept any Secret"), "{message}");
     assert!(
         message.ends_with(": muster install --export --downstream --distribute"),
         "{message}"
@@ -267,7 +267,7 @@ async fn nothing_goes_to_a_cluster_that_would_take_anything() {
 async fn what_is_not_distributed() {
     let app = json!({"githubAppID": "7", "githubAppPrivateKey": "canary"});
     for (data, expect) in [
-        (None, "Secret shop is not there; create it, or correct secretRef"),
+        (None, "Secret shop does not exist; create it, or correct secretRef"),
         (
             Some(app),
             "Secret shop has the key of a GitHub App, which is never distributed",

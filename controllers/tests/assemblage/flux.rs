@@ -82,7 +82,7 @@ async fn what_rolls_something_out_itself_is_refused_by_name() {
     let message = object.status.unwrap().syncs.remove(0).message.clone().unwrap();
     assert_eq!(
         message,
-        "ZoneRollout/web/a rolls something out itself, which Flux does not wait for: use the built-in sync (muster agent without --sync flux)"
+        "ZoneRollout/web/a performs a rollout itself, which Flux does not wait for: use the built-in sync (muster agent without --sync flux)"
     );
     assert_eq!(state(&cluster).await, "1 Updating SyncUnsupported Infra");
 }

@@ -179,7 +179,7 @@ fn where_muster_applies_the_next_step_is_flux() {
         let Wish::Refused(refusal) = wish(&place(), &of(&git, NEW), &Ok(Values::new()), &agent) else {
             panic!("{sync}");
         };
-        let words = ["only Flux can do: source.flux", process];
+        let words = ["only Flux supports: source.flux", process];
         let said = words.iter().all(|words| refusal.message.contains(words));
         assert!(said && !refusal.message.contains("upgrade"), "{refusal:?}");
     }
@@ -194,7 +194,7 @@ fn where_flux_applies_the_next_step_is_another_agent_or_the_built_in_sync() {
     };
     for (missing, next) in [
         ("source.flux", "upgrade the agent and its definitions"),
-        ("plan", "let muster apply there (--sync builtin)"),
+        ("plan", "use the built-in sync (--sync builtin)"),
     ] {
         let said = features::refusal(&[missing].into(), Some(&agent));
         assert!(said.contains(missing), "{said}");
@@ -214,7 +214,7 @@ fn a_row_with_fields_of_flux_that_are_not_handed_through_is_refused() {
         features: features::own(true),
     };
     for (fields, expect) in [
-        (json!({"suspend": "x"}), "suspend is not handed through"),
+        (json!({"suspend": "x"}), "suspend is not passed on"),
         (json!({"url": "oci://registry.test"}), "write oci://host/path"),
     ] {
         let mut source = json!({"url": "oci://registry.test/web", "ref": {"tag": "v1"}});

@@ -5,7 +5,7 @@
     clippy::needless_pass_by_value,
     clippy::use_self,
     clippy::redundant_closure_for_method_calls,
-    reason = "a test ends at the first thing that is not as it must be"
+    reason = "a test ends at the first failed assertion"
 )]
 
 mod changes;

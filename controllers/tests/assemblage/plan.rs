@@ -41,7 +41,7 @@ async fn the_plan_run_is_written_before_the_kustomization_and_again_where_it_is_
         .await
         .unwrap();
     cluster
-        .report(&kustomization, "False", "PlanRunNotReady", "PlanRun is not there")
+        .report(&kustomization, "False", "PlanRunNotReady", "PlanRun does not exist")
         .await;
     crate::support::until("the PlanRun", || async {
         cluster
@@ -69,7 +69,7 @@ async fn flux_is_given_no_plan() {
             .message
             .as_deref()
             .unwrap()
-            .contains("which cannot do: plan"),
+            .contains("which does not support: plan"),
         "{state:?}"
     );
     assert_eq!(cluster.kustomizations().await, []);

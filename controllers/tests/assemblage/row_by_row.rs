@@ -43,7 +43,7 @@ fn the_patch_of_a_mirror_has_only_the_rows_that_changed() {
     assert_eq!(
         after.spec.syncs,
         in_place(&before.spec.syncs, &shared(&rows)),
-        "what is remembered is what is there"
+        "the cached state is the live state"
     );
     let names: Vec<&str> = after.spec.syncs.iter().map(|row| row.name.as_str()).collect();
     assert_eq!(names, ["web", "api", "base", "aaa"]);

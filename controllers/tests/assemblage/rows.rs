@@ -159,7 +159,7 @@ async fn a_binding_follows_the_object_that_it_reads() {
         .await;
     assert_eq!(
         state.message.as_deref(),
-        Some("binding HOST: ConfigMap facts is not there")
+        Some("binding HOST: ConfigMap facts does not exist")
     );
 
     let facts = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "facts"}, "data": {"host": "a.test"}});

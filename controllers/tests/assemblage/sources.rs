@@ -68,7 +68,7 @@ async fn assemblages_share_a_source_and_the_last_reference_decides() {
     assert_eq!(
         names_of_sources(&cluster).await.len(),
         2,
-        "somebody's Kustomization refers to it"
+        "another Kustomization refers to it"
     );
 
     cluster

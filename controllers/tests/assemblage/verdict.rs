@@ -97,7 +97,7 @@ fn failures_by_reason_and_words() {
         ),
         (
             "EmptyWouldPruneAll",
-            "the path holds no objects, and carrying that out would prune everything that was applied",
+            "the path contains no objects, and applying it would prune everything that was applied",
             "failed Revision terminal",
         ),
         (
@@ -129,7 +129,7 @@ fn failures_by_reason_and_words() {
         // Another module of this cluster declares an object differently.
         (
             "SharedObject",
-            "Namespace/web is held by Kustomization fleet/base, and metadata.labels.team is declared differently there",
+            "Namespace/web is managed by Kustomization fleet/base, and metadata.labels.team is declared differently there",
             "failed Unit",
         ),
         // Health.
@@ -198,7 +198,7 @@ fn failures_by_reason_and_words() {
         // An object blocked by a finalizer says nothing about the version that removes it, or re-creates it.
         (
             "PruneFailed",
-            "pruning is not done after 5m: waiting for the termination of Widget/a; see metadata.finalizers of the object for what holds it",
+            "pruning is not done after 5m: waiting for the termination of Widget/a; see metadata.finalizers of the object for what blocks it",
             "updating Infra",
         ),
         (
@@ -208,7 +208,7 @@ fn failures_by_reason_and_words() {
         ),
         (
             "ReconciliationFailed",
-            "Widget/a was deleted to be created again, and is not gone yet; its finalizers hold it",
+            "Widget/a was deleted to be re-created, but is not gone yet; its finalizers are still pending",
             "updating Infra",
         ),
         // Applying: the network.
@@ -292,12 +292,12 @@ fn success_is_seen_at_this_generation_and_commit_only() {
             Some("unreachable")
         )),
         "succeeded",
-        "what was seen was seen"
+        "an observed result remains"
     );
 
     assert_eq!(of(&good, None, None).message, None);
     let mut shared = good.clone();
-    shared.shared = Some("Namespace/web is held by Kustomization fleet/base".to_owned());
+    shared.shared = Some("Namespace/web is managed by Kustomization fleet/base".to_owned());
     assert_eq!(line(&of(&shared, None, None)), "succeeded");
     assert_eq!(of(&shared, None, None).message, shared.shared, "a note");
 

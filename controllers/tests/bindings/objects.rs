@@ -92,7 +92,7 @@ async fn changes_are_noticed_and_nothing_is_read_twice_for_nothing() {
     let within = Duration::from_secs(2);
     assert_eq!(
         bed.host().await.unwrap_err(),
-        "binding HOST: ConfigMap facts is not there"
+        "binding HOST: ConfigMap facts does not exist"
     );
     // The watch of the kind starts when it is first needed.
     tokio::time::timeout(within, changes.next()).await.unwrap();
@@ -107,7 +107,7 @@ async fn changes_are_noticed_and_nothing_is_read_twice_for_nothing() {
     bed.create("unrelated", "x").await;
     assert!(
         tokio::time::timeout(within, changes.next()).await.is_err(),
-        "an object that nobody reads is no change"
+        "an unused object is not a change"
     );
     let patch = Patch::Merge(json!({"data": {"host": "two"}}));
     bed.config_maps()

@@ -158,15 +158,15 @@ fn errors_say_what_and_where() {
     );
     check(
         &[value("A", "1"), value("A", "2")],
-        Err("binding A is defined twice, or has a name that muster gives"),
+        Err("binding A is defined twice, or has a predefined name"),
     );
     check(
         &[value("CLUSTER_NAME", "other")],
-        Err("binding CLUSTER_NAME is defined twice, or has a name that muster gives"),
+        Err("binding CLUSTER_NAME is defined twice, or has a predefined name"),
     );
     check(
         &[field("A", "ConfigMap", "gone", "/data/x")],
-        Err("binding A: ConfigMap gone is not there"),
+        Err("binding A: ConfigMap gone does not exist"),
     );
     check(
         &[field("A", "ConfigMap", "more", "/data/y")],
@@ -211,16 +211,16 @@ fn errors_say_what_and_where() {
 fn secrets_and_unlisted_kinds_are_refused() {
     check(
         &[field("A", "Secret", "eu-1-kubeconfig", "/data/value")],
-        Err("binding A: kind Secret (v1) may not be read; allowed are ConfigMap, Cluster"),
+        Err("binding A: kind Secret (v1) is not allowed; allowed are ConfigMap, Cluster"),
     );
     check(
         &[field("A", "Service", "web", "/spec/clusterIP")],
-        Err("binding A: kind Service (v1) may not be read; allowed are ConfigMap, Cluster"),
+        Err("binding A: kind Service (v1) is not allowed; allowed are ConfigMap, Cluster"),
     );
     // A name that contains variables is validated after their replacement.
     check(
         &[value("K", "Secret"), field("A", "$(K)", "x", "/data/value")],
-        Err("binding A: kind Secret (v1) may not be read; allowed are ConfigMap, Cluster"),
+        Err("binding A: kind Secret (v1) is not allowed; allowed are ConfigMap, Cluster"),
     );
     let listed = |kind: &str| {
         Kinds::new(

@@ -216,16 +216,16 @@ async fn a_secret_that_comes_or_changes_is_noticed_within_a_minute_or_so() {
     let object = bed.until_ready("src", "False AuthenticationFailed").await;
     assert_eq!(
         message(&object, "Ready"),
-        "Secret fleet/git is not there; create it, or correct spec.secretRef"
+        "Secret fleet/git does not exist; create it, or correct spec.secretRef"
     );
     bed.pass(Duration::from_mins(30)).await;
-    assert_eq!(notes.lock().len(), 0, "nobody comes without credentials");
+    assert_eq!(notes.lock().len(), 0, "no request is sent without credentials");
     bed.secret("git", json!({"username": "ann"})).await;
     bed.pass(Duration::from_secs(75)).await;
     let object = bed.read(&repository("src")).await.unwrap();
     assert_eq!(
         message(&object, "Ready"),
-        "credentials cannot be used: username and password go together"
+        "credentials cannot be used: username and password must both be set"
     );
     bed.edit(
         "/api/v1/namespaces/fleet/secrets/git",
@@ -249,7 +249,7 @@ async fn a_proxy_is_used_where_its_host_is_allowed() {
     };
     assert_eq!(
         message_of(&bed, "False AuthenticationFailed").await,
-        "Secret fleet/proxy is not there; create it, or correct spec.proxySecretRef"
+        "Secret fleet/proxy does not exist; create it, or correct spec.proxySecretRef"
     );
     let secret = json!({"address": "http://proxy.test:3128", "username": "ann", "password": "hunter2"});
     bed.secret("proxy", secret).await;
@@ -269,7 +269,7 @@ async fn a_proxy_is_used_where_its_host_is_allowed() {
     bed.request("src", "now").await;
     let text = message_of(&bed, "False AuthenticationFailed").await;
     assert!(
-        text.contains(": key \"address\" is no address of an HTTP proxy"),
+        text.contains(": key \"address\" is not an address of an HTTP proxy"),
         "{text}"
     );
     let everything = bed.read(&repository("src")).await.unwrap().to_string();
@@ -339,7 +339,7 @@ async fn what_no_repository_names_is_forgotten_but_never_on_a_list_that_failed()
     assert!(has(&second).await, "nothing was forgotten");
     bed.api.faults().remove(rule);
     bed.pass(Duration::from_hours(3)).await;
-    assert!(!has(&second).await, "nobody names it");
+    assert!(!has(&second).await, "it is unreferenced");
     assert!(has(&first).await && has(&third).await);
     assert_eq!(
         ready(&bed.read(&repository("src")).await.unwrap()),

@@ -52,7 +52,7 @@ async fn only_what_is_signed_becomes_an_artifact() {
     let object = bed
         .until(&repository("src"), |object| ready(object) == failed)
         .await;
-    let missing = "Secret fleet/keys is not there; create it, or correct spec.verify.secretRef";
+    let missing = "Secret fleet/keys does not exist; create it, or correct spec.verify.secretRef";
     assert_eq!(message(&object, "Ready"), missing);
     bed.secret("keys", json!({"ann.pub": keys})).await;
     let object = bed.until_ready("src", "True Succeeded").await;

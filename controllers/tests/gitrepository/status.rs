@@ -98,7 +98,7 @@ async fn a_fetch_of_a_new_spec_is_announced() {
         ["Ready Unknown Progressing", "Reconciling True Progressing"]
     );
     assert_eq!(message(&object, "Reconciling"), "fetching branch \"other\"");
-    assert_eq!(object["status"]["observedGeneration"], 1, "not seen through yet");
+    assert_eq!(object["status"]["observedGeneration"], 1, "not finished yet");
     assert_eq!(
         object["status"]["artifact"]["revision"],
         format!("main@sha1:{commit}")

@@ -49,5 +49,5 @@ async fn a_repository_and_a_kustomization_are_enough() {
 
     shutdown.cancel();
     let ended = tokio::time::timeout(Duration::from_secs(60), running).await;
-    ended.expect("it ends when it is told to").unwrap().unwrap();
+    ended.expect("it ends at shutdown").unwrap().unwrap();
 }

@@ -280,7 +280,7 @@ pub(crate) async fn every(
 ) {
     let (expected, writes) = tell(None).await;
     assert!(writes >= least, "the story is too short to be worth it: {writes}");
-    println!("{writes} requests that may write; told anew for each of them: {blow:?}");
+    println!("{writes} requests that may write; repeated for each of them: {blow:?}");
     for at in 0..writes {
         let (worlds, _) = tell(Some((at, blow))).await;
         assert_eq!(worlds, expected, "{blow:?} write {at} of {writes}");

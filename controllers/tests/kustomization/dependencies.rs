@@ -89,7 +89,7 @@ async fn a_circle_is_named_by_each_of_it() {
         ("b", "fleet/b -> fleet/c -> fleet/a -> fleet/b"),
         ("c", "fleet/c -> fleet/a -> fleet/b -> fleet/c"),
     ] {
-        let expect = format!("dependencies form a circle: {circle}; take one of them out");
+        let expect = format!("dependencies form a cycle: {circle}; remove one of them");
         let object = bed
             .until(&kustomization(name), |object| message(object, "Ready") == expect)
             .await;

@@ -50,8 +50,7 @@ async fn after_an_update_a_phase_alone_is_no_evidence() {
     cluster.until_confirmed(&first, 1).await;
     let second = cluster.second().await;
     let object = cluster.until_confirmed(&second, SETTLE).await;
-    let assumed = "True Assumed: 1 object without evidence from its controller within 30s: Widget/default/w (what its expression says \
-                   may be from before)";
+    let assumed = "True Assumed: 1 object without evidence from its controller within 30s: Widget/default/w (its expression may be based on the previous status)";
     assert_eq!(healthy(&object), assumed);
 }
 

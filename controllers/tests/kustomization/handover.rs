@@ -115,7 +115,7 @@ async fn what_the_built_in_sync_applied_is_handed_over_once_and_flux_removes_wha
     );
     assert_eq!(
         events(&bed, "HandedOver"),
-        ["what muster-sync applied to 1 object is kustomize-controller's now; nothing is left"]
+        ["what muster-sync applied to 1 object is now owned by kustomize-controller; nothing is left"]
     );
 
     let dropped = bed
@@ -158,7 +158,7 @@ async fn what_was_applied_elsewhere_is_handed_over_there() {
     assert_eq!(
         events(&bed, "HandoverForbidden"),
         Vec::<String>::new(),
-        "a cluster that is away is no wish"
+        "an unreachable cluster is not a request to delete"
     );
 }
 
@@ -198,11 +198,11 @@ async fn what_is_forbidden_or_gone_holds_up_nothing_and_is_said_once() {
             .await;
     }
     bed.pass(Duration::from_hours(9)).await;
-    insta::assert_snapshot!(events(&bed, "HandoverForbidden").join("\n"), @"HandoverForbidden: what muster-sync applied to 1 object cannot be handed over to Flux: fields of it that a later revision drops stay. Allow it for the time of the move: kubectl create clusterrole muster-handover --verb=get,patch --resource='*.*'; kubectl create clusterrolebinding muster-handover --clusterrole=muster-handover --serviceaccount=muster-system:muster-agent; it is tried again by itself within an hour, and at each start. ConfigMap/default/b reading it failed (Forbidden): forbidden by a fault rule");
+    insta::assert_snapshot!(events(&bed, "HandoverForbidden").join("\n"), @"HandoverForbidden: what muster-sync applied to 1 object cannot be handed over to Flux: fields that a later revision drops will stay. Grant the permission during the migration: kubectl create clusterrole muster-handover --verb=get,patch --resource='*.*'; kubectl create clusterrolebinding muster-handover --clusterrole=muster-handover --serviceaccount=muster-system:muster-agent; it is retried automatically within an hour, and at each start. ConfigMap/default/b reading it failed (Forbidden): forbidden by a fault rule");
     assert_eq!(
         events(&bed, "HandedOver"),
         [
-            "what muster-sync applied to 2 objects is kustomize-controller's now; 1 object left, and tried again"
+            "what muster-sync applied to 2 objects is now owned by kustomize-controller; 1 object left, to be retried"
         ]
     );
     let looks = requests(&bed.api);
@@ -218,7 +218,7 @@ async fn what_is_forbidden_or_gone_holds_up_nothing_and_is_said_once() {
     let said = events(&bed, "HandedOver");
     assert_eq!(
         said[1..],
-        ["what muster-sync applied to 1 object is kustomize-controller's now; nothing is left"]
+        ["what muster-sync applied to 1 object is now owned by kustomize-controller; nothing is left"]
     );
     assert_eq!(events(&bed, "HandoverForbidden").len(), 1);
 }
@@ -301,7 +301,7 @@ async fn the_built_in_sync_goes_on_from_what_flux_left() {
             "Unknown Progressing",
             "True ReconciliationSucceeded"
         ],
-        "what Flux fetched is not taken for fetched: nobody sees a failure on the way"
+        "an artifact of Flux does not count as fetched: no failure is reported meanwhile"
     );
     let source = bed.read(&repository("src")).await.unwrap();
     assert_eq!(

@@ -60,7 +60,7 @@ async fn five_thousand_objects_are_applied_and_then_left_alone() {
         .iter()
         .filter(|request| request.query.contains("dryRun=All"))
         .count();
-    assert_eq!(dry_runs, OBJECTS, "each was looked at once");
+    assert_eq!(dry_runs, OBJECTS, "each was read once");
 }
 
 /// A record that would not fit is refused before anything is applied: otherwise the API server would refuse it halfway.
@@ -74,8 +74,7 @@ async fn more_than_a_status_can_hold_is_refused_before_anything_is_applied() {
     let object = bed.until_ready("app", "False ReconciliationFailed").await;
     assert_eq!(
         message(&object, "Ready"),
-        "TooLarge: the inventory of 5000 objects takes 1440000 bytes in the status, and at most 1310720 are written; divide the \
-         path among several Kustomizations"
+        "TooLarge: the inventory of 5000 objects takes 1440000 bytes in the status, and at most 1310720 are allowed; split the path into several Kustomizations"
     );
     assert!(
         condition(&object, "Stalled").is_none(),

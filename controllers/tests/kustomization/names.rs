@@ -57,7 +57,7 @@ async fn a_revert_deletes_no_object_of_another_name() {
     let settings = config_yaml("settings", "x");
     let said = added_and_reverted(&config("settings"), &settings, &config_yaml("settings?v=2", "x")).await;
     assert!(
-        said.starts_with("False BuildFailed app/b.yaml:3:18: metadata.name \"settings?v=2\" is no name that an API server accepts: "),
+        said.starts_with("False BuildFailed app/b.yaml:3:18: metadata.name \"settings?v=2\" is not a name that an API server accepts: "),
         "{said}"
     );
     let said = added_and_reverted(
@@ -67,7 +67,7 @@ async fn a_revert_deletes_no_object_of_another_name() {
     )
     .await;
     assert!(
-        said.starts_with("False BuildFailed app/b.yaml:4:9: metadata.name \"x#blue\" is no name that an API server accepts: "),
+        said.starts_with("False BuildFailed app/b.yaml:4:9: metadata.name \"x#blue\" is not a name that an API server accepts: "),
         "{said}"
     );
     // RBAC kinds have names with any characters that a path can have.

@@ -232,7 +232,7 @@ async fn a_migration_that_fails_leaves_the_rest_as_it_was_and_a_fix_goes_through
     assert_eq!(condition(&object, "Plan").unwrap()["reason"], "Revision");
     bed.pass(Duration::from_secs(3_600)).await;
     assert_eq!(value(&bed, "settings").await, "v1");
-    assert_eq!(made(&bed).len(), 2, "it is not tried again by itself");
+    assert_eq!(made(&bed).len(), 2, "it is not retried automatically");
     let fixed = commit(&bed, PLAN, "3");
     end(&bed, "3", "Complete").await;
     bed.until_at("app", &fixed).await;
@@ -696,7 +696,7 @@ async fn nothing_is_applied_before_the_plan_run_is_there_and_agrees() {
     commit(&bed, PLAN, "1");
     deploy(&bed, json!({})).await;
     let object = bed.until_ready("app", "False PlanRunNotReady").await;
-    assert!(message(&object, "Ready").contains("PlanRun fleet/app is not there"));
+    assert!(message(&object, "Ready").contains("PlanRun fleet/app does not exist"));
     put_run(
         &bed,
         &PlanRunSpec {
@@ -733,7 +733,7 @@ async fn what_is_wrong_with_a_plan_stands_in_the_status_and_nothing_is_applied()
         ),
         (
             PLAN.replace("'*'", "jobs/migrate.yaml"),
-            "a file stands in one step of a plan",
+            "a file is in one step of a plan",
         ),
     ];
     for (plan, expect) in cases {

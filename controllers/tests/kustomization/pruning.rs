@@ -81,7 +81,7 @@ async fn what_is_not_gone_in_time_is_a_failure_until_it_is() {
     assert_eq!(
         message(&object, "Ready"),
         "pruning is not done after 5m: waiting for the termination of ConfigMap/default/b; see metadata.finalizers of the object \
-         for what holds it"
+         for what blocks it"
     );
     assert_eq!(ids(&object), ["default_a__ConfigMap", "default_b__ConfigMap"]);
 

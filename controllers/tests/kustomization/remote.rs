@@ -65,7 +65,7 @@ async fn the_objects_are_in_the_other_cluster() {
     bed.delete(&kustomization("app")).await;
     bed.pass(Duration::from_secs(600)).await;
     let object = bed.read(&kustomization("app")).await;
-    let object = object.expect("a cluster that is away is no reason to forget its objects");
+    let object = object.expect("an unreachable cluster is no reason to drop its objects");
     assert!(message(&object, "Ready").starts_with("failed to build kube client: NoKubeconfig"));
     bed.secret("eu-1-kubeconfig", json!({"value": kubeconfig(EU_1, "t")}))
         .await;

@@ -58,7 +58,7 @@ async fn the_holder_applies_and_the_other_one_compares() {
     assert_eq!(condition(&two, "SharedObject").unwrap()["status"], "True");
     assert_eq!(
         message(&two, "SharedObject"),
-        "declared here too, and not written: Namespace/web is held by Kustomization fleet/one"
+        "declared here too, and not applied: Namespace/web is managed by Kustomization fleet/one"
     );
     let one = bed.read(&kustomization("one")).await.unwrap();
     assert_eq!(condition(&one, "SharedObject"), None);
@@ -83,7 +83,7 @@ async fn who_declares_something_else_is_not_ready_and_says_which_field() {
     let before = bed.read(&config("a")).await.unwrap();
     bed.kustomization("two", json!({"interval": "2h"})).await;
     let two = bed.until_ready("two", "False SharedObject").await;
-    let said = "ConfigMap/default/a is held by Kustomization fleet/one, and data.key is declared differently there: declare the same in both, \
+    let said = "ConfigMap/default/a is managed by Kustomization fleet/one, and data.key is declared differently there: declare the same in both, \
                 or remove the object from one of them";
     assert_eq!(message(&two, "Ready"), said);
     assert_eq!(message(&two, "SharedObject"), said);
@@ -374,7 +374,7 @@ async fn an_agent_leaves_what_another_cluster_applies() {
     let app = agent.until_at("app", &commit).await;
     assert_eq!(
         message(&app, "SharedObject"),
-        "declared here too, and not written: Namespace/web is held by Kustomization fleet/app of another cluster, which applies it through \
+        "declared here too, and not applied: Namespace/web is managed by Kustomization fleet/app of another cluster, which applies it through \
          spec.kubeConfig"
     );
     agent.pass(Duration::from_secs(3_600)).await;

@@ -36,7 +36,7 @@ async fn the_nearer_one_wins() {
     let status = bed.read(&kustomization("app")).await.unwrap()["status"].to_string();
     assert!(
         !status.contains("two"),
-        "a value of a Secret stands in the status: {status}"
+        "a value of a Secret is in the status: {status}"
     );
 }
 
@@ -93,7 +93,7 @@ async fn what_is_missing_is_named_and_taken_when_it_comes() {
     let object = bed.until_ready("app", "False BuildFailed").await;
     assert_eq!(
         message(&object, "Ready"),
-        "substitute from 'Secret/vars': it is not there; create it, or mark the reference optional"
+        "substitute from 'Secret/vars': it does not exist; create it, or mark the reference optional"
     );
     bed.secret("vars", json!({"A": "x"})).await;
     let started = Instant::now();

@@ -42,7 +42,7 @@ async fn an_api_server_that_fails() {
             }
         }
     }
-    let lost = "Lease muster-controller was not renewed for 10 s: this process stops acting and ends, another may lead";
+    let lost = "Lease muster-controller was not renewed for 10 s: this process stops acting and ends, another process may become the leader";
     let with = |why: &str| format!("{lost}: {why}");
     check(Fault::Status(Failure::Unavailable), 7 * SECOND, Ok(())).await;
     check(Fault::Refuse, 7 * SECOND, Ok(())).await;

@@ -37,7 +37,7 @@ async fn what_was_begun_is_finished_first() {
     let sent = bed.played.calls.lock().clone();
     assert!(
         sent.iter().all(|(_, _, sent)| *sent == digest),
-        "only what was decided is carried out"
+        "only the decision is applied"
     );
     bed.answers("image", &[]);
     bed.until_done("m1", NEWER).await;

@@ -101,7 +101,7 @@ async fn drained_before_the_updater_that_asks_for_it_and_uncordoned_at_the_end()
     let said = bed.update("m1", NEW).await;
     let message = said["message"].as_str().unwrap();
     assert!(
-        message.starts_with("step 2 of 4, drain of the Node: pods that are left on Node n1: 1: shop/web"),
+        message.starts_with("step 2 of 4, drain of the Node: pods remaining on Node n1: 1: shop/web"),
         "{said}"
     );
     assert!(message.contains("disruption budget"), "{said}");
@@ -234,7 +234,7 @@ async fn a_pod_that_is_to_complete_is_not_evicted() {
     let said = bed.update("m1", NEW).await;
     let message = said["message"].as_str().unwrap();
     assert!(
-        message.contains("shop/kept is waited for until it has ended"),
+        message.contains("shop/kept must complete first"),
         "{said}"
     );
     assert_eq!((pods(&bed).await.len(), bed.calls("image", "m1")), (4, 0));

@@ -140,7 +140,7 @@ async fn the_extension_is_found_and_one_process_answers() {
     let second = started(&bed, "second").await;
     let deadline = Instant::now() + PATIENCE;
     while second.ready().await == 0 {
-        assert!(Instant::now() < deadline, "its door does not answer");
+        assert!(Instant::now() < deadline, "its endpoint does not respond");
         sleep(Duration::from_millis(20)).await;
     }
     assert_eq!(second.ready().await, 503, "it has not the lease");

@@ -146,7 +146,7 @@ fn the_file_is_read_strictly() {
         ),
         (
             "updaters: [{name: os, clientConfig: {url: 'https://a', caBundle: AAAA}}]",
-            "updater \"os\": clientConfig.caBundle holds no PEM certificate",
+            "updater \"os\": clientConfig.caBundle has no PEM certificate",
         ),
         (
             "updaters: [{name: os, clientConfig: {}}]",
@@ -154,7 +154,7 @@ fn the_file_is_read_strictly() {
         ),
         (
             "updaters: [{name: os, clientConfig: {url: 'https://a'}}, {name: os, clientConfig: {url: 'https://b'}}]",
-            "updater \"os\": it is there twice",
+            "updater \"os\": it is defined twice",
         ),
         (
             "updaters: [{name: os, clientConfig: {url: 'https://a'}, deadline: 0s}]",

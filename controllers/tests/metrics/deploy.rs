@@ -358,7 +358,7 @@ fn every_alert_has_a_code_and_a_page() {
             for_.as_ref().is_none_or(|wait| wait.ends_with('m')),
             "{alert}: {for_:?}"
         );
-        assert!(codes.insert(labels.code.clone()), "{} stands twice", labels.code);
+        assert!(codes.insert(labels.code.clone()), "{} appears twice", labels.code);
         // What has stopped pages the on-call; what waits for a user does not.
         let wakes = matches!(labels.severity, Severity::Critical);
         assert_eq!(
@@ -415,7 +415,7 @@ fn the_dashboard_hangs_together() {
     let mut taken = BTreeSet::new();
     for panel in &dashboard.panels {
         let Panel { id, title, .. } = panel;
-        assert!(ids.insert(*id), "{title}: the id {id} stands twice");
+        assert!(ids.insert(*id), "{title}: the id {id} appears twice");
         let Place { x, y, w, h } = panel.grid_pos;
         assert!(x + w <= 24, "{title}");
         for place in (x..x + w).flat_map(|x| (y..y + h).map(move |y| (x, y))) {
@@ -423,7 +423,7 @@ fn the_dashboard_hangs_together() {
         }
         if panel.type_ != "row" {
             assert!(!panel.targets.is_empty(), "{title}: asks nothing");
-            assert!(panel.description.is_some(), "{title}: says nothing of itself");
+            assert!(panel.description.is_some(), "{title}: has no description");
         }
     }
     // The data source is chosen at the import.

@@ -53,7 +53,7 @@ async fn alive_and_ready() {
     );
     let (module, agent) = (metrics.controller("Module"), metrics.controller("assemblage"));
     health.acts(None);
-    let missing = "not everything was read yet: assemblage, module\n";
+    let missing = "not synced yet: assemblage, module\n";
     assert_eq!(ask(door, "GET", "/readyz").await, expect(503, missing));
     assert_eq!(ask(door, "GET", "/healthz").await, expect(200, "ok\n"));
     agent.synced();
@@ -74,7 +74,7 @@ async fn leading_by_its_own_word_alone() {
         "it is given time to end"
     );
     health.acts(Some(ended(Duration::from_secs(25))));
-    let why = "the right to act ended 25 s ago, and the process did not\n";
+    let why = "the right to act ended 25 s ago, and the process is still running\n";
     assert_eq!(ask(door, "GET", "/healthz").await, expect(503, why));
     assert_eq!(ask(door, "GET", "/readyz").await, expect(503, why));
 }
@@ -85,7 +85,7 @@ async fn what_else_is_asked() {
     let (status, body) = ask(door, "GET", "/metrics").await;
     assert_eq!(status, 200);
     assert!(body.ends_with("# EOF\n"), "{body}");
-    let paths = "there are /metrics, /healthz and /readyz\n";
+    let paths = "available: /metrics, /healthz and /readyz\n";
     assert_eq!(ask(door, "GET", "/").await, expect(404, paths));
     assert_eq!(ask(door, "GET", "/debug/pprof").await, expect(404, paths));
     assert_eq!(ask(door, "POST", "/metrics").await, expect(405, "only GET\n"));
@@ -106,7 +106,7 @@ async fn bad_guests() {
     let endless = tokio::spawn(say_endlessly(door));
     assert_eq!(ask(door, "GET", "/healthz").await, expect(200, "ok\n"));
     endless.await.unwrap();
-    println!("answered and shown out after {:?}", started.elapsed());
+    println!("answered and disconnected after {:?}", started.elapsed());
     let mut byte = [0];
     for stream in &mut silent {
         // Closed or reset: either way no byte arrives.
@@ -126,5 +126,5 @@ async fn say_endlessly(door: SocketAddr) {
             return;
         }
     }
-    panic!("the door takes everything");
+    panic!("the server accepts everything");
 }

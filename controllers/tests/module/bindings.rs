@@ -135,7 +135,7 @@ async fn bindings_that_cannot_have_a_value_fail_everywhere_and_move_nothing() {
         ),
         (
             json!([{"name": "TIER", "objectFieldRef": object("ConfigMap", "nothing")}]),
-            "binding TIER: ConfigMap nothing is not there",
+            "binding TIER: ConfigMap nothing does not exist",
         ),
     ];
     for (bindings, says) in cases {

@@ -107,7 +107,7 @@ async fn a_control_that_cannot_be_read_moves_nothing_and_stops_nobody_else() {
             "paused",
             "{nonsense",
             "False InvalidControl",
-            "annotation fleet.muster.dev/paused cannot be read: it begins with { and is no JSON",
+            "annotation fleet.muster.dev/paused cannot be read: it begins with { but is not valid JSON",
         ),
         (
             "acknowledge-withdrawal",
@@ -236,7 +236,7 @@ async fn what_flux_would_take_away_is_told_with_the_command_that_keeps_it() {
     pass(Duration::from_mins(5)).await;
     let command = "kubectl annotate --namespace fleet --field-manager=muster-cli module/web";
     let expect = format!(
-        "fleet.muster.dev/paused was written by kubectl-annotate, and Flux takes away what that writes: write it as muster-cli: \
+        "fleet.muster.dev/paused was written by kubectl-annotate, and Flux reverts what that manager writes: write it as muster-cli: \
          {command} fleet.muster.dev/paused- && {command} --overwrite fleet.muster.dev/paused=true"
     );
     assert_eq!(bed.told("ControlAtRisk").await, [expect]);

@@ -198,14 +198,14 @@ async fn an_unreachable_cluster_is_waited_for_by_name_until_it_is_given_up() {
     );
     assert!(said.ends_with(command), "{said}");
     pass(Duration::from_mins(20)).await;
-    assert!(bed.module("web").await.is_some(), "nothing is given up by itself");
+    assert!(bed.module("web").await.is_some(), "nothing is abandoned automatically");
 
     bed.annotate("web", "abandon", Some("eu-2")).await;
     bed.until_gone("web").await;
     let told = bed.told("ControlApplied").await;
     assert_eq!(told.len(), 1, "{told:?}");
     assert!(
-        told[0].starts_with("fleet.muster.dev/abandon: eu-2 is given up: sync web at revision "),
+        told[0].starts_with("fleet.muster.dev/abandon: eu-2 is abandoned: sync web at revision "),
         "{told:?}"
     );
     assert_eq!(bed.row("eu-2", "web").await, None);

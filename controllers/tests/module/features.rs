@@ -127,7 +127,7 @@ async fn an_agent_of_before_is_skipped_until_it_is_upgraded() {
     let stalled = condition(&module, STALLED).unwrap();
     assert!(
         stalled.starts_with("True SyncUnsupported: ")
-            && stalled.contains("eu-1: its agent has not reported what it can: settle; "),
+            && stalled.contains("eu-1: its agent has not reported support for: settle; "),
         "{stalled}"
     );
     // It was created so that an agent has an object to report in: no row, no token.
@@ -231,7 +231,7 @@ async fn a_repository_over_ssh_goes_to_agents_that_speak_it() {
         .await;
     let stalled = bed.until_said("web", "Ready", "False SourceNotReady").await;
     assert!(
-        stalled.contains("Secret fleet/deploy-key is not there"),
+        stalled.contains("Secret fleet/deploy-key does not exist"),
         "{stalled}"
     );
     let secret =

@@ -362,11 +362,11 @@ async fn a_branch_a_range_and_a_field_that_is_not_handed_through_are_refused_by_
     for (index, (source, words)) in [
         (
             with("/gitRepository/ref", json!({"tag": "v1", "branch": "main"})),
-            "names no exact state",
+            "is not an exact state",
         ),
         (
             with("/gitRepository/ref", json!({"tag": "v1", "semver": "1.x"})),
-            "names no exact state",
+            "is not an exact state",
         ),
         (with("/gitRepository/include", json!([])), "not pinned"),
         (

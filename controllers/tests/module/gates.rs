@@ -220,7 +220,7 @@ async fn each_bad_input_on_the_wire() {
             with_secret("value", "odd"),
             "Secret odd: it has neither token nor username",
         ),
-        ("absent", absent, "ConfigMap none is not there"),
+        ("absent", absent, "ConfigMap none does not exist"),
         ("kind", refused, "--binding-kinds v1/Pod"),
     ];
     let names: Vec<&str> = cases.iter().map(|(name, ..)| *name).chain(["good"]).collect();
@@ -406,14 +406,14 @@ async fn it_has_to_hold_so_many_times_in_a_row_over_a_restart() {
         .await;
     let said = until_said(&bed, "web", "held 1 of 3 times").await;
     assert!(
-        said.contains("it held: it read 1, which is < 5; it is read again at 1970-"),
+        said.contains("it passed: it read 1, which is < 5; it is read again at 1970-"),
         "{said}"
     );
     assert!(said.ends_with("[a.test/value $.v < 5]"), "{said}");
     bed.crash_controller();
     bed.start_controller();
     // The result is remembered as far as it counts; its message is not, and nothing is read early.
-    until_said(&bed, "web", "it held; it is read again").await;
+    until_said(&bed, "web", "it passed; it is read again").await;
     until_said(&bed, "web", "held 2 of 3 times").await;
     *host.value.lock() = json!(9);
     until_said(&bed, "web", "held 0 of 3 times").await;
@@ -442,7 +442,7 @@ async fn what_is_asked_anew_is_not_answered_by_what_was_read_before() {
     let mut other = each_minute(1);
     other["http"]["value"] = json!("0.5");
     bed.patch("web", json!({"spec": gated(json!([other]))})).await;
-    let said = until_said(&bed, "web", "did not hold: it read 1, which is not < 0.5").await;
+    let said = until_said(&bed, "web", "did not pass: it read 1, which is not < 0.5").await;
     assert!(said.contains("held 0 of 1 times"), "{said}");
     pass(Duration::from_mins(5)).await;
     assert_eq!(bed.text("eu-2", "web").await.as_deref(), Some("one"));
@@ -468,7 +468,7 @@ async fn no_data_is_waited_for_or_is_as_bad_as_a_failure() {
     }
     *host.value.lock() = Value::Null;
     for (name, passes) in [("waits", 1), ("fails", 0)] {
-        let said = until_said(&bed, name, "could not be told: there is null at $.v").await;
+        let said = until_said(&bed, name, "was inconclusive: there is null at $.v").await;
         assert!(said.contains(&format!("held {passes} of 3 times")), "{said}");
     }
 }

@@ -131,7 +131,7 @@ async fn pins_in_the_module_keep_the_limit_and_end_with_the_annotation() {
     assert_eq!(
         bed.mark("eu-2", "web").await,
         before[1],
-        "who is not named is not touched"
+        "a cluster that is not named is not touched"
     );
     let without = bed.told("ControlWithoutEffect").await;
     assert_eq!(
@@ -230,7 +230,7 @@ async fn a_time_that_is_over_before_it_is_seen_changes_nothing_and_is_said_once(
     assert_eq!(bed.marks("web").await, before);
     let mut said = bed.told("ControlWithoutEffect").await;
     said.sort();
-    let rest = "expired by ann until 1969-12-31T00:00:00Z; it had before it was seen, and changes nothing";
+    let rest = "expired by ann until 1969-12-31T00:00:00Z; it expired before it was observed, and has no effect";
     assert_eq!(
         said,
         [

@@ -187,12 +187,12 @@ async fn what_has_no_effect_says_so() {
         (
             "eu-2@start/backup",
             "WithoutEffect",
-            "start of plan backup: the plan file has these plans to be started by hand: none",
+            "start of plan backup: the plan file has these plans that can be started: none",
         ),
         (
             "eu-2@abort/0123",
             "WithoutEffect",
-            "abort in run 0123: it is for run 0123, and the run here is",
+            "abort in run 0123: it is for run 0123, but the current run is",
         ),
     ] {
         bed.annotate("web", "plan-run", Some(control)).await;

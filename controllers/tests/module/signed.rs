@@ -146,7 +146,7 @@ async fn what_runs_is_verified_when_that_is_asked_for_later_and_is_not_touched_b
     );
     let ask = |verify: Value| json!({"spec": {"sync": {"source": {"git": {"verify": verify}}}}});
     bed.patch("web", ask(verify("Tag"))).await;
-    nothing_moves(&bed, &["Secret fleet/keys is not there", "verify.secretRef"]).await;
+    nothing_moves(&bed, &["Secret fleet/keys does not exist", "verify.secretRef"]).await;
     keys(&bed, &[("a.pub", key(1).public_key().to_openssh().unwrap())]).await;
     let module = bed.until_ready("web").await;
     assert_eq!(module["status"]["source"]["verified"]["secret"], "keys");
@@ -203,7 +203,7 @@ async fn a_secret_without_keys_is_said_without_what_it_holds() {
         .patch("keys", &PatchParams::default(), &Patch::Merge(secret))
         .await
         .unwrap();
-    nothing_moves(&bed, &["key \"identity\" holds a private key"]).await;
+    nothing_moves(&bed, &["key \"identity\" contains a private key"]).await;
     let all = format!("{:?} {:?}", bed.module("web").await, bed.events().await);
     assert!(!all.contains(CANARY), "{all}");
 }

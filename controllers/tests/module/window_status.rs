@@ -98,11 +98,11 @@ async fn a_window_says_what_is_wrong_with_it_and_where() {
     let said = async |name: &str| status(&bed, name).await.0.unwrap();
     assert_eq!(
         said("local").await,
-        "False WindowInvalid: eu-2,us-1: metadata.annotations[example.org/zone]: the Cluster has no annotation example.org/zone, which has its time zone; until this is fixed, no change begins there"
+        "False WindowInvalid: eu-2,us-1: metadata.annotations[example.org/zone]: the Cluster has no annotation example.org/zone, which sets its time zone; until this is fixed, no change starts there"
     );
     assert_eq!(
         said("typo").await,
-        "False WindowInvalid: spec.deny[0].timeZone: time zone \"Mars/Olympus\" does not exist: use a name such as Europe/Berlin or UTC; until this is fixed, no change begins in the clusters that the window selects"
+        "False WindowInvalid: spec.deny[0].timeZone: time zone \"Mars/Olympus\" does not exist: use a name such as Europe/Berlin or UTC; until this is fixed, no change starts in the clusters that the window selects"
     );
     assert_eq!(status(&bed, "typo").await.1, false);
     assert_eq!(said("stop").await, "True Succeeded: the window can be read");

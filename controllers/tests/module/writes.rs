@@ -172,7 +172,7 @@ async fn a_row_that_is_not_as_it_was_seen_is_not_written() {
     assert_eq!(
         bed.texts("web").await,
         ["one", "one", "one"],
-        "and its slot is nobody else's"
+        "and its slot is not taken by another cluster"
     );
     bed.management.faults().remove(blind);
     bed.until_ready("web").await;
@@ -233,7 +233,7 @@ async fn what_is_given_up_leaves_the_window_only_behind_what_keeps_a_late_write_
     bed.patch_cluster("eu-2", json!({"metadata": {"labels": {"env": "dev"}}}))
         .await;
     pass(Duration::from_secs(20)).await;
-    assert_eq!(written(&bed).len(), before, "the slot is kept until that stands");
+    assert_eq!(written(&bed).len(), before, "the slot is kept until then");
     bed.management.faults().remove(refused);
     bed.until_ready("web").await;
     bed.until("eu-2 is withdrawn from", || async {
@@ -249,7 +249,7 @@ async fn what_is_given_up_leaves_the_window_only_behind_what_keeps_a_late_write_
     assert!(of_eu_2.last().unwrap().withdraw, "{of_eu_2:?}");
     assert_eq!(
         later[0].cluster, "eu-2",
-        "and nobody was let in before: {later:?}"
+        "and no other cluster started before: {later:?}"
     );
 }
 
@@ -276,7 +276,7 @@ async fn a_lost_memory_is_rebuilt_from_what_stands_and_not_from_what_was_seen() 
             .unwrap();
         pass(Duration::from_secs(30)).await;
         let (_, seq) = *remembered(&bed).last().unwrap();
-        assert!(seq >= token, "{seq} is below a token that stands: {token}");
+        assert!(seq >= token, "{seq} is below an assigned token: {token}");
         assert_eq!(
             bed.texts("web").await[1..],
             ["one", "one"],

@@ -62,7 +62,7 @@ fn a_report_of_another_row_condemns_nothing() {
         world.agents.insert("n1".to_owned(), Agent::Deaf);
         apply(&mut world, "one", &rollout);
         passes(&mut world, 10);
-        assert_eq!(world.on("fabric", "one"), THREE, "it is asked to go back");
+        assert_eq!(world.on("fabric", "one"), THREE, "it is rolled back");
         assert_eq!(world.last_good("fabric"), good, "{}", world.words("fabric"));
         assert_eq!(memory(&world)["bad"].as_object().unwrap().len(), 1);
         world.agents.insert("n1".to_owned(), Agent::Good);
@@ -345,7 +345,7 @@ fn only_who_got_it_goes_back() {
     assert_eq!((token(&world, "n3"), world.most), (before, 1));
     assert!(
         token(&world, "n1") > token(&world, "n2"),
-        "who holds the slot goes back first"
+        "the node with the slot is rolled back first"
     );
 }
 

@@ -5,7 +5,7 @@
     clippy::unwrap_used,
     clippy::expect_used,
     clippy::panic,
-    reason = "a test ends at the first thing that is not as it must be"
+    reason = "a test ends at the first failed assertion"
 )]
 
 mod bed;

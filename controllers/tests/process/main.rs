@@ -5,7 +5,7 @@
     clippy::expect_used,
     clippy::panic,
     clippy::needless_pass_by_value,
-    reason = "a test that cannot go on fails"
+    reason = "a test panics on failure"
 )]
 
 #[path = "../common/context.rs"]

@@ -189,7 +189,7 @@ async fn rows_come_first_and_then_wake_old_and_new_targets() {
     assert_eq!(
         take().await,
         [row("x", 0), row("y", 1)],
-        "who lost it and who got it"
+        "previous and new holder"
     );
     secrets.delete("row", &DeleteParams::default()).await.unwrap();
     assert_eq!(take().await, [row("y", 0)]);

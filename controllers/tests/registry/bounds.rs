@@ -69,7 +69,7 @@ async fn an_answer_is_read_up_to_its_limit() {
         .add(Rule::always(at(CONFIG_MAPS), flood));
     let client = bed.registry.client("eu-1").unwrap();
     let answer = read(client.clone(), CONFIG_MAPS).await;
-    assert_eq!(answer.unwrap_err(), "the answer is longer than 32 MiB");
+    assert_eq!(answer.unwrap_err(), "the response is longer than 32 MiB");
     let answer = read(client, &format!("{CONFIG_MAPS}?watch=true")).await;
     assert_eq!(answer.unwrap_err(), "an event of a watch is longer than 4 MiB");
     let requests = bed.downstream["eu-1"].recorder().requests();
@@ -124,7 +124,7 @@ async fn a_hostile_cluster_is_named_and_costs_another_nothing() {
         ),
         (
             Fault::Flood(300 * 1024 * 1024),
-            "reading namespace muster-system: the answer is longer than 1 MiB",
+            "reading namespace muster-system: the response is longer than 1 MiB",
         ),
         (
             Fault::Status(Failure::TooManyRequests(86_400)),
@@ -146,7 +146,7 @@ async fn a_hostile_cluster_is_named_and_costs_another_nothing() {
         // A pause of 27 s, ± 10 %, and the timeout of the probe that was running.
         assert!(
             back <= Duration::from_secs(40),
-            "nothing parks it for longer: {back:?} after {fault:?}"
+            "it never waits longer: {back:?} after {fault:?}"
         );
     }
     let bed = Bed::new(Version::V1Beta2, &["eu-1", "us-1"]);

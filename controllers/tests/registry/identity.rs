@@ -112,7 +112,7 @@ async fn a_secret_that_leads_elsewhere_stops_writes_before_the_first_one_until_i
         "{events:#?}"
     );
     assert!(
-        events[1].starts_with("ControlApplied: from now on"),
+        events[1].starts_with("ControlApplied: this Cluster is now"),
         "{events:#?}"
     );
 }
@@ -179,7 +179,7 @@ async fn the_record_outlives_the_process_and_goes_with_the_cluster() {
     bed.cluster("eu-1").await;
     assert!(
         bed.until("eu-1", None).await <= SOON,
-        "a Cluster made anew under the same name is another one"
+        "a Cluster re-created under the same name is another one"
     );
     let records = bed.records().await;
     assert_eq!(records.len(), 1, "the old record is gone: {records:#?}");
@@ -228,7 +228,7 @@ async fn a_credential_that_may_not_see_which_cluster_it_is_proves_nothing() {
         tokio::time::timeout(SOON, changes.next()).await.unwrap();
     }
     bed.swap_secret("eu-1", &kubeconfig("eu-1", "old")).await;
-    until_refused(&bed, "eu-1", "its credential may not get namespace kube-system").await;
+    until_refused(&bed, "eu-1", "its credential is not allowed to get namespace kube-system").await;
 }
 
 #[tokio::test(start_paused = true)]

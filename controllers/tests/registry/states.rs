@@ -232,7 +232,7 @@ async fn an_api_server_that_comes_back_after_an_hour_is_noticed_soon() {
         faults.add(Rule::always(Match::default(), Fault::Refuse));
         faults.close_watches(Match::default());
         tokio::time::sleep(Duration::from_hours(1)).await;
-        assert_eq!(bed.state("eu-1"), before, "what is known stands");
+        assert_eq!(bed.state("eu-1"), before, "the known state is kept");
         faults.clear();
         bed.patch_cluster("eu-1", json!({"spec": {"paused": paused}}))
             .await;
@@ -327,7 +327,7 @@ async fn a_secret_that_no_watch_shows_is_read_once_more_before_a_credential_coun
     bed.registry.suspect("eu-1");
     assert!(
         tokio::time::timeout(READ, changes.next()).await.is_err(),
-        "it was never seen as refused"
+        "it was never reported as rejected"
     );
     assert_eq!(bed.state("eu-1"), None);
 }

@@ -89,7 +89,7 @@ async fn each_state_of_a_secret_is_named_and_none_shows_its_content() {
             "empty",
             vec![("value", "")],
             NotReady::KubeconfigRejected,
-            format!("{rejected}field (the whole): must be a mapping"),
+            format!("{rejected}field (document): must be a mapping"),
         ),
         (
             "cut off",
@@ -107,13 +107,13 @@ async fn each_state_of_a_secret_is_named_and_none_shows_its_content() {
             "a program",
             vec![("value", &exec)],
             NotReady::KubeconfigRejected,
-            format!("{rejected}field users[u].user.exec is not allowed: it would start a program here"),
+            format!("{rejected}field users[u].user.exec is not allowed: it would run a program on this host"),
         ),
         (
             "two users of one name",
             vec![("value", &twice)],
             NotReady::KubeconfigRejected,
-            format!("{rejected}field users: has two entries of the name that is used"),
+            format!("{rejected}field users: has two entries with the name that is used"),
         ),
         (
             "a token that nothing knows",

@@ -5,7 +5,7 @@
     clippy::expect_used,
     clippy::panic,
     clippy::needless_pass_by_value,
-    reason = "a test ends at the first thing that is not as it must be"
+    reason = "a test ends at the first failed assertion"
 )]
 
 mod bed;

@@ -257,7 +257,7 @@ async fn a_hold_in_the_middle_of_a_change_is_kept() {
     bed.without_topology("c-1", "v1.33.4").await;
     bed.start();
     bed.upgrade("next", "v1.34.2", json!({})).await;
-    bed.until("the control plane is told", || async {
+    bed.until("the control plane has the version", || async {
         (bed.parts("c-1").await == ["v1.34.2", "v1.33.4"]).then_some(())
     })
     .await;

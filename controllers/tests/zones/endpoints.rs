@@ -92,10 +92,10 @@ async fn each_answer_is_bounded_in_time_and_length() {
     assert_eq!(ask(answer("200 OK", "", &most)).await, Ok((200, MAX_ANSWER)));
     assert_eq!(
         ask(answer("200 OK", "", &long)).await,
-        Err("the answer is longer than 64 KiB".to_owned())
+        Err("the response is longer than 64 KiB".to_owned())
     );
     for pod in [Pod::Hangs, Pod::Drips] {
-        assert_eq!(ask(pod).await, Err("no whole answer within 0.4 s".to_owned()));
+        assert_eq!(ask(pod).await, Err("no complete response within 0.4 s".to_owned()));
     }
     assert!(ask(Pod::HangsUp).await.is_err());
 }

@@ -20,7 +20,7 @@ pub(super) fn page(snapshot: &Snapshot, request: &Request) -> Page {
     };
     let hero = html! { section #hero { h1 { "Activity" } } };
     let markup = html! {
-        form #filter method="get" role="search" aria-label="What is shown of what happened" {
+        form #filter method="get" role="search" aria-label="Filter events" {
             label { "Text " input #search type="search" name="q" value=(parts::text(&request.filter.text)) autocomplete="off" maxlength="200"; }
             label { input type="checkbox" name="only" value="problems" checked[request.filter.only_problems]; " only warnings" }
             button { "Show" }

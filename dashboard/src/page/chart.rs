@@ -20,7 +20,7 @@ pub(super) fn draw(timeline: &Timeline, kind: Kind) -> Markup {
     let took = to.duration_since(*from);
     html! {
         div.chart {
-            p.faint { "Began " (parts::time(*from)) ", " (words(took)) " in all. Of a " (kind.unit()) " that is confirmed only the end is known." }
+            p.faint { "Began " (parts::time(*from)) ", " (words(took)) " in all. Of a " (kind.unit()) " that is confirmed only the end time is known." }
             ol {
                 li.axis aria-hidden="true" { span {} span.ticks { span { "0s" } span { (words(took / 2)) } span { (words(took)) } } span {} }
                 @for bar in shown { (drawn(bar, *from, *to)) }

@@ -153,7 +153,7 @@ fn form(fleet: &Fleet, request: &Request, refused: Option<&str>) -> Part {
     let filter = &request.filter;
     let is_plain = filter.is_empty() && !request.unfolded && request.group.is_empty();
     let markup = html! {
-        form #filter method="get" role="search" aria-label="What of the fleet is shown" {
+        form #filter method="get" role="search" aria-label="Filter" {
             label { "Name " input #search type="search" name="q" value=(parts::text(&filter.text)) autocomplete="off" maxlength="200"; }
             label { "Labels " input type="text" name="label" value=(parts::text(&filter.labels)) placeholder="env=prod,region!=eu" autocomplete="off" maxlength="200"; }
             label { "Group by "
@@ -243,7 +243,7 @@ fn nothing(fleet: &Fleet, request: &Request) -> String {
         (true, ..) => format!("There is no {} yet.", fleet.kind.word()),
         (_, true, _) => format!("There is no {} yet.", fleet.kind.unit()),
         (.., true) => "There is nothing to show.".to_owned(),
-        (.., false) => "Nothing of the fleet is as the filter asks.".to_owned(),
+        (.., false) => "Nothing matches the filter.".to_owned(),
     }
 }
 

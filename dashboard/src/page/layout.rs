@@ -52,21 +52,21 @@ pub fn whole(page: &Page, request: &Request, query: &str, snapshot: &Snapshot, a
                         @if !snapshot.objects.update_plans.is_empty() { (tab(request, &Place::Machines, "Machines")) }
                     }
                     p.where { "namespace " strong { (parts::text(&snapshot.namespace)) } }
-                    p #live role="status" { noscript { "read anew every " (REFRESH) " s" } }
+                    p #live role="status" { noscript { "reloaded every " (REFRESH) " s" } }
                 }
                 main #main tabindex="-1" { @for part in &page.parts { (part.markup()) } }
                 footer {
-                    p { "muster " (env!("CARGO_PKG_VERSION")) ". Read-only: make changes in git, or with the command." }
+                    p { "muster " (env!("CARGO_PKG_VERSION")) ". Read-only: make changes in git or with the muster command." }
                     p.keys hidden { kbd { "/" } " search " kbd { "j" } " " kbd { "k" } " next, previous " kbd { "g" } " fleet " kbd { "?" } " all keys" }
                 }
                 dialog #keys aria-label="Keys" {
                     h2 { "Keys" }
                     dl {
                         dt { kbd { "/" } } dd { "to the search" }
-                        dt { kbd { "j" } " " kbd { "k" } } dd { "to the next, the previous thing; " kbd { "Enter" } " opens it" }
+                        dt { kbd { "j" } " " kbd { "k" } } dd { "next, previous item; " kbd { "Enter" } " opens it" }
                         dt { kbd { "g" } } dd { "to the fleet" }
-                        dt { kbd { "Esc" } } dd { "out of the search" }
-                        dt { kbd { "?" } } dd { "these keys" }
+                        dt { kbd { "Esc" } } dd { "leave the search" }
+                        dt { kbd { "?" } } dd { "this help" }
                     }
                     form method="dialog" { button { "Close" } }
                 }
@@ -97,10 +97,10 @@ pub(super) fn troubles(snapshot: &Snapshot) -> Part {
     let markup = html! {
         div #troubles {
             @if !snapshot.is_complete {
-                p.trouble role="alert" { "The fleet is still being read; not everything is here yet." }
+                p.trouble role="alert" { "The fleet is still loading; this page is incomplete." }
             }
             @if !troubles.is_empty() {
-                section.trouble role="alert" aria-label="What cannot be read" {
+                section.trouble role="alert" aria-label="Read errors" {
                     h2 { "Some data could not be read: this page may be out of date" }
                     ul {
                         @for trouble in troubles.iter().take(SHOWN) {
@@ -130,11 +130,11 @@ pub(super) fn missing(snapshot: &Snapshot, request: &Request) -> Page {
     let markup = html! {
         section #missing {
             h1 { "There is no " (parts::text(&what)) }
-            p { "Namespace " (parts::text(&snapshot.namespace)) " has no such thing, or not any more. " (parts::link(request, &Place::Fleet, "The fleet")) }
+            p { "Namespace " (parts::text(&snapshot.namespace)) " does not have it, or it was deleted. " (parts::link(request, &Place::Fleet, "The fleet")) }
         }
     };
     Page {
-        title: "Not there".to_owned(),
+        title: "Not found".to_owned(),
         is_found: false,
         parts: vec![troubles(snapshot), Part::whole("missing", markup)],
     }

@@ -92,7 +92,7 @@ pub(super) fn events(
     html! {
         section #events aria-labelledby="events-title" {
             h2 #events-title { "Events" }
-            @if found.is_empty() { p.faint { "None on record. A cluster keeps events for an hour, as a rule." } }
+            @if found.is_empty() { p.faint { "None recorded. A cluster usually keeps events for an hour." } }
             ol.events {
                 @for event in found.iter().take(most) {
                     li.warning[event.warning] {

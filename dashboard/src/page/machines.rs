@@ -6,7 +6,7 @@ use super::{Page, Part, layout, parts};
 use crate::{MachineView, Snapshot, UpdateView, shell_word};
 
 pub(super) fn page(snapshot: &Snapshot) -> Page {
-    let hero = html! { section #hero { h1 { "Machines" } p { "Machines that Cluster API updates in place, by the UpdatePlan that names them." } } };
+    let hero = html! { section #hero { h1 { "Machines" } p { "Machines that Cluster API updates in place, by UpdatePlan." } } };
     let updates = html! {
         div #updates {
             @if snapshot.objects.update_plans.is_empty() {
@@ -42,7 +42,7 @@ fn update(view: &UpdateView) -> Markup {
             p { (view.updated) " of " (view.machines.len()) " machines are updated. Steps: " (parts::text(&view.steps.join(", "))) "." }
             div.scroll tabindex="0" role="region" aria-label="Machines" {
                 table {
-                    thead { tr { @for title in ["Machine", "State", "Step", "Since", "Last words"] { th scope="col" { (title) } } } }
+                    thead { tr { @for title in ["Machine", "State", "Step", "Since", "Last message"] { th scope="col" { (title) } } } }
                     tbody { @for machine in &view.machines { (row(machine)) } }
                 }
             }

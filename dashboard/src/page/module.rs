@@ -77,7 +77,7 @@ fn hero(view: &ModuleView) -> Part {
             h1.(parts::class(view.shape())) { (parts::glyph(view.shape())) " " (view.kind) " " (parts::text(&view.name)) " "
                 span.version { (parts::text(&view.version)) } ": " (parts::text(&view.reason)) }
             p.faint { (parts::text(&view.summary.clusters)) " " (view.kind.unit()) "s updated" }
-            @if !view.observed { p.trouble { "The controller has not seen the present spec yet: what stands here is about an older one." } }
+            @if !view.observed { p.trouble { "The controller has not observed the current spec yet: this page shows the state for an earlier one." } }
         }
     };
     Part::whole("hero", markup)
@@ -175,7 +175,7 @@ fn in_words(domains: &NodeDomains) -> String {
         limit,
     } = domains;
     let order = match order {
-        DomainOrder::None => "as their nodes come".to_owned(),
+        DomainOrder::None => "in no particular order".to_owned(),
         DomainOrder::Name => "by name".to_owned(),
         DomainOrder::Listed => format!("in the order {}", values.join(", ")),
     };
@@ -259,7 +259,7 @@ fn clusters(view: &ModuleView, lane: &Lane, module: &ModuleRef, request: &Reques
         html! {
             section #clusters.scroll tabindex="0" role="region" aria-labelledby="clusters-title" {
                 table {
-                    caption #clusters-title { (module.kind.unit_kind()) "s, in the order of the rollout" }
+                    caption #clusters-title { (module.kind.unit_kind()) "s, in rollout order" }
                     thead {
                         tr {
                             th scope="col" { (module.kind.unit_kind()) }
@@ -371,7 +371,7 @@ fn commands(snapshot: &Snapshot, view: &ModuleView, module: &ModuleRef, rolling:
     if is(Reason::Halted) || is(Reason::KnownBad) || is(Reason::Aborted) {
         let back = match rolling.kind {
             Kind::Module | Kind::BootstrapModule => Some("go back, in git"),
-            Kind::NodeModule => Some("the content of the last good one"),
+            Kind::NodeModule => Some("show the last good content"),
             // A version cannot be rolled back.
             Kind::ClusterUpgrade => None,
         };

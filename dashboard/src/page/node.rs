@@ -134,7 +134,7 @@ fn reported(module: &str, report: &EchoView, node: &str, request: &Request) -> M
     html! {
         tr {
             th scope="row" { (parts::link(request, &place, module)) }
-            td { (report.state) @if !report.is_current { " (about an earlier row)" } }
+            td { (report.state) @if !report.is_current { " (about an earlier assignment)" } }
             td { (parts::text(&text(&report.reason))) }
             td.version { (parts::text(&text(&report.carries))) }
             td { (parts::text(&report.drift.join(", "))) }
@@ -186,13 +186,13 @@ pub(super) fn budgets(snapshot: &Snapshot, request: &Request) -> Part {
             h2 #budget-title { "NodeBudget" }
             @if let Some(BudgetView { control_plane, workers, claims }) = &view {
                 p.faint {
-                    "Changing or not ready at once, over all NodeModules: at most " (control_plane) " of the control plane, "
+                    "Changing or not ready at once, across all NodeModules: at most " (control_plane) " of the control plane, "
                     @match workers {
                         Some(workers) => { (workers) " of the others." }
-                        None => { "the others without a bound of its own." }
+                        None => { "no limit for the others." }
                     }
                 }
-                @if claims.is_empty() { p { "No node is claimed." } }
+                @if claims.is_empty() { p { "No node is being changed." } }
                 ul { @for (node, module) in claims { li { (claim(node, module.as_deref(), request)) } } }
             }
         }
@@ -205,7 +205,7 @@ fn claim(node: &str, module: Option<&str>, request: &Request) -> Markup {
         (parts::link(request, &Place::Node(node.to_owned()), node))
         @match module {
             Some(module) => { " by " (parts::link(request, &Place::Module(of_nodes(module)), module)) }
-            None => { " by a NodeModule that is gone" }
+            None => { " by a deleted NodeModule" }
         }
     }
 }

@@ -57,11 +57,11 @@ fn meaning(verdict: Outcome, kind: Kind) -> String {
     let unit = kind.unit();
     match verdict {
         Outcome::Good => format!("It was confirmed on every {unit} that could be changed."),
-        Outcome::Bad => format!("It failed on more {unit}s than may fail, and is given to no further one."),
-        Outcome::Aborted => "A person ended it; nobody is blamed.".to_owned(),
-        Outcome::Superseded => "Another revision took its place before it was done.".to_owned(),
+        Outcome::Bad => format!("It failed on more {unit}s than allowed, and is not rolled out further."),
+        Outcome::Aborted => "A user ended it; it is not marked as bad.".to_owned(),
+        Outcome::Superseded => "Another revision replaced it before it was done.".to_owned(),
         Outcome::Running => "It is being rolled out.".to_owned(),
-        Outcome::Pending => "Its rollout has not begun.".to_owned(),
+        Outcome::Pending => "Its rollout has not started.".to_owned(),
     }
 }
 
@@ -121,7 +121,7 @@ fn commands(past: &Past, module: &ModuleRef, namespace: &str) -> Part {
     let (back, revisions) = match module.kind {
         Kind::Module | Kind::BootstrapModule => ("go back to it, in git", "modulerevisions"),
         // A ClusterUpgrade has no revisions, so this page does not exist for it.
-        Kind::ClusterUpgrade | Kind::NodeModule => ("its content, to go back to it", "noderevisions"),
+        Kind::ClusterUpgrade | Kind::NodeModule => ("show its content, to go back to it", "noderevisions"),
     };
     let short = shell_word(past.short());
     let mut all = vec![(

@@ -54,7 +54,7 @@ impl Guard {
     fn misdirected(&self, request: &Request) -> Option<Response> {
         let said = request.headers().get(HOST).and_then(|host| host.to_str().ok()); // not valid text: no name
         let host = said.or_else(|| request.uri().host()).unwrap_or_default();
-        let why = "this dashboard does not answer to that name: ask for localhost, or allow the name where it is started (muster dashboard --host-allowed, muster controller --dashboard-hosts)\n";
+        let why = "this host name is not allowed: use localhost, or allow the name with a flag (muster dashboard --host-allowed, muster controller --dashboard-hosts)\n";
         (!self.hosts.admit(host)).then(|| (StatusCode::MISDIRECTED_REQUEST, why).into_response())
     }
 
@@ -62,18 +62,18 @@ impl Guard {
     async fn refusal(&self, token: Option<String>) -> Option<Response> {
         let admission = self.admission.as_ref()?;
         let Some(token) = token else {
-            return Some(unauthenticated("a bearer token is needed\n"));
+            return Some(unauthenticated("a bearer token is required\n"));
         };
         match admission.verdict(&token).await {
             Verdict::Admitted => None,
-            Verdict::Unknown => Some(unauthenticated("the token is not known to the API server\n")),
+            Verdict::Unknown => Some(unauthenticated("the API server does not accept the token\n")),
             Verdict::Forbidden => {
-                let why = "the token may not get modules.fleet.muster.dev in this namespace\n";
+                let why = "the token is not allowed to get modules.fleet.muster.dev in this namespace\n";
                 Some((StatusCode::FORBIDDEN, why).into_response())
             }
             Verdict::Unsure => {
                 let retry = [(header::RETRY_AFTER, "5")];
-                let why = "the API server cannot be asked about the token now\n";
+                let why = "the API server cannot check the token now\n";
                 Some((StatusCode::SERVICE_UNAVAILABLE, retry, why).into_response())
             }
         }

@@ -21,7 +21,7 @@ pub(super) async fn answer(State(shared): State<Shared>, uri: Uri, RawQuery(quer
         return (
             StatusCode::SERVICE_UNAVAILABLE,
             retry,
-            "the fleet is being read\n",
+            "the fleet is still loading\n",
         )
             .into_response();
     }
@@ -40,7 +40,7 @@ pub(super) async fn answer(State(shared): State<Shared>, uri: Uri, RawQuery(quer
             (headers, text).into_response()
         }
         Some(Err(why)) => (StatusCode::BAD_REQUEST, why + "\n").into_response(),
-        None => (StatusCode::NOT_FOUND, "there is nothing of that name\n").into_response(),
+        None => (StatusCode::NOT_FOUND, "not found\n").into_response(),
     }
 }
 

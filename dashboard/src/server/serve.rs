@@ -61,6 +61,6 @@ async fn converse(stream: TcpStream, router: Router) {
     match tokio::time::timeout(CONNECTION_DEADLINE, connection).await {
         Ok(Ok(())) => {}
         Ok(Err(error)) => debug!(%error, "a connection to the dashboard failed"),
-        Err(_elapsed) => debug!("a connection to the dashboard lived long enough"),
+        Err(_elapsed) => debug!("a connection to the dashboard reached its maximum lifetime"),
     }
 }

@@ -46,7 +46,7 @@ pub(super) async fn follow(
     let Ok(permit) = Arc::clone(&shared.0.streams).try_acquire_owned() else {
         // Closes the connection, so that it takes no connection slot.
         let headers = [(header::RETRY_AFTER, "10"), (header::CONNECTION, "close")];
-        let why = "as many pages are followed as can be: look again later, or reload by hand\n";
+        let why = "too many live pages: retry later, or reload manually\n";
         return (StatusCode::SERVICE_UNAVAILABLE, headers, why).into_response();
     };
     let query = query.unwrap_or_default();

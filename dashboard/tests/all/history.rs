@@ -116,7 +116,7 @@ fn a_revision_is_named_by_its_version_or_hash() {
     check(
         "v3",
         Err(
-            "several revisions of module/web have the version v3: dddddddd, cccccccc; next: name one of them by its hash",
+            "several revisions of module/web have the version v3: dddddddd, cccccccc; next: use the hash of one of them",
         ),
     );
     let known = "v5 (ffffffff), deadbeef (eeeeeeee), v3 (dddddddd), v3 (cccccccc), v2 (bbbbbbbb) and 1 more";

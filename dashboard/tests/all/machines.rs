@@ -37,7 +37,7 @@ fn mixed() -> UpdatePlan {
                 "m3",
                 "Updating",
                 1,
-                Some("pods that are left on Node n3: 1: shop/web <b>")
+                Some("pods remaining on Node n3: 1: shop/web <b>")
             ),
             machine("m4", "Pending", 0, None),
         ]),
@@ -96,7 +96,7 @@ fn why_says_which_step_and_what_next() {
         ]
     );
     for (machine, headline, is_ready) in [
-        ("m1", "Machine m1 is updated in place by UpdatePlan web-1", true),
+        ("m1", "Machine m1 was updated in place by UpdatePlan web-1", true),
         (
             "m3",
             "Machine m3 is being updated in place by UpdatePlan web-1: step 2 of 4, drain of the Node",
@@ -104,7 +104,7 @@ fn why_says_which_step_and_what_next() {
         ),
         (
             "m4",
-            "Machine m4 is to be updated in place by UpdatePlan web-1: Cluster API has not asked for it yet",
+            "Machine m4 will be updated in place by UpdatePlan web-1: Cluster API has not requested it yet",
             false,
         ),
     ] {

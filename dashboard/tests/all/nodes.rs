@@ -423,7 +423,7 @@ async fn the_page_of_a_node_module() {
             "At most 34% updating at a time",
             "Domains of the label rack in the order b, a, 1 at a time, at most 1 node of each.",
             "needs an approval",
-            "Nodes, in the order of the rollout",
+            "Nodes, in rollout order",
             "fleet.muster.dev/hold</code> on n6: in effect: by ann: a disk is replaced",
             "muster rollout retry nodemodule/fabric<",
             "muster diff nodemodule/fabric<",
@@ -489,7 +489,7 @@ async fn the_page_of_a_node_module() {
         &[
             "at most 1 of the control plane, 50% of the others",
             "n2</a> by <a href=\"../nodemodule/fabric\">fabric",
-            "by a NodeModule that is gone",
+            "by a deleted NodeModule",
         ],
     );
 }
@@ -553,7 +553,7 @@ async fn the_page_of_a_node() {
         &page,
         &[
             "AgentMissing</span>, version 0.9.1",
-            "confirmed (about an earlier row)",
+            "confirmed (about an earlier assignment)",
         ],
     );
     shows(
@@ -648,9 +648,9 @@ async fn a_node_module_on_a_node_down_to_what_its_agent_reports() {
             "selected",
             "role=worker matches role=worker",
             "version 0.9.1, its Lease was renewed at 2026-01-03T03:59:55Z",
-            "bbbbbbbb is what it was given",
-            "the agent reports about this very row",
-            "it carries what was confirmed last (a1c0ffee)",
+            "bbbbbbbb is assigned",
+            "the agent has reported about this assignment",
+            "it has the last confirmed content (a1c0ffee)",
             "muster rollout retry nodemodule/fabric",
         ],
     );

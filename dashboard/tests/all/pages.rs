@@ -125,7 +125,7 @@ fn the_stages_of_a_rollout() {
         told_of(&lane),
         [
             "canary open dev-1,eu-1,eu-2 [+approved; -soak of 1m until 2026-01-03T03:11:00Z; \
-             -gate: $.x < 1: 1 of 3 times, it did not hold when last read]"
+             -gate: $.x < 1: 1 of 3 times, it was not met when last read]"
         ]
     );
     // A finished soak counts as met while its stage waits for the rest.
@@ -321,7 +321,7 @@ async fn what_people_said_and_what_is_to_be_done_is_told_in_words() {
         .unwrap();
     let mut held = Module::clone(module);
     let control =
-        json!([{"control": "fleet.muster.dev/hold", "effect": "WithoutEffect", "message": "nobody is here"}]);
+        json!([{"control": "fleet.muster.dev/hold", "effect": "WithoutEffect", "message": "no candidate is here"}]);
     held.status.as_mut().unwrap().controls = serde_json::from_value(control).unwrap();
     *module = Arc::new(held);
     for proxy in &mut objects.proxies {
@@ -335,7 +335,7 @@ async fn what_people_said_and_what_is_to_be_done_is_told_in_words() {
     let page = served.text("/module/web/on/eu-1").await;
     assert!(page.contains("withdraw (objects are deleted)"), "{page}");
     let page = served.text("/module/web").await;
-    assert!(page.contains(": no effect: nobody is here"), "{page}");
+    assert!(page.contains(": no effect: no candidate is here"), "{page}");
 }
 
 /// The pages show both options with commands to copy, and the shape for what a person must decide.

@@ -211,7 +211,7 @@ async fn filters_are_in_the_address() {
     );
     let wrong = served.text("/?label=%3Cscript%3E").await;
     assert!(
-        wrong.contains("is no condition on labels") && !wrong.contains("<script>"),
+        wrong.contains("is not a label selector") && !wrong.contains("<script>"),
         "{wrong}"
     );
     assert_eq!(served.get("/api/v1/matrix.json?label=%3C").await.status(), 400);
@@ -483,7 +483,7 @@ async fn what_cannot_be_read_is_said() {
         )))
         .unwrap();
     let page = served.text("/").await;
-    assert!(page.contains("The fleet is still being read"), "{page}");
+    assert!(page.contains("The fleet is still loading"), "{page}");
     assert_eq!(served.get("/module/web").await.status(), 503);
     assert_eq!(served.get("/api/v1/matrix.json").await.status(), 503);
 }

@@ -182,12 +182,12 @@ fn why_ends_with_what_is_to_be_done() {
     check(
         "WaitingGate",
         "m",
-        "the gate is read again. To go on without it | muster rollout promote module/web -n fleet",
+        "the gate is checked again. To continue without it | muster rollout promote module/web -n fleet",
     );
     check(
         "Aborted",
         "m",
-        "or try this one again | muster rollout retry module/web -n fleet",
+        "or retry this one | muster rollout retry module/web -n fleet",
     );
     check(
         "Held",
@@ -226,10 +226,10 @@ fn why_ends_with_what_is_to_be_done() {
         "with no opening in sight (typo): spec.deny[0].timeZone: time zone \"Mars/Olympus\" does not exist",
         "to see its errors | kubectl describe rolloutwindow typo -n fleet",
     );
-    check("WaitingStage", "m", "nothing to do: it goes on by itself");
+    check("WaitingStage", "m", "nothing to do: it continues automatically");
     check(
         "SyncUnsupported",
-        "its agent does not report that it can: plan; next: upgrade the agent",
+        "its agent does not report support for: plan; next: upgrade the agent",
         "upgrade the agent",
     );
     check(
@@ -253,7 +253,7 @@ fn why_leads_to_the_object_by_which_flux_reads_a_source() {
     });
     let why = why(fleet.module(ModuleKind::Module, "web").unwrap());
     assert_eq!(why.command.as_deref(), Some(describe));
-    assert!(why.next.unwrap().contains("what Flux says"));
+    assert!(why.next.unwrap().contains("what Flux reports"));
 }
 
 /// A status gives kubectl commands, for users without muster; views give muster commands.
@@ -356,7 +356,7 @@ fn a_held_withdrawal_waits_for_a_person_and_is_told_once() {
     check(
         false,
         "module/web no longer selects all of its clusters; 2 of 4 clusters would lose it (eu-1, eu-2)",
-        "to keep it, take back the change of the selector or of the labels",
+        "to keep it, revert the change of the selector or labels",
         None,
     );
 }
@@ -626,7 +626,7 @@ fn the_chain_of_a_cluster_ends_at_what_is_in_the_way() {
         &[("eu-1", "Failed", "Deployment web/web: ImagePullBackOff")],
         "eu-1",
         &[
-            "✓ picked up: the cluster answers about this very assignment",
+            "✓ picked up: the cluster has reported about this assignment",
             "✗ healthy: Failed: Deployment web/web: ImagePullBackOff",
         ],
     );
@@ -634,7 +634,7 @@ fn the_chain_of_a_cluster_ends_at_what_is_in_the_way() {
         &[],
         "dev-1",
         &[
-            "✓ picked up: the cluster answers about this very assignment",
+            "✓ picked up: the cluster has reported about this assignment",
             "✓ healthy: applied and ready at v2",
         ],
     );
@@ -660,7 +660,7 @@ fn every_reason_but_a_good_one_ends_the_chain() {
 /// A cluster that is up to date reports that another module owns an object: `why` and `tree` show it.
 #[test]
 fn a_note_of_a_cluster_that_is_up_to_date_is_shown() {
-    let shared = "declared here too, and not written: Namespace/web is held by Kustomization fleet/base";
+    let shared = "declared here too, and not applied: Namespace/web is managed by Kustomization fleet/base";
     let assumed = Assumed {
         count: 1,
         first: "Widget/web/a (Ready=True is from before)".to_owned(),

@@ -58,7 +58,7 @@ fn roll(mut spec: Spec, unit: impl Fn(usize) -> Unit) -> [Taken; 4] {
         carry_out(&mut units, &decision.steps);
         memory = decision.memory;
         if round == 20 {
-            middle = measure("in the middle, 200 charged", &spec, &memory, &units);
+            middle = measure("midway, with 200 in flight", &spec, &memory, &units);
         }
         units.iter_mut().for_each(succeed);
     }

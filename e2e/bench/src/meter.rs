@@ -91,7 +91,7 @@ pub(crate) fn memory(pid: u32, word: &str) -> anyhow::Result<f64> {
     let line = status.lines().find_map(|line| line.strip_prefix(word));
     let kib: f64 = line
         .and_then(|line| line.split_whitespace().next())
-        .context("the kernel does not say")?
+        .context("the kernel does not report it")?
         .parse()?;
     Ok(kib / 1024.0)
 }

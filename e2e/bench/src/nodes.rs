@@ -106,11 +106,11 @@ pub(crate) async fn run(plan: &Plan) -> anyhow::Result<()> {
     let now = revisions(&client).await?;
     ensure!(
         said == now,
-        "at rest a NodeRevision changed: {said:?}, then {now:?}"
+        "a NodeRevision changed while idle: {said:?}, then {now:?}"
     );
     ensure!(
         before == after,
-        "at rest something was written: {before:?}, then {after:?}"
+        "something was written while idle: {before:?}, then {after:?}"
     );
     println!("at rest for {} s: 0 writes but Leases", REST.as_secs());
     Ok(())

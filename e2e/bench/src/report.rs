@@ -141,7 +141,7 @@ fn others(figures: &Figures) -> Table {
     let mut table = table(&["what", "clusters", "figure"]);
     for flips in &figures.flips {
         let took = [
-            ("one cluster flips, until the module says so", &flips.muster),
+            ("one cluster flips until the module shows it", &flips.muster),
             ("two writes alone, one after the other", &flips.writes),
         ];
         for (what, took) in took {

@@ -69,7 +69,7 @@ impl Controller {
         let mut line = String::new();
         timeout(STARTED, output.read_line(&mut line)).await??;
         if line.trim() != "ready" {
-            bail!("{role} said {line:?} instead of ready");
+            bail!("{role} printed {line:?} instead of ready");
         }
         Ok(Self {
             side,

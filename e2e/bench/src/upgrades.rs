@@ -123,7 +123,7 @@ pub(crate) async fn run(plan: &Plan) -> anyhow::Result<()> {
     let after = writes(api.recorder())?;
     ensure!(
         before == after,
-        "at rest something was written: {before:?}, then {after:?}"
+        "something was written while idle: {before:?}, then {after:?}"
     );
     println!("at rest for {} s: 0 writes", REST.as_secs());
     Ok(())

@@ -323,5 +323,5 @@ async fn until<K>(objects: &mut BoxStream<'static, K>, holds: impl Fn(&K) -> boo
         }
         anyhow::bail!("a watch ended")
     };
-    timeout(FLIPPED, seen).await.context("a flip is not seen")?
+    timeout(FLIPPED, seen).await.context("a flip is not observed")?
 }

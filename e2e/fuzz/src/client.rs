@@ -43,7 +43,7 @@ pub fn check(bytes: &[u8]) {
         ..access
     };
     let made = in_runtime(|| connect_over_network(&access).map(drop));
-    assert!(made.is_ok(), "accepted, and no client can be made: {made:?}");
+    assert!(made.is_ok(), "accepted, and no client can be created: {made:?}");
     for path in ["/api".to_owned(), format!("/{}?a=b", "x".repeat(PATH_MAX))] {
         let sent = in_runtime(|| sent(&access, &path));
         assert_is(&access, &path, &sent);

@@ -97,7 +97,7 @@ fn value(bytes: &mut Unstructured<'_>) -> Result<Vec<u8>> {
 fn of_gates(secret: &Data) {
     let read = match gates::Credentials::from_secret(secret) {
         Ok(read) => read,
-        Err(said) => return assert!(!said.contains(CANARY), "a value is shown: {said}"),
+        Err(said) => return assert!(!said.contains(CANARY), "a value is leaked: {said}"),
     };
     match &read.login {
         None => assert!(!secret.contains_key("token") && !secret.contains_key("password")),
@@ -117,7 +117,7 @@ fn of_repositories(secret: &Data, url: &str) {
     match source::Credentials::from_secret(secret) {
         Err(error) => {
             let said = format!("{error} {error:?}");
-            assert!(!said.contains(CANARY), "a value is shown: {said}");
+            assert!(!said.contains(CANARY), "a value is leaked: {said}");
         }
         Ok(read) => {
             let texts = [
@@ -147,7 +147,7 @@ fn assert_sendable(secret: &Data, key: &str, text: &str) {
         HeaderValue::from_str(&format!("Bearer {text}")).is_ok(),
         "{key} cannot be sent"
     );
-    assert!(!text.contains(char::is_control), "{key} has a control character");
+    assert!(!text.contains(char::is_control), "{key} contains a control character");
 }
 
 fn hosts_read_back(text: &str) {

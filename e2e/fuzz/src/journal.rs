@@ -41,7 +41,7 @@ pub fn check(bytes: &[u8]) {
         assert_eq!(
             found,
             Reading::Record(Box::new(good.clone())),
-            "the other slot stands"
+            "the other slot is unchanged"
         );
     }
 }

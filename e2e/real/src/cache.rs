@@ -227,7 +227,7 @@ impl Cache {
         let folder = home(PLACE)
             .or_else(|| home("XDG_CACHE_HOME").map(|cache| cache.join("muster/real")))
             .or_else(|| home("HOME").map(|home| home.join(".cache/muster/real")))
-            .with_context(|| format!("neither {PLACE} nor HOME says where built programs are kept"))?;
+            .with_context(|| format!("neither {PLACE} nor HOME is set: there is no cache folder for programs"))?;
         Ok(Self { folder })
     }
 
@@ -303,7 +303,7 @@ impl Cache {
             .collect();
         ensure!(
             missing.is_empty(),
-            "not built yet: {} (looked in {}); run `cargo xtask real build`",
+            "not built yet: {} (searched in {}); run `cargo xtask real build`",
             missing.join(", "),
             self.folder.display()
         );
@@ -320,7 +320,7 @@ impl Cache {
         let file = self.folder.join("share").join(place).join(name);
         ensure!(
             file.is_file(),
-            "{} is not there; run `cargo xtask real build`",
+            "{} is missing; run `cargo xtask real build`",
             file.display()
         );
         Ok(file)
@@ -366,7 +366,7 @@ fn go_version() -> anyhow::Result<String> {
             String::from_utf8_lossy(&output.stderr).trim()
         ),
         Err(error) => bail!(
-            "real control planes are built by Go 1.26, and `go` cannot be run ({error}); get it from https://go.dev/doc/install, or as package `golang` or `go` of your system"
+            "real control planes are built by Go 1.26, and `go` cannot be run ({error}); install it from https://go.dev/doc/install, or as package `golang` or `go` of your system"
         ),
     }
 }
@@ -391,7 +391,7 @@ fn linker_flags(program: &Program) -> anyhow::Result<String> {
         .split_whitespace()
         .skip_while(|word| *word != KUBERNETES)
         .nth(1)
-        .with_context(|| format!("go/kubernetes/go.mod names no version of {KUBERNETES}"))?;
+        .with_context(|| format!("go/kubernetes/go.mod has no version of {KUBERNETES}"))?;
     let minor = version.split('.').nth(1).unwrap_or_default();
     let place = "k8s.io/component-base/version";
     Ok(format!(

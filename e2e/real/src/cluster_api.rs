@@ -112,7 +112,7 @@ fn register(plane: &Plane, api: &Api, cache: &Cache, program: &str, port: u16) -
     let manifests = fs::read_to_string(file)?.replace(SERVICE, &address);
     ensure!(
         !manifests.contains("    service:"),
-        "{}: a webhook refers to its Service otherwise",
+        "{}: a webhook has an unexpected reference to its Service",
         file.display()
     );
     for document in manifests.split("\n---\n").filter(|text| text.contains("kind:")) {

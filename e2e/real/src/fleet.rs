@@ -66,7 +66,7 @@ impl Fleet {
         fs::create_dir_all(folder)?;
         ensure!(
             fs::read_dir(folder)?.next().is_none(),
-            "{} is not empty; `cargo xtask real down` ends what runs there and removes it",
+            "{} is not empty; `cargo xtask real down` stops its processes and removes it",
             folder.display()
         );
         // The folder contains private keys.
@@ -117,7 +117,7 @@ impl Fleet {
     /// A control plane by its name.
     pub fn plane(&self, name: &str) -> anyhow::Result<&Plane> {
         let found = self.planes.iter().find(|plane| plane.name == name);
-        found.with_context(|| format!("there is no control plane {name}"))
+        found.with_context(|| format!("unknown control plane {name}"))
     }
 
     /// All control planes.
@@ -168,7 +168,7 @@ impl Fleet {
     pub fn start_flux(&mut self, plane: &str, gates: &str) -> anyhow::Result<()> {
         self.cache.require(&flux::PROGRAMS)?;
         let found = self.planes.iter().find(|found| found.name == plane);
-        let plane = found.with_context(|| format!("there is no control plane {plane}"))?;
+        let plane = found.with_context(|| format!("unknown control plane {plane}"))?;
         flux::start(plane, &self.folder, &self.cache, &mut self.processes, gates)
     }
 
@@ -177,7 +177,7 @@ impl Fleet {
         self.cache.require(&[flux::HELM])?;
         for name in planes {
             let found = self.planes.iter().find(|found| found.name == *name);
-            let plane = found.with_context(|| format!("there is no control plane {name}"))?;
+            let plane = found.with_context(|| format!("unknown control plane {name}"))?;
             flux::start_helm(plane, &self.folder, &self.cache, &mut self.processes)?;
         }
         Ok(())
@@ -194,7 +194,7 @@ impl Fleet {
     pub fn start_cluster_api(&mut self, plane: &str) -> anyhow::Result<()> {
         self.cache.require(&cluster_api::PROGRAMS)?;
         let found = self.planes.iter().find(|found| found.name == plane);
-        let plane = found.with_context(|| format!("there is no control plane {plane}"))?;
+        let plane = found.with_context(|| format!("unknown control plane {plane}"))?;
         cluster_api::start(plane, &self.folder, &self.cache, &mut self.processes)
     }
 

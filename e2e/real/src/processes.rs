@@ -74,7 +74,7 @@ impl Processes {
             .process_group(0)
             .spawn()
             .context("sh")?;
-        let line = child.stdin.take().context("the watchman has an ear")?;
+        let line = child.stdin.take().context("the watchdog has a standard input")?;
         Ok(Self {
             folder: folder.to_owned(),
             children: BTreeMap::new(),
@@ -179,7 +179,7 @@ impl Processes {
             .chain(arguments.map(|argument| quoted(&argument)))
             .collect();
         format!(
-            "#!/bin/sh\n# Starts {name} (again), and puts it on record.\n\
+            "#!/bin/sh\n# Starts {name} (again), and records it.\n\
              echo \"$$ $(cut -d' ' -f22 /proc/$$/stat) {name}\" >> {record}\n\
              exec >> {log} 2>&1\ncd {folder}\nexec env -i {words}\n",
             record = quoted(&format!("{folder}/{RECORD}")),
@@ -321,7 +321,7 @@ fn end<P: Mortal>(mut processes: Vec<P>) -> anyhow::Result<()> {
 fn watchman(folder: &Path) -> String {
     let folder = quoted(&folder.display().to_string());
     format!(
-        "#!/bin/sh\n# Ends the processes of this folder when whoever started them is gone.\n\
+        "#!/bin/sh\n# Ends the processes of this folder when the process that started them is gone.\n\
          read -r word && [ \"$word\" = {STAY} ] && exit 0\n\
          while read -r pid started name; do\n  \
          [ \"$(cut -d' ' -f22 \"/proc/$pid/stat\" 2>/dev/null)\" = \"$started\" ] && kill -KILL \"$pid\"\n\

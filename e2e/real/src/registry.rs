@@ -181,7 +181,7 @@ impl Registry {
             .get(self.url(&what))
             .header(ACCEPT, MANIFEST)
             .send()
-            .context("asking the registry")?;
+            .context("request to the registry")?;
         ensure!(answer.status().is_success(), "{what}: {}", answer.status());
         let bytes = answer.bytes()?.to_vec();
         self.put_manifest(repository, tag, bytes)
@@ -191,7 +191,7 @@ impl Registry {
     pub fn digest(&self, repository: &str, tag: &str) -> anyhow::Result<Option<String>> {
         let what = format!("{repository}/manifests/{tag}");
         let request = self.client.get(self.url(&what)).header(ACCEPT, MANIFEST);
-        let answer = request.send().context("asking the registry")?;
+        let answer = request.send().context("request to the registry")?;
         if answer.status() == StatusCode::NOT_FOUND {
             return Ok(None);
         }
@@ -248,7 +248,7 @@ impl Registry {
             .client
             .post(self.url(&format!("{repository}/blobs/uploads/")))
             .send()
-            .context("beginning an upload")?;
+            .context("starting an upload")?;
         let status = begun.status();
         ensure!(
             status == StatusCode::ACCEPTED,
@@ -257,7 +257,7 @@ impl Registry {
         let place = begun
             .headers()
             .get(LOCATION)
-            .context("an upload has no place")?
+            .context("the response to an upload has no Location")?
             .to_str()?;
         // The upload URL already has a query.
         let answer = self

@@ -244,7 +244,7 @@ impl Observer {
         }
         known.counted = false;
         if !remote && !known.succeeded.contains(&(digest.cloned(), token)) {
-            let words = format!("token {token} is said to have succeeded, and the cluster did not say so");
+            let words = format!("token {token} is reported as succeeded, and the cluster did not report it");
             self.breach(at, name, &words);
         }
     }
@@ -426,7 +426,7 @@ mod tests {
         check(
             1,
             "a row 1 x; a echo 1 x",
-            &["a: token 1 is said to have succeeded, and the cluster did not say so"],
+            &["a: token 1 is reported as succeeded, and the cluster did not report it"],
         );
         // Deleted and re-created, it is still the same assignment.
         check(

@@ -188,7 +188,7 @@ impl Bed {
         let claims = self.claims(app);
         assert!(
             claims.iter().any(|claim| claim.cluster.is_some()) && claims.iter().any(|claim| claim.count > 1),
-            "nobody claimed anything: {claims:?}"
+            "there are no claims: {claims:?}"
         );
         let is_true = |claim: &Claim| {
             let healthy = moments

@@ -108,7 +108,7 @@ impl Process {
 
 /// Sends a signal to a child process.
 pub(crate) async fn signal(child: &Child, signal: &str) {
-    let pid = child.id().expect("the process has ended by itself").to_string();
+    let pid = child.id().expect("the process has exited on its own").to_string();
     let told = Command::new("kill").args([signal, &pid]).status().await.unwrap();
     assert!(told.success());
 }

@@ -19,7 +19,7 @@ fn beside_the_tests(name: &str) -> PathBuf {
     let binary = tests.ancestors().nth(2).unwrap().join(name);
     assert!(
         binary.is_file(),
-        "run cargo build -p muster first: {} is not there",
+        "run cargo build -p muster first: {} does not exist",
         binary.display()
     );
     binary

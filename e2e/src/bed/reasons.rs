@@ -82,7 +82,7 @@ fn misgrouped(status: &ModuleStatus) -> Vec<String> {
         let word = reason.parse::<Reason>().ok();
         if word.is_none() || word == Some(Reason::Excluded) || word <= last {
             found.push(format!(
-                "{reason} is no reason of a group, or stands in the wrong order"
+                "{reason} is not a reason of a group, or is out of order"
             ));
         }
         last = word;

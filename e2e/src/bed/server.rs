@@ -98,5 +98,5 @@ impl Server {
 pub(crate) fn kubeconfig_of(api: &ApiServer, user: &str) -> String {
     let identity = api.issue(user).unwrap();
     api.kubeconfig_of(&identity, Login::Certificate)
-        .expect("the HTTPS door is open")
+        .expect("the HTTPS listener is open")
 }

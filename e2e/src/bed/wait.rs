@@ -26,7 +26,7 @@ impl Bed {
             };
             assert!(
                 started.elapsed() < deadline,
-                "not within {deadline:?}: {what}\nseen: {seen}"
+                "not within {deadline:?}: {what}\nobserved: {seen}"
             );
             self.pass(self.step(started.elapsed())).await;
         }

@@ -108,7 +108,7 @@ pub async fn nothing_moves(ground: Ground) {
         assert_eq!(
             all(&bed, "web").await,
             before,
-            "{what}: mended, nothing had to change"
+            "{what}: fixed, nothing had to change"
         );
     }
 }

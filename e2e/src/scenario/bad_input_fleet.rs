@@ -130,7 +130,7 @@ pub async fn the_longest_names(ground: Ground) {
             .map(|_| ())
             .ok_or_else(|| name.clone())
     };
-    bed.wait_until("the third party's sync is carried out", ROLLED, look)
+    bed.wait_until("the third party's sync is applied", ROLLED, look)
         .await;
 }
 
@@ -342,7 +342,7 @@ pub async fn a_hostile_status(ground: Ground) {
     let row = row_of(&bed, "us-1", "web").await;
     assert!(
         row["token"].as_u64().unwrap() <= token + 2_000,
-        "a forged token moves nobody far: {row}"
+        "a forged token has little effect: {row}"
     );
 }
 

@@ -90,7 +90,7 @@ fn refused_at_the_door() -> Vec<(&'static str, Value, &'static str)> {
             "spec.rollout.withdraw.brake",
         ),
         (
-            "batches of nobody",
+            "empty batches",
             json!({"batch": {"start": 0}}),
             "spec.rollout.batch.start",
         ),
@@ -222,7 +222,7 @@ pub async fn words_that_cannot_be_meant(ground: Ground) {
     assert_eq!(
         bed.order(&workload("web"), &version),
         ["eu-1"],
-        "nobody else has begun"
+        "no other cluster has begun"
     );
     bed.until_reason("web", "WaitingApproval", ROLLED).await;
 }

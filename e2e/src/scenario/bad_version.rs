@@ -54,7 +54,7 @@ pub async fn stops_and_is_fixed(ground: Ground) {
     assert_eq!(
         others(&bed).await,
         before,
-        "nobody wrote to the other clusters' objects"
+        "the other clusters' objects were not written"
     );
 
     let version = bed.roll("web", 3, Quality::Good).await;

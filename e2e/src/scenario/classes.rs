@@ -214,7 +214,7 @@ pub async fn canceled_checks(ground: Ground) {
         }
         Err(format!("{said:#?}"))
     };
-    bed.wait_until("a look at health is ended, and told", TOLD, look)
+    bed.wait_until("a health check is canceled, and reported", TOLD, look)
         .await;
 }
 
@@ -277,7 +277,7 @@ async fn until_told(
             Err(wrong.join("\n"))
         }
     };
-    bed.wait_until("every row is told as the table says", TOLD, look)
+    bed.wait_until("every row is reported as in the table", TOLD, look)
         .await;
 }
 

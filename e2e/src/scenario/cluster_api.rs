@@ -209,7 +209,7 @@ fn definition(ground: Ground) -> Option<Value> {
         Ok(file) => Some(yaml::to_json(fs::read(file).unwrap()).unwrap()),
         Err(error) if ground.is_real() => panic!("{error:?}"),
         Err(error) => {
-            println!("skipped, Cluster API's definition is not there: {error:#}");
+            println!("skipped, Cluster API's CRD is missing: {error:#}");
             None
         }
     }
@@ -243,7 +243,7 @@ async fn bed(ground: Ground, definition: &Value, versions: Versions) -> Bed {
         None => Ok(()),
         Some(left) => Err(left["status"].to_string()),
     };
-    bed.wait_until("our definition is gone", SERVED, look).await;
+    bed.wait_until("our CRD is gone", SERVED, look).await;
     definitions
         .create(kinds::DEFINITION, arranged(definition, versions))
         .await;
@@ -420,9 +420,9 @@ async fn until_nothing_is_left(bed: &Bed, cluster: &Value) {
         }
     };
     let (took, ()) = bed
-        .wait_until("nothing of ours is left upstream", COLLECTED, look)
+        .wait_until("no object of ours is left in the management cluster", COLLECTED, look)
         .await;
-    println!("nothing is left upstream {took:?} after the deletion");
+    println!("nothing is left in the management cluster {took:?} after the deletion");
 }
 
 /// The objects that name a Cluster as their owner.

@@ -149,7 +149,7 @@ async fn held(bed: &Bed, copy: &str) {
     let named = "the management cluster brings Secrets named git-";
     let opaque = "what the management cluster brings is Opaque";
     let keys = "the management cluster brings keys that git needs";
-    let persons = "a Secret of this name is there that muster did not bring";
+    let persons = "a Secret with this name exists that muster did not create";
     let rights = "cannot patch resource \"secrets\"";
     for (namespace, secret, expect) in [
         (SYSTEM_NAMESPACE, token, opaque),

@@ -47,7 +47,7 @@ pub async fn an_oci_tag_is_pinned(ground: Ground) {
         }
     };
     // Flux resolves the tag again every minute.
-    bed.wait_until("the module says that the tag moved", FLUX, look)
+    bed.wait_until("the module reports that the tag moved", FLUX, look)
         .await;
     assert_eq!(digests(&bed).await, vec![first; CLUSTERS.len()]);
 
@@ -215,7 +215,7 @@ async fn until_refused(bed: &Bed, words: &str) {
             Err(told(&module))
         }
     };
-    bed.wait_until("it says what Flux says", ROLLED, refused).await;
+    bed.wait_until("it reports Flux's message", ROLLED, refused).await;
 }
 
 /// A Secret beside the module, and in each cluster.

@@ -45,7 +45,7 @@ pub async fn puts_nothing_astray(ground: Ground) {
 
     system.delete(kinds::KUSTOMIZATION, &kustomization).await;
     until_whole(&bed).await;
-    assert_eq!(bed.marks("web").await["us-1"], others, "nobody else is touched");
+    assert_eq!(bed.marks("web").await["us-1"], others, "no other object is touched");
     let version = bed.roll("web", 2, Quality::Good).await;
     bed.until_ready("web", &version).await;
 }
@@ -67,7 +67,7 @@ pub async fn credentials_change(ground: Ground) {
                 Err(told(&module))
             }
         };
-        bed.wait_until("the old one is refused", BACK, look).await;
+        bed.wait_until("the old one is rejected", BACK, look).await;
     }
     bed.give_kubeconfig("eu-1", &renewed).await;
     let version = bed.release("other", 1, Quality::Good);

@@ -46,7 +46,7 @@ pub async fn leads_elsewhere(ground: Ground) {
     assert_eq!(
         written(&bed),
         before,
-        "neither where it leads to nor where it led to"
+        "neither in the new nor in the previous cluster"
     );
 
     bed.give_kubeconfig("eu-1", &bed.kubeconfig("eu-1")).await;

@@ -58,7 +58,7 @@ async fn compare(ground: Ground, well: usize) {
 }
 
 fn same(expect: &Story, got: &Story) {
-    println!("the well ones had both versions after {:?}", got.had);
+    println!("the healthy ones had both versions after {:?}", got.had);
     assert_eq!(expect.had, got.had);
     for (cluster, asked) in &expect.asked {
         assert!(
@@ -76,7 +76,7 @@ fn same(expect: &Story, got: &Story) {
 /// With real processes: the healthy clusters finish, the four are reported, and memory is bounded. Times are printed.
 pub async fn bounded_memory(ground: Ground) {
     let story = story(ground, 16, When::AtFirst).await;
-    println!("sixteen well ones had both versions after {:?}", story.had);
+    println!("sixteen healthy ones had both versions after {:?}", story.had);
 }
 
 /// More clusters hang than a controller usually has workers; meanwhile a module for the healthy one rolls out.
@@ -168,7 +168,7 @@ async fn until_all_have(bed: &Bed, clusters: &[String], version: &str) {
         }
         Ok(())
     };
-    bed.wait_until(&format!("all well ones have {version}"), ROLLED, look)
+    bed.wait_until(&format!("all healthy ones have {version}"), ROLLED, look)
         .await;
 }
 

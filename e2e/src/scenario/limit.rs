@@ -212,7 +212,7 @@ impl Run {
         assert_eq!(
             self.observer.assigned(),
             before,
-            "nothing moves under a limit of 0"
+            "nothing changes with a limit of 0"
         );
     }
 

@@ -27,7 +27,7 @@ pub async fn to_flux_and_back(ground: Ground) {
             Err(format!("{} events", events.len()))
         }
     };
-    bed.wait_until("FluxPresent is said", ROLLED, look).await;
+    bed.wait_until("FluxPresent is reported", ROLLED, look).await;
     bed.restart_agent("eu-1", true).await;
     until_handed_over(&bed, "muster-sync").await;
     assert_eq!(

@@ -68,7 +68,7 @@ pub async fn comes_true(ground: Ground) {
         let together: BTreeSet<String> = seen.by_ref().take(batch.len()).collect();
         assert_eq!(together, *batch);
     }
-    assert_eq!(seen.next(), None, "who is skipped is not touched");
+    assert_eq!(seen.next(), None, "a skipped cluster is not touched");
     assert_eq!(bed.module("web").await["status"]["revision"], revision);
     for cluster in batches.iter().flatten() {
         let assemblage = bed.fleet().get(kinds::PROXY_ASSEMBLAGE, cluster).await.unwrap();

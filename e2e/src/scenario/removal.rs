@@ -171,7 +171,7 @@ pub async fn assemblages_deleted(ground: Ground) {
             Some(new) if new["metadata"]["uid"] != old["metadata"]["uid"] && has_succeeded(&new) => Ok(()),
             found => Err(format!("{found:?}")),
         };
-        bed.wait_until(&format!("{kind:?} is made again"), COLLECTED, look)
+        bed.wait_until(&format!("{kind:?} is re-created"), COLLECTED, look)
             .await;
     }
     for (kind, app, version) in [
@@ -252,7 +252,7 @@ async fn until_current(bed: &Bed, module: &str) {
             Err(told(&module))
         }
     };
-    bed.wait_until("the change is seen", ROLLED, look).await;
+    bed.wait_until("the change is observed", ROLLED, look).await;
 }
 
 /// Whether an object of the fleet's namespace belongs to a cluster.

@@ -128,7 +128,7 @@ async fn rests(bed: &Bed, time: Duration) {
     bed.pass(time).await;
     assert_eq!(bed.writes_since(began), Vec::<String>::new());
     assert_eq!(bed.short_watches_since(began), Vec::<String>::new());
-    assert_eq!(bed.open_watches(), watches, "nobody stopped watching");
+    assert_eq!(bed.open_watches(), watches, "all watches are still open");
     assert!(watches > bed.clusters().len(), "{watches} watches");
     println!(
         "{} clusters at rest for {time:?}: nothing written, {watches} watches open",

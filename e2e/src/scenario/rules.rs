@@ -238,7 +238,7 @@ pub async fn goes_back(ground: Ground) {
     assert_eq!(
         bed.order(&workload("web"), &version),
         ["us-1"],
-        "nobody else ever had it"
+        "no other cluster ever had it"
     );
     let module = bed.module("web").await;
     let reasons: BTreeSet<&str> = attention(&module)
@@ -518,7 +518,7 @@ async fn until_event(bed: &Bed, reason: &str) {
             Err(format!("{} events", events.len()))
         }
     };
-    bed.wait_until(&format!("{reason} is told"), ROLLED, look).await;
+    bed.wait_until(&format!("{reason} is reported"), ROLLED, look).await;
 }
 
 /// The recorded verdict on a version.

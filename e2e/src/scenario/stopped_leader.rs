@@ -103,7 +103,7 @@ async fn leader(bed: &mut Bed, other_than: Option<&str>) -> String {
         if let Some(name) = name.filter(|name| other_than != Some(*name)) {
             return name.to_owned();
         }
-        assert!(began.elapsed() < TAKEN, "nobody leads: {lease:#}");
+        assert!(began.elapsed() < TAKEN, "there is no leader: {lease:#}");
         bed.revive();
         bed.pass(STEP).await;
     }

@@ -137,7 +137,7 @@ pub async fn webhooks(ground: Ground) {
     let (now, version) = (config().await, "resourceVersion");
     assert_eq!(
         now["metadata"][version], changed["metadata"][version],
-        "nobody fights"
+        "there are no conflicting writes"
     );
 }
 

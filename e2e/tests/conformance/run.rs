@@ -109,7 +109,7 @@ impl fmt::Display for Report {
 pub(crate) fn run(settings: &Settings, systems: &[System]) -> anyhow::Result<Report> {
     let mut report = Report::default();
     if !settings.folder.is_dir() {
-        let text = format!("not run: {} is not there", settings.folder.display());
+        let text = format!("not run: {} does not exist", settings.folder.display());
         if settings.required {
             report.fail(&text);
         } else {
@@ -300,7 +300,7 @@ impl Run<'_> {
         };
         let Some(other) = here.or_else(home) else {
             let text = format!(
-                "{system}/{}: {named:?} is in neither folder, not compared",
+                "{system}/{}: {named:?} is in neither folder, so it is not compared",
                 table.file
             );
             self.report.lines.push(text);

@@ -105,7 +105,7 @@ fn cases_are_counted() {
         "FAILED  built/echo.json: failed",
         "    a: expected 2, got 1",
         "    panicked: as asked",
-        "built/echo.json: \"elsewhere\" is in neither folder, not compared",
+        "built/echo.json: \"elsewhere\" is in neither folder, so it is not compared",
     ] {
         assert!(
             printed.lines().any(|printed| printed == line),

@@ -114,11 +114,11 @@ fn the_agent_is_installed_out_of_another_mount_namespace() {
     );
     assert_eq!(
         printed,
-        "the agent of this node is installed, and was started\n\
-         the agent of this node is as it was\n\
+        "the agent of this node was installed and started\n\
+         the agent of this node is up to date\n\
          daemon-reload enable is-active restart enable is-active \n\
          muster-node-agent.service\nmuster-node-restore.service\n\
-         no NodeModule was carried out on this node\n"
+         no NodeModule was applied on this node\n"
     );
 }
 
@@ -129,7 +129,7 @@ fn a_configuration_that_takes_the_link_down_is_taken_back_by_its_node() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-#[ignore = "run by the test above in namespaces of its own"]
+#[ignore = "run by the test above in separate namespaces"]
 async fn link_down() {
     if !is_inside() {
         return;
@@ -188,7 +188,7 @@ fn killed_or_booted_at_whatever_step_a_node_has_the_old_file_or_the_new_one() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-#[ignore = "run by the test above in namespaces of its own"]
+#[ignore = "run by the test above in separate namespaces"]
 async fn killed() {
     if !is_inside() {
         return;
@@ -254,7 +254,7 @@ fn a_session_of_bgp_that_is_not_established_takes_the_configuration_back() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-#[ignore = "run by the test above in namespaces of its own"]
+#[ignore = "run by the test above in separate namespaces"]
 async fn bgp() {
     if !is_inside() {
         return;
@@ -309,7 +309,7 @@ fn an_api_server_that_is_away_condemns_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-#[ignore = "run by the test above in namespaces of its own"]
+#[ignore = "run by the test above in separate namespaces"]
 async fn api_away() {
     if !is_inside() {
         return;
@@ -361,7 +361,7 @@ fn a_controller_that_is_killed_again_and_again_changes_no_more_nodes_at_once() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-#[ignore = "run by the test above in namespaces of its own"]
+#[ignore = "run by the test above in separate namespaces"]
 async fn controller_killed() {
     if !is_inside() {
         return;
@@ -386,7 +386,7 @@ fn two_controllers_change_one_rack_after_the_other_while_nodes_join_and_leave() 
 }
 
 #[tokio::test(flavor = "multi_thread")]
-#[ignore = "run by the test above in namespaces of its own"]
+#[ignore = "run by the test above in separate namespaces"]
 async fn racks() {
     if !is_inside() {
         return;
@@ -428,7 +428,7 @@ fn the_same_on_kubernetes_with_the_rights_that_are_installed() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-#[ignore = "run by the test above in namespaces of its own"]
+#[ignore = "run by the test above in separate namespaces"]
 async fn on_kubernetes() {
     if !is_inside() {
         return;

@@ -46,7 +46,7 @@ pub enum RoundError {
         message: String,
     },
     /// A call to the management cluster failed.
-    #[error("asking the management cluster failed")]
+    #[error("a request to the management cluster failed")]
     Call(#[from] kube::Error),
     /// A watch on an assemblage ended.
     #[error("watching an assemblage failed")]

@@ -23,13 +23,13 @@ async fn main() -> anyhow::Result<()> {
     let file = &arguments.round;
     let text = fs::read(file).with_context(|| format!("{} cannot be read", file.display()))?;
     let round: Round =
-        serde_json::from_slice(&text).with_context(|| format!("{} is no round", file.display()))?;
+        serde_json::from_slice(&text).with_context(|| format!("{} is not a valid round", file.display()))?;
     let client = Client::try_default()
         .await
-        .context("there is no management cluster: set KUBECONFIG")?;
+        .context("no management cluster is configured: set KUBECONFIG")?;
     if arguments.take_back {
         take_back(&client, &round).await?;
-        println!("{} is taken back", round.name);
+        println!("{} is removed", round.name);
     } else {
         let done = roll(&client, &round).await?;
         println!("{} is on {}", round.version, done.join(", "));

@@ -242,7 +242,7 @@ async fn compare(assigned: Assigned, sources: &Sources<'_>) -> anyhow::Result<To
     } = assigned;
     if !how.withheld.is_empty() {
         bail!(
-            "variables of {} are not read for a diff: what is there cannot be compared",
+            "variables of {} are not read for a diff: the objects cannot be compared",
             how.withheld.join(", ")
         );
     }
@@ -335,7 +335,7 @@ impl<'a> Sources<'a> {
 }
 
 async fn fetch(origin: &Origin, allow_insecure: bool) -> anyhow::Result<Fetched> {
-    let folder = tempfile::tempdir().context("a folder for what is fetched")?;
+    let folder = tempfile::tempdir().context("creating a temporary folder")?;
     let options = GitOptions {
         data_dir: folder.path().to_owned(),
         allow_insecure,

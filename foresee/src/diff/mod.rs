@@ -87,7 +87,7 @@ pub async fn folder(
     };
     if manifests.is_empty() && !how.inventory.is_empty() && !how.allow_empty {
         bail!(
-            "{} holds no objects, and everything would be pruned: the sync refuses that without the annotation {}",
+            "{} contains no objects, and everything would be pruned: the sync refuses that without the annotation {}",
             path.display(),
             annotation::ALLOW_EMPTY
         );
@@ -113,7 +113,7 @@ async fn here(client: &Client, namespace: &str, name: &str) -> anyhow::Result<Ku
         .with_context(|| format!("reading Kustomization {namespace}/{name}"))?;
     if kustomization.spec.kube_config.is_some() {
         bail!(
-            "Kustomization {namespace}/{name} applies to another cluster (spec.kubeConfig): name that one with --kubeconfig, and leave --kustomization out"
+            "Kustomization {namespace}/{name} applies to another cluster (spec.kubeConfig): name that one with --kubeconfig, and omit --kustomization"
         );
     }
     Ok(kustomization)

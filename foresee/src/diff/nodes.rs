@@ -111,7 +111,7 @@ fn differences(
         Some(has) if Some(has) == revision => return Ok(found),
         Some(has) => {
             let (Some(content), Some(row)) = (known.get(has), row) else {
-                found.push(format!("revision {} is not on record any more", short(has)));
+                found.push(format!("revision {} is no longer on record", short(has)));
                 return Ok(found);
             };
             files(content, &row.parts)?
@@ -145,7 +145,7 @@ fn files<'a>(
 fn changes(from: &BTreeMap<&str, &NodeFile>, to: &BTreeMap<&str, &NodeFile>) -> String {
     let paths: BTreeSet<&str> = from.keys().chain(to.keys()).copied().collect();
     let change = |path: &str| match (from.get(path), to.get(path)) {
-        (Some(_), None) => format!("--- {path}\n+++ {path} gets back what the node had before\n"),
+        (Some(_), None) => format!("--- {path}\n+++ {path} is restored to what the node had before\n"),
         (before, Some(after)) if before != Some(after) => {
             let (old, new) = (
                 before.map_or_else(String::new, |file| written(file)),

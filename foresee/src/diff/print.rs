@@ -33,12 +33,12 @@ pub(crate) fn text(preview: &Preview, manifests: &[Manifest], wanted: &str) -> S
         (count(Fate::Configure), "to change"),
         (count(Fate::Recreate), "to delete and create again"),
         (count(Fate::Delete), "to delete"),
-        (preview.failures.len(), "not found out"),
+        (preview.failures.len(), "unknown"),
         (
             preview.owned.len(),
-            "to be owned by muster-sync, content as it should be",
+            "to be owned by muster-sync, content unchanged",
         ),
-        (preview.unchanged, "as it should be"),
+        (preview.unchanged, "unchanged"),
     ];
     let counts: Vec<String> = counts
         .into_iter()

@@ -212,14 +212,14 @@ fn outcome(reason: Reason, rollout: &Rollout) -> String {
             "the rollout waits for it (onUnreachable: Wait)"
         }
         (Reason::Unreachable | Reason::CredentialsRejected, OnUnreachable::Fail) => {
-            "skipped until it is back; if it goes away while it is changed, it counts as failed (onUnreachable: Fail)"
+            "skipped until it is back; if it disappears during its update, it counts as failed (onUnreachable: Fail)"
         }
         (Reason::Held, _) => "stays as it is until it is released",
-        (Reason::Pinned, _) => "stays at what it is pinned to",
+        (Reason::Pinned, _) => "stays at its pinned revision",
         (Reason::KnownBad | Reason::Halted, _) => "refused",
-        (Reason::Aborted, _) => "not begun",
-        (Reason::BindingFailed | Reason::NameConflict, _) => "skipped until that is mended",
-        (Reason::Excluded, _) => "left out: no stage selects it (unmatched: Exclude)",
+        (Reason::Aborted, _) => "not started",
+        (Reason::BindingFailed | Reason::NameConflict, _) => "skipped until that is fixed",
+        (Reason::Excluded, _) => "excluded: no stage selects it (unmatched: Exclude)",
         (Reason::DependencyBehind | Reason::WindowClosed | Reason::WindowInvalid, _) => "waits",
         (
             Reason::WaitingStage
@@ -232,7 +232,7 @@ fn outcome(reason: Reason, rollout: &Rollout) -> String {
             | Reason::VerificationFailed
             | Reason::Paused,
             _,
-        ) => "its turn does not come",
+        ) => "its turn is not reached",
         _ => "skipped until that is over",
     };
     said.to_owned()
@@ -249,7 +249,7 @@ fn warnings<K: ModuleObject>(findings: &Findings<'_, K>, selected: &BTreeSet<Str
         warnings.push(wrong.clone());
     }
     if let Some(id) = findings.pruned {
-        warnings.push(format!("{id} prunes it: the folder does not have it any more"));
+        warnings.push(format!("{id} prunes it: the folder no longer has it"));
     }
     match spec.on_delete.filter(|_| removed) {
         Some(OnDelete::Orphan) => {
@@ -264,7 +264,7 @@ fn warnings<K: ModuleObject>(findings: &Findings<'_, K>, selected: &BTreeSet<Str
         warnings.push("spec.suspend is true: nothing is assigned or withdrawn".to_owned());
     } else if prospect.spec.paused {
         warnings.push(format!(
-            "it is paused: nothing begins before it is resumed (muster rollout resume {}); the order is what comes then",
+            "it is paused: nothing starts before it is resumed (muster rollout resume {}); the order applies after that",
             read::address(K::KIND, &kube::ResourceExt::name_any(&subject.after))
         ));
     }
@@ -277,7 +277,7 @@ fn warnings<K: ModuleObject>(findings: &Findings<'_, K>, selected: &BTreeSet<Str
     let verify = spec.sync.source.git().and_then(|git| git.verify.as_ref());
     if let Some(verify) = verify.filter(|_| !removed && module::resolved(&subject.after).is_none()) {
         warnings.push(format!(
-            "{} of {} must be signed by a key of Secret {}: the controller verifies that before anything moves, a plan does not",
+            "{} of {} must be signed by a key of Secret {}: the controller verifies that before any assignment, a plan does not",
             if verify.mode == VerifyMode::Tag { "the tag" } else { "the commit" },
             change::version(spec),
             verify.secret_ref.name
@@ -288,13 +288,13 @@ fn warnings<K: ModuleObject>(findings: &Findings<'_, K>, selected: &BTreeSet<Str
     }
     let running = prospect.memory.run.filter(|run| run.state == RunState::Open);
     if running.is_some_and(|run| Some(run.target) != prospect.spec.target) && !removed {
-        warnings.push("a rollout is under way, and this one would take its place".to_owned());
+        warnings.push("a rollout is in progress, and this one would replace it".to_owned());
     }
     let unknown = findings.difference.unknown.iter();
     warnings.extend(unknown.map(|why| format!("objects unknown: {why}")));
     if !findings.after_modules.is_empty() {
         warnings.push(format!(
-            "in each cluster it comes after {}, which it depends on",
+            "in each cluster it is updated after {}, which it depends on",
             findings.after_modules.join(", ")
         ));
     }

@@ -240,7 +240,7 @@ impl Foresight {
         notes.extend(self.wanted.of_nodes());
         if self.live.enrolled.is_none() {
             notes.push(
-                "Secrets may not be listed: a cluster without a kubeconfig is known only where muster told of it"
+                "Secrets may not be listed: a cluster without a kubeconfig is known only where muster reported it"
                     .to_owned(),
             );
         }

@@ -36,7 +36,7 @@ fn lines(module: &ModulePlan) -> Vec<String> {
     let fields = module.fields.iter().map(|field| plain(&words::field(field)));
     lines.extend(fields);
     if module.touched().is_empty() {
-        lines.push("**nothing on the clusters changes**".to_owned());
+        lines.push("**nothing changes in the clusters**".to_owned());
     } else {
         let order: Vec<String> = words::order(&module.order)
             .iter()

@@ -31,7 +31,7 @@ const EVENTS: u64 = 500;
 #[derive(Debug, Error)]
 pub(crate) enum OrderError {
     /// The simulation did not settle.
-    #[error("the rollout of {module} does not come to rest after {events} events: please report it")]
+    #[error("the rollout of {module} does not settle after {events} events: please report it")]
     Restless {
         /// Name of the module.
         module: String,
@@ -39,7 +39,7 @@ pub(crate) enum OrderError {
         events: u64,
     },
     /// An invariant of the engine is violated.
-    #[error("a defect of muster, please report it: {0}")]
+    #[error("a bug in muster, please report it: {0}")]
     Broken(#[from] Broken),
 }
 

@@ -44,7 +44,7 @@ pub enum ReadError {
     Folder(#[from] FolderErrors),
     /// A file cannot be read.
     #[error(
-        "{errors}; next: mend it, or name the folder that has the modules with -f (variables: --substitute NAME=VALUE)"
+        "{errors}; next: fix it, or name the folder that has the modules with -f (variables: --substitute NAME=VALUE)"
     )]
     Build {
         /// The errors of the files.
@@ -71,7 +71,7 @@ pub enum ReadError {
         what: String,
     },
     /// A module is written twice.
-    #[error("{second}: {module} is written already at {first}; remove one of them")]
+    #[error("{second}: {module} is already written at {first}; remove one of them")]
     Twice {
         /// Kind and name of the module.
         module: String,
@@ -87,7 +87,7 @@ pub enum ReadError {
         said: String,
     },
     /// The commit does not exist.
-    #[error("--git: {said} is no commit of the repository of {}; next: git fetch, or name another", folder.display())]
+    #[error("--git: {said} is not a commit of the repository of {}; next: git fetch, or name another", folder.display())]
     NoCommit {
         /// The argument as given.
         said: String,
@@ -95,7 +95,7 @@ pub enum ReadError {
         folder: PathBuf,
     },
     /// The folder is not in a git repository.
-    #[error("{} is in no work tree of git; next: name a folder of it with -f", folder.display())]
+    #[error("{} is not in a git work tree; next: name a folder of it with -f", folder.display())]
     NoRepository {
         /// The folder that was given.
         folder: PathBuf,
@@ -154,7 +154,7 @@ impl Folder {
         let first = names.first()?;
         let all = names.join(", ");
         Some(format!(
-            "nothing is wrong with {all}; which nodes change is known in the clusters that have them: muster diff {first} --context CONTEXT"
+            "nothing is wrong with {all}; which nodes change is known only in the clusters that have them: muster diff {first} --context CONTEXT"
         ))
     }
 
@@ -402,7 +402,7 @@ fn put_nodes(
     for (other, written) in &*all {
         if let Some((path, theirs)) = nodes::overlap::overlap(&object.spec, &written.object.spec) {
             return Err(invalid(format!(
-                "{path} meets {theirs} of nodemodule/{other} ({}) on nodes that both may select; next: {}",
+                "{path} conflicts with {theirs} of nodemodule/{other} ({}) on nodes that both may select; next: {}",
                 written.origin,
                 Code::PathConflict.remedy()
             )));
@@ -455,7 +455,7 @@ fn accepted<K: DeserializeOwned>(
     let gvk = manifest.gvk();
     let refused = definitions.refused(&gvk.api_version(), &gvk.kind, &mut manifest.object.clone());
     let Some(Refused { unknown, causes }) = refused else {
-        return Err(invalid(format!("{} is no version of it", gvk.api_version())));
+        return Err(invalid(format!("{} is not a version of it", gvk.api_version())));
     };
     let words = |problems: &[Problem]| {
         let words = problems.iter().map(ToString::to_string);

@@ -115,7 +115,7 @@ fn sentence(shared: &Shared, clusters: &[String]) -> String {
     let follows = if *differs {
         "differently: only one of them applies it, and the other one is not confirmed (SharedObject)"
     } else {
-        "alike: only one of them applies it, and it goes with the last of them"
+        "identically: only one of them applies it, and it is removed with the last of them"
     };
     format!(
         "{object} is declared by {other}, too, on {}, and {follows}",
@@ -206,8 +206,7 @@ mod tests {
             [
                 "ConfigMap web/c is declared by module/shop, too, on eu-1, us-1, and differently: only one of them applies it, and the other one is \
                  not confirmed (SharedObject)",
-                "Namespace web is declared by module/shop, too, on eu-1, us-1, and alike: only one of them applies it, and it goes with the last of \
-                 them",
+                "Namespace web is declared by module/shop, too, on eu-1, us-1, and identically: only one of them applies it, and it is removed with the last of them",
             ]
         );
         assert_eq!(plans[1].warnings, [""; 0]);

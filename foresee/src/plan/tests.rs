@@ -328,7 +328,7 @@ async fn what_does_not_touch_what_is_rolled_out_changes_nothing_on_the_clusters(
     assert!(!plan.changes_nothing());
     assert!(plan.modules[0].touched().is_empty());
     let drawn = text::draw(&plan, 160);
-    assert!(drawn.contains("nothing on the clusters changes"), "{drawn}");
+    assert!(drawn.contains("nothing changes in the clusters"), "{drawn}");
     assert!(drawn.contains("~ rollout.maxUnreadyClusters: 1 → 3"), "{drawn}");
     assert!(drawn.contains("muster rollout resume module/web"), "{drawn}");
 }
@@ -512,7 +512,7 @@ async fn what_its_kustomization_prunes_is_removed_without_the_flag() {
         let drawn = text::draw(&plan, 200);
         assert!(drawn.starts_with("module/web: removed"), "{path:?}: {drawn}");
         assert!(
-            drawn.contains("! Kustomization sys/fleet prunes it: the folder does not have it any more"),
+            drawn.contains("! Kustomization sys/fleet prunes it: the folder no longer has it"),
             "{drawn}"
         );
         assert_eq!((plan.changes_nothing(), &plan.notes[..]), (false, &[][..]));
@@ -664,7 +664,7 @@ async fn what_the_other_needs_comes_first() {
     );
     let drawn = text::draw(&world.plan().await, 200);
     assert!(
-        drawn.contains("in each cluster it comes after module/web"),
+        drawn.contains("in each cluster it is updated after module/web"),
         "{drawn}"
     );
 }
@@ -741,7 +741,7 @@ async fn what_is_not_known_or_selects_nobody_is_a_warning() {
     let warning = "the commit of v2 is not known: its repository needs a Secret";
     assert!(module.warnings[0].starts_with(warning), "{:?}", module.warnings);
     assert_eq!(module.to.as_ref().unwrap().revision, None);
-    assert!(module.digests.is_empty(), "nobody knows what they would have");
+    assert!(module.digests.is_empty(), "what they would have is unknown");
     assert_eq!(module.touched().len(), 6);
 
     world.spec("web")["selector"] = json!({"matchLabels": {"env": "qa"}});
@@ -762,7 +762,7 @@ async fn that_a_version_must_be_signed_is_said_where_it_was_not_verified() {
     world.spec("web")["sync"]["source"]["git"]["verify"] =
         json!({"mode": "Commit", "secretRef": {"name": "keys"}});
     let plan = world.plan().await;
-    let said = "must be signed by a key of Secret keys: the controller verifies that before anything moves";
+    let said = "must be signed by a key of Secret keys: the controller verifies that before any assignment";
     let warnings = &plan.modules[0].warnings;
     assert!(
         warnings.iter().any(|warning| warning.contains(said)),
@@ -807,7 +807,7 @@ fn bad_input_is_told_with_its_place() {
     let spaced = good.replace("{name: web}", "{name: web, namespace: fleet}");
     check(
         &[("a.yaml", &good), ("b.yaml", &spaced)],
-        "b.yaml:1:1: module/web is written already at a.yaml:1:1",
+        "b.yaml:1:1: module/web is already written at a.yaml:1:1",
     );
     check(
         &[("a.yaml", &yaml("web", "  rollout: {maxUnready: 2}\n"))],
@@ -847,7 +847,7 @@ fn a_range_is_two_commits_of_the_repository() {
     let modules = folder.path().join("modules");
     std::fs::create_dir(&modules).unwrap();
     let wrong = |range: &str| read::in_range(&modules, range).unwrap_err().to_string();
-    assert!(wrong("a..b").contains("is in no work tree of git"));
+    assert!(wrong("a..b").contains("is not in a git work tree"));
     let repository = git2::Repository::init(folder.path()).unwrap();
     for text in ["v1", "v2"] {
         std::fs::write(modules.join("web.yaml"), format!("version: {text}\n")).unwrap();
@@ -857,8 +857,8 @@ fn a_range_is_two_commits_of_the_repository() {
     for range in ["a", "a..", "..b", "a...", "a..b..c"] {
         assert!(wrong(range).contains("write A..B"), "{range}");
     }
-    assert!(wrong("HEAD...nowhere").contains("nowhere is no commit of the repository"));
-    assert!(wrong("HEAD..nowhere").contains("nowhere is no commit of the repository"));
+    assert!(wrong("HEAD...nowhere").contains("nowhere is not a commit of the repository"));
+    assert!(wrong("HEAD..nowhere").contains("nowhere is not a commit of the repository"));
     let (from, to) = read::in_range(&modules, "HEAD~1..HEAD").unwrap();
     let texts = |files: &Files| {
         let text = |file: &File| format!("{}: {}", file.path, String::from_utf8_lossy(&file.bytes));
@@ -1146,7 +1146,7 @@ fn node_modules_of_a_folder_are_checked() {
     };
     let fabric = of("fabric", "/etc/fabric", "on $(NODE_NAME)");
     let folder = read(&[fabric.clone(), of("dns", "/etc/dns", "")]).unwrap();
-    let says = "nothing is wrong with nodemodule/dns, nodemodule/fabric; which nodes change is known in the clusters that have them: muster diff \
+    let says = "nothing is wrong with nodemodule/dns, nodemodule/fabric; which nodes change is known only in the clusters that have them: muster diff \
                 nodemodule/dns --context CONTEXT";
     assert_eq!(folder.of_nodes().as_deref(), Some(says));
     for (other, says) in [
@@ -1160,7 +1160,7 @@ fn node_modules_of_a_folder_are_checked() {
         ),
         (
             of("dns", "/etc/fabric", ""),
-            "nodemodule/dns: /etc/fabric meets /etc/fabric of nodemodule/fabric",
+            "nodemodule/dns: /etc/fabric conflicts with /etc/fabric of nodemodule/fabric",
         ),
         (
             of("fabric", "/etc/x", ""),

@@ -43,7 +43,7 @@ fn of(module: &ModulePlan, width: usize) -> Vec<String> {
         lines.push(format!("  ~ and {more} more fields"));
     }
     if module.touched().is_empty() {
-        lines.push("  nothing on the clusters changes".to_owned());
+        lines.push("  nothing changes in the clusters".to_owned());
     } else {
         let order = words::order(&module.order).join(" → ");
         lines.extend(entry("  order: ", &order, width));

@@ -188,7 +188,7 @@ fn batch(clusters: &[String], gives: Gives) -> String {
     match gives {
         Gives::Target => names,
         Gives::LastGood => format!("{names} (the last good version first)"),
-        Gives::Pin => format!("{names} (what it is pinned to)"),
+        Gives::Pin => format!("{names} (the pinned revision)"),
         Gives::Withdrawal => format!("{names} (withdrawn)"),
         Gives::Move => format!("{names} (moved)"),
     }

@@ -39,7 +39,7 @@ pub enum LogError {
     },
     /// The file is empty.
     #[error(
-        "{}: no decision is on record in it: name a file that muster controller --record-decisions wrote",
+        "{}: it has no decisions: name a file that muster controller --record-decisions wrote",
         path.display()
     )]
     Empty {

@@ -40,7 +40,7 @@ pub fn text(replay: &Replay, width: usize) -> anyhow::Result<String> {
     lines.push(String::new());
     lines.extend(
         replay.torn.map(|line| {
-            format!("line {line} is left out: it is torn, the process ended while it was written")
+            format!("line {line} is skipped: it is truncated, the process ended while writing it")
         }),
     );
     lines.extend(verdict(replay)?);
@@ -63,12 +63,12 @@ fn verdict(replay: &Replay) -> anyhow::Result<Vec<String>> {
     }) = first
     else {
         return Ok(vec![format!(
-            "{}: all come out the same",
+            "{}: all are reproduced",
             counted(*decisions, "decision", "decisions")
         )]);
     };
     let mut lines = vec![format!(
-        "{decisions} decisions: {differing} come out differently, the first on line {line}, at {}:",
+        "{decisions} decisions: {differing} differ, the first on line {line}, at {}:",
         timestamp(*at)
     )];
     let (recorded, now) = (pretty(recorded)?, pretty(now)?);
@@ -87,7 +87,7 @@ fn verdict(replay: &Replay) -> anyhow::Result<Vec<String>> {
 }
 
 fn pretty(decision: &Decision) -> anyhow::Result<String> {
-    serde_json::to_string_pretty(decision).context("a decision cannot be put as JSON")
+    serde_json::to_string_pretty(decision).context("a decision cannot be encoded as JSON")
 }
 
 /// The JSON form.

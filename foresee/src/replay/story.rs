@@ -174,13 +174,13 @@ fn particulars(why: &Why) -> String {
             stage,
             until: Some(until),
             ..
-        } => format!("stage {stage}, which is watched until {}", second(*until)),
+        } => format!("stage {stage}, which soaks until {}", second(*until)),
         Why::WaitingStage { stage, units, .. } => format!("stage {stage}, {}", names(units)),
         Why::WaitingApproval { stage } => format!("stage {stage}"),
         Why::WaitingGate {
             stage, gate, passes, ..
         } => format!(
-            "gate {} of stage {stage}, which held {} times of {}",
+            "gate {} of stage {stage}, which passed {} of {} times",
             gate.gate + 1,
             passes.0,
             passes.1

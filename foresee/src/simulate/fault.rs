@@ -51,14 +51,14 @@ pub enum FleetError {
     },
     /// The simulation did not settle.
     #[error(
-        "the rollout does not come to rest after {events} events: make the fleet smaller, or report the file"
+        "the rollout does not settle after {events} events: make the fleet smaller, or report the file"
     )]
     Restless {
         /// Number of simulated events.
         events: u64,
     },
     /// An invariant of the engine is violated.
-    #[error("a defect of muster, please report the file and the seed: {0}")]
+    #[error("a bug in muster, please report the file and the seed: {0}")]
     Broken(#[from] muster_simulator::laws::Broken),
 }
 

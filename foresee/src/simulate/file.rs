@@ -203,8 +203,8 @@ impl Fleet {
                 file: name.to_owned(),
                 at: yaml::Position { line: 1, column: 1 },
                 path: String::new(),
-                what: "there is nothing in it".to_owned(),
-                mend: "list clusters (examples/simulate/fleet.yaml has some)".to_owned(),
+                what: "the file is empty".to_owned(),
+                mend: "list clusters (see examples/simulate/fleet.yaml)".to_owned(),
             });
         };
         let source = Source { document };
@@ -307,14 +307,14 @@ impl Fleet {
             {
                 return Err(source.wrong(
                     &path,
-                    format!("no cluster is of stage {}", stage.name),
+                    format!("no cluster is in stage {}", stage.name),
                     "correct its selector, label a cluster, or remove the stage",
                 ));
             }
             if !stage.gates.is_empty() {
                 return Err(source.wrong(
                     &path,
-                    "what gates read is not known here, and they are not played",
+                    "the values that gates read are unknown here, so gates are not simulated",
                     "remove them from the file",
                 ));
             }
@@ -346,7 +346,7 @@ fn windows(
 ) -> Result<Vec<Window>, FleetError> {
     if start.is_none() && !specs.is_empty() {
         let what = "windows open and close by the calendar, and start is not set";
-        let next = "say when the version comes, such as start: 2026-11-27T22:00:00Z";
+        let next = "give the time when the version arrives, such as start: 2026-11-27T22:00:00Z";
         return Err(source.wrong(&["windows".into()], what, next));
     }
     let window = |(name, spec): (&String, &RolloutWindowSpec)| {
@@ -373,7 +373,7 @@ fn clusters(source: &Source, lines: &[Line]) -> Result<BTreeMap<String, Cluster>
         let names = expanded(&line.name).ok_or_else(|| {
             source.wrong(
                 &path,
-                format!("{:?} is no name of clusters", line.name),
+                format!("{:?} is not a cluster name or pattern", line.name),
                 format!("write a name, or several as eu-{{1..40}}, at most {MOST_CLUSTERS} in all"),
             )
         })?;
@@ -381,7 +381,7 @@ fn clusters(source: &Source, lines: &[Line]) -> Result<BTreeMap<String, Cluster>
             names::dns_subdomain(&name).map_err(|error| {
                 source.wrong(
                     &path,
-                    format!("{name:?} is no valid name: {error}"),
+                    format!("{name:?} is not a valid name: {error}"),
                     "rename the cluster",
                 )
             })?;
@@ -391,7 +391,7 @@ fn clusters(source: &Source, lines: &[Line]) -> Result<BTreeMap<String, Cluster>
                 ..Cluster::default()
             };
             if clusters.insert(name.clone(), cluster).is_some() {
-                return Err(source.wrong(&path, format!("{name} is there twice"), "remove one of them"));
+                return Err(source.wrong(&path, format!("{name} occurs twice"), "remove one of them"));
             }
             if clusters.len() > MOST_CLUSTERS {
                 return Err(source.wrong(
@@ -450,7 +450,7 @@ mod tests {
     fn what_is_wrong_is_told_with_its_place_and_how_to_mend_it() {
         check(
             "",
-            "fleet.yaml:1:1: there is nothing in it; list clusters (examples/simulate/fleet.yaml has some)",
+            "fleet.yaml:1:1: the file is empty; list clusters (see examples/simulate/fleet.yaml)",
         );
         check(
             "clusters:\n- nam: a\n",
@@ -466,15 +466,15 @@ mod tests {
         );
         check(
             "clusters:\n- name: a\n- name: a\n",
-            "fleet.yaml:3:9: clusters[1].name: a is there twice; remove one of them",
+            "fleet.yaml:3:9: clusters[1].name: a occurs twice; remove one of them",
         );
         check(
             "clusters:\n- name: a-{3..1}\n",
-            "fleet.yaml:2:9: clusters[0].name: \"a-{3..1}\" is no name of clusters; write a name, or several as eu-{1..40}, at most 5000 in all",
+            "fleet.yaml:2:9: clusters[0].name: \"a-{3..1}\" is not a cluster name or pattern; write a name, or several as eu-{1..40}, at most 5000 in all",
         );
         check(
             "clusters:\n- name: a\nwindows:\n  nights: {selector: {}, deny: [{}]}\n",
-            "fleet.yaml:4:3: windows: windows open and close by the calendar, and start is not set; say when the version comes, such as start: 2026-11-27T22:00:00Z",
+            "fleet.yaml:4:3: windows: windows open and close by the calendar, and start is not set; give the time when the version arrives, such as start: 2026-11-27T22:00:00Z",
         );
         check(
             "clusters:\n- name: a\nstart: 2026-11-27T22:00:00Z\nwindows:\n  nights: {selector: {}, deny: [{from: '22:00'}]}\n",
@@ -486,7 +486,7 @@ mod tests {
         );
         check(
             "clusters:\n- name: a\nrollout:\n  stages:\n  - name: canary\n    selector: {matchLabels: {tier: canary}}\n",
-            "fleet.yaml:5:5: rollout.stages[0]: no cluster is of stage canary; correct its selector, label a cluster, or remove the stage",
+            "fleet.yaml:5:5: rollout.stages[0]: no cluster is in stage canary; correct its selector, label a cluster, or remove the stage",
         );
     }
 

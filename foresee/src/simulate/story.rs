@@ -133,13 +133,13 @@ impl Story {
         match &self.end {
             End::Done => format!("done in {took}: {ready} of {all} clusters are ready at the version"),
             End::Halted(evidence) => format!(
-                "condemned, at rest after {took}: {evidence}; {carrying} of {all} clusters have the version, and no other gets it"
+                "marked bad, settled after {took}: {evidence}; {carrying} of {all} clusters have the version, and no other gets it"
             ),
             End::Reverted(evidence) => {
-                format!("condemned, and back after {took}: {evidence}; no cluster has the version any more")
+                format!("marked bad, reverted after {took}: {evidence}; no cluster has the version any more")
             }
             End::Waiting => format!(
-                "not done, at rest after {took}: {ready} of {all} clusters are ready at the version; {}",
+                "not done, settled after {took}: {ready} of {all} clusters are ready at the version; {}",
                 self.hindrance()
             ),
         }

@@ -82,7 +82,7 @@ impl Gathered {
         let mut gathered = Self {
             files: Vec::new(),
             failed: Vec::new(),
-            redactor: Redactor::of(&known).context("the values of Secrets are too many to be masked")?,
+            redactor: Redactor::of(&known).context("there are too many values of Secrets to mask")?,
         };
         for (namespace, listed) in secrets {
             gathered.secrets(namespace, listed);
@@ -124,7 +124,7 @@ impl Gathered {
                 text,
             }),
             Err(error) => self.fail(
-                &format!("Secrets of {namespace}, whose values can therefore be masked by their looks only"),
+                &format!("Secrets of {namespace}, whose values can therefore be masked only by pattern"),
                 &error,
             ),
         }
@@ -179,7 +179,7 @@ impl Gathered {
             match list.metadata.continue_.filter(|token| !token.is_empty()) {
                 Some(_) if count >= OBJECTS => {
                     self.failed
-                        .push(format!("{what}: only the first {count} are here"));
+                        .push(format!("{what}: only the first {count} are included"));
                     break;
                 }
                 Some(token) => page.continue_token = Some(token),

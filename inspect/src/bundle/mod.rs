@@ -43,7 +43,7 @@ pub async fn write(client: &Client, namespace: &str, path: Option<PathBuf>) -> a
     let asking = client.apiserver_version();
     let server = call_within(DEADLINE, "asking the API server for its version", asking).await;
     let server = server
-        .context("the management cluster gave no good answer (--kubeconfig and --context name another)")?;
+        .context("the management cluster gave an unexpected answer (choose another with --kubeconfig or --context)")?;
     let now = Clock::system().now();
     let stem = format!("muster-support-{}", now.strftime("%Y%m%d-%H%M%S"));
     let path = path.unwrap_or_else(|| PathBuf::from(format!("{stem}.tar.gz")));
@@ -88,7 +88,7 @@ fn create(path: &Path) -> anyhow::Result<fs::File> {
         .create_new(true)
         .mode(0o600)
         .open(path);
-    file.with_context(|| format!("{} cannot be made (another name: -o FILE.tar.gz)", path.display()))
+    file.with_context(|| format!("{} cannot be created (choose another name: -o FILE.tar.gz)", path.display()))
 }
 
 /// Half a file is worse than none; a failure to remove it does not change the reported error.
@@ -110,7 +110,7 @@ fn pack(file: impl Write, stem: &str, files: &[File], now: Timestamp) -> std::io
 }
 
 const README: &str = "\
-What muster support-bundle read of a management cluster.
+What muster support-bundle read from a management cluster.
 
 version.txt     of the command and of the API server, and when
 check.json      muster check -o json
@@ -121,6 +121,6 @@ logs/           the last lines of muster's pods
 not-read.txt    what could not be read, and why
 
 Masked as ***: values of Secrets wherever they appear, values of environment variables and substitutions, users in addresses, tokens, private
-keys. Left out: managed fields, copies of objects in annotations. Read it before you give it away: what a person wrote as plain text into an
-object is there as it was written.
+keys. Left out: managed fields, copies of objects in annotations. Review it before you share it: plain text that a user wrote into an
+object is included unchanged.
 ";

@@ -60,7 +60,7 @@ pub(crate) async fn look(client: &Client, namespace: &str, name: &str) -> anyhow
     };
     let mut findings = vec![Finding::ok(
         Code::DeepAnswers,
-        format!("{name} answers at {} ({version}), seen from here", access.server),
+        format!("{name} answers at {} ({version}), from this machine", access.server),
     )];
     let uid = cluster.uid().unwrap_or_default(); // an object from the API server has one
     findings.push(identity(client, &there, namespace, name, &uid).await);
@@ -101,7 +101,7 @@ fn rejected(namespace: &str, secret: &str, cluster: &str, why: &str) -> Finding 
     Finding::problem(Code::DeepAnswers, text)
         .reason(why)
         .remedy(format!(
-            "correct the Secret, or enrol the cluster again: muster enroll CONTEXT --name {cluster}"
+            "correct the Secret, or enroll the cluster again: muster enroll CONTEXT --name {cluster}"
         ))
 }
 
@@ -113,10 +113,10 @@ fn silent(server: &str, error: &CallError) -> Finding {
             format!("{server} refuses the credential in the Secret"),
         )
         .reason(why)
-        .remedy("enrol it again: muster enroll CONTEXT --name NAME"),
-        _ => Finding::problem(Code::DeepAnswers, format!("{server} does not answer from here"))
+        .remedy("enroll it again: muster enroll CONTEXT --name NAME"),
+        _ => Finding::problem(Code::DeepAnswers, format!("{server} does not answer from this machine"))
             .reason(why)
-            .remedy("the controller goes there from where it runs: muster check says what it sees"),
+            .remedy("the controller connects from where it runs: muster check shows its result"),
     }
 }
 
@@ -134,7 +134,7 @@ async fn identity(client: &Client, there: &Client, namespace: &str, name: &str, 
         Err(error) => {
             return Finding::unknown(
                 Code::DeepIdentity,
-                "the record of which cluster it is",
+                "the record of its identity",
                 &explain(&error),
             );
         }
@@ -149,11 +149,11 @@ async fn identity(client: &Client, there: &Client, namespace: &str, name: &str, 
     };
     match (known, seen) {
         (Some(known), Some(seen)) if known == seen => Finding::ok(Code::DeepIdentity, "it is the cluster that the controller recorded"),
-        (Some(known), Some(seen)) => Finding::problem(Code::DeepIdentity, "it is another cluster than the controller recorded")
+        (Some(known), Some(seen)) => Finding::problem(Code::DeepIdentity, "it is not the cluster that the controller recorded")
             .reason(format!("the uid of its kube-system is {seen}, and was {known}: nothing is written to it"))
-            .remedy(format!("if it is meant: kubectl annotate clusters.cluster.x-k8s.io/{name} --overwrite --field-manager=muster-cli fleet.muster.dev/accept-identity={seen}")),
-        (None, _) | (_, None) => Finding::warning(Code::DeepIdentity, "the controller has not recorded which cluster it is")
-            .reason("it was never there, or its credential may not read namespace kube-system"),
+            .remedy(format!("if that is intended: kubectl annotate clusters.cluster.x-k8s.io/{name} --overwrite --field-manager=muster-cli fleet.muster.dev/accept-identity={seen}")),
+        (None, _) | (_, None) => Finding::warning(Code::DeepIdentity, "the controller has not recorded the identity of the cluster")
+            .reason("it never reached the cluster, or its credential may not read namespace kube-system"),
     }
 }
 
@@ -181,7 +181,7 @@ async fn kinds(there: &Client, name: &str, version: &str) -> Vec<Finding> {
             .map_err(kube::Error::HttpError)?;
         there.request::<APIResourceList>(request).await
     };
-    let served = match call_within(DEADLINE, "asking for the kinds of muster", discover).await {
+    let served = match call_within(DEADLINE, "discovering the kinds of muster", discover).await {
         Ok(list) => list.resources,
         Err(error) if error.is_not_found() => Vec::new(),
         Err(error) => {
@@ -194,7 +194,7 @@ async fn kinds(there: &Client, name: &str, version: &str) -> Vec<Finding> {
     };
     let is_served = |plural: &str| served.iter().any(|resource| resource.name == plural);
     let mut findings = vec![if is_served("assemblages") {
-        Finding::ok(Code::DeepKind, "kind Assemblage and its namespace are there")
+        Finding::ok(Code::DeepKind, "kind Assemblage and its namespace exist")
     } else {
         Finding::problem(Code::DeepKind, "kind Assemblage is not served there")
             .reason("Modules skip the cluster: KindMissing")
@@ -265,7 +265,7 @@ fn may(lacking: &str) -> Finding {
     )
     .reason("nothing can be assigned to the cluster")
     .remedy(
-        "enrol it again: muster enroll CONTEXT --name NAME; or apply examples/enrol/enrol-account.yaml there",
+        "enroll it again: muster enroll CONTEXT --name NAME; or apply examples/enrol/enrol-account.yaml there",
     )
 }
 
@@ -279,13 +279,13 @@ async fn assemblage(there: &Client, name: &str) -> Finding {
     .await;
     let all = match listed {
         Ok(list) => list.items,
-        Err(error) => return Finding::unknown(Code::DeepAssemblage, "what is assigned", &explain(&error)),
+        Err(error) => return Finding::unknown(Code::DeepAssemblage, "the assignments", &explain(&error)),
     };
     let log = "there: kubectl logs -n muster-system deployment/muster-agent";
     for one in &all {
         let status = one.status.as_ref();
         if status.and_then(|status| status.observed_generation) != one.metadata.generation {
-            return Finding::problem(Code::DeepAssemblage, "the agent has not seen what is assigned")
+            return Finding::problem(Code::DeepAssemblage, "the agent has not observed the assignments")
                 .about(format!("assemblage/{}", one.name_any()))
                 .reason("is the agent running?")
                 .remedy(log);
@@ -294,7 +294,7 @@ async fn assemblage(there: &Client, name: &str) -> Finding {
         if let Some(ready) = ready.filter(|ready| ready.status == "False") {
             return Finding::warning(
                 Code::DeepAssemblage,
-                format!("what is assigned is not ready: {}", ready.reason),
+                format!("assignments are not ready: {}", ready.reason),
             )
             .about(format!("assemblage/{}", one.name_any()))
             .reason(&ready.message)
@@ -303,7 +303,7 @@ async fn assemblage(there: &Client, name: &str) -> Finding {
     }
     match all.len() {
         0 => Finding::ok(Code::DeepAssemblage, "nothing is assigned to it"),
-        _ => Finding::ok(Code::DeepAssemblage, "the agent has seen what is assigned"),
+        _ => Finding::ok(Code::DeepAssemblage, "the agent has observed the assignments"),
     }
 }
 

@@ -125,7 +125,7 @@ impl Finding {
     pub fn unknown(code: Code, what: &str, why: &str) -> Self {
         Self::new(code, Level::Unknown, format!("{what} could not be checked"))
             .reason(why)
-            .remedy("see that the API server is well and that you may read this (kubectl auth can-i), then check again")
+            .remedy("make sure that the API server is healthy and that you may read this (kubectl auth can-i), then check again")
     }
 
     /// Sets the object that it is about.

@@ -97,7 +97,7 @@ async fn updates(client: &Client, namespace: &str) -> Result<Updates, CallError>
 
 /// Whether a kind is served: one that is not needs no right to read it.
 async fn serves(client: &Client, api_version: &str, plural: &str) -> Result<bool, CallError> {
-    let what = format!("asking for the kinds of {api_version}");
+    let what = format!("discovering the kinds of {api_version}");
     match call_within(DEADLINE, what, client.list_api_group_resources(api_version)).await {
         Ok(list) => Ok(list.resources.iter().any(|resource| resource.name == plural)),
         Err(error) if error.is_not_found() => Ok(false),

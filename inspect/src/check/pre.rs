@@ -23,7 +23,7 @@ pub(crate) async fn look(client: &Client, namespace: &str) -> anyhow::Result<Vec
     )
     .await;
     let version =
-        version.context("the cluster gave no good answer (--kubeconfig and --context name another)")?;
+        version.context("the cluster gave an unexpected answer (choose another with --kubeconfig or --context)")?;
     let installation = install::management(IMAGE, Sync::Builtin, namespace, false);
     let mut findings = vec![judge::server_version(&version.git_version)];
     let mut others = Vec::new();
@@ -52,28 +52,28 @@ pub(crate) async fn look(client: &Client, namespace: &str) -> anyhow::Result<Vec
             // that the object exists.
             Err(error) if error.is_not_found() || error.is_conflict() => {}
             Err(error) => refused.push(
-                Finding::problem(Code::PreRights, format!("{name} would not be taken"))
+                Finding::problem(Code::PreRights, format!("{name} would not be accepted"))
                     .reason(explain(&error))
-                    .remedy("install as somebody who may: an administrator of the cluster"),
+                    .remedy("install with the rights of a cluster administrator"),
             ),
         }
     }
     findings.extend(each(
         Code::PreRights,
-        || format!("all {looked} objects of an installation would be taken"),
+        || format!("all {looked} objects of an installation would be accepted"),
         refused,
     ));
     findings.push(if others.is_empty() {
         Finding::ok(
             Code::PreDefinitions,
-            "no definitions of somebody else are in the way",
+            "no definitions of other owners are in conflict",
         )
     } else {
         Finding::warning(
             Code::PreDefinitions,
-            format!("Flux's definitions are there: {}", others.join(", ")),
+            format!("Flux's definitions are installed: {}", others.join(", ")),
         )
-        .reason("only one of the two may carry out in one cluster")
+        .reason("only one of the two may apply in a cluster")
         .remedy("let Flux do it: muster install --export --management --crds --sync flux")
     });
     findings.push(match fleet::served(client).await {
@@ -81,8 +81,8 @@ pub(crate) async fn look(client: &Client, namespace: &str) -> anyhow::Result<Vec
             Code::PreCluster,
             format!("{CLUSTERS} is served as {}", version.as_str()),
         ),
-        Ok(None) => Finding::warning(Code::PreCluster, "there is no kind Cluster")
-            .reason("without Cluster API muster brings a minimal one")
+        Ok(None) => Finding::warning(Code::PreCluster, "the kind Cluster is not served")
+            .reason("without Cluster API, muster installs a minimal one")
             .remedy("muster install --export --management --crds --cluster-api"),
         Err(error) => Finding::unknown(Code::PreCluster, "the kind Cluster", &format!("{error:#}")),
     });

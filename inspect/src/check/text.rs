@@ -81,8 +81,8 @@ fn result(report: &Report) -> String {
         (Level::Problem, "problem", "problems"),
         (
             Level::Unknown,
-            "thing that could not be looked at",
-            "things that could not be looked at",
+            "check that could not be made",
+            "checks that could not be made",
         ),
         (Level::Warning, "warning", "warnings"),
     ] {
@@ -92,7 +92,7 @@ fn result(report: &Report) -> String {
         }
     }
     if parts.is_empty() {
-        return format!("Result: √ all {} checks are well.", report.findings.len());
+        return format!("Result: √ all {} checks passed.", report.findings.len());
     }
     format!("Result: {} {}", report.result.mark(), parts.join(", "))
 }

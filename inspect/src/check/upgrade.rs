@@ -28,7 +28,7 @@ const AT_ONCE: usize = 8;
 pub fn version(text: &str) -> Result<Version, String> {
     Version::parse(text)
         .or_else(|| Version::parse(&format!("{text}.0")))
-        .ok_or_else(|| format!("{text:?} is no version of Kubernetes: write v1.34 or v1.34.2"))
+        .ok_or_else(|| format!("{text:?} is not a Kubernetes version: write v1.34 or v1.34.2"))
 }
 
 /// Checks each Cluster. An error is about the management cluster.
@@ -56,7 +56,7 @@ pub(crate) async fn look(client: &Client, namespace: &str, target: Version) -> a
     if !silent.is_empty() {
         let names: Vec<String> = silent.iter().map(kube::ResourceExt::name_any).collect();
         let text = format!(
-            "no ClusterUpgrades are asked for by {}",
+            "not opted in to ClusterUpgrades: {}",
             muster_dashboard::listed(names.iter().map(String::as_str), SHOWN)
         );
         let remedy = format!(
@@ -73,7 +73,7 @@ pub(crate) async fn look(client: &Client, namespace: &str, target: Version) -> a
 }
 
 fn finding(name: &str, target: Version, way: Result<Option<Way>, String>) -> Finding {
-    let text = format!("{name} cannot begin {target} now");
+    let text = format!("{name} cannot start {target} now");
     let found = match way {
         Ok(None) => Finding::ok(
             Code::UpgradeWay,

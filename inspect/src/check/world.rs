@@ -78,7 +78,7 @@ pub(crate) async fn read(client: &Client, namespace: &str) -> anyhow::Result<Wor
     let version = call_within(DEADLINE, "asking the API server for its version", asking).await;
     let version = version
         .map_err(|error| anyhow::anyhow!(explain(&error)))
-        .context("the management cluster gave no good answer (--kubeconfig and --context name another)")?;
+        .context("the management cluster gave an unexpected answer (choose another with --kubeconfig or --context)")?;
     let (definitions, deployments, flux, lease, live, kubeconfigs, identities, machines) = tokio::join!(
         read_definitions(client),
         read_deployments(client),

@@ -157,22 +157,22 @@ impl Code {
     /// Its remedy.
     pub const fn remedy(self) -> &'static str {
         match self {
-            Self::Yaml => "mend the text: kubectl would refuse it, too",
+            Self::Yaml => "fix the text: kubectl would refuse it, too",
             Self::Twice => "remove one of the two: the one that is applied last would win",
             Self::UnknownKind => "write the kind as kubectl api-resources --api-group fleet.muster.dev does",
             Self::UnknownField => "remove it, or write it as kubectl explain does",
             Self::Definition => "write what the definition allows: kubectl explain modules.spec --recursive",
-            Self::Impossible => "write what the message says",
+            Self::Impossible => "follow the message",
             Self::MissingDependency => {
                 "add the module, correct the name, or leave it if the module is applied from elsewhere"
             }
-            Self::Cycle => "take one of the dependencies out",
+            Self::Cycle => "remove one of the dependencies",
             Self::SelectsNothing => "correct the selector, or the labels of the Clusters",
             Self::EmptyStage => {
-                "correct the stage's selector, or take the stage out: while none of the selected clusters is of it, nothing moves"
+                "correct the stage's selector, or remove the stage: while no selected cluster is in it, the rollout does not proceed"
             }
             Self::AllAtOnce => {
-                "give a limit (maxUnreadyClusters: 25%) or stages, so that a bad version is found by few clusters"
+                "give a limit (maxUnreadyClusters: 25%) or stages, so that a bad version reaches only few clusters"
             }
             Self::Insecure => {
                 "use https: the controller refuses this address unless it runs with --allow-insecure-sources"
@@ -197,8 +197,8 @@ impl Code {
             Self::PathConflict => {
                 "let one NodeModule have the path, or select different nodes: on a node that both select, neither is assigned"
             }
-            Self::Plan => "correct the plan: muster build FOLDER --plan NAME prints what it comes to",
-            Self::PlainSecret => "keep values out of git: encrypt them, or let an operator make the Secret",
+            Self::Plan => "correct the plan: muster build FOLDER --plan NAME prints the result",
+            Self::PlainSecret => "keep values out of git: encrypt them, or let an operator create the Secret",
         }
     }
 }

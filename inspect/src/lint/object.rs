@@ -365,6 +365,6 @@ fn secret(document: &Document, value: &Value, identity: &Identity) -> Option<Fin
     let field = ["data", "stringData"]
         .into_iter()
         .find(|field| value[field].as_object().is_some_and(|values| !values.is_empty()))?;
-    let message = format!("{} has values that everybody can read", identity.address());
+    let message = format!("{} has plain values that everyone can read", identity.address());
     (!is_encrypted).then(|| Finding::about(Code::PlainSecret, document, &identity.address(), field, message))
 }

@@ -251,7 +251,7 @@ fn modules_together() {
     assert_eq!(
         found(&[&needs("c", "a"), &needs("a", "b"), &needs("b", "c")]),
         [("MST0202", 6)],
-        "each round is told once"
+        "each cycle is reported once"
     );
     assert_eq!(found(&[&needs("web", "web")]), [("MST0202", 6)]);
 }
@@ -266,7 +266,7 @@ fn clusters_that_are_there() {
     assert_eq!(
         found(&[&web.replace("env: prod", "env: qa")]),
         [],
-        "nobody knows which clusters there are"
+        "the clusters are unknown"
     );
     let stages = "spec:\n  rollout:\n    stages:\n    - {name: canary, selector: {matchLabels: {stage: canary}}}\n    - {name: rest, selector: {}}\n";
     assert_eq!(
@@ -382,7 +382,7 @@ fn kinds_of_the_table_of_health() {
     };
     let web = module("web");
     let with = |more: &str| web.replace("apps/web}", &format!("apps/web, {more}}}"));
-    let expect = "module/web has Gateway.gateway.networking.k8s.io: the rules of kstatus misread its status, and the table of health knows it";
+    let expect = "module/web has Gateway.gateway.networking.k8s.io: kstatus misreads its status, and the health table covers it";
     assert_eq!(found(&web, "apps/web/gateway.yaml"), [(10, expect.to_owned())]);
     let here = web.replace("apps/web", "./apps/web/");
     assert_eq!(

@@ -91,7 +91,7 @@ impl Fleet {
             }
             Some(first) => {
                 let address = identity.address();
-                let message = format!("{address} is written already at {first}");
+                let message = format!("{address} is already written at {first}");
                 self.twice.push(Finding::about(
                     Code::Twice,
                     document,
@@ -158,11 +158,10 @@ impl Fleet {
             let message = match self.defined.get(kind) {
                 Some(true) => return None,
                 Some(false) => format!(
-                    "the definition of {name}.{group} has no observedGeneration: its objects are taken to be healthy without evidence"
+                    "the definition of {name}.{group} has no observedGeneration: its objects count as healthy without evidence"
                 ),
                 None => format!(
-                    "{name}.{group} is defined elsewhere: unless its controller reports observedGeneration, its objects are taken to be \
-                     healthy without evidence"
+                    "{name}.{group} is defined elsewhere: unless its controller reports observedGeneration, its objects count as healthy without evidence"
                 ),
             };
             let address = identity.address();
@@ -196,7 +195,7 @@ impl Fleet {
         let kinds: Vec<String> = kinds.into_iter().collect();
         let address = module.identity.address();
         let message = format!(
-            "{address} has {}: the rules of kstatus misread its status, and the table of health knows it",
+            "{address} has {}: kstatus misreads its status, and the health table covers it",
             kinds.join(", ")
         );
         let field = "spec.sync.package";
@@ -212,7 +211,7 @@ impl Fleet {
                 before.filter(|before| bring_the_same(before, module) && self.meet(before, module));
             let Some(other) = alike.next() else { continue };
             let (address, other) = (module.identity.address(), other.identity.address());
-            let message = format!("{address} and {other} bring the same objects to the same clusters");
+            let message = format!("{address} and {other} apply the same objects to the same clusters");
             findings.push(Finding::about(
                 Code::SharedObjects,
                 document,
@@ -266,7 +265,7 @@ impl Fleet {
             if let Some(way) = round(&nodes, Node::of(module)) {
                 let names: Vec<&str> = way.iter().map(|node| node.name).collect();
                 let message = format!(
-                    "dependencies go round: {} → {}: none of them would ever be assigned",
+                    "dependency cycle: {} → {}: none of them would ever be assigned",
                     names.join(" → "),
                     module.identity.name
                 );
@@ -306,7 +305,7 @@ impl Fleet {
             .collect();
         if selected.is_empty() {
             let message = format!(
-                "{address} selects none of the {} Clusters of these files{}",
+                "{address} selects none of the {} Clusters in these files{}",
                 self.clusters.len(),
                 if selector.selects_none() {
                     ": it has no selector"
@@ -334,7 +333,7 @@ impl Fleet {
                 .filter(|index| matcher.matches(selected[*index]))
                 .collect();
             if mine.is_empty() {
-                let message = format!("stage {} of {address} has no cluster of these files", stage.name);
+                let message = format!("stage {} of {address} has no cluster in these files", stage.name);
                 let field = format!("spec.rollout.stages[{place}].selector");
                 findings.push(Finding::about(
                     Code::EmptyStage,
@@ -445,7 +444,7 @@ fn all_at_once(document: &Document, module: &Written) -> Option<Finding> {
         (Strategy::Incremental, _) => return None,
     };
     let address = module.identity.address();
-    let message = format!("{address} goes to all clusters at once: a bad version would be in all of them");
+    let message = format!("{address} is rolled out to all clusters at once: a bad version would reach all of them");
     stages
         .is_empty()
         .then(|| Finding::about(Code::AllAtOnce, document, &address, field, message))

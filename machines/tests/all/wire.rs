@@ -96,7 +96,7 @@ fn an_answer_that_cannot_be_read_is_a_failure_with_its_reason() {
     for (received, words) in [
         (Err("timed out"), "no answer: timed out"),
         (Ok((302, &b""[..])), "HTTP 302"),
-        (Ok((200, &long[..])), "the answer is longer than 4194304 bytes"),
+        (Ok((200, &long[..])), "the response is longer than 4194304 bytes"),
         (
             Ok((200, &br#"{"status": "Success"}"#[..])),
             "the answer says Success without retryAfterSeconds, which would have to be 0 at the end",
@@ -162,7 +162,7 @@ fn discovery_names_what_is_wrong() {
                 one("a", "UpdateMachine", json!({})),
                 one("a", "CanUpdateMachine", json!({})),
             ],
-            "handler name \"a\" is there twice",
+            "handler name \"a\" occurs twice",
         ),
         (
             vec![one("a", "UpdateMachine", json!({"timeoutSeconds": -1}))],
@@ -174,7 +174,7 @@ fn discovery_names_what_is_wrong() {
         ),
         (
             vec![one("a", "BeforeClusterUpgrade", json!({}))],
-            "handler a: hooks.runtime.cluster.x-k8s.io/v1alpha1 BeforeClusterUpgrade is not a hook that is known here",
+            "handler a: hooks.runtime.cluster.x-k8s.io/v1alpha1 BeforeClusterUpgrade is not a supported hook",
         ),
     ] {
         assert_eq!(read(all).unwrap_err().to_string(), words);

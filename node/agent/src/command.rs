@@ -24,7 +24,7 @@ Examples:
   muster node-agent status                                     what is confirmed on this node, and what is not
   muster node-agent hold --for 2h --reason \"a disk is replaced\"
   muster node-agent release
-  muster node-agent restore                                    brings back what is not confirmed, without an API server";
+  muster node-agent restore                                    restores what is not confirmed, without an API server";
 
 const RUN_EXAMPLES: &str = "\
 Examples:
@@ -39,7 +39,7 @@ Examples:
 const RESTORE_EXAMPLES: &str = "\
 Examples:
   muster node-agent restore                    files, reloads and checks
-  muster node-agent restore --boot             files alone: what the unit of the boot does";
+  muster node-agent restore --boot             files only, as the boot unit does";
 
 const HOLD_EXAMPLES: &str = "\
 Examples:
@@ -175,7 +175,7 @@ pub struct TokenFlags {
 
 fn span(text: &str) -> Result<Duration, String> {
     let read = duration::parse(text).filter(|span| !span.is_zero());
-    read.ok_or_else(|| "write a span of time, such as 30m or 2h".to_owned())
+    read.ok_or_else(|| "write a duration, such as 30m or 2h".to_owned())
 }
 
 /// The format of log lines.
@@ -209,7 +209,7 @@ pub enum CommandError {
     #[error(transparent)]
     Process(#[from] ProcessError),
     /// The agent's memory cannot be read.
-    #[error("what the agent remembers cannot be read: {0}")]
+    #[error("the memory of the agent cannot be read: {0}")]
     Status(ProcessError),
     /// The installation failed.
     #[error(transparent)]
@@ -292,10 +292,10 @@ async fn restore(node: Node, flags: &RestoreFlags, program: &dyn Program) -> Res
     // It blocks, and its checks may call the API server.
     let restored = tokio::task::spawn_blocking(move || node.restore(services)).await??;
     if restored {
-        program.print("nothing is left to bring back")?;
+        program.print("nothing is left to restore")?;
         return Ok(DONE);
     }
-    program.complain("error: not all could be brought back: see muster node-agent status");
+    program.complain("error: not everything could be restored: see muster node-agent status");
     Ok(FAILED)
 }
 
@@ -309,8 +309,8 @@ fn install(flags: &InstallFlags, program: &dyn Program) -> Result<u8, CommandErr
         programs: &HostPrograms,
     };
     program.print(match install.install(&binary)? {
-        Installed::Unchanged => "the agent of this node is as it was",
-        Installed::Restarted => "the agent of this node is installed, and was started",
+        Installed::Unchanged => "the agent of this node is up to date",
+        Installed::Restarted => "the agent of this node was installed and started",
     })?;
     Ok(DONE)
 }
@@ -349,7 +349,7 @@ fn lines(status: &Status) -> Vec<String> {
         _ => {}
     }
     if status.rows.is_empty() {
-        lines.push("no NodeModule was carried out on this node".to_owned());
+        lines.push("no NodeModule was applied on this node".to_owned());
         return lines;
     }
     let mut table = Table::new();

@@ -36,7 +36,7 @@ pub enum ConfigFileError {
     TooLarge(PathBuf),
     /// Users other than root may write it, which would give them root access.
     #[error(
-        "{file} can be written by others than its owner, root: chown root:root {file}; chmod go-w {file}", file = .0.display()
+        "{file} is writable by users other than root: chown root:root {file}; chmod go-w {file}", file = .0.display()
     )]
     Writable(PathBuf),
     /// It is not valid YAML.
@@ -137,7 +137,7 @@ impl ConfigFile {
         Box::new(move || {
             let is_kept = fs::read_to_string(&kept).is_ok_and(|kept| kept == text);
             if !is_kept && let Err(error) = crate::files::replace(&kept, text.as_bytes(), 0o600) {
-                warn!(file = %kept.display(), %error, "the configuration is not kept");
+                warn!(file = %kept.display(), %error, "the configuration could not be kept");
             }
         })
     }

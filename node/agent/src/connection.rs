@@ -45,10 +45,10 @@ pub enum ConnectError {
         error: io::Error,
     },
     /// The file contains no certificate.
-    #[error("{} has no certificate that can be read", .0.display())]
+    #[error("{} has no readable certificate", .0.display())]
     Authority(PathBuf),
     /// The token is not a valid header value.
-    #[error("{} is no token: {error}", .file.display())]
+    #[error("{} is not a token: {error}", .file.display())]
     Token {
         /// The file.
         file: PathBuf,

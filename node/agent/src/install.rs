@@ -44,7 +44,7 @@ const KEPT: usize = 1;
 pub enum InstallError {
     /// The host does not run systemd.
     #[error(
-        "this host runs {init}, not systemd: the agent of nodes needs systemd; leave the node out of the DaemonSet"
+        "this host runs {init}, not systemd: the node agent needs systemd; leave the node out of the DaemonSet"
     )]
     NoSystemd {
         /// The name of process 1.
@@ -52,7 +52,7 @@ pub enum InstallError {
     },
     /// A change of the node is in progress.
     #[error(
-        "a change of {row} is not confirmed on this node yet: nothing is installed before it is, or is restored; it is tried again"
+        "a change of {row} is not confirmed on this node yet: the installation is retried until it is confirmed or restored"
     )]
     Unconfirmed {
         /// The NodeModule.

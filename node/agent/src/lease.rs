@@ -30,7 +30,7 @@ pub async fn renew(client: Client, node: String, uid: Option<String>, clock: Clo
     loop {
         ticks.tick().await;
         if let Err(error) = write(&leases, &node, uid.as_deref(), clock.now()).await {
-            warn!(error = explain(&error), "the Lease is not renewed");
+            warn!(error = explain(&error), "the Lease could not be renewed");
         }
     }
 }

@@ -64,7 +64,7 @@ pub enum ProcessError {
     },
     /// The name of this node is unknown.
     #[error(
-        "the token names no node (Kubernetes has such tokens from 1.32 on): --node-name says which one this is"
+        "the token names no node (Kubernetes includes it from 1.32 on): set --node-name"
     )]
     NoName,
     /// The agent cannot start.
@@ -153,7 +153,7 @@ impl Node {
             problem,
         } = file.load();
         if let Some(problem) = problem {
-            warn!(%problem, "the configuration cannot be used: the last one that could stands");
+            warn!(%problem, "the configuration cannot be used: the last valid one stays in use");
         }
         let server = config.server.clone();
         let start = Start {
@@ -229,7 +229,7 @@ async fn watchdog(beat: Beat) {
 fn warn_once(last: &mut String, error: &ConnectError) {
     let text = error.to_string();
     if *last != text {
-        warn!(error = text, "there is no connection to the API server yet");
+        warn!(error = text, "not connected to the API server yet");
         *last = text;
     }
 }

@@ -138,11 +138,11 @@ fn ready(rows: &[NodeRow], states: &[NodeRowState]) -> Conditions {
             Conditions::ready(Status::False, reason, format!("{}: {message}", state.name))
         }
         (None, Some(row)) => {
-            let message = format!("{} is not carried out yet", row.name);
+            let message = format!("{} is not applied yet", row.name);
             Conditions::ready(Status::Unknown, "Updating", message)
         }
         (None, None) => {
-            let message = format!("{} NodeModules are carried out", rows.len());
+            let message = format!("{} NodeModules are applied", rows.len());
             Conditions::ready(Status::True, "Succeeded", message)
         }
     }

@@ -40,13 +40,13 @@ pub enum RowError {
     #[error("there is no NodeRevision {0}")]
     NoRevision(String),
     /// The content differs from the one that the row names.
-    #[error("NodeRevision {0} has another content than the one of this name: it was changed")]
+    #[error("NodeRevision {0} does not have the content of its name: it was changed")]
     OtherContent(String),
     /// The content cannot be rendered with the values of the row.
     #[error(transparent)]
     Render(#[from] RenderError),
     /// Controller and agent render the same content differently.
-    #[error("the row asks for {wanted}, and what it names is {rendered} here")]
+    #[error("the row asks for {wanted}, but its content renders to {rendered} here")]
     OtherDigest {
         /// The digest of the row.
         wanted: String,

@@ -68,10 +68,10 @@ pub struct Service {
 #[derive(Debug, Error)]
 pub enum ServiceError {
     /// The configuration names another API server: a new process must connect to it.
-    #[error("the server of the configuration changed: starting again")]
+    #[error("the server in the configuration changed: restarting")]
     ServerChanged,
     /// The agent's thread ended.
-    #[error("the thread of the agent ended: please report this as a defect of muster")]
+    #[error("the thread of the agent ended: please report this as a bug in muster")]
     Ended,
 }
 
@@ -245,7 +245,7 @@ impl Shell {
                         .insert(name, content.map(|revision| Arc::new(revision.spec.content)));
                 }
                 Err(error) => {
-                    warn!(error = explain(&error), "a NodeRevision is not read");
+                    warn!(error = explain(&error), "a NodeRevision could not be read");
                     complete = false;
                     if error.is_unreachable() {
                         // The others would fail too, each after its timeout.
@@ -323,7 +323,7 @@ impl Shell {
             Err(error) => {
                 warn!(
                     error = explain(&error),
-                    "a report is not written, it is tried again"
+                    "a report could not be written, it will be retried"
                 );
                 self.is_behind = true;
                 false
@@ -363,7 +363,7 @@ impl Shell {
                 info!(file = %watched.file.path().display(), "the configuration changed");
                 self.worker.configure(loaded.config, loaded.settled);
             }
-            Some(problem) => warn!(%problem, "the configuration is not used: the last one stands"),
+            Some(problem) => warn!(%problem, "the configuration cannot be used: the last valid one stays in use"),
         }
         Ok(())
     }

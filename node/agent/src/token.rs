@@ -36,8 +36,8 @@ pub async fn keep(from: &Path, to: &Path, shutdown: Shutdown) {
         let problem = problem.unwrap_or_default();
         match (problem.is_empty(), problem == last) {
             (_, true) => {}
-            (true, _) => info!("token and authority are copied"),
-            (false, _) => warn!(error = problem, "not copied, it is tried again"),
+            (true, _) => info!("token and CA certificate were copied"),
+            (false, _) => warn!(error = problem, "not copied, will be retried"),
         }
         last = problem;
         if shutdown

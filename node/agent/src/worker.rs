@@ -65,7 +65,7 @@ pub enum StartError {
     #[error("the process cannot start the thread of the agent: {0}")]
     Thread(std::io::Error),
     /// The thread ended during its start.
-    #[error("the thread of the agent ended: please report this as a defect of muster")]
+    #[error("the thread of the agent ended: please report this as a bug in muster")]
     Ended,
 }
 

@@ -331,7 +331,7 @@ async fn a_row_is_carried_out_and_what_fails_is_taken_back() {
     let state = bed.until_phase(2, NodePhase::Failed).await;
     assert_eq!(state.reason.as_deref(), Some("Failed"));
     assert!(state.terminal, "{state:?}");
-    assert_eq!(state.confirmed, good.digest, "what stands is that of before");
+    assert_eq!(state.confirmed, good.digest, "the previous content is in place");
     assert!(state.message.unwrap().contains("app"));
     assert_eq!(bed.read("etc/a").as_deref(), Some("one"));
     let ready = bed
@@ -366,7 +366,7 @@ async fn it_ends_when_it_is_asked_to_though_every_request_fails() {
     tokio::time::timeout(PATIENCE, tried).await.unwrap();
     bed.shutdown.cancel();
     let ended = tokio::time::timeout(PATIENCE, bed.running.take().unwrap()).await;
-    ended.expect("the service goes on").unwrap();
+    ended.expect("the service continues").unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -133,7 +133,7 @@ fn killed_anywhere_in_a_change_that_is_bad() {
     );
     assert!(
         operations > 100,
-        "{operations} operations are too few for a change that is taken back"
+        "{operations} operations are too few for a change that is restored"
     );
 }
 

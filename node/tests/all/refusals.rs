@@ -221,13 +221,13 @@ fn what_stands_at_the_path() {
         (
             "a link on the way",
             |world| world.disk.put_link(&path("sub")),
-            "has something on its way that is no folder",
+            "has a parent that is not a folder",
         ),
         ("folder", |world| world.disk.put(&path("a/b"), "x"), "is a folder"),
         (
             "file on the way",
             |world| world.disk.put(&path("sub"), "x"),
-            "has something on its way that is no folder",
+            "has a parent that is not a folder",
         ),
         (
             "immutable",

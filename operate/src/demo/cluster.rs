@@ -96,7 +96,7 @@ impl Cluster {
 
     /// The administrator's kubeconfig.
     pub(crate) fn kubeconfig(&self) -> anyhow::Result<String> {
-        self.api.kubeconfig().context("the HTTPS door is not open")
+        self.api.kubeconfig().context("the HTTPS listener is not open")
     }
 
     /// A client that the server's log knows by a name.

@@ -60,7 +60,7 @@ impl Folder {
             let made = tempfile::Builder::new()
                 .prefix("muster-demo-")
                 .tempdir()
-                .context("a fresh folder cannot be made")?;
+                .context("a temporary folder cannot be created")?;
             if keep {
                 (made.keep(), None)
             } else {

@@ -67,7 +67,7 @@ impl Plane {
 
     /// The administrator's kubeconfig.
     pub(crate) fn kubeconfig(&self) -> anyhow::Result<String> {
-        self.api.kubeconfig().context("the HTTPS door is not open")
+        self.api.kubeconfig().context("the HTTPS listener is not open")
     }
 
     /// A client for reading.

@@ -18,9 +18,9 @@ pub(crate) fn how_to_look(folder: &Folder, clusters: &[Name], tell: &Narrator) {
         clusters.len(),
         names.join(", ")
     ));
-    tell.line("The clusters are simulated: their API servers run in this process, and their pods only say that they run.");
+    tell.line("The clusters are simulated: their API servers run in this process, and their pods only report that they run.");
     tell.line("Git, HTTPS, the controller and the agents are real.\n");
-    tell.line("Look, in another terminal:");
+    tell.line("In another terminal:");
     tell.line(&format!("  export D={path}"));
     tell.line(&format!("  export KUBECONFIG={path}/management.kubeconfig"));
     tell.line("  kubectl get modules,bootstrapmodules,clusters");
@@ -28,7 +28,7 @@ pub(crate) fn how_to_look(folder: &Folder, clusters: &[Name], tell: &Narrator) {
     let command =
         std::env::current_exe().map_or_else(|_| "muster".to_owned(), |path| path.display().to_string());
     tell.line(&format!("  alias muster={command}"));
-    tell.line("  muster matrix -w                 # Ctrl-C ends it; in a browser: muster dashboard");
+    tell.line("  muster matrix -w                 # Ctrl-C stops it; in a browser: muster dashboard");
     if let Some(first) = names.first() {
         tell.line(&format!(
             "  kubectl --kubeconfig {path}/clusters/{first}.kubeconfig get deployments -A"
@@ -42,7 +42,7 @@ pub(crate) fn how_to_look(folder: &Folder, clusters: &[Name], tell: &Narrator) {
 
 /// Printed once everything is created and the first rollout is done.
 fn what_next(folder: &Folder, clusters: &[Name], nodes: bool, tell: &Narrator) {
-    tell.line("\nAll is up to date. Now roll a new version: commit and tag, nothing else.");
+    tell.line("\nEverything is up to date. Now roll out a new version: just commit and tag.");
     tell.line(&format!("  cd {}", folder.fleet().display()));
     let next = if nodes { NEXT_OF_NODES } else { NEXT };
     for line in next.lines() {
@@ -51,7 +51,7 @@ fn what_next(folder: &Folder, clusters: &[Name], nodes: bool, tell: &Narrator) {
     if let Some(last) = clusters.last() {
         tell.line(&format!("\n{}", join_and_leave(last)));
     }
-    tell.line("\nCtrl-C ends all.");
+    tell.line("\nCtrl-C stops everything.");
 }
 
 /// The commands to try; the tour (`muster demo --tour`) runs them.
@@ -84,7 +84,7 @@ Then break it (a parameter with 'bad' in its name is refused by the simulated sy
   git commit -am 'vm.bad_count' && git tag v1.2.0
   muster rollout status module/nodes --tag v1.2.0
   muster why nodemodule/sysctl --kubeconfig ../clusters/dev-1.kubeconfig
-  cat ../nodes/dev-1/worker-*/etc/sysctl.d/90-fleet.conf      # as before: the node took it back, the others never got it
+  cat ../nodes/dev-1/worker-*/etc/sysctl.d/90-fleet.conf      # as before: the node rolled it back, the others never got it
   git revert --no-edit HEAD
   muster rollout status module/nodes --tag v1.1.0
 ";
@@ -93,10 +93,10 @@ Then break it (a parameter with 'bad' in its name is refused by the simulated sy
 fn join_and_leave(cluster: &Name) -> String {
     let spare = Name::spare();
     format!(
-        "Bring another cluster in, and unplug one:
+        "Enroll another cluster, and unplug one:
   muster enroll --downstream-kubeconfig ../clusters/{spare}.kubeconfig --name {spare} -l env=prod,region=ap --bootstrap --no-agent
   touch ../clusters/{cluster}.unplugged
-  muster matrix -w                 # ? {cluster} within half a minute; Ctrl-C ends it
+  muster matrix -w                 # ? {cluster} within half a minute; Ctrl-C stops it
   rm ../clusters/{cluster}.unplugged"
     )
 }

@@ -69,7 +69,7 @@ pub(crate) async fn run(folder: Folder, ground: &Ground) -> anyhow::Result<()> {
     for object in objects()? {
         create(&client, object).await?;
     }
-    let kubeconfig = api.kubeconfig().context("the HTTPS door is not open")?;
+    let kubeconfig = api.kubeconfig().context("the HTTPS listener is not open")?;
     folder.write_kubeconfig("zones.kubeconfig", &kubeconfig)?;
     let process = start(&api, ground).await?;
     how_to_look(&folder, &ground.tell);
@@ -173,7 +173,7 @@ fn how_to_look(folder: &Folder, tell: &Narrator) {
         "The cluster is simulated: its API server runs in this process, and its pods only say that they run.",
     );
     tell.line("muster zones, its webhooks and their certificates are real.\n");
-    tell.line("Look, in another terminal:");
+    tell.line("In another terminal:");
     tell.line(&format!("  export KUBECONFIG={path}/zones.kubeconfig"));
     // If the path of the program is unknown, its usual name is used.
     let command =
@@ -184,7 +184,7 @@ fn how_to_look(folder: &Folder, tell: &Narrator) {
 
 /// Printed once all zones are done for the first time.
 const NEXT: &str = "
-All zones are done. Roll a new image; nothing else is asked for:
+All zones are done. Roll out a new image; nothing else is needed:
   for zone in a b c; do kubectl set image statefulset/ingester-zone-$zone ingester=grafana/mimir:2.17.0; done
   muster why zonerollout/ingester -w
 
@@ -196,11 +196,11 @@ Then one that cannot be pulled: it stops at the first pods of the first zone.
 Drain the only node: one pod is evicted, pods of the other zones are not before it is back.
   kubectl drain node-1 --delete-emptydir-data --timeout 12s; kubectl uncordon node-1
 
-Fewer ingesters: one zone after the other, a minute apart, each pod asked before it goes.
+Fewer ingesters: one zone after the other, a minute apart, each pod asked before it is removed.
   kubectl scale replicatemplate/ingester --replicas 2
   kubectl get statefulsets -w
 
-Ctrl-C ends all.";
+Ctrl-C stops everything.";
 
 /// A line for each StatefulSet and pod whose state changes.
 async fn what_moves(client: &Client, tell: &Narrator) -> anyhow::Result<()> {

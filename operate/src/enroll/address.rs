@@ -29,7 +29,7 @@ impl Reach {
                 Some("is in a private network: the management cluster has to be in it, or routed to it")
             }
             Self::PrivateName => {
-                Some("is a name that not every resolver knows: the management cluster has to know it")
+                Some("is a name that not every resolver knows: the management cluster must resolve it")
             }
         }
     }
@@ -51,9 +51,9 @@ impl Address {
     pub(crate) fn parse(server: &str) -> Result<Self, String> {
         let uri: Uri = server
             .parse()
-            .map_err(|_invalid| format!("{server} is no address: write https://HOST:PORT"))?;
+            .map_err(|_invalid| format!("{server} is not an address: write https://HOST:PORT"))?;
         if uri.scheme_str() != Some("https") {
-            return Err(format!("muster speaks https only, and not to {server}"));
+            return Err(format!("muster supports only https, not {server}"));
         }
         let host = uri.host().filter(|host| !host.is_empty());
         let host = host.ok_or_else(|| format!("{server} has no host: write https://HOST:PORT"))?;
@@ -136,13 +136,13 @@ mod tests {
         check("https://203.0.113.9:6443", Ok(("203.0.113.9", 6443, Anybody)));
         check(
             "http://api.example.com",
-            Err("muster speaks https only, and not to http://api.example.com"),
+            Err("muster supports only https, not http://api.example.com"),
         );
         check(
             "api.example.com",
-            Err("muster speaks https only, and not to api.example.com"),
+            Err("muster supports only https, not api.example.com"),
         );
-        check("https://", Err("https:// is no address: write https://HOST:PORT"));
+        check("https://", Err("https:// is not an address: write https://HOST:PORT"));
     }
 
     #[test]

@@ -65,7 +65,7 @@ impl Downstream {
     /// The objects for the cluster: the account, and the agent with its definitions.
     pub(crate) fn objects(options: &Options) -> Step<Vec<Value>> {
         let unreadable = |error: &dyn std::fmt::Display| {
-            Refusal::failed(format!("an object of this command is no YAML: {error}"))
+            Refusal::failed(format!("an object of this command is not valid YAML: {error}"))
         };
         let mut all = objects::account(options.bootstrap).map_err(|error| unreadable(&error))?;
         if options.no_agent {
@@ -139,7 +139,7 @@ impl Downstream {
         } else {
             "mirroring assignments, and nothing else"
         };
-        let as_before = if changed { "" } else { ": all as it was" };
+        let as_before = if changed { "" } else { ": unchanged" };
         steps.done(format!(
             "{}: ServiceAccount {SYSTEM_NAMESPACE}/{ACCOUNT}, its rights ({rights}) and its token's Secret{as_before}",
             self.name
@@ -159,7 +159,7 @@ impl Downstream {
         let of = |kind: &str| left.iter().any(|name| name.kind == kind);
         if of("Deployment") {
             steps.note(format!(
-                "{}: an agent is there that was installed otherwise: it stays as it is",
+                "{}: an agent is already installed in another way: it stays as it is",
                 self.name
             ));
         }
@@ -173,7 +173,7 @@ impl Downstream {
             .map_err(|error| self.refused(&error))?;
         if !differing.is_empty() {
             steps.note(format!(
-                "{}: definitions are there that are not this command's, and stay: {}",
+                "{}: definitions are installed that are not this command's, and stay: {}",
                 self.name,
                 differing.join(", ")
             ));
@@ -212,7 +212,7 @@ impl Downstream {
                     self.name,
                     TOKEN.as_secs()
                 ))
-                .remedy("does kube-controller-manager run there? Run this again when it does"));
+                .remedy("is kube-controller-manager running there? Run this again when it is"));
             }
         };
         let authority = self
@@ -222,11 +222,11 @@ impl Downstream {
             .or_else(|| authority.map(|pem| STANDARD.encode(pem)));
         let authority = authority.ok_or_else(|| {
             Refusal::failed(format!(
-                "nothing says which certificate authority {} has",
+                "the certificate authority of {} is unknown",
                 self.name
             ))
         })?;
-        let token = String::from_utf8(token).map_err(|_bytes| Refusal::failed("the token is no text"))?;
+        let token = String::from_utf8(token).map_err(|_bytes| Refusal::failed("the token is not text"))?;
         Ok(Access {
             address,
             authority,
@@ -240,7 +240,7 @@ impl Downstream {
     pub(crate) async fn come_in(&self, access: &Access, other_address: bool, steps: Steps<'_>) -> Step<()> {
         let server = &access.address.server;
         let client = connect_over_network(&accepted(&self.name, access)?).map_err(|error| {
-            Refusal::failed(format!("no client can be made for {server}: {}", explain(&error)))
+            Refusal::failed(format!("no client can be created for {server}: {}", explain(&error)))
         })?;
         match identity(&client).await {
             Ok(seen) if self.identity.is_some() && seen != self.identity => Err(Refusal::failed(format!(
@@ -249,18 +249,18 @@ impl Downstream {
             ))
             .remedy("name the right address with --server")),
             Ok(_) => {
-                steps.done(format!("the account comes in at {server}, seen from here"));
+                steps.done(format!("the account has access at {server}, from this machine"));
                 Ok(())
             }
             Err(error) if error.is_unreachable() && other_address => {
                 steps.note(format!(
-                    "{server} does not answer from here ({}); the controller tries it from where it runs",
+                    "{server} does not answer from this machine ({}); the controller tries it from where it runs",
                     explain(&error)
                 ));
                 Ok(())
             }
             Err(error) => Err(Refusal::failed(format!(
-                "the account does not come in at {server}: {}",
+                "the account has no access at {server}: {}",
                 explain(&error)
             ))
             .remedy("is the address the cluster's own, with its certificate? Name another with --server")),

@@ -83,8 +83,8 @@ pub struct Options {
 pub fn label(text: &str) -> Result<(String, String), String> {
     let wrong = || format!("labels are written as env=prod,region=eu, not {text}");
     let (key, value) = text.split_once('=').ok_or_else(wrong)?;
-    grammar::label_key(key).map_err(|error| format!("{key:?} is no key of a label: {error}"))?;
-    grammar::label_value(value).map_err(|error| format!("{value:?} is no value of a label: {error}"))?;
+    grammar::label_key(key).map_err(|error| format!("{key:?} is not a valid label key: {error}"))?;
+    grammar::label_value(value).map_err(|error| format!("{value:?} is not a valid label value: {error}"))?;
     Ok((key.to_owned(), value.to_owned()))
 }
 
@@ -128,8 +128,8 @@ fn valid_name(name: &str) -> Step<String> {
     match grammar::dns_label(name) {
         Ok(()) => Ok(name.to_owned()),
         Err(error) => Err(
-            Refusal::unknown(format!("{name:?} is no name of a cluster: {error}"))
-                .remedy("say what it is called in the fleet with --name"),
+            Refusal::unknown(format!("{name:?} is not a valid cluster name: {error}"))
+                .remedy("set its name in the fleet with --name"),
         ),
     }
 }
@@ -201,10 +201,10 @@ impl Plan<'_> {
             && let Some(other) = plane.other_of(identity, &self.name).await?
         {
             return Err(Refusal::failed(format!(
-                "{} is in the fleet already, as Cluster {other} (the uid of its kube-system is {identity})",
+                "{} is already in the fleet, as Cluster {other} (the uid of its kube-system is {identity})",
                 down.way.place()
             ))
-            .remedy(format!("take it out first: muster unenroll {other}")));
+            .remedy(format!("remove it first: muster unenroll {other}")));
         }
         Ok(Some((plane, there)))
     }
@@ -230,7 +230,7 @@ impl Plan<'_> {
                 .more(format!("{how}, name another address: --server {proposed}"));
         }
         if down.way.proxy && !named {
-            self.steps.note("you go to it by a proxy, which the management cluster does not use: --server names its own way");
+            self.steps.note("you connect through a proxy, which the management cluster does not use: --server sets its address");
         }
         Ok(address)
     }
@@ -279,7 +279,7 @@ impl Plan<'_> {
             );
         }
         let as_before = if changed.iter().all(|applied| *applied == Applied::Same) {
-            ": as they were"
+            ": unchanged"
         } else {
             ""
         };
@@ -302,7 +302,7 @@ impl Plan<'_> {
             self.wait(plane, access, another_way).await?;
         }
         let word = if self.options.no_wait {
-            "Written; whether it is reached was not waited for."
+            "Written; did not wait until the cluster is reached."
         } else {
             "Enrolled."
         };
@@ -317,10 +317,10 @@ impl Plan<'_> {
         let (name, limit) = (&self.name, self.options.wait);
         let of_call = |error: CallError| match error.code() {
             Some(403) => Refusal::unknown(format!(
-                "whether the controller reached {name} may not be seen by you: {}",
+                "whether the controller reached {name} cannot be read with your rights: {}",
                 explain(&error)
             ))
-            .remedy("all is written; --no-wait does not look"),
+            .remedy("everything is written; --no-wait skips this check"),
             _ => Refusal::of_call(PLACE, &error),
         };
         let written = plane.cluster(name).await.map_err(of_call)?;
@@ -340,7 +340,7 @@ impl Plan<'_> {
                 Ok(())
             }
             Said::Before => {
-                self.steps.note("the controller was there before; nothing selects the cluster that would show whether the new way in works");
+                self.steps.note("the controller reached the cluster before; no module selects it, so it is unknown whether the new access works");
                 self.steps.more(format!(
                     "kubectl logs -n muster-system deployment/muster-controller | grep {name}"
                 ));
@@ -349,7 +349,7 @@ impl Plan<'_> {
             said => {
                 let refusal = wait::refusal(plane, name, &access.address, &said, limit).await;
                 Err(refusal.remedy(format!(
-                    "what was written stays, and the controller tries on; Undo: muster unenroll {name}"
+                    "what was written stays, and the controller keeps trying; Undo: muster unenroll {name}"
                 )))
             }
         }
@@ -364,7 +364,7 @@ impl Plan<'_> {
             text += &print::yaml(&secret);
         } else {
             let note = format!(
-                "# Secret {namespace}/{name}-kubeconfig holds a token and is not printed. --with-secret prints it, to be encrypted, or written once:\n\
+                "# Secret {namespace}/{name}-kubeconfig contains a token and is not printed. --with-secret prints it, to be encrypted, or written once:\n\
                  #   muster enroll {way} --name {name} -n {namespace} --export --with-secret | \
                  kubectl apply --server-side --field-manager=muster-cli -f -\n",
                 name = self.name,
@@ -423,7 +423,7 @@ fn taken(place: &str, error: &CallError) -> Refusal {
     let refusal = Refusal::of_call(place, error);
     if error.is_conflict() {
         return refusal.remedy(
-            "another manager owns these fields, and they are not taken from it: make them alike there, or let it go (kubectl --show-managed-fields)",
+            "another manager owns these fields, and they are not taken from it: make them equal there, or give up that ownership (kubectl --show-managed-fields)",
         );
     }
     refusal

@@ -176,7 +176,7 @@ pub(crate) async fn refusal(
             "the token is not accepted: delete Secret muster-system/muster-management in the cluster, and run this again",
         )
     } else {
-        refusal.remedy(format!("muster tree cluster/{name} says more as it changes"))
+        refusal.remedy(format!("muster tree cluster/{name} shows more as it changes"))
     }
 }
 
@@ -195,14 +195,14 @@ async fn nobody(plane: &Plane, name: &str, waited: u64) -> Refusal {
             now.duration_since(time.0).as_secs().max(0)
         });
     match since {
-        Some(since) if since < 60 => Refusal::failed(format!("the controller said nothing of {name} within {waited} s"))
-            .remedy("what it is at: kubectl logs -n muster-system deployment/muster-controller"),
+        Some(since) if since < 60 => Refusal::failed(format!("the controller reported nothing about {name} within {waited} s"))
+            .remedy("see its log: kubectl logs -n muster-system deployment/muster-controller"),
         Some(since) => Refusal::failed(format!(
-            "nobody tried to reach {name} within {waited} s: the controller for namespace {namespace} was last seen {} ago", age::human(since)
+            "no controller tried to reach {name} within {waited} s: the controller for namespace {namespace} was last seen {} ago", age::human(since)
         ))
         .remedy("why: muster check"),
         None => Refusal::failed(format!(
-            "nobody tried to reach {name} within {waited} s: no controller shows itself for namespace {namespace} (there is no Lease of it)"
+            "no controller tried to reach {name} within {waited} s: no controller runs for namespace {namespace} (there is no Lease)"
         ))
         .remedy("install it: muster install --export --management --crds | kubectl apply --server-side -f -"),
     }

@@ -76,7 +76,7 @@ fn either(condition: &str, yes: &str, no: &str) -> String {
 
 fn document(object: &Value) -> String {
     let text = print::yaml(object);
-    assert!(!text.contains("{{"), "would be taken for a template: {text}");
+    assert!(!text.contains("{{"), "would be mistaken for a template: {text}");
     let ports = format!("  - ports:\n    - port: {EGRESS_PORT}\n      protocol: TCP\n");
     let range = "  - ports:\n    {{- range .Values.egressPorts }}\n    - port: {{ . }}\n      protocol: TCP\n    {{- end }}\n";
     assert!(
@@ -233,7 +233,7 @@ fn definitions() -> BTreeMap<String, String> {
     for (condition, definitions) in groups {
         for definition in definitions {
             let text = crds::yaml(&definition);
-            assert!(!text.contains("{{"), "would be taken for a template: {text}");
+            assert!(!text.contains("{{"), "would be mistaken for a template: {text}");
             assert_eq!(text.matches("\nmetadata:\n").count(), 1);
             let text = text.replacen("metadata:\n", KEEP, 1);
             let name = definition.metadata.name.unwrap();

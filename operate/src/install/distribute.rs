@@ -68,7 +68,7 @@ fn validations() -> Value {
             format!(
                 "request.namespace == '{SYSTEM_NAMESPACE}' && (request.operation == 'DELETE' ? oldObject : object).metadata.name.startsWith('{PREFIX}')"
             ),
-            "the management cluster brings Secrets named git-... to muster-system, and no others",
+            "the management cluster may write only Secrets named git-... to muster-system",
         ),
         check(
             format!("request.operation == 'CREATE' || ({})", labelled("oldObject")),
@@ -79,13 +79,13 @@ fn validations() -> Value {
                 "request.operation == 'DELETE' || object.type == 'Opaque' && {}",
                 labelled("object")
             ),
-            "what the management cluster brings is Opaque, and has the label fleet.muster.dev/distributed",
+            "Secrets from the management cluster must be Opaque and have the label fleet.muster.dev/distributed",
         ),
         check(
             format!(
                 "request.operation == 'DELETE' || !has(object.data) || object.data.all(key, key in [{keys}])"
             ),
-            "the management cluster brings keys that git needs, and no others",
+            "Secrets from the management cluster may have only keys that git needs",
         ),
     ])
 }

@@ -144,7 +144,7 @@ fn policy() -> [Value; 2] {
         format!("'{CLAIM}' in request.userInfo.extra && request.userInfo.extra['{CLAIM}'] == [request.name]");
     let validation = json!({
         "expression": claimed,
-        "message": "an agent of a node writes about its own node alone, by the node claim of its token (Kubernetes 1.32)",
+        "message": "a node agent may write only about its own node, by the node claim of its token (Kubernetes 1.32)",
         "reason": "Forbidden",
     });
     let written = |group: &str, version: &str, resource: &str, operations: &[&str]| {

@@ -14,7 +14,7 @@ use crate::steps::Cause;
 pub enum CommitError {
     /// The file has uncommitted changes.
     #[error(
-        "{path} has changes that are not committed; next: commit them or put them aside (git stash), or take the patch (without --commit)"
+        "{path} has changes that are not committed; next: commit or stash them (git stash), or use the patch (without --commit)"
     )]
     Dirty {
         /// Path of the file.
@@ -22,7 +22,7 @@ pub enum CommitError {
     },
     /// A merge, a rebase or the like is in progress.
     #[error(
-        "the work tree is in the middle of something else ({state:?}): end that first, or take the patch (without --commit)"
+        "the work tree has another operation in progress ({state:?}): finish it first, or use the patch (without --commit)"
     )]
     Busy {
         /// State of the repository.

@@ -87,7 +87,7 @@ pub(crate) struct Found {
 #[derive(Debug, Error)]
 pub enum NotFound {
     /// The folder is not in a work tree.
-    #[error("{folder} is in no work tree of git")]
+    #[error("{folder} is not in a git work tree")]
     NoRepository {
         /// The folder that was given.
         folder: PathBuf,
@@ -100,7 +100,7 @@ pub enum NotFound {
     Index(#[from] git2::Error),
     /// No file has the module.
     #[error(
-        "no file that git knows below {folder} has {kind} {name}{unread}; next: name the repository that has it with --repo"
+        "no file tracked by git below {folder} has {kind} {name}{unread}; next: name the repository that has it with --repo"
     )]
     Nowhere {
         /// The folder that was searched.
@@ -113,7 +113,7 @@ pub enum NotFound {
         unread: String,
     },
     /// Several files have the module.
-    #[error("{kind} {name} is written more than once: {}; next: name the folder that is meant with --repo", places.join(", "))]
+    #[error("{kind} {name} is written more than once: {}; next: choose the folder with --repo", places.join(", "))]
     Twice {
         /// Module or BootstrapModule.
         kind: ModuleKind,
@@ -124,7 +124,7 @@ pub enum NotFound {
     },
     /// The manifest does not have a literal version.
     #[error(
-        "{place}: {kind} {name} has no version in spec.sync.source with one tag, commit or digest that stands there: change it where it comes from"
+        "{place}: {kind} {name} has no version in spec.sync.source with one tag, commit or digest written there: change it where it is set"
     )]
     NoVersion {
         /// Module or BootstrapModule.

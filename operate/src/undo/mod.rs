@@ -133,7 +133,7 @@ pub fn go_back(namespace: &str, options: &Options, read: &Read, tell: &dyn Tell)
         let id: String = id.to_string().chars().take(8).collect();
         tell.line(&format!("{id} {}", message.subject()))?;
         tell.warn(&format!(
-            "Only the version is set back: what {now} changed in its folder stays in the branch (git revert takes that back, too)."
+            "Only the version is reverted: what {now} changed in its folder stays in the branch (git revert reverts that, too)."
         ));
         // Without a remote, the branch itself is followed.
         let has_remote = repository.remotes().is_ok_and(|remotes| !remotes.is_empty());
@@ -521,7 +521,7 @@ mod tests {
             UNKNOWN,
             "there is no revision eeeeeeee of module/web; next: muster rollout history",
         );
-        refused(folder, Some("v1"), "v3", false, UNKNOWN, "\"v1\" is no revision");
+        refused(folder, Some("v1"), "v3", false, UNKNOWN, "\"v1\" is not a revision");
         assert_eq!(fs::read_to_string(folder.join("web.yaml")).unwrap(), FILE);
     }
 
@@ -538,9 +538,9 @@ mod tests {
         check(
             &[("web.yaml", "a: b\n"), ("t.yaml", "{{ x")],
             UNKNOWN,
-            "no file that git knows below ",
+            "no file tracked by git below ",
         );
-        check(&[("web.txt", FILE)], UNKNOWN, "no file that git knows below ");
+        check(&[("web.txt", FILE)], UNKNOWN, "no file tracked by git below ");
         check(
             &[("web.yaml", &twice)],
             UNKNOWN,
@@ -555,7 +555,7 @@ mod tests {
         check(
             &[("web.yaml", &elsewhere)],
             UNKNOWN,
-            "no file that git knows below ",
+            "no file tracked by git below ",
         );
         let filled = FILE.replace("tag: v3   #", "tag: ${TAG}   #");
         check(
@@ -587,7 +587,7 @@ mod tests {
             "v3",
             false,
             UNKNOWN,
-            &format!("{} is in no work tree of git", nowhere.path().display()),
+            &format!("{} is not in a git work tree", nowhere.path().display()),
         );
     }
 

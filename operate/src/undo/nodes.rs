@@ -51,7 +51,7 @@ pub async fn nodes(
         .with_context(|| format!("reading {module}"))?;
     tell.text(&print::yaml(&with_content(&live, &revision.spec.content)?))?;
     tell.warn(&format!(
-        "This is {module} with the content of revision {} ({}); next: write it where the NodeModule comes from: in git, as a rule.",
+        "This is {module} with the content of revision {} ({}); next: commit it where the NodeModule is maintained: usually in git.",
         past.short(),
         past.verdict.as_str()
     ));

@@ -27,7 +27,7 @@ impl Account {
     pub(crate) fn plan(&self, name: &str) -> String {
         match self {
             Self::NoWay => format!(
-                "the account of the management cluster in {name} stays there: name your way with --downstream-context or --downstream-kubeconfig to remove it"
+                "the account of the management cluster in {name} stays there: give your access with --downstream-context or --downstream-kubeconfig to remove it"
             ),
             Self::Silent(way, why) => format!(
                 "the account in {name} stays there: {} does not answer ({why})",
@@ -43,7 +43,7 @@ impl Account {
     pub(crate) async fn remove(&self, steps: Steps<'_>) -> Vec<Orphan> {
         let mut orphans = Vec::new();
         let why = match self {
-            Self::NoWay => Some("no way into the cluster was named".to_owned()),
+            Self::NoWay => Some("no access to the cluster was given".to_owned()),
             Self::Silent(_, why) => Some(why.clone()),
             Self::Way(_) => None,
         };

@@ -103,7 +103,7 @@ pub async fn unenroll(
     consent().await?;
     if let Some(there) = there.as_ref().filter(|_| options.prune) {
         match prune::empty(&plane, there, options.timeout).await {
-            Ok(()) => steps.done(format!("{name}: every module has let go of it")),
+            Ok(()) => steps.done(format!("{name}: every module is withdrawn")),
             Err(refusal) if options.force => steps.note(format!("{}; going on (--force)", refusal.what)),
             Err(refusal) => return Err(refusal),
         }
@@ -122,9 +122,9 @@ pub async fn unenroll(
     let stays = if options.prune {
         ""
     } else {
-        "; what runs in it goes on"
+        "; what runs in it keeps running"
     };
-    steps.say(format!("{name} is not in the fleet any more{stays}."));
+    steps.say(format!("{name} is no longer in the fleet{stays}."));
     Ok(account.tell_orphans(&orphans, name, options.force, steps))
 }
 
@@ -154,7 +154,7 @@ async fn account(
         }
         Err(error) => {
             return Err(Refusal::of_call(&way.place(), &error)
-                .remedy("--force goes on without it, and names what is left there"));
+                .remedy("--force continues without it, and lists what is left there"));
         }
     };
     if let Some(uid) = there.and_then(ResourceExt::uid)
@@ -198,16 +198,16 @@ async fn tell(
     let rows = prune::rows(plane, name).await?;
     if there.is_some() {
         if rows.is_empty() {
-            steps.note(format!("{name} has nothing of modules"));
+            steps.note(format!("{name} has nothing applied by modules"));
         } else {
             steps.note(format!(
-                "{name} has what these modules brought: {}",
+                "{name} has what these modules applied: {}",
                 rows.join(", ")
             ));
             steps.more(if options.prune {
-                "it is removed first: the Cluster loses its labels, and modules let go of it"
+                "it is removed first: the Cluster loses its labels, and modules withdraw from it"
             } else {
-                "it stays, and an agent there goes on with it (--prune removes it first)"
+                "it stays, and an agent there keeps applying it (--prune removes it first)"
             });
         }
         steps.note(format!("Cluster {namespace}/{name} is deleted"));
@@ -251,12 +251,12 @@ async fn gone(plane: &Plane, cluster: &DynamicObject) -> Step<()> {
     match tokio::time::timeout(GONE, going).await {
         Ok(done) => done.map_err(of_call),
         Err(_elapsed) => Err(Refusal::failed(format!(
-            "Cluster {}/{name} does not go within {} s: it is held by {}",
+            "Cluster {}/{name} is not gone within {} s: it is held by {}",
             plane.namespace,
             GONE.as_secs(),
             held.join(", ")
         ))
-        .remedy("muster sets no finalizer on a Cluster: ask whoever set this one, and run this again")),
+        .remedy("muster sets no finalizer on a Cluster: ask the owner of this one, and run this again")),
     }
 }
 

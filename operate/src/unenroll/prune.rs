@@ -82,7 +82,7 @@ pub(crate) async fn empty(plane: &Plane, cluster: &DynamicObject, limit: Duratio
             "{} would keep {name} whatever its labels are, so that it cannot be emptied",
             without.join(", ")
         ))
-        .remedy("let their selectors leave it out (in git, as a rule), and run this again; or keep what is there: --keep-resources"));
+        .remedy("change their selectors to exclude it (usually in git), and run this again; or keep what is there: --keep-resources"));
     }
     let nothing: BTreeMap<&String, Value> = cluster.labels().keys().map(|key| (key, Value::Null)).collect();
     let patch = Patch::Merge(json!({"metadata": {"labels": nothing}}));
@@ -98,7 +98,7 @@ pub(crate) async fn empty(plane: &Plane, cluster: &DynamicObject, limit: Duratio
     let patching = clusters.patch_metadata(&name, &parameters, &patch);
     call_within(
         DEADLINE,
-        format!("taking the labels of Cluster {name} away"),
+        format!("removing the labels of Cluster {name}"),
         patching,
     )
     .await
@@ -116,12 +116,12 @@ pub(crate) async fn empty(plane: &Plane, cluster: &DynamicObject, limit: Duratio
     match tokio::time::timeout(limit, going).await {
         Ok(done) => done.map_err(|error| Refusal::of_call(PLACE, &error)),
         Err(_elapsed) => Err(Refusal::failed(format!(
-            "within {} s these modules did not let go of {name}: {}",
+            "within {} s these modules were not withdrawn from {name}: {}",
             limit.as_secs(),
             left.join(", ")
         ))
         .remedy(format!("why: muster tree cluster/{name}"))
-        .remedy("the Cluster has no labels any more; run this again, or with --force to leave what they brought there")),
+        .remedy("the Cluster has no labels any more; run this again, or with --force to leave what they applied there")),
     }
 }
 

@@ -118,7 +118,7 @@ impl Uninstall<'_> {
             Vec::new()
         };
         if found.ours.is_empty() && definitions.is_empty() {
-            self.steps.done("nothing of such an installation is there");
+            self.steps.done("there is no such installation");
             self.tell_foreign(&found);
             return Ok(());
         }
@@ -154,9 +154,9 @@ impl Uninstall<'_> {
         }
         self.namespace().await?;
         self.steps.say(if self.options.management {
-            "muster is uninstalled here; what it brought into clusters goes on there."
+            "muster is uninstalled here; what it applied to clusters keeps running there."
         } else {
-            "muster agent is uninstalled here; what it applied goes on."
+            "muster agent is uninstalled here; what it applied keeps running."
         });
         Ok(())
     }
@@ -239,7 +239,7 @@ impl Uninstall<'_> {
     fn tell_foreign(&self, found: &Found) {
         for name in &found.foreign {
             self.steps
-                .note(format!("{name} is there without muster's labels: it stays"));
+                .note(format!("{name} exists without muster's labels: it stays"));
         }
     }
 
@@ -253,7 +253,7 @@ impl Uninstall<'_> {
             Err(error) if error.is_not_found() => {}
             Err(error) => return Err(of_call(error)),
         }
-        self.until_gone(name, "its pods do not end: kubectl get pods -n muster-system")
+        self.until_gone(name, "its pods do not terminate: kubectl get pods -n muster-system")
             .await?;
         self.steps.done(format!("{name} is gone, and so is its process"));
         Ok(())
@@ -269,7 +269,7 @@ impl Uninstall<'_> {
         match tokio::time::timeout(GONE, going).await {
             Ok(done) => done.map_err(of_call),
             Err(_elapsed) => {
-                Err(Refusal::failed(format!("{name} does not go within {} s", GONE.as_secs())).remedy(hint))
+                Err(Refusal::failed(format!("{name} is not gone within {} s", GONE.as_secs())).remedy(hint))
             }
         }
     }
@@ -284,7 +284,7 @@ impl Uninstall<'_> {
         for name in names {
             self.until_gone(
                 name,
-                "somebody else's finalizer holds its objects: kubectl get -A",
+                "another finalizer blocks the deletion of its objects: kubectl get -A",
             )
             .await?;
             self.steps.done(format!("{name} is gone"));
@@ -352,7 +352,7 @@ impl Uninstall<'_> {
         let left = self.left().await.map_err(of_call)?;
         if !ours || !left.is_empty() {
             let why = if left.is_empty() {
-                "muster did not make it".to_owned()
+                "muster did not create it".to_owned()
             } else {
                 format!("it holds {}", left.join(", "))
             };

@@ -66,9 +66,9 @@ impl Needs {
     /// Reports what still needs the installation.
     pub(crate) fn tell(&self, steps: Steps<'_>) {
         for (what, all) in [
-            ("modules that nobody would roll any more", &self.modules),
-            ("enrolled clusters that would be nobody's", &self.clusters),
-            ("assignments that nobody would carry out any more", &self.assigned),
+            ("modules that would no longer be rolled out", &self.modules),
+            ("enrolled clusters that would no longer be managed", &self.clusters),
+            ("assignments that would no longer be applied", &self.assigned),
         ] {
             if !all.is_empty() {
                 steps.note(format!("{what}: {}", named(all)));
@@ -85,19 +85,19 @@ impl Needs {
         let refusal = if self.modules.is_empty() {
             refusal
         } else {
-            refusal.remedy("remove the modules first (in git, as a rule): what they brought is withdrawn, or let go by onDelete: Orphan")
+            refusal.remedy("remove the modules first (usually in git): what they applied is withdrawn, or kept by onDelete: Orphan")
         };
         let refusal = if self.clusters.is_empty() {
             refusal
         } else {
-            refusal.remedy("take the clusters out: muster unenroll NAME")
+            refusal.remedy("unenroll the clusters: muster unenroll NAME")
         };
         Some(if options.crds {
             refusal.remedy(
-                "or --force: the definitions go with all their objects, and what runs in clusters goes on",
+                "or --force: the definitions are removed with all their objects, and what runs in clusters keeps running",
             )
         } else {
-            refusal.remedy("or --keep-objects: they stay as they are, and nobody acts on them")
+            refusal.remedy("or --keep-objects: they stay as they are, and are no longer reconciled")
         })
     }
 }

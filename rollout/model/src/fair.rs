@@ -47,10 +47,10 @@ pub(crate) fn goals(world: &World) -> Vec<Property<World>> {
         Property::always("EL2 a bad one ends condemned", |world, state| {
             world.reaches(state, Goal::Condemned)
         }),
-        Property::always("EL4 who is stuck blocks nobody", |world, state| {
+        Property::always("EL4 a stuck cluster does not block the others", |world, state| {
             world.reaches(state, Goal::BesideStuck)
         }),
-        Property::always("EL4 who is away blocks nobody", |world, state| {
+        Property::always("EL4 an absent cluster does not block the others", |world, state| {
             world.reaches(state, Goal::BesideAway)
         }),
         Property::always("EL5 a lost memory is recovered", |world, state| {
@@ -132,14 +132,14 @@ impl World {
                         pass(Arc::make_mut(memory), at.since(NOW));
                     }
                 }
-                Some(_) => return Err("EL3: it wakes for nothing".into()),
+                Some(_) => return Err("EL3: it wakes without effect".into()),
                 None => {
                     Self::is_there(state, goal)?;
                     return self.remember(walked, &Arc::new(state.clone()));
                 }
             }
         }
-        Err("EL1: no rest".into())
+        Err("EL1: it does not settle".into())
     }
 
     fn remember(&self, walked: Vec<u64>, end: &Arc<State>) -> Result<(), String> {
@@ -177,7 +177,7 @@ impl World {
 
     fn is_there(state: &State, goal: Goal) -> Result<(), String> {
         let Some(memory) = &state.module.memory else {
-            return Err("EL5: nobody rebuilt the memory".into());
+            return Err("EL5: the memory was not rebuilt".into());
         };
         let beside = matches!(goal, Goal::BesideStuck | Goal::BesideAway);
         let mut selected =

@@ -27,19 +27,19 @@ macro_rules! laws {
 }
 
 laws! {
-    "E1", "limit at every instant";
+    "E1", "the limit holds at all times";
     "E2", "one domain";
-    "E3", "no known-bad assigned";
-    "E4", "nothing condemned without enough that failed on it";
-    "E5", "back only to what was good";
-    "E6", "who is held, paused or cannot be touched is not written";
+    "E3", "no known bad revision is assigned";
+    "E4", "no revision is condemned without enough failures";
+    "E5", "only good revisions are restored";
+    "E6", "no cluster that is held, paused or ineligible is written";
     "E7", "order of stages";
-    "E8", "no withdrawal unseen";
-    "E9", "order of input changes nothing";
-    "E10", "planning twice emits nothing new";
-    "E12", "one reason each, and a true one";
-    "E13", "memory within its bounds";
-    "W2", "the greatest token does not fall";
+    "E8", "no unacknowledged withdrawal";
+    "E9", "the order of the input does not matter";
+    "E10", "planning twice returns no new steps";
+    "E12", "one reason for each cluster, and a true one";
+    "E13", "memory within its limits";
+    "W2", "the greatest token does not decrease";
 }
 
 impl Model for World {

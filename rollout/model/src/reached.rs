@@ -47,9 +47,9 @@ macro_rules! reached {
 }
 
 reached! {
-    "a write on its way": |_, state| flying(state, 0);
-    "two writes on their way": |_, state| flying(state, 1);
-    "two writes on their way to one cluster": |_, state| {
+    "a pending write": |_, state| flying(state, 0);
+    "two pending writes": |_, state| flying(state, 1);
+    "two pending writes to one cluster": |_, state| {
         state.flying.iter().zip(state.flying.iter().skip(1)).any(|(one, other)| one.cluster == other.cluster)
     };
     "done": |_, state| run(state, RunState::Good) && memory(state, |memory| memory.charges.is_empty());
@@ -57,26 +57,26 @@ reached! {
     "known to be bad": |_, state| run(state, RunState::KnownBad);
     "aborted": |_, state| run(state, RunState::Aborted);
     "a fence": |_, state| kind(state, Kind::Fence);
-    "on the way back": |_, state| kind(state, Kind::Revert);
+    "reverting": |_, state| kind(state, Kind::Revert);
     "joins with the last good": |_, state| kind(state, Kind::Join);
     "relapsed": |_, state| kind(state, Kind::Relapsed);
     "withdrawing": |_, state| kind(state, Kind::Withdraw);
-    "given up in the midst": |_, state| kind(state, Kind::Abandon);
+    "abandoned during a change": |_, state| kind(state, Kind::Abandon);
     "in doubt": |_, state| any(state, |charge| charge.doubtful);
     "released": |_, state| any(state, |charge| charge.skipped);
-    "charged and not selected": |world, state| {
+    "in flight and not selected": |world, state| {
         cluster(world, state, |at, charge| charge.is_some() && !state.clusters[at].entry.selected)
     };
-    "charged and away": |world, state| {
+    "in flight and absent": |world, state| {
         cluster(world, state, |at, charge| charge.is_some() && state.clusters[at].entry.fit == Fit::Away)
     };
-    "charged and held": |world, state| {
+    "in flight and held": |world, state| {
         cluster(world, state, |at, charge| charge.is_some() && state.clusters[at].entry.fit == Fit::Held)
     };
-    "charged and not available": |world, state| {
+    "in flight and unavailable": |world, state| {
         cluster(world, state, |at, charge| charge.is_some() && state.clusters[at].entry.fit == Fit::Unavailable)
     };
-    "charged and closed": |world, state| {
+    "in flight and closed": |world, state| {
         cluster(world, state, |at, charge| charge.is_some() && state.clusters[at].entry.fit == Fit::Closed)
     };
     "a change that waits for its window": |_, state| any(state, |charge| charge.unbegun);
@@ -89,17 +89,17 @@ reached! {
     "a soak": |_, state| memory(state, |memory| memory.course.clear_since.is_some());
     "a second batch": |_, state| memory(state, |memory| memory.course.batch.is_some_and(|batch| batch.size > 1));
     "the memory is lost": |_, state| state.module.memory.is_none();
-    "a view behind": |_, state| {
+    "a stale view": |_, state| {
         state.leaders.iter().any(|leader| {
             leader.sheets.iter().zip(&state.clusters).any(|(seen, cluster)| *seen != cluster.sheet)
         })
     };
-    "two views behind": |_, state| {
+    "two stale views": |_, state| {
         state.leaders.len() > 1 && state.leaders.iter().all(|leader| {
             leader.sheets.iter().zip(&state.clusters).any(|(seen, cluster)| *seen != cluster.sheet)
         })
     };
-    "a mirror behind": |_, state| {
+    "a stale mirror": |_, state| {
         state.clusters.iter().any(|cluster| {
             cluster.mirror.is_some_and(|mirror| cluster.sheet.row != Some(mirror))
         })
@@ -107,7 +107,7 @@ reached! {
     "a tombstone": |_, state| {
         state.clusters.iter().any(|cluster| cluster.sheet.row.is_some_and(|row| !carries(row.content)))
     };
-    "reported without a row": |_, state| {
+    "reported without an assignment": |_, state| {
         state.clusters.iter().any(|cluster| cluster.sheet.row.is_none() && cluster.sheet.echo.is_some())
     };
     "a greater token is reported": |world, state| {
@@ -116,9 +116,9 @@ reached! {
             charge.zip(echo).is_some_and(|(charge, echo)| echo.token > charge.token)
         })
     };
-    "another life": |_, state| state.clusters.iter().any(|cluster| cluster.entry.life > 0 && cluster.entry.present);
-    "paused in the midst": |_, state| state.module.paused && !state.eye.counted.is_empty();
-    "a target that came back": |_, state| {
+    "another incarnation": |_, state| state.clusters.iter().any(|cluster| cluster.entry.life > 0 && cluster.entry.present);
+    "paused during a change": |_, state| state.module.paused && !state.eye.counted.is_empty();
+    "a target that returned": |_, state| {
         memory(state, |memory| {
             memory.charges.values().any(|charge| {
                 charge.revision.is_some() && charge.revision == memory.last_good && charge.kind == Kind::Assign

@@ -23,15 +23,15 @@ impl World {
     pub fn told(&self, what: &Happens) -> String {
         let name = |at: &usize| self.name(*at);
         match what {
-            Happens::SeesRows(at) => format!("leader {at} sees all rows"),
+            Happens::SeesRows(at) => format!("leader {at} sees all assignments"),
             Happens::SeesClusters(at) => format!("leader {at} sees all clusters"),
             Happens::Decides(at) => format!("leader {at} decides"),
             Happens::Dies(at, sent) => format!("leader {at} decides, and dies after {sent} rows"),
             Happens::Arrives(flying) => format!("{} arrives", self.flying(flying)),
-            Happens::AllLost => "the writes on their way are lost".to_owned(),
+            Happens::AllLost => "the pending writes are lost".to_owned(),
             Happens::Mirrors(at) => format!("the row of {} is mirrored", name(at)),
             Happens::Begins(at) => format!("{} begins", name(at)),
-            Happens::Ends(at) => format!("{} is done with what it has", name(at)),
+            Happens::Ends(at) => format!("{} has finished its assignment", name(at)),
             Happens::Relapses(at) => format!("{} fails", name(at)),
             Happens::Target(number) => format!("the target is {}", letter(*number)),
             Happens::Pause(true) => "paused".to_owned(),
@@ -56,9 +56,9 @@ impl World {
             }
             Happens::Acknowledged => "the withdrawal is acknowledged".to_owned(),
             Happens::GivenUp(at, true) => format!("{} is given up", name(at)),
-            Happens::GivenUp(at, false) => format!("{} is not given up any more", name(at)),
+            Happens::GivenUp(at, false) => format!("{} is no longer abandoned", name(at)),
             Happens::Beat => "time passes".to_owned(),
-            Happens::Back => "the module goes, and is back".to_owned(),
+            Happens::Back => "the module is deleted and re-created".to_owned(),
         }
     }
 

@@ -41,7 +41,7 @@ pub const SCOPES: &[Scope] = &[
         events: 2,
         fair: true,
         short: true,
-        reaches: &["halted", "paused in the midst", "a mirror behind", "done"],
+        reaches: &["halted", "paused during a change", "a stale mirror", "done"],
         states: 1_594,
         ..PLAIN
     },
@@ -56,8 +56,8 @@ pub const SCOPES: &[Scope] = &[
         reaches: &[
             "a fence",
             "known to be bad",
-            "two writes on their way to one cluster",
-            "a target that came back",
+            "two pending writes to one cluster",
+            "a target that returned",
         ],
         states: 5_978,
         ..PLAIN
@@ -71,7 +71,7 @@ pub const SCOPES: &[Scope] = &[
         events: 2,
         fair: true,
         short: true,
-        reaches: &["on the way back", "charged and held"],
+        reaches: &["reverting", "in flight and held"],
         states: 4_535,
         ..PLAIN
     },
@@ -83,7 +83,7 @@ pub const SCOPES: &[Scope] = &[
         events: 1,
         fair: true,
         short: true,
-        reaches: &["two views behind", "in doubt"],
+        reaches: &["two stale views", "in doubt"],
         states: 10_592,
         ..PLAIN
     },
@@ -131,7 +131,7 @@ pub const SCOPES: &[Scope] = &[
         beats: CLOCKS,
         fair: true,
         short: true,
-        reaches: &["released", "charged and away"],
+        reaches: &["released", "in flight and absent"],
         states: 17_729,
         ..PLAIN
     },
@@ -146,8 +146,8 @@ pub const SCOPES: &[Scope] = &[
             "withdrawing",
             "a tombstone",
             "the memory is lost",
-            "given up in the midst",
-            "charged and not selected",
+            "abandoned during a change",
+            "in flight and not selected",
         ],
         states: 49_213,
         ..PLAIN
@@ -158,7 +158,7 @@ pub const SCOPES: &[Scope] = &[
         events: 1,
         fair: true,
         short: true,
-        reaches: &["reported without a row", "a greater token is reported"],
+        reaches: &["reported without an assignment", "a greater token is reported"],
         states: 729,
         ..PLAIN
     },
@@ -169,7 +169,7 @@ pub const SCOPES: &[Scope] = &[
         subjects: FIRST,
         beats: CLOCKS,
         fair: true,
-        reaches: &["released", "charged and away"],
+        reaches: &["released", "in flight and absent"],
         states: 439_212,
         ..PLAIN
     },
@@ -181,7 +181,7 @@ pub const SCOPES: &[Scope] = &[
         limit: 2,
         events: 2,
         fair: true,
-        reaches: &["two writes on their way", "a target that came back"],
+        reaches: &["two pending writes", "a target that returned"],
         states: 21_434,
         ..PLAIN
     },
@@ -192,7 +192,7 @@ pub const SCOPES: &[Scope] = &[
         failing: C_FAILS,
         events: 2,
         fair: true,
-        reaches: &["relapsed", "another life", "aborted", "joins with the last good"],
+        reaches: &["relapsed", "another incarnation", "aborted", "joins with the last good"],
         states: 234_600,
         ..PLAIN
     },
@@ -227,7 +227,7 @@ pub const SCOPES: &[Scope] = &[
             ..PLAIN.beats
         },
         fair: true,
-        reaches: &["on the way back", "a stage is passed"],
+        reaches: &["reverting", "a stage is passed"],
         states: 21_053,
         ..PLAIN
     },
@@ -243,7 +243,7 @@ pub const SCOPES: &[Scope] = &[
             soak: Some(1),
             ..PLAIN.beats
         },
-        reaches: &["on the way back", "two views behind"],
+        reaches: &["reverting", "two stale views"],
         states: 611,
         ..PLAIN
     },
@@ -254,7 +254,7 @@ pub const SCOPES: &[Scope] = &[
         failing: B_FAILS,
         subjects: FIRST,
         events: 1,
-        reaches: &["another life", "the memory is lost", "two views behind"],
+        reaches: &["another incarnation", "the memory is lost", "two stale views"],
         states: 209_485,
         ..PLAIN
     },
@@ -265,7 +265,7 @@ pub const SCOPES: &[Scope] = &[
         failing: B_FAILS,
         subjects: FIRST,
         events: 1,
-        reaches: &["two views behind"],
+        reaches: &["two stale views"],
         states: 11_733,
         ..PLAIN
     },
@@ -275,7 +275,7 @@ pub const SCOPES: &[Scope] = &[
         leaders: 2,
         revisions: 3,
         events: 2,
-        reaches: &["two views behind", "a target that came back"],
+        reaches: &["two stale views", "a target that returned"],
         states: 209_088,
         ..PLAIN
     },
@@ -284,7 +284,7 @@ pub const SCOPES: &[Scope] = &[
         features: &[Leaders, Stale, Late, Relapse],
         leaders: 2,
         events: 1,
-        reaches: &["two views behind", "relapsed"],
+        reaches: &["two stale views", "relapsed"],
         states: 11_412,
         ..PLAIN
     },
@@ -294,10 +294,10 @@ pub const SCOPES: &[Scope] = &[
         events: 2,
         fair: true,
         reaches: &[
-            "a view behind",
+            "a stale view",
             "a tombstone",
-            "given up in the midst",
-            "charged and not selected",
+            "abandoned during a change",
+            "in flight and not selected",
             "relapsed",
         ],
         states: 134_359,
@@ -309,9 +309,9 @@ pub const SCOPES: &[Scope] = &[
         leaders: 2,
         events: 1,
         reaches: &[
-            "two views behind",
+            "two stale views",
             "a tombstone",
-            "charged and not selected",
+            "in flight and not selected",
             "withdrawing",
         ],
         states: 971_666,
@@ -323,7 +323,7 @@ pub const SCOPES: &[Scope] = &[
         leaders: 2,
         clusters: 1,
         events: 2,
-        reaches: &["two views behind", "given up in the midst"],
+        reaches: &["two stale views", "abandoned during a change"],
         states: 825_859,
         ..PLAIN
     },
@@ -346,7 +346,7 @@ pub const SCOPES: &[Scope] = &[
         absence: Absence::Wait,
         events: 1,
         beats: CLOCKS,
-        reaches: &["charged and away"],
+        reaches: &["in flight and absent"],
         states: 4_694,
         ..PLAIN
     },
@@ -357,7 +357,7 @@ pub const SCOPES: &[Scope] = &[
         subjects: FIRST,
         fair: true,
         reaches: &[
-            "reported without a row",
+            "reported without an assignment",
             "a greater token is reported",
             "a tombstone",
         ],
@@ -370,7 +370,7 @@ pub const SCOPES: &[Scope] = &[
         events: 2,
         fair: true,
         reaches: &[
-            "reported without a row",
+            "reported without an assignment",
             "a greater token is reported",
             "a fence",
             "the memory is lost",
@@ -394,7 +394,7 @@ pub const SCOPES: &[Scope] = &[
             ..PLAIN.beats
         },
         fair: true,
-        reaches: &["reported without a row", "a greater token is reported"],
+        reaches: &["reported without an assignment", "a greater token is reported"],
         states: 22_584,
         ..PLAIN
     },
@@ -407,7 +407,7 @@ pub const SCOPES: &[Scope] = &[
         events: 2,
         fair: true,
         short: true,
-        reaches: &["charged and closed", "a change that waits for its window"],
+        reaches: &["in flight and closed", "a change that waits for its window"],
         states: 4_534,
         ..PLAIN
     },
@@ -420,7 +420,7 @@ pub const SCOPES: &[Scope] = &[
         events: 2,
         fair: true,
         short: true,
-        reaches: &["charged and not available", "two writes on their way"],
+        reaches: &["in flight and unavailable", "two pending writes"],
         states: 4_947,
         ..PLAIN
     },
@@ -440,7 +440,7 @@ pub const SCOPES: &[Scope] = &[
             ..PLAIN.beats
         },
         fair: true,
-        reaches: &["charged and closed", "charged and not available"],
+        reaches: &["in flight and closed", "in flight and unavailable"],
         states: 8_868,
         ..PLAIN
     },
@@ -457,7 +457,7 @@ pub const SCOPES: &[Scope] = &[
         fair: true,
         reaches: &[
             "relapsed",
-            "another life",
+            "another incarnation",
             "aborted",
             "a change that waits for its window",
         ],
@@ -471,9 +471,9 @@ pub const SCOPES: &[Scope] = &[
         subjects: FIRST,
         events: 2,
         reaches: &[
-            "two views behind",
-            "charged and closed",
-            "charged and not available",
+            "two stale views",
+            "in flight and closed",
+            "in flight and unavailable",
         ],
         states: 40_015,
         ..PLAIN
@@ -483,7 +483,7 @@ pub const SCOPES: &[Scope] = &[
         features: &[Leaders, Stale, Mirror, Back],
         leaders: 2,
         events: 1,
-        reaches: &["two views behind", "a greater token is reported"],
+        reaches: &["two stale views", "a greater token is reported"],
         states: 8_947,
         ..PLAIN
     },

@@ -66,7 +66,7 @@ fn the_table_is_large_enough() {
         let somewhere = SCOPES.iter().any(|scope| scope.reaches.contains(name));
         assert!(
             somewhere || TRIVIAL.contains(name),
-            "{name}: no scope shall reach it"
+            "{name}: no scope must reach it"
         );
     }
     for scope in SCOPES {
@@ -80,9 +80,9 @@ fn the_table_is_large_enough() {
 
 /// Reached wherever any event happens.
 const TRIVIAL: &[&str] = &[
-    "a write on its way",
+    "a pending write",
     "as many counted as the limit",
-    "a view behind",
+    "a stale view",
 ];
 
 #[test]

@@ -2,7 +2,7 @@
 //! nothing.
 #![allow(
     clippy::panic,
-    reason = "a test ends at the first thing that is not as it must be"
+    reason = "a test ends at the first failed assertion"
 )]
 
 use muster_model::check::shortest;

@@ -98,7 +98,7 @@ fn confirmed_by_the_digest_alone() {
         plan(spec, memory, &believed, now)
     };
     // A report that is accepted too early frees a slot too early.
-    check("no token in the echo", &wrong, &[Law::E1]);
+    check("no token in the report", &wrong, &[Law::E1]);
 }
 
 #[test]

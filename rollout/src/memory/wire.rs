@@ -126,7 +126,7 @@ impl TryFrom<Wire> for Memory {
     fn try_from(wire: Wire) -> Result<Self, String> {
         if wire.v != VERSION {
             return Err(format!(
-                "memory of version {}, known is {VERSION}: rebuild it from the rows",
+                "memory of version {}, known is {VERSION}: rebuild it from the assignments",
                 wire.v
             ));
         }
@@ -137,7 +137,7 @@ impl TryFrom<Wire> for Memory {
             .map(|(unit, charge)| match charge.read(&revs) {
                 Some(charge) => Ok((unit, charge)),
                 None => Err(format!(
-                    "the charge of {unit} cannot be read: rebuild the memory from the rows"
+                    "the in-flight change of {unit} cannot be read: rebuild the memory from the assignments"
                 )),
             })
             .collect::<Result<_, _>>()?;

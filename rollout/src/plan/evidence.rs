@@ -174,7 +174,7 @@ impl Pass<'_> {
             absence == Absence::Fail && unit.selected() && charge.is_written(unit) && !charge.failed
         };
         if let Some(unit) = unit.filter(fails) {
-            charge.marked |= self.mark(unit, &charge, "away for too long".into());
+            charge.marked |= self.mark(unit, &charge, "absent for too long".into());
         }
         let token = self.issue();
         Charge {

@@ -64,7 +64,7 @@ pub struct Reader {
 #[derive(Debug, Error)]
 pub enum LineError {
     /// It is not valid JSON, or has unexpected content.
-    #[error("no line of a record of decisions: {what} at column {column}")]
+    #[error("not a line of recorded decisions: {what} at column {column}")]
     Unreadable {
         /// The error message.
         what: String,
@@ -81,7 +81,7 @@ pub enum LineError {
     },
     /// It depends on a previous line that is missing.
     #[error(
-        "it holds only what changed, and no whole line is before it: the beginning of the file is missing"
+        "it contains only changes, and no complete line is before it: the beginning of the file is missing"
     )]
     NothingBefore,
 }

@@ -57,7 +57,7 @@ fn it_is_taken_once() {
     assert_eq!(
         world.memory.run.unwrap().state,
         RunState::Open,
-        "it stands, and is old"
+        "it remains, and was taken before"
     );
     world.spec.controls.clear();
     world.step();

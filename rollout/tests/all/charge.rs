@@ -72,7 +72,7 @@ fn success_has_to_last() {
     world.step();
     world.pass(Millis::seconds(29));
     world.step();
-    assert_eq!(world.charged(), ["a"], "an interruption starts it anew");
+    assert_eq!(world.charged(), ["a"], "an interruption restarts it");
     world.pass(Millis::seconds(1));
     world.step();
     assert_eq!(world.charged(), ["b"]);

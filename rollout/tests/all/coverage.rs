@@ -51,7 +51,7 @@ impl Coverage {
         );
         let counted = after.charges.values().filter(|charge| charge.counts()).count();
         self.note_if(
-            "more charged than the limit",
+            "more in flight than the limit",
             counted > decision.summary.limit as usize,
         );
         self.note_if(
@@ -67,7 +67,7 @@ impl Coverage {
                     .get(id)
                     .is_some_and(|charge| charge.kind == Kind::Assign)
         });
-        self.note_if("paused with a charge that is not written", unwritten);
+        self.note_if("paused with a change that is not written", unwritten);
         for (_, why) in &decision.reasons {
             self.note(reason(why));
         }
@@ -92,7 +92,7 @@ impl Coverage {
             self.note_if("not ready before", charge.failed && !charge.was_ready);
             self.note_if("counted as a failure", charge.marked);
             let other = was.is_some_and(|was| was.incarnation != charge.incarnation);
-            self.note_if("charged in another life", other);
+            self.note_if("in flight in another incarnation", other);
             let kept = charge.kind == Kind::Withdraw && charge.counts();
             self.note_if("a withdrawal that still takes a slot of the limit", kept);
             let back = was.is_some_and(|was| was.kind == Kind::Withdraw && charge.kind == Kind::Fence);
@@ -111,7 +111,7 @@ impl Coverage {
                 Step::Assign { .. } => "an assignment",
                 Step::Withdraw { .. } => "a withdrawal",
                 Step::Fence { .. } => "a fence",
-                Step::Abandon { .. } => "somebody given up",
+                Step::Abandon { .. } => "a unit is abandoned",
                 Step::Evaluate { .. } => "a gate is read",
                 Step::Conclude {
                     verdict: Verdict::Good,
@@ -140,13 +140,13 @@ impl Halted for Memory {
 pub(crate) fn wanted() -> Vec<&'static str> {
     let states = [
         "a target replaced in mid-run",
-        "a target that came back",
+        "a target that returned",
         "a known bad target",
-        "more charged than the limit",
+        "more in flight than the limit",
         "a limit of nothing",
         "decided on a partial view",
         "an acknowledged withdrawal",
-        "paused with a charge that is not written",
+        "paused with a change that is not written",
         "released after its absence",
         "returned unconfirmed",
         "relapsed",
@@ -154,14 +154,14 @@ pub(crate) fn wanted() -> Vec<&'static str> {
         "only values changed",
         "not ready before",
         "counted as a failure",
-        "charged in another life",
+        "in flight in another incarnation",
         "a withdrawal that still takes a slot of the limit",
         "taken back",
         "confirmed after the halt",
         "an assignment",
         "a withdrawal",
         "a fence",
-        "somebody given up",
+        "a unit is abandoned",
         "a good revision",
         "a condemned revision",
         "compare-and-swap won by the other",
@@ -169,9 +169,9 @@ pub(crate) fn wanted() -> Vec<&'static str> {
         "a write that failed its test",
         "a write that came twice",
         "a write that was lost",
-        "memory lost in mid-run",
+        "memory lost during a run",
         "a gap in mid-run",
-        "held up by its surroundings",
+        "held up by its environment",
     ];
     states
         .into_iter()

@@ -59,7 +59,7 @@ fn who_returns_unconfirmed_is_charged_at_once_above_the_limit_and_nobody_else() 
     assert_eq!(world.charged(), ["a", "b"]);
     world.succeed("b");
     world.step();
-    assert_eq!(world.on("r2"), ["a", "b"], "the window is full with who returned");
+    assert_eq!(world.on("r2"), ["a", "b"], "returned units fill the limit");
     world.succeed("a");
     world.step();
     assert_eq!(world.on("r2"), ["a", "b", "c"]);

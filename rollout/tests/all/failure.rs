@@ -104,7 +104,7 @@ fn a_fixed_revision_goes_through_without_a_hand_and_starts_where_it_hurts() {
     assert_eq!(world.on("r3"), ["b"], "on the slot it has");
     world.succeed("b");
     world.step();
-    assert_eq!(world.on("r3"), ["a", "b"], "then who holds the bad revision");
+    assert_eq!(world.on("r3"), ["a", "b"], "then units with the bad revision");
     world.settle();
     assert_eq!(
         (world.on("r3").len(), world.memory.last_good),
@@ -148,7 +148,7 @@ fn an_intent_that_is_condemned_before_it_is_written_is_fenced() {
     let decision = world.step();
     assert!(matches!(&decision.steps[0], Step::Fence { unit, .. } if unit.as_str() == "b"));
     assert_eq!((world.on("r2"), world.on("r1")), (vec!["a"], vec!["b", "c"]));
-    assert_eq!(world.charged(), ["a", "b"], "charged for what it still carries");
+    assert_eq!(world.charged(), ["a", "b"], "in flight for its current content");
     world.carry_out(&Step::Assign {
         unit: "b".into(),
         revision: rev("r2"),
@@ -191,7 +191,7 @@ fn units_that_cannot_be_reached_lower_no_tolerance() {
     world.lose("c");
     world.lose("d");
     world.step();
-    assert!(!is_bad(&world), "half of four is two, whoever can be reached");
+    assert!(!is_bad(&world), "half of four is two, regardless of reachability");
 }
 
 #[test]

@@ -82,7 +82,7 @@ fn nothing_runs_over_a_gap_and_nothing_is_prolonged_by_none() {
                 .values()
                 .map(|charge| (charge.failed, charge.skipped))
                 .collect();
-            prop_assert_eq!(is, was, "no deadline ended in a time in which nobody led");
+            prop_assert_eq!(is, was, "no deadline ended in a time without a leader");
         }
         Ok(())
     });

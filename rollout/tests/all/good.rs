@@ -107,7 +107,7 @@ fn who_is_gone_counts_for_nothing() {
     world.members.remove("a");
     world.spec.complete = false;
     world.step();
-    assert_eq!(world.charged(), ["a"], "a partial view shows nobody gone");
+    assert_eq!(world.charged(), ["a"], "a partial view shows no unit gone");
     world.spec.complete = true;
     world.step();
     assert_eq!(world.charged(), ["b"]);

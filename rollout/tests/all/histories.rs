@@ -343,7 +343,7 @@ fn a_good_revision_is_condemned_by_no_trouble_of_the_surroundings() {
     });
     result.unwrap_or_else(|error| panic!("{error}"));
     coverage.assert_all(&[
-        "held up by its surroundings",
+        "held up by its environment",
         "released after its absence",
         "returned unconfirmed",
     ]);

@@ -123,11 +123,11 @@ fn who_was_held_up_when_the_memory_was_lost_is_written_one_by_one() {
     assert_eq!(
         world.charged(),
         ["a", "b"],
-        "whether they were confirmed is known to nobody"
+        "whether they were confirmed is unknown"
     );
     world.aim("r2");
     world.step();
-    assert_eq!(world.on("r2"), ["b"], "who was written last goes first");
+    assert_eq!(world.on("r2"), ["b"], "the unit written last comes first");
     world.succeed("b");
     world.step();
     assert_eq!(world.on("r2"), ["a", "b"]);

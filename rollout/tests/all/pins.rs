@@ -67,7 +67,7 @@ fn a_pinned_unit_waits_for_no_stage_and_keeps_the_limit() {
     assert_eq!(
         (world.on("r0"), world.on("r1")),
         (vec!["b"], vec!["c"]),
-        "the canary waits for a word"
+        "the canary waits for an approval"
     );
     world.succeed("b");
     world.step();

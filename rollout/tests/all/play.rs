@@ -222,7 +222,7 @@ impl<'a> Play<'a> {
             Event::Target(number) => {
                 let back =
                     !self.targets.insert(*number) && self.world.target.as_deref() != Some(TARGETS[*number]);
-                self.coverage.note_if("a target that came back", back);
+                self.coverage.note_if("a target that returned", back);
                 self.world.aim(TARGETS[*number]);
             }
             Event::NoTarget => (self.world.target, self.world.spec.target) = (None, None),
@@ -347,7 +347,7 @@ impl<'a> Play<'a> {
             _ => State::Succeeded,
         };
         self.coverage.note_if(
-            "held up by its surroundings",
+            "held up by its environment",
             known && trouble == Some(Class::Infra),
         );
         member.echo = Some(Echo {
@@ -414,7 +414,7 @@ impl<'a> Play<'a> {
         self.flying.clear();
         let read = self.read(0);
         let charged = !read.memory.charges.is_empty();
-        self.coverage.note_if("memory lost in mid-run", charged);
+        self.coverage.note_if("memory lost during a run", charged);
         let verdicts = muster_driver::Verdicts {
             last_good: read.memory.last_good,
             bad: read.memory.bad.clone(),
@@ -594,11 +594,11 @@ impl<'a> Play<'a> {
             }
             match self.asked {
                 Some(at) if at > self.world.now => self.pass(at.since(self.world.now)),
-                Some(_) => return Err("EL3: it wakes for nothing".into()),
+                Some(_) => return Err("EL3: it wakes without effect".into()),
                 None => return Ok(()),
             }
         }
-        Err(format!("EL1: no rest: {}", self.world.words()))
+        Err(format!("EL1: it does not settle: {}", self.world.words()))
     }
 }
 

@@ -46,7 +46,7 @@ fn a_hundred_steps_of_half_a_minute_confirm_under_the_default_deadlines() {
 fn an_hour_of_waiting_is_on_no_deadline() {
     let mut world = under_way();
     goes_on(&mut world, Millis::minutes(9), 0, true);
-    assert_eq!(world.decide().wake_at, None, "its clock stands");
+    assert_eq!(world.decide().wake_at, None, "its clock is stopped");
     goes_on(&mut world, Millis::minutes(60), 0, true);
     goes_on(&mut world, Millis::seconds(1), 0, false);
     let left = world.decide().wake_at.unwrap().since(world.now);

@@ -143,10 +143,10 @@ fn what_is_no_record_is_told_as_such() {
         assert!(told.to_string().contains(says), "{lines:?}: {told}");
         told
     };
-    check(&["hello"], "no line of a record of decisions");
-    check(&["[1]"], "no line of a record of decisions");
-    check(&[""], "no line of a record of decisions");
-    let delta_first = check(&[&delta], "no whole line is before it");
+    check(&["hello"], "not a line of recorded decisions");
+    check(&["[1]"], "not a line of recorded decisions");
+    check(&[""], "not a line of recorded decisions");
+    let delta_first = check(&[&delta], "no complete line is before it");
     assert!(matches!(delta_first, LineError::NothingBefore));
     check(&[r#"{"now": 1}"#], "missing field `decided`");
     let newer = whole.replace(SCHEMA, "decisions/v2");

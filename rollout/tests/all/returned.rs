@@ -50,7 +50,7 @@ fn who_came_back_and_is_not_selected_any_more_is_withdrawn_from_first() {
     assert_eq!(
         written(&world.step()),
         ["b"],
-        "the withdrawal is written: nothing older comes"
+        "the withdrawal is written: nothing older arrives"
     );
 }
 

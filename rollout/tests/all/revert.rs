@@ -148,7 +148,7 @@ fn a_new_target_ends_it() {
     assert_eq!(world.on("r3"), ["c"]);
     world.succeed("c");
     world.step();
-    assert_eq!(world.charged(), ["a"], "who holds what is bad is first");
+    assert_eq!(world.charged(), ["a"], "units with the bad revision come first");
 }
 
 #[test]
@@ -165,7 +165,7 @@ fn to_go_on_records_it_once() {
     assert_eq!(row_steps(&world.decide()).len(), 0);
     assert!(
         steps.iter().all(|step| step.unit().is_some()),
-        "told once: {steps:?}"
+        "reported once: {steps:?}"
     );
     assert_eq!(world.on("r2"), ["a", "b", "c"]);
     world.succeed("a");

@@ -24,7 +24,7 @@ pub struct ObjectFailure {
 #[derive(Debug, thiserror::Error)]
 pub enum PlanError {
     /// API discovery failed.
-    #[error("cannot read what the cluster serves: {0}")]
+    #[error("API discovery failed: {0}")]
     Discovery(#[source] CallError),
 }
 
@@ -123,7 +123,7 @@ impl ObjectFailure {
         Self::ours(
             id,
             "NoNamespace",
-            "namespace not specified; give it one in the manifest or by spec.targetNamespace",
+            "namespace not specified; set it in the manifest or with spec.targetNamespace",
         )
     }
 
@@ -170,7 +170,7 @@ impl ObjectFailure {
         Self::ours(
             id,
             "Conflict",
-            "was changed by somebody else each time that its fields were to be taken over; it is tried again",
+            "was changed by another client each time that its fields were about to be taken over; retrying",
         )
     }
 
@@ -190,7 +190,7 @@ impl ObjectFailure {
         Self::ours(
             id,
             "Terminating",
-            "was deleted to be created again, and is not gone yet; its finalizers hold it",
+            "was deleted to be re-created, but is not gone yet; its finalizers are still pending",
         )
     }
 
@@ -200,7 +200,7 @@ impl ObjectFailure {
             id,
             SHARED_OBJECT,
             format!(
-                "is held by {holder}, and {field} is declared differently there: declare the same in both, or remove the object from one of \
+                "is managed by {holder}, and {field} is declared differently there: declare the same in both, or remove the object from one of \
                  them"
             ),
         )
@@ -236,7 +236,7 @@ fn words(id: &ObjectId, error: &CallError) -> String {
                 .map(|cause| cause.field.as_str())
                 .filter(|field| !field.is_empty())
                 .collect();
-            let withheld = "the server's words are withheld, for they may quote the Secret";
+            let withheld = "the server's message is withheld, because it may quote the Secret";
             if fields.is_empty() {
                 withheld.to_owned()
             } else {

@@ -142,7 +142,7 @@ fn check(object: &Value) -> Result<(), Wrong> {
     if is_plan(object) {
         return wrong(
             "kind",
-            "is a plan that its Module does not name; set spec.sync.package.plan.file",
+            "is a plan that its Module does not reference; set spec.sync.package.plan.file",
         );
     }
     let metadata = match object.get("metadata") {

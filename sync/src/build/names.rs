@@ -16,10 +16,10 @@ pub enum NameProblem {
     #[error("cannot be part of a URL: {0}")]
     Segment(#[from] SegmentError),
     /// The name or the namespace is invalid for the kind.
-    #[error("is no name that an API server accepts: {0}")]
+    #[error("is not a name that an API server accepts: {0}")]
     Dns(#[from] NameError),
     /// The kind is not an identifier.
-    #[error("is no kind: use letters, digits and hyphens, beginning with a letter")]
+    #[error("is not a valid kind: use letters, digits and hyphens, starting with a letter")]
     Kind,
     /// The id in the inventory would be read back as that of another object.
     #[error(

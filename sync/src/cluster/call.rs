@@ -29,7 +29,7 @@ pub enum CallError {
     #[error("no answer within {} s", .0.as_secs_f64())]
     Deadline(Duration),
     /// The response is longer than the limit; whether the server acted is unknown.
-    #[error("the answer is longer than {} MiB", .0 / (1024 * 1024))]
+    #[error("the response is longer than {} MiB", .0 / (1024 * 1024))]
     TooLong(usize),
     /// The connection failed, or the response is not valid HTTP.
     #[error("the API server could not be reached: {words}")]
@@ -41,7 +41,7 @@ pub enum CallError {
         source: Box<kube::Error>,
     },
     /// The response is not what was requested: something other than an API server answers.
-    #[error("the answer is not what an API server answers; does the address lead to one?")]
+    #[error("the response is not from an API server; check the server address")]
     Garbled(#[source] serde_json::Error),
     /// The request could not be built: a name is invalid in a URL.
     #[error("the request cannot be made: {0}")]

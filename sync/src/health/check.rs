@@ -179,7 +179,7 @@ fn since_our_write(health: Health, live: &Value) -> Health {
     {
         return Health::in_progress(
             GAVE_UP,
-            "its controller gave up before the last change, and has not moved since",
+            "its controller gave up before the last change, and has made no progress since",
         );
     }
     health

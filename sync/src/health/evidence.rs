@@ -267,7 +267,7 @@ impl fmt::Display for Lack {
         match self {
             Self::Before(condition) => write!(f, "{condition}=True is from before"),
             Self::NoReady => f.write_str("it has no Ready condition"),
-            Self::Unobserved => f.write_str("what its expression says may be from before"),
+            Self::Unobserved => f.write_str("its expression may be based on the previous status"),
             Self::NoZoneRollout => f.write_str("its rollout group has no ZoneRollout"),
         }
     }

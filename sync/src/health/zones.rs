@@ -184,7 +184,7 @@ fn unfinished(pod: Option<&Value>, set: Option<&str>, revision: &str) -> Option<
     let labels = pod.pointer("/metadata/labels");
     let at = labels.and_then(|labels| labels[CONTROLLER_REVISION].as_str());
     if !owned {
-        Some("is not of this StatefulSet".to_owned())
+        Some("does not belong to this StatefulSet".to_owned())
     } else if pod.pointer("/metadata/deletionTimestamp").is_some() {
         Some("is being deleted".to_owned())
     } else if at != Some(revision) {
@@ -231,7 +231,7 @@ fn not_done(set: &Value, rollout: &Value) -> Option<Health> {
         Health::in_progress(
             "ZoneRolloutNotDone",
             format!(
-                "{} has not finished it at revision {}",
+                "{} has not finished this StatefulSet at revision {}",
                 named(rollout),
                 text(set, "/status/updateRevision").unwrap_or_default()
             ),
@@ -330,7 +330,7 @@ mod tests {
             ),
             (
                 json!({"metadata": {"ownerReferences": [{"kind": "StatefulSet", "controller": true, "uid": "v"}]}}),
-                "is not of this StatefulSet",
+                "does not belong to this StatefulSet",
             ),
             (
                 json!({"status": {"conditions": [{"type": "Ready", "status": "False"}]}}),
@@ -393,7 +393,7 @@ mod tests {
     #[test]
     fn its_zone_rollout_is_done_with_this_set_and_revision() {
         let pods = [pod(0, json!({})), pod(1, json!({}))];
-        let not_done = "InProgress: ZoneRollout db-x has not finished it at revision r2";
+        let not_done = "InProgress: ZoneRollout db-x has not finished this StatefulSet at revision r2";
         let stalled = json!([{"type": "Stalled", "status": "True", "reason": "ProgressDeadlineExceeded", "message": "no pod became Ready"}]);
         for (of_set, conditions, expect) in [
             (

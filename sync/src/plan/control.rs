@@ -22,7 +22,7 @@ pub enum Control {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ControlError {
     /// The control is for another run.
-    #[error("it is for run {wanted}, and the run here is {current}")]
+    #[error("it is for run {wanted}, but the current run is {current}")]
     OtherRun {
         /// UID of the run that the control names.
         wanted: String,
@@ -79,7 +79,7 @@ pub fn control(
         Control::Retry(id) => {
             let step = step(&mut progress, id)?;
             if !matches!(step.status, RunState::FatalError | RunState::Error) {
-                return Err(not_now(id, step.status, "only a step that failed is tried again"));
+                return Err(not_now(id, step.status, "only a failed step can be retried"));
             }
             *step = StepProgress {
                 name: step.name.clone(),

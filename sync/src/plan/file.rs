@@ -58,21 +58,21 @@ pub enum PlanProblem {
         why: String,
     },
     /// The plan for the first installation is missing.
-    #[error("there is no plan {DEPLOY}: it is what runs first in a cluster")]
+    #[error("there is no plan {DEPLOY}: it is required for the first installation in a cluster")]
     NoDeploy,
     /// A name that is invalid in labels and Job names.
     #[error(
-        "{0:?} is no name for a plan, phase or step: up to 63 lower-case letters, digits and -, a letter or digit at both ends"
+        "{0:?} is not a valid name for a plan, phase or step: at most 63 lower-case letters, digits and -, starting and ending with a letter or digit"
     )]
     Name(String),
     /// A duplicate name.
-    #[error("{0} stands there twice: progress is kept by name")]
+    #[error("{0} occurs twice: progress is stored by name")]
     Twice(String),
     /// `when` cannot be expanded.
     #[error("when: {0}")]
     When(SubstituteProblem),
     /// An invalid pattern.
-    #[error("{pattern:?} is no pattern of files: {why}")]
+    #[error("{pattern:?} is not a file pattern: {why}")]
     Pattern {
         /// The pattern as written.
         pattern: String,
@@ -83,7 +83,7 @@ pub enum PlanProblem {
     #[error("no file {0:?} below the folder")]
     NoFile(String),
     /// A file that two steps of the same plan apply.
-    #[error("{file} is applied by step {first} of plan {plan} already; a file stands in one step of a plan")]
+    #[error("{file} is applied by step {first} of plan {plan} already; a file is in one step of a plan")]
     InTwoSteps {
         /// Path of the file.
         file: String,

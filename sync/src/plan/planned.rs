@@ -88,7 +88,7 @@ impl fmt::Display for PlannedError {
             }
             Self::NoFile { file, folder } => write!(
                 f,
-                "spec.sync.package.plan.file: there is no {file:?} below {folder:?}, or it is no .yaml or .yml file"
+                "spec.sync.package.plan.file: there is no {file:?} below {folder:?}, or it is not a .yaml or .yml file"
             ),
         }
     }

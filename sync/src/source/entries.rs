@@ -35,8 +35,8 @@ pub(super) fn components(path: &str) -> Result<Vec<&str>, SourceError> {
             "" => return Err(invalid("it has an empty component")),
             ".." => return Err(invalid("it leads outside with ..")),
             name => match refusal(name) {
-                Some(Refusal::ReservedName) => return Err(invalid("it holds a name that git reserves")),
-                Some(_) => return Err(invalid("it holds a backslash, control or invisible character")),
+                Some(Refusal::ReservedName) => return Err(invalid("it contains a name that git reserves")),
+                Some(_) => return Err(invalid("it contains a backslash, control or invisible character")),
                 None => components.push(name),
             },
         }

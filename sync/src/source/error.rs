@@ -136,7 +136,7 @@ pub enum SourceError {
         why: String,
     },
     /// The host accepts the key, but provides no repository.
-    #[error("{url} gives no repository: {why}; check the path, and that the key may read it")]
+    #[error("{url} provides no repository: {why}; check the path, and that the key has access")]
     CommandFailed {
         /// URL of the repository, without credentials.
         url: String,
@@ -144,7 +144,7 @@ pub enum SourceError {
         why: String,
     },
     /// The repository does not exist, or is not visible with these credentials.
-    #[error("{url} is not there: no git repository, or the credentials do not show it")]
+    #[error("{url} was not found: it is not a git repository, or the credentials have no access")]
     RepositoryNotFound {
         /// URL of the repository, without credentials.
         url: String,
@@ -191,7 +191,7 @@ pub enum SourceError {
     },
     /// The remote does not provide this commit.
     #[error(
-        "commit {commit} is on no branch or tag that the server offers ({url}); push a branch or tag that holds it"
+        "commit {commit} is not on any branch or tag of the server ({url}); push a branch or tag that contains it"
     )]
     UnknownCommit {
         /// URL of the repository, without credentials.
@@ -210,7 +210,7 @@ pub enum SourceError {
         kind: String,
     },
     /// A commit that was never fetched, or is no longer stored.
-    #[error("commit {commit} of {url} is not here; it must be fetched first")]
+    #[error("commit {commit} of {url} has not been fetched; fetch it first")]
     NotFetched {
         /// URL of the repository, without credentials.
         url: String,
@@ -294,7 +294,7 @@ pub enum HostKeyRefusal {
     },
     /// The lines for this host contain other keys.
     #[error(
-        "{host} shows {key}, which is not what known_hosts has for it (line {lines}); put the new key in if the host changed it, otherwise another machine answers"
+        "{host} shows {key}, which is not what known_hosts has for it (line {lines}); replace the key if the host changed it; otherwise another machine is answering"
     )]
     Changed {
         /// Name of the host, as looked up in `known_hosts`.
@@ -340,25 +340,25 @@ pub enum Refusal {
     #[error("it is a submodule; put the files themselves there, or list it in .sourceignore")]
     Submodule,
     /// A path component that is not a directory.
-    #[error("it is a file; name the folder that holds it")]
+    #[error("it is a file; use the directory that contains it")]
     NoFolder,
     /// The content is a Git LFS pointer.
     #[error("it is a Git LFS pointer; commit the file itself")]
     LfsPointer,
     /// A name that git, or a file system, treats as `.git`, `.` or `..`.
-    #[error("its name is one that git reserves (.git, . or ..), however it is spelt")]
+    #[error("its name is one that git reserves (.git, . or ..), however it is spelled")]
     ReservedName,
     /// The name is not UTF-8.
     #[error("its name is not UTF-8")]
     NotUtf8,
     /// Newlines, escapes, and characters that change how a name is displayed.
-    #[error("its name holds a control or invisible character")]
+    #[error("its name contains a control or invisible character")]
     ControlCharacter,
     /// A slash, a backslash or an empty name in a tree.
-    #[error("its name holds a path separator, or is empty")]
+    #[error("its name contains a path separator, or is empty")]
     Separator,
     /// Two entries with the same name: it is unclear which one is meant.
-    #[error("its name stands twice in its folder")]
+    #[error("its name appears twice in its folder")]
     Twice,
     /// A file mode that git does not write.
     #[error("it has the unknown mode {0:o}")]
@@ -385,7 +385,7 @@ pub enum AppRefusal {
     #[error("it is not installed there; install it for this repository, or correct the Secret")]
     NotInstalled,
     /// HTTP status 403, or reported by the installation.
-    #[error("its installation is suspended; have its owner unsuspend it")]
+    #[error("its installation is suspended; ask its owner to unsuspend it")]
     Suspended,
     /// HTTP status 401. The clock may be the cause.
     #[error("its key is refused{}; correct githubAppID and githubAppPrivateKey in the Secret", match .0 {
@@ -395,13 +395,13 @@ pub enum AppRefusal {
     })]
     Unauthorized(Option<SignedDuration>),
     /// HTTP status 422.
-    #[error("its installation does not reach the repository with contents: read; grant it")]
+    #[error("its installation has no contents: read permission for the repository; grant it")]
     NotGranted,
     /// Another status.
     #[error("it answered {0}")]
     Status(u16),
     /// Not a response of the GitHub API.
-    #[error("it answered what is no answer of GitHub's API")]
+    #[error("the response is not from GitHub's API")]
     Answer,
 }
 
@@ -413,20 +413,20 @@ pub enum Unverified {
     Unsigned,
     /// A lightweight tag, which cannot be signed.
     #[error(
-        "it is a lightweight tag, which holds no signature; next: make a signed one (git tag -s) and push it"
+        "it is a lightweight tag, which has no signature; next: create a signed one (git tag -s) and push it"
     )]
     Lightweight,
     /// A branch or a commit where a tag is required.
-    #[error("mode Tag needs a tag, and none is named; next: name a tag, or use the mode for commits")]
+    #[error("mode Tag needs a tag, but none is set; next: name a tag, or use the mode for commits")]
     NoTag,
     /// The signed tag has another name.
     #[error(
-        "the signed tag names itself {0:?}: it was renamed, which can bring an old release back; next: sign a tag of this name"
+        "the name in the signed tag is {0:?}: it was renamed, which can bring an old release back; next: sign a tag of this name"
     )]
     Renamed(String),
     /// The signed tag is for another commit.
     #[error(
-        "the signed tag is of {signed}, not of commit {used}, which the server gives for it; next: find out who moved it"
+        "the signed tag points to {signed}, not to commit {used}, which the server returns for it; next: find out who moved it"
     )]
     OtherCommit {
         /// The commit in the tag.
@@ -435,16 +435,16 @@ pub enum Unverified {
         used: String,
     },
     /// The signed tag is not for a commit, but for a tag, a tree or a blob.
-    #[error("the signed tag is of a {0}, not of a commit; next: sign a tag of the commit itself")]
+    #[error("the signed tag points to a {0}, not to a commit; next: sign a tag of the commit itself")]
     NotOfACommit(String),
     /// The object does not have the format that git writes.
-    #[error("it is {0}; next: make it anew with git, and sign it")]
+    #[error("it is {0}; next: create it again with git, and sign it")]
     Malformed(&'static str),
     /// The signature is malformed.
     #[error("its signature cannot be read: {0}; next: sign it again")]
     Broken(&'static str),
     /// There is more than one signature.
-    #[error("it has several signatures, of which it is unclear which one counts; next: sign it once")]
+    #[error("it has several signatures, and it is unclear which one counts; next: sign it once")]
     Several,
     /// The type of the signature is not supported.
     #[error("it is signed with {0}, which is not supported; next: sign it with OpenPGP or ssh")]
@@ -456,7 +456,7 @@ pub enum Unverified {
     UnknownKey(String),
     /// The signature does not match the content.
     #[error(
-        "its signature by {0} is bad: it was changed after it was signed; next: find out by whom, and sign what is right"
+        "its signature by {0} is bad: it was changed after it was signed; next: find out who changed it, and sign the right content"
     )]
     Bad(String),
     /// A hash or a key that can be forged.
@@ -491,7 +491,7 @@ pub enum Unverified {
     #[error("{0}, which signed it, is revoked; next: sign it with another key")]
     Revoked(String),
     /// The key is not marked for signing, or is marked for other uses.
-    #[error("{key}, which signed it, {why}; next: sign it with a key for signing")]
+    #[error("{key}, which signed it, {why}; next: sign it with a signing key")]
     NotForSigning {
         /// The key that signed.
         key: String,
@@ -500,7 +500,7 @@ pub enum Unverified {
     },
     /// The time of the signature is in the future, or before the key was created.
     #[error(
-        "it says that it was signed {at}, which is {why}; next: check the clock of its signer, and sign it again"
+        "its signature claims to be from {at}, which is {why}; next: check the clock of its signer, and sign it again"
     )]
     WrongTime {
         /// Time of the signature.

@@ -119,7 +119,7 @@ impl Exchange<'_> {
         let root = api.as_str().trim_end_matches('/');
         let (owner, name) = repository(&git).ok_or_else(|| {
             refuse(
-                "a GitHub App reads https://HOST/OWNER/REPOSITORY, and the url is no such address".to_owned(),
+                "a GitHub App reads https://HOST/OWNER/REPOSITORY, but the url does not have this form".to_owned(),
             )
         })?;
         let assertion = app.assertion(now)?;

@@ -64,7 +64,7 @@ impl GitHubApp {
             .bytes()
             .all(|byte| byte.is_ascii_alphanumeric() || byte == b'.')
         {
-            return Err(refuse("githubAppID", "is no id of an App"));
+            return Err(refuse("githubAppID", "is not an App id"));
         }
         let key = data.get("githubAppPrivateKey").cloned();
         let key = key.ok_or_else(|| refuse("githubAppPrivateKey", "is missing"))?;
@@ -117,12 +117,12 @@ impl GitHubApp {
         };
         let said = self.base.as_ref().unwrap_or(&usual);
         let api = Url::parse(said.trim_end_matches('/'))
-            .map_err(|_| refuse("key \"githubAppBaseURL\" is no URL".to_owned()))?;
+            .map_err(|_| refuse("key \"githubAppBaseURL\" is not a URL".to_owned()))?;
         let is_own = api.origin() == git.origin();
         let is_githubs = is_github && api.origin().ascii_serialization() == "https://api.github.com";
         if !(is_own || is_githubs) || !api.username().is_empty() || api.password().is_some() {
             return Err(refuse(format!(
-                "key \"githubAppBaseURL\" names {}, and the key of an App is used on the repository's own host alone: {}",
+                "key \"githubAppBaseURL\" names {}, but the key of an App may only be used on the repository's own host: {}",
                 api.origin().ascii_serialization(),
                 git.origin().ascii_serialization(),
             )));
@@ -168,7 +168,7 @@ impl fmt::Debug for GitHubApp {
 /// The private key of an App: RSA, as GitHub creates it (PKCS #1) or converted (PKCS #8).
 fn pair(pem: &[u8]) -> Result<RsaKeyPair, SourceError> {
     let refuse = |why: &str| SourceError::Credentials {
-        why: format!("key \"githubAppPrivateKey\" is no RSA private key in PEM: {why}"),
+        why: format!("key \"githubAppPrivateKey\" is not an RSA private key in PEM format: {why}"),
     };
     let key = PrivateKeyDer::from_pem_slice(pem).map_err(|_| refuse("it has none"))?;
     let pair = match &key {

@@ -197,7 +197,7 @@ impl Scanner {
                 "--git-max-bytes",
             ),
             Problem::TooWhole { size } => (
-                format!("an object of {size} bytes in {url} that has to be held as a whole"),
+                format!("an object of {size} bytes in {url} that must be held in memory"),
                 limits.object_bytes,
                 "--git-max-object-bytes",
             ),
@@ -282,7 +282,7 @@ impl Pack {
                 self.base_offset(byte, value, bytes)?;
             }
             Part::Content => return self.content(bytes),
-            Part::Base { .. } | Part::Done => return Err(Problem::Damaged("something follows its end")),
+            Part::Base { .. } | Part::Done => return Err(Problem::Damaged("there is data after its end")),
         }
         Ok(1)
     }
@@ -291,7 +291,7 @@ impl Pack {
         let number =
             |at: usize| u32::from_be_bytes([header[at], header[at + 1], header[at + 2], header[at + 3]]);
         if !header.starts_with(b"PACK") || !matches!(number(4), 2 | 3) {
-            return Err(Problem::Damaged("it does not begin as one"));
+            return Err(Problem::Damaged("it has no pack header"));
         }
         self.left = number(8);
         if u64::from(self.left) > self.limits.objects as u64 {
@@ -367,7 +367,7 @@ impl Pack {
             return Ok(());
         }
         let base = self.object.offset.checked_sub(value).filter(|_| value > 0);
-        self.based_on(Some(base.ok_or(Problem::Damaged("a delta is based on nothing"))?))
+        self.based_on(Some(base.ok_or(Problem::Damaged("a delta has no base"))?))
     }
 
     /// The base is known: an object of this pack, or one referenced by id.
@@ -377,7 +377,7 @@ impl Pack {
             Some(offset) => *self
                 .chains
                 .get(&offset)
-                .ok_or(Problem::Damaged("a delta is based on nothing"))?,
+                .ok_or(Problem::Damaged("a delta has no base"))?,
         };
         self.open();
         Ok(())
@@ -393,12 +393,12 @@ impl Pack {
         let status = self
             .inflate
             .decompress(bytes, &mut self.room, FlushDecompress::None)
-            .map_err(|_| Problem::Damaged("an object is not deflated as it should be"))?;
+            .map_err(|_| Problem::Damaged("the compressed data of an object is invalid"))?;
         let used = usize::try_from(self.inflate.total_in() - before).unwrap_or(bytes.len());
         let made = usize::try_from(self.inflate.total_out() - made_before).unwrap_or(self.room.len());
         self.object.made += made as u64;
         if self.object.made > self.object.size {
-            return Err(Problem::Damaged("an object is larger than it says"));
+            return Err(Problem::Damaged("an object is larger than declared"));
         }
         if self.object.is_delta() {
             self.object.sizes.feed(&self.room[..made])?;
@@ -407,7 +407,7 @@ impl Pack {
         match status {
             Status::StreamEnd => self.close()?,
             _ if used == 0 && made == 0 => {
-                return Err(Problem::Damaged("an object is not deflated as it should be"));
+                return Err(Problem::Damaged("the compressed data of an object is invalid"));
             }
             _ => {}
         }
@@ -418,10 +418,10 @@ impl Pack {
     fn close(&mut self) -> Result<(), Problem> {
         let object = &self.object;
         if object.made != object.size {
-            return Err(Problem::Damaged("an object is smaller than it says"));
+            return Err(Problem::Damaged("an object is smaller than declared"));
         }
         let size = if object.is_delta() {
-            object.sizes.result().ok_or(Problem::Damaged("a delta is cut"))?
+            object.sizes.result().ok_or(Problem::Damaged("a delta is truncated"))?
         } else {
             object.size
         };
@@ -434,7 +434,7 @@ impl Pack {
         }
         let cost = if chain.loose { self.loose } else { chain.cost };
         if cost > self.limits.bytes {
-            let what = "a chain of deltas that makes objects";
+            let what = "a delta chain with results";
             return Err(Problem::TooLarge { what, size: cost });
         }
         self.chains.insert(object.offset, chain);

@@ -145,7 +145,7 @@ impl Credentials {
             };
             if value.chars().any(char::is_control) {
                 return Err(SourceError::Credentials {
-                    why: format!("key {key:?} holds a line feed or another control character"),
+                    why: format!("key {key:?} contains a line feed or another control character"),
                 });
             }
             Ok(Some(value.to_owned()))
@@ -164,16 +164,16 @@ impl Credentials {
         };
         if read.identity.is_some() && read.known_hosts.is_none() {
             return refuse(
-                "identity needs known_hosts beside it: the lines that `ssh-keyscan <host>` prints",
+                "identity also needs known_hosts: the lines that `ssh-keyscan <host>` prints",
             );
         }
         // With ssh, a password alone is a passphrase.
         let pair = read.username.is_some() == read.password.is_some();
         if !pair && (read.username.is_some() || read.identity.is_none()) {
-            return refuse("username and password go together");
+            return refuse("username and password must both be set");
         }
         if read.tls_crt.is_some() != read.tls_key.is_some() {
-            return refuse("tls.crt and tls.key go together");
+            return refuse("tls.crt and tls.key must be set together");
         }
         if read.username.is_some() && read.bearer_token.is_some() {
             return refuse("both username and bearerToken are given; keep one");

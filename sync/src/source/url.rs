@@ -68,7 +68,7 @@ impl GitUrl {
             .chars()
             .any(|c| c.is_control() || c.is_whitespace() || "\\'\"<>`".contains(c))
         {
-            return Err(invalid("it holds a space, quote, backslash or control character"));
+            return Err(invalid("it contains a space, quote, backslash or control character"));
         }
         let Some((scheme, rest)) = url.split_once("://") else {
             return Err(match git::url(url, InsecureSources::Refused) {
@@ -86,7 +86,7 @@ impl GitUrl {
         let is_web = matches!(parsed.scheme(), "https" | "http");
         if is_web && !parsed.username().is_empty() || parsed.password().is_some() {
             return Err(invalid(
-                "it holds credentials; put them into the Secret that secretRef names",
+                "it contains credentials; put them into the Secret that secretRef names",
             ));
         }
         match parsed.scheme() {
@@ -169,7 +169,7 @@ impl GitUrl {
         let user = match parsed.username() {
             "" => DEFAULT_USER,
             user if plain(user) => user,
-            _ => return Err("its user may hold letters, digits, dots, hyphens and underscores".to_owned()),
+            _ => return Err("its user may contain letters, digits, dots, hyphens and underscores".to_owned()),
         };
         let written = parsed.host_str().unwrap_or_default().to_ascii_lowercase();
         let host = written.trim_matches(['[', ']']);
@@ -177,21 +177,21 @@ impl GitUrl {
             return Err("it names no host".to_owned());
         }
         if !plain(host) && host.parse::<IpAddr>().is_err() {
-            return Err("its host may hold letters, digits, dots, hyphens and underscores".to_owned());
+            return Err("its host may contain letters, digits, dots, hyphens and underscores".to_owned());
         }
         let port = match parsed.port() {
             None => DEFAULT_SSH_PORT,
-            Some(0) => return Err("port 0 is none".to_owned()),
+            Some(0) => return Err("port 0 is invalid".to_owned()),
             Some(port) => port,
         };
         let encoded = parsed.path().trim_end_matches('/');
         let path = percent_encoding::percent_decode_str(encoded).decode_utf8();
         let path = path.map_err(|_| "its path is not UTF-8".to_owned())?;
         if path.is_empty() {
-            return Err("it names no repository: write ssh://git@host/path".to_owned());
+            return Err("it has no repository path: write ssh://git@host/path".to_owned());
         }
         if path.chars().any(char::is_control) {
-            return Err("its path holds a control character".to_owned());
+            return Err("its path contains a control character".to_owned());
         }
         let shown_port = if port == DEFAULT_SSH_PORT {
             String::new()
@@ -310,15 +310,15 @@ mod tests {
                 Ok("ssh://ann@example.com/x.git"),
             ),
             ("ssh://git@[::1]:2222/x", false, Ok("ssh://git@[::1]:2222/x")),
-            ("ssh://git@example.com", false, Err("it names no repository")),
+            ("ssh://git@example.com", false, Err("it has no repository path")),
             ("ssh://git@example.com:0/x", false, Err("port 0")),
             (
                 "ssh://git:hunter2@example.com/x",
                 false,
                 Err("Secret that secretRef names"),
             ),
-            ("ssh://-oProxyCommand=x/y", true, Err("its host may hold")),
-            ("ssh://-l@example.com/y", true, Err("its user may hold")),
+            ("ssh://-oProxyCommand=x/y", true, Err("its host may contain")),
+            ("ssh://-l@example.com/y", true, Err("its user may contain")),
             ("ssh://git@example.com/a%0Ab", true, Err("control character")),
             ("ssh://git@example.com/a%FF", true, Err("not UTF-8")),
             ("git+ssh://example.com/x", true, Err("write ssh://git@host/path")),

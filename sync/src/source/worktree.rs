@@ -206,7 +206,7 @@ fn check_folder(place: &Place) -> Result<(), FolderError> {
         .into()),
         Ok(_) => Err(SourceError::InvalidPath {
             path: path(),
-            why: "it is a file; name the folder that holds it",
+            why: "it is a file; use the directory that contains it",
         }
         .into()),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Err(FolderError::Absent { path: path() }),

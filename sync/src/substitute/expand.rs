@@ -71,7 +71,7 @@ impl<'a> Parser<'a> {
         if !self.eat("}") {
             return Err(malformed(
                 start,
-                "the closing } is missing, or something stands before it",
+                "the closing } is missing, or there is text before it",
             ));
         }
         self.depth -= 1;

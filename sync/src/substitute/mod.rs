@@ -116,7 +116,7 @@ pub enum SubstituteProblem {
         next: &'static str,
     },
     /// Not a valid substitution.
-    #[error("{expression:?} is no substitution: {why}; write $${{ for a literal ${{")]
+    #[error("{expression:?} is not a substitution: {why}; write $${{ for a literal ${{")]
     Malformed {
         /// The expression as written.
         expression: String,
@@ -137,7 +137,7 @@ pub enum SubstituteProblem {
     #[error("substitutions are nested deeper than {0}")]
     TooDeep(usize),
     /// The expanded text is too long.
-    #[error("substitution makes more than {MAX_EXPANDED} bytes of the texts of one document")]
+    #[error("substitution expands to more than {MAX_EXPANDED} bytes in one document")]
     TooLong,
     /// A key without quotes that would become a merge key (`<<`).
     #[error("a key becomes <<, which merges mappings: no value may change the structure; quote the key")]

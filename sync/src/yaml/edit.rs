@@ -27,7 +27,7 @@ pub enum EditError {
     Read(#[from] YamlError),
     /// The value is not written literally in one place: an alias, an anchor, a block scalar, or with escapes.
     #[error(
-        "{file}:{at}: what stands there is no plain or quoted text that can be changed by itself: change it by hand"
+        "{file}:{at}: this is not a plain or quoted scalar that can be edited automatically: change it by hand"
     )]
     Intricate {
         /// Name of the file.

@@ -68,16 +68,16 @@ pub enum YamlProblem {
     #[error("{0}")]
     Syntax(String),
     /// An error of the parser caused by a tab.
-    #[error("{0}; put spaces where the tab is (kubectl may take it, this parser does not)")]
+    #[error("{0}; replace the tab with spaces (kubectl may accept it, this parser does not)")]
     Tab(String),
     /// An error of the parser for something that kubectl accepts.
-    #[error("{0} (kubectl may take it, this parser does not)")]
+    #[error("{0} (kubectl may accept it, this parser does not)")]
     Stricter(String),
     /// An unquoted text that kubectl interprets differently.
     #[error("a text without quotes cannot start with {0:?} here; quote it")]
     PlainStart(char),
     /// A tab that kubectl's parser refuses, too.
-    #[error("a tab in the indentation; put spaces there")]
+    #[error("a tab in the indentation; use spaces")]
     TabIndentation,
     /// Collections are nested too deeply.
     #[error("nested deeper than {MAX_DEPTH}")]
@@ -86,13 +86,13 @@ pub enum YamlProblem {
     #[error("aliases produce more than {ALIAS_BUDGET} nodes")]
     AliasBudget,
     /// An alias inside the node that it refers to.
-    #[error("an alias to what contains it")]
+    #[error("an alias to a node that contains it")]
     AliasLoop,
     /// A tag that is not in YAML's core schema.
     #[error("unknown tag {0}; quote the value, or remove the tag")]
     UnknownTag(String),
     /// A tag that does not match the value.
-    #[error("the text behind {0} cannot be read as that")]
+    #[error("the text after {0} is not a valid value of that type")]
     TagMismatch(&'static str),
     /// A duplicate key in a mapping.
     #[error("duplicate key {key}, first at {first}")]
@@ -106,12 +106,12 @@ pub enum YamlProblem {
     #[error("a key must be text, a number or a boolean, not {0}")]
     Key(&'static str),
     /// A number that JSON cannot represent.
-    #[error("a number that JSON does not have (infinite, none, or too large); quote it if text is meant")]
+    #[error("a number that JSON cannot represent (infinite, NaN, or too large); quote it if it is text")]
     NotFinite,
     /// `<<` with a value that is not a mapping.
     #[error("<< needs a mapping, or a list of mappings")]
     Merge,
     /// More than one document where one is expected.
-    #[error("a second document where only one is wanted")]
+    #[error("a second document where only one is expected")]
     SeveralDocuments,
 }

@@ -64,7 +64,7 @@ async fn an_object_that_will_not_go_is_waited_for_no_longer_than_allowed() {
     held["metadata"]["finalizers"] = json!(["example.org/hold"]);
     bed.applied(&[held]).await;
     let error = bed.apply(&[with_other_selector()]).await.unwrap_err();
-    insta::assert_snapshot!(error, @"Deployment/default/d was deleted to be created again, and is not gone yet; its finalizers hold it");
+    insta::assert_snapshot!(error, @"Deployment/default/d was deleted to be re-created, but is not gone yet; its finalizers are still pending");
     let again = bed.apply(&[with_other_selector()]).await.unwrap_err();
     insta::assert_snapshot!(again, @"Deployment/default/d is being deleted; it is created again once it is gone");
 }

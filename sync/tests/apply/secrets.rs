@@ -51,7 +51,7 @@ async fn a_secret_that_the_server_refuses() {
     ] {
         let said = said(&Bed::new(), &refused).await;
         is_silent(&said);
-        assert!(said.contains("the server's words are withheld"), "{said}");
+        assert!(said.contains("the server's message is withheld"), "{said}");
     }
 }
 
@@ -74,7 +74,7 @@ async fn a_secret_that_drifted() {
 #[tokio::test(start_paused = true)]
 async fn a_secret_in_a_conflict() {
     for (editor, expect) in [
-        ("kubectl-edit", "was changed by somebody else"),
+        ("kubectl-edit", "was changed by another client"),
         ("operator", "dry-run failed (Conflict)"),
     ] {
         let bed = Bed::new();

@@ -141,7 +141,7 @@ async fn one_field_that_differs_is_named_with_the_holder_and_holds_up_no_later_s
     let error = apply_beside(&bed, &others, &[other, config_map("a", &json!({"x": "1"}))]).await;
     assert_eq!(
         error.unwrap_err().to_string(),
-        "Namespace/web is held by Kustomization flux/base, and metadata.labels.team is declared differently there: declare the same in both, or \
+        "Namespace/web is managed by Kustomization flux/base, and metadata.labels.team is declared differently there: declare the same in both, or \
          remove the object from one of them"
     );
     assert_eq!(bed.read("/api/v1/namespaces/web").await.unwrap(), before);
@@ -175,10 +175,10 @@ async fn a_field_that_cannot_be_changed_differs_too() {
     assert!(
         error
             .to_string()
-            .contains("is held by Kustomization flux/base, and data is"),
+            .contains("is managed by Kustomization flux/base, and data is"),
         "{error}"
     );
-    assert_eq!(bed.read(A).await.unwrap(), before, "and nothing is created anew");
+    assert_eq!(bed.read(A).await.unwrap(), before, "and nothing is created again");
 }
 
 #[tokio::test]

@@ -183,7 +183,7 @@ async fn who_is_always_faster_is_reported() {
     let (client, _) = contested(&bed, usize::MAX);
     let bed = bed.through(client);
     let error = bed.apply(&wanted()).await.unwrap_err();
-    insta::assert_snapshot!(error, @"ConfigMap/default/a was changed by somebody else each time that its fields were to be taken over; it is tried again");
+    insta::assert_snapshot!(error, @"ConfigMap/default/a was changed by another client each time that its fields were about to be taken over; retrying");
     let ApplyError::Objects { failures, .. } = error else {
         panic!("{error}")
     };

@@ -129,7 +129,7 @@ fn everything_that_is_refused_is_named_with_its_path() {
             "\"link.yaml\" is refused: it is a symbolic link; put the file itself there, or list it in .sourceignore",
             "\"loop\" is refused: it is a symbolic link; put the file itself there, or list it in .sourceignore",
             "\"vendor\" is refused: it is a submodule; put the files themselves there, or list it in .sourceignore",
-            "\"x\\\\xe2\\\\x80\\\\xaey.yaml\" is refused: its name holds a control or invisible character",
+            "\"x\\\\xe2\\\\x80\\\\xaey.yaml\" is refused: its name contains a control or invisible character",
         ]),
     );
     let failed = tree.read("", &Limits::default()).unwrap_err();
@@ -139,7 +139,7 @@ fn everything_that_is_refused_is_named_with_its_path() {
     tree.check(
         "",
         Err(&[
-            "\"x\\\\xe2\\\\x80\\\\xaey.yaml\" is refused: its name holds a control or invisible character",
+            "\"x\\\\xe2\\\\x80\\\\xaey.yaml\" is refused: its name contains a control or invisible character",
         ]),
     );
 }
@@ -156,7 +156,7 @@ fn the_folder_itself_is_no_link_and_no_file() {
     tree.check("link/web", Err(&[refused]));
     tree.check(
         "apps/web/a.yaml",
-        Err(&["path \"apps/web/a.yaml\" is refused: it is a file; name the folder that holds it"]),
+        Err(&["path \"apps/web/a.yaml\" is refused: it is a file; use the directory that contains it"]),
     );
     tree.check("apps/nowhere", Err(&["\"apps/nowhere\" is not there"]));
 }

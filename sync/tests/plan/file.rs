@@ -140,7 +140,7 @@ fn a_word_that_is_none_is_refused_at_its_line() {
     let none = refused("apiVersion: fleet.muster.dev/v1alpha1\nkind: Plan\nspec:\n  plans: {backup: {}}\n");
     assert_eq!(
         none,
-        ["db/plan.yaml:4:10: there is no plan deploy: it is what runs first in a cluster"]
+        ["db/plan.yaml:4:10: there is no plan deploy: it is required for the first installation in a cluster"]
     );
 }
 
@@ -154,7 +154,7 @@ fn a_file_that_is_not_there_or_is_in_two_steps_is_refused() {
         only(
             "      - name: a\n        steps:\n        - {name: b, apply: [app.yaml]}\n        - {name: c, apply: [app.yaml]}\n"
         ),
-        "db/plan.yaml:10:29: app.yaml is applied by step a/b of plan deploy already; a file stands in one step of a plan"
+        "db/plan.yaml:10:29: app.yaml is applied by step a/b of plan deploy already; a file is in one step of a plan"
     );
     let rest = refused(&phases(
         "      - name: a\n        steps: [{name: b, apply: ['*']}, {name: c, apply: ['*']}]\n",
@@ -203,7 +203,7 @@ fn nothing_is_deleted_that_another_step_applies() {
 fn names_and_times_are_checked() {
     let twice = only("      - {name: a, steps: [{name: b}, {name: b}]}\n");
     assert!(
-        twice.ends_with("b stands there twice: progress is kept by name"),
+        twice.ends_with("b occurs twice: progress is stored by name"),
         "{twice}"
     );
     let name = only("      - {name: A b, steps: []}\n");

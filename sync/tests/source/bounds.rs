@@ -57,7 +57,7 @@ async fn what_a_pack_declares_is_checked_before_room_is_made_for_it() {
     refused(
         "a folder of 100 MiB",
         Pack::of(1).object(kind::TREE, 100 * MIB, &[0; 100]).bytes(),
-        "an object of 104857600 bytes in URL that has to be held as a whole is more than the limit of 33554432; see --git-max-object-bytes",
+        "an object of 104857600 bytes in URL that must be held in memory is more than the limit of 33554432; see --git-max-object-bytes",
     )
     .await;
     refused(
@@ -72,7 +72,7 @@ async fn what_a_pack_declares_is_checked_before_room_is_made_for_it() {
             .object(kind::BLOB, 1000, &[0; 1000])
             .delta(12, 1000, 2048 * MIB)
             .bytes(),
-        "an object of 2147483648 bytes in URL that has to be held as a whole is more than the limit of 33554432; see --git-max-object-bytes",
+        "an object of 2147483648 bytes in URL that must be held in memory is more than the limit of 33554432; see --git-max-object-bytes",
     )
     .await;
 }
@@ -84,7 +84,7 @@ async fn what_unfolds_is_stopped_where_it_begins() {
         Pack::of(1)
             .object(kind::BLOB, 100, &vec![0; 64 * usize::try_from(MIB).unwrap()])
             .bytes(),
-        "URL does not speak git as expected: the pack is damaged: an object is larger than it says",
+        "URL does not speak git as expected: the pack is damaged: an object is larger than declared",
     )
     .await;
     let whole = 30 * MIB;
@@ -98,9 +98,9 @@ async fn what_unfolds_is_stopped_where_it_begins() {
         base = next;
     }
     refused(
-        "a chain of deltas",
+        "a delta chain",
         chain.bytes(),
-        "a chain of deltas that makes objects of 1101004800 bytes in URL is more than the limit of 1073741824; see --git-max-bytes",
+        "a delta chain with results of 1101004800 bytes in URL is more than the limit of 1073741824; see --git-max-bytes",
     )
     .await;
     let mut named = Pack::of(200);
@@ -111,7 +111,7 @@ async fn what_unfolds_is_stopped_where_it_begins() {
     refused(
         "deltas of what is named by its hash",
         named.bytes(),
-        "a chain of deltas that makes objects of 1101004800 bytes in URL is more than the limit of 1073741824; see --git-max-bytes",
+        "a delta chain with results of 1101004800 bytes in URL is more than the limit of 1073741824; see --git-max-bytes",
     )
     .await;
 }
@@ -129,7 +129,7 @@ async fn what_libgit2_holds_at_most_is_within_the_bound() {
     let liar = Liar::start(pack.sound()).await;
     let error = fetch(&liar.url(), "main", None).await.result.unwrap_err();
     assert!(
-        error.contains("is on no branch or tag that the server offers"),
+        error.contains("is not on any branch or tag of the server"),
         "{error}"
     );
 }

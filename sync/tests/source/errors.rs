@@ -30,7 +30,7 @@ fn all() -> Vec<SourceError> {
             next: "name a tag",
         },
         SourceError::Credentials {
-            why: "username and password go together".to_owned(),
+            why: "username and password must both be set".to_owned(),
         },
         SourceError::Unreachable {
             url: url.clone(),
@@ -343,15 +343,15 @@ fn secrets_become_credentials_or_an_error_without_a_value() {
         &[("tls.crt", b"pem"), ("tls.key", b"hunter2"), ("other", b"x")],
         Ok("Credentials{\"tls.crt\", \"tls.key\"}"),
     );
-    check(&[("username", b"ann")], Err("username and password go together"));
-    check(&[("tls.crt", b"pem")], Err("tls.crt and tls.key go together"));
+    check(&[("username", b"ann")], Err("username and password must both be set"));
+    check(&[("tls.crt", b"pem")], Err("tls.crt and tls.key must be set together"));
     check(
         &[("username", b"a"), ("password", b"b"), ("bearerToken", b"c")],
-        Err("keep one"),
+        Err("remove one"),
     );
     check(
         &[("identity", b"hunter2")],
-        Err("identity needs known_hosts beside it"),
+        Err("identity also needs known_hosts"),
     );
     check(
         &[
@@ -367,11 +367,11 @@ fn secrets_become_credentials_or_an_error_without_a_value() {
             ("known_hosts", b"x"),
             ("username", b"ann"),
         ],
-        Err("username and password go together"),
+        Err("username and password must both be set"),
     );
     check(
         &[("bearerToken", b"hunter2\nhunter2")],
-        Err("key \"bearerToken\" holds a line feed"),
+        Err("key \"bearerToken\" contains a line feed"),
     );
     // The trailing newline of a file.
     check(

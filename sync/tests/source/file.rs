@@ -140,7 +140,7 @@ async fn what_is_not_there_is_named() {
     check(
         source.fetch(&remote, &Want::Commit(commit(&lost))).await,
         format!(
-            "commit {lost} is on no branch or tag that the server offers ({url}); push a branch or tag that holds it"
+            "commit {lost} is not on any branch or tag of the server ({url}); push a branch or tag that contains it"
         ),
         SourceErrorClass::Missing,
     );
@@ -165,13 +165,13 @@ async fn what_is_not_there_is_named() {
     let gone = Remote::new("file:///there/is/no/such/repository");
     check(
         source.fetch(&gone, &tag("v1")).await,
-        "file:///there/is/no/such/repository is not there: no git repository, or the credentials do not show it".to_owned(),
+        "file:///there/is/no/such/repository was not found: it is not a git repository, or the credentials have no access".to_owned(),
         SourceErrorClass::Missing,
     );
     let error = source.read(&remote, &commit(&first), "").await.unwrap_err();
     assert_eq!(
         error.to_string(),
-        format!("commit {first} of {url} is not here; it must be fetched first")
+        format!("commit {first} of {url} has not been fetched; fetch it first")
     );
     let secure = GitOptions {
         data_dir: data.path().to_owned(),

@@ -289,7 +289,7 @@ async fn the_installation_of_an_owner_is_that_of_the_repository() {
     let error = bed.resolve(&by_owner("org")).await.unwrap_err();
     assert_eq!(
         error.to_string(),
-        "GitHub App 7 gets no token for org/fleet: its installation is suspended; have its owner unsuspend it"
+        "GitHub App 7 gets no token for org/fleet: its installation is suspended; ask its owner to unsuspend it"
     );
 }
 
@@ -322,7 +322,7 @@ async fn each_refusal_has_its_words() {
         (403, body),
         0,
         missing,
-        &says("its installation is suspended; have its owner unsuspend it"),
+        &says("its installation is suspended; ask its owner to unsuspend it"),
     )
     .await;
     let not = "it is not installed there; install it for this repository, or correct the Secret";
@@ -333,7 +333,7 @@ async fn each_refusal_has_its_words() {
         &says(not),
     )
     .await;
-    let granted = "its installation does not reach the repository with contents: read; grant it";
+    let granted = "its installation has no contents: read permission for the repository; grant it";
     check((422, "canary"), 0, missing, &says(granted)).await;
     let key = "its key is refused; correct githubAppID and githubAppPrivateKey in the Secret";
     check((401, "canary"), 30, missing, &says(key)).await;
@@ -351,7 +351,7 @@ async fn each_refusal_has_its_words() {
         (201, "canary"),
         0,
         missing,
-        &says("it answered what is no answer of GitHub's API"),
+        &says("the response is not from GitHub's API"),
     )
     .await;
     let unreachable =
@@ -390,7 +390,7 @@ fn a_secret_that_is_none_of_an_app() {
     check(&[("githubAppID", None)], "key \"githubAppID\" is missing");
     check(
         &[("githubAppID", Some("a b"))],
-        "key \"githubAppID\" is no id of an App",
+        "key \"githubAppID\" is not an App id",
     );
     check(
         &[("githubAppPrivateKey", None)],
@@ -398,7 +398,7 @@ fn a_secret_that_is_none_of_an_app() {
     );
     check(
         &[("githubAppPrivateKey", Some("canary"))],
-        "key \"githubAppPrivateKey\" is no RSA private key in PEM: it has none",
+        "key \"githubAppPrivateKey\" is not an RSA private key in PEM format: it has none",
     );
     check(
         &[("githubAppInstallationID", Some("x"))],

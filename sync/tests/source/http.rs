@@ -171,7 +171,7 @@ async fn what_the_server_does_not_have_is_named() {
     .await;
     let lost = "1".repeat(40);
     let nowhere = format!(
-        "commit {lost} is on no branch or tag that the server offers ({url}); push a branch or tag that holds it"
+        "commit {lost} is not on any branch or tag of the server ({url}); push a branch or tag that contains it"
     );
     check(Want::Commit(commit(&lost)), nowhere.clone()).await;
     bed.repo.git(&["config", "uploadpack.allowAnySHA1InWant", "true"]);
@@ -344,7 +344,7 @@ async fn a_client_certificate_opens_the_door() {
         .unwrap_err();
     assert_eq!(
         error.to_string(),
-        "credentials cannot be used: keys \"tls.crt\" and \"tls.key\" are no PEM pair"
+        "credentials cannot be used: keys \"tls.crt\" and \"tls.key\" are not a PEM certificate and its key"
     );
 }
 
@@ -362,7 +362,7 @@ async fn credentials_go_over_nothing_that_others_can_read() {
         .unwrap_err();
     assert_eq!(
         error.to_string(),
-        "credentials cannot be used: they would go over http, where anybody can read them; use https"
+        "credentials cannot be used: they would be sent over http, where anyone can read them; use https"
     );
 }
 

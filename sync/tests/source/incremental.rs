@@ -171,7 +171,7 @@ async fn history_is_fetched_once_and_then_added_to() {
     for commit in [1, 2, 4, 6] {
         assert!(bed.has(&commits[commit]).await, "{commit}");
     }
-    assert!(!bed.has(&commits[3]).await, "nobody asked for it");
+    assert!(!bed.has(&commits[3]).await, "it was not requested");
 }
 
 #[tokio::test]

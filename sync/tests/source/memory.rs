@@ -49,7 +49,7 @@ async fn names_lead_to_commits_and_commits_to_files() {
         (Want::Branch("x".to_owned()), "branch \"x\" is not in"),
         (
             Want::Commit("1".repeat(40).parse().unwrap()),
-            "is on no branch or tag",
+            "is not on any branch or tag",
         ),
         (Want::Semver("1.x".to_owned()), "is not supported"),
     ] {

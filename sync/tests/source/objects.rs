@@ -83,7 +83,7 @@ fn raw_trees_are_read_or_refused() {
         &objects,
         &entry("100644", b"../a.yaml", blob),
         "",
-        "its name holds a path separator",
+        "its name contains a path separator",
     );
 }
 

@@ -97,7 +97,7 @@ async fn paths_that_lead_nowhere_are_named() {
     .await;
     check("deploy/nowhere", "path not found: \"deploy/nowhere\"").await;
     check("DEPLOY", "path not found").await;
-    check("deploy/a.yaml", "it is a file; name the folder that holds it").await;
+    check("deploy/a.yaml", "it is a file; use the directory that contains it").await;
     check("../deploy", "it leads outside").await;
     check("/deploy", "must be relative").await;
 }
@@ -197,9 +197,9 @@ async fn entries_that_are_no_plain_files_are_refused() {
             "100644",
             b"a\n.yaml",
             b"",
-            "\"a\\\\n.yaml\" is refused: its name holds a control or invisible character",
+            "\"a\\\\n.yaml\" is refused: its name contains a control or invisible character",
         ),
-        ("100644", b"a\\b.yaml", b"", "its name holds a path separator"),
+        ("100644", b"a\\b.yaml", b"", "its name contains a path separator"),
     ];
     for (mode, name, content, expect) in cases {
         let commit = bed.repo.commit_entry(mode, name, content);

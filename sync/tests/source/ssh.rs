@@ -259,7 +259,7 @@ async fn each_kind_of_key_opens_the_door() {
     let wrong = fetch(Some("hunter3")).await.unwrap_err();
     assert_eq!(
         wrong,
-        "credentials cannot be used: key \"identity\" is not opened by the passphrase in the key \"password\" of the Secret; correct it"
+        "credentials cannot be used: key \"identity\" cannot be decrypted with the passphrase in the key \"password\" of the Secret; correct it"
     );
     assert!(!format!("{:?}", remote(Some(PASSPHRASE))).contains("hunter"));
 }
@@ -330,10 +330,10 @@ async fn a_host_shows_its_key_before_anything_is_shown_to_it() {
     let before = bed.server.connections();
     check(
         String::new(),
-        "key \"known_hosts\" cannot be read: it holds no host key",
+        "key \"known_hosts\" cannot be read: it contains no host key",
     )
     .await;
-    check("# only a comment\n\n".to_owned(), "it holds no host key").await;
+    check("# only a comment\n\n".to_owned(), "it contains no host key").await;
     check(format!("{known}nonsense\n"), "line 2: it has too few fields").await;
     assert_eq!(bed.server.connections(), before);
 }
@@ -386,7 +386,7 @@ async fn without_a_secret_for_ssh_nothing_is_opened() {
         "{error}"
     );
     let error = secret(&[("identity", "x")]).unwrap_err().to_string();
-    assert!(error.contains("identity needs known_hosts beside it"), "{error}");
+    assert!(error.contains("identity also needs known_hosts"), "{error}");
     assert_eq!(bed.server.connections(), 0);
 }
 
@@ -440,7 +440,7 @@ async fn what_a_host_refuses_is_said_with_its_words() {
     bed.refused(is_command, "without a word").await;
     let bed = Bed::new(Manner::Flood(b"Welcome to this host!\n".to_vec())).await;
     let is_protocol = |error: &SourceError| matches!(error, SourceError::Protocol { .. });
-    bed.refused(is_protocol, "its answer begins with \"Welcome to this host!")
+    bed.refused(is_protocol, "its response starts with \"Welcome to this host!")
         .await;
 }
 
@@ -540,7 +540,7 @@ async fn what_comes_is_bounded() {
         (
             Pack::of(1).object(kind::TREE, 100 << 20, &[0; 100]).bytes(),
             "--git-max-object-bytes",
-            "that has to be held as a whole",
+            "that must be held in memory",
         ),
     ] {
         let bed = Bed::new(Manner::Pack(COMMIT.to_owned(), pack)).await;

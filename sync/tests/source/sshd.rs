@@ -185,7 +185,7 @@ async fn each_kind_and_format_of_key_opens_the_door() {
         .unwrap_err();
     assert_eq!(
         error.to_string(),
-        "credentials cannot be used: key \"identity\" is an encrypted PKCS#8 key, which is not read; write it anew with `ssh-keygen -p -f <file>`"
+        "credentials cannot be used: key \"identity\" is an encrypted PKCS#8 key, which is not supported; rewrite it with `ssh-keygen -p -f <file>`"
     );
     keygen(&[
         "-q",
@@ -320,8 +320,8 @@ async fn what_sshd_and_git_refuse_is_said_with_their_words() {
     assert_eq!(
         error.to_string(),
         format!(
-            "{} gives no repository: it says \"fatal: '/srv/none.git' does not appear to be a git repository\" (exit status 128); \
-             check the path, and that the key may read it",
+            "{} provides no repository: it says \"fatal: '/srv/none.git' does not appear to be a git repository\" (exit status 128); \
+             check the path, and that the key has access",
             missing.url
         )
     );

@@ -124,8 +124,8 @@ fn what_is_no_substitution_is_refused_by_name() {
     check("${ä}", "a name is needed");
     check("${v", "the closing } is missing");
     check("${v:-x", "the closing } is missing");
-    check("${v x}", "something stands before it");
-    check("${v^^^}", "something stands before it");
+    check("${v x}", "there is text before it");
+    check("${v^^^}", "there is text before it");
     check("${v/a}", "a second / is needed");
     check("${v//}", "a second / is needed");
     check("${v///x}", "a text to replace is needed");
@@ -198,7 +198,7 @@ fn a_short_text_makes_no_long_one() {
     let text = format!("a: ${{v}}\nb: [{}]\n", "\"${v}\",".repeat(3145));
     let error = document(&text, &[("v", &"a".repeat(1000))]).unwrap_err();
     assert!(
-        error.ends_with("substitution makes more than 3145728 bytes of the texts of one document"),
+        error.ends_with("substitution expands to more than 3145728 bytes in one document"),
         "{error}"
     );
 }
@@ -282,7 +282,7 @@ fn what_stands_in_a_secret_is_in_no_message() {
     );
     check(
         "${hun ter2}",
-        "\"${…}\" is no substitution: the closing } is missing, or something stands before it; write $${ for a literal ${",
+        "\"${…}\" is not a substitution: the closing } is missing, or there is text before it; write $${ for a literal ${",
     );
     check(
         "${umlaut:1}",

@@ -199,10 +199,10 @@ fn other_encodings_and_tabs_are_refused() {
         "1:2: character U+0000 is not allowed; write it as an escape in double quotes",
     );
     // Tabs.
-    refused(b"a:\n-\tb\n", "2:3: a tab in the indentation; put spaces there");
+    refused(b"a:\n-\tb\n", "2:3: a tab in the indentation; use spaces");
     refused(
         b"a:\n\tb: 1\n",
-        "2:2: tabs disallowed within this context (block indentation); put spaces where the tab is (kubectl may take it, this parser does not)",
+        "2:2: tabs disallowed within this context (block indentation); replace the tab with spaces (kubectl may accept it, this parser does not)",
     );
     taken(b"a: b\tc\t# d\n", &[json!({"a": "b\tc"})]);
 }
@@ -214,7 +214,7 @@ fn doubtful_scalars_mean_what_kubectl_takes_them_for() {
     for number in [".nan", ".NaN", "-.inf"] {
         refused(
             format!("a: {number}\n").as_bytes(),
-            "1:4: a number that JSON does not have (infinite, none, or too large); quote it if text is meant",
+            "1:4: a number that JSON cannot represent (infinite, NaN, or too large); quote it if it is text",
         );
     }
     taken(b"[0o7, 07, '0o7']\n", &[json!([7, 7, "0o7"])]);
@@ -222,7 +222,7 @@ fn doubtful_scalars_mean_what_kubectl_takes_them_for() {
     taken(b"[1e400, -1e400, 1e-400]\n", &[json!(["1e400", "-1e400", 0])]);
     refused(
         b"{\"a\": 1e400}",
-        "1:7: a number that JSON does not have (infinite, none, or too large); quote it if text is meant",
+        "1:7: a number that JSON cannot represent (infinite, NaN, or too large); quote it if it is text",
     );
     taken(
         b"[9007199254740993, -9007199254740993, 9223372036854775807]\n",

@@ -107,15 +107,15 @@ fn what_is_no_value_is_an_error_with_its_place() {
     };
     check(
         ".inf",
-        "1:4: a number that JSON does not have (infinite, none, or too large); quote it if text is meant",
+        "1:4: a number that JSON cannot represent (infinite, NaN, or too large); quote it if it is text",
     );
     check(
         ".nan",
-        "1:4: a number that JSON does not have (infinite, none, or too large); quote it if text is meant",
+        "1:4: a number that JSON cannot represent (infinite, NaN, or too large); quote it if it is text",
     );
     check(
         "-.inf",
-        "1:4: a number that JSON does not have (infinite, none, or too large); quote it if text is meant",
+        "1:4: a number that JSON cannot represent (infinite, NaN, or too large); quote it if it is text",
     );
     // kubectl silently drops an unknown tag.
     check(
@@ -138,15 +138,15 @@ fn what_is_no_value_is_an_error_with_its_place() {
         "!!str {a: 1}",
         "1:10: unknown tag !!str; quote the value, or remove the tag",
     );
-    check("!!int 5.5", "1:10: the text behind !!int cannot be read as that");
-    check("!!null x", "1:11: the text behind !!null cannot be read as that");
+    check("!!int 5.5", "1:10: the text after !!int is not a valid value of that type");
+    check("!!null x", "1:11: the text after !!null is not a valid value of that type");
     check(
         "!!timestamp soon",
-        "1:16: the text behind !!timestamp cannot be read as that",
+        "1:16: the text after !!timestamp is not a valid value of that type",
     );
     check(
         "!!binary ////",
-        "1:13: the text behind !!binary (base64 of UTF-8) cannot be read as that",
+        "1:13: the text after !!binary (base64 of UTF-8) is not a valid value of that type",
     );
     check(
         "{~: a}",
@@ -247,7 +247,7 @@ fn aliases_have_a_budget() {
         YamlProblem::AliasBudget
     );
     let itself = yaml::to_json("a: &a [1, *a]\n").unwrap_err();
-    assert_eq!(itself.to_string(), "<text>:1:11: an alias to what contains it");
+    assert_eq!(itself.to_string(), "<text>:1:11: an alias to a node that contains it");
     // An anchor is only valid in its own document.
     assert!(yaml::documents("f", b"a: &a 1\n---\nb: *a\n").is_err());
 }
@@ -375,5 +375,5 @@ fn texts_that_are_refused_say_where() {
 fn one_document_is_wanted_where_json_is() {
     assert_eq!(yaml::to_json("").unwrap(), Value::Null);
     let error = yaml::to_json("a: 1\n---\nb: 2\n").unwrap_err().to_string();
-    assert_eq!(error, "<text>:3:1: a second document where only one is wanted");
+    assert_eq!(error, "<text>:3:1: a second document where only one is expected");
 }

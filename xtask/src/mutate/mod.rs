@@ -61,7 +61,7 @@ impl Mutate {
         let problems = table::misfits(&mutations)?;
         ensure!(
             problems.is_empty(),
-            "the table does not fit the code:\n{}",
+            "the mutations do not fit the code:\n{}",
             problems.join("\n")
         );
         let began = Instant::now();
@@ -81,7 +81,7 @@ impl Mutate {
             if !all.iter().any(|mutation| mutation.name.starts_with(name)) {
                 let known: Vec<&str> = all.iter().map(|mutation| mutation.name.as_str()).collect();
                 bail!(
-                    "no mutation's name begins with {name:?}: there are {}",
+                    "no mutation's name starts with {name:?}: the mutations are {}",
                     known.join(", ")
                 );
             }
@@ -101,7 +101,7 @@ fn tried(mutation: Mutation, copy: &Copy, tests: &Tests<'_>) -> anyhow::Result<R
         Ok(binary) => match tests.run(&binary, &mutation.caught_by)? {
             Outcome::Red => Found::Caught("red"),
             Outcome::Hung => Found::Caught("no end"),
-            Outcome::Green => Found::Survived("the test is green".to_owned()),
+            Outcome::Green => Found::Survived("the test passes".to_owned()),
             Outcome::Unknown(said) => Found::Survived(format!("the test did not run:\n{said}")),
         },
     };
@@ -140,10 +140,10 @@ fn told(rows: &[Row], red: &Problems, took: Duration) -> ExitCode {
         println!("{}", line(row));
     }
     if red.is_empty() {
-        println!("without any mutation: all these tests are green");
+        println!("without any mutation: all these tests pass");
     }
     for problem in red {
-        println!("NOT GREEN without any mutation: {problem}");
+        println!("FAILED without any mutation: {problem}");
     }
     let caught = rows.iter().all(|row| matches!(row.found, Found::Caught(_)));
     if caught && red.is_empty() {

@@ -61,7 +61,7 @@ impl Edit {
         let found = text.matches(&self.from).count();
         anyhow::ensure!(
             found == 1,
-            "{}: what is to be replaced stands there {found} times, not once: {:?}",
+            "{}: the text to replace occurs {found} times, not once: {:?}",
             self.file,
             self.from.trim()
         );
@@ -108,7 +108,7 @@ pub(crate) fn misfits(mutations: &[Mutation]) -> anyhow::Result<Problems> {
         let last = mutation.caught_by.name.rsplit("::").next().unwrap_or_default();
         let word = regex::Regex::new(&format!(r"\b{}\b", regex::escape(last)))?;
         if !sources.iter().any(|text| word.is_match(text)) {
-            problems.push(format!("{file}: there is no test {}", mutation.caught_by));
+            problems.push(format!("{file}: test {} does not exist", mutation.caught_by));
         }
     }
     Ok(problems)

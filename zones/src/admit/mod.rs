@@ -144,6 +144,6 @@ pub enum WriteError {
 /// request.
 fn refused_to_go_on() -> Step {
     Step::Answer(Response::deny(
-        "the review was not answered step by step".to_owned(),
+        "the admission review was processed out of order".to_owned(),
     ))
 }

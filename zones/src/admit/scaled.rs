@@ -99,7 +99,7 @@ impl Scaled {
             Value::Null => (kind == Kind::Scale).then_some(0),
             value => {
                 let number = value.as_i64().and_then(|number| i32::try_from(number).ok());
-                Some(number.ok_or_else(|| NotRead::Kind(format!("spec.replicas is no number: {value}")))?)
+                Some(number.ok_or_else(|| NotRead::Kind(format!("spec.replicas is not a number: {value}")))?)
             }
         };
         let metadata = &object["metadata"];

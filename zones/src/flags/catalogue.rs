@@ -46,7 +46,7 @@ pub struct Flag {
 }
 
 const LIMITS: Effect =
-    Effect::None("muster has one client, and the API server limits its requests by priority and fairness");
+    Effect::None("muster uses a single client, and the API server limits its requests by priority and fairness");
 const LOG: Effect = Effect::None("set RUST_LOG, and --log-format of muster");
 const CLUSTER_VALIDATION: Effect =
     Effect::None("muster does not read cluster validation labels; restrict access by a NetworkPolicy");
@@ -104,35 +104,35 @@ pub const FLAGS: &[Flag] = &[
         Kind::Text,
         "",
         Works,
-        "URL of the API server; needs -kubernetes.config-file",
+        "URL of the API server; requires -kubernetes.config-file",
     ),
     flag(
         "kubernetes.client-burst",
         Kind::Int,
         "10",
         LIMITS,
-        "Requests beyond -kubernetes.client-qps at once",
+        "Burst of requests above -kubernetes.client-qps",
     ),
     flag(
         "kubernetes.client-qps",
         Kind::Float,
         "5",
         LIMITS,
-        "Requests to the API server in a second",
+        "Maximum requests to the API server per second",
     ),
     flag(
         "kubernetes.client-timeout",
         Kind::Duration,
         "5m0s",
         Works,
-        "Deadline of a request to the API server; 0 is none",
+        "Timeout of a request to the API server; 0 means none",
     ),
     flag(
         "kubernetes.cluster-domain",
         Kind::Text,
         "cluster.local.",
         Works,
-        "Domain of the cluster in the names of pods",
+        "Cluster domain in the DNS names of pods",
     ),
     flag(
         "kubernetes.config-file",
@@ -169,35 +169,35 @@ pub const FLAGS: &[Flag] = &[
         Kind::Duration,
         "5s",
         Works,
-        "Deadline of a request to a pod; 0 is none",
+        "Timeout of a request to a pod; 0 means none",
     ),
     flag(
         "reconcile.interval",
         Kind::Duration,
         "5s",
         Works,
-        "Least time between two passes over a group",
+        "Minimum time between two passes over a group",
     ),
     flag(
         "server-tls.cert-file",
         Kind::Text,
         "",
         Works,
-        "Path of the certificate of the webhooks, if it is not self-signed",
+        "Path of the certificate file of the webhooks, if it is not self-signed",
     ),
     flag(
         "server-tls.enabled",
         Kind::Bool,
         "false",
         Works,
-        "Whether webhooks are served",
+        "Whether the webhook server is enabled",
     ),
     flag(
         "server-tls.key-file",
         Kind::Text,
         "",
         Works,
-        "Path of the key of the webhooks, if it is not self-signed",
+        "Path of the key file of the webhooks, if the certificate is not self-signed",
     ),
     flag(
         "server-tls.port",
@@ -211,28 +211,28 @@ pub const FLAGS: &[Flag] = &[
         Kind::Duration,
         "10s",
         Works,
-        "Deadline of a review; webhooks answer within 90% of it",
+        "Timeout of an admission review; webhooks answer within 90% of it",
     ),
     flag(
         "server-tls.self-signed-cert.dns-name",
         Kind::Text,
         "",
         Works,
-        "Name in the certificate; rollout-operator.NAMESPACE.svc if empty",
+        "DNS name in the certificate; rollout-operator.NAMESPACE.svc if empty",
     ),
     flag(
         "server-tls.self-signed-cert.enabled",
         Kind::Bool,
         "true",
         Works,
-        "Whether the certificate is made and rotated here",
+        "Whether the certificate is generated and rotated by this process",
     ),
     flag(
         "server-tls.self-signed-cert.expiration",
         Kind::Days,
         "0s",
         Works,
-        "How long a certificate lasts",
+        "Validity of the certificate",
     )
     .effectively("1y"),
     flag(
@@ -247,21 +247,21 @@ pub const FLAGS: &[Flag] = &[
         Kind::Text,
         "rollout-operator-self-signed-certificate",
         Works,
-        "Secret that keeps the certificate",
+        "Secret that stores the certificate",
     ),
     flag(
         "server.cluster-validation.http.enabled",
         Kind::Bool,
         "false",
         CLUSTER_VALIDATION,
-        "Whether requests need a label of the cluster",
+        "Whether requests require a cluster validation label",
     ),
     flag(
         "server.cluster-validation.http.excluded-paths",
         Kind::List,
         "",
         CLUSTER_VALIDATION,
-        "Paths that need none",
+        "Paths that do not require the cluster validation label",
     )
     .effectively("admission/no-downscale,admission/prepare-downscale"),
     flag(
@@ -269,7 +269,7 @@ pub const FLAGS: &[Flag] = &[
         Kind::List,
         "",
         CLUSTER_VALIDATION,
-        "User agents that need none",
+        "User agents that do not require the cluster validation label",
     ),
     flag(
         "server.cluster-validation.http.soft-validation",
@@ -290,34 +290,34 @@ pub const FLAGS: &[Flag] = &[
         Kind::Bool,
         "false",
         Works,
-        "Whether times of downscales are written into the ConfigMap too",
+        "Whether downscale times are also written to the zone tracker's ConfigMap",
     ),
     flag(
         "webhooks.update-ca-bundle",
         Kind::Bool,
         "true",
         Works,
-        "Whether the authority is written into labelled webhook configurations",
+        "Whether the CA bundle is written to labelled webhook configurations",
     ),
     flag(
         "write-last-downscale-annotation",
         Kind::Bool,
         "false",
         Works,
-        "Whether times of downscales are written into StatefulSets too (not in rollout-operator)",
+        "Whether downscale times are also written to StatefulSets (not in rollout-operator)",
     ),
     flag(
         "zone-tracker.config-map-name",
         Kind::Text,
         "rollout-operator-zone-tracker",
         Works,
-        "Name of that ConfigMap",
+        "Name of the zone tracker's ConfigMap",
     ),
     flag(
         "zpdb.pod-ready-annotation-patch-timeout",
         Kind::Duration,
         "5s",
         Works,
-        "Deadline of the write of grafana.com/ready-time",
+        "Timeout for writing grafana.com/ready-time",
     ),
 ];

@@ -14,7 +14,7 @@ pub fn help() -> String {
         };
         let effect = match flag.effect {
             Effect::Works => String::new(),
-            Effect::None(why) => format!("; without effect: {why}"),
+            Effect::None(why) => format!("; has no effect: {why}"),
         };
         let kind = flag.kind.as_str();
         // Writing to a string cannot fail.

@@ -183,7 +183,7 @@ impl Read<'_> {
 
     /// Converts a value to the expected type. All names here are in the catalogue; a test catches a wrong type.
     fn of<T>(&self, name: &str, kind: impl FnOnce(Value) -> Option<T>) -> Result<T, Error> {
-        kind(self.value(name)?).ok_or_else(|| Error::Invalid(format!("-{name} is of another kind")))
+        kind(self.value(name)?).ok_or_else(|| Error::Invalid(format!("-{name} has a value of another type")))
     }
 
     fn text(&self, name: &str) -> Result<String, Error> {

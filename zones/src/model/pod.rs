@@ -147,7 +147,7 @@ impl Pod {
         }
         let ready = self.ready.as_ref().filter(|ready| !ready.holds)?;
         Some(match ready.message.as_str() {
-            "" => "its condition Ready does not hold".to_owned(),
+            "" => "its condition Ready is not True".to_owned(),
             message => format!("it is not Ready: {message}"),
         })
     }

@@ -36,7 +36,7 @@ pub(super) fn batch(
         reasons.of_set(
             set,
             code::LIMIT,
-            &format!("{not_ready} pods are not ready, and {limit} may be"),
+            &format!("{not_ready} pods are not ready; the limit is {limit}"),
         );
     }
     for pod in outdated.into_iter().take(turns) {
@@ -51,7 +51,7 @@ pub(super) fn batch(
                 set,
                 pod,
                 code::LIMIT,
-                &format!("{unavailable} pods are unavailable, and {limit} may be"),
+                &format!("{unavailable} pods are unavailable; the limit is {limit}"),
             );
             break;
         }
@@ -66,7 +66,7 @@ pub(super) fn batch(
                     set,
                     pod,
                     code::REPLACING,
-                    "it is deleted, to be made again at the new revision",
+                    "it is deleted, to be re-created at the new revision",
                 );
             }
             Err(why) => reasons.of_pod(set, pod, code::BUDGET, &why),

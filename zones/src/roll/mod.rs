@@ -100,7 +100,7 @@ fn stuck(group: &Group, reasons: &mut Reasons) -> Option<Vec<Delete>> {
                 set,
                 pod,
                 code::STUCK,
-                &format!("it is of an old revision and does not come up: {why}"),
+                &format!("it is at an old revision and does not become ready: {why}"),
             );
         }
         let delete = |pod: &Pod| Delete {
@@ -218,7 +218,7 @@ fn one_set(
     if let (Some(soaking), None) = (held.soaking, disturbance)
         && !was_begun(group, set)
     {
-        reasons.of_set(set, code::SOAKING, &format!("{soaking} is done, and soaks"));
+        reasons.of_set(set, code::SOAKING, &format!("{soaking} is done and soaking"));
         return Ok(Next::Waits);
     }
     let unavailable = disturbance.map_or(0, Disturbance::unavailable);

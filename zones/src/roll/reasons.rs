@@ -96,7 +96,7 @@ impl Reasons {
                 set,
                 code::SCALING_DOWN,
                 &format!(
-                    "{} replicas are wanted, and pod {pod} is still there",
+                    "{} replicas are desired, and pod {pod} still exists",
                     set.desired()
                 ),
             ),
@@ -106,7 +106,7 @@ impl Reasons {
     /// Reports that a set is complete, which explains why nothing happens to it.
     pub(super) fn done(&mut self, set: &Set) {
         let unchanged = if set.status.current_revision == set.status.update_revision {
-            "; a change outside of the pod template rolls nothing"
+            "; only changes of the pod template are rolled out"
         } else {
             ""
         };
@@ -120,14 +120,14 @@ impl Reasons {
     }
 
     pub(super) fn paused(&mut self, set: &Set) {
-        self.of_set(set, code::PAUSED, "it is paused, and its pods still count");
+        self.of_set(set, code::PAUSED, "it is paused; its unavailable pods still count");
     }
 
     pub(super) fn condemned(&mut self, group: &Group, condemned: &str) {
         for set in &group.sets {
             let message = if set.name == condemned {
                 format!(
-                    "revision {} was condemned: nothing got better",
+                    "revision {} is condemned: the rollout made no progress",
                     set.status.update_revision
                 )
             } else {

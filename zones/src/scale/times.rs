@@ -42,10 +42,10 @@ impl Tracker {
     pub fn parse(data: &BTreeMap<String, String>) -> Result<Self, String> {
         let entries = data.iter().map(|(set, text)| {
             let value: Value = serde_json::from_str(text)
-                .map_err(|error| format!("the entry of {set} is no JSON: {error}"))?;
+                .map_err(|error| format!("the entry of {set} is not valid JSON: {error}"))?;
             let entry = value
                 .as_object()
-                .ok_or_else(|| format!("the entry of {set} is no JSON object"))?;
+                .ok_or_else(|| format!("the entry of {set} is not a JSON object"))?;
             // Go matches keys case-insensitively.
             let tracked = entry.iter().find(|(key, _)| key.eq_ignore_ascii_case(TRACKED));
             match tracked.map(|(_, time)| time) {

@@ -383,7 +383,7 @@ fn the_next_zone_waits_until_the_last_has_soaked() {
             waiting: Some("soak of zone-a".to_owned())
         }
     );
-    assert!(reasons(&decision).contains(&"zone-b Soaking: zone-a is done, and soaks".to_owned()));
+    assert!(reasons(&decision).contains(&"zone-b Soaking: zone-a is done and soaking".to_owned()));
     assert_eq!(deleted(&fleet.pass(299)), Vec::<&str>::new());
     let decision = fleet.pass(300);
     assert_eq!(deleted(&decision), ["zone-b-0"]);
@@ -411,7 +411,7 @@ fn a_revision_with_which_nothing_gets_better_is_condemned_until_its_template_cha
     assert_eq!(
         reasons(&decision),
         [
-            "zone-a Condemned: revision v2 was condemned: nothing got better",
+            "zone-a Condemned: revision v2 is condemned: the rollout made no progress",
             "zone-b Condemned: the revision of zone-a was condemned",
         ]
     );
@@ -517,7 +517,7 @@ fn a_paused_zone_is_left_alone_and_still_counts() {
     assert_eq!(
         reasons(&decision),
         [
-            "zone-a Paused: it is paused, and its pods still count",
+            "zone-a Paused: it is paused; its unavailable pods still count",
             "zone-a/zone-a-1 Unavailable: container main is not ready",
             "zone-b Waiting: zone-a comes first",
         ]
@@ -570,7 +570,7 @@ fn nothing_to_do_has_a_reason() {
     assert_eq!(decision.actions, []);
     assert_eq!(
         reasons(&decision)[0],
-        "zone-a UpToDate: 2 of 2 pods are Ready at revision v1; a change outside of the pod template rolls nothing"
+        "zone-a UpToDate: 2 of 2 pods are Ready at revision v1; only changes of the pod template are rolled out"
     );
     assert_eq!(
         decision.status.progress,

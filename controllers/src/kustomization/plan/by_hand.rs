@@ -85,7 +85,7 @@ enum Begun {
 fn begun(status: &PlanRunStatus, wanted: &PlanControl, planned: &Planned, content: Content) -> Begun {
     let name = match (wanted.action, &wanted.plan) {
         (PlanAction::Start, Some(name)) => name,
-        (PlanAction::Start, None) => return Begun::Never("it names no plan".to_owned()),
+        (PlanAction::Start, None) => return Begun::Never("the control names no plan".to_owned()),
         _ => return Begun::No,
     };
     let known: Vec<&str> = by_hand(planned.plans()).collect();
@@ -95,7 +95,7 @@ fn begun(status: &PlanRunStatus, wanted: &PlanControl, planned: &Planned, conten
             known => known.join(", "),
         };
         return Begun::Never(format!(
-            "the plan file has these plans to be started by hand: {known}"
+            "the plan file has these plans that can be started: {known}"
         ));
     }
     let under_way = |run: &&Run| !run.progress.status.is_terminal();
@@ -117,14 +117,14 @@ fn changed(status: &mut PlanRunStatus, wanted: &PlanControl) -> Result<(), Strin
     let uid = wanted.run.as_deref().unwrap_or_default();
     let step = || {
         let text = wanted.step.as_deref().unwrap_or_default();
-        let (phase, step) = text.split_once('/').ok_or("it names no step as PHASE/STEP")?;
+        let (phase, step) = text.split_once('/').ok_or("the control names no step as PHASE/STEP")?;
         Ok::<_, String>(StepId::new(phase, step))
     };
     let what = match wanted.action {
         PlanAction::Retry => Control::Retry(step()?),
         PlanAction::Skip => Control::Skip(step()?),
         PlanAction::Abort => Control::Abort,
-        PlanAction::Start => return Err("it starts a plan, and changes no run".to_owned()),
+        PlanAction::Start => return Err("the control starts a plan, and changes no run".to_owned()),
     };
     let is_of = |run: &Run| run.progress.uid == uid;
     let of = if status.by_hand.as_ref().is_some_and(is_of) {
@@ -132,7 +132,7 @@ fn changed(status: &mut PlanRunStatus, wanted: &PlanControl) -> Result<(), Strin
     } else {
         Of::Content
     };
-    let run = of.run_mut(status).ok_or("no run of a plan has begun here")?;
+    let run = of.run_mut(status).ok_or("no run of a plan has started here")?;
     let reason = wanted.reason.as_deref().unwrap_or_default().trim();
     let after = control(run.progress.clone(), uid, &what, reason).map_err(|error| error.to_string())?;
     run.progress = after;

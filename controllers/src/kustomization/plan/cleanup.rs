@@ -142,7 +142,7 @@ fn work(revision: &str, writer: &Writer, kustomizations: &Kustomizations) -> Res
     let name = source::key_of(object);
     let source = kustomizations.sources.get(&name);
     let source = source.ok_or_else(|| {
-        format!("GitRepository/{name} is not there, and the plan of {revision} is in its repository")
+        format!("GitRepository/{name} does not exist, and its repository has the plan of {revision}")
     })?;
     Ok(Work {
         aim: Aim {

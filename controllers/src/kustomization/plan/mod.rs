@@ -350,7 +350,7 @@ impl Held {
             };
             let Some(plan) = self.planned.plan(&run.progress.plan) else {
                 return Err(Failure::build(format!(
-                    "the plan file no longer has plan {}, which is under way; next: add it again, or change a document",
+                    "the plan file no longer has plan {}, which is running; next: add it again, or change a document",
                     run.progress.plan
                 ))
                 .into());
@@ -476,7 +476,7 @@ fn past(run: Run, jobs: Vec<String>, now: Timestamp) -> PastRun {
     let message = match run.progress.status {
         RunState::Complete => None,
         _ => current(&run.progress).map(|(phase, id, step)| {
-            let why = step.message.as_deref().unwrap_or("another content took its turn");
+            let why = step.message.as_deref().unwrap_or("replaced by another run");
             bounded(&format!("{phase}/{id}: {why}"), MAX_MESSAGE).into_owned()
         }),
     };

@@ -35,12 +35,12 @@ impl Record {
         let object = call(format!("reading PlanRun {key}"), api.get_opt(&key.name)).await?;
         let Some(object) = object else {
             return Ok(Err(format!(
-                "PlanRun {key} is not there, or its kind is not: `muster crds --downstream` has it; nothing is applied until it is"
+                "PlanRun {key} does not exist, or its CRD is not installed (`muster crds --downstream`); nothing is applied until it exists"
             )));
         };
         if object.spec.digest() != digest {
             return Ok(Err(format!(
-                "PlanRun {key} has another spec than annotation fleet.muster.dev/plan was written for; nothing is applied until they agree"
+                "PlanRun {key} has another spec than annotation fleet.muster.dev/plan refers to; nothing is applied until they match"
             )));
         }
         let mut record = Self { object, api };

@@ -70,7 +70,7 @@ impl Held {
             };
         }
         let Some(underway) = self.steps.get_mut(&task.step) else {
-            return Ok(fatal("it is not under way".to_owned()));
+            return Ok(fatal("it is not running".to_owned()));
         };
         let outcome = match applying.delete(step, writer).await? {
             Some(outcome) => outcome,
@@ -175,7 +175,7 @@ impl Applying<'_> {
             match self.read(id, version).await {
                 Ok(Some(_)) => {}
                 Ok(None) => {
-                    let message = format!("{id} is gone, and it is not known whether it ran");
+                    let message = format!("{id} is gone, and it is unknown whether it ran");
                     return Ok(Some(Outcome::Lost { message }));
                 }
                 Err(error) => return Ok(Some(away(error.to_string()))),
@@ -271,7 +271,7 @@ impl Applying<'_> {
             match run.filter(|run| self.goes_on(&run.progress)) {
                 Some(run) => {
                     return Ok(Some(format!(
-                        "{id} of run {} (plan {}) is at work; what is assigned now follows when it has ended, or after {:?}",
+                        "{id} of run {} (plan {}) is still active; the new run starts when it has ended, or after {:?}",
                         run.progress.uid, run.progress.plan, self.work.settings.timeout
                     )));
                 }
@@ -319,7 +319,7 @@ impl Applying<'_> {
             .iter()
             .find(|one| one.id.is_job() && one.health.state == State::NotFound);
         if let Some(gone) = gone {
-            let message = format!("{} is gone before it was seen to complete", gone.id);
+            let message = format!("{} is gone before it was observed to complete", gone.id);
             return Outcome::Lost { message };
         }
         match checked.summary() {

@@ -28,7 +28,7 @@ impl Address {
             Self::Url(url) => Ok(url.clone()),
             // The URL in a file is secret: it is not shown.
             Self::File(file) => {
-                url_of(&secret(file)?).map_err(|_| format!("{}: it holds no https address", file.display()))
+                url_of(&secret(file)?).map_err(|_| format!("{}: it contains no https address", file.display()))
             }
         }
     }
@@ -39,7 +39,7 @@ pub(crate) fn secret(file: &Path) -> Result<String, String> {
     let text = text_of(file).map_err(|error| format!("{}: {error}", file.display()))?;
     let text = text.trim_end_matches(['\r', '\n']);
     if text.is_empty() || text.chars().any(char::is_control) {
-        return Err(format!("{}: it holds no line of text", file.display()));
+        return Err(format!("{}: it contains no text", file.display()));
     }
     Ok(text.to_owned())
 }
@@ -63,13 +63,13 @@ pub(crate) fn address(url: Option<&str>, file: Option<PathBuf>) -> Result<Addres
     match (url, file) {
         (Some(url), None) => url_of(url).map(Address::Url),
         (None, Some(file)) => Ok(Address::File(file)),
-        _ => Err("name one of url and urlFile".to_owned()),
+        _ => Err("set one of url and urlFile".to_owned()),
     }
 }
 
 /// An https URL; http is only allowed to this machine, because tokens could be read in transit.
 pub(crate) fn url_of(text: &str) -> Result<Url, String> {
-    let url = Url::parse(text).map_err(|error| format!("an address cannot be used: {error}"))?;
+    let url = Url::parse(text).map_err(|error| format!("invalid URL: {error}"))?;
     let host = url.host_str().unwrap_or_default();
     let is_near = host == "localhost"
         || host
@@ -106,7 +106,7 @@ pub(crate) fn link(text: String) -> Result<String, String> {
         rest = rest.replace(place, "x");
     }
     if rest.contains(['{', '}']) {
-        return Err(format!("link: only {} may stand in it", PLACES.join(", ")));
+        return Err(format!("link: only {} are allowed in it", PLACES.join(", ")));
     }
     url_of(&rest).map_err(|why| format!("link: {why}"))?;
     Ok(text)

@@ -41,7 +41,7 @@ pub enum ConfigError {
     #[error(transparent)]
     Yaml(#[from] YamlError),
     /// A field is invalid or unknown.
-    #[error("the file of receivers is not as it must be")]
+    #[error("the file of receivers is invalid")]
     Field(#[from] serde_json::Error),
     /// A receiver is invalid.
     #[error("receiver {name:?}: {why}")]
@@ -138,7 +138,7 @@ impl Config {
         let written: read::File = serde_json::from_value(yaml::to_json(text)?)?;
         if written.receivers.is_empty() || written.receivers.len() > MAX_RECEIVERS {
             return Err(ConfigError::Whole(format!(
-                "receivers: name from 1 to {MAX_RECEIVERS}"
+                "receivers: from 1 to {MAX_RECEIVERS} are allowed"
             )));
         }
         let link = written.link.map(link).transpose().map_err(ConfigError::Whole)?;
@@ -151,7 +151,7 @@ impl Config {
                 why,
             };
             if !names.insert(name.clone()) {
-                return Err(refused("the name stands twice".to_owned()));
+                return Err(refused("the name appears twice".to_owned()));
             }
             receivers.push(read::receiver(&receiver, folder, link.as_ref()).map_err(refused)?);
         }

@@ -89,7 +89,7 @@ pub(crate) fn receiver(written: &Written, folder: &Path, link: Option<&String>) 
         || name.starts_with('-')
         || name.ends_with('-')
     {
-        return Err(format!("write a name of a-z, 0-9 and -, at most {MAX_NAME} long"));
+        return Err(format!("write a name of a-z, 0-9 and -, at most {MAX_NAME} characters long"));
     }
     let modules = selected(written.modules.as_ref())?;
     let every_phase = || Phase::ALL.iter().copied().collect();
@@ -163,7 +163,7 @@ fn slack(slack: Slack, folder: &Path) -> Result<To, String> {
         (None, None) if slack.api.is_none() => Ok(To::Incoming {
             address: address(slack.url.as_deref(), slack.url_file.map(file))?,
         }),
-        _ => Err("name channel and tokenFile (and api), or one of url and urlFile alone".to_owned()),
+        _ => Err("set channel and tokenFile (and api), or one of url and urlFile alone".to_owned()),
     }
 }
 

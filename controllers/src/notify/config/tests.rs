@@ -109,7 +109,7 @@ fn what_is_refused() {
     check("{name: a, kind: teams, urlFile: x}", "teams");
     check(
         "{name: a, kind: slack, urlFile: x}, {name: a, kind: slack, urlFile: x}",
-        "stands twice",
+        "appears twice",
     );
     check(
         "{name: a, kind: slack, urlFile: x, modules: {matchLables: {a: b}}}",

@@ -39,13 +39,13 @@ impl Actor<'_> {
             Ok(Some(version)) => self.watch_clusters(version),
             // After a watch that once worked, a missing kind does not prove that there are no Clusters.
             Ok(None) if known.is_some() => {
-                warn!("the kind Cluster is no longer served; what is known of clusters stands");
+                warn!("the kind Cluster is no longer served; the known clusters are kept");
             }
             Ok(None) => {
                 debug!("Cluster API is not installed");
                 self.complete();
             }
-            Err(error) => warn!(error = explain(&error), "the versions of Cluster are not known"),
+            Err(error) => warn!(error = explain(&error), "the served versions of Cluster are not known"),
         }
         self.discover_in(if self.clusters.is_some() {
             DISCOVER_EVERY
@@ -129,7 +129,7 @@ impl Actor<'_> {
             warn!(
                 error = explain(&error),
                 version = version.as_str(),
-                "not all that is ours names its Cluster at the version that is read"
+                "some owner references still name a Cluster at another version than the one that is read"
             );
             self.renew_owners_in(version, RENEW_AGAIN);
         }

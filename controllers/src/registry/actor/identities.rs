@@ -48,7 +48,7 @@ impl Actor<'_> {
             Err(error) => {
                 warn!(
                     error = explain(&error),
-                    "the identities of clusters are not known; nothing is sent to those that have not been seen"
+                    "the identities of clusters are not known; nothing is sent to clusters that were not identified yet"
                 );
                 self.read_pins_in(AGAIN);
             }
@@ -156,7 +156,7 @@ impl Actor<'_> {
                 warn!(
                     cluster = name,
                     error = explain(&error),
-                    "an identity is not recorded"
+                    "an identity was not recorded"
                 );
                 // The records are read again, and all identities are checked again.
                 self.pins = None;
@@ -172,7 +172,7 @@ impl Actor<'_> {
         let facts = entry.facts.clone();
         if !is_new_pin && self.pins.is_some() {
             let note = format!(
-                "from now on this Cluster is the one whose kube-system has the uid {}",
+                "this Cluster is now the one whose namespace kube-system has uid {}",
                 pin.identity
             );
             let event = Event::normal(EventReason::ControlApplied, "AcceptIdentity", note);

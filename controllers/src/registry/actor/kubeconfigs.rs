@@ -86,7 +86,7 @@ impl Actor<'_> {
                 warn!(
                     cluster = name,
                     error = explain(&error),
-                    "the kubeconfig could not be read; what is known stands"
+                    "the kubeconfig could not be read; the known one is kept"
                 );
                 if entry.needs_kubeconfig() {
                     self.read_secret(name, READ_AGAIN, None);

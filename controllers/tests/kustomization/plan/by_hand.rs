@@ -174,7 +174,7 @@ async fn what_cannot_be_done_is_refused_and_changes_nothing() {
         ),
         (
             "start/deploy",
-            "the plan file has these plans to be started by hand: none".to_owned(),
+            "the plan file has these plans that can be started: none".to_owned(),
         ),
     ] {
         let refused = control(&bed, words).await.unwrap_or_default();

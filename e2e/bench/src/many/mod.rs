@@ -50,7 +50,7 @@ pub(crate) async fn run(plan: &Plan) -> anyhow::Result<()> {
     let told = until_signalled()?;
     tokio::select! {
         done = all(plan) => done,
-        () = told.cancelled() => anyhow::bail!("it was told to end"),
+        () = told.cancelled() => anyhow::bail!("it was interrupted"),
     }
 }
 
@@ -75,7 +75,7 @@ async fn one(plan: &Plan, modules: usize) -> anyhow::Result<Row> {
     let (most, allowed) = (world.observer.most(), (plan.clusters / 2).max(1));
     anyhow::ensure!(
         (1..=allowed).contains(&most),
-        "{most} clusters of one module at once were seen, {allowed} are allowed"
+        "{most} clusters of one module changed at once, {allowed} are allowed"
     );
     let memory = world.usage()?;
     Ok(Row {

@@ -40,7 +40,7 @@ impl Servers {
         let input = child.stdin.take().context("no standard input")?;
         let mut output = BufReader::new(child.stdout.take().context("no standard output")?).lines();
         let line = timeout(PATIENCE, output.next_line()).await??;
-        ensure!(line.as_deref() == Some("ready"), "the API servers said {line:?}");
+        ensure!(line.as_deref() == Some("ready"), "unexpected output of the API servers: {line:?}");
         Ok(Self { child, input, output })
     }
 
@@ -67,7 +67,7 @@ pub(super) fn muster(
     let binary = std::env::current_exe()?.with_file_name("muster");
     ensure!(
         binary.is_file(),
-        "run cargo build -p muster with the same profile first: {} is not there",
+        "run cargo build -p muster with the same profile first: {} does not exist",
         binary.display()
     );
     let log = log(&logs.join(format!("{verb}-{instance}.log")))?;

@@ -46,7 +46,7 @@ pub(super) fn print(plan: &Plan, rows: &[Row]) {
     }
     let median = row.flips.get(row.flips.len() / 2).copied().unwrap_or_default();
     println!(
-        "a flip: {:.1} ms; restart in mid-rollout: {:.1} s; writes at rest: {}; at once: {} of {}",
+        "a flip: {:.1} ms; restart during a rollout: {:.1} s; writes at rest: {}; at once: {} of {}",
         median.as_secs_f64() * 1000.0,
         row.restart.as_secs_f64(),
         row.rest,

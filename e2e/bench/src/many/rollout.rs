@@ -142,7 +142,7 @@ pub(super) async fn flips(world: &World) -> anyhow::Result<Vec<Duration>> {
 async fn next(modules: &mut (impl Stream<Item = Module> + Unpin)) -> anyhow::Result<Value> {
     let module = timeout(Duration::from_mins(1), modules.next())
         .await
-        .context("a flip was not seen")?;
+        .context("a flip was not observed")?;
     let status = module.and_then(|module| module.status).context("no status")?;
     Ok(serde_json::to_value(status.summary)?)
 }

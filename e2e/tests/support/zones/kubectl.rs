@@ -90,7 +90,7 @@ impl Kubectl {
             }
             if began.elapsed() > PATIENCE {
                 let rollouts = self.output(&["get", "zr", "-o", "yaml"], "").stdout;
-                panic!("{what} did not come: {}", String::from_utf8_lossy(&rollouts));
+                panic!("{what} timed out: {}", String::from_utf8_lossy(&rollouts));
             }
             std::thread::sleep(Duration::from_millis(200));
         }

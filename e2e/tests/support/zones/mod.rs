@@ -68,7 +68,7 @@ impl Bed {
     fn scale_down(&self) {
         let kubectl = &self.inside.kubectl;
         kubectl.run(&load::DOWNSCALE, "");
-        assert!(self.inside.asked().is_empty(), "a dry run asks nothing");
+        assert!(self.inside.asked().is_empty(), "a dry run prepares nothing");
         kubectl.run(&["scale", "replicatemplate/ingester", "--replicas=2"], "");
         kubectl.all_ready(NEW, 2);
         kubectl.until_done();

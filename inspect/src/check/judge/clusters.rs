@@ -51,7 +51,7 @@ pub(crate) fn judge(world: &World) -> Vec<Finding> {
         Ok(identities) => seen(identities, &rows),
         Err(why) => vec![Finding::unknown(
             Code::Contact,
-            "the records of which cluster each is",
+            "the identity records of the clusters",
             why,
         )],
     });
@@ -113,7 +113,7 @@ fn ways(world: &World, kubeconfigs: &BTreeMap<String, Kubeconfig>, rows: &[Arc<C
                 format!("Secret {namespace}/{} has no Cluster", kubeconfig_secret(name)),
             )
             .about(about(name))
-            .reason("it still holds a credential")
+            .reason("it still contains a credential")
             .remedy(format!("muster unenroll {name} -n {namespace}")),
         );
     }
@@ -136,7 +136,7 @@ fn ways(world: &World, kubeconfigs: &BTreeMap<String, Kubeconfig>, rows: &[Arc<C
     ));
     findings.extend(each(
         Code::Expiry,
-        || "no credential ends within a week".to_owned(),
+        || "no credential expires within a week".to_owned(),
         ending,
     ));
     findings.extend(each(
@@ -150,10 +150,10 @@ fn ways(world: &World, kubeconfigs: &BTreeMap<String, Kubeconfig>, rows: &[Arc<C
 /// How to create the kubeconfig again.
 fn again(row: &ClusterRow) -> String {
     if row.annotations.contains_key(annotation::ENROLLED) {
-        format!("enrol it again: muster enroll CONTEXT --name {}", row.name)
+        format!("enroll it again: muster enroll CONTEXT --name {}", row.name)
     } else {
         format!(
-            "what manages the cluster makes it: kubectl describe clusters.cluster.x-k8s.io {}",
+            "what manages the cluster creates it: kubectl describe clusters.cluster.x-k8s.io {}",
             row.name
         )
     }
@@ -164,12 +164,12 @@ fn ends(row: &ClusterRow, end: Timestamp, now: Timestamp) -> Option<Finding> {
     let (level, text) = if left.is_negative() {
         (
             Level::Problem,
-            format!("its credential ended {} ago", Age(end, now)),
+            format!("its credential expired {} ago", Age(end, now)),
         )
     } else if left < SOON {
         (
             Level::Warning,
-            format!("its credential ends in {}", Age(now, end)),
+            format!("its credential expires in {}", Age(now, end)),
         )
     } else {
         return None;
@@ -209,7 +209,7 @@ fn states(rows: &[Arc<ClusterRow>]) -> Vec<Finding> {
             )
         },
         of(Code::Reachable, Level::Problem, &away, &|row| {
-            format!("from here: muster check --cluster {}", row.name)
+            format!("from this machine: muster check --cluster {}", row.name)
         }),
     );
     findings.extend(each(
@@ -229,7 +229,7 @@ fn states(rows: &[Arc<ClusterRow>]) -> Vec<Finding> {
     ];
     findings.extend(each(
         Code::ClusterReady,
-        || "no Cluster is paused, going, or not there yet".to_owned(),
+        || "no Cluster is paused, being deleted, or not ready yet".to_owned(),
         of(Code::ClusterReady, Level::Warning, &closed, &|row| {
             format!("kubectl describe clusters.cluster.x-k8s.io {}", row.name)
         }),
@@ -266,10 +266,10 @@ fn seen(identities: &BTreeMap<String, String>, rows: &[Arc<ClusterRow>]) -> Vec<
         .filter(|row| !identities.contains_key(&row.uid) && not_ready(row).is_none());
     let never: Vec<Finding> = never
         .map(|row| {
-            Finding::warning(Code::Contact, "the controller has not recorded that it was there")
+            Finding::warning(Code::Contact, "the controller has not recorded that it reached the cluster")
                 .about(about(&row.name))
                 .reason("it was never reached, or its credential may not read namespace kube-system")
-                .remedy(format!("kubectl get events --field-selector involvedObject.name={}; from here: muster check --cluster {}", row.name, row.name))
+                .remedy(format!("kubectl get events --field-selector involvedObject.name={}; from this machine: muster check --cluster {}", row.name, row.name))
         })
         .collect();
     let mut by_identity: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
@@ -283,20 +283,20 @@ fn seen(identities: &BTreeMap<String, String>, rows: &[Arc<ClusterRow>]) -> Vec<
         .map(|(identity, names)| {
             Finding::problem(
                 Code::Identity,
-                format!("{} lead to one cluster", names.join(" and ")),
+                format!("{} refer to the same cluster", names.join(" and ")),
             )
             .reason(format!("the uid of its kube-system is {identity}"))
-            .remedy("take one out: muster unenroll NAME")
+            .remedy("remove one: muster unenroll NAME")
         })
         .collect();
     let mut findings = each(
         Code::Contact,
-        || "the controller has been in every cluster that it can reach".to_owned(),
+        || "the controller has recorded every cluster that it can reach".to_owned(),
         never,
     );
     findings.extend(each(
         Code::Identity,
-        || "no two Clusters lead to one cluster".to_owned(),
+        || "no two Clusters refer to the same cluster".to_owned(),
         twice,
     ));
     findings

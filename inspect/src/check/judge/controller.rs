@@ -71,7 +71,7 @@ fn deployment(world: &World, all: &[Deployment], here: &[&Deployment]) -> Findin
             )
             .reason(format!("Deployment {} works in namespace {works}", named(other)))
             .remedy(format!(
-                "look there: muster check -n {works}; or install one for {namespace}: {install}"
+                "check there: muster check -n {works}; or install one for {namespace}: {install}"
             ));
         }
         let alive = is_alive(world);
@@ -83,8 +83,8 @@ fn deployment(world: &World, all: &[Deployment], here: &[&Deployment]) -> Findin
                 Code::Deployment,
                 "the controller does not run as a Deployment in this cluster",
             )
-            .reason("it runs elsewhere: whether it is well is seen by its Lease and by what it writes")
-            .remedy("nothing, if that is meant; its log is where it was started");
+            .reason("it runs elsewhere: its Lease and its writes show whether it is healthy")
+            .remedy("nothing, if that is intended; its log is where it was started");
         }
         return Finding::problem(
             Code::Deployment,
@@ -159,7 +159,7 @@ fn lease(world: &World, deployed: bool) -> Finding {
             level,
             format!("there is no Lease {}/muster-controller", world.namespace),
         )
-        .reason("no controller has begun here, or one that was told to begin without (--leader-elect=false)")
+        .reason("no controller has started here, or it runs without leader election (--leader-elect=false)")
         .remedy(logs);
     };
     let Some(holder) = spec
@@ -167,14 +167,14 @@ fn lease(world: &World, deployed: bool) -> Finding {
         .as_deref()
         .filter(|holder| !holder.is_empty())
     else {
-        return Finding::problem(Code::Lease, "nobody holds the Lease of the controller")
-            .reason("the last one gave it back")
+        return Finding::problem(Code::Lease, "the Lease of the controller has no holder")
+            .reason("the last holder released it")
             .remedy(logs);
     };
     let Some(renewed) = spec.renew_time.as_ref().map(|time| time.0) else {
         return Finding::warning(
             Code::Lease,
-            format!("{holder} holds the Lease and does not say since when"),
+            format!("{holder} holds the Lease, but its renew time is not set"),
         );
     };
     if is_over(spec, renewed, world.now) {
@@ -239,7 +239,7 @@ fn rights(world: &World, here: &[&Deployment]) -> Vec<Finding> {
         named.push(format!("and {} more", missing.len() - NAMED));
     }
     vec![
-        Finding::problem(Code::Rights, "the controller may not do all that it has to")
+        Finding::problem(Code::Rights, "the controller lacks rights that it needs")
             .reason(format!("its account may not {}", named.join(", ")))
             .remedy(format!(
                 "muster install --export --management -n {} | kubectl apply --server-side -f -",
@@ -274,7 +274,7 @@ fn version(deployment: &Deployment) -> Finding {
             Code::Versions,
             format!("the controller is muster {tag}, this command {ours}"),
         )
-        .reason("they may not know the same fields and words")
+        .reason("they may not support the same fields and values")
         .remedy("use the command of the controller's version, or upgrade the controller"),
         Some(_) | None => Finding::ok(Code::Versions, format!("the controller runs image {image}")),
     }

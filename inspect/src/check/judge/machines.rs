@@ -40,7 +40,7 @@ pub(crate) fn judge(machines: &Machines) -> Vec<Finding> {
         Ok(updates) => remediations(updates),
         Err(why) => vec![Finding::unknown(
             Code::Remediation,
-            "whether MachineHealthChecks leave updates in place their time",
+            "whether MachineHealthChecks give in-place updates enough time",
             why,
         )],
     });
@@ -81,8 +81,7 @@ fn policies(extensions: &[DynamicObject]) -> Vec<Finding> {
         )
         .about(format!("extensionconfig/{extension}"))
         .reason(
-            "no connection, no answer in time, a status other than 200 or an answer that cannot be read count as success: Cluster API takes \
-             the Machine for updated, and nothing of it was changed",
+            "a connection error, a timeout, a status other than 200 or an invalid response counts as success: Cluster API considers the Machine updated although nothing was changed",
         )
         .remedy(
             "have the extension answer Discovery with failurePolicy Fail, or call it as an updater of muster machines (docs/machines.md); then: \
@@ -91,7 +90,7 @@ fn policies(extensions: &[DynamicObject]) -> Vec<Finding> {
     });
     each(
         Code::FailurePolicy,
-        || format!("no error of a call of {HOOK} counts as success"),
+        || format!("no failed call of {HOOK} counts as success"),
         ignoring.collect(),
     )
 }
@@ -105,7 +104,7 @@ fn remediations(updates: &Updates) -> Vec<Finding> {
     each(
         Code::Remediation,
         || {
-            "each update in place has the time of its UpdatePlan before a MachineHealthCheck ends it"
+            "no MachineHealthCheck remediates before an in-place update can finish"
                 .to_owned()
         },
         early.collect(),
@@ -134,7 +133,7 @@ fn early(check: &DynamicObject, updates: &Updates) -> Option<Finding> {
             .about(format!("machinehealthcheck/{name}"))
             .reason(format!(
                 "the steps of UpdatePlan {} have {takes} together for each of {machines}: a Machine that is unhealthy for longer than {patience} \
-                 meanwhile is remediated, which is to say replaced, in the middle of its update",
+                 meanwhile is remediated, which is to say replaced, during its update",
                 plan.name_any()
             ))
             .remedy(format!(
@@ -391,7 +390,7 @@ mod tests {
             "{reason}"
         );
         assert!(
-            reason.contains("longer than 5m") && reason.contains("replaced, in the middle of its update"),
+            reason.contains("longer than 5m") && reason.contains("replaced, during its update"),
             "{reason}"
         );
         let remedy = finding.remedy.as_deref().unwrap();

@@ -45,13 +45,13 @@ pub(crate) fn server_version(version: &str) -> Finding {
             format!("Kubernetes {version} >= v1.{OLDEST}"),
         ),
         Some(_) => Finding::problem(Code::ServerVersion, format!("Kubernetes {version} < v1.{OLDEST}"))
-            .reason("the rules in muster's definitions need what this API server does not have")
+            .reason("the validation rules in muster's definitions need a newer API server")
             .remedy("upgrade the cluster"),
         None => Finding::warning(
             Code::ServerVersion,
-            format!("the API server calls its version {version:?}"),
+            format!("the API server reports version {version:?}"),
         )
-        .reason("whether it is new enough cannot be told"),
+        .reason("cannot tell whether it is new enough"),
     }
 }
 
@@ -73,11 +73,11 @@ pub(crate) fn node_agents(version: &str) -> Finding {
             Code::DeepNodes,
             format!("tokens of node agents do not name their node: Kubernetes {version} < v1.{NODE_CLAIM}"),
         )
-        .reason("each agent may write about its own node alone, by the claim of its token: without it, about none")
+        .reason("each agent may write only about its own node, by the claim of its token: without the claim, about none")
         .remedy("upgrade the cluster before NodeModules are used there"),
         None => Finding::warning(
             Code::DeepNodes,
-            format!("the API server calls its version {version:?}"),
+            format!("the API server reports version {version:?}"),
         )
         .reason(format!("tokens of node agents name their node from v1.{NODE_CLAIM} on")),
     }
@@ -105,7 +105,7 @@ fn installed(there: &BTreeMap<String, CustomResourceDefinition>) -> Vec<Finding>
     };
     each(
         Code::Definitions,
-        || format!("{total} definitions are there"),
+        || format!("{total} definitions are installed"),
         problems,
     )
 }
@@ -150,7 +150,7 @@ fn flux(there: &BTreeMap<String, CustomResourceDefinition>) -> Finding {
             Code::FluxKinds,
             "GitRepository or Kustomization is not served here",
         )
-        .reason("BootstrapModules become such objects here, and wait until they can")
+        .reason("BootstrapModules become such objects here, and wait until these kinds are served")
         .remedy(APPLY);
     }
     let whose = if found.iter().all(|definition| crds::is_ours(definition)) {
@@ -166,7 +166,7 @@ fn flux(there: &BTreeMap<String, CustomResourceDefinition>) -> Finding {
 
 fn cluster(there: &BTreeMap<String, CustomResourceDefinition>) -> Finding {
     let Some(definition) = there.get(CLUSTERS) else {
-        return Finding::problem(Code::ClusterKind, "there is no kind Cluster")
+        return Finding::problem(Code::ClusterKind, "the kind Cluster is not served")
             .reason(format!("clusters of the fleet are objects of {CLUSTER_GROUP}"))
             .remedy("muster crds --management --cluster-api | kubectl apply --server-side -f -, or install Cluster API");
     };
@@ -200,7 +200,7 @@ fn conversion(there: &BTreeMap<String, CustomResourceDefinition>) -> Vec<Finding
             Code::Conversion,
             format!("{} is converted by a webhook", name(definition)),
         )
-        .reason("muster has none: where it does not answer nothing of the kind can be read")
+        .reason("muster has none: if the webhook does not answer, no object of the kind can be read")
         .remedy(APPLY)
     });
     each(

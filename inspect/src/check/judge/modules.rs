@@ -130,7 +130,7 @@ pub(crate) fn judge(world: &World) -> Vec<Finding> {
         Code::Bad,
         Level::Problem,
         Seen::is_halted,
-        || "no module wants what is known to be bad".to_owned(),
+        || "no module asks for a revision that is known to be bad".to_owned(),
     ));
     findings.extend(stalled(&all));
     findings.extend(each(
@@ -204,7 +204,7 @@ fn paused(all: &[Seen], now: Timestamp) -> Vec<Finding> {
             None if module.suspended => (
                 "suspended",
                 module.ready()?.last_transition_time.0,
-                "spec.suspend: false, where it is written".to_owned(),
+                "set spec.suspend: false where it is maintained".to_owned(),
             ),
             None => return None,
         };
@@ -212,7 +212,7 @@ fn paused(all: &[Seen], now: Timestamp) -> Vec<Finding> {
         long.then(|| {
             Finding::warning(Code::Paused, format!("{word} for {}", Age(since, now)))
                 .about(&module.name)
-                .reason("no further cluster begins meanwhile")
+                .reason("no further cluster starts meanwhile")
                 .remedy(go_on)
         })
     });
@@ -259,7 +259,7 @@ fn held(live: &Live, all: &[Seen], now: Timestamp) -> Vec<Finding> {
                 Finding::warning(Code::Held, format!("{word} for {}", Age(at, now)))
                     .about(name.clone())
                     .reason(control.told().trim().to_owned())
-                    .remedy(format!("if it is not meant any more: muster {undo} --help")),
+                    .remedy(format!("if it is no longer needed: muster {undo} --help")),
             );
         }
     }
@@ -284,7 +284,7 @@ fn stalled(all: &[Seen]) -> Vec<Finding> {
         Some(
             Finding::problem(
                 Code::Stalled,
-                format!("{}: it waits for a change by a person", stalled.reason),
+                format!("{}: it waits for a change by a user", stalled.reason),
             )
             .about(&module.name)
             .reason(&stalled.message)
@@ -299,7 +299,7 @@ fn stalled(all: &[Seen]) -> Vec<Finding> {
     }
     each(
         Code::Stalled,
-        || "no module waits for a change by a person".to_owned(),
+        || "no module waits for a change by a user".to_owned(),
         found,
     )
 }
@@ -348,15 +348,15 @@ fn observed(all: &[Seen]) -> Vec<Finding> {
         let is = module.meta.generation.unwrap_or_default();
         Finding::warning(
             Code::Observed,
-            format!("the controller has seen {seen}, and it is at generation {is}"),
+            format!("the controller has observed {seen}, and it is at generation {is}"),
         )
         .about(&module.name)
-        .reason("that is so for a moment after a change; for longer if no controller is at work")
+        .reason("that is normal for a moment after a change; it lasts if no controller is running")
         .remedy("kubectl logs -n muster-system deployment/muster-controller")
     });
     each(
         Code::Observed,
-        || "the controller has seen every module as it is".to_owned(),
+        || "the controller has observed the current spec of every module".to_owned(),
         found.collect(),
     )
 }
@@ -368,7 +368,7 @@ fn moved(all: &[Seen]) -> Vec<Finding> {
             Finding::warning(Code::Tag, "its tag names another commit than before")
                 .about(&module.name)
                 .reason(&moved.message)
-                .remedy("tag the new commit with a new name; a version is what was first seen under its tag"),
+                .remedy("tag the new commit with a new name; a version is the commit that its tag first pointed to"),
         )
     });
     each(Code::Tag, || "no tag has moved".to_owned(), found.collect())

@@ -20,7 +20,7 @@ impl Tour<'_> {
         let before = self.world.versions(PODINFO).await?;
         self.guide.step(
             "A cluster joins",
-            "ap-1 runs already, with an agent and nothing else. A script that needs only kubectl enrols it; modules select it by its labels.",
+            "ap-1 already runs, with only an agent. A script that needs only kubectl enrolls it; modules select it by its labels.",
         );
         self.guide
             .types("../enrol.sh ap-1 --downstream-kubeconfig ../clusters/ap-1.kubeconfig --labels env=prod,region=ap,stage=fleet --bootstrap")
@@ -74,19 +74,19 @@ impl Tour<'_> {
             .await?;
         let running = self.world.runs(PODINFO, "6.2.0", &REACHABLE).await?;
         self.guide
-            .check("podinfo 6.2.0 runs in the five that are there", running)?;
+            .check("podinfo 6.2.0 runs in the five that are online", running)?;
         let untouched = self.world.untouched(PODINFO, &before, &["us-2"]).await?;
         self.guide.check("us-2 was not written to", untouched)?;
         let matrix = self.guide.types("muster matrix").await?;
         self.guide.check(
-            "the matrix names it with its shape",
+            "the matrix shows it with its symbol",
             says(&matrix, &["? v1.1.0", "skipped"]),
         )?;
 
         self.guide.types("rm ../clusters/us-2.unplugged").await?;
         let world = &self.world;
         self.guide
-            .until("it is taken by itself: podinfo 6.2.0 runs in us-2", async || {
+            .until("it updates automatically: podinfo 6.2.0 runs in us-2", async || {
                 world.runs(PODINFO, "6.2.0", &["us-2"]).await
             })
             .await?;
@@ -101,8 +101,7 @@ impl Tour<'_> {
     pub(super) async fn a_withdrawal(&mut self) -> anyhow::Result<()> {
         self.guide.step(
             "A withdrawal, stopped by the brake",
-            "A change of the selector takes two of six clusters out, more than the brake of 20 %: it might be a mistake. Nothing is \
-             withdrawn until somebody says that it is meant.",
+            "A change of the selector drops two of six clusters, more than the brake of 20 %: it might be a mistake. Nothing is withdrawn until a user acknowledges it.",
         );
         let (before, backup) = (
             self.world.versions(PODINFO).await?,
@@ -130,7 +129,7 @@ impl Tour<'_> {
         self.guide.check("podinfo is in all six, untouched", untouched)?;
 
         self.guide
-            .say("muster names the clusters that would lose it, and the command that says that it is meant:");
+            .say("muster names the clusters that would lose it, and the command that acknowledges it:");
         let shown = self.guide.types("muster rollout withdraw module/podinfo").await?;
         self.guide.check(
             "us-1 and us-2 would lose it, of six",
@@ -167,7 +166,7 @@ impl Tour<'_> {
         )?;
         self.limits()?;
         self.guide.check(
-            "in all of it, muster asked for nothing beyond the rights of `muster install --export`",
+            "throughout, muster needed no more than the rights of `muster install --export`",
             self.observer.rights(),
         )
     }

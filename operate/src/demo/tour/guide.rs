@@ -63,14 +63,14 @@ pub(crate) struct Guide {
 impl Guide {
     /// Creates a guide for the folder of a demo.
     pub(crate) fn new(folder: &Folder, tell: Narrator) -> anyhow::Result<Self> {
-        let command = std::env::current_exe().context("this command does not find itself")?;
+        let command = std::env::current_exe().context("this command cannot find its own program")?;
         let bin = command.parent().map(PathBuf::from).unwrap_or_default(); // a file has a folder
         let path = std::env::var_os("PATH").unwrap_or_default(); // without, nothing is found but muster
         let paths = std::iter::once(bin).chain(std::env::split_paths(&path));
         for needed in ["git", "kubectl"] {
             anyhow::ensure!(
                 std::env::split_paths(&path).any(|folder| folder.join(needed).is_file()),
-                "the tour types {needed}, and there is no {needed} in $PATH"
+                "the tour runs {needed}, and there is no {needed} in $PATH"
             );
         }
         Ok(Self {
@@ -134,7 +134,7 @@ impl Guide {
                 return Err(not_as_expected(
                     command,
                     expected,
-                    format!("no end within {PATIENCE:?}"),
+                    format!("did not finish within {PATIENCE:?}"),
                 ));
             }
         };
@@ -211,12 +211,12 @@ impl Guide {
     pub(crate) fn end(&mut self) {
         self.end_step();
         self.tell.line(&format!(
-            "\nAll is as it should be: {} steps, {} checks, {:.1} s.",
+            "\nAll checks passed: {} steps, {} checks, {:.1} s.",
             self.steps,
             self.checks,
             self.began.elapsed().as_secs_f64()
         ));
-        self.tell.line("Play it yourself: muster demo");
+        self.tell.line("Try it yourself: muster demo");
     }
 
     /// Prints what failed.
@@ -224,7 +224,7 @@ impl Guide {
         self.tell
             .line(&format!("   ✗ {}", failed.to_string().replace('\n', "\n     ")));
         self.tell.line(&format!(
-            "\nThe tour ended in step {} after {} checks: that is not as it should be.",
+            "\nThe tour ended in step {} after {} checks: the result is not as expected.",
             self.steps, self.checks
         ));
     }

@@ -82,7 +82,7 @@ fn begin(folder: &Path, clusters: usize, tell: &Narrator) {
     ));
     tell.line("The clusters are simulated; git, HTTPS, kubectl, the controller and the agents are real.");
     tell.line(
-        "  $  a command, typed as it stands in the folder fleet (KUBECONFIG names the management plane)",
+        "  $  a command, run in the folder fleet (KUBECONFIG names the management plane)",
     );
     tell.line(
         "  ✓  checked from outside muster: by API servers' objects and logs, git, and what commands print",

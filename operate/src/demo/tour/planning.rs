@@ -13,8 +13,7 @@ impl Tour<'_> {
     pub(super) async fn a_plan(&mut self) -> anyhow::Result<()> {
         self.guide.step(
             "A plan",
-            "A database needs an order: a copy before the migration, the migration before the new server, a smoke test after it. A file in git says so \
-             (examples/plan), and each cluster keeps how far it is.",
+            "A database needs an order: a copy before the migration, the migration before the new server, a smoke test after it. A file in git defines it (examples/plan), and each cluster records its progress.",
         );
         self.guide
             .types("cp -r ../plan/db apps/db && cp ../plan/module.yaml modules/db.yaml && git add . && git commit -qm 'A database' && git tag db-v1")
@@ -22,7 +21,7 @@ impl Tour<'_> {
         self.db_is_at("db-v1", "1").await?;
 
         self.guide
-            .say("A version whose migration gives up (in a simulated cluster: by an annotation):");
+            .say("A version whose migration fails (in a simulated cluster: by an annotation):");
         self.guide
             .types("sed -i 's/metadata: {name: migrate,/metadata: {name: migrate, annotations: {player.muster-apiserver.dev\\/fail: crash},/' apps/db/jobs/migrate.yaml")
             .await?;
@@ -53,7 +52,7 @@ impl Tour<'_> {
         self.db_version("2", "3", "db-v2", "db-v3").await?;
         self.db_is_at("db-v3", "3").await?;
         self.guide
-            .say("Jobs belong to runs: that they have ended is no drift.");
+            .say("Jobs belong to runs: finished Jobs are not drift.");
         self.guide
             .types("muster diff module/db --allow-insecure-sources")
             .await?;
@@ -62,14 +61,14 @@ impl Tour<'_> {
             .await?;
         let world = &self.world;
         self.guide
-            .until("eu-1 has made a copy, and says so", async || {
+            .until("eu-1 has made a copy, and reports it", async || {
                 let plan = world.plan("eu-1", "db").await?;
                 Ok(holds(plan == "backup 1/1 Complete", || plan))
             })
             .await?;
         let (status, reason, message) = ready(&self.world.module("db").await?);
         self.guide.check(
-            "the module is ready all the while",
+            "the module stays ready",
             holds(status == "True", || format!("{reason}: {message}")),
         )?;
         self.guide.check(

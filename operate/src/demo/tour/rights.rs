@@ -41,7 +41,7 @@ pub(crate) fn suffice(api: &ApiServer, user: &str, rights: &[Value], matters: im
         })
         .collect();
     match (asked.len(), &beyond[..]) {
-        (0, _) => Err("nothing was asked".to_owned()),
+        (0, _) => Err("no requests were sent".to_owned()),
         (number, []) => Ok(format!("{number} kinds of requests")),
         (_, beyond) => Err(beyond.join(", ")),
     }

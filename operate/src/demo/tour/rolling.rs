@@ -17,7 +17,7 @@ impl Tour<'_> {
     pub(super) async fn first_rollout(&mut self) -> anyhow::Result<()> {
         self.guide.step(
             "First rollout",
-            "The management plane syncs the folder modules/ of the git repository by itself. In it are three modules: a web application \
+            "The management plane syncs the folder modules/ of the git repository itself. It has three modules: a web application \
              (podinfo), an operator for production (backup), and what every cluster needs first (base). Each allows one cluster, base two, \
              to change at a time.",
         );
@@ -35,10 +35,10 @@ impl Tour<'_> {
             .await?;
         let matrix = self.guide.types("muster matrix").await?;
         self.guide
-            .check("the matrix says that all is ready", says(&matrix, &["14 ready"]))?;
+            .check("the matrix shows that all is ready", says(&matrix, &["14 ready"]))?;
         let running = self.world.runs(PODINFO, "6.0.0", &FIVE).await?;
         self.guide.check(
-            "podinfo 6.0.0 runs in all five clusters, as they say themselves",
+            "podinfo 6.0.0 runs in all five clusters, as they report themselves",
             running,
         )?;
         let running = self.world.runs(BACKUP, "2.3.0", &OTHERS).await?;
@@ -81,8 +81,7 @@ impl Tour<'_> {
         let before = self.world.versions(PODINFO).await?;
         self.guide.step(
             "A bad version",
-            "An image with 'bad' in its name cannot be pulled in a simulated cluster. One cluster has to find that out; no other may ever \
-             get it.",
+            "An image with 'bad' in its name cannot be pulled in a simulated cluster. One cluster must discover that; no other may ever get it.",
         );
         self.commit("6.1.0", "bad", "v1.1.0", "v1.2.0").await?;
         self.guide
@@ -154,7 +153,7 @@ impl Tour<'_> {
 
     pub(super) async fn recovery(&mut self) -> anyhow::Result<()> {
         let before = self.world.versions(PODINFO).await?;
-        self.guide.step("Recovery", "By git, and nothing else: the commit is reverted, and with it the version that the module names.");
+        self.guide.step("Recovery", "Only through git: the commit is reverted, and with it the version that the module names.");
         self.guide.types("git revert --no-edit HEAD").await?;
         self.guide
             .types("muster rollout status module/podinfo --tag v1.1.0 --timeout 60s")
@@ -166,7 +165,7 @@ impl Tour<'_> {
         self.guide.check("only dev-1 was written to", untouched)?;
         self.limits()?;
 
-        self.guide.say("And if somebody brings the bad version back? It is known, and goes to nobody, not even to dev-1.");
+        self.guide.say("And if someone reintroduces the bad version? It is known, and no cluster gets it, not even dev-1.");
         let before = self.world.versions(PODINFO).await?;
         self.guide.types("git revert --no-edit HEAD").await?;
         let said = self
@@ -243,7 +242,7 @@ impl Tour<'_> {
     async fn only_the_first_has_it(&mut self, before: &Versions) -> anyhow::Result<()> {
         let had = self.observer.had(PODINFO, "bad").map_err(anyhow::Error::msg)?;
         self.guide.check(
-            "of all writes to all clusters, the bad version went to dev-1 alone",
+            "of all writes to all clusters, the bad version went only to dev-1",
             equal(&had, &[FIRST]),
         )?;
         let untouched = self.world.untouched(PODINFO, before, &OTHERS).await?;
@@ -253,7 +252,7 @@ impl Tour<'_> {
         self.guide.check("they run 6.1.0 as before", running)?;
         let (status, reason, _) = ready(&self.world.module("podinfo").await?);
         self.guide.check(
-            "the module is not ready, and says that dev-1 failed",
+            "the module is not ready, and reports that dev-1 failed",
             holds(status == "False" && reason == "Failed", || {
                 format!("Ready is {status}: {reason}")
             }),

@@ -30,7 +30,7 @@ pub fn examine(case: &Case<'_>) -> Verdict {
         return Err(Broken::new(Law::E9, "the order of the units matters"));
     }
     if decision.memory.seq < before.seq {
-        return Err(Broken::new(Law::W2, "the greatest token fell"));
+        return Err(Broken::new(Law::W2, "the greatest token decreased"));
     }
     examine_brake(case)?;
     if !before.rebuilt {
@@ -71,7 +71,7 @@ fn examine_brake(case: &Case<'_>) -> Verdict {
     let brake = spec.withdraw.brake.map(|brake| amount(brake, carrying).max(1));
     let many = brake.is_some_and(|brake| leaving.len() > brake as usize);
     if new > 0 && many && (spec.withdraw.acknowledged.is_none() || decision.memory.acknowledged.is_none()) {
-        let what = format!("{leaving:?} leave, and nobody acknowledged it");
+        let what = format!("{leaving:?} leave, without an acknowledgement");
         return Err(Broken::new(Law::E8, what));
     }
     Ok(())
@@ -295,7 +295,7 @@ fn examine_windows(case: &Case<'_>) -> Verdict {
     match early.map(|(unit, _)| unit).or(assigned).or(left) {
         Some(unit) => Err(Broken::new(
             Law::E6,
-            format!("{} is begun, and its window is closed", unit.id),
+            format!("{} is started although its window is closed", unit.id),
         )),
         None => Ok(()),
     }
@@ -365,7 +365,7 @@ fn examine_step(case: &Case<'_>, step: &Step) -> Verdict {
     let Case { spec, decision, .. } = *case;
     let unit = step.unit().and_then(|id| case.unit(id));
     let Some(unit) = unit else {
-        return Err(Broken::new(Law::E6, format!("{step:?} is for nobody")));
+        return Err(Broken::new(Law::E6, format!("{step:?} is for no unit")));
     };
     let free = unit.is_eligible() && !spec.paused;
     let (law, fine) = match step {
@@ -425,7 +425,7 @@ fn examine_repetition(case: &Case<'_>) -> Verdict {
         .into_iter()
         .any(|step| !(more && matches!(step, Step::Withdraw { .. })));
     if !fences && !frees(&decision.memory) && again {
-        let what = format!("after all was carried out: {:?}", after.steps);
+        let what = format!("after all steps were applied: {:?}", after.steps);
         return Err(Broken::new(Law::E10, what));
     }
     Ok(())
@@ -450,7 +450,7 @@ fn examine_reasons(case: &Case<'_>) -> Verdict {
     let mut units: Vec<&Unit> = view.iter().collect();
     units.sort();
     if decision.reasons.len() != units.len() {
-        return Err(Broken::new(Law::E12, "not one reason each"));
+        return Err(Broken::new(Law::E12, "not one reason for each unit"));
     }
     let told = truth::Told::of(case);
     for (unit, (id, why)) in units.into_iter().zip(&decision.reasons) {

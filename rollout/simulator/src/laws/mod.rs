@@ -42,22 +42,22 @@ impl Law {
     /// The text of the law.
     pub const fn says(self) -> &'static str {
         match self {
-            Self::E1 => "no more units are changed at once than the limit and the budget allow",
-            Self::E2 => "no more domains change at once than may, and those whose turn it is",
-            Self::E3 => "what is known to be bad is assigned to nobody",
-            Self::E4 => "nothing is condemned but by enough units that failed on it",
-            Self::E5 => "who goes back gets what was good",
-            Self::E6 => "who cannot be touched, and what is paused, is not written",
-            Self::E7 => "stages come one after the other, each when the last is done",
-            Self::E8 => "withdrawals rest on a complete read, and many at once on an acknowledgement",
-            Self::E9 => "the order of the units changes nothing",
-            Self::E10 => "what is decided again is the same, and what is carried out is not decided again",
+            Self::E1 => "no more units change at once than the limit and the budget allow",
+            Self::E2 => "no more domains change at once than allowed, in their order",
+            Self::E3 => "a revision that is known to be bad is not assigned",
+            Self::E4 => "a revision is condemned only if enough units failed on it",
+            Self::E5 => "a unit that reverts gets a good revision",
+            Self::E6 => "no unit that is ineligible or paused is written",
+            Self::E7 => "stages follow one another, each when the previous one is done",
+            Self::E8 => "withdrawals need a complete read, and many at once need an acknowledgement",
+            Self::E9 => "the order of the units does not matter",
+            Self::E10 => "the same input gives the same decision, and applied steps are not repeated",
             Self::E12 => "every unit has exactly one reason, and it is true",
-            Self::E13 => "the memory keeps its bounds and can be read again",
+            Self::E13 => "the memory stays within its limits and can be read back",
             Self::EL1 => "when everything works, a good target is reached",
             Self::EL2 => "a bad target ends condemned",
-            Self::EL3 => "who waits for something is woken, or an event will come",
-            Self::W2 => "the greatest token never falls",
+            Self::EL3 => "a waiting unit is woken by time or by an event",
+            Self::W2 => "the greatest token never decreases",
         }
     }
 }

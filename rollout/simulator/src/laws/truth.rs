@@ -50,7 +50,7 @@ fn withdraws(charge: &Charge) -> bool {
     charge.kind == Kind::Withdraw && !charge.skipped
 }
 
-#[allow(clippy::too_many_lines, reason = "a table is as long as its cases")]
+#[allow(clippy::too_many_lines, reason = "the table has one entry per case")]
 pub(super) fn holds(it: &Facts<'_>, why: &Why) -> bool {
     let active = it.charge().filter(|charge| !charge.skipped);
     let changing = |is: &dyn Fn(&Charge) -> bool| it.unit.selected() && active.is_some_and(is);

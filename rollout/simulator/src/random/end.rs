@@ -79,7 +79,7 @@ fn settle<W: Witness>(simulation: &mut Simulation<'_, W>) -> Verdict {
         Rest::Quiet => Ok(()),
         Rest::Restless => Err(Broken::new(
             Law::EL3,
-            format!("no rest after {most} events: {:?}", simulation.memory),
+            format!("not settled after {most} events: {:?}", simulation.memory),
         )),
     }
 }
@@ -103,7 +103,7 @@ fn reached<W: Witness>(simulation: &Simulation<'_, W>, ending: &Ending) -> Verdi
     if behind.is_empty() && !charged && !unproven {
         return Ok(());
     }
-    let what = format!("at rest, and {behind:?} do not have it: {:?}", simulation.memory);
+    let what = format!("settled, but {behind:?} do not have it: {:?}", simulation.memory);
     Err(Broken::new(Law::EL1, what))
 }
 
@@ -118,6 +118,6 @@ fn condemned<W: Witness>(
         return Ok(());
     }
     let carry = simulation.carrying(bad);
-    let what = format!("{carry} carry what is bad: {memory:?}");
+    let what = format!("{carry} have a bad revision: {memory:?}");
     Err(Broken::new(Law::EL2, what))
 }

@@ -158,7 +158,7 @@ fn lie(member: &Member, number: u8, seq: Token) -> Echo {
     let failed = State::Failed {
         class: Class::Revision,
         terminal: true,
-        message: "of another time".into(),
+        message: "from another time".into(),
     };
     let (token, digest, state) = match number {
         // An older assignment with the same content, and a failed one.

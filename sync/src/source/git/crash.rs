@@ -10,7 +10,7 @@ pub(super) use self::tests::point;
 /// directory reads either a complete commit or nothing, and ends in the same state as without the kill.
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::panic, clippy::unwrap_used, reason = "a test that cannot go on fails")]
+    #![allow(clippy::panic, clippy::unwrap_used, reason = "a test panics on failure")]
 
     use std::collections::BTreeSet;
     use std::path::Path;

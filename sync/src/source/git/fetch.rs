@@ -241,7 +241,7 @@ impl Job {
         if let Err(error) = downloaded {
             return Ok(Err(Miss::Incomplete(self.failed(&error))));
         }
-        self.deadline.check(&self.url.text, "looking through what came")?;
+        self.deadline.check(&self.url.text, "checking what was received")?;
         let size = match self.verify(&repository, commit)? {
             Ok(size) => size,
             Err(miss) => return Ok(Err(miss)),
@@ -251,7 +251,7 @@ impl Job {
             .adopt(scratch.path(), plan.part, (commit, size), &tips)?;
         let whole = self.mirror.whole(commit);
         whole.map(Ok).ok_or_else(|| SourceError::Storage {
-            what: "reading a mirror back",
+            what: "reading the mirror",
             why: format!("commit {commit} is not in it"),
         })
     }
@@ -270,7 +270,7 @@ impl Job {
                 kind,
             });
         }
-        let check = || self.deadline.check(&self.url.text, "looking through what came");
+        let check = || self.deadline.check(&self.url.text, "checking what was received");
         match mirror::contents(repository, commit, &self.options.limits, &check) {
             Ok(contents) => Ok(Ok(contents.size)),
             Err(Problem::Source(error)) => Err(error),
@@ -347,7 +347,7 @@ pub(super) fn workshop(
     for folder in built_on {
         let folder = std::path::absolute(folder).map_err(storage)?;
         writeln!(alternates, "{}", folder.display())
-            .map_err(|_| git2::Error::from_str("a path is no text"))?;
+            .map_err(|_| git2::Error::from_str("a path is not UTF-8"))?;
     }
     std::fs::create_dir_all(path.join("objects/info")).map_err(storage)?;
     std::fs::write(path.join("objects/info/alternates"), alternates).map_err(storage)?;

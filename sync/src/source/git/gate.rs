@@ -95,7 +95,7 @@ fn mirror_queue(folder: &str) -> String {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+#[allow(clippy::unwrap_used, reason = "a test panics on failure")]
 mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
     use std::time::Duration;
@@ -159,7 +159,7 @@ mod tests {
             error.to_string(),
             "https://a.test/x did not answer within 60s (waiting for other fetches of this host); see --git-timeout"
         );
-        assert!(gate.idle_turn(&url.folder()).is_none(), "somebody works there");
+        assert!(gate.idle_turn(&url.folder()).is_none(), "the mirror is in use");
         drop(held);
         assert!(gate.idle_turn(&url.folder()).is_some());
         gate.turn(&url, deadline()).await.unwrap();

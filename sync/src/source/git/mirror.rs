@@ -139,7 +139,7 @@ impl Mirror {
             return Ok(None);
         };
         match contents(&repository, commit, limits, &|| {
-            deadline.check(&self.url, "looking through a commit")
+            deadline.check(&self.url, "checking a commit")
         }) {
             Ok(contents) => {
                 self.keep(commit, contents.size)?;
@@ -360,7 +360,7 @@ impl Mirror {
             for history in self.objects(Part::History) {
                 let history = history
                     .to_str()
-                    .ok_or_else(|| git2::Error::from_str("the data directory is no text"))?;
+                    .ok_or_else(|| git2::Error::from_str("the path of the data directory is not UTF-8"))?;
                 repository.odb()?.add_disk_alternate(history)?;
             }
             Ok(repository)
@@ -370,7 +370,7 @@ impl Mirror {
 
     /// Moves the mirror away, so that the next fetch creates a new one.
     pub(super) fn discard(&self, why: &str) {
-        tracing::warn!(url = self.url, why, "the mirror is damaged and is fetched anew");
+        tracing::warn!(url = self.url, why, "the mirror is damaged and is fetched again");
         self.remove();
     }
 

@@ -322,6 +322,6 @@ async fn blocking<T: Send + 'static>(
             what: "running libgit2",
             why: error.to_string(),
         }),
-        Err(_) => Err(deadline.timeout(&url.text, "working on what came")),
+        Err(_) => Err(deadline.timeout(&url.text, "processing what was received")),
     }
 }

@@ -60,7 +60,7 @@ impl Objects {
         let id = written.map_err(|error| broken(&error))?;
         id.as_bytes()
             .try_into()
-            .map_err(|_| broken(&git2::Error::from_str("its names have not 20 bytes")))
+            .map_err(|_| broken(&git2::Error::from_str("its object ids do not have 20 bytes")))
     }
 }
 

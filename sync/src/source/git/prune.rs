@@ -46,7 +46,7 @@ impl Mirror {
         let Some(repository) = self.open() else {
             return Ok(());
         };
-        let check = || deadline.check(&self.url, "tidying up");
+        let check = || deadline.check(&self.url, "pruning the mirror");
         let mut live = BTreeSet::new();
         for commit in kept {
             match mirror::contents(&repository, commit, limits, &check) {
@@ -139,7 +139,7 @@ impl Mirror {
     }
 
     fn storage(&self, error: &git2::Error) -> SourceError {
-        tracing::warn!(url = self.url, why = error.message(), "a mirror is not tidied up");
+        tracing::warn!(url = self.url, why = error.message(), "a mirror was not pruned");
         SourceError::Storage {
             what: "writing a mirror",
             why: error.message().to_owned(),

@@ -59,7 +59,7 @@ impl GitSource {
                     mirror.prune(&named, &limits, deadline)
                 });
                 pruned.await.map_err(|error| SourceError::Storage {
-                    what: "tidying up",
+                    what: "pruning the mirror",
                     why: error.to_string(),
                 })??;
             }

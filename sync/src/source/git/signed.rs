@@ -87,7 +87,7 @@ impl Job {
                 refusal = self.failed(&error);
                 continue;
             }
-            self.deadline.check(&self.url.text, "reading what is signed")?;
+            self.deadline.check(&self.url.text, "reading a signed object")?;
             let wanted = [(id, kind), (commit, ObjectType::Commit)];
             for (key, bytes) in wanted
                 .into_iter()

@@ -29,7 +29,7 @@ pub(super) fn client(credentials: Option<&Credentials>, proxies: &Proxies) -> Re
         // An invalid certificate counts as none: both are refused below.
         let certificates = Certificate::from_pem_bundle(pem).unwrap_or_default();
         if certificates.is_empty() {
-            return Err(refuse("key \"ca.crt\" holds no PEM certificate".to_owned()));
+            return Err(refuse("key \"ca.crt\" contains no PEM certificate".to_owned()));
         }
         builder = builder.tls_certs_merge(certificates);
     }
@@ -37,7 +37,7 @@ pub(super) fn client(credentials: Option<&Credentials>, proxies: &Proxies) -> Re
     {
         let pem = [certificate, b"\n", key].concat();
         let identity = Identity::from_pem(&pem)
-            .map_err(|_| refuse("keys \"tls.crt\" and \"tls.key\" are no PEM pair".to_owned()))?;
+            .map_err(|_| refuse("keys \"tls.crt\" and \"tls.key\" are not a PEM certificate and its key".to_owned()))?;
         builder = builder.identity(identity);
     }
     builder.build().map_err(|error| SourceError::Storage {

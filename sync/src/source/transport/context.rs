@@ -58,7 +58,7 @@ impl Context {
     ) -> Result<Arc<Self>, SourceError> {
         if url.is_readable_by_others() && credentials.as_ref().is_some_and(Credentials::identify) {
             return Err(SourceError::Credentials {
-                why: "they would go over http, where anybody can read them; use https".to_owned(),
+                why: "they would be sent over http, where anyone can read them; use https".to_owned(),
             });
         }
         if url.is_web() && credentials.as_ref().is_some_and(Credentials::are_for_ssh) {
@@ -248,7 +248,7 @@ impl Context {
             return Ok((session, references));
         }
         let Some(login) = &self.login else {
-            return Err(self.protocol("it is no ssh address".to_owned()));
+            return Err(self.protocol("it is not an ssh URL".to_owned()));
         };
         let mut session = Session::open(self, login)?;
         let references = session.references(self)?;
@@ -272,7 +272,7 @@ impl Context {
             if self.deadline.passed() {
                 self.timeout("receiving")
             } else {
-                self.protocol(format!("the answer broke off: {error}"))
+                self.protocol(format!("the response was cut off: {error}"))
             }
         })?;
         self.count(read)?;
@@ -283,7 +283,7 @@ impl Context {
     pub(super) fn send(&self, exchange: &Exchange) -> Result<Response, SourceError> {
         self.check_deadline("connecting")?;
         let Some(client) = &self.client else {
-            return Err(self.protocol("it is no web address".to_owned()));
+            return Err(self.protocol("it is not an http or https URL".to_owned()));
         };
         let base = self.base.lock().clone();
         let request = match exchange {

@@ -90,7 +90,7 @@ thread_local! {
 fn current() -> Result<Arc<Context>, git2::Error> {
     CURRENT
         .with_borrow(Clone::clone)
-        .ok_or_else(|| git2::Error::new(ErrorCode::GenericError, ErrorClass::Net, "no fetch is under way"))
+        .ok_or_else(|| git2::Error::new(ErrorCode::GenericError, ErrorClass::Net, "no fetch is running"))
 }
 
 /// One exchange of the smart protocol.

@@ -38,7 +38,7 @@ impl KeyRing {
             })?;
             if text.contains("PRIVATE KEY") {
                 return Err(unread(
-                    "holds a private key: put public keys only there, and replace that key".to_owned(),
+                    "contains a private key: store only public keys there, and replace that key".to_owned(),
                 ));
             }
             if text.contains("-----BEGIN PGP") {
@@ -48,7 +48,7 @@ impl KeyRing {
                 ring.ssh.extend(ssh::signers(text).map_err(unread)?);
             } else if !text.trim().is_empty() {
                 return Err(unread(
-                    "holds no armored OpenPGP key; keys of ssh stand under names that end in .pub, or under allowed_signers"
+                    "contains no armored OpenPGP key; ssh keys must be under names that end in .pub, or under allowed_signers"
                         .to_owned(),
                 ));
             }
@@ -56,7 +56,7 @@ impl KeyRing {
         openpgp::merge(&mut ring.openpgp);
         if ring.openpgp.is_empty() && ring.ssh.is_empty() {
             return Err(refuse(
-                "the Secret holds no public key: put at least one there".to_owned(),
+                "the Secret contains no public key: add at least one".to_owned(),
             ));
         }
         Ok(ring)

@@ -233,12 +233,12 @@ impl<'a> Headers<'a> {
 fn moment(who: &str) -> Result<i64, Unverified> {
     let seconds = who.rsplit(' ').nth(1).and_then(|seconds| seconds.parse().ok());
     seconds.ok_or(Unverified::Malformed(
-        "an object without the time at which it was made",
+        "an object without its creation time",
     ))
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+#[allow(clippy::unwrap_used, reason = "a test panics on failure")]
 mod tests {
     use super::*;
 

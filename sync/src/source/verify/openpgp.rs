@@ -34,18 +34,18 @@ const MIN_RSA: u16 = 2_048;
 pub(super) fn certificates(text: &str) -> Result<Vec<Certificate>, &'static str> {
     const BEGIN: &str = "-----BEGIN PGP PUBLIC KEY BLOCK-----";
     const END: &str = "-----END PGP PUBLIC KEY BLOCK-----";
-    const BROKEN: &str = "cannot be read as OpenPGP keys: export them anew (gpg --export --armor)";
+    const BROKEN: &str = "cannot be read as OpenPGP keys: export them again (gpg --export --armor)";
     let mut certificates = Vec::new();
     let mut rest = text;
     while let Some(start) = rest.find("-----BEGIN ") {
         let block = &rest[start..];
         if !block.starts_with(BEGIN) {
-            return Err("holds an armored block that is not a public key");
+            return Err("contains an armored block that is not a public key");
         }
         let end = block.find(END).ok_or(BROKEN)? + END.len();
         let bytes = decode(&block[..end]).ok_or(BROKEN)?;
         let kinds = packets::kinds(&bytes, 1).map_err(|unread| match unread {
-            Unread::Private => "holds a private key: put public keys only there, and replace that key",
+            Unread::Private => "contains a private key: store only public keys there, and replace that key",
             Unread::Broken | Unread::Nested => BROKEN,
         })?;
         let keys: Vec<SignedPublicKey> = SignedPublicKey::from_bytes_many(bytes.as_slice())
@@ -53,7 +53,7 @@ pub(super) fn certificates(text: &str) -> Result<Vec<Certificate>, &'static str>
             .map_err(|_| BROKEN)?;
         let written = packets::count(&kinds, PUBLIC_KEY);
         if written == 0 || keys.len() != written || keys.iter().any(|key| !is_modern(key)) {
-            return Err("holds an OpenPGP key of a version or kind that is not supported (4 and 6 are)");
+            return Err("contains an OpenPGP key of a version or type that is not supported (4 and 6 are)");
         }
         certificates.extend(keys.into_iter().map(Certificate));
         rest = &block[end..];
@@ -173,7 +173,7 @@ fn check(signature: &Signature, now: Timestamp) -> Result<i64, Unverified> {
     };
     if config.typ() != SignatureType::Binary {
         return Err(Unverified::Unsupported(
-            "an OpenPGP signature that is not one of a document's bytes",
+            "an OpenPGP signature that is not over binary content",
         ));
     }
     match config.hash_alg {
@@ -195,13 +195,13 @@ fn check(signature: &Signature, now: Timestamp) -> Result<i64, Unverified> {
     });
     if unknown {
         return Err(Unverified::Unsupported(
-            "an OpenPGP signature that demands something unknown",
+            "an OpenPGP signature with an unknown critical subpacket",
         ));
     }
     let made = signature
         .created()
         .map(|made| i64::from(made.as_secs()))
-        .ok_or(Unverified::Broken("it does not say when it was made"))?;
+        .ok_or(Unverified::Broken("it has no creation time"))?;
     if made > now.as_second().saturating_add(SKEW) {
         return Err(Unverified::WrongTime {
             at: instant(made),
@@ -231,7 +231,7 @@ fn standing(
     if own.is_empty() {
         return Err(Unverified::NotForSigning {
             key: name(primary),
-            why: "has no valid signature of its own",
+            why: "has no valid self-signature",
         });
     }
     // The earliest expiry applies: a signature without one does not remove another.
@@ -419,7 +419,7 @@ fn after_birth(key: &impl KeyDetails, made: i64) -> Result<(), Unverified> {
     }
     Err(Unverified::WrongTime {
         at: instant(made),
-        why: "before its key existed",
+        why: "before its key was created",
     })
 }
 
@@ -462,7 +462,7 @@ fn issuer(signature: &Signature) -> String {
         .first()
         .map(|id| super::super::commit::hex(id.as_ref()));
     id.map_or_else(
-        || "an OpenPGP key that it does not name".to_owned(),
+        || "an unnamed OpenPGP key".to_owned(),
         |id| format!("OpenPGP key {}", id.to_ascii_uppercase()),
     )
 }

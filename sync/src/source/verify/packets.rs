@@ -136,7 +136,7 @@ fn subpacket(area: &[u8]) -> Result<(&[u8], &[u8]), Unread> {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+#[allow(clippy::unwrap_used, reason = "a test panics on failure")]
 mod tests {
     use super::*;
 

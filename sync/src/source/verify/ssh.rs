@@ -57,10 +57,10 @@ fn signer(line: &str) -> Result<AllowedSigner, String> {
     let words: Vec<&str> = words.into_iter().filter(|word| !word.is_empty()).collect();
     let kind = words.iter().take(3).position(is_kind);
     let kind =
-        kind.ok_or("it is not a public key of ssh of a supported kind, nor who may sign and such a key")?;
+        kind.ok_or("it is not a public key of a supported ssh type, optionally preceded by its signers")?;
     let base64 = words.get(kind + 1).ok_or("its key is missing")?;
     let key = PublicKey::from_openssh(&format!("{} {base64}", words[kind]))
-        .map_err(|_| "its key is not one of ssh")?;
+        .map_err(|_| "its key is not an ssh key")?;
     let mut signer = AllowedSigner {
         key,
         git: true,
@@ -239,7 +239,7 @@ fn strong(signature: &SshSig) -> Result<(), Unverified> {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+#[allow(clippy::unwrap_used, reason = "a test panics on failure")]
 mod tests {
     use super::*;
 
@@ -287,7 +287,7 @@ mod tests {
             (format!("* namespaces=\"g*\" {KEY}"), "patterns"),
             (format!("* no-such-option {KEY}"), "an option"),
             (format!("* valid-after=\"2026\" {KEY}"), "a time"),
-            ("* ssh-ed25519 AAAA".to_owned(), "its key is not one of ssh"),
+            ("* ssh-ed25519 AAAA".to_owned(), "its key is not an ssh key"),
             ("* ssh-ed25519".to_owned(), "its key is missing"),
             ("canary-5up3rs3cret".to_owned(), "it is not a public key"),
         ] {

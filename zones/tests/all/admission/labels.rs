@@ -75,7 +75,7 @@ fn what_cannot_be_found_out_is_allowed_with_a_warning() {
         (
             "oldObject",
             json!({"apiVersion": "apps/v1", "kind": "StatefulSet", "spec": {"replicas": "many"}}),
-            "can't decode old object, allowing the change, err: spec.replicas is no number: \"many\"",
+            "can't decode old object, allowing the change, err: spec.replicas is not a number: \"many\"",
         ),
         (
             "oldObject",

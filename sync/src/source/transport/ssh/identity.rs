@@ -18,7 +18,7 @@ const MAX_ROUNDS: u32 = 256;
 const OPENSSH: &str = "-----BEGIN OPENSSH PRIVATE KEY-----";
 
 /// The command that converts a key to the supported format.
-const CONVERT: &str = "write it anew with `ssh-keygen -p -f <file>`";
+const CONVERT: &str = "rewrite it with `ssh-keygen -p -f <file>`";
 
 /// Parses the key. Errors contain no part of it.
 pub(super) fn read(identity: &[u8], passphrase: Option<&str>) -> Result<Arc<PrivateKey>, SourceError> {
@@ -28,14 +28,14 @@ pub(super) fn read(identity: &[u8], passphrase: Option<&str>) -> Result<Arc<Priv
     match key.algorithm() {
         Algorithm::Ed25519 | Algorithm::Ecdsa { .. } | Algorithm::Rsa { .. } => Ok(Arc::new(key)),
         other => Err(SourceError::Credentials {
-            why: format!("key \"identity\" is of the type {other}, which is not used; make an ed25519 key"),
+            why: format!("key \"identity\" is of the type {other}, which is not supported; create an ed25519 key"),
         }),
     }
 }
 
 fn decode(identity: &[u8], passphrase: Option<&str>) -> Result<PrivateKey, String> {
     let unreadable = || {
-        "is no private key in OpenSSH's format or in PEM; make one with `ssh-keygen -t ed25519`".to_owned()
+        "is not a private key in OpenSSH or PEM format; create one with `ssh-keygen -t ed25519`".to_owned()
     };
     let text = std::str::from_utf8(identity).map_err(|_| unreadable())?;
     if text.len() > MAX_BYTES {
@@ -55,16 +55,16 @@ fn decode(identity: &[u8], passphrase: Option<&str>) -> Result<PrivateKey, Strin
                 .lines()
                 .any(|line| line.starts_with("DEK-Info: AES-128-CBC,"))
             {
-                return Err(format!("is encrypted in a way that is not read; {CONVERT}"));
+                return Err(format!("is encrypted in an unsupported way; {CONVERT}"));
             }
             let passphrase = passphrase.ok_or_else(missing_passphrase)?;
             decode_secret_key(text, Some(passphrase)).map_err(|_| wrong_passphrase())
         }
         Some("-----BEGIN ENCRYPTED PRIVATE KEY-----") => Err(format!(
-            "is an encrypted PKCS#8 key, which is not read; {CONVERT}"
+            "is an encrypted PKCS#8 key, which is not supported; {CONVERT}"
         )),
         Some("-----BEGIN EC PRIVATE KEY-----") if encrypted => {
-            Err(format!("is encrypted in a way that is not read; {CONVERT}"))
+            Err(format!("is encrypted in an unsupported way; {CONVERT}"))
         }
         Some(
             "-----BEGIN PRIVATE KEY-----"
@@ -72,7 +72,7 @@ fn decode(identity: &[u8], passphrase: Option<&str>) -> Result<PrivateKey, Strin
             | "-----BEGIN EC PRIVATE KEY-----",
         ) => decode_secret_key(text, None).map_err(|_| unreadable()),
         Some("-----BEGIN DSA PRIVATE KEY-----") => {
-            Err("is a DSA key, which is not used; make an ed25519 key".to_owned())
+            Err("is a DSA key, which is not supported; create an ed25519 key".to_owned())
         }
         _ => Err(unreadable()),
     }
@@ -80,7 +80,7 @@ fn decode(identity: &[u8], passphrase: Option<&str>) -> Result<PrivateKey, Strin
 
 /// Parses OpenSSH's own format. The cost of the passphrase is given in the file: it is checked before it is spent.
 fn openssh(text: &str, passphrase: Option<&str>) -> Result<PrivateKey, String> {
-    let damaged = || "is damaged: it cannot be read to its end".to_owned();
+    let damaged = || "is damaged: it is incomplete".to_owned();
     let lines = text
         .lines()
         .map(str::trim)
@@ -109,5 +109,5 @@ fn missing_passphrase() -> String {
 }
 
 fn wrong_passphrase() -> String {
-    "is not opened by the passphrase in the key \"password\" of the Secret; correct it".to_owned()
+    "cannot be decrypted with the passphrase in the key \"password\" of the Secret; correct it".to_owned()
 }

@@ -112,7 +112,7 @@ impl KnownHosts {
             lines.extend(line);
         }
         if lines.is_empty() {
-            return Err("it holds no host key; put in the lines that `ssh-keyscan` prints".to_owned());
+            return Err("it contains no host key; add the lines that `ssh-keyscan` prints".to_owned());
         }
         Ok(Self(lines))
     }
@@ -274,7 +274,7 @@ impl Known<'_> {
             certificate.signature().algorithm(),
             Algorithm::Rsa { hash: None } | Algorithm::Dsa
         ) {
-            return Err("it is signed by SHA-1".to_owned());
+            return Err("it is signed with SHA-1".to_owned());
         }
         let name = &self.host.name;
         let named = |principal: &String| glob(&principal.to_ascii_lowercase(), name);
@@ -282,7 +282,7 @@ impl Known<'_> {
             return Err(format!("it does not name {name}"));
         }
         if certificate.critical_options().iter().next().is_some() {
-            return Err("it has a critical option, which no host's certificate has".to_owned());
+            return Err("it has a critical option, which host certificates do not have".to_owned());
         }
         if now < certificate.valid_after() {
             return Err("it is not valid yet".to_owned());

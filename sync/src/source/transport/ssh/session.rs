@@ -73,7 +73,7 @@ impl Session {
         let driver = Driver::new()?;
         let handle = driver.within(context, "connecting", connect(context, login))?;
         let (handle, channel) =
-            driver.within(context, "waiting to be let in", enter(context, login, handle))?;
+            driver.within(context, "waiting for authentication", enter(context, login, handle))?;
         Ok(Self {
             driver,
             deadline: context.deadline(),
@@ -123,7 +123,7 @@ impl Session {
         let channel = &self.channel;
         self.driver.within(context, "sending", async {
             let sent = channel.data_bytes(request).await;
-            sent.map_err(|_| context.protocol("the connection broke off".to_owned()))
+            sent.map_err(|_| context.protocol("the connection was lost".to_owned()))
         })
     }
 
@@ -190,7 +190,7 @@ impl Session {
         if !self.ended && error.is_none() {
             let began = cleaned(&text[..text.len().min(80)]);
             let why = format!(
-                "its answer begins with {began:?}; a program in the shell's startup files may print that"
+                "its response starts with {began:?}; a program in the shell's startup files may print that"
             );
             return context.protocol(why);
         }
@@ -312,7 +312,7 @@ async fn enter(
     let hash = if matches!(login.key.algorithm(), Algorithm::Rsa { .. }) {
         match handle.best_supported_rsa_hash().await.map_err(broken)? {
             Some(None) => {
-                let why = "it takes RSA keys with SHA-1 only; use an ed25519 key";
+                let why = "it accepts RSA keys only with SHA-1; use an ed25519 key";
                 return Err(refused(context, login, why));
             }
             Some(hash) => hash,
@@ -336,7 +336,7 @@ async fn enter(
             return Err(refused(
                 context,
                 login,
-                "it asks for more than a key; allow the key alone",
+                "it requires more than a key; allow authentication by key only",
             ));
         }
         AuthResult::Failure { .. } if handle.is_closed() => {
@@ -381,7 +381,7 @@ fn failed(context: &Context, failure: Failure) -> SourceError {
             context.protocol(format!("no {kind} algorithm in common: it offers {theirs}"))
         }
         russh::Error::WrongServerSig => {
-            context.protocol("it does not hold the host key that it shows".to_owned())
+            context.protocol("it does not have the private key of the host key that it presents".to_owned())
         }
         error => context.protocol(cleaned(error.to_string().as_bytes())),
     }

@@ -1,4 +1,4 @@
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on fails")]
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test panics on failure")]
 
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -101,7 +101,7 @@ fn what_known_hosts_says_of_a_host() {
         22,
         "known",
     );
-    let empty = "it holds no host key; put in the lines that `ssh-keyscan` prints";
+    let empty = "it contains no host key; add the lines that `ssh-keyscan` prints";
     check("", 22, empty);
     check("\n# a comment\n", 22, empty);
     check(&format!("git.example.com {DSA}"), 22, empty);
@@ -204,7 +204,7 @@ fn a_key_that_cannot_be_used_is_named_and_not_shown() {
         );
         assert!(!format!("{error:?}").contains("hunter2"));
     };
-    let none = "is no private key in OpenSSH's format or in PEM; make one with `ssh-keygen -t ed25519`";
+    let none = "is not a private key in OpenSSH or PEM format; create one with `ssh-keygen -t ed25519`";
     check("", None, none);
     check("hunter2", Some("hunter2"), none);
     check(A, None, none);
@@ -219,12 +219,12 @@ fn a_key_that_cannot_be_used_is_named_and_not_shown() {
         none,
     );
     check(&"hunter2".repeat(10_000), None, "is longer than 32768 bytes");
-    let damaged = "is damaged: it cannot be read to its end";
+    let damaged = "is damaged: it is incomplete";
     check("-----BEGIN OPENSSH PRIVATE KEY-----\nhunter2\n", None, damaged);
     check("-----BEGIN OPENSSH PRIVATE KEY-----\n?\n", None, damaged);
-    let dsa = "is a DSA key, which is not used; make an ed25519 key";
+    let dsa = "is a DSA key, which is not supported; create an ed25519 key";
     check("-----BEGIN DSA PRIVATE KEY-----\nhunter2\n", None, dsa);
-    let convert = "is encrypted in a way that is not read; write it anew with `ssh-keygen -p -f <file>`";
+    let convert = "is encrypted in an unsupported way; rewrite it with `ssh-keygen -p -f <file>`";
     let old = |kind: &str, cipher: &str| {
         format!(
             "-----BEGIN {kind} PRIVATE KEY-----\nProc-Type: 4,ENCRYPTED\nDEK-Info: {cipher},00\n\nhunter2\n"
@@ -234,7 +234,7 @@ fn a_key_that_cannot_be_used_is_named_and_not_shown() {
     check(&old("EC", "AES-128-CBC"), Some("hunter2"), convert);
     let missing = "is encrypted; put its passphrase into the key \"password\" of the Secret";
     check(&old("RSA", "AES-128-CBC"), None, missing);
-    let wrong = "is not opened by the passphrase in the key \"password\" of the Secret; correct it";
+    let wrong = "cannot be decrypted with the passphrase in the key \"password\" of the Secret; correct it";
     check(&old("RSA", "AES-128-CBC"), Some("hunter2"), wrong);
     // The cost of a passphrase is checked before it is spent: the number of rounds is given in the file.
     let key = PrivateKey::random(&mut russh::keys::key::safe_rng(), russh::keys::Algorithm::Ed25519).unwrap();
@@ -259,6 +259,6 @@ fn a_key_that_cannot_be_used_is_named_and_not_shown() {
     let body = base64::Engine::encode(&base64::engine::general_purpose::STANDARD, bytes);
     let costly = format!("-----BEGIN OPENSSH PRIVATE KEY-----\n{body}\n-----END OPENSSH PRIVATE KEY-----\n");
     let rounds =
-        "asks for 4294967295 rounds, at most 256 are made; write it anew with `ssh-keygen -p -f <file>`";
+        "asks for 4294967295 rounds, at most 256 are made; rewrite it with `ssh-keygen -p -f <file>`";
     check(&costly, Some("hunter2"), rounds);
 }
