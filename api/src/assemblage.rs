@@ -326,7 +326,7 @@ impl Poolable for SyncState {
 
 impl SyncState {
     /// Remarks about a sync that succeeded: its message and the assumed health.
-    pub fn note(&self) -> Option<String> {
+    pub fn success_message(&self) -> Option<String> {
         let assumed = self.assumed.as_ref().map(ToString::to_string);
         let parts: Vec<String> = self.message.iter().cloned().chain(assumed).collect();
         (!parts.is_empty()).then(|| parts.join("; "))

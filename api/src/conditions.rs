@@ -69,13 +69,13 @@ impl From<bool> for Status {
 /// The desired conditions of an object: Ready always, the others only when added.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Conditions {
-    ready: Said,
-    others: BTreeMap<&'static str, Said>,
+    ready: ConditionState,
+    others: BTreeMap<&'static str, ConditionState>,
 }
 
 /// Status, reason and message of one condition.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Said {
+struct ConditionState {
     status: Status,
     reason: String,
     message: String,
@@ -85,7 +85,7 @@ impl Conditions {
     /// Starts a set of conditions with Ready.
     pub fn ready(status: Status, reason: impl Into<String>, message: impl Into<String>) -> Self {
         Self {
-            ready: Said::new(status, reason, message),
+            ready: ConditionState::new(status, reason, message),
             others: BTreeMap::new(),
         }
     }
@@ -112,9 +112,10 @@ impl Conditions {
         message: impl Into<String>,
     ) -> Self {
         if type_ == READY {
-            self.ready = Said::new(status, reason, message);
+            self.ready = ConditionState::new(status, reason, message);
         } else {
-            self.others.insert(type_, Said::new(status, reason, message));
+            self.others
+                .insert(type_, ConditionState::new(status, reason, message));
         }
         self
     }
@@ -129,7 +130,7 @@ impl Conditions {
     }
 }
 
-impl Said {
+impl ConditionState {
     fn new(status: Status, reason: impl Into<String>, message: impl Into<String>) -> Self {
         Self {
             status,

@@ -21,7 +21,7 @@ use serde::{Deserialize, Serialize};
 use crate::conditions::bounded;
 
 /// Maximum number of bytes of `by` and `reason` that are shown; annotations may be 256 KiB long.
-const MAX_TOLD: usize = 256;
+const MAX_SHOWN: usize = 256;
 /// The maximum remaining time of a control: 366 days. A control that should apply for longer must not set `until`.
 pub const LONGEST: SignedDuration = SignedDuration::from_hours(366 * 24);
 /// Maximum number of bytes of a parse error that are shown: the error quotes parts of the annotation.
@@ -140,7 +140,7 @@ impl Control {
 
     /// Who set the control, why, when, and until when it applies, as human-readable text: ` by ann (release freeze)
     /// since … until …`; empty if nothing of this is set.
-    pub fn told(&self) -> String {
+    pub fn provenance(&self) -> String {
         let mut told = String::new();
         // Writing to a String cannot fail.
         if let Some(by) = &self.by {
@@ -161,7 +161,7 @@ impl Control {
 
 /// The text as a single line of limited length.
 fn line(text: &str) -> String {
-    let clean: String = bounded(text, MAX_TOLD)
+    let clean: String = bounded(text, MAX_SHOWN)
         .chars()
         .map(|char| if char.is_control() { ' ' } else { char })
         .collect();

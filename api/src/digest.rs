@@ -75,7 +75,7 @@ pub fn sha256_hex(parts: &[&str]) -> String {
 }
 
 /// The first ten characters of the base32 of SHA-256 of the parts joined by NUL: 50 bits.
-pub fn short(parts: &[&str]) -> String {
+pub fn short_hash(parts: &[&str]) -> String {
     let mut text = BASE32_NOPAD
         .encode(&sha256(&parts.join("\0")))
         .to_ascii_lowercase();

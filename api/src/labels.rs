@@ -97,7 +97,7 @@ pub mod annotation {
     pub const WAIT_FOR_PODS: &str = "fleet.muster.dev/wait-for-pods";
     /// On a ModuleRevision: `notify.fleet.muster.dev/<receiver>` records which notifications of the revision a receiver
     /// has been sent.
-    pub const TOLD_PREFIX: &str = "notify.fleet.muster.dev/";
+    pub const NOTIFIED_PREFIX: &str = "notify.fleet.muster.dev/";
     /// Flux: requests a reconciliation; reported back in `status.lastHandledReconcileAt`.
     pub const RECONCILE_REQUESTED_AT: &str = "reconcile.fluxcd.io/requestedAt";
     /// Flux, on an applied object: `disabled` excludes the object from reconciliation.

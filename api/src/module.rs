@@ -20,14 +20,14 @@ kind! {
     /// Rolls out one exact version of a piece of configuration to the clusters that it selects. The agent of each
     /// cluster applies it.
     #[schemars(transform = schema::dns_label_name)]
-    Module, "modules", "mmod", crate::definition::columns::module, ModuleSpec, ModuleStatus
+    Module, "modules", "mmod", crate::definition::columns::module_columns, ModuleSpec, ModuleStatus
 }
 
 kind! {
     /// A module for what must exist in a cluster before its agent does, such as Flux, muster itself, or CRDs. It is
     /// applied from the management cluster.
     #[schemars(transform = schema::dns_label_name)]
-    BootstrapModule, "bootstrapmodules", "bmod", crate::definition::columns::module, ModuleSpec, ModuleStatus
+    BootstrapModule, "bootstrapmodules", "bmod", crate::definition::columns::module_columns, ModuleSpec, ModuleStatus
 }
 
 /// What `Module` and `BootstrapModule` have in common, so that one controller serves both.

@@ -28,7 +28,7 @@ pub fn source_of(source: &Source, commit: &str) -> String {
 /// The name of a Flux object of the given kind with this `spec`, ignoring its interval.
 pub fn flux_source(kind: &str, spec: &Map<String, Value>) -> String {
     let spec = digest::canonical(&Value::Object(spec.clone()));
-    format!("src-{}", digest::short(&[kind, &spec]))
+    format!("src-{}", digest::short_hash(&[kind, &spec]))
 }
 
 /// The name of the object in the management cluster with which Flux reads and verifies the source of a module.
@@ -53,7 +53,7 @@ pub fn source_through(
     // No Secret has an empty name, so an empty part stands for no Secret.
     let parts = [url, commit, secret_ref.unwrap_or_default()];
     let parts: Vec<&str> = parts.into_iter().chain(proxy_secret_ref).collect();
-    format!("src-{}", digest::short(&parts))
+    format!("src-{}", digest::short_hash(&parts))
 }
 
 /// The name of the copy of a Secret in a cluster; `origin` identifies the assemblage and its management cluster.
@@ -67,13 +67,13 @@ pub fn kustomization(namespace: &str, assemblage: &str, sync: &str) -> String {
 }
 
 /// The name of the `ModuleRevision` of a module's revision.
-pub fn module_revision(kind: ModuleKind, namespace: &str, module: &str, revision: &str) -> String {
+pub fn module_revision_name(kind: ModuleKind, namespace: &str, module: &str, revision: &str) -> String {
     hashed(module, &[kind.as_str(), namespace, module, revision])
 }
 
 /// The name of the `NodeRevision` of a NodeModule's revision; it includes the uid, so a re-created NodeModule gets
 /// different names.
-pub fn node_revision(module: &str, uid: &str, revision: &str) -> String {
+pub fn node_revision_name(module: &str, uid: &str, revision: &str) -> String {
     hashed(module, &["NodeModule", module, uid, revision])
 }
 
@@ -85,12 +85,12 @@ pub fn cluster_identity(namespace: &str, cluster: &str, uid: &str) -> String {
 /// The value of the label [`crate::labels::label::APPLIED_FROM`]: identifies the cluster from which an object was
 /// applied, by the uid of that cluster's `kube-system`.
 pub fn applied_from(kube_system: &str) -> String {
-    digest::short(&["applied-from", kube_system])
+    digest::short_hash(&["applied-from", kube_system])
 }
 
 /// The name of the `ZoneRollout` of a rollout group: the value of [`crate::labels::label::ROLLOUT_GROUP`], made valid
 /// for an object name, and its hash.
-pub fn zone_rollout(group: &str) -> String {
+pub fn zone_rollout_name(group: &str) -> String {
     let readable: String = group
         .chars()
         .map(|char| match char.to_ascii_lowercase() {
@@ -113,7 +113,7 @@ pub fn zones_revision<'a>(sets: impl IntoIterator<Item = (&'a str, &'a str)>) ->
         .into_iter()
         .flat_map(|(name, revision)| [name, revision])
         .collect();
-    digest::short(&parts)
+    digest::short_hash(&parts)
 }
 
 /// The name of the Secret in which Cluster API puts a cluster's kubeconfig.
@@ -125,5 +125,5 @@ pub fn kubeconfig_secret(cluster: &str) -> String {
 fn hashed(readable: &str, identity: &[&str]) -> String {
     let end = readable.floor_char_boundary(MAX_STEM);
     let stem = readable[..end].trim_end_matches(['-', '.']);
-    format!("{stem}-{}", digest::short(&[&identity.join("/")]))
+    format!("{stem}-{}", digest::short_hash(&[&identity.join("/")]))
 }

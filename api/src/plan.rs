@@ -116,7 +116,7 @@ impl PlanControl {
             _ => return None,
         };
         Some(Self {
-            id: digest::short(&[text, said]),
+            id: digest::short_hash(&[text, said]),
             action,
             plan: plan.map(str::to_owned),
             run: run.map(str::to_owned),
@@ -229,7 +229,7 @@ impl PlanRunSpec {
             control,
         } = self;
         let millis = |duration: &Option<Duration>| duration.map(Duration::as_millis);
-        digest::short(&[&digest::canonical(&json!({
+        digest::short_hash(&[&digest::canonical(&json!({
             "file": file,
             "keep": millis(keep),
             "deadline": millis(deadline),

@@ -14,7 +14,7 @@ use crate::{
 kind! {
     /// A complete, immutable snapshot of a module's revision, and its history: when its rollout started and finished,
     /// the verdict, and the evidence. Written by muster.
-    ModuleRevision, "modulerevisions", "mrev", crate::definition::columns::module_revision, ModuleRevisionSpec, ModuleRevisionStatus
+    ModuleRevision, "modulerevisions", "mrev", crate::definition::columns::module_revision_columns, ModuleRevisionSpec, ModuleRevisionStatus
 }
 
 /// Snapshot of a revision. Immutable.

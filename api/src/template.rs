@@ -14,31 +14,31 @@ pub enum Part<'a> {
 pub struct Unterminated;
 
 /// Splits a text into parts. A `$` that begins neither form is an ordinary character.
-pub fn parts(text: &str) -> Result<Vec<Part<'_>>, Unterminated> {
+pub fn template_parts(text: &str) -> Result<Vec<Part<'_>>, Unterminated> {
     let mut parts = Vec::new();
     let mut rest = text;
     while let Some(at) = rest.find("$(") {
         let escaped = rest[..at].ends_with('$');
         if escaped {
             // "…$" + "$(": the first `$` is the escape, and what it escapes is text.
-            push(&mut parts, &rest[..at - 1]);
-            push(&mut parts, &rest[at..at + 2]);
+            push(&mut template_parts, &rest[..at - 1]);
+            push(&mut template_parts, &rest[at..at + 2]);
             rest = &rest[at + 2..];
             continue;
         }
         let inner = &rest[at + 2..];
         let end = inner.find(')').filter(|end| *end > 0).ok_or(Unterminated)?;
-        push(&mut parts, &rest[..at]);
-        parts.push(Part::Name(&inner[..end]));
+        push(&mut template_parts, &rest[..at]);
+        template_parts.push(Part::Name(&inner[..end]));
         rest = &inner[end + 1..];
     }
-    push(&mut parts, rest);
-    Ok(parts)
+    push(&mut template_parts, rest);
+    Ok(template_parts)
 }
 
 fn push<'a>(parts: &mut Vec<Part<'a>>, text: &'a str) {
     if !text.is_empty() {
-        parts.push(Part::Text(text));
+        template_parts.push(Part::Text(text));
     }
 }
 
@@ -50,7 +50,7 @@ mod tests {
     };
 
     fn check(text: &str, expect: &Result<Vec<Part<'_>>, Unterminated>) {
-        assert_eq!(&parts(text), expect, "{text}");
+        assert_eq!(&template_parts(text), expect, "{text}");
     }
 
     #[test]

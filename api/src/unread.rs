@@ -59,13 +59,13 @@ const AS_TEXT: &str = "$serde_json::private::RawValue";
 
 impl<'de> Deserialize<'de> for Unread {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_newtype_struct(AS_TEXT, Whole)
+        deserializer.deserialize_newtype_struct(AS_TEXT, UnreadVisitor)
     }
 }
 
-struct Whole;
+struct UnreadVisitor;
 
-impl<'de> Visitor<'de> for Whole {
+impl<'de> Visitor<'de> for UnreadVisitor {
     type Value = Unread;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -23,7 +23,7 @@ pub const PROGRESS_DEADLINE: Duration = Duration::from_mins(10);
 kind! {
     /// Controls how the StatefulSets with one value of the label rollout-group are rolled out and scaled, zone by zone.
     /// Created by muster zones; the spec may be edited by users.
-    ZoneRollout, "zonerollouts", "zr", crate::definition::columns::zone_rollout, ZoneRolloutSpec, ZoneRolloutStatus
+    ZoneRollout, "zonerollouts", "zr", crate::definition::columns::zone_rollout_columns, ZoneRolloutSpec, ZoneRolloutStatus
 }
 
 /// User settings for a group.

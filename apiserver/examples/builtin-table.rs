@@ -19,6 +19,6 @@ fn main() -> Result<(), Box<dyn Error>> {
         .iter()
         .map(|path| Ok(serde_json::from_str(&fs::read_to_string(path)?)?))
         .collect::<Result<_, Box<dyn Error>>>()?;
-    print!("{}", muster_apiserver::builtin::generate(&documents));
+    print!("{}", muster_apiserver::builtin::generate_type_table(&documents));
     Ok(())
 }

@@ -7,7 +7,7 @@ fn main() -> ExitCode {
     let texts: Result<Vec<String>, _> = std::env::args().skip(1).map(std::fs::read_to_string).collect();
     match texts {
         Ok(texts) => {
-            print!("{}", muster_apiserver::protobuf::generate(&texts));
+            print!("{}", muster_apiserver::protobuf::generate_message_table(&texts));
             ExitCode::SUCCESS
         }
         Err(error) => {

@@ -195,9 +195,9 @@ impl Builder {
         let webhooks = Arc::new(Webhooks::default());
         let (noted, kept, hooks) = (work.clone(), recorder.clone(), webhooks.clone());
         let observers: Vec<crate::store::Observer> = vec![
-            Box::new(move |resource, change| noted.note(resource, change)),
-            Box::new(move |resource, change| kept.note(resource, change)),
-            Box::new(move |resource, _| hooks.note(resource)),
+            Box::new(move |resource, change| noted.enqueue_for_change(resource, change)),
+            Box::new(move |resource, change| kept.record_change(resource, change)),
+            Box::new(move |resource, _| hooks.count_change(resource)),
         ];
         let credentials = Arc::new(Credentials::new()?);
         let admin = credentials.issue(ADMIN)?;
@@ -259,7 +259,7 @@ fn create(core: &Arc<Core>, object: Result<Value, String>) -> Result<(), ObjectE
     let title = format!("{kind} {name}");
     core.create_initial(ADMIN, object)
         .map_err(|problem| refused(&title, problem))?;
-    lifecycle::settle(core);
+    lifecycle::process_queue(core);
     let problem = is_definition.then(|| crd::establish_now(core, &name)).flatten();
     problem.map_or(Ok(()), |problem| Err(refused(&title, problem)))
 }
@@ -282,7 +282,7 @@ impl ApiServer {
 
     /// Opens an HTTPS listener on 127.0.0.1; port 0 is any free one. Returns its address.
     pub async fn listen(&self, port: u16) -> Result<SocketAddr, ListenError> {
-        let (listener, serving) = door::open(self.core.clone(), self.credentials.clone(), port).await?;
+        let (listener, serving) = door::open_https(self.core.clone(), self.credentials.clone(), port).await?;
         self.tasks.lock().push(tokio::spawn(serving).abort_handle());
         *self.address.lock() = Some(listener.address);
         Ok(listener.address)
@@ -393,14 +393,18 @@ impl ApiServer {
     /// Simulates the controllers of workloads, the scheduler and the kubelets until the server stops. The recorder and
     /// fault rules know the player as `workload-player`.
     pub fn play_workloads(&self, speeds: Speeds) {
-        self.attach(player::play(self.client_as(PLAYER), self.clock(), speeds));
+        self.attach(player::simulate_workloads(
+            self.client_as(PLAYER),
+            self.clock(),
+            speeds,
+        ));
     }
 
     /// Simulates the controller that fills Secrets of type `kubernetes.io/service-account-token` until the server
     /// stops: their token authenticates the service account over HTTPS until the Secret is deleted. The recorder knows
     /// it as `token-controller`.
     pub fn play_tokens(&self) {
-        self.attach(tokens::play(
+        self.attach(tokens::fill_token_secrets(
             self.client_as(TOKEN_CONTROLLER),
             Arc::clone(&self.credentials),
         ));

@@ -238,8 +238,8 @@ impl Core {
 
     /// Creates an object on behalf of the server; an existing one is fine.
     pub(crate) fn make(&self, resource: &GroupResource, mut object: Value) {
-        meta::set(&mut object, "uid", self.uid().into());
-        meta::set(&mut object, "creationTimestamp", self.clock.stamp().into());
+        meta::set_metadata(&mut object, "uid", self.uid().into());
+        meta::set_metadata(&mut object, "creationTimestamp", self.clock.stamp().into());
         let key = ObjectKey::of(&object);
         if self
             .store

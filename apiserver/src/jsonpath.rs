@@ -33,7 +33,7 @@ pub(crate) fn dotted(path: &str) -> &str {
 }
 
 /// A value as text of a table cell.
-pub(crate) fn shown(value: &Value) -> String {
+pub(crate) fn cell_text(value: &Value) -> String {
     match value {
         Value::String(text) => text.clone(),
         Value::Null => String::new(),

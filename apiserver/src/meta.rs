@@ -3,28 +3,28 @@
 use serde_json::{Map, Value};
 
 /// A text field of `metadata`, empty if absent.
-pub(crate) fn text<'a>(object: &'a Value, field: &str) -> &'a str {
+pub(crate) fn metadata_text<'a>(object: &'a Value, field: &str) -> &'a str {
     object["metadata"][field].as_str().unwrap_or_default()
 }
 
 /// `metadata.name`.
 pub(crate) fn name(object: &Value) -> &str {
-    text(object, "name")
+    metadata_text(object, "name")
 }
 
 /// `metadata.namespace`, empty for cluster-scoped objects.
 pub(crate) fn namespace(object: &Value) -> &str {
-    text(object, "namespace")
+    metadata_text(object, "namespace")
 }
 
 /// `metadata.uid`.
 pub(crate) fn uid(object: &Value) -> &str {
-    text(object, "uid")
+    metadata_text(object, "uid")
 }
 
 /// `metadata.resourceVersion`.
 pub(crate) fn resource_version(object: &Value) -> &str {
-    text(object, "resourceVersion")
+    metadata_text(object, "resourceVersion")
 }
 
 /// `metadata.generation`, 0 if absent.
@@ -94,7 +94,7 @@ pub(crate) fn with_child<T>(
 }
 
 /// Sets or (with a null) removes one field of `metadata`.
-pub(crate) fn set(object: &mut Value, field: &str, value: Value) {
+pub(crate) fn set_metadata(object: &mut Value, field: &str, value: Value) {
     with_child(object, "metadata", |metadata| {
         if value.is_null() {
             metadata.remove(field);
@@ -111,7 +111,7 @@ pub(crate) fn add_finalizer(object: &mut Value, finalizer: &str) -> bool {
     }
     let mut all: Vec<Value> = finalizers(object).map(Value::from).collect();
     all.push(finalizer.into());
-    set(object, "finalizers", all.into());
+    set_metadata(object, "finalizers", all.into());
     true
 }
 
@@ -124,7 +124,7 @@ pub(crate) fn remove_finalizer(object: &mut Value, finalizer: &str) -> bool {
         .filter(|f| *f != finalizer)
         .map(Value::from)
         .collect();
-    set(
+    set_metadata(
         object,
         "finalizers",
         if rest.is_empty() { Value::Null } else { rest.into() },

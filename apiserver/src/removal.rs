@@ -58,7 +58,7 @@ pub(crate) fn doomed(
             .as_i64()
             .unwrap_or_default(); // absent: no grace
         if grace < left {
-            meta::set(&mut object, "deletionGracePeriodSeconds", grace.into());
+            meta::set_metadata(&mut object, "deletionGracePeriodSeconds", grace.into());
             return Some(object);
         }
         return (set || is_due(resource, &object)).then_some(object);
@@ -66,10 +66,10 @@ pub(crate) fn doomed(
     let end = now
         .saturating_add(jiff::SignedDuration::from_secs(grace))
         .unwrap_or(now);
-    meta::set(&mut object, "deletionTimestamp", seconds(end).into());
-    meta::set(&mut object, "deletionGracePeriodSeconds", grace.into());
+    meta::set_metadata(&mut object, "deletionTimestamp", seconds(end).into());
+    meta::set_metadata(&mut object, "deletionGracePeriodSeconds", grace.into());
     if meta::generation(live) > 0 {
-        meta::set(&mut object, "generation", (meta::generation(live) + 1).into());
+        meta::set_metadata(&mut object, "generation", (meta::generation(live) + 1).into());
     }
     if resource.is("", "Namespace") {
         object["status"]["phase"] = "Terminating".into();

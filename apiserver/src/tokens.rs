@@ -21,7 +21,7 @@ const TYPE: &str = "kubernetes.io/service-account-token";
 const ACCOUNT: &str = "kubernetes.io/service-account.name";
 
 /// Runs the controller until it is dropped.
-pub(crate) async fn play(client: Client, credentials: Arc<Credentials>) {
+pub(crate) async fn fill_token_secrets(client: Client, credentials: Arc<Credentials>) {
     let secrets: Api<Secret> = Api::all(client.clone());
     let config = watcher::Config::default().fields(&format!("type={TYPE}"));
     let mut events = pin!(watcher(secrets, config).default_backoff());

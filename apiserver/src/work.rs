@@ -84,7 +84,7 @@ impl WorkQueue {
     }
 
     /// Queues the work that follows from a change in the store.
-    pub(crate) fn note(&self, resource: &GroupResource, change: &Arc<Change>) {
+    pub(crate) fn enqueue_for_change(&self, resource: &GroupResource, change: &Arc<Change>) {
         let object = &change.object;
         let is_gone = change.kind == ChangeKind::Deleted;
         let is_core = resource.group.is_empty();

@@ -55,7 +55,7 @@ pub(crate) async fn run(cluster: &Target, flags: AgentFlags, out: &Out) -> anyho
     };
     let mut setup = setup(&cluster, process).await?;
     setup.options.nodes = nodes.then_some(startup_taints);
-    Ok(ended(process::agent(setup).await, out))
+    Ok(ended(process::run_agent(setup).await, out))
 }
 
 /// Parses `--startup-taints`.

@@ -71,7 +71,7 @@ pub(crate) enum Format {
 }
 
 /// Reports the errors of a folder.
-fn tell(wrong: &folder::Wrong, all_errors: bool, out: &Out) -> u8 {
+fn report_errors(wrong: &folder::Wrong, all_errors: bool, out: &Out) -> u8 {
     let shown = if all_errors { wrong.messages.len() } else { 1 };
     for message in wrong.messages.iter().take(shown) {
         complain!(out, "error: {message}");
@@ -100,12 +100,12 @@ pub(crate) async fn run(flags: BuildFlags, out: &Out) -> anyhow::Result<u8> {
                 out.text(&plan.to_string())?;
                 Ok(DONE)
             }
-            Err(wrong) => Ok(tell(&wrong, all_errors, out)),
+            Err(wrong) => Ok(report_errors(&wrong, all_errors, out)),
         };
     }
     let manifests = match folder::manifests(&path, substitute) {
         Ok(manifests) => manifests,
-        Err(wrong) => return Ok(tell(&wrong, all_errors, out)),
+        Err(wrong) => return Ok(report_errors(&wrong, all_errors, out)),
     };
     if manifests.is_empty() {
         complain!(out, "{} contains no objects", path.display());

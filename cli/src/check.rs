@@ -52,7 +52,7 @@ pub(crate) async fn run(target: &Target, flags: &CheckFlags, out: &Out) -> anyho
     } else if let Some(name) = &flags.one_cluster {
         check::one(&client, &namespace, name).await?
     } else {
-        Box::pin(check::whole(&client, &namespace)).await?
+        Box::pin(check::check_installation(&client, &namespace)).await?
     };
     match flags.output {
         View::Json => out.json(&report)?,

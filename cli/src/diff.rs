@@ -138,7 +138,7 @@ pub(crate) async fn run(target: &Target, flags: DiffFlags, out: &Out) -> anyhow:
         None => {
             let given = Variable::map(flags.substitute);
             let kustomization = flags.kustomization.as_deref();
-            diff::folder((client, &namespace), &flags.what, given, kustomization).await?
+            diff::diff_folder((client, &namespace), &flags.what, given, kustomization).await?
         }
     };
     show(&compared, out)

@@ -14,7 +14,7 @@ use crate::{
     exit::{DONE, INTERRUPTED},
     flags::{DryRunFlag, duration, sync},
     output::Out,
-    steps::{Told, refuse},
+    steps::{StepPrinter, refuse},
 };
 
 pub(crate) const EXAMPLES: &str = "\
@@ -84,9 +84,9 @@ pub(crate) struct EnrollFlags {
 /// Enrolls a cluster, or reports the step that failed.
 pub(crate) async fn run(target: &Target, flags: EnrollFlags, out: &Out) -> anyhow::Result<u8> {
     let told = if flags.export {
-        Told::beside(out)
+        StepPrinter::beside(out)
     } else {
-        Told::output(out)
+        StepPrinter::output(out)
     };
     let (options, steps) = (flags.options(), Steps(&told));
     tokio::select! {

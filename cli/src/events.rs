@@ -13,10 +13,10 @@ use kube::{
 };
 use muster_controllers::runtime::Api;
 use muster_controllers::runtime::Clock;
-use muster_dashboard::Happened;
+use muster_dashboard::FleetEvent;
 use muster_fleet::{
     connect::{self, Target},
-    events::{Followed, Told, is_about},
+    events::{FleetEvent, Followed, is_about},
     happened,
     name::Top,
     top,
@@ -67,7 +67,7 @@ pub(crate) async fn run(cluster: &Target, flags: &EventsFlags, out: &Out) -> any
         Api::namespaced(client.clone(), &namespace)
     };
     let listed = api.list(&ListParams::default()).await.context("listing events")?;
-    let mut all: Vec<Told> = listed.items.iter().filter_map(Told::of).collect();
+    let mut all: Vec<FleetEvent> = listed.items.iter().filter_map(FleetEvent::of).collect();
     all.retain(|told| is_about(&told.happened, &flags.top));
     all.sort_by_key(|told| told.happened.at);
     if all.is_empty() {
@@ -92,7 +92,7 @@ pub(crate) async fn run(cluster: &Target, flags: &EventsFlags, out: &Out) -> any
     loop {
         match coming.try_next().await {
             Ok(Some(event)) => {
-                let mut news: Vec<Happened> = told.news(event).iter().filter_map(happened).collect();
+                let mut news: Vec<FleetEvent> = told.news(event).iter().filter_map(read_event).collect();
                 news.retain(|event| is_about(event, &flags.top));
                 news.sort_by_key(|event| event.at);
                 out.lines(&news.iter().map(line).collect::<Vec<_>>())?;
@@ -113,18 +113,18 @@ async fn exists(client: &Client, namespace: &str, top: &Top) -> anyhow::Result<(
     Ok(())
 }
 
-fn table(events: &[Told], namespaced: bool) -> Vec<String> {
+fn table(events: &[FleetEvent], namespaced: bool) -> Vec<String> {
     let now = Clock::system().now();
     let namespace = namespaced.then_some("NAMESPACE");
     let columns = ["LAST SEEN", "TYPE", "REASON", "OBJECT", "MESSAGE"];
     let mut table = output::table(namespace.into_iter().chain(columns));
-    for Told { namespace, happened } in events {
+    for FleetEvent { namespace, happened } in events {
         let cells = [
-            Age(happened.at, now).to_string(),
-            kind_of(happened).to_owned(),
-            happened.reason.clone(),
-            object(happened),
-            happened.note.clone(),
+            Age(read_event.at, now).to_string(),
+            kind_of(read_event).to_owned(),
+            read_event.reason.clone(),
+            object(read_event),
+            read_event.note.clone(),
         ];
         let namespace = namespaced.then(|| namespace.clone());
         table.add_row(namespace.into_iter().chain(cells));
@@ -132,15 +132,15 @@ fn table(events: &[Told], namespaced: bool) -> Vec<String> {
     output::lines(&table)
 }
 
-fn line(event: &Happened) -> String {
+fn line(event: &FleetEvent) -> String {
     let (at, kind, object) = (event.at.strftime("%H:%M:%S UTC"), kind_of(event), object(event));
     format!("{at}  {kind}  {}  {object}  {}", event.reason, event.note)
 }
 
-const fn kind_of(event: &Happened) -> &'static str {
+const fn kind_of(event: &FleetEvent) -> &'static str {
     if event.warning { "Warning" } else { "Normal" }
 }
 
-fn object(event: &Happened) -> String {
+fn object(event: &FleetEvent) -> String {
     format!("{}/{}", event.kind.to_lowercase(), event.name)
 }

@@ -11,12 +11,12 @@ use crate::{
 pub(crate) fn print(why: &Why, view: View, out: &Out) -> anyhow::Result<()> {
     match view {
         View::Json => out.json(why),
-        View::Table => Ok(out.lines(&lines(why, out.width()))?),
+        View::Table => Ok(out.lines(&why_lines(why, out.width()))?),
     }
 }
 
 /// The explanation as lines that fit the width; commands are never wrapped, so that they can be copied.
-pub(crate) fn lines(why: &Why, width: usize) -> Vec<String> {
+pub(crate) fn why_lines(why: &Why, width: usize) -> Vec<String> {
     blocks(why, width).concat()
 }
 
@@ -41,9 +41,9 @@ pub(crate) fn blocks(why: &Why, width: usize) -> Vec<Vec<String>> {
         ));
     }
     if checks.is_empty() {
-        blocks.extend(steps.iter().map(|step| told(step, width)));
+        blocks.extend(steps.iter().map(|step| step_lines(step, width)));
     } else {
-        blocks.extend(checks.iter().map(|check| looked_at(check, width)));
+        blocks.extend(checks.iter().map(|check| check_lines(check, width)));
     }
     if let Some(next) = next {
         blocks.push(advice(&format!("Next: {next}"), command.as_deref(), width));
@@ -62,7 +62,7 @@ pub(crate) fn advice(words: &str, command: Option<&str>, width: usize) -> Vec<St
     lines
 }
 
-fn told(step: &Step, width: usize) -> Vec<String> {
+fn step_lines(step: &Step, width: usize) -> Vec<String> {
     let since = step.since.map_or_else(String::new, |since| {
         format!("  (since {})", since.strftime("%F %H:%M:%S UTC"))
     });
@@ -77,7 +77,7 @@ fn told(step: &Step, width: usize) -> Vec<String> {
 }
 
 /// One check: on one line if it passes, else with the finding below.
-fn looked_at(check: &Check, width: usize) -> Vec<String> {
+fn check_lines(check: &Check, width: usize) -> Vec<String> {
     let Check {
         holds,
         shape,

@@ -99,7 +99,12 @@ impl FromStr for StatusSelector {
 }
 
 impl GetFlags {
-    async fn listing(&self, client: Client, namespace: String, what: What) -> anyhow::Result<Listing> {
+    async fn listing(
+        &self,
+        client: Client,
+        namespace: String,
+        what: ResourceType,
+    ) -> anyhow::Result<Listing> {
         // Either all listed kinds are namespaced, or none.
         let is_everywhere = self.all_namespaces || what.is_of_nodes();
         let listed = self.what.as_ref().and_then(|what| what.name.as_deref());
@@ -120,7 +125,7 @@ impl GetFlags {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Listed {
     /// The kinds to list.
-    pub what: What,
+    pub what: ResourceType,
     /// The name of the object, if one is given.
     pub name: Option<String>,
 }
@@ -143,20 +148,22 @@ impl TypedValueParser for ListedParser {
             Some((kind, name)) if !name.is_empty() => (kind, Some(name.to_owned())),
             _ => (&*text, None),
         };
-        let what = EnumValueParser::<What>::new().parse_ref(command, arg, OsStr::new(kind))?;
+        let what = EnumValueParser::<ResourceType>::new().parse_ref(command, arg, OsStr::new(kind))?;
         Ok(Listed { what, name })
     }
 
     fn possible_values(&self) -> Option<Box<dyn Iterator<Item = PossibleValue> + '_>> {
         Some(Box::new(
-            What::value_variants().iter().filter_map(What::to_possible_value),
+            ResourceType::value_variants()
+                .iter()
+                .filter_map(ResourceType::to_possible_value),
         ))
     }
 }
 
 /// The types that `get` lists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum What {
+pub(crate) enum ResourceType {
     /// Modules and BootstrapModules
     #[value(alias = "module", alias = "mmod")]
     Modules,
@@ -196,7 +203,7 @@ pub(crate) enum What {
     All,
 }
 
-impl What {
+impl ResourceType {
     /// Whether these are the cluster-scoped kinds about nodes.
     pub(crate) const fn is_of_nodes(self) -> bool {
         matches!(
@@ -217,9 +224,7 @@ const PACE: Duration = Duration::from_secs(1);
 /// Prints a list once, or again at each change.
 pub(crate) async fn run(cluster: &Target, flags: &GetFlags, out: &Out) -> anyhow::Result<u8> {
     if flags.watch && !matches!(flags.output, Output::Table | Output::Wide) {
-        bail!(
-            "-w prints tables: omit -o, or use -o wide (each change as JSON: kubectl get -w -o json)"
-        );
+        bail!("-w prints tables: omit -o, or use -o wide (each change as JSON: kubectl get -w -o json)");
     }
     let Some(what) = &flags.what else {
         out.lines(&types())?;
@@ -241,7 +246,10 @@ pub(crate) async fn run(cluster: &Target, flags: &GetFlags, out: &Out) -> anyhow
 /// The types that can be listed, with their aliases.
 fn types() -> Vec<String> {
     let mut table = output::table(["TYPE", "ALSO", "LISTS"]);
-    for value in What::value_variants().iter().filter_map(What::to_possible_value) {
+    for value in ResourceType::value_variants()
+        .iter()
+        .filter_map(ResourceType::to_possible_value)
+    {
         let also: Vec<&str> = value.get_name_and_aliases().skip(1).collect();
         let help = value.get_help().map(ToString::to_string);
         table.add_row([
@@ -286,7 +294,7 @@ async fn watch(listing: &Listing, flags: &GetFlags, out: &Out) -> anyhow::Result
 }
 
 /// The resources of the type that the server serves.
-pub(crate) async fn kinds(client: &Client, what: What) -> anyhow::Result<Vec<ApiResource>> {
+pub(crate) async fn kinds(client: &Client, what: ResourceType) -> anyhow::Result<Vec<ApiResource>> {
     let modules = [
         ApiResource::erase::<Module>(&()),
         ApiResource::erase::<BootstrapModule>(&()),
@@ -297,26 +305,26 @@ pub(crate) async fn kinds(client: &Client, what: What) -> anyhow::Result<Vec<Api
     ];
     let revisions = [ApiResource::erase::<ModuleRevision>(&())];
     let clusters = match what {
-        What::Clusters | What::All => fleet::served(client)
+        ResourceType::Clusters | ResourceType::All => fleet::served(client)
             .await?
             .map(muster_api::cluster::Version::api_resource),
         _ => None,
     };
     Ok(match what {
-        What::Modules => modules.into(),
-        What::BootstrapModules => modules.into_iter().skip(1).collect(),
-        What::Clusters => clusters.into_iter().collect(),
-        What::Assemblages => assemblages.into(),
-        What::Revisions => revisions.into(),
+        ResourceType::Modules => modules.into(),
+        ResourceType::BootstrapModules => modules.into_iter().skip(1).collect(),
+        ResourceType::Clusters => clusters.into_iter().collect(),
+        ResourceType::Assemblages => assemblages.into(),
+        ResourceType::Revisions => revisions.into(),
         // Served only where zones are rolled.
-        What::ZoneRollouts => vec![ApiResource::erase::<ZoneRollout>(&())],
+        ResourceType::ZoneRollouts => vec![ApiResource::erase::<ZoneRollout>(&())],
         // Served only where a controller upgrades Clusters.
-        What::ClusterUpgrades => vec![ApiResource::erase::<ClusterUpgrade>(&())],
+        ResourceType::ClusterUpgrades => vec![ApiResource::erase::<ClusterUpgrade>(&())],
         // Served only where nodes are configured.
-        What::NodeModules => vec![ApiResource::erase::<NodeModule>(&())],
-        What::NodeAssemblages => vec![ApiResource::erase::<NodeAssemblage>(&())],
-        What::NodeRevisions => vec![ApiResource::erase::<NodeRevision>(&())],
-        What::All => modules
+        ResourceType::NodeModules => vec![ApiResource::erase::<NodeModule>(&())],
+        ResourceType::NodeAssemblages => vec![ApiResource::erase::<NodeAssemblage>(&())],
+        ResourceType::NodeRevisions => vec![ApiResource::erase::<NodeRevision>(&())],
+        ResourceType::All => modules
             .into_iter()
             .chain(clusters)
             .chain(assemblages)

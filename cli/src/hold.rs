@@ -3,7 +3,7 @@
 use clap::Args;
 use muster_fleet::{
     connect::{self, Target},
-    level::{self, Held},
+    hold_pin::{self, Held},
 };
 
 use crate::{
@@ -56,6 +56,6 @@ pub(crate) async fn run(target: &Target, flags: &HoldFlags, out: &Out) -> anyhow
         &strings(&flags.nodes),
     )?;
     let (term, dry_run) = (flags.term.term(), flags.term.dry_run.by);
-    level::hold((&client, &namespace), (&top, &units), &term, dry_run, out).await?;
+    hold_pin::hold((&client, &namespace), (&top, &units), &term, dry_run, out).await?;
     Ok(DONE)
 }

@@ -97,19 +97,19 @@ fn views_fit(clusters: usize, width: usize) {
     let fleet = fleet(clusters);
     let now = When::Ago("2026-01-02T03:10:05Z".parse().unwrap());
     let first = &fleet.modules[0];
-    let matrix = matrix::lines(&Matrix::of(&fleet, Matrix::FOLD_FROM), width);
+    let matrix = matrix::matrix_lines(&Matrix::of(&fleet, Matrix::FOLD_FROM), width);
     check("matrix", width, &matrix);
     check(
         "tree",
         width,
-        &tree::lines(&Tree::fleet(&fleet, "default").root, width, now),
+        &tree::tree_lines(&Tree::fleet(&fleet, "default").root, width, now),
     );
     check(
         "tree of a module",
         width,
-        &tree::lines(&Tree::module(first).root, width, now),
+        &tree::tree_lines(&Tree::module(first).root, width, now),
     );
-    check("why", width, &explain::lines(&why(first), width));
+    check("why", width, &explain::why_lines(&why(first), width));
 }
 
 #[test]
@@ -131,8 +131,8 @@ fn at_5000_clusters_and_80_columns() {
 fn at_5000_clusters_and_20_columns() {
     let fleet = fleet(5000);
     let now = When::Ago("2026-01-02T03:10:05Z".parse().unwrap());
-    let matrix = matrix::lines(&Matrix::of(&fleet, Matrix::FOLD_FROM), 20);
-    let tree = tree::lines(&Tree::fleet(&fleet, "default").root, 20, now);
+    let matrix = matrix::matrix_lines(&Matrix::of(&fleet, Matrix::FOLD_FROM), 20);
+    let tree = tree::tree_lines(&Tree::fleet(&fleet, "default").root, 20, now);
     for line in matrix.iter().chain(&tree) {
         assert!(line.chars().count() <= 20, "{line}");
     }

@@ -57,7 +57,7 @@ pub(crate) fn run(flags: &LintFlags, out: &Out) -> anyhow::Result<u8> {
     let variables = variables
         .map(|variable| (variable.name, variable.value))
         .collect();
-    let report = lint::look(&files, &Variables::new(&variables)?);
+    let report = lint::lint_files(&files, &Variables::new(&variables)?);
     match flags.output {
         Shown::Text => out.text(&lint::text(&report, &files, out.width()))?,
         Shown::Json => out.text(&lint::json(&report)?)?,

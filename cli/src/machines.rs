@@ -19,7 +19,7 @@ use muster_controllers::{
 use muster_fleet::{
     connect::{self, Target},
     machines,
-    once::Word,
+    stage_control::ControlOptions,
 };
 use tokio::net::TcpListener;
 
@@ -139,8 +139,8 @@ pub(crate) async fn run(cluster: &Target, flags: &MachinesFlags, out: &Out) -> a
 }
 
 impl MachineFlags {
-    fn word(&self) -> Word {
-        Word {
+    fn word(&self) -> ControlOptions {
+        ControlOptions {
             reason: Some(self.reason.clone()),
             dry_run: self.dry_run.by,
         }
@@ -156,8 +156,9 @@ async fn serve(cluster: &Target, flags: &ServeFlags, out: &Out) -> anyhow::Resul
     let mut config = connect::config(cluster).await?;
     // Retries are done by muster: bounded, and only of requests that may be repeated.
     config.default_retry = false;
-    let client =
-        || sendable::client(config.clone(), Client::try_from).context("the kubeconfig cannot be used");
+    let client = || {
+        sendable::sendable_client(config.clone(), Client::try_from).context("the kubeconfig cannot be used")
+    };
     let namespace = cluster
         .namespace
         .clone()
@@ -202,5 +203,5 @@ async fn serve(cluster: &Target, flags: &ServeFlags, out: &Out) -> anyhow::Resul
         metrics: Metrics::default(),
         shutdown: until_signalled()?,
     };
-    Ok(ended(process::machines(setup).await, out))
+    Ok(ended(process::run_machines(setup).await, out))
 }

@@ -141,7 +141,7 @@ async fn answer() -> ExitCode {
         Ok(code) => code,
         Err(error) if matches!(error.downcast_ref(), Some(Unwritten::ReaderGone)) => READER_GONE,
         Err(error) => {
-            complain!(out, "error: {}", trouble::told(&error, &target).await);
+            complain!(out, "error: {}", trouble::describe_error(&error, &target).await);
             UNKNOWN
         }
     };

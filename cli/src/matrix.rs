@@ -69,13 +69,13 @@ pub(crate) async fn run(cluster: &Target, flags: &MatrixFlags, out: &Out) -> any
         let mut live = out.live();
         if flags.nodes {
             return fleet::nodes::watch(&client, out, |_, fleet| {
-                live.show(lines(&matrix(fleet)?, out.width()))?;
+                live.show(matrix_lines(&matrix(fleet)?, out.width()))?;
                 Ok(ControlFlow::Continue(()))
             })
             .await;
         }
         return show::watch(&client, &namespace, out, |snapshot| {
-            live.show(lines(&matrix(snapshot.fleet())?, out.width()))?;
+            live.show(matrix_lines(&matrix(snapshot.fleet())?, out.width()))?;
             Ok(ControlFlow::Continue(()))
         })
         .await;
@@ -84,7 +84,7 @@ pub(crate) async fn run(cluster: &Target, flags: &MatrixFlags, out: &Out) -> any
         for namespace in fleet::namespaces(&client).await? {
             say!(out, "namespace {namespace}")?;
             let matrix = matrix(&fleet::read(&client, &namespace).await?)?;
-            out.lines(&lines(&matrix, out.width()))?;
+            out.lines(&matrix_lines(&matrix, out.width()))?;
         }
         return Ok(DONE);
     }
@@ -105,7 +105,7 @@ pub(crate) async fn run(cluster: &Target, flags: &MatrixFlags, out: &Out) -> any
                 "There are no modules and no clusters in namespace {namespace}."
             );
         }
-        View::Table => out.lines(&lines(&matrix, out.width()))?,
+        View::Table => out.lines(&matrix_lines(&matrix, out.width()))?,
     }
     Ok(DONE)
 }
@@ -115,7 +115,7 @@ const LISTED: usize = 3;
 
 /// The matrix as text that fits: modules down and clusters across; else clusters down and modules across; else a list.
 /// Below it are the totals, and a legend of the symbols that occur.
-pub(crate) fn lines(matrix: &Matrix, width: usize) -> Vec<String> {
+pub(crate) fn matrix_lines(matrix: &Matrix, width: usize) -> Vec<String> {
     let mut lines = [across, down]
         .into_iter()
         .map(|layout| layout(matrix))
@@ -229,7 +229,7 @@ mod tests {
     }
 
     fn check(width: usize, first: &str) {
-        let lines = lines(&matrix(), width);
+        let lines = matrix_lines(&matrix(), width);
         assert_eq!(lines.first().map(String::as_str), Some(first), "{lines:#?}");
         assert!(
             lines.iter().all(|line| line.chars().count() <= width),

@@ -9,7 +9,7 @@ use kube::{Client, core::ApiResource};
 use muster_api::RolloutWindow;
 use muster_fleet::{
     connect::{self, Target},
-    level::Held,
+    hold_pin::Held,
     listing,
     name::{ModuleName, RolloutName, Top},
 };
@@ -17,7 +17,7 @@ use muster_fleet::{
 use crate::{
     args::Arguments,
     flags::{ClusterFlags, ClusterName, ContextName, ListedName, NodeName, WindowName},
-    get::{self, Listed, What},
+    get::{self, Listed, ResourceType},
 };
 
 /// The longest time that completion waits for names.
@@ -27,7 +27,7 @@ const PATIENCE: Duration = Duration::from_secs(2);
 #[derive(Clone)]
 struct Typed {
     cluster: Target,
-    what: Option<What>,
+    what: Option<ResourceType>,
 }
 
 /// The names that complete an argument.
@@ -73,16 +73,18 @@ impl Names {
     }
 
     /// The kinds whose objects are offered as `kind/name`.
-    const fn with_kind(self) -> &'static [What] {
+    const fn with_kind(self) -> &'static [ResourceType] {
         match self {
-            Self::Modules | Self::Tops | Self::Held => {
-                &[What::Modules, What::ClusterUpgrades, What::NodeModules]
-            }
+            Self::Modules | Self::Tops | Self::Held => &[
+                ResourceType::Modules,
+                ResourceType::ClusterUpgrades,
+                ResourceType::NodeModules,
+            ],
             Self::Rollouts => &[
-                What::Modules,
-                What::ClusterUpgrades,
-                What::ZoneRollouts,
-                What::NodeModules,
+                ResourceType::Modules,
+                ResourceType::ClusterUpgrades,
+                ResourceType::ZoneRollouts,
+                ResourceType::NodeModules,
             ],
             _ => &[],
         }
@@ -105,7 +107,7 @@ pub(crate) fn command(words: &[OsString]) -> Command {
             .flatten()
             .map(|listed| listed.what)
     });
-    named(
+    with_name_completion(
         Arguments::command(),
         &Arc::new(Typed {
             cluster: cluster.target(),
@@ -114,7 +116,7 @@ pub(crate) fn command(words: &[OsString]) -> Command {
     )
 }
 
-fn named(command: Command, typed: &Arc<Typed>) -> Command {
+fn with_name_completion(command: Command, typed: &Arc<Typed>) -> Command {
     command
         .mut_args(|arg| match Names::of(&arg) {
             Some(names) => {
@@ -125,7 +127,7 @@ fn named(command: Command, typed: &Arc<Typed>) -> Command {
             }
             None => arg,
         })
-        .mut_subcommands(|below| named(below, typed))
+        .mut_subcommands(|below| with_name_completion(below, typed))
 }
 
 impl Typed {
@@ -168,9 +170,11 @@ impl Typed {
             }
         }
         match names {
-            Names::Clusters | Names::Held => found.extend(of(&client, in_namespace, What::Clusters).await?),
+            Names::Clusters | Names::Held => {
+                found.extend(of(&client, in_namespace, ResourceType::Clusters).await?)
+            }
             Names::Tops => {
-                let clusters = of(&client, in_namespace, What::Clusters).await?;
+                let clusters = of(&client, in_namespace, ResourceType::Clusters).await?;
                 found.extend(clusters.into_iter().map(|name| format!("cluster/{name}")));
             }
             Names::Nodes => {
@@ -193,7 +197,7 @@ impl Typed {
 }
 
 /// The names of the objects of the listed type.
-async fn of(client: &Client, namespace: Option<&str>, what: What) -> anyhow::Result<Vec<String>> {
+async fn of(client: &Client, namespace: Option<&str>, what: ResourceType) -> anyhow::Result<Vec<String>> {
     let namespace = namespace.filter(|_| !what.is_of_nodes());
     let mut found = Vec::new();
     for kind in get::kinds(client, what).await? {

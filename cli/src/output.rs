@@ -216,7 +216,7 @@ pub(crate) enum When {
 
 impl When {
     /// Formats the time.
-    pub(crate) fn tell(self, moment: Timestamp) -> String {
+    pub(crate) fn format(self, moment: Timestamp) -> String {
         match self {
             Self::Ago(now) => Age(moment, now).to_string(),
             Self::OnClock => moment.strftime("%H:%M:%S UTC").to_string(),

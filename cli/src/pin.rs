@@ -3,7 +3,7 @@
 use clap::Args;
 use muster_fleet::{
     connect::{self, Target},
-    level::{self, pinned},
+    hold_pin::{self, pinned},
     name::{ModuleName, with_content},
 };
 
@@ -51,6 +51,6 @@ pub(crate) async fn run(target: &Target, flags: &PinFlags, out: &Out) -> anyhow:
     let unit = pinned(flags.cluster.as_deref(), flags.node.as_deref())?;
     let what = (&flags.module, flags.revision.as_str());
     let (term, dry_run) = (flags.term.term(), flags.term.dry_run.by);
-    level::pin((&client, &namespace), &unit, what, &term, dry_run, out).await?;
+    hold_pin::pin((&client, &namespace), &unit, what, &term, dry_run, out).await?;
     Ok(DONE)
 }

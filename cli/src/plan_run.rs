@@ -7,8 +7,8 @@ use clap::{Args, Subcommand};
 use muster_fleet::{
     connect::{self, Target},
     name::{ModuleName, over_clusters},
-    once::Word,
     plan_run::{self, Deed, OnRun},
+    stage_control::ControlOptions,
 };
 
 use crate::{
@@ -127,7 +127,7 @@ impl OnRunFlags {
         OnRun {
             module: self.module,
             cluster: self.cluster.into(),
-            word: Word {
+            word: ControlOptions {
                 reason: Some(self.reason),
                 dry_run: self.dry_run.by,
             },

@@ -3,7 +3,7 @@
 use clap::Args;
 use muster_fleet::{
     connect::{self, Target},
-    level::{self, Held},
+    hold_pin::{self, Held},
 };
 
 use crate::{
@@ -52,7 +52,7 @@ pub(crate) async fn run(target: &Target, flags: &ReleaseFlags, out: &Out) -> any
         &strings(&flags.nodes),
     )?;
     let dry_run = flags.dry_run.by;
-    level::release((&client, &namespace), (&top, &units), dry_run, out)
+    hold_pin::release_hold((&client, &namespace), (&top, &units), dry_run, out)
         .await
         .map(code)
 }

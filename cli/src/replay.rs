@@ -33,13 +33,13 @@ pub(crate) struct ReplayFlags {
     #[arg(short, long, alias = "unit")]
     pub cluster: Option<String>,
     /// Output format
-    #[arg(short, long, value_enum, default_value_t = Told::Text)]
-    pub output: Told,
+    #[arg(short, long, value_enum, default_value_t = ReplayFormat::Text)]
+    pub output: ReplayFormat,
 }
 
 /// Output format of a replay.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Told {
+pub(crate) enum ReplayFormat {
     /// A line per change
     Text,
     /// JSON; schema replay/v1
@@ -56,8 +56,8 @@ pub(crate) fn run(flags: &ReplayFlags, out: &Out) -> anyhow::Result<u8> {
         }
     };
     let text = match flags.output {
-        Told::Text => replay::text(&replay, out.width())?,
-        Told::Json => replay::json(&replay)?,
+        ReplayFormat::Text => replay::replay_text(&replay, out.width())?,
+        ReplayFormat::Json => replay::json(&replay)?,
     };
     out.text(&text)?;
     Ok(if replay.differing == 0 { DONE } else { FAILED })

@@ -80,7 +80,7 @@ pub(crate) fn run(flags: SimulateFlags, out: &Out) -> anyhow::Result<u8> {
                 usize::MAX => WIDTH,
                 width => width,
             };
-            simulate::text(&story, width.unwrap_or(fits))
+            simulate::story_text(&story, width.unwrap_or(fits))
         }
         Drawn::Svg => simulate::svg(&story),
         Drawn::Json => story.json(),

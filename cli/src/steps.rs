@@ -3,7 +3,7 @@
 use std::io::IsTerminal as _;
 
 use muster_fleet::Tell;
-use muster_operate::steps::{Cause, Refusal, Step, Steps};
+use muster_operate::steps::{Cause, Step, StepRefusal, Steps};
 
 use crate::{
     exit::{FAILED, UNKNOWN},
@@ -14,12 +14,12 @@ use crate::{
 ///
 /// A verb goes on if its reader closes the pipe: half a change is worse than none.
 #[derive(Clone, Debug)]
-pub(crate) struct Told {
+pub(crate) struct StepPrinter {
     out: Out,
     is_beside: bool,
 }
 
-impl Told {
+impl StepPrinter {
     /// The steps are the output.
     pub(crate) fn output(out: &Out) -> Self {
         Self {
@@ -37,7 +37,7 @@ impl Told {
     }
 }
 
-impl Tell for Told {
+impl Tell for StepPrinter {
     fn line(&self, text: &str) -> anyhow::Result<()> {
         if self.is_beside {
             self.warn(text);
@@ -56,7 +56,7 @@ impl Tell for Told {
 }
 
 /// Prints why the verb stops here; returns the exit code.
-pub(crate) fn refuse(steps: Steps<'_>, refusal: &Refusal) -> u8 {
+pub(crate) fn refuse(steps: Steps<'_>, refusal: &StepRefusal) -> u8 {
     steps.refuse(refusal);
     match refusal.cause {
         Cause::Failed => FAILED,
@@ -71,7 +71,7 @@ pub(crate) async fn consent(yes: bool) -> Step<()> {
         return Ok(());
     }
     if !std::io::stdin().is_terminal() {
-        return Err(Refusal::unknown(
+        return Err(StepRefusal::unknown(
             "nothing was done: cannot ask for confirmation, standard input is not a terminal",
         )
         .remedy("pass --yes to confirm"));
@@ -86,6 +86,6 @@ pub(crate) async fn consent(yes: bool) -> Step<()> {
     });
     match told.await {
         Ok(true) => Ok(()),
-        Ok(false) | Err(_) => Err(Refusal::unknown("nothing was done")),
+        Ok(false) | Err(_) => Err(StepRefusal::unknown("nothing was done")),
     }
 }

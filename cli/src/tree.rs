@@ -71,14 +71,14 @@ pub(crate) async fn run(cluster: &Target, flags: &TreeFlags, out: &Out) -> anyho
         if flags.top.is_of_nodes() {
             return fleet::nodes::watch(&client, out, |_, fleet| {
                 let tree = top::tree(fleet, &flags.top, &namespace)?;
-                live.show(lines(&tree.root, out.width(), out.when(now())))?;
+                live.show(tree_lines(&tree.root, out.width(), out.when(now())))?;
                 Ok(ControlFlow::Continue(()))
             })
             .await;
         }
         return show::watch(&client, &namespace, out, |snapshot| {
             let tree = top::tree(snapshot.fleet(), &flags.top, &namespace)?;
-            live.show(lines(&tree.root, out.width(), out.when(now())))?;
+            live.show(tree_lines(&tree.root, out.width(), out.when(now())))?;
             Ok(ControlFlow::Continue(()))
         })
         .await;
@@ -86,7 +86,7 @@ pub(crate) async fn run(cluster: &Target, flags: &TreeFlags, out: &Out) -> anyho
     if flags.all_namespaces {
         for namespace in fleet::namespaces(&client).await? {
             let tree = Tree::fleet(&fleet::read(&client, &namespace).await?, &namespace);
-            out.lines(&lines(&tree.root, out.width(), When::Ago(now())))?;
+            out.lines(&tree_lines(&tree.root, out.width(), When::Ago(now())))?;
         }
         return Ok(DONE);
     }
@@ -97,7 +97,7 @@ pub(crate) async fn run(cluster: &Target, flags: &TreeFlags, out: &Out) -> anyho
     )?;
     match flags.output {
         View::Json => out.json(&tree)?,
-        View::Table => out.lines(&lines(&tree.root, out.width(), When::Ago(now())))?,
+        View::Table => out.lines(&tree_lines(&tree.root, out.width(), When::Ago(now())))?,
     }
     Ok(DONE)
 }
@@ -113,7 +113,7 @@ struct Drawn<'a> {
 
 /// The tree as lines of at most `width` characters. A message is printed beside its branch if all of it fits, else
 /// below.
-pub(crate) fn lines(root: &Branch, width: usize, when: When) -> Vec<String> {
+pub(crate) fn tree_lines(root: &Branch, width: usize, when: When) -> Vec<String> {
     let mut drawn = Vec::new();
     draw(root, String::new(), "", &mut drawn);
     if width < LEAST {
@@ -173,7 +173,7 @@ fn columns(drawn: &[Drawn<'_>], width: usize, when: When) -> Vec<String> {
             [
                 branch.version.clone().unwrap_or_default(),
                 format!("{} {}", branch.shape.glyph(), branch.reason),
-                branch.since.map_or_else(String::new, |since| when.tell(since)),
+                branch.since.map_or_else(String::new, |since| when.format(since)),
             ]
         })
         .collect();
@@ -323,7 +323,7 @@ mod tests {
     }
 
     fn drawn(width: usize) -> String {
-        let lines = lines(&tree(), width, When::Ago("2026-01-02T03:10:05Z".parse().unwrap()));
+        let lines = tree_lines(&tree(), width, When::Ago("2026-01-02T03:10:05Z".parse().unwrap()));
         for line in &lines {
             assert!(
                 line.chars().count() <= width,

@@ -13,7 +13,7 @@ use crate::{
     exit::{INTERRUPTED, code},
     flags::{ClusterName, ContextName, DryRunFlag, duration},
     output::Out,
-    steps::{Told, consent, refuse},
+    steps::{StepPrinter, consent, refuse},
 };
 
 pub(crate) const EXAMPLES: &str = "\
@@ -64,7 +64,7 @@ pub(crate) struct UnenrollFlags {
 
 /// Unenrolls a cluster, or reports the step that failed.
 pub(crate) async fn run(target: &Target, flags: UnenrollFlags, out: &Out) -> anyhow::Result<u8> {
-    let told = Told::output(out);
+    let told = StepPrinter::output(out);
     let steps = Steps(&told);
     let yes = flags.yes;
     let options = flags.options();

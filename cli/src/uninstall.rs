@@ -11,7 +11,7 @@ use crate::{
     exit::{DONE, INTERRUPTED},
     flags::DryRunFlag,
     output::Out,
-    steps::{Told, consent, refuse},
+    steps::{StepPrinter, consent, refuse},
 };
 
 pub(crate) const EXAMPLES: &str = "\
@@ -54,7 +54,7 @@ pub(crate) struct UninstallFlags {
 
 /// Removes an installation, or reports why not.
 pub(crate) async fn run(target: &Target, flags: UninstallFlags, out: &Out) -> anyhow::Result<u8> {
-    let told = Told::output(out);
+    let told = StepPrinter::output(out);
     let steps = Steps(&told);
     let yes = flags.yes;
     let options = flags.options();

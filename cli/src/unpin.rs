@@ -3,7 +3,7 @@
 use clap::Args;
 use muster_fleet::{
     connect::{self, Target},
-    level::{self, pinned},
+    hold_pin::{self, pinned},
     name::{ModuleName, with_content},
 };
 
@@ -44,7 +44,7 @@ pub(crate) async fn run(target: &Target, flags: &UnpinFlags, out: &Out) -> anyho
     let (client, namespace) = connect::client(target).await?;
     let unit = pinned(flags.cluster.as_deref(), flags.node.as_deref())?;
     let (module, dry_run) = (flags.module.as_ref(), flags.dry_run.by);
-    level::unpin((&client, &namespace), &unit, module, dry_run, out)
+    hold_pin::unpin((&client, &namespace), &unit, module, dry_run, out)
         .await
         .map(code)
 }

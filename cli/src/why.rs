@@ -89,7 +89,7 @@ async fn module(
     }
     let answer = |objects: &Objects, fleet: &Fleet| {
         let what = (module, flags.cluster.as_deref());
-        why::module(objects, fleet, what, namespace)
+        why::explain_module(objects, fleet, what, namespace)
     };
     if flags.watch {
         let mut live = out.live();
@@ -100,7 +100,7 @@ async fn module(
         })
         .await;
     }
-    let objects = fleet::objects(client, namespace).await?;
+    let objects = fleet::read_objects(client, namespace).await?;
     explain::print(&answer(&objects, &Fleet::of(&objects))?, flags.output, out)
 }
 
@@ -130,7 +130,7 @@ async fn node_module(
         })
         .await;
     }
-    let objects = nodes::objects(client).await?;
+    let objects = nodes::read_node_objects(client).await?;
     let why = answer(&objects, &Fleet::of_nodes(&objects))?;
     explain::print(&why, flags.output, out)
 }

@@ -67,20 +67,20 @@ pub(crate) async fn run(cluster: &Target, flags: &ZonesFlags, out: &Out) -> anyh
 
 async fn setup(cluster: &Target, settings: Settings) -> anyhow::Result<ZonesSetup> {
     let mut config = match &settings.kubeconfig {
-        Some((url, file)) => named(url, file).await?,
+        Some((url, file)) => config_with_server(url, file).await?,
         None => connect::config(cluster).await?,
     };
     // Retries are done by muster: bounded, and only of requests that may be repeated.
     config.default_retry = false;
-    let lease =
-        sendable::client(config.clone(), Client::try_from).context("the kubeconfig cannot be used")?;
+    let lease = sendable::sendable_client(config.clone(), Client::try_from)
+        .context("the kubeconfig cannot be used")?;
     // The limit of each step of a request; muster has its own deadline for the whole request.
     (config.connect_timeout, config.read_timeout, config.write_timeout) = (
         settings.client_timeout,
         settings.client_timeout,
         settings.client_timeout,
     );
-    let client = sendable::client(config, Client::try_from);
+    let client = sendable::sendable_client(config, Client::try_from);
     let metrics = Metrics::default();
     let zone_metrics = ZoneMetrics::new(&metrics);
     let hosts = settings.pod_hosts.clone().map(PathBuf::from);
@@ -110,7 +110,7 @@ async fn setup(cluster: &Target, settings: Settings) -> anyhow::Result<ZonesSetu
 }
 
 /// The current context of a kubeconfig file, with another server address.
-async fn named(url: &str, file: &str) -> anyhow::Result<Config> {
+async fn config_with_server(url: &str, file: &str) -> anyhow::Result<Config> {
     let kubeconfig =
         Kubeconfig::read_from(file).with_context(|| format!("-kubernetes.config-file {file}"))?;
     let mut config = connect::configured(kubeconfig, &KubeConfigOptions::default())

@@ -155,7 +155,11 @@ fn what_is_no_record_is_told_with_its_line_and_nothing_else() {
         &[],
         "log.jsonl:2: not a line of recorded",
     );
-    check(&format!("{first}\n\n"), &[], "log.jsonl:2: not a line of recorded");
+    check(
+        &format!("{first}\n\n"),
+        &[],
+        "log.jsonl:2: not a line of recorded",
+    );
     check(
         second,
         &[],

@@ -12,7 +12,7 @@ use std::{collections::BTreeMap, fs};
 use muster_zones::{
     admit::no_downscale::NO_DOWNSCALE,
     authority::{INJECT_LABEL, NAMESPACE_LABEL},
-    budget::{Known, Observed},
+    budget::{KnownBudgets, Observed},
     flags::{Effect, FLAGS},
     metrics::METRICS,
     model::{READY_TIME_ANNOTATION, Set, annotations},
@@ -156,6 +156,6 @@ fn the_example_is_a_group() {
             );
         }
     }
-    let mut known = Known::default();
+    let mut known = KnownBudgets::default();
     assert_eq!(known.put(&example("budget.yaml")[0]), Observed::Updated);
 }

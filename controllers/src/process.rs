@@ -24,7 +24,7 @@ use thiserror::Error;
 use tokio::{net::TcpListener, task::JoinError};
 use tokio_util::task::AbortOnDropHandle;
 
-pub use self::machines::{MachinesSetup, machines};
+pub use self::machines::{MachinesSetup, run_machines};
 pub use self::signals::until_signalled;
 pub use self::zones::{ZonesSetup, zones};
 use self::{outgoing::Outgoing, tasks::Tasks};
@@ -174,7 +174,7 @@ pub async fn controller(setup: Setup) -> Result<(), ProcessError> {
 }
 
 /// `muster agent`: a downstream cluster. Runs until shutdown. Dropping the future ends everything at once, as a crash does.
-pub async fn agent(setup: Setup) -> Result<(), ProcessError> {
+pub async fn run_agent(setup: Setup) -> Result<(), ProcessError> {
     Box::pin(run(
         setup,
         manager::AGENT,
@@ -205,7 +205,7 @@ fn decisions(context: &Context, tasks: &mut Tasks) -> Decisions {
     let Some(folder) = context.options.record_decisions.clone() else {
         return Decisions::default();
     };
-    let (decisions, keeper) = record::keep(folder);
+    let (decisions, keeper) = record::record_decisions(folder);
     tasks.spawn("record", keeper.run());
     decisions
 }

@@ -21,9 +21,9 @@ use muster_apiserver::ApiServer;
 use muster_controllers::{
     admission::{
         bundles,
-        certificate::{self, SPREAD, Step, Stored, Subject, step},
+        certificate::{self, SPREAD, Step, Stored, Subject, next_certificate_step},
         keeper::{Keeper, Storage},
-        server::{Answer, Answers, Asked, MAX_BODY, Server, Shown, shown},
+        server::{Answer, Answers, MAX_BODY, Server, Shown, WebhookRequest, certified_key},
     },
     runtime::{Clock, Shutdown},
 };
@@ -51,7 +51,7 @@ fn days(days: i64) -> SignedDuration {
 
 #[track_caller]
 fn replaced(stored: &Stored, subject: &Subject, now: Timestamp) -> Stored {
-    match step(stored, subject, now).unwrap() {
+    match next_certificate_step(stored, subject, now).unwrap() {
         Step::Replace(next) => *next,
         Step::Keep(until) => panic!("kept until {until}"),
     }
@@ -59,7 +59,7 @@ fn replaced(stored: &Stored, subject: &Subject, now: Timestamp) -> Stored {
 
 #[track_caller]
 fn kept(stored: &Stored, subject: &Subject, now: Timestamp) -> Timestamp {
-    match step(stored, subject, now).unwrap() {
+    match next_certificate_step(stored, subject, now).unwrap() {
         Step::Keep(until) => until,
         Step::Replace(_) => panic!("replaced"),
     }
@@ -188,14 +188,14 @@ impl Door {
         let (address, shown, shutdown) = (listener.local_addr().unwrap(), Shown::default(), Shutdown::new());
         let server = Server {
             listener,
-            shown: shown.clone(),
+            shown: certified_key.clone(),
             answers,
             deadline: Duration::from_secs(2),
             shutdown: shutdown.clone(),
         };
         Self {
             address,
-            shown,
+            certified_key,
             shutdown,
             ended: tokio::spawn(server.run()),
         }
@@ -220,7 +220,7 @@ impl Door {
 
 /// Responds with the request.
 fn echo() -> Answers {
-    Arc::new(|asked: Asked| {
+    Arc::new(|asked: WebhookRequest| {
         let text = format!(
             "{} {} {} {}",
             asked.method,
@@ -238,7 +238,8 @@ async fn it_answers_and_shows_another_certificate_without_a_connection_that_fail
     let first = replaced(&Stored::default(), &subject, now);
     let second = replaced(&Stored::default(), &subject, now);
     let door = Door::open(echo()).await;
-    door.shown.change(shown(&first.certificate, &first.key).unwrap());
+    door.shown
+        .change(certified_key(&first.certificate, &first.key).unwrap());
     let both = format!("{}{}", first.authorities, second.authorities);
     let client = door.client(&both);
     let ask = || {
@@ -250,7 +251,7 @@ async fn it_answers_and_shows_another_certificate_without_a_connection_that_fail
     let answer = ask().send().await.unwrap().text().await.unwrap();
     assert_eq!(answer, "POST /admission/a application/json 2\n");
     door.shown
-        .change(shown(&second.certificate, &second.key).unwrap());
+        .change(certified_key(&second.certificate, &second.key).unwrap());
     // The existing connection continues; new ones get the new certificate.
     assert_eq!(ask().send().await.unwrap().status(), 200);
     let strict = door.client(&second.authorities);
@@ -262,7 +263,7 @@ async fn it_answers_and_shows_another_certificate_without_a_connection_that_fail
 #[tokio::test]
 async fn requests_are_bounded() {
     let stored = replaced(&Stored::default(), &subject(30), Timestamp::now());
-    let slow: Answers = Arc::new(|asked: Asked| {
+    let slow: Answers = Arc::new(|asked: WebhookRequest| {
         async move {
             if asked.path == "/slow" {
                 std::future::pending::<()>().await;
@@ -273,7 +274,7 @@ async fn requests_are_bounded() {
     });
     let door = Door::open(slow).await;
     door.shown
-        .change(shown(&stored.certificate, &stored.key).unwrap());
+        .change(certified_key(&stored.certificate, &stored.key).unwrap());
     let client = door.client(&stored.authorities);
     let large = client
         .post(door.url("/"))
@@ -303,7 +304,7 @@ async fn what_is_being_answered_is_finished_at_the_end() {
     });
     let door = Door::open(answers).await;
     door.shown
-        .change(shown(&stored.certificate, &stored.key).unwrap());
+        .change(certified_key(&stored.certificate, &stored.key).unwrap());
     let answer = tokio::spawn(door.client(&stored.authorities).get(door.url("/")).send());
     let mut was_asked = was_asked;
     was_asked.wait_for(|asked| *asked).await.unwrap();
@@ -435,7 +436,7 @@ async fn bundles_follow_the_authorities_and_the_configurations() {
         .unwrap();
     let (authorities, published) = tokio::sync::watch::channel(String::new());
     let shutdown = Shutdown::new();
-    let keeping = tokio::spawn(bundles::keep::<MutatingWebhookConfiguration>(
+    let keeping = tokio::spawn(bundles::keep_ca_bundles::<MutatingWebhookConfiguration>(
         api.client_as("zones"),
         "zones".to_owned(),
         published,

@@ -70,10 +70,7 @@ fn a_proxy_is_taken_where_its_host_is_allowed() {
     for (url, problem) in [
         ("https://hunter2.test:3128", "must be http:// and a host"),
         ("socks5://hunter2.test", NOT_HTTP),
-        (
-            "http://proxy.test/hunter2",
-            "has a path; set only host and port",
-        ),
+        ("http://proxy.test/hunter2", "has a path; set only host and port"),
     ] {
         check(
             &proxy(url),

@@ -11,7 +11,9 @@ use muster_api::{
 };
 use serde::Serialize;
 
-use crate::{Cell, ConditionView, Kind, ModuleRef, Snapshot, Why, nodes::Placed, why_on, words::fault};
+use crate::{
+    Cell, ConditionView, Kind, ModuleRef, Snapshot, Why, nodes::NodeAssignment, why_on, words::fault,
+};
 
 /// A module on a cluster.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -206,7 +208,7 @@ fn echo(row: &SyncRow, state: &SyncState) -> EchoView {
 fn of_node(assemblage: &NodeAssemblage, module: &str) -> Parts {
     let status = assemblage.status.as_ref();
     let conditions = status.map_or_else(Vec::new, |status| ConditionView::all(&status.conditions));
-    let Some(placed) = Placed::of(assemblage, module) else {
+    let Some(placed) = NodeAssignment::of(assemblage, module) else {
         return (None, None, conditions);
     };
     let said = placed

@@ -10,7 +10,7 @@ use serde::Serialize;
 
 use crate::{
     Cell, Fleet, Kind, Member, ModuleRef, ModuleView, Objects, Shape,
-    nodes::Placed,
+    nodes::NodeAssignment,
     rolling::{Carries, Ground, Rolling, Row},
     selector,
     upgrades::Upgradable,
@@ -98,7 +98,7 @@ pub(crate) fn of(objects: &Objects, fleet: &Fleet, module: &ModuleView, cell: &C
         kind: module.kind,
         name: module.name.clone(),
     };
-    let seen = Seen {
+    let seen = ChainInput {
         module,
         cell,
         member: fleet.clusters.iter().find(|member| member.name == cell.cluster),
@@ -122,7 +122,9 @@ pub(crate) fn of(objects: &Objects, fleet: &Fleet, module: &ModuleView, cell: &C
                 after: String::new(),
             })
         }
-        Kind::NodeModule => seen.chain::<Placed<'_>>(&objects.nodes.ground(&module.name, &cell.cluster)),
+        Kind::NodeModule => {
+            seen.chain::<NodeAssignment<'_>>(&objects.nodes.ground(&module.name, &cell.cluster))
+        }
     }
 }
 
@@ -142,14 +144,14 @@ fn of_cluster<'a>(objects: &'a Objects, module: &ModuleRef, cluster: &str) -> Gr
 }
 
 /// Input of the chain.
-struct Seen<'a> {
+struct ChainInput<'a> {
     module: &'a ModuleView,
     cell: &'a Cell,
     member: Option<&'a Member>,
     rolling: Option<Rolling<'a>>,
 }
 
-impl Seen<'_> {
+impl ChainInput<'_> {
     fn chain<R: Carries>(&self, ground: &Ground<R>) -> Vec<Check> {
         let stop = self.stop(ground.row.as_ref());
         let mut chain = Vec::new();

@@ -81,13 +81,13 @@ impl ClusterView {
                 .and_then(|version| version.as_str())
                 .map(str::to_owned),
             controls: controls(object.annotations()),
-            modules: carried(fleet, name),
+            modules: cluster_modules(fleet, name),
         })
     }
 }
 
 /// The modules that select a cluster or a node, or are on it, most urgent first.
-pub(crate) fn carried(fleet: &Fleet, name: &str) -> Vec<Carried> {
+pub(crate) fn cluster_modules(fleet: &Fleet, name: &str) -> Vec<Carried> {
     let place = fleet.clusters.iter().position(|member| member.name == name);
     let on_it = fleet.modules.iter().filter_map(|module| {
         let cell = module.cells.get(place?)?;
@@ -126,8 +126,8 @@ pub(crate) fn controls(annotations: &BTreeMap<String, String>) -> Vec<(String, S
             format!("pin of module {}", key.strip_prefix(annotation::PIN_PREFIX)?)
         };
         let told = match Control::parse(value) {
-            Ok(control) if key == annotation::HOLD => control.told().trim_start().to_owned(),
-            Ok(control) => format!("{}{}", control.what, control.told()),
+            Ok(control) if key == annotation::HOLD => control.provenance().trim_start().to_owned(),
+            Ok(control) => format!("{}{}", control.what, control.provenance()),
             Err(error) => format!("cannot be read: {error}"),
         };
         Some((what, told))

@@ -8,7 +8,7 @@ use crate::{Kind, ModuleRef};
 /// An event about an object of the fleet.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Happened {
+pub struct FleetEvent {
     /// When it happened; for repeated events, the last time.
     pub at: Timestamp,
     /// Whether it is a warning.
@@ -25,7 +25,7 @@ pub struct Happened {
     pub by: String,
 }
 
-impl Happened {
+impl FleetEvent {
     /// Whether the event is about a cluster or node, its assignment, or a module there. Events about a module begin
     /// with the names of the clusters.
     pub fn is_about_unit(&self, kind: Kind, name: &str) -> bool {

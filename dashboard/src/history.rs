@@ -49,7 +49,7 @@ pub struct Past {
     /// Commit that the version resolved to.
     pub commit: String,
     /// Result of the rollout.
-    pub verdict: Outcome,
+    pub verdict: RevisionOutcome,
     /// Whether it is the current target of the module.
     pub is_target: bool,
     /// The first rollout, if the revision was rolled out several times; the other fields describe the last one.
@@ -63,7 +63,7 @@ pub struct Past {
     /// Current cluster counts of the module's target.
     pub counts_now: Option<Summary>,
     /// Failures that the verdict is based on.
-    pub evidence: Vec<Seen>,
+    pub evidence: Vec<FailureEvidence>,
     /// Whether it differs from the module's target only in its version.
     pub differs_by_version_only: bool,
 }
@@ -73,7 +73,7 @@ pub struct Past {
 #[serde(rename_all = "camelCase")]
 pub struct First {
     /// Result of the rollout.
-    pub verdict: Option<Outcome>,
+    pub verdict: Option<RevisionOutcome>,
     /// When the rollout started.
     pub started: Timestamp,
     /// When the rollout ended.
@@ -84,7 +84,7 @@ pub struct First {
 
 /// Result of a revision.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub enum Outcome {
+pub enum RevisionOutcome {
     /// Confirmed on every eligible selected cluster.
     Good,
     /// Condemned: it failed on more clusters than allowed.
@@ -102,7 +102,7 @@ pub enum Outcome {
 /// A cluster on which a revision failed.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Seen {
+pub struct FailureEvidence {
     /// Name of the cluster.
     pub cluster: String,
     /// When the failure was observed.
@@ -250,7 +250,7 @@ impl History {
     /// The revisions of a module; `None` if there is no such module.
     pub fn of_module(objects: &Objects, module: &ModuleRef) -> Option<Self> {
         let rolling = objects.module(module)?;
-        let (said, status) = (module.said(), Some(&*rolling.status));
+        let (said, status) = (module.command_argument(), Some(&*rolling.status));
         if rolling.kind == Kind::ClusterUpgrade {
             // A version cannot be rolled back: no revisions are kept.
             return Some(Self::sorted(&said, Vec::new()));
@@ -291,12 +291,12 @@ impl History {
     }
 
     /// The only revision with this version or hash prefix.
-    pub fn named(&self, said: &str) -> Result<&Past, NoSuchRevision> {
+    pub fn find_by_version(&self, said: &str) -> Result<&Past, NoSuchRevision> {
         let mut same = self.revisions.iter().filter(|past| past.version == said);
         match (same.next(), same.next()) {
             (Some(only), None) => Ok(only),
             (Some(first), Some(second)) => {
-                let all = [first, second].into_iter().chain(same).map(Past::short);
+                let all = [first, second].into_iter().chain(same).map(Past::short_hash);
                 Err(NoSuchRevision::SameVersion {
                     said: said.to_owned(),
                     module: self.module.clone(),
@@ -321,7 +321,7 @@ impl History {
     /// The newest revisions, with their versions.
     fn newest(&self) -> String {
         let newest = self.revisions.iter().take(KNOWN);
-        let newest = newest.map(|past| format!("{} ({})", past.version, past.short()));
+        let newest = newest.map(|past| format!("{} ({})", past.version, past.short_hash()));
         let newest = newest.collect::<Vec<_>>().join(", ");
         match self.revisions.len().saturating_sub(KNOWN) {
             0 => newest,
@@ -334,7 +334,7 @@ impl History {
     pub fn back(&self, now: &GitVersion, to: Option<&str>) -> Result<&Past, NoWayBack> {
         let module = || self.module.clone();
         let Some(said) = to else {
-            let good = |past: &&Past| past.verdict == Outcome::Good && past.wanted != *now;
+            let good = |past: &&Past| past.verdict == RevisionOutcome::Good && past.wanted != *now;
             let found = self
                 .revisions
                 .iter()
@@ -342,16 +342,16 @@ impl History {
                 .max_by_key(|past| past.finished);
             return found.ok_or_else(|| NoWayBack::NothingGood {
                 module: module(),
-                version: now.short(None),
+                version: now.display_version(None),
             });
         };
         let past = self.find(said)?;
-        if past.verdict == Outcome::Bad {
+        if past.verdict == RevisionOutcome::Bad {
             let why = past.evidence.first();
             return Err(NoWayBack::KnownBad {
                 module: module(),
                 version: past.version.clone(),
-                revision: past.short().to_owned(),
+                revision: past.short_hash().to_owned(),
                 why: why.map_or_else(String::new, |seen| {
                     format!(" ({}: {})", seen.cluster, seen.message)
                 }),
@@ -375,12 +375,12 @@ impl Past {
     }
 
     /// Short name of the revision.
-    pub fn short(&self) -> &str {
+    pub fn short_hash(&self) -> &str {
         self.revision.get(..DIGITS).unwrap_or(&self.revision)
     }
 }
 
-impl From<Verdict> for Outcome {
+impl From<Verdict> for RevisionOutcome {
     fn from(verdict: Verdict) -> Self {
         match verdict {
             Verdict::Good => Self::Good,
@@ -391,7 +391,7 @@ impl From<Verdict> for Outcome {
     }
 }
 
-impl Outcome {
+impl RevisionOutcome {
     /// Name of the result, as shown.
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -410,11 +410,11 @@ fn order(created: Option<Timestamp>, past: &Past) -> Reverse<(Timestamp, Option<
     Reverse((past.started.unwrap_or(Timestamp::MAX), created, past.name.clone()))
 }
 
-fn outcome(verdict: Option<Verdict>, began: bool) -> Outcome {
+fn outcome(verdict: Option<Verdict>, began: bool) -> RevisionOutcome {
     match verdict {
         Some(verdict) => verdict.into(),
-        None if began => Outcome::Running,
-        None => Outcome::Pending,
+        None if began => RevisionOutcome::Running,
+        None => RevisionOutcome::Pending,
     }
 }
 
@@ -437,12 +437,12 @@ fn past_of_nodes(revision: &NodeRevision, status: Option<&ModuleStatus>) -> Past
         first: None,
         started: story.started.map(|time| time.0),
         finished: story.finished.map(|time| time.0),
-        counts: now.clone().filter(|_| verdict == Outcome::Running),
+        counts: now.clone().filter(|_| verdict == RevisionOutcome::Running),
         counts_now: now,
         evidence: story
             .evidence
             .into_iter()
-            .map(|seen| Seen {
+            .map(|seen| FailureEvidence {
                 cluster: seen.node,
                 at: seen.at.map(|time| time.0),
                 message: seen.message,
@@ -464,7 +464,7 @@ fn past(revision: &ModuleRevision, spec: &ModuleSpec, status: Option<&ModuleStat
     Past {
         revision: content.revision.clone(),
         name: revision.name_any(),
-        version: wanted.short(Some(&content.commit)),
+        version: wanted.display_version(Some(&content.commit)),
         differs_by_version_only: same_but_version(&content.sync, &spec.sync)
             && content.control_plane_bindings == spec.control_plane_bindings,
         wanted,
@@ -472,7 +472,7 @@ fn past(revision: &ModuleRevision, spec: &ModuleSpec, status: Option<&ModuleStat
         verdict,
         is_target,
         first: story.first.map(|first| First {
-            verdict: first.verdict.map(Outcome::from),
+            verdict: first.verdict.map(RevisionOutcome::from),
             started: first.started.0,
             finished: first.finished.map(|time| time.0),
             clusters: first.clusters,
@@ -481,12 +481,12 @@ fn past(revision: &ModuleRevision, spec: &ModuleSpec, status: Option<&ModuleStat
         finished: story.finished.map(|time| time.0),
         counts: story
             .counts
-            .or_else(|| now.clone().filter(|_| verdict == Outcome::Running)),
+            .or_else(|| now.clone().filter(|_| verdict == RevisionOutcome::Running)),
         counts_now: now,
         evidence: story
             .evidence
             .into_iter()
-            .map(|seen| Seen {
+            .map(|seen| FailureEvidence {
                 cluster: seen.cluster,
                 at: seen.at.map(|time| time.0),
                 message: seen.message,

@@ -73,7 +73,7 @@ impl Kind {
     }
 
     /// Title for all kinds that are rolled out to the same units.
-    pub const fn words(self) -> &'static str {
+    pub const fn group_title(self) -> &'static str {
         match self {
             Self::Module | Self::BootstrapModule => "Modules",
             Self::ClusterUpgrade => "ClusterUpgrades",

@@ -8,7 +8,7 @@ use muster_api::{
     rollout::{Approval, Gate, Rollout, Stage, Unmatched},
     selector::Matcher,
 };
-use muster_rollout::{Course, GateCount, Outcome, RunState, StageId};
+use muster_rollout::{Course, GateCount, GateResult, RunState, StageId};
 use serde::Serialize;
 
 use crate::{Member, ModuleView, Shape, recall};
@@ -208,11 +208,7 @@ fn conditions(stage: &Stage, stands: StageState, course: &Course, now: Timestamp
         });
     };
     if is_promoted {
-        add(
-            true,
-            "promoted: soak and gates are skipped".to_owned(),
-            None,
-        );
+        add(true, "promoted: soak and gates are skipped".to_owned(), None);
     }
     if stage.approval == Approval::Required {
         let is_approved = course.approved.contains(&id);
@@ -260,9 +256,9 @@ fn gate_text(gate: &Gate, known: &GateCount, is_passed: bool) -> String {
         return what;
     }
     let last = match known.last.map(|(_, outcome)| outcome) {
-        Some(Outcome::Pass) => ", it was met when last read",
-        Some(Outcome::Fail) => ", it was not met when last read",
-        Some(Outcome::NoData) => ", there was no data when last read",
+        Some(GateResult::Pass) => ", it was met when last read",
+        Some(GateResult::Fail) => ", it was not met when last read",
+        Some(GateResult::NoData) => ", there was no data when last read",
         None => "",
     };
     format!("{what}: {} of {} times{last}", known.passes, gate.passes)

@@ -118,10 +118,7 @@ pub fn why_machine(plan: &UpdatePlan, machine: &str) -> Option<Why> {
     let steps = steps
         .map(|(step, number)| explained(step, number, entry))
         .collect();
-    let next = view
-        .command
-        .is_some()
-        .then(|| "retry the failed step".to_owned());
+    let next = view.command.is_some().then(|| "retry the failed step".to_owned());
     let mut why = Why::of(headline, steps, next, view.command.clone());
     why.otherwise = view.command.is_some().then(|| Choice {
         what: "delete the Machine, and its owner creates a new one".to_owned(),

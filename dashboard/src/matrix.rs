@@ -148,10 +148,10 @@ impl Matrix {
 /// Groups of cluster indexes whose columns are equal. Of those with a problem the first few get a column each.
 fn folded(fleet: &Fleet, places: &[usize]) -> Vec<Vec<usize>> {
     let mut groups: Vec<Vec<usize>> = Vec::new();
-    let mut known: HashMap<Vec<Standing<'_>>, Alike> = HashMap::new();
+    let mut known: HashMap<Vec<CellState<'_>>, Alike> = HashMap::new();
     for place in places.iter().copied() {
         let column = fleet.modules.iter().map(|module| module.cells.get(place));
-        let standings: Vec<Standing<'_>> = column.map(standing).collect();
+        let standings: Vec<CellState<'_>> = column.map(cell_state).collect();
         let shown = if standings.iter().any(is_problem) {
             SHOWN
         } else {
@@ -170,7 +170,7 @@ fn folded(fleet: &Fleet, places: &[usize]) -> Vec<Vec<usize>> {
 }
 
 /// State of a cluster with a module; `None` if the module does not know the cluster.
-type Standing<'a> = Option<(Shape, Option<&'a str>)>;
+type CellState<'a> = Option<(Shape, Option<&'a str>)>;
 
 /// The clusters with equal columns, as found so far.
 #[derive(Default)]
@@ -181,11 +181,11 @@ struct Alike {
     group: Option<usize>,
 }
 
-fn standing(cell: Option<&Cell>) -> Standing<'_> {
+fn cell_state(cell: Option<&Cell>) -> CellState<'_> {
     cell.map(|cell| (cell.shape, cell.version.as_deref()))
 }
 
-const fn is_problem(standing: &Standing<'_>) -> bool {
+const fn is_problem(standing: &CellState<'_>) -> bool {
     matches!(
         standing,
         Some((Shape::Failed | Shape::Unreachable | Shape::Unknown, _))

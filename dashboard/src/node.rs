@@ -15,9 +15,9 @@ use serde::Serialize;
 use crate::{
     Carried, EchoView, Fleet, Kind, NodeObjects, Shape, Snapshot, Tree,
     assignment::reported,
-    cluster::{carried, controls},
+    cluster::{cluster_modules, controls},
     group::natural,
-    nodes::{Placed, condition, renewed},
+    nodes::{NodeAssignment, condition, renewed},
 };
 
 /// A node.
@@ -99,7 +99,7 @@ impl NodeView {
     pub fn of(snapshot: &Snapshot, name: &str) -> Option<Self> {
         let (fleet, objects) = (snapshot.fleet_of(Kind::NodeModule), &snapshot.objects.nodes);
         let node = objects.node(name)?;
-        let modules = carried(fleet, name);
+        let modules = cluster_modules(fleet, name);
         let status = objects.assemblage(name).and_then(|found| found.status.as_ref());
         let agent = status.and_then(|status| status.agent.as_ref());
         Some(Self {
@@ -167,7 +167,7 @@ fn reports(snapshot: &Snapshot, name: &str) -> Vec<(String, EchoView)> {
         return Vec::new();
     };
     let states = assemblage.status.iter().flat_map(|status| &status.rows);
-    let of = |module: &str| Placed::of(assemblage, module);
+    let of = |module: &str| NodeAssignment::of(assemblage, module);
     let reports = states.map(|state| {
         let is_current = of(&state.name).is_some_and(|placed| placed.report().is_some());
         (state.name.clone(), reported(state, is_current))

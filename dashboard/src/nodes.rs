@@ -64,13 +64,13 @@ fn view(module: &NodeModule, members: &[Member], by_node: &BTreeMap<String, &Nod
     let name = module.name_any();
     let rows = members.iter().map(|member| {
         let assemblage = by_node.get(&member.name)?;
-        Placed::of(assemblage, &name)
+        NodeAssignment::of(assemblage, &name)
     });
     Rolling::of_nodes(module).view(members, rows.collect())
 }
 
 /// Short name of a revision.
-pub(crate) fn short(revision: &str) -> &str {
+pub(crate) fn short_revision(revision: &str) -> &str {
     revision.get(..DIGITS).unwrap_or(revision)
 }
 
@@ -78,7 +78,7 @@ impl<'a> Rolling<'a> {
     /// A NodeModule, with nodes in place of clusters.
     pub fn of_nodes(module: &'a NodeModule) -> Self {
         let status = module.status.clone().map(in_words_of_modules).unwrap_or_default();
-        let version = status.revision.as_deref().map_or("?", short);
+        let version = status.revision.as_deref().map_or("?", short_revision);
         Self {
             kind: Kind::NodeModule,
             meta: &module.metadata,
@@ -93,12 +93,12 @@ impl<'a> Rolling<'a> {
 
 /// The assignment of a NodeModule to a node, and the agent's report about it.
 #[derive(Clone, Copy)]
-pub(crate) struct Placed<'a> {
+pub(crate) struct NodeAssignment<'a> {
     pub row: &'a NodeRow,
     pub state: Option<&'a NodeRowState>,
 }
 
-impl<'a> Placed<'a> {
+impl<'a> NodeAssignment<'a> {
     pub(crate) fn of(assemblage: &'a NodeAssemblage, module: &str) -> Option<Self> {
         let row = assemblage.spec.rows.iter().find(|row| row.name == module)?;
         let states = assemblage.status.iter().flat_map(|status| &status.rows);
@@ -125,7 +125,7 @@ impl<'a> Placed<'a> {
             |digest| {
                 format!(
                     "it has the last confirmed content ({})",
-                    short(digest.trim_start_matches("sha256:"))
+                    short_revision(digest.trim_start_matches("sha256:"))
                 )
             },
         );
@@ -139,9 +139,9 @@ impl<'a> Placed<'a> {
     }
 }
 
-impl Carries for Placed<'_> {
+impl Carries for NodeAssignment<'_> {
     fn version(&self) -> Option<String> {
-        Some(short(self.row.revision.as_deref()?).to_owned())
+        Some(short_revision(self.row.revision.as_deref()?).to_owned())
     }
 
     fn is_concerned(&self) -> bool {
@@ -205,10 +205,12 @@ fn in_words_of_modules(status: NodeModuleStatus) -> ModuleStatus {
 
 impl NodeObjects {
     /// What is known of a node in addition to the status of a NodeModule.
-    pub(crate) fn ground(&self, module: &str, node: &str) -> Ground<Placed<'_>> {
-        let row = self.assemblage(node).and_then(|found| Placed::of(found, module));
+    pub(crate) fn ground(&self, module: &str, node: &str) -> Ground<NodeAssignment<'_>> {
+        let row = self
+            .assemblage(node)
+            .and_then(|found| NodeAssignment::of(found, module));
         Ground {
-            after: row.as_ref().map_or_else(String::new, Placed::after),
+            after: row.as_ref().map_or_else(String::new, NodeAssignment::after),
             row,
             unit: self.ready(node),
             agent: Some(self.agent(node)),
@@ -220,7 +222,7 @@ impl NodeObjects {
         let Some(node) = self.node(node) else {
             return "there is no such Node".to_owned();
         };
-        condition(node, READY).map_or_else(|| "the Node has no Ready condition".to_owned(), told)
+        condition(node, READY).map_or_else(|| "the Node has no Ready condition".to_owned(), condition_text)
     }
 
     /// The version of the agent, and when its Lease was renewed.
@@ -262,7 +264,7 @@ pub(crate) fn condition<'a>(node: &'a Node, type_: &str) -> Option<&'a NodeCondi
     conditions.find(|condition| condition.type_ == type_)
 }
 
-fn told(condition: &NodeCondition) -> String {
+fn condition_text(condition: &NodeCondition) -> String {
     let is = if condition.status == "True" {
         "Ready"
     } else {
@@ -281,7 +283,7 @@ fn told(condition: &NodeCondition) -> String {
 }
 
 /// What to do about a node, and the command, where it differs from a cluster.
-pub(crate) fn next(module: &ModuleView, cell: &Cell) -> Option<(String, Option<String>)> {
+pub(crate) fn next_node_action(module: &ModuleView, cell: &Cell) -> Option<(String, Option<String>)> {
     if module.kind != Kind::NodeModule {
         return None;
     }
@@ -328,10 +330,9 @@ pub(crate) fn next(module: &ModuleView, cell: &Cell) -> Option<(String, Option<S
             format!("muster unpin --node {node} --module {address}"),
         ),
         // The hold applies either to the Node, for all NodeModules, or only to this NodeModule.
-        (Shape::Held, _) if cell.message.starts_with("held for this NodeModule") => with(
-            "to release it",
-            format!("muster release {address} --node {node}"),
-        ),
+        (Shape::Held, _) if cell.message.starts_with("held for this NodeModule") => {
+            with("to release it", format!("muster release {address} --node {node}"))
+        }
         (Shape::Held, _) => with("to release it", format!("muster release --node {node}")),
         (Shape::Failed, _) | (_, Some(Reason::Halted | Reason::KnownBad)) => with(
             "apply a fixed NodeModule and the rollout continues; or, if the revision was not the cause, retry it",

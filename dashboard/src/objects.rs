@@ -11,7 +11,7 @@ use muster_api::{
     node::{NodeAssemblage, NodeBudget, NodeModule, NodeRevision},
 };
 
-use crate::{Happened, Kind};
+use crate::{FleetEvent, Kind};
 
 /// The objects that a view is computed from.
 #[derive(Debug, Default)]
@@ -36,7 +36,7 @@ pub struct Objects {
     /// decision was based on.
     pub update_plans: Vec<Arc<UpdatePlan>>,
     /// Events, newest first; read only for the pages that show them.
-    pub events: Vec<Arc<Happened>>,
+    pub events: Vec<Arc<FleetEvent>>,
     /// Objects that are rolled out to the nodes of this cluster.
     pub nodes: NodeObjects,
 }

@@ -3,8 +3,9 @@
 use muster_api::reasons::{ObjectReason, Reason};
 
 use crate::{
-    Cell, Fleet, Kind, Member, ModuleRef, ModuleView, Place, Shape, Step, Why, listed, shell_word, why,
-    why::next,
+    Cell, Fleet, Kind, Member, ModuleRef, ModuleView, PageLocation, Shape, Step, Why, listed, shell_word,
+    why,
+    why::next_action,
     words::{counted, without_next},
 };
 
@@ -19,18 +20,18 @@ pub struct Overview {
     /// What needs attention, in one sentence.
     pub sentence: String,
     /// What is failed, or stuck until a person acts; most urgent first.
-    pub attention: Vec<Concern>,
+    pub attention: Vec<AttentionItem>,
     /// What is in progress and needs nothing.
-    pub moving: Vec<Concern>,
+    pub moving: Vec<AttentionItem>,
     /// What is held or pinned on purpose.
-    pub held: Vec<Concern>,
+    pub held: Vec<AttentionItem>,
 }
 
 /// A module or cluster that needs a mention.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Concern {
+pub struct AttentionItem {
     /// Page of the module or cluster.
-    pub about: Place,
+    pub about: PageLocation,
     /// Its worst state.
     pub shape: Shape,
     /// Short title: a name, and where.
@@ -51,9 +52,9 @@ impl Overview {
                 .filter(|cell| needs_person(cell))
                 .min_by_key(|cell| (cell.shape.urgency(), &cell.cluster));
             if worst.is_some() || is_stuck(module) {
-                attention.push(concern(module, worst));
+                attention.push(attention_item(module, worst));
             } else if module.cells.iter().any(goes_on) || is_beginning(module) {
-                moving.push(concern(module, None));
+                moving.push(attention_item(module, None));
             }
         }
         attention.sort_by_key(|concern| concern.shape.urgency());
@@ -131,9 +132,9 @@ fn is_stuck(module: &ModuleView) -> bool {
     module.stalled || (module.ready != "True" && is_quiet && !is_beginning(module))
 }
 
-fn concern(module: &ModuleView, worst: Option<&Cell>) -> Concern {
-    Concern {
-        about: Place::Module(ModuleRef {
+fn attention_item(module: &ModuleView, worst: Option<&Cell>) -> AttentionItem {
+    AttentionItem {
+        about: PageLocation::Module(ModuleRef {
             kind: module.kind,
             name: module.name.clone(),
         }),
@@ -150,12 +151,12 @@ fn concern(module: &ModuleView, worst: Option<&Cell>) -> Concern {
 
 /// Clusters that every module skips, one entry each: the cause lies with the cluster, not with the modules that wait
 /// for it.
-fn skipped(fleet: &Fleet) -> Vec<Concern> {
-    by_cluster(fleet, is_of_unit, next)
+fn skipped(fleet: &Fleet) -> Vec<AttentionItem> {
+    by_cluster(fleet, is_of_unit, next_action)
 }
 
 /// Clusters that are held or pinned, one entry each.
-fn held(fleet: &Fleet) -> Vec<Concern> {
+fn held(fleet: &Fleet) -> Vec<AttentionItem> {
     let see = |module: &ModuleView, cell: &Cell| {
         let (name, within) = (shell_word(&cell.cluster), module.within());
         let command = match module.kind {
@@ -171,7 +172,7 @@ fn by_cluster(
     fleet: &Fleet,
     is_meant: impl Fn(&Cell) -> bool,
     next: impl Fn(&ModuleView, &Cell) -> Option<(String, Option<String>)>,
-) -> Vec<Concern> {
+) -> Vec<AttentionItem> {
     let about = |(place, cluster): (usize, &Member)| {
         let cell_of = |module: &ModuleView| module.cells.get(place).filter(|cell| is_meant(cell)).cloned();
         let mut on_it: Vec<(&ModuleView, Cell)> = fleet
@@ -196,8 +197,8 @@ fn by_cluster(
         let (module, cell) = on_it.first()?;
         let (words, command) = next(module, cell).unzip();
         let headline = format!("{}: {}", cluster.name, cell.reason);
-        Some(Concern {
-            about: Place::unit(fleet.kind, cluster.name.clone()),
+        Some(AttentionItem {
+            about: PageLocation::unit(fleet.kind, cluster.name.clone()),
             shape: cell.shape,
             title: cluster.name.clone(),
             why: Why::of(headline, steps, words, command.flatten()),
@@ -206,11 +207,16 @@ fn by_cluster(
     fleet.clusters.iter().enumerate().filter_map(about).collect()
 }
 
-fn sentence(fleet: &Fleet, attention: &[Concern], moving: &[Concern], held: &[Concern]) -> String {
+fn sentence(
+    fleet: &Fleet,
+    attention: &[AttentionItem],
+    moving: &[AttentionItem],
+    held: &[AttentionItem],
+) -> String {
     if fleet.modules.is_empty() {
         return format!("there is no {} yet", fleet.kind.word());
     }
-    let named = named(attention);
+    let named = list_titles(attention);
     match (attention.len(), moving.len()) {
         (0, 0) => format!("all is well{}", on_purpose(held, fleet.kind)),
         (0, some) => format!(
@@ -224,7 +230,7 @@ fn sentence(fleet: &Fleet, attention: &[Concern], moving: &[Concern], held: &[Co
 }
 
 /// Lists some by title and counts the others.
-fn named<'a>(concerns: impl IntoIterator<Item = &'a Concern>) -> String {
+fn list_titles<'a>(concerns: impl IntoIterator<Item = &'a AttentionItem>) -> String {
     let titles: Vec<&str> = concerns.into_iter().map(|concern| &*concern.title).collect();
     let shown = titles.get(..SHOWN).unwrap_or(&titles).join(", ");
     match titles.len().saturating_sub(SHOWN) {
@@ -234,18 +240,18 @@ fn named<'a>(concerns: impl IntoIterator<Item = &'a Concern>) -> String {
 }
 
 /// Clusters that are not at the target on purpose: those held, and those only pinned.
-fn on_purpose(held: &[Concern], kind: Kind) -> String {
-    let is_pinned = |concern: &&Concern| {
+fn on_purpose(held: &[AttentionItem], kind: Kind) -> String {
+    let is_pinned = |concern: &&AttentionItem| {
         let mut steps = concern.why.steps.iter();
         steps.all(|step| step.reason == Reason::Pinned.as_str())
     };
-    let (pinned, held): (Vec<&Concern>, Vec<&Concern>) = held.iter().partition(is_pinned);
-    let words = |concerns: &[&Concern], how: &str| match concerns {
+    let (pinned, held): (Vec<&AttentionItem>, Vec<&AttentionItem>) = held.iter().partition(is_pinned);
+    let words = |concerns: &[&AttentionItem], how: &str| match concerns {
         [] => String::new(),
         some => format!(
             "; {} {how}: {}",
             counted(some.len(), kind.unit()),
-            named(some.iter().copied())
+            list_titles(some.iter().copied())
         ),
     };
     words(&held, "held on purpose") + &words(&pinned, "pinned")

@@ -13,7 +13,7 @@ const MAX_CLUSTERS: usize = 100_000;
 
 /// What a status reports for a cluster.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) enum Says<'a> {
+pub(crate) enum ReportedReason<'a> {
     /// An entry of `attention`.
     Attention(&'a Attention),
     /// A reason group that names the cluster.
@@ -26,7 +26,7 @@ pub(crate) enum Says<'a> {
 
 /// What is known of a cluster in addition to the status.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Known {
+pub(crate) struct MemberFacts {
     /// Whether the spec selects it, or it has an assignment of the module.
     pub is_concerned: bool,
     /// Whether its report confirms the target.
@@ -67,14 +67,17 @@ impl<'a> Reasons<'a> {
     }
 
     /// What the status reports for each of these clusters, in the same order.
-    pub(crate) fn each<'n>(&self, clusters: impl Iterator<Item = (&'n str, Known)>) -> Vec<Says<'a>> {
+    pub(crate) fn each<'n>(
+        &self,
+        clusters: impl Iterator<Item = (&'n str, MemberFacts)>,
+    ) -> Vec<ReportedReason<'a>> {
         let mut says = Vec::new();
         // Clusters that no group names, though the module concerns them: the confirmed ones, and the others.
         let (mut confirmed, mut others) = (Vec::new(), Vec::new());
         for (name, known) in clusters {
             let found = match (self.attention.get(name), self.groups.get(name)) {
-                (Some(one), _) => Says::Attention(one),
-                (None, Some(group)) => Says::Group(group),
+                (Some(one), _) => ReportedReason::Attention(one),
+                (None, Some(group)) => ReportedReason::Group(group),
                 (None, None) if known.is_concerned => {
                     let left = if known.is_confirmed {
                         &mut confirmed
@@ -82,17 +85,17 @@ impl<'a> Reasons<'a> {
                         &mut others
                     };
                     left.push(says.len());
-                    Says::Unknown
+                    ReportedReason::Unknown
                 }
-                (None, None) if self.is_current => Says::NotSelected,
-                (None, None) => Says::Unknown,
+                (None, None) if self.is_current => ReportedReason::NotSelected,
+                (None, None) => ReportedReason::Unknown,
             };
             says.push(found);
         }
         let mut fill = |places: &[usize], group: &'a ReasonGroup| {
             for place in places {
                 if let Some(says) = says.get_mut(*place) {
-                    *says = Says::Group(group);
+                    *says = ReportedReason::Group(group);
                 }
             }
         };

@@ -17,7 +17,7 @@ use muster_rollout::StageId;
 
 use crate::{
     Cell, ConditionView, Kind, Member, ModuleView, Shape,
-    reasons::{Known, Reasons, Says},
+    reasons::{MemberFacts, Reasons, ReportedReason},
     recall,
     verbs::with_verbs,
     words::one_line,
@@ -89,7 +89,7 @@ impl Carries for Row<'_> {
     }
 
     fn note(&self) -> Option<String> {
-        self.1?.note()
+        self.1?.success_message()
     }
 }
 
@@ -163,7 +163,7 @@ impl<'a> Rolling<'a> {
                 && matcher
                     .as_ref()
                     .is_some_and(|matcher| matcher.matches(&member.labels));
-            let known = Known {
+            let known = MemberFacts {
                 is_concerned: selected || row.as_ref().is_some_and(R::is_concerned),
                 is_confirmed: row
                     .as_ref()
@@ -189,9 +189,10 @@ impl<'a> Rolling<'a> {
             deleting,
             observed,
             stalled: is_true(&status.conditions, STALLED),
-            tag_moved: said(&status.conditions, TAG_MOVED),
+            tag_moved: condition_message(&status.conditions, TAG_MOVED),
             read_by_flux: self.spec.is_some_and(|spec| spec.sync.source.flux().is_some()),
-            paused: said(&status.conditions, PAUSED).map(|message| self.in_verbs(None, &message)),
+            paused: condition_message(&status.conditions, PAUSED)
+                .map(|message| self.in_verbs(None, &message)),
             waits_at: self.waits_at(),
             summary: status.summary.clone().unwrap_or_default(),
             cells: cells.collect(),
@@ -217,7 +218,7 @@ impl<'a> Rolling<'a> {
         Some(open.name.clone())
     }
 
-    fn cell<R: Carries>(&self, member: &Member, row: Option<&R>, says: Says<'_>) -> Cell {
+    fn cell<R: Carries>(&self, member: &Member, row: Option<&R>, says: ReportedReason<'_>) -> Cell {
         let shape = |reason: &str| reason.parse().map_or(Shape::Unknown, Shape::of); // a reason of a newer controller
         let in_verbs = |message: &str| self.in_verbs(Some(&member.name), message);
         let base = Cell {
@@ -229,21 +230,21 @@ impl<'a> Rolling<'a> {
             message: String::new(),
         };
         match says {
-            Says::NotSelected => base,
-            Says::Unknown => Cell {
+            ReportedReason::NotSelected => base,
+            ReportedReason::Unknown => Cell {
                 shape: Shape::Unknown,
                 reason: UNKNOWN.to_owned(),
                 message: "its status does not say".to_owned(),
                 ..base
             },
-            Says::Attention(said) => Cell {
+            ReportedReason::Attention(said) => Cell {
                 shape: shape(&said.reason),
                 reason: said.reason.clone(),
                 since: said.since.as_ref().map(|since| since.0),
                 message: in_verbs(&said.message),
                 ..base
             },
-            Says::Group(group) => {
+            ReportedReason::Group(group) => {
                 // The message of a unit that is up to date is a note.
                 let is_note = group.reason == Reason::UpToDate.as_str();
                 let note = row.filter(|_| is_note).and_then(R::note);
@@ -274,14 +275,14 @@ fn failed_since(view: &ModuleView) -> Option<Timestamp> {
 }
 
 /// The message of a condition, if it is true.
-fn said(conditions: &[Condition], type_: &str) -> Option<String> {
+fn condition_message(conditions: &[Condition], type_: &str) -> Option<String> {
     let condition = find(conditions, type_).filter(|condition| condition.status == "True")?;
     Some(one_line(&condition.message))
 }
 
 /// Version for display: the tag, or the first digits of the commit.
 fn version(version: &GitVersion, commit: Option<&str>) -> String {
-    version.short(commit.or(Some("?")))
+    version.display_version(commit.or(Some("?")))
 }
 
 /// What is known of a unit in addition to the status of the module.

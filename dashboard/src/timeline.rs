@@ -9,7 +9,7 @@ use muster_api::{
 use muster_rollout::Kind;
 use serde::Serialize;
 
-use crate::{Happened, ModuleRef, ModuleView, Shape, recall};
+use crate::{FleetEvent, ModuleRef, ModuleView, Shape, recall};
 
 /// A rollout over time.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -63,7 +63,7 @@ impl Timeline {
     pub fn of(
         view: &ModuleView,
         status: &ModuleStatus,
-        events: &[impl AsRef<Happened>],
+        events: &[impl AsRef<FleetEvent>],
         run: Span,
         now: Timestamp,
     ) -> Option<Self> {
@@ -78,7 +78,7 @@ impl Timeline {
             if !run.holds(event.at) || !event.is_about(&module) {
                 continue;
             }
-            for (cluster, shape) in told(event, view) {
+            for (cluster, shape) in clusters_of_event(event, view) {
                 if !bars.iter().any(|bar| bar.cluster == cluster) {
                     bars.push(Bar {
                         cluster,
@@ -91,7 +91,7 @@ impl Timeline {
         }
         // A failed change remains in flight after the end of its run.
         let memory = recall::memory(status).unwrap_or_default();
-        for (unit, charge) in &memory.charges {
+        for (unit, charge) in &memory.in_flight {
             let (Some(began), cell) = (
                 recall::instant(charge.since),
                 view.cells.iter().find(|cell| cell.cluster == unit.as_str()),
@@ -121,7 +121,7 @@ impl Timeline {
 }
 
 /// The clusters that an event is about: its message begins with their names.
-fn told(event: &Happened, view: &ModuleView) -> Vec<(String, Shape)> {
+fn clusters_of_event(event: &FleetEvent, view: &ModuleView) -> Vec<(String, Shape)> {
     let is = |reasons: [EventReason; 2]| reasons.iter().any(|reason| event.reason == reason.as_str());
     let shape = if is([EventReason::ClusterUpdated, EventReason::NodeUpdated]) {
         Shape::Ready

@@ -71,7 +71,7 @@ impl Tree {
             reason: reason.to_owned(),
             since: None,
             message: format!("{size}: {}", overview.sentence),
-            branches: told_once(folded(fleet.modules.iter().map(module).collect(), fleet.kind)),
+            branches: dedupe_messages(folded(fleet.modules.iter().map(module).collect(), fleet.kind)),
         })
     }
 
@@ -283,7 +283,7 @@ fn folded(modules: Vec<Branch>, kind: Kind) -> Vec<Branch> {
             ..module
         })),
         [first, ..] => shown.push(Branch {
-            kind: kind.words().to_owned(),
+            kind: kind.group_title().to_owned(),
             names: well.iter().flat_map(|module| module.names.clone()).collect(),
             shape: Shape::Ready,
             version: None,
@@ -302,7 +302,7 @@ fn folded(modules: Vec<Branch>, kind: Kind) -> Vec<Branch> {
 
 /// Shows a message once: a cluster that appears below an earlier module with the same reason and message gets only its
 /// name.
-fn told_once(mut modules: Vec<Branch>) -> Vec<Branch> {
+fn dedupe_messages(mut modules: Vec<Branch>) -> Vec<Branch> {
     let mut told: BTreeSet<(String, String, String)> = BTreeSet::new();
     for module in &mut modules {
         let mut branches: Vec<Branch> = Vec::new();

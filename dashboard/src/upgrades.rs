@@ -104,7 +104,7 @@ impl Carries for Upgradable<'_> {
 }
 
 /// What to do about a Cluster, and the command, where it differs from a module.
-pub(crate) fn next(module: &ModuleView, cell: &Cell) -> Option<(String, Option<String>)> {
+pub(crate) fn next_upgrade_action(module: &ModuleView, cell: &Cell) -> Option<(String, Option<String>)> {
     if module.kind != Kind::ClusterUpgrade {
         return None;
     }
@@ -128,9 +128,10 @@ pub(crate) fn next(module: &ModuleView, cell: &Cell) -> Option<(String, Option<S
             ),
         ) => Some((words::one_line(advice(&cell.message)?), None)),
         (_, Some(Reason::Remediating | Reason::RollingOut | Reason::PreflightUnknown | Reason::Updating)) => {
-            with("nothing to do: it continues automatically; to see its machines", {
-                format!("kubectl get machines -l cluster.x-k8s.io/cluster-name={cluster}{within}")
-            })
+            with(
+                "nothing to do: it continues automatically; to see its machines",
+                { format!("kubectl get machines -l cluster.x-k8s.io/cluster-name={cluster}{within}") },
+            )
         }
         // The hold applies either to the Cluster, for all rollouts, or only to this ClusterUpgrade.
         (Shape::Held, _) if cell.message.starts_with("held for this ClusterUpgrade") => with(
@@ -138,7 +139,8 @@ pub(crate) fn next(module: &ModuleView, cell: &Cell) -> Option<(String, Option<S
             format!("muster release {} --clusters {cluster}{within}", module.address()),
         ),
         (_, Some(Reason::WindowClosed)) => Some((
-            "nothing to do: it starts when the window opens; a ClusterUpgrade cannot bypass a window".to_owned(),
+            "nothing to do: it starts when the window opens; a ClusterUpgrade cannot bypass a window"
+                .to_owned(),
             None,
         )),
         (_, Some(Reason::Unreachable)) => with("check why its API server does not respond", describe),

@@ -17,7 +17,7 @@ pub fn with_verbs(message: &str, module: &str, unit: Option<&str>) -> String {
     let mut rest = message;
     while let Some((before, command)) = rest.find(BEGIN).and_then(|at| rest.split_at_checked(at)) {
         text.push_str(before);
-        let (words, length) = words(command);
+        let (words, length) = shell_words(command);
         let verb = verb(&words, module, unit);
         let (raw, after) = command.split_at_checked(length).unwrap_or((command, ""));
         text.push_str(verb.as_deref().unwrap_or(raw));
@@ -97,7 +97,7 @@ fn verb(words: &[String], module: &str, unit: Option<&str>) -> Option<String> {
 }
 
 /// Splits a command into words like a shell, up to the annotation, and returns the bytes read.
-fn words(command: &str) -> (Vec<String>, usize) {
+fn shell_words(command: &str) -> (Vec<String>, usize) {
     let (mut words, mut word) = (Vec::new(), String::new());
     let (mut is_quoted, mut is_escaped) = (false, false);
     let mut length = command.len();

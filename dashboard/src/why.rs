@@ -132,7 +132,7 @@ pub fn why_on(objects: &Objects, fleet: &Fleet, module: &ModuleRef, cluster: &st
     let view = fleet.module(module.kind, &module.name)?;
     let cell = view.cells.iter().find(|cell| cell.cluster == cluster)?;
     let has = cell.version.as_deref().unwrap_or("nothing");
-    let (next, command) = next(view, cell).unzip();
+    let (next, command) = next_action(view, cell).unzip();
     let command = command.flatten();
     let wants = if cell.shape == Shape::WaitsForYou {
         "and would lose it".to_owned()
@@ -222,7 +222,7 @@ pub fn why(module: &ModuleView) -> Why {
     open.sort_by_key(|cell| remedy_rank(cell));
     let next = match paused {
         Some(_) if !open.is_empty() => Some(resume(module)),
-        _ => open.iter().find_map(|cell| next(module, cell)),
+        _ => open.iter().find_map(|cell| next_action(module, cell)),
     };
     let (next, command) = next.unzip();
     let command = command.flatten();
@@ -340,11 +340,11 @@ fn window(message: &str) -> &str {
 }
 
 /// What to do about it, and the command; `None` if there is nothing to do.
-pub(crate) fn next(module: &ModuleView, cell: &Cell) -> Option<(String, Option<String>)> {
-    if let Some(of_upgrades) = upgrades::next(module, cell) {
+pub(crate) fn next_action(module: &ModuleView, cell: &Cell) -> Option<(String, Option<String>)> {
+    if let Some(of_upgrades) = upgrades::next_upgrade_action(module, cell) {
         return Some(of_upgrades);
     }
-    if let Some(of_nodes) = nodes::next(module, cell) {
+    if let Some(of_nodes) = nodes::next_node_action(module, cell) {
         return Some(of_nodes);
     }
     let said = module.address();
@@ -375,10 +375,7 @@ pub(crate) fn next(module: &ModuleView, cell: &Cell) -> Option<(String, Option<S
             "it is skipped until it is ready again; to check it",
             format!("muster check --cluster {cluster}"),
         ),
-        (Shape::Unknown, _) => with(
-            "check that the controller is running",
-            "muster check".to_owned(),
-        ),
+        (Shape::Unknown, _) => with("check that the controller is running", "muster check".to_owned()),
         (Shape::Held, Some(Reason::Pinned)) => with(
             "to give it the same version as all others",
             format!("muster unpin {cluster} --module {said}"),
@@ -440,7 +437,9 @@ pub(crate) fn next(module: &ModuleView, cell: &Cell) -> Option<(String, Option<S
             "nothing is withdrawn until you acknowledge it; to remove it from these clusters".to_owned(),
             Some(withdrawal::acknowledgement(module)),
         )),
-        (Shape::Waiting | Shape::Updating, _) => without("nothing to do: it continues automatically".to_owned()),
+        (Shape::Waiting | Shape::Updating, _) => {
+            without("nothing to do: it continues automatically".to_owned())
+        }
         (Shape::Ready | Shape::NotSelected, _) => None,
     }
 }

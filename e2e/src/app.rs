@@ -53,7 +53,7 @@ pub fn is_current(object: &Value) -> bool {
 }
 
 /// A module's status as text, without the rollout memory.
-pub fn told(module: &Value) -> String {
+pub fn status_text(module: &Value) -> String {
     let mut status = module["status"].clone();
     if let Some(status) = status.as_object_mut() {
         status.remove("rollout");

@@ -5,7 +5,7 @@ use std::{fs, path::Path, time::Duration};
 
 use serde_json::{Value, json};
 
-pub use crate::app::{APPS, Quality, condition, image_tag, is_current, is_ready, manifests, told};
+pub use crate::app::{APPS, Quality, condition, image_tag, is_current, is_ready, manifests, status_text};
 use crate::bed::{Bed, Kind, Workload, kinds};
 
 /// Longer than any rollout over a few clusters takes.
@@ -97,7 +97,7 @@ impl Bed {
         let look = async || {
             let module = self.fleet().get(kind, app).await.ok_or("no such module")?;
             let there = is_current(&module) && module["status"]["source"]["tag"] == tag && is_ready(&module);
-            if there { Ok(()) } else { Err(told(&module)) }
+            if there { Ok(()) } else { Err(status_text(&module)) }
         };
         self.wait_until(&format!("{app} is ready at {tag}"), deadline, look)
             .await
@@ -110,7 +110,11 @@ impl Bed {
             let module = self.module(app).await;
             let found = is_current(&module)
                 && condition(&module, "Ready").is_some_and(|ready| ready["reason"] == reason);
-            if found { Ok(module) } else { Err(told(&module)) }
+            if found {
+                Ok(module)
+            } else {
+                Err(status_text(&module))
+            }
         };
         self.wait_until(&format!("{app} is {reason}"), deadline, look)
             .await
@@ -133,7 +137,7 @@ impl Bed {
                 let says = entry["reason"] == reason && words.iter().all(|word| message.contains(word));
                 says.then(|| message.to_owned())
             });
-            named.ok_or_else(|| told(&module))
+            named.ok_or_else(|| status_text(&module))
         };
         self.wait_until(&format!("{cluster} is {reason}"), deadline, look)
             .await
@@ -147,7 +151,7 @@ impl Bed {
             if is_ready(&module) && attention(&module, cluster).is_none() {
                 Ok(())
             } else {
-                Err(told(&module))
+                Err(status_text(&module))
             }
         };
         self.wait_until(&format!("{cluster} is not named"), deadline, look)

@@ -10,7 +10,7 @@ use std::{
 
 use muster_e2e::{
     bed::Blow,
-    scenario::crash_points::{Ending, Story, judge, tell},
+    scenario::crash_points::{Ending, Story, judge, run_story},
     seed,
 };
 
@@ -21,7 +21,7 @@ const THREADS: usize = 2;
 fn run(story: Story, strike: Option<(usize, Blow)>) -> Ending {
     let mut runtime = tokio::runtime::Builder::new_current_thread();
     let runtime = runtime.enable_all().start_paused(true).build().unwrap();
-    runtime.block_on(tell(story, strike))
+    runtime.block_on(run_story(story, strike))
 }
 
 /// What is wrong with a run with a fault.

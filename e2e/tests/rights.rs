@@ -112,9 +112,9 @@ const AGENT: &str = "muster-agent";
 const NODE_AGENT: &str = "muster-node-agent";
 const MACHINES: &str = "muster-machines";
 const CONTROLLER: &str = "muster-controller";
-const TEN_MINUTES: &str = "a source is removed ten minutes after its last use, which is longer than a scenario";
-const ADMISSION: &str =
-    "checked by the admission plugin for owner references, without a request";
+const TEN_MINUTES: &str =
+    "a source is removed ten minutes after its last use, which is longer than a scenario";
+const ADMISSION: &str = "checked by the admission plugin for owner references, without a request";
 
 #[test]
 #[ignore = "real: cargo xtask real run"]

@@ -17,7 +17,7 @@ use crate::{
 };
 
 /// An object that a command controls: a module of either kind, a Cluster, a Node, a ZoneRollout or an UpdatePlan.
-pub struct Address {
+pub struct ObjectAddress {
     /// Resource and API group, such as `module.fleet.muster.dev`.
     pub api: Api<DynamicObject>,
     /// Resource and API group as kubectl prints them: `module.fleet.muster.dev`.
@@ -26,11 +26,11 @@ pub struct Address {
     pub name: String,
     namespace: String,
     client: Client,
-    what: What,
+    what: AddressKind,
 }
 
 /// The kind of object.
-enum What {
+enum AddressKind {
     Module(ModuleName),
     /// A Cluster; with the verb that takes a module as well, and the arguments that follow the module.
     Cluster((&'static str, &'static str)),
@@ -39,10 +39,10 @@ enum What {
     Node,
 }
 
-impl Address {
+impl ObjectAddress {
     /// The address of a module.
     pub fn of(client: &Client, namespace: &str, module: &ModuleName) -> Self {
-        let what = What::Module(module.clone());
+        let what = AddressKind::Module(module.clone());
         Self::at(client, namespace, &resource(module.kind), &module.name, what)
     }
 
@@ -51,21 +51,27 @@ impl Address {
         let version = served(client)
             .await?
             .context("Clusters are not served here (muster crds --management --cluster-api)")?;
-        let what = What::Cluster(SEE);
+        let what = AddressKind::Cluster(SEE);
         Ok(Self::at(client, namespace, &version.api_resource(), name, what))
     }
 
     /// The address of a Node.
     pub fn of_node(client: &Client, name: &str) -> Self {
-        Self::at(client, "", &ApiResource::erase::<Node>(&()), name, What::Node)
+        Self::at(
+            client,
+            "",
+            &ApiResource::erase::<Node>(&()),
+            name,
+            AddressKind::Node,
+        )
     }
 
     /// The address of a ZoneRollout, by its name or by its group.
     pub async fn of_zones(client: &Client, namespace: &str, name: &str) -> anyhow::Result<Self> {
         path::check(name).with_context(|| format!("{name:?} cannot be the name of a ZoneRollout"))?;
         let resource = ApiResource::erase::<ZoneRollout>(&());
-        let at = |name: &str| Self::at(client, namespace, &resource, name, What::ZoneRollout);
-        let of_group = at(&names::zone_rollout(name));
+        let at = |name: &str| Self::at(client, namespace, &resource, name, AddressKind::ZoneRollout);
+        let of_group = at(&names::zone_rollout_name(name));
         if of_group.find().await?.is_some() {
             return Ok(of_group);
         }
@@ -79,7 +85,7 @@ impl Address {
             namespace,
             &ApiResource::erase::<UpdatePlan>(&()),
             name,
-            What::UpdatePlan,
+            AddressKind::UpdatePlan,
         )
     }
 
@@ -87,15 +93,15 @@ impl Address {
     /// suggests that command.
     #[must_use]
     pub fn or_module(mut self, verb: &'static str, rest: &'static str) -> Self {
-        if matches!(self.what, What::Cluster(_)) {
-            self.what = What::Cluster((verb, rest));
+        if matches!(self.what, AddressKind::Cluster(_)) {
+            self.what = AddressKind::Cluster((verb, rest));
         }
         self
     }
 
-    fn at(client: &Client, namespace: &str, resource: &ApiResource, name: &str, what: What) -> Self {
-        let is_of_cluster =
-            matches!(what, What::Node) || matches!(&what, What::Module(module) if module.is_of_nodes());
+    fn at(client: &Client, namespace: &str, resource: &ApiResource, name: &str, what: AddressKind) -> Self {
+        let is_of_cluster = matches!(what, AddressKind::Node)
+            || matches!(&what, AddressKind::Module(module) if module.is_of_nodes());
         let kind = resource.kind.to_lowercase();
         Self {
             api: if is_of_cluster {
@@ -118,7 +124,7 @@ impl Address {
     /// Reads the object; `None` if it does not exist.
     pub async fn find(&self) -> anyhow::Result<Option<DynamicObject>> {
         let found = self.api.get_opt(&self.name).await;
-        let of_nodes = matches!(&self.what, What::Module(module) if module.is_of_nodes());
+        let of_nodes = matches!(&self.what, AddressKind::Module(module) if module.is_of_nodes());
         if let (true, Err(kube::Error::Api(status))) = (of_nodes, &found)
             && status.code == 404
         {
@@ -142,16 +148,16 @@ impl Address {
         let names = names.iter().map(String::as_str);
         let (client, namespace, name) = (&self.client, &self.namespace, &self.name);
         match &self.what {
-            What::Node => {
+            AddressKind::Node => {
                 let (name, near) = (name.clone(), near::offer(name, names));
                 bail!(nodes::NodeError::NoNode { name, near })
             }
-            What::Module(module) if module.is_of_nodes() => {
+            AddressKind::Module(module) if module.is_of_nodes() => {
                 nodes::check_served(client).await?;
                 let (name, near) = (name.clone(), near::offer(name, names));
                 bail!(nodes::NodeError::NoModule { name, near })
             }
-            What::Module(module) => {
+            AddressKind::Module(module) => {
                 let is_cluster = match Self::of_cluster(client, namespace, name).await {
                     Ok(cluster) => matches!(cluster.find().await, Ok(Some(_))),
                     Err(_none_is_served) => false,
@@ -164,15 +170,15 @@ impl Address {
                 }
                 bail!(no_module(module, namespace, names, twin, is_cluster))
             }
-            What::UpdatePlan => bail!(
+            AddressKind::UpdatePlan => bail!(
                 "there is no updateplan/{name} in namespace {namespace}{}",
                 near::offer(name, names)
             ),
-            What::ZoneRollout => bail!(
+            AddressKind::ZoneRollout => bail!(
                 "there is no zonerollout/{name} in namespace {namespace}{}",
                 near::offer(name, names)
             ),
-            What::Cluster(verb) => {
+            AddressKind::Cluster(verb) => {
                 let mut module = None;
                 for kind in [ModuleKind::BootstrapModule, ModuleKind::Module] {
                     let name = name.clone();

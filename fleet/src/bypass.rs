@@ -24,7 +24,7 @@ use serde_json::{Value, json};
 use thiserror::Error;
 
 use crate::{
-    Address, Tell,
+    ObjectAddress, Tell,
     control::{self, DryRun},
     name::ModuleName,
     near,
@@ -92,7 +92,7 @@ pub async fn add(client: &Client, namespace: &str, bypass: &Bypass, tell: &dyn T
     let now = control::now();
     let wanted = WindowBypass {
         by: Some(control::me(client).await.chars().take(MAX_NAME).collect()),
-        ..wanted(bypass, now)?
+        ..window_bypass(bypass, now)?
     };
     path::check(name).with_context(|| format!("{name:?} cannot be the name of a RolloutWindow"))?;
     let windows: Api<DynamicObject> = Api::namespaced_with(
@@ -100,14 +100,14 @@ pub async fn add(client: &Client, namespace: &str, bypass: &Bypass, tell: &dyn T
         namespace,
         &ApiResource::erase::<RolloutWindow>(&()),
     );
-    let object = Address::of(client, namespace, module).get().await?;
+    let object = ObjectAddress::of(client, namespace, module).get().await?;
     let window = write(&windows, namespace, bypass, &wanted, now).await?;
     tell.line(&format!(
         "rolloutwindow.{}/{name} is bypassed for {module} until {}: {}{}",
         muster_api::kind::GROUP,
         bypass.end(now)?,
         wanted.reason,
-        bypass.dry_run.words()
+        bypass.dry_run.suffix()
     ))?;
     if !selects(&window, &object, module) {
         tell.warn(&format!(
@@ -135,7 +135,7 @@ impl Bypass {
 }
 
 /// The bypass, without the user's name.
-fn wanted(bypass: &Bypass, now: Timestamp) -> Result<WindowBypass, BypassError> {
+fn window_bypass(bypass: &Bypass, now: Timestamp) -> Result<WindowBypass, BypassError> {
     let reason = bypass.reason.trim();
     if reason.is_empty() || reason.len() > MAX_MESSAGE {
         return Err(BypassError::Reason);
@@ -258,7 +258,7 @@ mod tests {
     #[test]
     fn a_bypass_ends() {
         let check = |time: Option<Duration>, until: Option<&str>, expect: Result<&str, BypassError>| {
-            let ends = wanted(&bypass(time, until), now()).map(|bypass| bypass.until.unwrap().0);
+            let ends = window_bypass(&bypass(time, until), now()).map(|bypass| bypass.until.unwrap().0);
             assert_eq!(ends, expect.map(|end| end.parse().unwrap()), "{time:?} {until:?}");
         };
         check(Some(HOUR), None, Ok("2026-12-01T09:00:00Z"));
@@ -275,13 +275,13 @@ mod tests {
                 reason: reason.to_owned(),
                 ..bypass(Some(HOUR), None)
             };
-            assert_eq!(wanted(&bypass, now()), Err(BypassError::Reason));
+            assert_eq!(window_bypass(&bypass, now()), Err(BypassError::Reason));
         }
     }
 
     #[test]
     fn bypasses_that_are_over_make_room_and_others_do_not() {
-        let wanted = wanted(&bypass(Some(HOUR), None), now()).unwrap();
+        let wanted = window_bypass(&bypass(Some(HOUR), None), now()).unwrap();
         let added = |before: Option<&Value>| with(before, &wanted, now()).map(|all| all.len());
         let full = |until: &str| json!(vec![json!({"until": until}); MAX_BYPASSES]);
         assert_eq!(added(None), Ok(1));

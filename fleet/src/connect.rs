@@ -39,7 +39,7 @@ pub async fn client(target: &Target) -> anyhow::Result<(Client, String)> {
         .clone()
         .unwrap_or_else(|| config.default_namespace.clone());
     // A kubeconfig may name a credential plugin, which blocks while it runs.
-    let client = tokio::task::spawn_blocking(move || deadline::client(config, total));
+    let client = tokio::task::spawn_blocking(move || deadline::client_with_deadline(config, total));
     let client = tokio::time::timeout(total, client)
         .await
         .with_context(|| {
@@ -158,9 +158,7 @@ fn unfound(said: &str) -> String {
         return "no kubeconfig: set KUBECONFIG, or name one with --kubeconfig (to try muster: muster demo)"
             .to_owned();
     }
-    format!(
-        "KUBECONFIG={said}: no usable kubeconfig; next: fix it, or name another with --kubeconfig"
-    )
+    format!("KUBECONFIG={said}: no usable kubeconfig; next: fix it, or name another with --kubeconfig")
 }
 
 /// The contexts of the kubeconfig of a target.

@@ -16,7 +16,7 @@ use muster_controllers::runtime::Api;
 use muster_controllers::runtime::Clock;
 use serde_json::{Value, json};
 
-use crate::Address;
+use crate::ObjectAddress;
 
 /// Whether a write is a dry run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -32,7 +32,7 @@ pub enum DryRun {
 
 impl DryRun {
     /// The suffix of the message about a dry run.
-    pub const fn words(self) -> &'static str {
+    pub const fn suffix(self) -> &'static str {
         match self {
             Self::None => "",
             Self::Client => " (dry run)",
@@ -73,7 +73,7 @@ impl Term {
 
 /// What to do for a control.
 #[derive(Debug, PartialEq)]
-pub enum Wish {
+pub enum ControlWrite {
     /// The annotation already has this control.
     Stands(Control),
     /// This control must be written.
@@ -82,12 +82,12 @@ pub enum Wish {
 
 /// What to write, given the current annotation. The same control without a new reason or end changes nothing; one that
 /// has expired, cannot be parsed, or is not `the_same`, is replaced.
-pub fn wish(
+pub fn control_write(
     before: Option<&str>,
     wanted: Control,
     now: Timestamp,
     the_same: impl Fn(&Control) -> bool,
-) -> Wish {
+) -> ControlWrite {
     // A value that cannot be parsed is in force as well: the new control fixes it.
     let stands = before
         .and_then(|text| Control::parse(text).ok())
@@ -95,11 +95,16 @@ pub fn wish(
         .filter(|control| {
             wanted.until.is_none() && (wanted.reason.is_none() || wanted.reason == control.reason)
         });
-    stands.map_or(Wish::Write(wanted), Wish::Stands)
+    stands.map_or(ControlWrite::Write(wanted), ControlWrite::Stands)
 }
 
 /// Writes an annotation; null removes it.
-pub async fn annotate(address: &Address, key: &str, value: &Value, dry_run: DryRun) -> anyhow::Result<()> {
+pub async fn annotate(
+    address: &ObjectAddress,
+    key: &str,
+    value: &Value,
+    dry_run: DryRun,
+) -> anyhow::Result<()> {
     write(
         address,
         json!({"metadata": {"annotations": {key: value}}}),
@@ -110,7 +115,7 @@ pub async fn annotate(address: &Address, key: &str, value: &Value, dry_run: DryR
 
 /// The same for a value that depends on the one that was read: refused if the object was changed in between.
 pub async fn replace(
-    address: &Address,
+    address: &ObjectAddress,
     read: &DynamicObject,
     key: &str,
     value: &Value,
@@ -121,7 +126,7 @@ pub async fn replace(
 }
 
 /// Patches these fields of an object, and no others.
-pub async fn write(address: &Address, body: Value, dry_run: DryRun) -> anyhow::Result<()> {
+pub async fn write(address: &ObjectAddress, body: Value, dry_run: DryRun) -> anyhow::Result<()> {
     if dry_run == DryRun::Client {
         return Ok(());
     }
@@ -164,8 +169,8 @@ pub fn now() -> Timestamp {
 }
 
 /// The result of a write, as kubectl prints it.
-pub fn done(address: &Address, verb: &str, dry_run: DryRun) -> String {
-    format!("{}/{} {verb}{}", address.resource, address.name, dry_run.words())
+pub fn done(address: &ObjectAddress, verb: &str, dry_run: DryRun) -> String {
+    format!("{}/{} {verb}{}", address.resource, address.name, dry_run.suffix())
 }
 
 #[cfg(test)]
@@ -185,10 +190,14 @@ mod tests {
     }
 
     fn check(before: Option<&str>, wanted: Control, writes: bool) {
-        let wish = wish(before, wanted.clone(), NOW.parse().unwrap(), |control| {
+        let wish = control_write(before, wanted.clone(), NOW.parse().unwrap(), |control| {
             control.what != "other"
         });
-        assert_eq!(wish == Wish::Write(wanted), writes, "{before:?}: {wish:?}");
+        assert_eq!(
+            wish == ControlWrite::Write(wanted),
+            writes,
+            "{before:?}: {wish:?}"
+        );
     }
 
     #[test]

@@ -10,7 +10,7 @@ use serde_json::{Map, Value};
 use crate::apply::DEADLINE;
 
 /// Every definition that this command may install, except the minimal Cluster kind: that one is Cluster API's.
-pub fn all() -> Vec<CustomResourceDefinition> {
+pub fn all_definitions() -> Vec<CustomResourceDefinition> {
     let mut all = crds::management();
     all.extend(crds::downstream());
     all.extend(crds::flux());
@@ -21,7 +21,7 @@ pub fn all() -> Vec<CustomResourceDefinition> {
 pub async fn differing(client: &Client, names: &[&str]) -> Result<Vec<String>, CallError> {
     let api: Api<CustomResourceDefinition> = Api::all(client.clone());
     let mut differing = Vec::new();
-    for ours in all() {
+    for ours in all_definitions() {
         let name = ours.metadata.name.clone().unwrap_or_default(); // muster's definitions have one
         if !names.contains(&name.as_str()) {
             continue;

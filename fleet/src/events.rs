@@ -2,10 +2,10 @@
 
 use k8s_openapi::api::events::v1::Event;
 use kube::{ResourceExt, runtime::watcher};
-use muster_dashboard::Happened;
+use muster_dashboard::FleetEvent;
 use serde::Serialize;
 
-use crate::{happened::happened, name::Top};
+use crate::{event_log::read_event, name::Top};
 
 /// The kinds that are about a cluster, in addition to its Cluster.
 const ABOUT_A_CLUSTER: [&str; 3] = ["Cluster", "ProxyAssemblage", "RemoteAssemblage"];
@@ -56,26 +56,26 @@ fn number(version: Option<&str>) -> u64 {
 
 /// An event, and its namespace.
 #[derive(Serialize)]
-pub struct Told {
+pub struct FleetEvent {
     /// Namespace of the event.
     pub namespace: String,
     #[serde(flatten)]
     /// What the event is about.
-    pub happened: Happened,
+    pub happened: FleetEvent,
 }
 
-impl Told {
+impl FleetEvent {
     /// Reads an event; `None` if it is not about an object of a fleet.
     pub fn of(event: &Event) -> Option<Self> {
         Some(Self {
             namespace: event.namespace().unwrap_or_default(), // an event from the API server has one
-            happened: happened(event)?,
+            happened: read_event(event)?,
         })
     }
 }
 
 /// Whether an event is about the root of a view.
-pub fn is_about(event: &Happened, top: &Top) -> bool {
+pub fn is_about(event: &FleetEvent, top: &Top) -> bool {
     match top {
         Top::Fleet => true,
         Top::Cluster(name) => ABOUT_A_CLUSTER.contains(&&*event.kind) && event.name == *name,

@@ -12,15 +12,15 @@ const NAMED: usize = 20;
 
 /// An object as an index entry that is compared by pointer: each version is a change.
 #[derive(Debug)]
-struct Whole<K>(Arc<K>);
+struct SharedObject<K>(Arc<K>);
 
-impl<K> Clone for Whole<K> {
+impl<K> Clone for SharedObject<K> {
     fn clone(&self) -> Self {
         Self(Arc::clone(&self.0))
     }
 }
 
-impl<K> PartialEq for Whole<K> {
+impl<K> PartialEq for SharedObject<K> {
     fn eq(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
     }
@@ -29,7 +29,7 @@ impl<K> PartialEq for Whole<K> {
 /// The objects of a kind.
 pub(crate) struct Held<K> {
     kind: &'static str,
-    objects: Index<K, Whole<K>>,
+    objects: Index<K, SharedObject<K>>,
     unreadable: BTreeMap<Key, Trouble>,
     /// Since when the watch fails, and why.
     failing: Option<Trouble>,
@@ -44,7 +44,7 @@ where
         Self {
             kind,
             objects: Index::new(
-                |object: &K| Some(Whole(Arc::new(object.clone()))),
+                |object: &K| Some(SharedObject(Arc::new(object.clone()))),
                 |_, _| Vec::new(),
             ),
             unreadable: BTreeMap::new(),

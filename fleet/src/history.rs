@@ -15,7 +15,7 @@ use muster_dashboard::{Fleet, History, Kind, ModuleView, Objects};
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::{Address, name::ModuleName, nodes};
+use crate::{ObjectAddress, name::ModuleName, nodes};
 
 /// A module and its revisions.
 pub struct Read {
@@ -27,7 +27,7 @@ pub struct Read {
 
 /// Reads a module and its revisions.
 pub async fn read(client: &Client, namespace: &str, module: &ModuleName) -> anyhow::Result<Read> {
-    let mut object = Address::of(client, namespace, module).get().await?;
+    let mut object = ObjectAddress::of(client, namespace, module).get().await?;
     let mut field = |name: &str| object.data.get_mut(name).map(Value::take);
     let spec: ModuleSpec = serde_json::from_value(field("spec").unwrap_or_default())
         .with_context(|| format!("the spec of {module} cannot be read by this version of muster"))?;
@@ -54,15 +54,17 @@ pub async fn read(client: &Client, namespace: &str, module: &ModuleName) -> anyh
 }
 
 /// The revisions of a rollout.
-pub async fn of(client: &Client, namespace: &str, module: &ModuleName) -> anyhow::Result<History> {
+pub async fn read_history(client: &Client, namespace: &str, module: &ModuleName) -> anyhow::Result<History> {
     if module.kind == Kind::ClusterUpgrade {
-        bail!("no revisions are kept for {module}: a version is never rolled back; next: muster why {module}");
+        bail!(
+            "no revisions are kept for {module}: a version is never rolled back; next: muster why {module}"
+        );
     }
     if !module.is_of_nodes() {
         return Ok(read(client, namespace, module).await?.history);
     }
-    let mut objects = nodes::objects(client).await?;
-    nodes::module(&Fleet::of_nodes(&objects), &module.name)?;
+    let mut objects = nodes::read_node_objects(client).await?;
+    nodes::find_node_module(&Fleet::of_nodes(&objects), &module.name)?;
     let revisions: Api<NodeRevision> = Api::all(client.clone());
     let all = revisions.list(&ListParams::default()).await;
     let all = all.context("listing noderevisions")?.items;
@@ -81,12 +83,12 @@ pub struct Standings {
     /// Version of this schema.
     pub schema: &'static str,
     /// One entry per module.
-    pub modules: Vec<Standing>,
+    pub modules: Vec<ModuleStanding>,
 }
 
 /// The status of a module.
 #[derive(Debug, Serialize)]
-pub struct Standing {
+pub struct ModuleStanding {
     /// Kind and name: `module/podinfo`.
     pub module: String,
     /// The version that the module asks for.
@@ -100,7 +102,7 @@ pub struct Standing {
 impl Standings {
     /// Builds the list from a fleet.
     pub fn of(fleet: &Fleet) -> Self {
-        let standing = |view: &ModuleView| Standing {
+        let standing = |view: &ModuleView| ModuleStanding {
             module: format!("{}/{}", view.kind.as_str().to_lowercase(), view.name),
             version: view.version.clone(),
             reason: view.reason.clone(),

@@ -24,15 +24,16 @@
 mod address;
 pub mod apply;
 pub mod bypass;
+mod cluster_client;
 pub mod connect;
 pub mod control;
 pub mod definitions;
+mod event_log;
 pub mod events;
 mod extent;
-mod happened;
 mod held;
 pub mod history;
-pub mod level;
+pub mod hold_pin;
 pub mod listing;
 pub mod lists;
 mod live;
@@ -41,15 +42,14 @@ pub mod machines;
 pub mod name;
 pub mod near;
 pub mod nodes;
-pub mod once;
 pub mod pause;
 pub mod plan_run;
 mod read;
 pub mod reconcile;
+pub mod stage_control;
 pub mod status;
 mod tell;
 pub mod text;
-mod there;
 pub mod top;
 pub mod trouble;
 mod watched;
@@ -58,14 +58,14 @@ pub mod write_off;
 pub mod zones;
 
 pub use self::{
-    address::Address,
+    address::ObjectAddress,
+    cluster_client::cluster_client,
+    event_log::read_event,
     extent::Extent,
-    happened::happened,
     live::follow,
     read::{
-        all, clusters, extent, missing, missing_cluster, modules, namespaces, node_modules, objects, of,
-        read, served,
+        clusters, extent, list_all, missing, missing_cluster, modules, namespaces, node_modules, read,
+        read_fleet, read_objects, served,
     },
     tell::Tell,
-    there::there,
 };

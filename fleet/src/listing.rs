@@ -54,7 +54,7 @@ impl Listing {
     pub async fn tables(&self) -> anyhow::Result<Vec<Table>> {
         let mut tables = Vec::new();
         for kind in &self.kinds {
-            let mut answer = self.ask(kind, TABLE).await?;
+            let mut answer = self.request_list(kind, TABLE).await?;
             let mut rows = taken(&mut answer["rows"]);
             rows.retain(|row| self.wants(&row["object"]));
             if !rows.is_empty() {
@@ -72,7 +72,7 @@ impl Listing {
     pub async fn items(&self) -> anyhow::Result<Vec<(ApiResource, Value)>> {
         let mut items = Vec::new();
         for kind in &self.kinds {
-            let mut answer = self.ask(kind, "application/json").await?;
+            let mut answer = self.request_list(kind, "application/json").await?;
             for mut item in taken(&mut answer["items"]) {
                 if self.wants(&item) {
                     item["apiVersion"] = Value::from(kind.api_version.clone());
@@ -110,7 +110,7 @@ impl Listing {
     async fn names(&self) -> anyhow::Result<BTreeSet<String>> {
         let mut names = BTreeSet::new();
         for kind in &self.kinds {
-            let mut answer = self.ask(kind, TABLE).await?;
+            let mut answer = self.request_list(kind, TABLE).await?;
             let rows = taken(&mut answer["rows"]);
             names.extend(rows.iter().map(|row| name(&row["object"]).to_owned()));
         }
@@ -139,7 +139,7 @@ impl Listing {
     }
 
     /// One list, in the representation that `accept` requests.
-    async fn ask(&self, kind: &ApiResource, accept: &str) -> anyhow::Result<Value> {
+    async fn request_list(&self, kind: &ApiResource, accept: &str) -> anyhow::Result<Value> {
         let ApiResource {
             group,
             version,

@@ -58,11 +58,11 @@ pub struct Live {
 pub async fn read(client: &Client, namespace: &str) -> anyhow::Result<Live> {
     let version = fleet::served(client).await?;
     let (modules, bootstrap_modules, proxies, remotes, revisions, windows, clusters, enrolled) = tokio::try_join!(
-        fleet::all::<Module>(client, namespace),
-        fleet::all::<BootstrapModule>(client, namespace),
-        fleet::all::<ProxyAssemblage>(client, namespace),
-        fleet::all::<RemoteAssemblage>(client, namespace),
-        fleet::all::<ModuleRevision>(client, namespace),
+        fleet::list_all::<Module>(client, namespace),
+        fleet::list_all::<BootstrapModule>(client, namespace),
+        fleet::list_all::<ProxyAssemblage>(client, namespace),
+        fleet::list_all::<RemoteAssemblage>(client, namespace),
+        fleet::list_all::<ModuleRevision>(client, namespace),
         windows(client, namespace),
         fleet::clusters(client, namespace, version),
         enrolled(client, namespace),
@@ -133,12 +133,12 @@ impl Live {
             facts.annotations.extend(written.annotations);
             facts.paused = facts.paused || written.paused;
         }
-        let said = self.said();
+        let said = self.reported_not_ready();
         let rows = all.into_values().map(|facts| {
             let enrolled = self.enrolled.as_ref().map(|all| all.contains(&facts.name));
             let said = said.get(&facts.name).cloned();
             Arc::new(ClusterRow {
-                state: registry::told(&self.namespace, &facts, enrolled, said),
+                state: registry::state_from_object(&self.namespace, &facts, enrolled, said),
                 api_version: facts.api_version,
                 name: facts.name,
                 uid: facts.uid,
@@ -155,7 +155,7 @@ impl Live {
     }
 
     /// The last reported reason why a cluster cannot be updated: from the status of modules, else from its assemblages.
-    fn said(&self) -> BTreeMap<String, (NotReady, String)> {
+    fn reported_not_ready(&self) -> BTreeMap<String, (NotReady, String)> {
         let mut said = BTreeMap::new();
         let proxies = self
             .proxies

@@ -26,12 +26,12 @@ use tokio::{
 };
 
 use crate::{
+    event_log::Log,
     extent::Extent,
-    happened::Log,
     held::Held,
     live_nodes::{self, LiveNodes},
     read::served,
-    watched::{NOT_THERE, is_refused, told},
+    watched::{NOT_THERE, is_refused, watch_events},
 };
 
 /// The delay from a change to the snapshot that has it, with all changes in between.
@@ -65,7 +65,7 @@ pub fn follow(client: &Client, namespace: &str, extent: Extent) -> watch::Receiv
 }
 
 /// An item from one of the watches.
-enum Told {
+enum WatchItem {
     Module(Event<Guard<Module>>),
     BootstrapModule(Event<Guard<BootstrapModule>>),
     Upgrade(Event<Guard<ClusterUpgrade>>),
@@ -156,7 +156,7 @@ impl Live {
             tokio::select! {
                 next = told.next() => {
                     let Some(next) = next else { return };
-                    if self.hear(next) && due.is_none() {
+                    if self.handle(next) && due.is_none() {
                         due = Some(Instant::now() + GATHER);
                     }
                 }
@@ -168,20 +168,20 @@ impl Live {
         }
     }
 
-    fn watches(&self) -> BoxStream<'static, Told> {
+    fn watches(&self) -> BoxStream<'static, WatchItem> {
         let mut all = Vec::new();
         if self.extent.has_modules() {
             all.extend([
-                self.watch(Kind::Modules, Told::Module),
-                self.watch(Kind::BootstrapModules, Told::BootstrapModule),
-                self.watch(Kind::Proxies, Told::Proxy),
-                self.watch(Kind::Remotes, Told::Remote),
+                self.watch(Kind::Modules, WatchItem::Module),
+                self.watch(Kind::BootstrapModules, WatchItem::BootstrapModule),
+                self.watch(Kind::Proxies, WatchItem::Proxy),
+                self.watch(Kind::Remotes, WatchItem::Remote),
                 clusters(self.client.clone(), self.namespace.clone()).boxed(),
                 upgrades(self.client.clone(), &self.namespace),
             ]);
         }
         if matches!(self.extent, Extent::Whole | Extent::WithNodes) {
-            all.push(self.watch(Kind::Revisions, Told::Revision));
+            all.push(self.watch(Kind::Revisions, WatchItem::Revision));
             all.push(updates(self.client.clone(), &self.namespace));
         }
         if self.extent != Extent::Fleet {
@@ -192,16 +192,16 @@ impl Live {
                 OF_NO_NAMESPACE
             };
             let events: Api<ApiEvent> = Api::namespaced(self.client.clone(), namespace);
-            all.push(told(events, failed(Kind::Events), Told::Happened));
+            all.push(watch_events(events, failed(Kind::Events), WatchItem::Happened));
         }
         if self.extent.has_nodes() {
             let nodes = live_nodes::watches(self.client.clone());
-            all.push(nodes.map(Told::Nodes).boxed());
+            all.push(nodes.map(WatchItem::Nodes).boxed());
         }
         stream::select_all(all).boxed()
     }
 
-    fn watch<K>(&self, kind: Kind, tell: fn(Event<Guard<K>>) -> Told) -> BoxStream<'static, Told>
+    fn watch<K>(&self, kind: Kind, tell: fn(Event<Guard<K>>) -> WatchItem) -> BoxStream<'static, WatchItem>
     where
         K: Resource<DynamicType = (), Scope = NamespaceResourceScope>
             + Clone
@@ -211,38 +211,38 @@ impl Live {
             + 'static,
     {
         let api: Api<Guard<K>> = Api::namespaced(self.client.clone(), &self.namespace);
-        told(api, failed(kind), tell)
+        watch_events(api, failed(kind), tell)
     }
 
     /// Handles an item; returns whether the view changed.
-    fn hear(&mut self, told: Told) -> bool {
+    fn handle(&mut self, told: WatchItem) -> bool {
         let now = self.clock.now();
         match told {
-            Told::Module(event) => self.modules.event(&event, now),
-            Told::BootstrapModule(event) => self.bootstrap_modules.event(&event, now),
-            Told::Upgrade(event) => {
+            WatchItem::Module(event) => self.modules.event(&event, now),
+            WatchItem::BootstrapModule(event) => self.bootstrap_modules.event(&event, now),
+            WatchItem::Upgrade(event) => {
                 self.are_upgrades_served = true;
                 self.upgrades.event(&event, now)
             }
-            Told::NoUpgrades => std::mem::replace(&mut self.are_upgrades_served, false),
-            Told::Proxy(event) => self.proxies.event(&event, now),
-            Told::Remote(event) => self.remotes.event(&event, now),
-            Told::Revision(event) => self.revisions.event(&event, now),
-            Told::Zones(event) => self.zones.event(&event, now),
-            Told::Updates(event) => self.updates.event(&event, now),
-            Told::Cluster(event) => {
+            WatchItem::NoUpgrades => std::mem::replace(&mut self.are_upgrades_served, false),
+            WatchItem::Proxy(event) => self.proxies.event(&event, now),
+            WatchItem::Remote(event) => self.remotes.event(&event, now),
+            WatchItem::Revision(event) => self.revisions.event(&event, now),
+            WatchItem::Zones(event) => self.zones.event(&event, now),
+            WatchItem::Updates(event) => self.updates.event(&event, now),
+            WatchItem::Cluster(event) => {
                 self.are_clusters_served = true;
                 self.clusters.event(&guarded(event), now)
             }
-            Told::NoClusters => {
+            WatchItem::NoClusters => {
                 let is_news = self.are_clusters_served;
                 self.are_clusters_served = false;
                 self.clusters = Held::new("clusters");
                 is_news
             }
-            Told::Happened(event) => self.log.event(event),
-            Told::Nodes(change) => self.nodes.hear(change, now),
-            Told::Failed(kind, why) => match kind {
+            WatchItem::Happened(event) => self.log.event(event),
+            WatchItem::Nodes(change) => self.nodes.handle(change, now),
+            WatchItem::Failed(kind, why) => match kind {
                 Kind::Modules => self.modules.failed(why, now),
                 Kind::BootstrapModules => self.bootstrap_modules.failed(why, now),
                 Kind::Upgrades => self.upgrades.failed(why, now),
@@ -306,24 +306,24 @@ impl Live {
     }
 }
 
-fn failed(kind: Kind) -> impl Fn(String) -> Told + Send + 'static {
-    move |why| Told::Failed(kind, why)
+fn failed(kind: Kind) -> impl Fn(String) -> WatchItem + Send + 'static {
+    move |why| WatchItem::Failed(kind, why)
 }
 
 /// The ClusterUpgrades, once they are served and may be read: only a controller that runs with --upgrades has them.
-fn upgrades(client: Client, namespace: &str) -> BoxStream<'static, Told> {
+fn upgrades(client: Client, namespace: &str) -> BoxStream<'static, WatchItem> {
     let api: Api<Guard<ClusterUpgrade>> = Api::namespaced(client, namespace);
     let served = async move {
         if !is_refused(&api, &NOT_THERE).await {
-            return told(api, failed(Kind::Upgrades), Told::Upgrade);
+            return watch_events(api, failed(Kind::Upgrades), WatchItem::Upgrade);
         }
         let later = async move {
             while is_refused(&api, &NOT_THERE).await {
                 tokio::time::sleep(SERVED_AGAIN).await;
             }
-            told(api, failed(Kind::Upgrades), Told::Upgrade)
+            watch_events(api, failed(Kind::Upgrades), WatchItem::Upgrade)
         };
-        stream::iter([Told::NoUpgrades])
+        stream::iter([WatchItem::NoUpgrades])
             .chain(stream::once(later).flatten())
             .boxed()
     };
@@ -331,25 +331,27 @@ fn upgrades(client: Client, namespace: &str) -> BoxStream<'static, Told> {
 }
 
 /// The ZoneRollouts, once they are served: few clusters of a fleet have them, and rarely the management cluster.
-fn zones(client: Client, namespace: String) -> BoxStream<'static, Told> {
+fn zones(client: Client, namespace: String) -> BoxStream<'static, WatchItem> {
     let served = async move {
         let api: Api<Guard<ZoneRollout>> = Api::namespaced(client.clone(), &namespace);
         while is_refused(&api, &[404]).await {
             tokio::time::sleep(SERVED_AGAIN).await;
         }
-        told(api, failed(Kind::Zones), Told::Zones)
+        watch_events(api, failed(Kind::Zones), WatchItem::Zones)
     };
     stream::once(served).flatten().boxed()
 }
 
 /// The UpdatePlans, once they are served and may be read: only where `muster machines` is installed.
-fn updates(client: Client, namespace: &str) -> BoxStream<'static, Told> {
+fn updates(client: Client, namespace: &str) -> BoxStream<'static, WatchItem> {
     let api: Api<Guard<UpdatePlan>> = Api::namespaced(client, namespace);
     let served = async move {
         while is_refused(&api, &NOT_THERE).await {
             tokio::time::sleep(SERVED_AGAIN).await;
         }
-        told(api, failed(Kind::Updates), |event| Told::Updates(light(event)))
+        watch_events(api, failed(Kind::Updates), |event| {
+            WatchItem::Updates(light(event))
+        })
     };
     stream::once(served).flatten().boxed()
 }
@@ -371,7 +373,7 @@ fn light(event: Event<Guard<UpdatePlan>>) -> Event<Guard<UpdatePlan>> {
 }
 
 /// The Clusters in the served version, also when that changes.
-fn clusters(client: Client, namespace: String) -> impl Stream<Item = Told> + Send {
+fn clusters(client: Client, namespace: String) -> impl Stream<Item = WatchItem> + Send {
     let (tell, told) = mpsc::channel(64);
     let gone = tell.clone();
     tokio::spawn(async move {
@@ -386,7 +388,7 @@ fn clusters(client: Client, namespace: String) -> impl Stream<Item = Told> + Sen
     })
 }
 
-async fn look_for_clusters(client: &Client, namespace: &str, tell: mpsc::Sender<Told>) {
+async fn look_for_clusters(client: &Client, namespace: &str, tell: mpsc::Sender<WatchItem>) {
     loop {
         let nothing = match served(client).await {
             Ok(Some(version)) => {
@@ -397,8 +399,8 @@ async fn look_for_clusters(client: &Client, namespace: &str, tell: mpsc::Sender<
                 }
                 continue;
             }
-            Ok(None) => Told::NoClusters,
-            Err(error) => Told::Failed(Kind::Clusters, format!("{error:#}")),
+            Ok(None) => WatchItem::NoClusters,
+            Err(error) => WatchItem::Failed(Kind::Clusters, format!("{error:#}")),
         };
         // The task ends when the receiver is dropped.
         let _ = tell.send(nothing).await;
@@ -406,12 +408,17 @@ async fn look_for_clusters(client: &Client, namespace: &str, tell: mpsc::Sender<
     }
 }
 
-async fn watch_clusters(client: &Client, namespace: &str, resource: &ApiResource, tell: mpsc::Sender<Told>) {
+async fn watch_clusters(
+    client: &Client,
+    namespace: &str,
+    resource: &ApiResource,
+    tell: mpsc::Sender<WatchItem>,
+) {
     let api: Api<DynamicObject> = Api::namespaced_with(client.clone(), namespace, resource);
     let events = watch_api(api, watcher::Config::default(), resource.kind.clone());
     let mut events = std::pin::pin!(events);
     while let Some(event) = events.next().await {
-        if tell.send(Told::Cluster(event)).await.is_err() {
+        if tell.send(WatchItem::Cluster(event)).await.is_err() {
             return;
         }
     }

@@ -15,7 +15,7 @@ use serde::de::DeserializeOwned;
 use crate::{
     held::Held,
     nodes,
-    watched::{is_refused, told},
+    watched::{is_refused, watch_events},
 };
 
 /// How often it is checked whether NodeModules are served, and may be read.
@@ -71,7 +71,7 @@ impl Default for LiveNodes {
 
 impl LiveNodes {
     /// Handles a change; returns whether the view changed.
-    pub(crate) fn hear(&mut self, change: Change, now: Timestamp) -> bool {
+    pub(crate) fn handle(&mut self, change: Change, now: Timestamp) -> bool {
         match change {
             Change::Module(event) => self.modules.event(&event, now),
             Change::Assemblage(event) => self.assemblages.event(&event, now),
@@ -153,7 +153,7 @@ where
 {
     let api: Api<Guard<K>> = Api::all(client.clone());
     let fail = move |why| Change::Failed(kind, why);
-    told(api, fail, move |event| tell(Box::new(event)))
+    watch_events(api, fail, move |event| tell(Box::new(event)))
 }
 
 /// Drops the fields of a Node that no page shows, which are most of it.

@@ -15,10 +15,10 @@ use serde_json::{Value, json};
 use thiserror::Error;
 
 use crate::{
-    Address, Tell,
+    ObjectAddress, Tell,
     control::{self, DryRun},
     near,
-    once::Word,
+    stage_control::ControlOptions,
 };
 
 /// How often a followed Machine is read.
@@ -78,7 +78,7 @@ pub enum MachineError {
 pub async fn retry(
     client: &Client,
     (namespace, machine): (&str, &str),
-    word: &Word,
+    word: &ControlOptions,
     tell: &dyn Tell,
 ) -> anyhow::Result<()> {
     write(client, (namespace, machine), annotation::RETRY, word, tell).await
@@ -88,7 +88,7 @@ pub async fn retry(
 pub async fn abort(
     client: &Client,
     (namespace, machine): (&str, &str),
-    word: &Word,
+    word: &ControlOptions,
     tell: &dyn Tell,
 ) -> anyhow::Result<()> {
     write(client, (namespace, machine), annotation::ABORT, word, tell).await
@@ -99,7 +99,7 @@ async fn write(
     client: &Client,
     (namespace, machine): (&str, &str),
     key: &'static str,
-    word: &Word,
+    word: &ControlOptions,
     tell: &dyn Tell,
 ) -> anyhow::Result<()> {
     let api: Api<UpdatePlan> = Api::namespaced(client.clone(), namespace);
@@ -112,7 +112,7 @@ async fn write(
         (annotation::RETRY, "aborted")
     };
     for plan in named {
-        let address = Address::of_update_plan(client, namespace, &plan);
+        let address = ObjectAddress::of_update_plan(client, namespace, &plan);
         // The opposite control is removed.
         let body = json!({"metadata": {"annotations": {key: control.to_text(), other: Value::Null}}});
         control::write(&address, body, word.dry_run).await?;

@@ -83,7 +83,7 @@ pub enum NodeError {
 }
 
 /// Reads everything that a view of the nodes needs.
-pub async fn objects(client: &Client) -> anyhow::Result<NodeObjects> {
+pub async fn read_node_objects(client: &Client) -> anyhow::Result<NodeObjects> {
     let modules = match list::<NodeModule>(client).await {
         Err(kube::Error::Api(status)) if status.code == 404 => return Err(NodeError::NotServed.into()),
         modules => modules.context("listing nodemodules")?,
@@ -128,7 +128,7 @@ where
 
 /// Reads the view of the nodes.
 pub async fn read(client: &Client) -> anyhow::Result<Fleet> {
-    Ok(Fleet::of_nodes(&objects(client).await?))
+    Ok(Fleet::of_nodes(&read_node_objects(client).await?))
 }
 
 /// Calls `show` with the current nodes at each change, until it returns `Break`; returns its value.
@@ -139,7 +139,7 @@ pub async fn watch<T>(
     tell: &dyn Tell,
     mut show: impl FnMut(&NodeObjects, &Fleet) -> anyhow::Result<ControlFlow<T>>,
 ) -> anyhow::Result<T> {
-    let mut now = objects(client).await?;
+    let mut now = read_node_objects(client).await?;
     let mut changes = stream::select_all([
         changes::<NodeModule>(client)?,
         changes::<NodeAssemblage>(client)?,
@@ -154,7 +154,7 @@ pub async fn watch<T>(
         let _ = timeout(TICK, changes.next()).await;
         let gather = Box::pin(tokio::time::sleep(GATHER));
         changes.by_ref().take_until(gather).for_each(future::ready).await;
-        match objects(client).await {
+        match read_node_objects(client).await {
             Ok(fresh) => {
                 told.clear();
                 now = fresh;
@@ -182,7 +182,7 @@ where
 }
 
 /// Finds a NodeModule in the view.
-pub fn module<'a>(fleet: &'a Fleet, name: &str) -> Result<&'a ModuleView, NodeError> {
+pub fn find_node_module<'a>(fleet: &'a Fleet, name: &str) -> Result<&'a ModuleView, NodeError> {
     fleet
         .module(Kind::NodeModule, name)
         .ok_or_else(|| NodeError::NoModule {
@@ -205,7 +205,7 @@ pub fn check_node(fleet: &Fleet, name: &str) -> Result<(), NodeError> {
 
 /// Checks that a NodeModule is about this Node: it selects it, or has something on it.
 pub fn check_selected(fleet: &Fleet, name: &str, node: &str) -> Result<(), NodeError> {
-    let view = module(fleet, name)?;
+    let view = find_node_module(fleet, name)?;
     check_node(fleet, node)?;
     let mut cells = view.cells.iter();
     let is_concerned = cells.any(|cell| cell.cluster == node && cell.shape != Shape::NotSelected);

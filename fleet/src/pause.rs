@@ -6,8 +6,8 @@ use muster_dashboard::{ModuleView, Shape, fold_names};
 use serde_json::{Value, json};
 
 use crate::{
-    Address, Tell,
-    control::{self, DryRun, Term, Wish, wish},
+    ObjectAddress, Tell,
+    control::{self, ControlWrite, DryRun, Term, control_write},
     name::ModuleName,
     read,
 };
@@ -21,20 +21,20 @@ pub async fn pause(
     dry_run: DryRun,
     tell: &dyn Tell,
 ) -> anyhow::Result<()> {
-    let address = Address::of(client, namespace, module);
+    let address = ObjectAddress::of(client, namespace, module);
     let object = address.get().await?;
     let wanted = term.control(client, "true").await?;
     let before = object.annotations().get(PAUSED).map(String::as_str);
-    let verb = match wish(before, wanted, control::now(), |_| true) {
-        Wish::Stands(control) => format!("is already paused{}", control.told()),
-        Wish::Write(control) => {
+    let verb = match control_write(before, wanted, control::now(), |_| true) {
+        ControlWrite::Stands(control) => format!("is already paused{}", control.provenance()),
+        ControlWrite::Write(control) => {
             control::annotate(&address, PAUSED, &json!(control.to_text()), dry_run).await?;
-            format!("paused{}", control.told())
+            format!("paused{}", control.provenance())
         }
     };
     tell.line(&control::done(&address, &verb, dry_run))?;
     // The pause is written, so errors from here on are not reported.
-    match read::of(client, namespace, module).await {
+    match read::read_fleet(client, namespace, module).await {
         Ok(fleet) => {
             if let Some(view) = fleet.module(module.kind, &module.name) {
                 tell.line(&goes_on(view))?;
@@ -46,10 +46,7 @@ pub async fn pause(
         )),
     }
     if set_in_spec(&object) {
-        tell.line(&format!(
-            "spec.rollout.paused is also true ({}).",
-            owner(&object)
-        ))?;
+        tell.line(&format!("spec.rollout.paused is also true ({}).", owner(&object)))?;
     }
     tell.line(&format!("To resume: muster rollout resume {module}"))
 }
@@ -62,7 +59,7 @@ pub async fn resume(
     dry_run: DryRun,
     tell: &dyn Tell,
 ) -> anyhow::Result<bool> {
-    let address = Address::of(client, namespace, module);
+    let address = ObjectAddress::of(client, namespace, module);
     let object = address.get().await?;
     let is_annotated = object.annotations().contains_key(PAUSED);
     if is_annotated {

@@ -19,10 +19,10 @@ use serde_json::json;
 use thiserror::Error;
 
 use crate::{
-    Address, Tell,
+    ObjectAddress, Tell,
     control::{self, DryRun},
     name::ModuleName,
-    once::Word,
+    stage_control::ControlOptions,
 };
 
 /// A control of a plan's run.
@@ -48,7 +48,7 @@ pub enum Deed {
 }
 
 impl Deed {
-    fn told(&self) -> String {
+    fn description(&self) -> String {
         match self {
             Self::Start { plan } => format!("start of plan {plan}"),
             Self::Abort => "abort".to_owned(),
@@ -66,7 +66,7 @@ pub struct OnRun {
     /// Name of the cluster.
     pub cluster: String,
     /// The reason, and whether the write is a dry run.
-    pub word: Word,
+    pub word: ControlOptions,
     /// How long to wait for the cluster.
     pub timeout: Duration,
 }
@@ -117,15 +117,15 @@ pub async fn write(
     if on.module.kind != Kind::Module {
         bail!(PlanRunError::NotModule(on.module.clone()));
     }
-    let (done, dry_run) = (deed.told(), on.word.dry_run);
-    let address = Address::of(client, namespace, &on.module);
+    let (done, dry_run) = (deed.description(), on.word.dry_run);
+    let address = ObjectAddress::of(client, namespace, &on.module);
     let object = address.get().await?;
     if object.data.pointer("/spec/sync/package/plan").is_none() {
         bail!(PlanRunError::NoPlan(on.module.clone()));
     }
     let assemblages: Api<ProxyAssemblage> = Api::namespaced(client.clone(), namespace);
     let state = state(&assemblages, on).await?;
-    let what = words(deed, &state, on)?;
+    let what = control_text(deed, &state, on)?;
     let control = on.word.control(client, &format!("{}@{what}", on.cluster)).await;
     control::annotate(&address, PLAN_RUN, &json!(control.to_text()), dry_run).await?;
     if dry_run != DryRun::None {
@@ -135,11 +135,11 @@ pub async fn write(
     }
     let id = id(&what, &control);
     let answer = tokio::time::timeout(on.timeout, answered(&assemblages, on, &id)).await;
-    told(on, &done, answer.ok().transpose()?, tell)
+    report_answer(on, &done, answer.ok().transpose()?, tell)
 }
 
 /// Prints the answer of the cluster; returns whether the control was accepted.
-fn told(
+fn report_answer(
     on: &OnRun,
     done: &str,
     answer: Option<(ControlTaken, Option<String>)>,
@@ -181,7 +181,7 @@ fn id(what: &str, control: &Control) -> String {
 }
 
 /// The text after `CLUSTER@` in the annotation.
-fn words(deed: &Deed, state: &SyncState, on: &OnRun) -> Result<String, PlanRunError> {
+fn control_text(deed: &Deed, state: &SyncState, on: &OnRun) -> Result<String, PlanRunError> {
     let run = || {
         let run = state.plan_run.as_ref().map(|run| run.uid.as_str());
         run.ok_or_else(|| PlanRunError::NoRun {
@@ -255,7 +255,7 @@ mod tests {
         let on = OnRun {
             module: "module/db".parse().unwrap(),
             cluster: "eu-1".to_owned(),
-            word: Word::default(),
+            word: ControlOptions::default(),
             timeout: Duration::ZERO,
         };
         let state = SyncState {
@@ -265,7 +265,7 @@ mod tests {
             }),
             ..SyncState::default()
         };
-        let found = words(deed, &state, &on).map_err(|error| error.to_string());
+        let found = control_text(deed, &state, &on).map_err(|error| error.to_string());
         assert_eq!(found.as_deref().map_err(String::as_str), expect, "{deed:?}");
     }
 

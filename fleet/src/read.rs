@@ -21,7 +21,7 @@ use serde::de::DeserializeOwned;
 use crate::{extent::Extent, name::ModuleName, near, nodes, watched};
 
 /// Reads the fleet of a rollout: clusters, or the nodes of a cluster.
-pub async fn of(client: &Client, namespace: &str, module: &ModuleName) -> anyhow::Result<Fleet> {
+pub async fn read_fleet(client: &Client, namespace: &str, module: &ModuleName) -> anyhow::Result<Fleet> {
     if module.is_of_nodes() {
         return nodes::read(client).await;
     }
@@ -30,30 +30,30 @@ pub async fn of(client: &Client, namespace: &str, module: &ModuleName) -> anyhow
 
 /// Reads the view of the fleet.
 pub async fn read(client: &Client, namespace: &str) -> anyhow::Result<Fleet> {
-    Ok(Fleet::of(&objects(client, namespace).await?))
+    Ok(Fleet::of(&read_objects(client, namespace).await?))
 }
 
 /// What the dashboard of this cluster follows: if no Modules are served, its nodes. A permanent error is returned.
 pub async fn extent(client: &Client, namespace: &str) -> anyhow::Result<Extent> {
-    let Err(error) = objects(client, namespace).await else {
+    let Err(error) = read_objects(client, namespace).await else {
         return Ok(Extent::WithNodes);
     };
     let is_served = !matches!(error.downcast_ref(), Some(kube::Error::Api(status)) if status.code == 404);
     if is_served || nodes::check_served(client).await.is_err() {
         return Err(error);
     }
-    nodes::objects(client).await?;
+    nodes::read_node_objects(client).await?;
     Ok(Extent::Nodes)
 }
 
 /// Reads everything that a view of the fleet needs.
-pub async fn objects(client: &Client, namespace: &str) -> anyhow::Result<Objects> {
+pub async fn read_objects(client: &Client, namespace: &str) -> anyhow::Result<Objects> {
     let (modules, bootstrap_modules, upgrades, proxies, remotes, clusters) = tokio::try_join!(
-        all::<Module>(client, namespace),
-        all::<BootstrapModule>(client, namespace),
+        list_all::<Module>(client, namespace),
+        list_all::<BootstrapModule>(client, namespace),
         upgrades(client, namespace),
-        all::<ProxyAssemblage>(client, namespace),
-        all::<RemoteAssemblage>(client, namespace),
+        list_all::<ProxyAssemblage>(client, namespace),
+        list_all::<RemoteAssemblage>(client, namespace),
         async { clusters(client, namespace, served(client).await?).await },
     )?;
     Ok(Objects {
@@ -156,7 +156,7 @@ fn shared<K>(objects: Vec<K>) -> Vec<Arc<K>> {
 }
 
 /// All objects of a kind.
-pub async fn all<K>(client: &Client, namespace: &str) -> anyhow::Result<Vec<K>>
+pub async fn list_all<K>(client: &Client, namespace: &str) -> anyhow::Result<Vec<K>>
 where
     K: kube::Resource<DynamicType = (), Scope = NamespaceResourceScope>
         + Clone

@@ -10,20 +10,20 @@ use muster_controllers::runtime::Clock;
 use serde_json::json;
 
 use crate::{
-    Address,
+    ObjectAddress,
     control::{self, DryRun},
     name::ModuleName,
 };
 
 /// A request that was written.
 pub struct Request {
-    address: Address,
+    address: ObjectAddress,
     at: String,
 }
 
 /// Requests a reconcile by Flux's annotation.
 pub async fn request(client: &Client, namespace: &str, module: &ModuleName) -> anyhow::Result<Request> {
-    let address = Address::of(client, namespace, module);
+    let address = ObjectAddress::of(client, namespace, module);
     address.get().await?;
     let at = Clock::system().now().to_string();
     control::annotate(&address, RECONCILE_REQUESTED_AT, &json!(at), DryRun::None).await?;
@@ -38,7 +38,7 @@ impl Request {
 }
 
 /// The message of the Ready condition once the status reports the request.
-async fn handled(address: &Address, asked: &str) -> anyhow::Result<String> {
+async fn handled(address: &ObjectAddress, asked: &str) -> anyhow::Result<String> {
     let mut objects = pin!(watcher::watch_object(
         address.api.clone().for_watching()?,
         &address.name

@@ -46,7 +46,7 @@ pub struct End {
     /// Kind and name: `module/podinfo`.
     pub module: String,
     /// Result of the rollout.
-    pub result: Standing,
+    pub result: RolloutResult,
     /// The version that the module asks for; null, as the following fields, if the module was never found.
     pub version: Option<String>,
     /// Message of the module.
@@ -57,7 +57,7 @@ pub struct End {
 
 /// The result of a rollout.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub enum Standing {
+pub enum RolloutResult {
     /// All clusters have the version.
     Complete,
     /// The rollout failed.
@@ -72,7 +72,7 @@ pub enum Standing {
     Progressing,
 }
 
-impl Standing {
+impl RolloutResult {
     /// The result for the last read; `ended` is `None` if the wait timed out.
     fn of(view: &ModuleView, ended: Option<bool>) -> Self {
         match (ended, view.stalled) {
@@ -131,7 +131,7 @@ impl<'a> Follower<'a> {
                 bail!(missing(fleet, module, namespace));
             };
             return Ok(News {
-                says: self.once(awaited(fleet, module, namespace, tag)),
+                says: self.unless_repeated(awaited(fleet, module, namespace, tag)),
                 ..News::default()
             });
         };
@@ -152,7 +152,7 @@ impl<'a> Follower<'a> {
         // The values that a gate reads change while all clusters wait for it.
         if news.ended.is_some() || is_once || view.reason == Reason::WaitingGate.as_str() {
             let text = format!("{module} {}: {}", view.reason, self.rest(view));
-            news.says = self.once(text);
+            news.says = self.unless_repeated(text);
         }
         Ok(news)
     }
@@ -168,7 +168,7 @@ impl<'a> Follower<'a> {
             )
         };
         News {
-            says: self.once(text),
+            says: self.unless_repeated(text),
             ended: is_once.then_some(false),
             ..News::default()
         }
@@ -194,7 +194,7 @@ impl<'a> Follower<'a> {
         End {
             schema: "status/v1",
             module: self.followed.module.to_string(),
-            result: view.map_or(Standing::TimedOut, |view| Standing::of(view, ended)),
+            result: view.map_or(RolloutResult::TimedOut, |view| RolloutResult::of(view, ended)),
             version: view.map(|view| view.version.clone()),
             message: view.map(|view| view.message.clone()),
             summary: view.map(|view| view.summary.clone()),
@@ -202,7 +202,7 @@ impl<'a> Follower<'a> {
     }
 
     /// Returns the text unless it was the last one.
-    fn once(&mut self, text: String) -> Option<String> {
+    fn unless_repeated(&mut self, text: String) -> Option<String> {
         if self.said == text {
             return None;
         }

@@ -12,7 +12,7 @@ use crate::{
 /// Reads the fleet of a tree.
 pub async fn read(client: &Client, namespace: &str, top: &Top) -> anyhow::Result<Fleet> {
     match top {
-        Top::Module(module) => read::of(client, namespace, module).await,
+        Top::Module(module) => read::read_fleet(client, namespace, module).await,
         Top::Fleet | Top::Cluster(_) => read::read(client, namespace).await,
     }
 }

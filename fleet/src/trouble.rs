@@ -3,13 +3,13 @@
 use std::error::Error;
 
 use kube::{Config, config::Kubeconfig};
-use muster_controllers::runtime::call::explain;
+use muster_controllers::runtime::call::error_chain;
 
 use crate::connect::{self, Target};
 
 /// The server, context and namespace of requests.
 #[derive(Debug, Default)]
-struct Place {
+struct RequestTarget {
     server: String,
     /// Context of the kubeconfig; `None` in-cluster.
     context: Option<String>,
@@ -17,8 +17,8 @@ struct Place {
 }
 
 /// The error and its causes, each once, and what to do next.
-pub async fn told(error: &anyhow::Error, target: &Target) -> String {
-    let words = explain(error.as_ref());
+pub async fn describe_error(error: &anyhow::Error, target: &Target) -> String {
+    let words = error_chain(error.as_ref());
     let Some(answer) = error.chain().find_map(<dyn Error>::downcast_ref) else {
         return words;
     };
@@ -26,10 +26,10 @@ pub async fn told(error: &anyhow::Error, target: &Target) -> String {
     let Ok(config) = connect::config(target).await else {
         return words;
     };
-    format!("{words}{}", next(answer, &Place::of(&config, target)))
+    format!("{words}{}", next(answer, &RequestTarget::of(&config, target)))
 }
 
-impl Place {
+impl RequestTarget {
     fn of(config: &Config, target: &Target) -> Self {
         let read = || match &target.kubeconfig {
             Some(file) => Kubeconfig::read_from(file),
@@ -56,7 +56,7 @@ impl Place {
 }
 
 /// The end of an error message: the server, and the command that fits. A missing object is reported by its own error.
-fn next(error: &kube::Error, place: &Place) -> String {
+fn next(error: &kube::Error, place: &RequestTarget) -> String {
     let another = "next: kubectl config get-contexts, and name another with --context or --kubeconfig";
     let server = place.server();
     match error {
@@ -92,14 +92,14 @@ mod tests {
     fn a_cause_that_is_told_already_is_not_told_again() {
         let cause = anyhow::anyhow!("no such file").context("reading a: no such file");
         assert_eq!(
-            explain(cause.context("no kubeconfig").as_ref()),
+            error_chain(cause.context("no kubeconfig").as_ref()),
             "no kubeconfig: reading a: no such file"
         );
     }
 
     #[test]
     fn each_kind_of_error_has_its_next_command() {
-        let place = Place {
+        let place = RequestTarget {
             server: "https://eu:6443".to_owned(),
             context: Some("eu".to_owned()),
             namespace: "fleet".to_owned(),

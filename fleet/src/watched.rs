@@ -6,7 +6,7 @@ use kube::{
     api::ListParams,
     runtime::{watcher, watcher::Event},
 };
-use muster_controllers::runtime::{Api, call::explain, watch::watch_told};
+use muster_controllers::runtime::{Api, call::error_chain, watch::watch_reporting};
 use serde::de::DeserializeOwned;
 use tokio::sync::mpsc;
 
@@ -14,7 +14,7 @@ use tokio::sync::mpsc;
 pub(crate) const NOT_THERE: [u16; 2] = [403, 404];
 
 /// The events of a watch, and its failures.
-pub(crate) fn told<K, T>(
+pub(crate) fn watch_events<K, T>(
     api: Api<K>,
     fail: impl Fn(String) -> T + Send + 'static,
     tell: impl Fn(Event<K>) -> T + Send + 'static,
@@ -25,12 +25,12 @@ where
 {
     // Failures arrive in a channel beside the events; one that is not read yet is enough.
     let (failed, failures) = mpsc::channel::<String>(1);
-    let events = watch_told(
+    let events = watch_reporting(
         api,
         watcher::Config::default(),
         K::kind(&()).into_owned(),
         move |error| {
-            let _ = failed.try_send(explain(error)); // as above
+            let _ = failed.try_send(error_chain(error)); // as above
         },
     );
     let failures = stream::unfold(failures, |mut failures| async move {

@@ -10,7 +10,7 @@ use crate::{
 };
 
 /// Explains a module, or a module in one cluster. A missing module or cluster is an error.
-pub fn module(
+pub fn explain_module(
     objects: &Objects,
     fleet: &Fleet,
     (module, cluster): (&ModuleName, Option<&str>),
@@ -32,7 +32,7 @@ pub fn node_module(
     module: &ModuleName,
     node: Option<&str>,
 ) -> Result<Why, NodeError> {
-    let view = nodes::module(fleet, &module.name)?;
+    let view = nodes::find_node_module(fleet, &module.name)?;
     let Some(node) = node else {
         return Ok(muster_dashboard::why(view));
     };

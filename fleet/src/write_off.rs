@@ -10,29 +10,35 @@ use muster_dashboard::{Cell, Fleet, shell_word};
 use serde_json::json;
 
 use crate::{
-    Address, Tell,
-    control::{self, Wish},
-    level,
+    ObjectAddress, Tell,
+    control::{self, ControlWrite},
+    hold_pin,
     name::ModuleName,
     nodes::{self, NodeError},
-    once::Word,
+    stage_control::ControlOptions,
 };
 
 /// Releases nodes that vanished during their update; false if one of them did not.
-pub async fn release(
+pub async fn release_lost_nodes(
     client: &Client,
     (module, named): (&ModuleName, &[String]),
-    word: &Word,
+    word: &ControlOptions,
     tell: &dyn Tell,
 ) -> anyhow::Result<bool> {
     check_kind(module)?;
     let fleet = nodes::read(client).await?;
     let lost = |cell: &Cell| cell.reason == Reason::LostInChange.as_str();
-    if !all_stand(&fleet, (module, named), lost, "did not vanish during its update", tell)? {
+    if !all_stand(
+        &fleet,
+        (module, named),
+        lost,
+        "did not vanish during its update",
+        tell,
+    )? {
         return Ok(false);
     }
     write(client, (module, named), (RELEASE, "released"), word, tell).await?;
-    let Address { name, resource, .. } = Address::of(client, "", module);
+    let ObjectAddress { name, resource, .. } = ObjectAddress::of(client, "", module);
     tell.line(&format!(
         "The rollout continues without waiting for them. To undo it: kubectl annotate --field-manager=muster-cli {resource}/{name} {RELEASE}-"
     ))?;
@@ -43,12 +49,12 @@ pub async fn release(
 pub async fn abandon(
     client: &Client,
     (module, named): (&ModuleName, &[String]),
-    word: &Word,
+    word: &ControlOptions,
     tell: &dyn Tell,
 ) -> anyhow::Result<bool> {
     let fleet = nodes::read(client).await?;
     check_kind(module)?;
-    let is_deleting = nodes::module(&fleet, &module.name).is_ok_and(|view| view.deleting);
+    let is_deleting = nodes::find_node_module(&fleet, &module.name).is_ok_and(|view| view.deleting);
     let leaves = |cell: &Cell| {
         let withdrawn = [Reason::Withdrawing, Reason::WithdrawalHeld, Reason::LostInChange];
         is_deleting || withdrawn.iter().any(|reason| reason.as_str() == cell.reason)
@@ -76,7 +82,7 @@ fn all_stand(
 ) -> anyhow::Result<bool> {
     for node in named {
         nodes::check_selected(fleet, &module.name, node)?;
-        let view = nodes::module(fleet, &module.name)?;
+        let view = nodes::find_node_module(fleet, &module.name)?;
         let cell = view.cells.iter().find(|cell| cell.cluster == *node);
         if let Some(cell) = cell.filter(|cell| !stands(cell)) {
             tell.warn(&format!(
@@ -103,19 +109,21 @@ async fn write(
     client: &Client,
     (module, named): (&ModuleName, &[String]),
     (key, verb): (&str, &str),
-    word: &Word,
+    word: &ControlOptions,
     tell: &dyn Tell,
 ) -> anyhow::Result<()> {
-    let address = Address::of(client, "", module);
+    let address = ObjectAddress::of(client, "", module);
     let object = address.get().await?;
     let wanted = word.control(client, &named.join(",")).await;
     let before = object.annotations().get(key).map(String::as_str);
-    let verb = match level::joined(before, wanted, module)? {
-        Wish::Stands(control) => format!("has {} {verb} already{}", control.what, control.told()),
-        Wish::Write(control) => {
+    let verb = match hold_pin::joined(before, wanted, module)? {
+        ControlWrite::Stands(control) => {
+            format!("has {} {verb} already{}", control.what, control.provenance())
+        }
+        ControlWrite::Write(control) => {
             let text = json!(control.to_text());
             control::replace(&address, &object, key, &text, word.dry_run).await?;
-            format!("{} {verb}{}", named.join(","), control.told())
+            format!("{} {verb}{}", named.join(","), control.provenance())
         }
     };
     tell.line(&control::done(&address, &verb, word.dry_run))

@@ -14,9 +14,9 @@ use muster_controllers::runtime::Api;
 use serde_json::{Value, json};
 
 use crate::{
-    Address, Tell,
+    ObjectAddress, Tell,
     control::{self, DryRun, Term},
-    once::Word,
+    stage_control::ControlOptions,
 };
 
 /// The least number of digits of a revision argument, as for a module.
@@ -24,7 +24,12 @@ const DIGITS: usize = 8;
 
 /// Reads a ZoneRollout, by its name or by its group.
 pub async fn read(client: &Client, namespace: &str, name: &str) -> anyhow::Result<ZoneRollout> {
-    typed(&Address::of_zones(client, namespace, name).await?.get().await?)
+    typed(
+        &ObjectAddress::of_zones(client, namespace, name)
+            .await?
+            .get()
+            .await?,
+    )
 }
 
 /// Calls `show` with the ZoneRollout at each change, until `show` fails. A missing one is an error.
@@ -34,7 +39,7 @@ pub async fn watch(
     name: &str,
     mut show: impl FnMut(&ZoneRollout) -> anyhow::Result<()>,
 ) -> anyhow::Result<()> {
-    let address = Address::of_zones(client, namespace, name).await?;
+    let address = ObjectAddress::of_zones(client, namespace, name).await?;
     address.get().await?;
     let api: Api<ZoneRollout> = Api::namespaced(client.clone(), namespace);
     let config = watcher::Config::default().fields(&format!("metadata.name={}", address.name));
@@ -61,7 +66,7 @@ pub async fn pause(
     if term.reason.is_some() || term.until.is_some() || term.time.is_some() {
         bail!("spec.paused of a ZoneRollout has no reason and no end: omit --reason, --until and --for");
     }
-    let address = Address::of_zones(client, namespace, name).await?;
+    let address = ObjectAddress::of_zones(client, namespace, name).await?;
     let verb = set_paused(&address, true, dry_run).await?;
     tell.line(&control::done(&address, verb, dry_run))?;
     tell.line(&format!(
@@ -77,7 +82,7 @@ pub async fn resume(
     dry_run: DryRun,
     tell: &dyn Tell,
 ) -> anyhow::Result<()> {
-    let address = Address::of_zones(client, namespace, name).await?;
+    let address = ObjectAddress::of_zones(client, namespace, name).await?;
     let verb = set_paused(&address, false, dry_run).await?;
     tell.line(&control::done(&address, verb, dry_run))
 }
@@ -87,13 +92,13 @@ pub async fn retry(
     client: &Client,
     (namespace, name): (&str, &str),
     asked: Option<&str>,
-    word: &Word,
+    word: &ControlOptions,
     tell: &dyn Tell,
 ) -> anyhow::Result<bool> {
     if word.reason.is_some() {
         bail!("spec.retry of a ZoneRollout has no reason: omit --reason");
     }
-    let address = Address::of_zones(client, namespace, name).await?;
+    let address = ObjectAddress::of_zones(client, namespace, name).await?;
     let object = address.get().await?;
     let rollout: ZoneRollout = typed(&object)?;
     let status = rollout.status.unwrap_or_default();
@@ -101,9 +106,7 @@ pub async fn retry(
     let revision = revision.context("the status has no revision yet: try again in a moment")?;
     let is_meant = |said: &str| said.len() >= DIGITS.min(revision.len()) && revision.starts_with(said);
     let refused = match asked {
-        Some(said) if !is_meant(said) => {
-            Some(format!("the current revision is {revision}"))
-        }
+        Some(said) if !is_meant(said) => Some(format!("the current revision is {revision}")),
         _ if !status.sets.values().any(|set| set.condemned) => {
             Some(format!("revision {revision} is not marked bad"))
         }
@@ -136,7 +139,7 @@ fn next_retry(before: Option<&str>, revision: &str) -> String {
 }
 
 /// Sets `spec.paused` if it differs; returns the message.
-async fn set_paused(address: &Address, paused: bool, dry_run: DryRun) -> anyhow::Result<&'static str> {
+async fn set_paused(address: &ObjectAddress, paused: bool, dry_run: DryRun) -> anyhow::Result<&'static str> {
     let object = address.get().await?;
     let is_paused = object.data.pointer("/spec/paused") == Some(&Value::Bool(true));
     Ok(match (is_paused, paused) {

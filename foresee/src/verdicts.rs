@@ -13,7 +13,7 @@ use muster_api::{
     kind::GROUP,
     sync::{HealthExpression, HealthTable},
 };
-use muster_controllers::{expand::derive::entries, runtime::Clock};
+use muster_controllers::{expand::derive::table_entries, runtime::Clock};
 use muster_health::{Expressions, table::Entry};
 use muster_sync::{
     build::Manifest,
@@ -24,7 +24,7 @@ use serde::Deserialize as _;
 use serde_json::Value;
 
 /// The expressions of a kind, and their source.
-struct Written {
+struct KindExpressions {
     /// Name of the object that has them, and its position.
     of: String,
     group: String,
@@ -98,7 +98,7 @@ pub async fn judge(manifests: &[Manifest], recorded: &Path) -> Judged {
 }
 
 /// The result of each expression for an object, or of the built-in rules of its kind if there is none.
-async fn verdicts(object: &Value, written: &[Written], now: Timestamp) -> Vec<(Health, String)> {
+async fn verdicts(object: &Value, written: &[KindExpressions], now: Timestamp) -> Vec<(Health, String)> {
     let text = |field: &str| object[field].as_str().unwrap_or_default();
     let group = text("apiVersion").split_once('/').map_or("", |(group, _)| group);
     let mut verdicts = Vec::new();
@@ -106,18 +106,18 @@ async fn verdicts(object: &Value, written: &[Written], now: Timestamp) -> Vec<(H
         .iter()
         .filter(|of| of.group == group && of.kind == text("kind"))
     {
-        let health = health::judge(object, now, Some(&of.expressions)).await;
+        let health = health::judge_health(object, now, Some(&of.expressions)).await;
         verdicts.push((health, format!(" ({})", of.of)));
     }
     if verdicts.is_empty() {
-        let health = health::judge(object, now, None).await;
+        let health = health::judge_health(object, now, None).await;
         verdicts.push((health, " (the rules of its kind)".to_owned()));
     }
     verdicts
 }
 
 /// The expressions of modules and Kustomizations, and the errors of invalid ones.
-fn expressions(manifests: &[Manifest]) -> (Vec<Written>, Vec<String>) {
+fn expressions(manifests: &[Manifest]) -> (Vec<KindExpressions>, Vec<String>) {
     let (mut written, mut wrong) = (Vec::new(), Vec::new());
     for manifest in manifests {
         let identity = manifest.identity();
@@ -133,7 +133,7 @@ fn expressions(manifests: &[Manifest]) -> (Vec<Written>, Vec<String>) {
             match parse(entry) {
                 Ok((of, expressions)) => {
                     let (group, kind) = of.group_kind();
-                    written.push(Written {
+                    written.push(KindExpressions {
                         of: owner.clone(),
                         group: group.to_owned(),
                         kind: kind.to_owned(),
@@ -159,7 +159,7 @@ fn expressions(manifests: &[Manifest]) -> (Vec<Written>, Vec<String>) {
 }
 
 /// The expressions of the health table that a module enables, except for kinds with expressions of its own.
-fn of_table(manifest: &Manifest, owner: &str, own: &[Written]) -> Vec<Written> {
+fn of_table(manifest: &Manifest, owner: &str, own: &[KindExpressions]) -> Vec<KindExpressions> {
     let version = manifest.object.pointer("/spec/sync/package/healthTable");
     // Another version is refused by the definition, not by this command.
     let table = version.and_then(|version| HealthTable::deserialize(version).ok());
@@ -167,11 +167,11 @@ fn of_table(manifest: &Manifest, owner: &str, own: &[Written]) -> Vec<Written> {
         own.iter()
             .any(|own| own.group == entry.group() && own.kind == entry.kind)
     };
-    let entries = table.map_or(&[][..], entries).iter();
+    let entries = table.map_or(&[][..], table_entries).iter();
     let entries = entries.filter(|entry| !is_own(entry)).filter_map(|entry| {
         // A test checks that the table's expressions parse.
         let parsed = Expressions::parse(entry.current, entry.in_progress, entry.failed).ok()?;
-        Some(Written {
+        Some(KindExpressions {
             of: format!("{owner}, healthTable"),
             group: entry.group().to_owned(),
             kind: entry.kind.to_owned(),

@@ -60,7 +60,7 @@ pub(crate) fn parse(text: &str) -> Result<Arc<IdedExpr>, Problem> {
     if let Some(tree) = parsed().get(text) {
         return Ok(Arc::clone(tree));
     }
-    let tree = Arc::new(parse_anew(text)?);
+    let tree = Arc::new(parse_uncached(text)?);
     let mut kept = parsed();
     if kept.len() >= KEPT {
         kept.clear();
@@ -69,7 +69,7 @@ pub(crate) fn parse(text: &str) -> Result<Arc<IdedExpr>, Problem> {
     Ok(tree)
 }
 
-fn parse_anew(text: &str) -> Result<IdedExpr, Problem> {
+fn parse_uncached(text: &str) -> Result<IdedExpr, Problem> {
     if text.is_empty() {
         return Err(Problem::Empty);
     }

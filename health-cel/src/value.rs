@@ -99,7 +99,7 @@ impl Value {
         match self {
             Self::Int(value) => Some(*value),
             Self::Uint(value) => i64::try_from(*value).ok(),
-            Self::Double(value) => whole(*value),
+            Self::Double(value) => as_integer(*value),
             _ => None,
         }
     }
@@ -127,7 +127,7 @@ impl Value {
     clippy::float_cmp,
     reason = "compared with the source value"
 )]
-pub(crate) fn whole(value: f64) -> Option<i64> {
+pub(crate) fn as_integer(value: f64) -> Option<i64> {
     let within = (-9_223_372_036_854_775_808.0..9_223_372_036_854_775_808.0).contains(&value);
     (within && value.trunc() == value).then_some(value as i64)
 }

@@ -132,7 +132,7 @@ impl Progress {
     }
 
     /// The last message of the step's updater.
-    pub fn words(&self) -> &str {
+    pub fn last_message(&self) -> &str {
         &self.message
     }
 

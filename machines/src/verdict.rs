@@ -85,13 +85,13 @@ pub fn verdict(outcome: Result<Covered, Unanswered>, fallback: Fallback) -> Verd
             digest,
             patches,
         },
-        Ok(Covered::NotCovered(left)) => not_covered(words(&left)),
+        Ok(Covered::NotCovered(left)) => not_covered(describe_differences(&left)),
         Err(Unanswered::NoUpdaters) => not_covered(Unanswered::NoUpdaters.to_string()),
         Err(problem) => Verdict::Again(problem.to_string()),
     }
 }
 
-fn words(left: &[Difference]) -> String {
+fn describe_differences(left: &[Difference]) -> String {
     let one = |difference: &Difference| match &difference.fields[..] {
         [] => format!("{} cannot be updated in place", difference.kind),
         fields => format!(

@@ -15,7 +15,7 @@ use crate::{
     journal::{Identity, Record, Step},
     lock::{Lock, LockError},
     memory::{PAUSE, Try},
-    outcome::{Outcome, Refusal, Verdict},
+    outcome::{ChangeOutcome, RowRefusal, Verdict},
     own::Own,
     plan,
     report::{Report, State, Waiting},
@@ -36,7 +36,7 @@ pub enum AgentError {
 
 /// The environment of an agent.
 #[derive(Clone)]
-pub struct Surroundings {
+pub struct AgentEnvironment {
     /// The agent's own folder, absolute; it exists.
     pub folder: String,
     /// The disk: the own folder and all prefixes.
@@ -87,12 +87,12 @@ impl Agent {
     /// Starts the agent: restores unconfirmed changes, and nothing else. `lock` is `None` only if there can be no other
     /// process.
     pub fn start(
-        surroundings: Surroundings,
+        surroundings: AgentEnvironment,
         config: Config,
         services: Services,
         lock: Option<Lock>,
     ) -> Result<Self, AgentError> {
-        let Surroundings {
+        let AgentEnvironment {
             folder,
             disk,
             clock,
@@ -286,7 +286,7 @@ impl Agent {
         }
         let (state, means) = self.parts();
         state
-            .carry_out(&means, &draft, tries, change)
+            .run_change(&means, &draft, tries, change)
             .map_err(State::Refused)
     }
 
@@ -294,7 +294,7 @@ impl Agent {
         let memory = self.state.memory.rows.get(&row.name);
         let last = memory.and_then(|memory| memory.last.as_ref());
         let repeated =
-            |ended: &Outcome| last.is_some_and(|last| last.outcome == *ended && last.is_repeated());
+            |ended: &ChangeOutcome| last.is_some_and(|last| last.outcome == *ended && last.is_repeated());
         Report {
             confirmed: memory
                 .and_then(|memory| memory.confirmed.as_ref())
@@ -331,7 +331,7 @@ impl Agent {
         {
             // The environment has the same problem as before: another try would prove nothing.
             let message = change.secrets.mask(&format!("{}: {}", first.name, first.message));
-            let outcome = Outcome::new(Verdict::Inconclusive, &message, &change::names(&failing));
+            let outcome = ChangeOutcome::new(Verdict::Inconclusive, &message, &change::names(&failing));
             return Err(State::Ended(outcome));
         }
         let id = state.journal.next();
@@ -344,13 +344,13 @@ impl Agent {
         if !row.deleting || state != State::Confirmed {
             return state;
         }
-        match self.forget(&row.name) {
+        match self.forget_row(&row.name) {
             Ok(()) => State::Gone,
             Err(error) => State::Waiting(Waiting::CannotRemember(error.to_string())),
         }
     }
 
-    fn forget(&mut self, row: &str) -> Result<(), DiskError> {
+    fn forget_row(&mut self, row: &str) -> Result<(), DiskError> {
         let state = &mut self.state;
         let paths: Vec<String> = state
             .originals
@@ -359,7 +359,7 @@ impl Agent {
             .map(|head| head.path.clone())
             .collect();
         for path in paths {
-            state.originals.forget(&path)?;
+            state.originals.release(&path)?;
         }
         if state.memory.rows.remove(row).is_some() {
             state.unsaved = true;
@@ -398,7 +398,8 @@ impl Agent {
         let Ok(change) = row.admit(&self.config, self.host.as_ref()) else {
             return Vec::new();
         };
-        let differs = |file: &&crate::content::Wanted| !plan::stands(file, self.own.disk.as_ref());
+        let differs =
+            |file: &&crate::content::DesiredFile| !plan::is_in_desired_state(file, self.own.disk.as_ref());
         change
             .files
             .iter()
@@ -438,17 +439,17 @@ impl Pass<'_> {
 }
 
 impl Started {
-    fn carry_out(
+    fn run_change(
         &mut self,
         means: &Means<'_>,
         draft: &plan::Draft,
         tries: u32,
         change: &Change,
-    ) -> Result<State, Refusal> {
+    ) -> Result<State, RowRefusal> {
         let Self {
             journal, originals, ..
         } = self;
-        let record = means.carry_out(draft, tries, &change.secrets, journal, originals)?;
+        let record = means.run(draft, tries, &change.secrets, journal, originals)?;
         let outcome = record.outcome.clone();
         let (settled, confirmed) = (record.step.is_settled(), record.step == Step::Confirmed);
         self.last = Some(record);

@@ -18,7 +18,7 @@ use crate::{
     host::Host,
     journal::{Identity, Journal, Record, Step},
     originals::Originals,
-    outcome::{Outcome, Refusal, Verdict},
+    outcome::{ChangeOutcome, RowRefusal, Verdict},
     own::Own,
     plan::{self, Draft, Plan},
     secrets::Secrets,
@@ -69,14 +69,14 @@ pub(crate) fn names(failing: &[Failing]) -> Vec<String> {
 
 impl Means<'_> {
     /// Runs a change. A refusal leaves all targets unchanged; the record has the result.
-    pub(crate) fn carry_out(
+    pub(crate) fn run(
         &self,
         draft: &Draft,
         tries: u32,
         secrets: &Secrets,
         journal: &mut Journal,
         originals: &mut Originals,
-    ) -> Result<Record, Refusal> {
+    ) -> Result<Record, RowRefusal> {
         let plan = &draft.plan;
         let mut record = Record {
             seq: 0,
@@ -102,14 +102,14 @@ impl Means<'_> {
         }
         match self.new_files(plan, &mut record, secrets, journal) {
             Ok(()) => {
-                record.outcome = Some(Outcome::new(Verdict::Confirmed, "", &[]));
+                record.outcome = Some(ChangeOutcome::new(Verdict::Confirmed, "", &[]));
                 record.step = Step::Confirmed;
                 if let Err(error) = journal.write(&mut record) {
                     record.outcome = None;
-                    self.take_back(plan, &mut record, &Failure::of(&error), secrets, journal);
+                    self.restore_after_failure(plan, &mut record, &Failure::of(&error), secrets, journal);
                 }
             }
-            Err(failure) => self.take_back(plan, &mut record, &failure, secrets, journal),
+            Err(failure) => self.restore_after_failure(plan, &mut record, &failure, secrets, journal),
         }
         Ok(record)
     }
@@ -194,7 +194,7 @@ impl Means<'_> {
     }
 
     /// Restores the old files, and determines the verdict.
-    fn take_back(
+    fn restore_after_failure(
         &self,
         plan: &Plan,
         record: &mut Record,
@@ -206,7 +206,7 @@ impl Means<'_> {
             let message = format!("{error}; it followed {}", failure.message);
             end(
                 Step::RestoreFailed,
-                Outcome::new(Verdict::RestoreFailed, &message, &failure.failing),
+                ChangeOutcome::new(Verdict::RestoreFailed, &message, &failure.failing),
                 record,
                 journal,
             );
@@ -227,7 +227,7 @@ impl Means<'_> {
         };
         end(
             Step::Restored,
-            Outcome::new(verdict, &failure.message, failing),
+            ChangeOutcome::new(verdict, &failure.message, failing),
             record,
             journal,
         );
@@ -238,7 +238,7 @@ impl Means<'_> {
         let failed_before = record.outcome.take();
         let secrets = Secrets::all(self.config, self.host);
         if let Err(error) = self.old_files(plan, record, reload, &secrets, journal) {
-            let failed = || Outcome::new(Verdict::RestoreFailed, &error, &[]);
+            let failed = || ChangeOutcome::new(Verdict::RestoreFailed, &error, &[]);
             end(
                 Step::RestoreFailed,
                 failed_before.unwrap_or_else(failed),
@@ -253,7 +253,7 @@ impl Means<'_> {
             Vec::new()
         };
         let text = "the agent or the host went down during the change";
-        let interrupted = || Outcome::new(Verdict::Interrupted, text, &failing);
+        let interrupted = || ChangeOutcome::new(Verdict::Interrupted, text, &failing);
         end(
             Step::Restored,
             failed_before.unwrap_or_else(interrupted),
@@ -284,7 +284,7 @@ impl Means<'_> {
 
 /// Ends a change whose plan is unreadable: nothing can be restored.
 pub(crate) fn plan_is_lost(record: &mut Record, journal: &mut Journal) {
-    let lost = Outcome::new(
+    let lost = ChangeOutcome::new(
         Verdict::RestoreFailed,
         "the plan of the change cannot be read",
         &[],
@@ -294,13 +294,13 @@ pub(crate) fn plan_is_lost(record: &mut Record, journal: &mut Journal) {
 }
 
 /// Ends a change. If this cannot be journalled, the next start restores again, which changes nothing.
-fn end(step: Step, outcome: Outcome, record: &mut Record, journal: &mut Journal) {
+fn end(step: Step, outcome: ChangeOutcome, record: &mut Record, journal: &mut Journal) {
     record.outcome = Some(outcome);
     record.step = step;
     if let Err(error) = journal.write(record) {
         let message = format!("cannot write the end of the change to the journal: {error}");
         record.step = Step::RestoreFailed;
-        record.outcome = Some(Outcome::new(Verdict::RestoreFailed, &message, &[]));
+        record.outcome = Some(ChangeOutcome::new(Verdict::RestoreFailed, &message, &[]));
     }
 }
 

@@ -9,7 +9,7 @@ use crate::{
     config::Config,
     duration,
     host::{Account, Host},
-    outcome::{Refusal, RefusalProblem},
+    outcome::{RefusalProblem, RowRefusal},
     paths,
     piece::Piece,
     sealed::hash,
@@ -136,7 +136,7 @@ pub struct Key {
 pub(crate) struct Change {
     pub row: String,
     pub key: Key,
-    pub files: Vec<Wanted>,
+    pub files: Vec<DesiredFile>,
     pub procedure: Procedure,
     pub secrets: Secrets,
 }
@@ -153,7 +153,7 @@ pub(crate) struct Procedure {
 
 /// A desired file.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Wanted {
+pub(crate) struct DesiredFile {
     pub path: String,
     pub target: Target,
 }
@@ -199,7 +199,7 @@ impl fmt::Debug for Filled {
 
 impl Assignment {
     /// The requested change with its secrets, if the node's configuration allows all of it.
-    pub(crate) fn admit(&self, config: &Config, host: &dyn Host) -> Result<Change, Refusal> {
+    pub(crate) fn admit(&self, config: &Config, host: &dyn Host) -> Result<Change, RowRefusal> {
         self.check_sizes()?;
         let content = &self.content;
         let procedure = procedure(content, config)?;
@@ -207,11 +207,11 @@ impl Assignment {
         let mut files = Vec::new();
         let mut paths: BTreeSet<&str> = BTreeSet::new();
         for (number, file) in content.files.iter().enumerate() {
-            let admitted = wanted(file, config, host, &mut secrets);
+            let admitted = desired_file(file, config, host, &mut secrets);
             files.push(admitted.map_err(|refusal| refusal.below(&format!("files[{number}]")))?);
             if let Some(other) = paths.iter().find(|path| paths::conflict(path, &file.path)) {
                 let problem = format!("{:?} is listed with {other:?}", file.path);
-                return Err(Refusal::invalid(format!("files[{number}].path"), problem));
+                return Err(RowRefusal::invalid(format!("files[{number}].path"), problem));
             }
             paths.insert(&file.path);
         }
@@ -234,7 +234,7 @@ impl Assignment {
         })
     }
 
-    fn check_sizes(&self) -> Result<(), Refusal> {
+    fn check_sizes(&self) -> Result<(), RowRefusal> {
         let Content {
             files,
             reload,
@@ -250,18 +250,18 @@ impl Assignment {
         ];
         if let Some((field, count)) = counts.into_iter().find(|(_, count)| *count > MAX_ENTRIES) {
             let problem = format!("{count} entries are more than {MAX_ENTRIES}");
-            return Err(Refusal::invalid(field, problem));
+            return Err(RowRefusal::invalid(field, problem));
         }
         let bytes: usize = files.iter().flat_map(|file| &file.content).map(Piece::len).sum();
         if bytes > MAX_CONTENT {
             let problem = format!("{bytes} bytes of content are more than {MAX_CONTENT}");
-            return Err(Refusal::invalid("files", problem));
+            return Err(RowRefusal::invalid("files", problem));
         }
         // The stored part of a row must fit a slot of the journal.
         let plain = |byte: u8| byte.is_ascii_graphic() && !matches!(byte, b'"' | b'\\');
         let short = |text: &str| !text.is_empty() && text.len() <= 253 && text.bytes().all(plain);
         if !short(&self.name) || !short(&self.digest) {
-            return Err(Refusal::invalid(
+            return Err(RowRefusal::invalid(
                 "name",
                 "name and digest have 1 to 253 plain characters",
             ));
@@ -285,11 +285,11 @@ fn definitions(content: &Content, config: &Config, secrets: &Secrets) -> String 
     ])
 }
 
-fn procedure(content: &Content, config: &Config) -> Result<Procedure, Refusal> {
+fn procedure(content: &Content, config: &Config) -> Result<Procedure, RowRefusal> {
     let mut reloads = Duration::ZERO;
     for (number, name) in content.reload.iter().enumerate() {
         let unknown = || {
-            Refusal::not_allowed(
+            RowRefusal::not_allowed(
                 format!("reload[{number}]"),
                 name,
                 "the node's configuration defines no such reloader",
@@ -305,7 +305,7 @@ fn procedure(content: &Content, config: &Config) -> Result<Procedure, Refusal> {
         let problem = format!(
             "{confirm_within:?} is not longer than the timeouts of the reloaders ({reloads:?}), settle ({settle:?}) and holdFor ({hold_for:?})"
         );
-        return Err(Refusal::invalid("confirmWithin", problem));
+        return Err(RowRefusal::invalid("confirmWithin", problem));
     }
     Ok(Procedure {
         reload: content.reload.clone(),
@@ -317,32 +317,33 @@ fn procedure(content: &Content, config: &Config) -> Result<Procedure, Refusal> {
 }
 
 /// A duration of at most a day; absent: this number of seconds.
-fn span(field: &str, text: Option<&str>, absent: u64) -> Result<Duration, Refusal> {
+fn span(field: &str, text: Option<&str>, absent: u64) -> Result<Duration, RowRefusal> {
     let Some(text) = text else {
         return Ok(Duration::from_secs(absent));
     };
     duration::parse(text)
         .filter(|span| *span <= Duration::from_hours(24))
         .ok_or_else(|| {
-            Refusal::invalid(
+            RowRefusal::invalid(
                 field,
                 format!("{text:?} is not a span of at most 24h, such as 10s"),
             )
         })
 }
 
-fn check_checks(checks: &Checks, config: &Config) -> Result<(), Refusal> {
+fn check_checks(checks: &Checks, config: &Config) -> Result<(), RowRefusal> {
     for (number, pattern) in checks.interfaces.iter().enumerate() {
-        glob(pattern).map_err(|problem| Refusal::invalid(format!("checks.interfaces[{number}]"), problem))?;
+        glob(pattern)
+            .map_err(|problem| RowRefusal::invalid(format!("checks.interfaces[{number}]"), problem))?;
     }
     for (number, text) in checks.tcp.iter().enumerate() {
         let field = format!("checks.tcp[{number}]");
         let Ok(target) = text.parse::<SocketAddr>() else {
             let problem = format!("{text:?} is not an address and a port, such as 10.0.0.1:179");
-            return Err(Refusal::invalid(field, problem));
+            return Err(RowRefusal::invalid(field, problem));
         };
         if !config.allows_target(target) {
-            return Err(Refusal::not_allowed(
+            return Err(RowRefusal::not_allowed(
                 field,
                 text,
                 "it is not in the checkTargets of the node's configuration",
@@ -352,7 +353,7 @@ fn check_checks(checks: &Checks, config: &Config) -> Result<(), Refusal> {
     for (number, name) in checks.services.iter().enumerate() {
         if !config.services.contains_key(name) {
             let field = format!("checks.services[{number}]");
-            return Err(Refusal::not_allowed(
+            return Err(RowRefusal::not_allowed(
                 field,
                 name,
                 "the node's configuration defines no such service",
@@ -360,7 +361,7 @@ fn check_checks(checks: &Checks, config: &Config) -> Result<(), Refusal> {
         }
     }
     if checks.api_server && config.server.is_none() {
-        return Err(Refusal::not_allowed(
+        return Err(RowRefusal::not_allowed(
             "checks.apiServer",
             "true",
             "the node's configuration has no server",
@@ -376,16 +377,21 @@ pub(crate) fn glob(pattern: &str) -> Result<globset::GlobMatcher, String> {
         .map_err(|error| error.to_string())
 }
 
-fn wanted(file: &File, config: &Config, host: &dyn Host, secrets: &mut Secrets) -> Result<Wanted, Refusal> {
+fn desired_file(
+    file: &File,
+    config: &Config,
+    host: &dyn Host,
+    secrets: &mut Secrets,
+) -> Result<DesiredFile, RowRefusal> {
     let path = &file.path;
-    paths::check(path).map_err(|problem| Refusal::invalid("path", format!("{path:?} {problem}")))?;
+    paths::check(path).map_err(|problem| RowRefusal::invalid("path", format!("{path:?} {problem}")))?;
     config
         .allows_path(path)
-        .map_err(|why| Refusal::not_allowed("path", path, &why))?;
+        .map_err(|why| RowRefusal::not_allowed("path", path, &why))?;
     let target = match file.state {
         FileState::Absent if file.content.is_empty() => Target::Absent,
         FileState::Absent => {
-            return Err(Refusal::invalid(
+            return Err(RowRefusal::invalid(
                 "content",
                 "a file with state Absent must have no content",
             ));
@@ -399,13 +405,13 @@ fn wanted(file: &File, config: &Config, host: &dyn Host, secrets: &mut Secrets) 
             content: Filled(secrets.fill(&file.content, config, host)?.into_bytes()),
         },
     };
-    Ok(Wanted {
+    Ok(DesiredFile {
         path: path.clone(),
         target,
     })
 }
 
-fn mode(text: Option<&str>) -> Result<u32, Refusal> {
+fn mode(text: Option<&str>) -> Result<u32, RowRefusal> {
     let Some(text) = text else {
         return Ok(0o644);
     };
@@ -413,15 +419,17 @@ fn mode(text: Option<&str>) -> Result<u32, Refusal> {
     let mode = u32::from_str_radix(text, 8)
         .ok()
         .filter(|mode| octal && *mode <= MODES);
-    mode.ok_or_else(|| Refusal::invalid("mode", format!("{text:?} is not an octal mode from 0000 to 0777")))
+    mode.ok_or_else(|| {
+        RowRefusal::invalid("mode", format!("{text:?} is not an octal mode from 0000 to 0777"))
+    })
 }
 
-fn account(field: &str, name: Option<&str>, kind: Account, host: &dyn Host) -> Result<u32, Refusal> {
+fn account(field: &str, name: Option<&str>, kind: Account, host: &dyn Host) -> Result<u32, RowRefusal> {
     let name = name.unwrap_or("root");
     if name == "root" {
         return Ok(0);
     }
-    let unknown = || Refusal {
+    let unknown = || RowRefusal {
         field: field.to_owned(),
         problem: RefusalProblem::NotOnNode(format!("{kind} {name:?}")),
     };

@@ -53,7 +53,7 @@ pub(crate) fn set(
 }
 
 /// Ends a hold.
-pub(crate) fn release(own: &Own) -> DiskResult<()> {
+pub(crate) fn end_hold(own: &Own) -> DiskResult<()> {
     own.remove(FILE)
 }
 

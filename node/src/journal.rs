@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use crate::{
     content::Key,
     disk::{DiskError, DiskResult},
-    outcome::{Outcome, Verdict},
+    outcome::{ChangeOutcome, Verdict},
     own::Own,
     sealed::hash,
 };
@@ -85,7 +85,7 @@ pub struct Record {
     /// The deadline of the checks, in milliseconds since the boot.
     pub deadline: u64,
     /// The result; only with a settled step and [`Step::RestoreFailed`].
-    pub outcome: Option<Outcome>,
+    pub outcome: Option<ChangeOutcome>,
 }
 
 impl Record {

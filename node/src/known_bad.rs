@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{content::Key, outcome::Outcome};
+use crate::{content::Key, outcome::ChangeOutcome};
 
 /// Maximum number of entries; the oldest one is dropped first.
 pub(crate) const MOST: usize = 64;
@@ -17,7 +17,7 @@ pub struct KnownBad {
     /// Hash of the definitions that the content named in the node's configuration.
     pub definitions: String,
     /// The result of the failed change.
-    pub outcome: Outcome,
+    pub outcome: ChangeOutcome,
 }
 
 impl KnownBad {
@@ -28,7 +28,7 @@ impl KnownBad {
 }
 
 /// Adds an entry, and drops the oldest ones beyond [`MOST`].
-pub(crate) fn remember(all: &mut Vec<KnownBad>, key: &Key, outcome: &Outcome) {
+pub(crate) fn remember(all: &mut Vec<KnownBad>, key: &Key, outcome: &ChangeOutcome) {
     all.retain(|bad| !bad.is_about(key));
     all.push(KnownBad {
         digest: key.digest.clone(),

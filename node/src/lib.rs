@@ -48,7 +48,7 @@ mod start;
 mod status;
 mod swap;
 
-pub use agent::{Acknowledge, Agent, AgentError, Answer, Surroundings};
+pub use agent::{Acknowledge, Agent, AgentEnvironment, AgentError, Answer};
 pub use change::verdict;
 pub use checks::{API_TIMEOUT, Failing, PERIOD, failing};
 pub use clock::{Clock, HostClock};
@@ -65,7 +65,7 @@ pub use lock::{Lock, LockError};
 pub use machine::{ApiServer, Machine, PlainHttp, identity};
 pub use memory::{MAX_TRIES, PAUSE};
 pub use originals::MAX_ORIGINAL;
-pub use outcome::{Class, MAX_FAILING, MAX_MESSAGE, Outcome, Refusal, RefusalProblem, Verdict};
+pub use outcome::{ChangeOutcome, Class, MAX_FAILING, MAX_MESSAGE, RefusalProblem, RowRefusal, Verdict};
 pub use piece::Piece;
 pub use report::{Report, State, Waiting};
 pub use secrets::MAX_SECRET;

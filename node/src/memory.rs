@@ -13,7 +13,7 @@ use crate::{
     disk::DiskResult,
     journal::Record,
     known_bad::{self, KnownBad},
-    outcome::{Class, Outcome, Verdict},
+    outcome::{ChangeOutcome, Class, Verdict},
     own::Own,
 };
 
@@ -52,7 +52,7 @@ pub(crate) struct RowMemory {
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 pub(crate) struct Try {
     pub key: Key,
-    pub outcome: Outcome,
+    pub outcome: ChangeOutcome,
     /// The number of previous tries of this key.
     pub tries: u32,
     /// When it ended, in milliseconds since the boot of this name.

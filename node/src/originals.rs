@@ -105,7 +105,7 @@ impl Originals {
     }
 
     /// Releases the path.
-    pub(crate) fn forget(&mut self, path: &str) -> DiskResult<()> {
+    pub(crate) fn release(&mut self, path: &str) -> DiskResult<()> {
         if self.heads.contains_key(path) {
             self.own.remove(&file(path))?;
             self.heads.remove(path);

@@ -56,7 +56,7 @@ impl Verdict {
 
 /// A verdict with its evidence.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
-pub struct Outcome {
+pub struct ChangeOutcome {
     /// How it ended.
     pub verdict: Verdict,
     /// The error, for display: at most [`MAX_MESSAGE`] bytes, no secrets, no control characters.
@@ -70,7 +70,7 @@ pub const MAX_MESSAGE: usize = 512;
 /// Maximum number of checks that an outcome names; there may be more.
 pub const MAX_FAILING: usize = 8;
 
-impl Outcome {
+impl ChangeOutcome {
     /// An outcome, cut to fit a slot of the journal.
     pub(crate) fn new(verdict: Verdict, message: &str, failing: &[String]) -> Self {
         Self {
@@ -106,7 +106,7 @@ fn printable(text: &str, most: usize) -> String {
 /// A row that is refused before the first write.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{field}: {problem}")]
-pub struct Refusal {
+pub struct RowRefusal {
     /// The path of the field, such as `files[0].path`.
     pub field: String,
     /// The problem.
@@ -138,7 +138,7 @@ pub enum RefusalProblem {
     Disk(String),
 }
 
-impl Refusal {
+impl RowRefusal {
     pub(crate) fn invalid(field: impl Into<String>, problem: impl Into<String>) -> Self {
         Self {
             field: field.into(),

@@ -6,10 +6,10 @@ use std::collections::BTreeSet;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    content::{Attributes, Change, Filled, Key, Procedure, Target, Wanted},
+    content::{Attributes, Change, DesiredFile, Filled, Key, Procedure, Target},
     disk::{Disk, DiskError, Entry, Inode, Kind, Obstacle},
     originals::{Head, MAX_ORIGINAL, Originals},
-    outcome::{Refusal, RefusalProblem},
+    outcome::{RefusalProblem, RowRefusal},
     paths::{self, RESERVED},
     sealed::hash,
 };
@@ -112,7 +112,7 @@ pub(crate) fn draft(
     originals: &Originals,
     disk: &dyn Disk,
     (id, reload_anyway, before): (u64, bool, Vec<String>),
-) -> Result<Draft, Refusal> {
+) -> Result<Draft, RowRefusal> {
     let mut files = change.files.clone();
     let listed: BTreeSet<String> = files.iter().map(|file| file.path.clone()).collect();
     let mut returned = Vec::new();
@@ -122,7 +122,7 @@ pub(crate) fn draft(
     {
         let target = originals.target(&head.path).map_err(|error| failed(&error))?;
         let damaged = || target_refused(&head.path, "has an original that cannot be read");
-        files.push(Wanted {
+        files.push(DesiredFile {
             path: head.path.clone(),
             target: target.ok_or_else(damaged)?,
         });
@@ -154,7 +154,7 @@ pub(crate) fn draft(
 }
 
 impl Draft {
-    fn add(&mut self, file: Wanted, observed: Observed, originals: &Originals) {
+    fn add(&mut self, file: DesiredFile, observed: Observed, originals: &Originals) {
         if originals.of(&file.path).is_none() {
             let head = Head {
                 path: file.path.clone(),
@@ -198,12 +198,12 @@ fn is_as_wanted(target: &Target, entry: Option<&Entry>, content: &[u8]) -> bool 
 }
 
 /// Whether a file has the desired state; an unreadable one does not.
-pub(crate) fn stands(file: &Wanted, disk: &dyn Disk) -> bool {
+pub(crate) fn is_in_desired_state(file: &DesiredFile, disk: &dyn Disk) -> bool {
     observe(file, disk)
         .is_ok_and(|observed| is_as_wanted(&file.target, observed.entry.as_ref(), &observed.content))
 }
 
-fn observe(file: &Wanted, disk: &dyn Disk) -> Result<Observed, Refusal> {
+fn observe(file: &DesiredFile, disk: &dyn Disk) -> Result<Observed, RowRefusal> {
     let path = &file.path;
     let missing = missing_folders(path, disk)?;
     let entry = disk.entry(path).map_err(|error| refused_path(path, &error))?;
@@ -239,7 +239,7 @@ fn obstacle(obstacle: Obstacle) -> &'static str {
 }
 
 /// The missing folders on the way to the path, outermost first; refuses entries that are not folders, or cannot change.
-fn missing_folders(path: &str, disk: &dyn Disk) -> Result<Vec<String>, Refusal> {
+fn missing_folders(path: &str, disk: &dyn Disk) -> Result<Vec<String>, RowRefusal> {
     let mut missing = Vec::new();
     let mut folder = paths::split(path).0;
     loop {
@@ -268,7 +268,7 @@ fn missing_folders(path: &str, disk: &dyn Disk) -> Result<Vec<String>, Refusal> 
 }
 
 /// Refuses a read-only file system, and one without space for all new files in addition to the old ones.
-fn check_space(draft: &Draft, disk: &dyn Disk) -> Result<(), Refusal> {
+fn check_space(draft: &Draft, disk: &dyn Disk) -> Result<(), RowRefusal> {
     let needed: usize = draft
         .contents
         .iter()
@@ -288,7 +288,7 @@ fn check_space(draft: &Draft, disk: &dyn Disk) -> Result<(), Refusal> {
             let problem = format!(
                 "{folder} has {free} bytes free; the change needs {needed} and {RESERVE} beside them"
             );
-            return Err(Refusal {
+            return Err(RowRefusal {
                 field: "files".to_owned(),
                 problem: RefusalProblem::Disk(problem),
             });
@@ -297,14 +297,14 @@ fn check_space(draft: &Draft, disk: &dyn Disk) -> Result<(), Refusal> {
     Ok(())
 }
 
-fn target_refused(path: &str, problem: &str) -> Refusal {
-    Refusal {
+fn target_refused(path: &str, problem: &str) -> RowRefusal {
+    RowRefusal {
         field: "files".to_owned(),
         problem: RefusalProblem::Target(format!("{path} {problem}")),
     }
 }
 
-fn refused_path(path: &str, error: &DiskError) -> Refusal {
+fn refused_path(path: &str, error: &DiskError) -> RowRefusal {
     let text = match rustix::io::Errno::from_raw_os_error(error.code) {
         rustix::io::Errno::LOOP => "has a symbolic link in its path".to_owned(),
         rustix::io::Errno::FBIG => format!("has more than {MAX_ORIGINAL} bytes, too many to keep"),
@@ -315,8 +315,8 @@ fn refused_path(path: &str, error: &DiskError) -> Refusal {
     target_refused(path, &text)
 }
 
-pub(crate) fn failed(error: &DiskError) -> Refusal {
-    Refusal {
+pub(crate) fn failed(error: &DiskError) -> RowRefusal {
+    RowRefusal {
         field: "files".to_owned(),
         problem: RefusalProblem::Disk(error.to_string()),
     }

@@ -3,7 +3,7 @@
 use crate::{
     content::Assignment,
     hold::Hold,
-    outcome::{Class, Outcome, Refusal},
+    outcome::{ChangeOutcome, Class, RowRefusal},
 };
 
 /// The state of a row on this node.
@@ -38,9 +38,9 @@ pub enum State {
     Confirmed,
     /// A try had another result, and the previous files are in place. The outcome is of this key, or of an earlier one
     /// with the same content.
-    Ended(Outcome),
+    Ended(ChangeOutcome),
     /// It is refused; nothing was written.
-    Refused(Refusal),
+    Refused(RowRefusal),
     /// It is not changed yet; nothing was written.
     Waiting(Waiting),
     /// It was deleted, and nothing of it remains.

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::{config::Config, host::Host, outcome::Refusal, piece::Piece, sealed::hash};
+use crate::{config::Config, host::Host, outcome::RowRefusal, piece::Piece, sealed::hash};
 
 /// Maximum size of a secret's file, in bytes.
 pub const MAX_SECRET: u64 = 64 * 1024;
@@ -41,7 +41,7 @@ impl Secrets {
         pieces: &[Piece],
         config: &Config,
         host: &dyn Host,
-    ) -> Result<String, Refusal> {
+    ) -> Result<String, RowRefusal> {
         let mut filled = String::new();
         for piece in pieces {
             filled.push_str(match piece {
@@ -50,19 +50,20 @@ impl Secrets {
             });
             if filled.len() > MAX_FILLED {
                 let problem = format!("it has more than {MAX_FILLED} bytes with its secrets");
-                return Err(Refusal::invalid("content", problem));
+                return Err(RowRefusal::invalid("content", problem));
             }
         }
         Ok(filled)
     }
 
-    fn value(&mut self, name: &str, config: &Config, host: &dyn Host) -> Result<&str, Refusal> {
+    fn value(&mut self, name: &str, config: &Config, host: &dyn Host) -> Result<&str, RowRefusal> {
         if let Some(known) = self.values.iter().position(|(known, _)| known == name) {
             return Ok(&self.values[known].1);
         }
-        let unknown = || Refusal::not_allowed("content", name, "the node's configuration has no such secret");
+        let unknown =
+            || RowRefusal::not_allowed("content", name, "the node's configuration has no such secret");
         let file = config.secrets.get(name).ok_or_else(unknown)?;
-        let unreadable = |problem: &str| Refusal::not_allowed("content", name, problem);
+        let unreadable = |problem: &str| RowRefusal::not_allowed("content", name, problem);
         let bytes = host
             .secret(file)
             .map_err(|problem| unreadable(&format!("the file of the secret cannot be read: {problem}")))?;

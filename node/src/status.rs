@@ -5,13 +5,13 @@ use std::{rc::Rc, time::Duration};
 use serde::Serialize;
 
 use crate::{
-    agent::Surroundings,
+    agent::AgentEnvironment,
     disk::DiskError,
     hold::{self, Hold},
     journal::{self, Reading, Record},
     known_bad::KnownBad,
     memory::Memory,
-    outcome::Outcome,
+    outcome::ChangeOutcome,
     own::Own,
 };
 
@@ -42,11 +42,11 @@ pub struct RowStatus {
     /// The digest of the last try.
     pub last: Option<String>,
     /// The result of the last try.
-    pub outcome: Option<Outcome>,
+    pub outcome: Option<ChangeOutcome>,
 }
 
 /// Reads the status. Nothing is written.
-pub fn status(surroundings: &Surroundings) -> Result<Status, DiskError> {
+pub fn status(surroundings: &AgentEnvironment) -> Result<Status, DiskError> {
     let own = own(surroundings);
     let bytes = own
         .disk
@@ -78,13 +78,13 @@ pub fn status(surroundings: &Surroundings) -> Result<Status, DiskError> {
 }
 
 /// The hold that is active.
-pub fn held(surroundings: &Surroundings) -> Result<Option<Hold>, DiskError> {
+pub fn held(surroundings: &AgentEnvironment) -> Result<Option<Hold>, DiskError> {
     let boot_id = &surroundings.identity.boot_id;
     hold::active(&own(surroundings), boot_id, surroundings.clock.as_ref())
 }
 
 /// `muster node-agent hold`: stops every write except a pending restore for some time.
-pub fn hold_for(surroundings: &Surroundings, time: Duration, reason: &str) -> Result<Hold, DiskError> {
+pub fn hold_for(surroundings: &AgentEnvironment, time: Duration, reason: &str) -> Result<Hold, DiskError> {
     let boot_id = &surroundings.identity.boot_id;
     hold::set(
         &own(surroundings),
@@ -96,11 +96,11 @@ pub fn hold_for(surroundings: &Surroundings, time: Duration, reason: &str) -> Re
 }
 
 /// `muster node-agent release`: ends the hold.
-pub fn release(surroundings: &Surroundings) -> Result<(), DiskError> {
-    hold::release(&own(surroundings))
+pub fn release(surroundings: &AgentEnvironment) -> Result<(), DiskError> {
+    hold::end_hold(&own(surroundings))
 }
 
-fn own(surroundings: &Surroundings) -> Own {
+fn own(surroundings: &AgentEnvironment) -> Own {
     Own {
         disk: Rc::clone(&surroundings.disk),
         path: surroundings.folder.clone(),

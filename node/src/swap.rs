@@ -64,12 +64,12 @@ pub(crate) fn swap(swap: &Swap, disk: &dyn Disk) -> DiskResult<()> {
 /// Restores the first `swapped` old files, from links that exist already. All are tried; the first error is returned.
 pub(crate) fn restore(plan: &Plan, swapped: usize, disk: &dyn Disk) -> DiskResult<()> {
     let swaps = plan.swaps.iter().take(swapped).rev();
-    let done: Vec<DiskResult<()>> = swaps.map(|swap| bring_back(swap, disk)).collect();
+    let done: Vec<DiskResult<()>> = swaps.map(|swap| restore_file(swap, disk)).collect();
     done.into_iter().collect::<DiskResult<()>>()?;
     sync(plan, disk)
 }
 
-fn bring_back(swap: &Swap, disk: &dyn Disk) -> DiskResult<()> {
+fn restore_file(swap: &Swap, disk: &dyn Disk) -> DiskResult<()> {
     if swap.old.is_none() {
         return disk.unlink(&swap.path);
     }
@@ -107,7 +107,7 @@ pub(crate) fn finish(plan: &Plan, confirmed: bool, originals: &mut Originals, ow
             // The folder stays if something else was put into it.
             let _ = disk.remove_dir(folder);
         }
-        originals.forget(path)?;
+        originals.release(path)?;
     }
     sync(plan, disk)?;
     own.remove(plan::FILE)

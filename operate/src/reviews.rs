@@ -10,7 +10,7 @@ use k8s_openapi::api::{
 use kube::{Client, api::PostParams};
 use muster_api::kind;
 use muster_controllers::runtime::Api;
-use muster_controllers::runtime::{CallError, call::explain, call_within};
+use muster_controllers::runtime::{CallError, call::error_chain, call_within};
 use muster_dashboard::server::{Admission, Verdict};
 use tracing::warn;
 
@@ -29,7 +29,7 @@ impl Reviews {
         Self { client, namespace }
     }
 
-    async fn ask(&self, token: &str) -> Result<Verdict, CallError> {
+    async fn review_token(&self, token: &str) -> Result<Verdict, CallError> {
         let reviews: Api<TokenReview> = Api::all(self.client.clone());
         let review = TokenReview {
             spec: TokenReviewSpec {
@@ -40,9 +40,7 @@ impl Reviews {
         };
         let parameters = PostParams::default();
         let asked = reviews.create(&parameters, &review);
-        let status = call_within(PATIENCE, "reviewing a token", asked)
-            .await?
-            .status;
+        let status = call_within(PATIENCE, "reviewing a token", asked).await?.status;
         let status = status.filter(|status| status.authenticated == Some(true));
         let Some(user) = status.and_then(|status| status.user) else {
             return Ok(Verdict::Unknown);
@@ -85,8 +83,8 @@ fn question(user: UserInfo, namespace: &str) -> SubjectAccessReview {
 #[async_trait]
 impl Admission for Reviews {
     async fn verdict(&self, token: &str) -> Verdict {
-        self.ask(token).await.unwrap_or_else(|error| {
-            warn!(error = explain(&error), "the dashboard cannot review a token");
+        self.review_token(token).await.unwrap_or_else(|error| {
+            warn!(error = error_chain(&error), "the dashboard cannot review a token");
             Verdict::Unsure
         })
     }

@@ -4,7 +4,7 @@
 
 use std::fmt::Display;
 
-use muster_controllers::runtime::{CallError, call::explain};
+use muster_controllers::runtime::{CallError, call::error_chain};
 use muster_fleet::Tell;
 
 /// Reports steps, a line each.
@@ -38,7 +38,7 @@ impl Steps<'_> {
     }
 
     /// Reports why it stops.
-    pub fn refuse(self, refusal: &Refusal) {
+    pub fn refuse(self, refusal: &StepRefusal) {
         self.line(&format!("✗ {}", refusal.what));
         for line in &refusal.remedy {
             self.more(line);
@@ -62,7 +62,7 @@ pub enum Cause {
 
 /// Why a verb stops: what, where, and what to do.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Refusal {
+pub struct StepRefusal {
     /// What is wrong, and where.
     pub what: String,
     /// What to do, a line each.
@@ -72,9 +72,9 @@ pub struct Refusal {
 }
 
 /// The result of a step.
-pub type Step<T> = Result<T, Refusal>;
+pub type Step<T> = Result<T, StepRefusal>;
 
-impl Refusal {
+impl StepRefusal {
     /// It cannot be done.
     pub fn failed(what: impl Into<String>) -> Self {
         Self {
@@ -101,7 +101,7 @@ impl Refusal {
 
     /// A request to the API server of `place` failed.
     pub fn of_call(place: &str, error: &CallError) -> Self {
-        let said = explain(error);
+        let said = error_chain(error);
         match error.code() {
             None => Self::unknown(format!("{place} does not answer: {said}")).remedy(
                 "is the address in the kubeconfig right, and is it reachable from here (VPN, proxy)?",

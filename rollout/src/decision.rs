@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    Class, Digest, Evidence, GateId, How, Ineligible, Memory, Millis, Outcome, Revision, Token, UnitId,
+    Class, Digest, Evidence, GateId, GateResult, How, Ineligible, Memory, Millis, Revision, Token, UnitId,
     Verdict,
 };
 
@@ -234,7 +234,7 @@ pub enum Why {
         /// The gate.
         gate: GateId,
         /// The last result and its time.
-        last: Option<(Outcome, Millis)>,
+        last: Option<(GateResult, Millis)>,
         /// Consecutive passes so far, and the number required.
         passes: (u32, u32),
     },
@@ -342,7 +342,7 @@ pub struct Summary {
     /// Units that are or must be withdrawn from.
     pub withdrawing: u32,
     /// Units in flight that count against the limit.
-    pub charged: u32,
+    pub in_flight: u32,
     /// The current limit in units.
     pub limit: u32,
     /// The state of the run.

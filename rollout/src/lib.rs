@@ -44,16 +44,17 @@ mod verdict;
 pub use decision::{Decision, Phase, Step, Summary, Why};
 pub use id::{Digest, Incarnation, Revision, StageId, Token, UnitId};
 pub use memory::{
-    Acknowledged, Charge, Clock, Course, Evidence, GateCount, Kind, MAX_BAD, MAX_BYTES, MAX_CHARGES,
-    MAX_CONTROLS, MAX_MARKS, MAX_MESSAGE, Memory, OpenBatch, Run, RunState,
+    Acknowledged, Clock, Course, Evidence, GateCount, InFlight, Kind, MAX_BAD, MAX_BYTES, MAX_CONTROLS,
+    MAX_IN_FLIGHT, MAX_MARKS, MAX_MESSAGE, Memory, OpenBatch, Run, RunState,
 };
 pub use plan::plan;
 pub use spec::{
-    Batch, Control, Deadlines, Domains, Gate, GateId, How, Limit, OnFailure, OnJoin, Outcome, Reading,
-    Refusal, Says, Spec, Stage, Strategy, Withdraw,
+    Batch, Control, ControlCommand, Deadlines, Domains, Gate, GateId, GateResult, How, Limit, OnFailure,
+    OnJoin, Reading, RefusedWrite, Spec, Stage, Strategy, Withdraw,
 };
 pub use time::Millis;
 pub use unit::{
-    Absence, Class, Content, Desired, Domain, Echo, Eligible, Ineligible, Place, Progress, Row, State, Unit,
+    Absence, Assignment, Class, Content, Desired, Domain, Eligible, Ineligible, Progress, Report,
+    StagePosition, State, Unit,
 };
 pub use verdict::Verdict;

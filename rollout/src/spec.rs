@@ -56,7 +56,7 @@ pub struct Spec {
     /// Units whose assignment was refused when it was written, and would be refused again. Applies to the in-flight
     /// change with this token.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub refused: BTreeMap<UnitId, Refusal>,
+    pub refused: BTreeMap<UnitId, RefusedWrite>,
     /// When the next change window opens or closes, as the caller knows: it then passes the units again. None: none
     /// will.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -96,7 +96,7 @@ impl Default for Spec {
 
 /// An assignment that cannot be written.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Refusal {
+pub struct RefusedWrite {
     /// The token of the assignment.
     pub token: Token,
     /// The error message of the API server.
@@ -270,7 +270,7 @@ pub struct Reading {
     /// When it was read. Readings older than the recorded one are ignored.
     pub at: Millis,
     /// The result.
-    pub outcome: Outcome,
+    pub outcome: GateResult,
 }
 
 /// A gate of a stage, by index.
@@ -284,7 +284,7 @@ pub struct GateId {
 
 /// The result of a reading.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-pub enum Outcome {
+pub enum GateResult {
     /// The gate passes.
     Pass,
     /// The gate does not pass.
@@ -299,12 +299,12 @@ pub struct Control {
     /// Unique id of the control.
     pub id: u64,
     /// The command.
-    pub says: Says,
+    pub says: ControlCommand,
 }
 
 /// The one-time commands.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Says {
+pub enum ControlCommand {
     /// Aborts the run of the target: like a verdict, without blame.
     Abort(Revision),
     /// Forgets the verdict about this revision; if it is the target, it is rolled out again.

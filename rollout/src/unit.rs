@@ -19,14 +19,14 @@ pub struct Unit {
     pub desired: Desired,
     /// The assignment that is written for it. None: no assignment.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub assigned: Option<Row>,
+    pub assigned: Option<Assignment>,
     /// Its last report. None: no report.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub observed: Option<Echo>,
+    pub observed: Option<Report>,
     /// Whether it can be changed now.
     pub eligible: Eligible,
     /// Its position in the order of stages.
-    pub place: Place,
+    pub place: StagePosition,
     /// The domain that it shares with other units: see [`Spec::domains`](crate::Spec::domains). None: it is its own
     /// domain.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -47,7 +47,7 @@ const fn yes() -> bool {
 
 /// The position of a unit in the order of stages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default, Serialize, Deserialize)]
-pub enum Place {
+pub enum StagePosition {
     /// In the stage with this index in [`Spec::stages`](crate::Spec::stages).
     Stage(u8),
     /// After all stages.
@@ -89,7 +89,7 @@ pub enum Desired {
 
 /// An assignment: the entry that is written for a unit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-pub struct Row {
+pub struct Assignment {
     /// The token of the decision that wrote it.
     pub token: Token,
     /// The assigned content.
@@ -114,7 +114,7 @@ pub enum Content {
 
 /// The report of a unit.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-pub struct Echo {
+pub struct Report {
     /// The digest that the report is about.
     pub digest: Option<Digest>,
     /// The token that the report is about; zero if it names none.
@@ -238,7 +238,7 @@ impl Unit {
 
     /// Whether percentages of the limit include it.
     pub(crate) fn is_base(&self) -> bool {
-        self.selected() && self.place != Place::Excluded && self.is_eligible()
+        self.selected() && self.place != StagePosition::Excluded && self.is_eligible()
     }
 
     /// Whether the run and its stage wait for it.
@@ -247,7 +247,7 @@ impl Unit {
             Eligible::Yes | Eligible::NotYet(_) | Eligible::Closed { .. } => true,
             Eligible::No(why) => why.absence == Absence::Wait,
         };
-        self.selected() && waited_for && self.place != Place::Excluded
+        self.selected() && waited_for && self.place != StagePosition::Excluded
     }
 
     /// The token of its assignment; zero without one.
@@ -296,14 +296,14 @@ impl Unit {
     }
 
     /// The reported state at its assignment; None if there is no report or it is about something else.
-    pub fn state_at_row(&self) -> Option<&State> {
+    pub fn state_at_assignment(&self) -> Option<&State> {
         let (_, digest) = self.carries()?;
         self.state_at(Some(digest), self.token())
     }
 
     /// The failure at its assignment, except for [`Class::Infra`], which counts as in progress.
-    pub(crate) fn failure_at_row(&self) -> Option<(Class, &Arc<str>)> {
-        match self.state_at_row()? {
+    pub(crate) fn failure_at_assignment(&self) -> Option<(Class, &Arc<str>)> {
+        match self.state_at_assignment()? {
             State::Failed { class, message, .. } if *class != Class::Infra => Some((*class, message)),
             _ => None,
         }
@@ -320,6 +320,6 @@ impl Unit {
 
     /// Whether it has nothing, or reports success at its assignment: no earlier write is still in progress.
     pub(crate) fn is_quiet(&self) -> bool {
-        self.is_empty() || self.state_at_row() == Some(&State::Succeeded)
+        self.is_empty() || self.state_at_assignment() == Some(&State::Succeeded)
     }
 }

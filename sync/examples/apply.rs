@@ -13,7 +13,7 @@ use kube::{
     config::{KubeConfigOptions, Kubeconfig},
 };
 use muster_sync::{
-    apply::{self, Cluster, Ledger, LedgerError, Options, Outcome, Owner, Plan},
+    apply::{self, ApplyOutcome, Cluster, Ledger, LedgerError, Options, Owner, Plan},
     build::{self, BuildOptions},
     inventory::Inventory,
     source::{self, Limits},
@@ -102,11 +102,11 @@ async fn planned(cluster: &Cluster, folder: &str) -> Result<Plan> {
 async fn run(cluster: &Cluster, plan: &Plan) -> Result<Value> {
     let applied = apply::run(cluster, plan, &Nowhere, &apply::Alone).await?;
     Ok(json!({
-        "created": applied.count(Outcome::Created),
-        "configured": applied.count(Outcome::Configured),
-        "recreated": applied.count(Outcome::Recreated),
-        "unchanged": applied.count(Outcome::Unchanged),
-        "skipped": applied.count(Outcome::Skipped),
+        "created": applied.count(ApplyOutcome::Created),
+        "configured": applied.count(ApplyOutcome::Configured),
+        "recreated": applied.count(ApplyOutcome::Recreated),
+        "unchanged": applied.count(ApplyOutcome::Unchanged),
+        "skipped": applied.count(ApplyOutcome::Skipped),
     }))
 }
 

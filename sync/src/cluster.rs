@@ -109,8 +109,8 @@ impl Cluster {
     }
 
     /// Drops the cached kinds of a group, because its definitions have changed.
-    pub fn forget_group(&self, group: &str) {
-        self.kinds.forget(group);
+    pub fn drop_cached_group(&self, group: &str) {
+        self.kinds.drop_group(group);
     }
 
     /// Reads an object, if it exists. If the kind is no longer served in that version it is discovered again, so that
@@ -118,7 +118,7 @@ impl Cluster {
     pub async fn get(&self, kind: &Kind, id: &ObjectId) -> Result<Option<Value>, CallError> {
         match self.get_as(kind, id).await {
             Err(CallError::Refused(status)) if status.code == 404 && status.reason != "NotFound" => {
-                self.forget_group(&id.group);
+                self.drop_cached_group(&id.group);
                 match self.kind_in_any_version(id, &kind.resource.version).await? {
                     None => Ok(None),
                     Some(served) if served == *kind => Err(CallError::Refused(status)),

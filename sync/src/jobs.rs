@@ -180,14 +180,14 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::prepared::Wishes;
+    use crate::prepared::ObjectPolicy;
 
     fn job(ttl: Option<u64>, image: &str) -> Prepared {
         Prepared {
             id: "default_migrate_batch_Job".parse().unwrap(),
             version: "v1".into(),
             body: json!({"spec": {"ttlSecondsAfterFinished": ttl, "image": image}}),
-            wishes: Wishes::default(),
+            wishes: ObjectPolicy::default(),
         }
     }
 

@@ -17,12 +17,12 @@ pub struct Prepared {
     /// The body to send.
     pub body: Value,
     /// The options set by its annotations and labels.
-    pub wishes: Wishes,
+    pub wishes: ObjectPolicy,
 }
 
 /// Options that the author of an object sets by annotations or labels under `kustomize.toolkit.fluxcd.io/`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Wishes {
+pub struct ObjectPolicy {
     /// `ssa: Ignore` or `reconcile: disabled`: never written.
     pub ignore: bool,
     /// `ssa: IfNotPresent`: created, and never changed.
@@ -53,7 +53,7 @@ impl Prepared {
     }
 }
 
-impl Wishes {
+impl ObjectPolicy {
     /// The options in the metadata of an object.
     pub fn of(object: &Value) -> Self {
         let is = |key: &str, value: &str| {

@@ -128,7 +128,8 @@ impl Proxy {
                 .map(|value| value.map(str::trim).filter(|value| !value.is_empty()))
                 .map_err(|_| refused(key, "is not UTF-8"))
         };
-        let address = text("address")?.ok_or_else(|| refused("address", "is missing: it is the address of the proxy"))?;
+        let address = text("address")?
+            .ok_or_else(|| refused("address", "is missing: it is the address of the proxy"))?;
         let Self(mut url) = Self::parse(address).map_err(|why| refused("address", why))?;
         let (user, password) = (text("username")?, text("password")?);
         if user.is_none() && password.is_some() {

@@ -182,7 +182,7 @@ fn closed(active: &[Active<'_>], now: Timestamp, until: Option<Timestamp>) -> St
         .iter()
         .filter(|window| window.rule() == Rule::Allow && !allowed);
     let closing: Vec<&Active<'_>> = denying.iter().copied().chain(missing).collect();
-    let Some((named, time_zone)) = named(&denying, &closing, now) else {
+    let Some((named, time_zone)) = reported_window(&denying, &closing, now) else {
         return State::Open { until };
     };
     let waits = |is: fn(&Window) -> WhileClosed| {
@@ -216,7 +216,7 @@ fn closed(active: &[Active<'_>], now: Timestamp, until: Option<Timestamp>) -> St
 }
 
 /// The reported window, and the time zone of the relevant entry. If several qualify, the first by name.
-fn named<'a, 'b>(
+fn reported_window<'a, 'b>(
     denying: &[&'b Active<'a>],
     closing: &[&'b Active<'a>],
     now: Timestamp,

@@ -47,7 +47,7 @@ impl Fuzz {
             return Ok(ExitCode::from(MISSING));
         }
         let (mut executions, mut good) = (0, true);
-        for target in self.wanted()? {
+        for target in self.selected_targets()? {
             let run = self.one(&folder, &target)?;
             println!(
                 "{target}: {} executions{}",
@@ -86,7 +86,7 @@ impl Fuzz {
         }
     }
 
-    fn wanted(&self) -> anyhow::Result<Vec<String>> {
+    fn selected_targets(&self) -> anyhow::Result<Vec<String>> {
         let known = all()?;
         if let Some(unknown) = self.targets.iter().find(|target| !known.contains(target)) {
             bail!(

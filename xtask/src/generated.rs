@@ -7,7 +7,7 @@ use anyhow::ensure;
 use crate::{Problems, health, mutate, tree};
 
 /// Every generated file with its content, by path from the root of the repository.
-fn wanted() -> anyhow::Result<BTreeMap<String, String>> {
+fn generated_files() -> anyhow::Result<BTreeMap<String, String>> {
     let definitions = muster_api::crds::generated();
     let definitions = definitions
         .into_iter()
@@ -26,7 +26,7 @@ fn stale(wanted: &BTreeMap<String, String>) -> anyhow::Result<Vec<String>> {
 
 /// Every generated file that differs from what the code would write.
 pub fn check() -> anyhow::Result<Problems> {
-    let wanted = wanted()?;
+    let wanted = generated_files()?;
     let mut problems = Problems::new();
     for (file, text) in &wanted {
         if tree::read(file).ok().as_ref() != Some(text) {
@@ -48,7 +48,7 @@ pub fn check() -> anyhow::Result<Problems> {
 /// # Errors
 /// A file that cannot be written, or a program that cannot be built.
 pub fn write() -> anyhow::Result<()> {
-    let wanted = wanted()?;
+    let wanted = generated_files()?;
     for (file, text) in &wanted {
         std::fs::write(tree::root().join(file), text)?;
     }

@@ -19,7 +19,10 @@ pub fn check() -> anyhow::Result<Problems> {
                 let target = target.as_str();
                 if !target.contains("://") && !target.starts_with("mailto:") && !folder.join(target).exists()
                 {
-                    problems.push(format!("{file}:{}: the target of link {target} does not exist", number + 1));
+                    problems.push(format!(
+                        "{file}:{}: the target of link {target} does not exist",
+                        number + 1
+                    ));
                 }
             }
         }

@@ -42,15 +42,12 @@ impl Long {
         // features.
         build(&["test", "--workspace", "--no-run"])?;
         let mut wanted = Vec::new();
-        for name in self.wanted()? {
+        for name in self.selected_binaries()? {
             let tests = self.long_tests(&name)?;
             wanted.push(Binary { name, tests });
         }
         wanted.retain(|binary| !binary.tests.is_empty());
-        ensure!(
-            !wanted.is_empty(),
-            "no ignored test of {PACKAGE} matches"
-        );
+        ensure!(!wanted.is_empty(), "no ignored test of {PACKAGE} matches");
         if self.list {
             for binary in &wanted {
                 println!("{}: {}", binary.name, binary.tests.join(", "));
@@ -61,13 +58,13 @@ impl Long {
         for binary in wanted {
             println!("=== {}: {}", binary.name, binary.tests.join(", "));
             let began = Instant::now();
-            let good = self.carry_out(&binary.name)?;
+            let good = self.run_tests(&binary.name)?;
             rows.push((binary, good, began.elapsed()));
         }
-        Ok(told(&rows))
+        Ok(print_summary(&rows))
     }
 
-    fn wanted(&self) -> anyhow::Result<Vec<String>> {
+    fn selected_binaries(&self) -> anyhow::Result<Vec<String>> {
         let known = binaries()?;
         if let Some(unknown) = self.binaries.iter().find(|name| !known.contains(name)) {
             bail!(
@@ -100,7 +97,7 @@ impl Long {
             .collect())
     }
 
-    fn carry_out(&self, binary: &str) -> anyhow::Result<bool> {
+    fn run_tests(&self, binary: &str) -> anyhow::Result<bool> {
         let status = self
             .test(binary, &["--nocapture", "--test-threads=1"])
             .status()
@@ -117,7 +114,7 @@ impl Long {
     }
 }
 
-fn told(rows: &[(Binary, bool, Duration)]) -> ExitCode {
+fn print_summary(rows: &[(Binary, bool, Duration)]) -> ExitCode {
     let all: Duration = rows.iter().map(|(_, _, took)| *took).sum();
     println!("=== long runs, {:.0} s in all", all.as_secs_f64());
     for (binary, good, took) in rows {

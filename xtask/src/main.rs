@@ -129,7 +129,7 @@ fn check() -> anyhow::Result<ExitCode> {
         ("words", words::check()?),
         ("names", names::check()?),
     ] {
-        good &= told(name, &problems);
+        good &= print_problems(name, &problems);
     }
     for (program, arguments, optional) in TOOLS {
         good &= run(program, arguments, *optional)?;
@@ -145,7 +145,7 @@ fn check() -> anyhow::Result<ExitCode> {
 }
 
 fn check_fixtures() -> anyhow::Result<ExitCode> {
-    let good = told("fixtures", &fixtures::check()?) & fixtures::manifests_are_read_alike()?;
+    let good = print_problems("fixtures", &fixtures::check()?) & fixtures::manifests_are_read_alike()?;
     Ok(if good {
         ExitCode::SUCCESS
     } else {
@@ -153,7 +153,7 @@ fn check_fixtures() -> anyhow::Result<ExitCode> {
     })
 }
 
-fn told(name: &str, problems: &Problems) -> bool {
+fn print_problems(name: &str, problems: &Problems) -> bool {
     println!(
         "{name}: {}",
         if problems.is_empty() {

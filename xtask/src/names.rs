@@ -12,8 +12,29 @@ use crate::{Problems, imports, tree};
 
 /// Words that are not part of a name, alone or between underscores. They say nothing to readers who come from the field.
 const PRIVATE: &[&str] = &[
-    "anew", "anybody", "everybody", "heard", "look", "looked", "looks", "mend", "mended", "nobody", "outlook",
-    "played", "seen", "sight", "somebody", "stands", "tell", "tells", "told", "unseen", "whoever", "wish", "wished",
+    "anew",
+    "anybody",
+    "everybody",
+    "heard",
+    "look",
+    "looked",
+    "looks",
+    "mend",
+    "mended",
+    "nobody",
+    "outlook",
+    "played",
+    "seen",
+    "sight",
+    "somebody",
+    "stands",
+    "tell",
+    "tells",
+    "told",
+    "unseen",
+    "whoever",
+    "wish",
+    "wished",
 ];
 
 /// Names of free functions that several modules of one crate may share, and what each means wherever it is. Any other name
@@ -110,8 +131,8 @@ impl<'ast> Visit<'ast> for File<'_> {
 fn read() -> anyhow::Result<BTreeMap<String, Declared>> {
     let mut crates: BTreeMap<String, Declared> = BTreeMap::new();
     for path in tree::files()? {
-        let is_product = tree::is_of(&path, "rs")
-            && !path.split('/').any(|part| part == "tests" || part == "tests.rs");
+        let is_product =
+            tree::is_of(&path, "rs") && !path.split('/').any(|part| part == "tests" || part == "tests.rs");
         let Some((folder, _)) = path.split_once("/src/").filter(|_| is_product) else {
             continue;
         };
@@ -152,7 +173,9 @@ pub fn check() -> anyhow::Result<Problems> {
     }
     let unused = SHARED.iter().filter(|(name, _)| !shared.contains(*name));
     problems.extend(unused.map(|(name, _)| {
-        format!("xtask/src/names.rs: no two functions of one crate are called {name}: remove it from the list")
+        format!(
+            "xtask/src/names.rs: no two functions of one crate are called {name}: remove it from the list"
+        )
     }));
     Ok(problems)
 }
@@ -165,7 +188,9 @@ fn private(declared: &Declared) -> Problems {
     functions
         .chain(declared.others.iter().map(|(name, position)| (name, position)))
         .filter_map(|(name, position)| {
-            let word = words(name).into_iter().find(|word| PRIVATE.contains(&word.as_str()))?;
+            let word = words(name)
+                .into_iter()
+                .find(|word| PRIVATE.contains(&word.as_str()))?;
             Some(format!("{position}: {name}: \"{word}\" is a private word"))
         })
         .collect()
@@ -222,7 +247,10 @@ mod tests {
         let source = "struct RowSeen;\nimpl RowSeen { fn is_told(&self) {} fn untold() {} }\n\
                       #[cfg(test)]\nmod tests { fn look() {} }\nmod sight;";
         let problems = private(&declared(source));
-        let names: Vec<&str> = problems.iter().filter_map(|line| line.split(": ").nth(1)).collect();
+        let names: Vec<&str> = problems
+            .iter()
+            .filter_map(|line| line.split(": ").nth(1))
+            .collect();
         assert_eq!(names, ["is_told", "RowSeen", "sight"], "{problems:?}");
         assert!(problems[0].starts_with("a/src/lib.rs:2: "), "{problems:?}");
     }

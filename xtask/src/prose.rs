@@ -105,8 +105,8 @@ mod tests {
         assert_eq!(
             words,
             [
-                "About", "`.", "Plain", "/*", "in", "a", "block", "*/", "\"two", "words\"", "r#\"raw", "text\"#",
-                "end"
+                "About", "`.", "Plain", "/*", "in", "a", "block", "*/", "\"two", "words\"", "r#\"raw",
+                "text\"#", "end"
             ]
         );
         assert_eq!(prose.lines().count(), source.lines().count());

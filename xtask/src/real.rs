@@ -25,11 +25,11 @@ const RIGHTS_USED: &str = "MUSTER_RIGHTS_USED";
 #[derive(Debug, clap::Args)]
 pub struct Real {
     #[command(subcommand)]
-    what: What,
+    what: Action,
 }
 
 #[derive(Debug, clap::Subcommand)]
-enum What {
+enum Action {
     /// Build the missing programs (needs Go)
     Build {
         /// Programs, or all of a Go module (`cluster-api`), by name; all if none is given
@@ -102,16 +102,18 @@ impl Real {
     /// Returns 0 on success: all tests that ran have passed.
     pub fn run(self) -> anyhow::Result<ExitCode> {
         match self.what {
-            What::Build { programs } => build(&programs),
-            What::Up {
+            Action::Build { programs } => build(&programs),
+            Action::Up {
                 clusters,
                 kwok,
                 flux,
                 dir,
             } => up(clusters, kwok, flux, dir),
-            What::Down { dir } => end(dir),
-            What::Run { suites } => run(&suites),
-            What::All => run(&["contract", "kubectl", "nodes", "cluster-api", "scenarios"].map(Suite::from)),
+            Action::Down { dir } => end(dir),
+            Action::Run { suites } => run(&suites),
+            Action::All => {
+                run(&["contract", "kubectl", "nodes", "cluster-api", "scenarios"].map(Suite::from))
+            }
         }
     }
 }

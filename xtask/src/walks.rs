@@ -17,7 +17,7 @@ use crate::{
     Problems,
     mutate::{
         copy::{self, Copy},
-        run::{Outcome, Tests},
+        run::{TestOutcome, Tests},
         table::Test,
     },
     tree,
@@ -56,7 +56,7 @@ struct Walk {
 impl Walks {
     /// Returns 0 if every walk applies, touches only the allowed files and compiles, and its test passes.
     pub fn run(&self) -> anyhow::Result<ExitCode> {
-        let walks = self.wanted()?;
+        let walks = self.selected_walks()?;
         if self.list {
             for Walk { name, story, .. } in &walks {
                 println!("{name}\n    {story}");
@@ -85,7 +85,7 @@ impl Walks {
         })
     }
 
-    fn wanted(&self) -> anyhow::Result<Vec<Walk>> {
+    fn selected_walks(&self) -> anyhow::Result<Vec<Walk>> {
         let mut walks = read()?;
         for name in &self.names {
             if !walks.iter().any(|walk| walk.name == *name) {
@@ -109,10 +109,10 @@ fn tried(walk: &Walk, copy: &Copy, tests: &Tests<'_>) -> anyhow::Result<Option<S
     Ok(match tests.build(&walk.test)? {
         Err(said) => Some(format!("its test does not compile:\n{said}")),
         Ok(binary) => match tests.run(&binary, &walk.test)? {
-            Outcome::Green => None,
-            Outcome::Red => Some(format!("{}: red", walk.test)),
-            Outcome::Hung => Some(format!("{}: does not end", walk.test)),
-            Outcome::Unknown(said) => Some(format!("{}: did not run:\n{said}", walk.test)),
+            TestOutcome::Green => None,
+            TestOutcome::Red => Some(format!("{}: red", walk.test)),
+            TestOutcome::Hung => Some(format!("{}: does not end", walk.test)),
+            TestOutcome::Unknown(said) => Some(format!("{}: did not run:\n{said}", walk.test)),
         },
     })
 }

@@ -50,7 +50,9 @@ pub fn invalid(set: &Set) -> Vec<String> {
     });
     check(annotations, times::LAST_DOWNSCALE, &|text| {
         let error = times::parse(text).err()?;
-        Some(format!("is not a time ({error}); other zones are not scaled down"))
+        Some(format!(
+            "is not a time ({error}); other zones are not scaled down"
+        ))
     });
     check(annotations, follower::FORCE_REPLICAS, &|_text| {
         let problem = "is not a number from 0 to 2147483647; it is ignored";
@@ -110,7 +112,8 @@ mod tests {
         assert_eq!(invalid(&set), Vec::<String>::new());
         set.labels
             .insert(preparation::PREPARE.to_owned(), "true".to_owned());
-        let words = "grafana.com/prepare-downscale-http-port \"http\" is not a port; the set is not scaled down";
+        let words =
+            "grafana.com/prepare-downscale-http-port \"http\" is not a port; the set is not scaled down";
         assert_eq!(invalid(&set), [words]);
     }
 }

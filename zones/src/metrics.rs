@@ -223,7 +223,7 @@ impl Groups {
     }
 
     /// Removes a group that no longer exists.
-    pub fn forget(&mut self, name: &str) {
+    pub fn remove_group(&mut self, name: &str) {
         self.groups.remove(name);
     }
 

@@ -7,7 +7,7 @@ const READY_REASON: &str = r#".status.conditions[?(@.type=="Ready")].reason"#;
 const READY_MESSAGE: &str = r#".status.conditions[?(@.type=="Ready")].message"#;
 
 /// Columns of Module and BootstrapModule.
-pub fn module() -> Vec<CustomResourceColumnDefinition> {
+pub fn module_columns() -> Vec<CustomResourceColumnDefinition> {
     vec![
         column(
             "Version",
@@ -155,12 +155,7 @@ pub fn plan_run() -> Vec<CustomResourceColumnDefinition> {
             "The plan of the current or last run.",
         ),
         column("Status", "string", ".status.run.status", "State of the run."),
-        column(
-            "Since",
-            "date",
-            ".status.run.since",
-            "When the run started.",
-        ),
+        column("Since", "date", ".status.run.since", "When the run started."),
         age(),
         wide(
             "Revision",
@@ -173,7 +168,7 @@ pub fn plan_run() -> Vec<CustomResourceColumnDefinition> {
 }
 
 /// Columns of ModuleRevision.
-pub fn module_revision() -> Vec<CustomResourceColumnDefinition> {
+pub fn module_revision_columns() -> Vec<CustomResourceColumnDefinition> {
     vec![
         column("Module", "string", ".spec.moduleRef.name", "The module."),
         column(
@@ -182,7 +177,12 @@ pub fn module_revision() -> Vec<CustomResourceColumnDefinition> {
             ".spec.sync.source..['tag','commit','digest']",
             "The requested tag, commit or digest.",
         ),
-        column("Verdict", "string", ".status.verdict", "The outcome of the rollout."),
+        column(
+            "Verdict",
+            "string",
+            ".status.verdict",
+            "The outcome of the rollout.",
+        ),
         column(
             "Clusters",
             "string",
@@ -238,7 +238,7 @@ pub fn rollout_window() -> Vec<CustomResourceColumnDefinition> {
 }
 
 /// Columns of ZoneRollout.
-pub fn zone_rollout() -> Vec<CustomResourceColumnDefinition> {
+pub fn zone_rollout_columns() -> Vec<CustomResourceColumnDefinition> {
     vec![
         column(
             "Group",
@@ -305,7 +305,7 @@ fn wide(name: &str, type_: &str, path: &str, description: &str) -> CustomResourc
 }
 
 /// Columns of NodeModule.
-pub fn node_module() -> Vec<CustomResourceColumnDefinition> {
+pub fn node_module_columns() -> Vec<CustomResourceColumnDefinition> {
     vec![
         column(
             "Updated",
@@ -344,7 +344,7 @@ pub fn node_module() -> Vec<CustomResourceColumnDefinition> {
 }
 
 /// Columns of NodeRevision.
-pub fn node_revision() -> Vec<CustomResourceColumnDefinition> {
+pub fn node_revision_columns() -> Vec<CustomResourceColumnDefinition> {
     vec![
         column(
             "NodeModule",
@@ -353,7 +353,12 @@ pub fn node_revision() -> Vec<CustomResourceColumnDefinition> {
             "The NodeModule that the revision belongs to.",
         ),
         column("Revision", "string", ".spec.revision", "The hash of the content."),
-        column("Verdict", "string", ".status.verdict", "The outcome of the rollout."),
+        column(
+            "Verdict",
+            "string",
+            ".status.verdict",
+            "The outcome of the rollout.",
+        ),
         age(),
     ]
 }
@@ -361,12 +366,7 @@ pub fn node_revision() -> Vec<CustomResourceColumnDefinition> {
 /// Columns of NodeAssemblage.
 pub fn node_assemblage() -> Vec<CustomResourceColumnDefinition> {
     vec![
-        column(
-            "Ready",
-            "string",
-            READY_STATUS,
-            "Whether every row is applied.",
-        ),
+        column("Ready", "string", READY_STATUS, "Whether every row is applied."),
         column("Status", "string", READY_REASON, "The reason of Ready."),
         column(
             "Agent",

@@ -17,7 +17,7 @@ kind! {
     /// Writes files to nodes of this cluster, reloads services and checks the nodes after a change, and rolls each
     /// change out to the nodes step by step.
     #[schemars(transform = schema::dns_label_name)]
-    NodeModule, "nodemodules", "nmod", crate::definition::columns::node_module, NodeModuleSpec, NodeModuleStatus, cluster
+    NodeModule, "nodemodules", "nmod", crate::definition::columns::node_module_columns, NodeModuleSpec, NodeModuleStatus, cluster
 }
 
 /// What nodes get, which nodes, and how it is rolled out.

@@ -11,7 +11,7 @@ use crate::{digest, kind::kind, revision::Verdict, schema};
 kind! {
     /// A complete, immutable snapshot of a NodeModule's revision, and its outcome. Written by muster; read by the
     /// agents of nodes.
-    NodeRevision, "noderevisions", "nrev", crate::definition::columns::node_revision, NodeRevisionSpec, NodeRevisionStatus, cluster
+    NodeRevision, "noderevisions", "nrev", crate::definition::columns::node_revision_columns, NodeRevisionSpec, NodeRevisionStatus, cluster
 }
 
 /// Snapshot of a revision. Immutable.

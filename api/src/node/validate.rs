@@ -130,8 +130,8 @@ pub enum PathProblem {
 }
 
 /// All validation errors of a NodeModule with this name.
-pub fn node_module(name: &str, spec: &NodeModuleSpec) -> Vec<InvalidField> {
-    let mut found = Found(Vec::new());
+pub fn validate_node_module(name: &str, spec: &NodeModuleSpec) -> Vec<InvalidField> {
+    let mut found = NodeProblems(Vec::new());
     if let Err(error) = names::dns_label(name) {
         found.add("metadata.name", NodeProblem::Name(error));
     }
@@ -167,9 +167,9 @@ pub fn node_module(name: &str, spec: &NodeModuleSpec) -> Vec<InvalidField> {
     found.0
 }
 
-struct Found(Vec<InvalidField>);
+struct NodeProblems(Vec<InvalidField>);
 
-impl Found {
+impl NodeProblems {
     fn add(&mut self, field: impl Into<String>, problem: NodeProblem) {
         let field = field.into();
         self.0.push(InvalidField { field, problem });
@@ -182,7 +182,7 @@ impl Found {
     }
 }
 
-fn times(spec: &NodeModuleSpec, found: &mut Found) {
+fn times(spec: &NodeModuleSpec, found: &mut NodeProblems) {
     let NodeContent {
         settle,
         hold_for,
@@ -211,7 +211,7 @@ fn times(spec: &NodeModuleSpec, found: &mut Found) {
     }
 }
 
-fn check_file(field: &str, file: &NodeFile, content: &NodeContent, found: &mut Found) {
+fn check_file(field: &str, file: &NodeFile, content: &NodeContent, found: &mut NodeProblems) {
     if let Err(problem) = check_path(&file.path) {
         let path = file.path.clone();
         found.add(format!("{field}.path"), NodeProblem::Path { path, problem });
@@ -232,7 +232,7 @@ fn check_content(file: &NodeFile, content: &NodeContent) -> Result<(), NodeProbl
         (FileState::Absent, Some(_)) => return Err(NodeProblem::ContentOfAbsent),
         (FileState::Absent, None) => return Ok(()),
     };
-    let parts = template::parts(text).map_err(|template::Unterminated| NodeProblem::Unterminated)?;
+    let parts = template::template_parts(text).map_err(|template::Unterminated| NodeProblem::Unterminated)?;
     for part in parts {
         match part {
             Part::Name(name) if !is_known(name, content) => {
@@ -270,7 +270,7 @@ pub fn check_path(path: &str) -> Result<(), PathProblem> {
 }
 
 /// Reports a file below another file, which can never be written.
-fn nested(content: &NodeContent, found: &mut Found) {
+fn nested(content: &NodeContent, found: &mut NodeProblems) {
     let mut fields = BTreeMap::new();
     for (part, of) in content.parts.iter().enumerate() {
         for (file, of) in of.files.iter().enumerate() {

@@ -236,7 +236,7 @@ pub struct GitVersion {
 
 impl GitVersion {
     /// A human-readable version: the tag, or the first digits of the version's commit or of the given one.
-    pub fn short(&self, commit: Option<&str>) -> String {
+    pub fn display_version(&self, commit: Option<&str>) -> String {
         let commit = self.commit.as_deref().or(commit).unwrap_or_default();
         let short = || commit.get(..SHORT).unwrap_or(commit).to_owned();
         self.tag.clone().unwrap_or_else(short)

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{Found, names};
+use super::{Problems, names};
 use crate::sync::Binding;
 
 /// The variable that holds the cluster's name.
@@ -46,7 +46,7 @@ pub enum BindingError {
 }
 
 /// Checks both lists; a name may occur only once across them.
-pub(super) fn check(found: &mut Found, downstream: &[Binding], control_plane: &[Binding]) {
+pub(super) fn check(found: &mut Problems, downstream: &[Binding], control_plane: &[Binding]) {
     let mut seen: BTreeMap<&str, String> = BTreeMap::new();
     let lists = [
         ("spec.sync.bindings", downstream),

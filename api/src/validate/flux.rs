@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use super::{Found, InsecureSources, Problem, UrlError, VersionError, git, names};
+use super::{InsecureSources, Problem, Problems, UrlError, VersionError, git, names};
 use crate::{
     schema,
     sync::{FluxGitRepository, FluxOciRepository, FluxPackage, FluxSource, Package, Source},
@@ -118,7 +118,7 @@ const PACKAGE_KNOWN: &str = "decryption, patches, images, components, ignoreMiss
 
 /// The Flux-related errors of a row that was written by something other than muster's modules.
 pub fn row(source: &Source, package: &Package) -> Vec<super::Invalid> {
-    let mut found = Found::default();
+    let mut found = Problems::default();
     found.flux(
         source,
         package,
@@ -129,7 +129,7 @@ pub fn row(source: &Source, package: &Package) -> Vec<super::Invalid> {
     found.0
 }
 
-impl Found {
+impl Problems {
     /// Checks a source that Flux reads, and the additional options of Flux.
     pub(super) fn flux(
         &mut self,

@@ -1,6 +1,6 @@
 //! Validation of gates without evaluating them.
 
-use super::{Found, JsonPathError, git, git::InsecureSources, json_path, names};
+use super::{JsonPathError, Problems, git, git::InsecureSources, json_path, names};
 use crate::{
     duration::Duration,
     rollout::{ConditionGate, Gate, GateOperator, HttpGate},
@@ -49,7 +49,7 @@ pub enum GateError {
 }
 
 /// Checks the gates of one stage.
-pub(super) fn check(found: &mut Found, stage: &str, gates: &[Gate], insecure: InsecureSources) {
+pub(super) fn check(found: &mut Problems, stage: &str, gates: &[Gate], insecure: InsecureSources) {
     for (index, gate) in gates.iter().enumerate() {
         let field = format!("{stage}.gates[{index}]");
         let Gate {
@@ -76,7 +76,7 @@ pub(super) fn check(found: &mut Found, stage: &str, gates: &[Gate], insecure: In
     }
 }
 
-fn http(found: &mut Found, field: &str, gate: &HttpGate, insecure: InsecureSources) {
+fn http(found: &mut Problems, field: &str, gate: &HttpGate, insecure: InsecureSources) {
     let HttpGate {
         url,
         secret_ref,
@@ -102,12 +102,12 @@ fn http(found: &mut Found, field: &str, gate: &HttpGate, insecure: InsecureSourc
     found.gate(&format!("{field}.value"), is_number || !op.is_order(), problem);
 }
 
-fn condition(found: &mut Found, field: &str, gate: &ConditionGate) {
+fn condition(found: &mut Problems, field: &str, gate: &ConditionGate) {
     found.gate(&format!("{field}.kind"), gate.kind != "Secret", GateError::Secret);
     found.name(format!("{field}.name"), &gate.name, names::dns_subdomain);
 }
 
-impl Found {
+impl Problems {
     fn gate(&mut self, field: &str, holds: bool, problem: GateError) {
         self.check(field, if holds { Ok(()) } else { Err(problem) });
     }

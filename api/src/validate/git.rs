@@ -69,7 +69,9 @@ pub enum UrlError {
     #[error("it has no repository path: write ssh://git@host/path")]
     NoPath,
     /// ssh without a Secret.
-    #[error("ssh needs a Secret with the keys identity and known_hosts: create it, and reference it in secretRef")]
+    #[error(
+        "ssh needs a Secret with the keys identity and known_hosts: create it, and reference it in secretRef"
+    )]
     NoSecret,
     /// A proxy is not supported over ssh.
     #[error("a proxy is supported only for https and http: remove proxySecretRef, or use the https URL")]
@@ -171,15 +173,15 @@ pub fn tag(text: &str) -> Result<(), VersionError> {
 /// Checks that a repository may be read from this URL.
 pub fn url(text: &str, insecure: InsecureSources) -> Result<(), UrlError> {
     match address(text, insecure)? {
-        Address::Web(rest) | Address::Ssh(rest) if rest.contains(['?', '#']) => Err(UrlError::Query),
-        Address::Ssh(rest) => ssh_location(rest),
-        Address::Web(_) | Address::File => Ok(()),
+        UrlTarget::Web(rest) | UrlTarget::Ssh(rest) if rest.contains(['?', '#']) => Err(UrlError::Query),
+        UrlTarget::Ssh(rest) => ssh_location(rest),
+        UrlTarget::Web(_) | UrlTarget::File => Ok(()),
     }
 }
 
 /// Whether the URL can only be read with a Secret.
 pub fn needs_secret(text: &str) -> bool {
-    matches!(address(text, InsecureSources::Allowed), Ok(Address::Ssh(_)))
+    matches!(address(text, InsecureSources::Allowed), Ok(UrlTarget::Ssh(_)))
 }
 
 /// The `ssh` URL for git's short form, `user@host:path`.
@@ -195,14 +197,14 @@ pub fn long_form(text: &str) -> Option<String> {
 /// Checks that a gate may query this URL, which may have a query part.
 pub fn gate_url(text: &str, insecure: InsecureSources) -> Result<(), UrlError> {
     match address(text, insecure)? {
-        Address::File => Err(UrlError::Scheme("file".to_owned())),
-        Address::Ssh(_) => Err(UrlError::Scheme("ssh".to_owned())),
-        Address::Web(_) => Ok(()),
+        UrlTarget::File => Err(UrlError::Scheme("file".to_owned())),
+        UrlTarget::Ssh(_) => Err(UrlError::Scheme("ssh".to_owned())),
+        UrlTarget::Web(_) => Ok(()),
     }
 }
 
 /// What a URL refers to.
-enum Address<'a> {
+enum UrlTarget<'a> {
     /// An HTTP host: everything after the scheme.
     Web(&'a str),
     /// An ssh host: everything after the scheme.
@@ -211,7 +213,7 @@ enum Address<'a> {
     File,
 }
 
-fn address(text: &str, insecure: InsecureSources) -> Result<Address<'_>, UrlError> {
+fn address(text: &str, insecure: InsecureSources) -> Result<UrlTarget<'_>, UrlError> {
     if text.len() > schema::MAX_URL {
         return Err(UrlError::TooLong(text.len()));
     }
@@ -229,10 +231,10 @@ fn address(text: &str, insecure: InsecureSources) -> Result<Address<'_>, UrlErro
     };
     let scheme = scheme.to_ascii_lowercase();
     match (scheme.as_str(), insecure) {
-        ("https", _) | ("http", InsecureSources::Allowed) => location(rest).map(|()| Address::Web(rest)),
-        ("file", InsecureSources::Allowed) => Ok(Address::File),
+        ("https", _) | ("http", InsecureSources::Allowed) => location(rest).map(|()| UrlTarget::Web(rest)),
+        ("file", InsecureSources::Allowed) => Ok(UrlTarget::File),
         ("http" | "file", InsecureSources::Refused) => Err(UrlError::Insecure(scheme)),
-        ("ssh", _) => Ok(Address::Ssh(rest)),
+        ("ssh", _) => Ok(UrlTarget::Ssh(rest)),
         ("git+ssh" | "ssh+git", _) => Err(UrlError::SshScheme(scheme)),
         _ => Err(UrlError::Scheme(scheme)),
     }

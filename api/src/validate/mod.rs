@@ -130,8 +130,8 @@ impl fmt::Display for Invalid {
 }
 
 /// All errors of a module with the given name, in the order of its fields; empty if it is valid.
-pub fn module(name: &str, spec: &ModuleSpec, insecure: InsecureSources) -> Vec<Invalid> {
-    let mut found = Found::default();
+pub fn validate_module(name: &str, spec: &ModuleSpec, insecure: InsecureSources) -> Vec<Invalid> {
+    let mut found = Problems::default();
     found.name("metadata.name", name, names::dns_label);
     found.selector("spec.selector", spec.selector.as_ref());
     if let Source::Git(git) = &spec.sync.source {
@@ -158,7 +158,7 @@ pub fn module(name: &str, spec: &ModuleSpec, insecure: InsecureSources) -> Vec<I
 
 /// All errors of a module's gates, for callers that know whether insecure URLs are allowed for gates.
 pub fn gates(spec: &ModuleSpec, insecure: InsecureSources) -> Vec<Invalid> {
-    let mut found = Found::default();
+    let mut found = Problems::default();
     found.gates(spec, insecure);
     found.0
 }
@@ -192,9 +192,9 @@ pub fn message(findings: &[Invalid]) -> String {
 
 /// The errors found so far.
 #[derive(Default)]
-struct Found(Vec<Invalid>);
+struct Problems(Vec<Invalid>);
 
-impl Found {
+impl Problems {
     fn check<T, E: Into<Problem>>(&mut self, field: impl Into<String>, result: Result<T, E>) {
         if let Err(error) = result {
             self.0.push(Invalid {

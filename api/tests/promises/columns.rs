@@ -78,7 +78,7 @@ fn updated_column_is_a_field_of_the_summary() {
         ..Summary::default()
     })
     .unwrap();
-    let path = columns::module()
+    let path = columns::module_columns()
         .into_iter()
         .find(|column| column.name == "Updated")
         .unwrap()

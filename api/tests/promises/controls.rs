@@ -101,11 +101,9 @@ fn nobody_means_three_hundred_years() {
     check("2025-01-02T03:04:05Z", true, Ok(()));
     check("2026-01-02T03:04:05Z", true, Ok(()));
     check("2027-01-03T03:04:05Z", false, Ok(()));
-    let late =
-        "until is 2027-01-03T03:04:06Z, more than a year from now: set an earlier time, or omit it";
+    let late = "until is 2027-01-03T03:04:06Z, more than a year from now: set an earlier time, or omit it";
     check("2027-01-03T03:04:06Z", false, Err(late));
-    let far =
-        "until is 2326-01-02T03:04:05Z, more than a year from now: set an earlier time, or omit it";
+    let far = "until is 2326-01-02T03:04:05Z, more than a year from now: set an earlier time, or omit it";
     check("2326-01-02T03:04:05Z", false, Err(far));
     assert_eq!(plain("true").meant(now), Ok(plain("true")));
     assert!(
@@ -129,7 +127,8 @@ fn names_are_separated_by_commas() {
 
 #[test]
 fn what_people_are_told() {
-    let check = |text: &str, expect: &str| assert_eq!(Control::parse(text).unwrap().told(), expect, "{text}");
+    let check =
+        |text: &str, expect: &str| assert_eq!(Control::parse(text).unwrap().provenance(), expect, "{text}");
     check("true", "");
     check(r#"{"by": "ann"}"#, " by ann");
     check(
@@ -140,7 +139,7 @@ fn what_people_are_told() {
         reason: Some("ä".repeat(100_000)),
         ..Control::default()
     };
-    assert!(long.told().len() < 300);
+    assert!(long.provenance().len() < 300);
 }
 
 fn controls() -> impl Strategy<Value = Control> {

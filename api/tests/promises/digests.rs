@@ -71,7 +71,7 @@ fn golden_vectors() {
     let lines = [
         digest::sha256_hex(&[]),
         digest::sha256_hex(&["a", "b"]),
-        digest::short(&["a", "b"]),
+        digest::short_hash(&["a", "b"]),
         revision.clone(),
         digest::digest(&revision, &values(&[("REGION", "eu")])),
         digest::digest(&revision, &values(&[])),

@@ -80,8 +80,8 @@ fn golden_vectors() {
         names::source("https://git.example/fleet", COMMIT, Some("git")),
         names::kustomization("muster-system", "eu-1", "app"),
         names::kustomization("fleet", "eu-1", "app"),
-        names::module_revision(ModuleKind::Module, "fleet", "app", &"0".repeat(64)),
-        names::module_revision(ModuleKind::BootstrapModule, "fleet", "app", &"0".repeat(64)),
+        names::module_revision_name(ModuleKind::Module, "fleet", "app", &"0".repeat(64)),
+        names::module_revision_name(ModuleKind::BootstrapModule, "fleet", "app", &"0".repeat(64)),
         names::kubeconfig_secret("eu-1"),
     ];
     insta::assert_snapshot!(lines.join("\n"), @r#"
@@ -179,7 +179,7 @@ proptest! {
     #[test]
     fn names_of_labels_are_labels(namespace in label(), assemblage in label(), sync in label()) {
         dns_label(&names::kustomization(&namespace, &assemblage, &sync)).unwrap();
-        dns_label(&names::module_revision(ModuleKind::Module, &namespace, &sync, &assemblage)).unwrap();
+        dns_label(&names::module_revision_name(ModuleKind::Module, &namespace, &sync, &assemblage)).unwrap();
         dns_label(&names::source(&namespace, &assemblage, Some(&sync))).unwrap();
     }
 

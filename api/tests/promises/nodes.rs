@@ -36,7 +36,7 @@ fn rendered(
     node_labels: &[(&str, &str)],
 ) -> Result<Rendered, RenderError> {
     let node_labels = labels(node_labels);
-    let parts = render::parts(content, &node_labels).unwrap();
+    let parts = render::matching_parts(content, &node_labels).unwrap();
     render::render(content, &parts, &render::given(node, &node_labels))
 }
 
@@ -106,7 +106,7 @@ fn a_digest_is_about_what_the_node_gets() {
         content(value)
     };
     let digest = |content: &NodeContent| {
-        let parts = render::parts(content, &BTreeMap::new()).unwrap();
+        let parts = render::matching_parts(content, &BTreeMap::new()).unwrap();
         render::render(content, &parts, &labels(&[("NODE_NAME", "n1")]))
             .unwrap()
             .digest()
@@ -201,7 +201,7 @@ fn what_is_wrong_is_named_field_by_field() {
         });
         edit(&mut spec);
         let spec: NodeModuleSpec = serde_json::from_value(spec).unwrap();
-        let found = validate::node_module("fabric", &spec);
+        let found = validate::validate_node_module("fabric", &spec);
         let found: Vec<String> = found.iter().map(ToString::to_string).collect();
         assert_eq!(found, expect);
     };

@@ -17,7 +17,7 @@ fn spec(pointer: &str, value: Value) -> ModuleSpec {
 }
 
 fn said(spec: &ModuleSpec) -> String {
-    let findings = validate::module("app", spec, InsecureSources::Refused);
+    let findings = validate::validate_module("app", spec, InsecureSources::Refused);
     findings
         .iter()
         .map(ToString::to_string)
@@ -213,7 +213,7 @@ fn what_is_right_is_not_talked_about() {
 fn the_name_of_a_module_is_a_dns_label() {
     let fine = spec("/suspend", json!(false));
     let module = Module::new("a.b", fine);
-    let findings = validate::module(
+    let findings = validate::validate_module(
         &module.metadata.name.unwrap(),
         &module.spec,
         InsecureSources::Refused,
@@ -230,7 +230,7 @@ fn one_message_says_how_many_more() {
     if let Source::Git(git) = &mut bad.sync.source {
         git.url = "git@git.example:r".into();
     }
-    let message = validate::message(&validate::module("app", &bad, InsecureSources::Refused));
+    let message = validate::message(&validate::validate_module("app", &bad, InsecureSources::Refused));
     assert_eq!(
         message,
         "spec.sync.source.git.url: git's short form of ssh is not supported: write ssh://git@git.example/r (and 1 more)"

@@ -86,7 +86,7 @@ impl Attributes<'_> {
     }
 
     /// The resource, as written in messages.
-    pub(super) fn named(&self) -> GroupResource {
+    pub(super) fn group_resource(&self) -> GroupResource {
         self.resource.group_resource()
     }
 
@@ -128,7 +128,7 @@ impl Attributes<'_> {
         let base = self
             .object
             .as_ref()
-            .map(|object| meta::text(object, "generateName"));
+            .map(|object| meta::metadata_text(object, "generateName"));
         if self.name.is_empty() {
             base.unwrap_or_default() // a deletion always has a name
         } else {

@@ -20,14 +20,14 @@ use crate::webhooks::{self, FailurePolicy, GROUP, Hook, Hooks, ReinvocationPolic
 pub(crate) type Warnings = Mutex<Vec<String>>;
 
 /// Why a webhook did not allow a request.
-enum Refusal {
+enum WebhookRefusal {
     /// The webhook denied the request, or its response cannot be applied.
     Denied(ApiError),
     /// The call failed; the failure policy decides.
     Failed(String),
 }
 
-impl Refusal {
+impl WebhookRefusal {
     /// The error for the client, if any.
     fn error(self, hook: &Hook) -> Option<ApiError> {
         match self {
@@ -52,7 +52,7 @@ struct Again {
 }
 
 impl Again {
-    fn note(&mut self, index: usize, hook: &Hook, changed: bool) {
+    fn record_call(&mut self, index: usize, hook: &Hook, changed: bool) {
         if changed {
             self.wanted.extend(self.asked.drain());
         }
@@ -76,7 +76,7 @@ impl Hooks {
         let mut again = Again::default();
         for (index, hook) in self.mutating.iter().enumerate() {
             if let Some(changed) = mutate_once(core, hook, request, warnings).await? {
-                again.note(index, hook, changed);
+                again.record_call(index, hook, changed);
             }
         }
         for (index, hook) in self.mutating.iter().enumerate() {
@@ -103,7 +103,7 @@ impl Hooks {
                 continue;
             };
             calls.push(async move {
-                let asked = ask(core, hook, request, &view, false, warnings).await;
+                let asked = call_webhook(core, hook, request, &view, false, warnings).await;
                 asked.map_err(|refusal| refusal.error(hook))
             });
         }
@@ -132,7 +132,7 @@ async fn mutate_once(
     let Some(view) = view(core, hook, request)? else {
         return Ok(None);
     };
-    let answered = match ask(core, hook, request, &view, true, warnings).await {
+    let answered = match call_webhook(core, hook, request, &view, true, warnings).await {
         Ok(answer) => change(core, hook, request, &view, &answer),
         Err(refusal) => Err(refusal),
     };
@@ -149,17 +149,17 @@ fn change(
     request: &mut Attributes<'_>,
     view: &View,
     answer: &Answer,
-) -> Result<bool, Refusal> {
-    let Some(operations) = answer.patch().map_err(Refusal::Failed)? else {
+) -> Result<bool, WebhookRefusal> {
+    let Some(operations) = answer.patch().map_err(WebhookRefusal::Failed)? else {
         return Ok(false);
     };
     let (Some(before), _) = objects(core, request, view) else {
-        return Err(Refusal::Denied(ApiError::internal_error(&format!(
+        return Err(WebhookRefusal::Denied(ApiError::internal_error(&format!(
             "admission webhook {:?} attempted to modify the object, which is not supported for this operation",
             hook.name
         ))));
     };
-    let failed = |error: &dyn ToString| Refusal::Denied(ApiError::internal_error(&error.to_string()));
+    let failed = |error: &dyn ToString| WebhookRefusal::Denied(ApiError::internal_error(&error.to_string()));
     let patched = patch::json(&before, &operations).map_err(|error| failed(&error))?;
     let patched = if view.version == request.resource.version {
         patched
@@ -175,15 +175,15 @@ fn change(
     Ok(changed)
 }
 
-async fn ask(
+async fn call_webhook(
     core: &Core,
     hook: &Hook,
     request: &Attributes<'_>,
     view: &View,
     is_mutating: bool,
     warnings: &Warnings,
-) -> Result<Answer, Refusal> {
-    let version = review::version(hook).map_err(Refusal::Failed)?;
+) -> Result<Answer, WebhookRefusal> {
+    let version = review::version(hook).map_err(WebhookRefusal::Failed)?;
     let uid = core.uid();
     let question: Value = review::question(
         review::request(request, view, &uid),
@@ -197,12 +197,15 @@ async fn ask(
         hook,
         question.to_string().into_bytes(),
     );
-    let text = sent.await.map_err(Refusal::Failed)?;
-    let mut answer = review::answer(&text, &uid, version, is_mutating).map_err(Refusal::Failed)?;
+    let text = sent.await.map_err(WebhookRefusal::Failed)?;
+    let mut answer = review::answer(&text, &uid, version, is_mutating).map_err(WebhookRefusal::Failed)?;
     warnings.lock().append(&mut answer.warnings);
     if answer.allowed {
         Ok(answer)
     } else {
-        Err(Refusal::Denied(review::denial(&hook.name, answer.result.take())))
+        Err(WebhookRefusal::Denied(review::denial(
+            &hook.name,
+            answer.result.take(),
+        )))
     }
 }

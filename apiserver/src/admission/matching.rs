@@ -142,7 +142,7 @@ fn conditions_hold(
         many => format!("[{}]", many.join(", ")),
     };
     Err(ApiError::forbidden(
-        &request.named(),
+        &request.group_resource(),
         request.shown_name(),
         &why,
         &[],

@@ -20,7 +20,7 @@ pub(super) fn is_key(element: &str) -> bool {
 }
 
 /// The element for `item` of an associative list.
-pub(super) fn item(list: &ListTy<'_>, item: &Value) -> Result<String, String> {
+pub(super) fn list_item_step(list: &ListTy<'_>, item: &Value) -> Result<String, String> {
     if list.keys.is_empty() {
         set_item(item)
     } else {

@@ -196,7 +196,7 @@ fn collect(value: &Value, ty: Ty<'_>, path: &mut Vec<String>, set: &mut FieldSet
             // Validation has made sure that every item has an element.
             let items = value.as_array().into_iter().flatten();
             let steps: Vec<(String, &Value)> = items
-                .filter_map(|item| Some((element::item(&list, item).ok()?, item)))
+                .filter_map(|item| Some((element::list_item_step(&list, item).ok()?, item)))
                 .collect();
             for (step, item) in &steps {
                 let twice = steps.iter().filter(|(other, _)| other == step).count() > 1;

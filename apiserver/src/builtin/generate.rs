@@ -17,13 +17,13 @@ use serde_json::Value;
 
 /// The table of all types used by the kinds in `documents` (OpenAPI v3, each with `components.schemas`). Lists, options
 /// and watch events are left out.
-pub fn generate(documents: &[Value]) -> String {
+pub fn generate_type_table(documents: &[Value]) -> String {
     let mut schemas: BTreeMap<String, &Value> = BTreeMap::new();
     let components = documents
         .iter()
         .filter_map(|document| document.pointer("/components/schemas")?.as_object());
     for (name, schema) in components.flatten() {
-        schemas.entry(short(name)).or_insert(schema);
+        schemas.entry(short_type_name(name)).or_insert(schema);
     }
     let kinds: BTreeMap<(String, String), String> = schemas
         .iter()
@@ -81,7 +81,7 @@ fn references(schema: &Value, found: &mut Vec<String>) {
     match schema {
         Value::Object(members) => {
             if let Some(Value::String(reference)) = members.get("$ref") {
-                found.push(short(reference));
+                found.push(short_type_name(reference));
             }
             members.values().for_each(|value| references(value, found));
         }
@@ -197,11 +197,11 @@ fn extension<'a>(schema: &'a Value, name: &str) -> Option<&'a str> {
 
 fn reference(schema: &Value) -> Option<String> {
     let direct = schema.get("$ref").or_else(|| schema.pointer("/allOf/0/$ref"))?;
-    direct.as_str().map(short)
+    direct.as_str().map(short_type_name)
 }
 
 /// A definition's name without the package path of Kubernetes' source.
-fn short(name: &str) -> String {
+fn short_type_name(name: &str) -> String {
     const PREFIXES: [&str; 6] = [
         "io.k8s.api.",
         "io.k8s.apimachinery.pkg.apis.",

@@ -11,7 +11,7 @@ mod tests;
 
 use serde_json::Value;
 
-pub use generate::generate;
+pub use generate::generate_type_table;
 pub(crate) use table::{Field, Scalar, Shape, Strategy, shape_of};
 
 /// The type of `metadata` of every object.

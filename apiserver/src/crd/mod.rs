@@ -33,7 +33,7 @@ fn definitions() -> GroupResource {
 }
 
 /// Reconciles a definition by one step.
-pub(crate) fn look(core: &Arc<Core>, name: &str) {
+pub(crate) fn reconcile_definition(core: &Arc<Core>, name: &str) {
     let id = ObjectId {
         resource: definitions(),
         key: ObjectKey::new("", name),
@@ -53,7 +53,7 @@ pub(crate) fn look(core: &Arc<Core>, name: &str) {
 
 /// Establishes a definition without waiting for the worker. Returns why it cannot be established, or `None`.
 pub(crate) fn establish_now(core: &Arc<Core>, name: &str) -> Option<String> {
-    look(core, name);
+    reconcile_definition(core, name);
     let definition = core.store.get(&definitions(), &ObjectKey::new("", name))?;
     let definition = definition.value();
     if is_established(&definition) {

@@ -63,7 +63,7 @@ fn base(group: &str, version: &str) -> String {
 }
 
 /// The document of a group and version.
-pub(crate) fn document(catalog: &Catalog, group: &str, version: &str) -> Option<Value> {
+pub(crate) fn openapi_document(catalog: &Catalog, group: &str, version: &str) -> Option<Value> {
     let resources = catalog.version(group, version)?;
     let mut paths = Map::new();
     let mut schemas = Map::new();

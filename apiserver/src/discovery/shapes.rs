@@ -9,14 +9,16 @@ use crate::builtin::{Scalar, Shape, shape_of};
 /// The schema of a built-in type; the types that it refers to are added to `schemas`.
 pub(super) fn schema(type_name: &'static str, schemas: &mut Map<String, Value>) -> Value {
     let mut wanted = BTreeSet::new();
-    let root =
-        shape_of(type_name).map_or_else(|| json!({"type": "object"}), |shape| shown(shape, &mut wanted));
+    let root = shape_of(type_name).map_or_else(
+        || json!({"type": "object"}),
+        |shape| shape_schema(shape, &mut wanted),
+    );
     // Each iteration handles a type without a schema, so the loop ends.
     while let Some(name) = wanted.pop_first() {
         if !schemas.contains_key(&public_name(name))
             && let Some(shape) = shape_of(name)
         {
-            schemas.insert(public_name(name), shown(shape, &mut wanted));
+            schemas.insert(public_name(name), shape_schema(shape, &mut wanted));
         }
     }
     root
@@ -30,7 +32,7 @@ pub(super) fn public_name(type_name: &str) -> String {
     }
 }
 
-fn shown(shape: &'static Shape, wanted: &mut BTreeSet<&'static str>) -> Value {
+fn shape_schema(shape: &'static Shape, wanted: &mut BTreeSet<&'static str>) -> Value {
     match shape {
         Shape::Scalar(Scalar::Numeric) => json!({"type": "integer"}),
         Shape::Scalar(Scalar::Text) => json!({"type": "string"}),
@@ -38,10 +40,10 @@ fn shown(shape: &'static Shape, wanted: &mut BTreeSet<&'static str>) -> Value {
         Shape::Scalar(Scalar::Untyped) => json!({"oneOf": [{"type": "string"}, {"type": "integer"}]}),
         Shape::Any | Shape::Raw => json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true}),
         Shape::Map { element, .. } => {
-            json!({"type": "object", "additionalProperties": shown(element, wanted)})
+            json!({"type": "object", "additionalProperties": shape_schema(element, wanted)})
         }
         Shape::List(list) => {
-            let mut schema = json!({"type": "array", "items": shown(&list.item, wanted)});
+            let mut schema = json!({"type": "array", "items": shape_schema(&list.item, wanted)});
             let kind = match (list.associative, list.keys.is_empty()) {
                 (false, _) => "atomic",
                 (true, true) => "set",
@@ -56,7 +58,7 @@ fn shown(shape: &'static Shape, wanted: &mut BTreeSet<&'static str>) -> Value {
         Shape::Object { fields, .. } => {
             let properties: Map<String, Value> = fields
                 .iter()
-                .map(|(name, field)| ((*name).to_owned(), shown(&field.shape, wanted)))
+                .map(|(name, field)| ((*name).to_owned(), shape_schema(&field.shape, wanted)))
                 .collect();
             let required: Vec<&str> = fields
                 .iter()

@@ -54,7 +54,7 @@ pub(crate) struct Listener {
 const HANDSHAKE: Duration = Duration::from_secs(10);
 
 /// Opens the listener; the future serves it. Dropping the future closes all connections.
-pub(crate) async fn open(
+pub(crate) async fn open_https(
     core: Arc<Core>,
     credentials: Arc<Credentials>,
     port: u16,

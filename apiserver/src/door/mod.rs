@@ -8,7 +8,7 @@ mod kubeconfig;
 pub(crate) use credentials::Credentials;
 pub use credentials::{CredentialsError, Identity};
 pub use https::ListenError;
-pub(crate) use https::open;
+pub(crate) use https::open_https;
 pub use in_process::InProcess;
 pub use kubeconfig::Login;
 pub(crate) use kubeconfig::kubeconfig;

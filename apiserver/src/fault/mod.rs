@@ -294,7 +294,7 @@ pub(crate) struct Closing {
 
 impl Closing {
     /// Waits until this watch must close.
-    pub(crate) async fn told(&mut self, caller: &Caller, plural: &str) {
+    pub(crate) async fn close_requested(&mut self, caller: &Caller, plural: &str) {
         loop {
             if self.receiver.changed().await.is_err() {
                 return std::future::pending().await;

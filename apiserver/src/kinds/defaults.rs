@@ -32,7 +32,7 @@ pub(crate) fn fill(resource: &Resource, object: &mut Value) {
                 .cloned()
                 .unwrap_or_default(); // none yet
             labels.insert("kubernetes.io/metadata.name".to_owned(), name.into());
-            crate::meta::set(object, "labels", labels.into());
+            crate::meta::set_metadata(object, "labels", labels.into());
         }
         ("apiextensions.k8s.io", "CustomResourceDefinition") => crd::check::fill(object),
         ("rbac.authorization.k8s.io", "RoleBinding" | "ClusterRoleBinding") => role_binding(object),
@@ -44,7 +44,7 @@ pub(crate) fn fill(resource: &Resource, object: &mut Value) {
 }
 
 /// Fills in what only a new object gets: its first status, addresses.
-pub(crate) fn begin(resource: &Resource, object: &mut Value, core: &Core) {
+pub(crate) fn set_initial_fields(resource: &Resource, object: &mut Value, core: &Core) {
     match (resource.group.as_str(), resource.kind.as_str()) {
         ("", "Namespace") => {
             object["spec"]["finalizers"] = json!(["kubernetes"]);
@@ -90,7 +90,7 @@ pub(crate) fn begin(resource: &Resource, object: &mut Value, core: &Core) {
 /// Copies fields from the old object that the client left out of an update.
 pub(crate) fn carry_over(resource: &Resource, old: &Value, new: &mut Value) {
     match (resource.group.as_str(), resource.kind.as_str()) {
-        ("", "Service") => service::carry_over(old, new),
+        ("", "Service") => service::carry_over_addresses(old, new),
         ("", "Namespace") => {
             new["spec"]["finalizers"] = carried(&new["spec"]["finalizers"], &old["spec"]["finalizers"]);
         }

@@ -71,7 +71,7 @@ fn free_address(core: &Core) -> String {
 }
 
 /// An update need not repeat the address.
-pub(crate) fn carry_over(old: &Value, new: &mut Value) {
+pub(crate) fn carry_over_addresses(old: &Value, new: &mut Value) {
     if new["spec"]["type"] == "ExternalName" {
         return;
     }

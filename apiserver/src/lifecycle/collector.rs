@@ -117,7 +117,7 @@ fn forget_owners(core: &Arc<Core>, id: &ObjectId, uids: &[&str]) {
             .filter(|o| !uids.contains(&uid_of(o)))
             .cloned()
             .collect();
-        meta::set(
+        meta::set_metadata(
             &mut object,
             "ownerReferences",
             if rest.is_empty() { Value::Null } else { rest.into() },

@@ -121,7 +121,7 @@ pub(crate) fn prune(object: &mut Value) -> Vec<String> {
 }
 
 /// Sets the fields of a new object that only the server sets.
-pub(crate) fn begin(object: &mut Value, resource: &Resource, uid: String, now: &str) {
+pub(crate) fn set_initial_metadata(object: &mut Value, resource: &Resource, uid: String, now: &str) {
     for field in [
         "deletionTimestamp",
         "deletionGracePeriodSeconds",
@@ -129,12 +129,12 @@ pub(crate) fn begin(object: &mut Value, resource: &Resource, uid: String, now: &
         "resourceVersion",
         "generation",
     ] {
-        meta::set(object, field, Value::Null);
+        meta::set_metadata(object, field, Value::Null);
     }
-    meta::set(object, "uid", uid.into());
-    meta::set(object, "creationTimestamp", now.into());
+    meta::set_metadata(object, "uid", uid.into());
+    meta::set_metadata(object, "creationTimestamp", now.into());
     if resource.counts_generations() {
-        meta::set(object, "generation", 1.into());
+        meta::set_metadata(object, "generation", 1.into());
     }
 }
 
@@ -169,7 +169,7 @@ pub(crate) fn changes_refused(old: &Value, new: &Value) -> Vec<Cause> {
 /// Copies the fields that identify the object to the new version.
 pub(crate) fn keep(old: &Value, new: &mut Value) {
     for field in ["uid", "resourceVersion"] {
-        meta::set(new, field, old["metadata"][field].clone());
+        meta::set_metadata(new, field, old["metadata"][field].clone());
     }
 }
 

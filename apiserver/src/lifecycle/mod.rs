@@ -20,26 +20,26 @@ use crate::work::Work;
 pub(crate) async fn run(core: Arc<Core>) {
     loop {
         let work = core.work.next().await;
-        carry_out(&core, work);
+        process(&core, work);
         // One item, then yield: a burst of work must not starve requests.
         tokio::task::yield_now().await;
     }
 }
 
 /// Processes the queue until it is empty, before anything else runs.
-pub(crate) fn settle(core: &Arc<Core>) {
+pub(crate) fn process_queue(core: &Arc<Core>) {
     while let Some(work) = core.work.due() {
-        carry_out(core, work);
+        process(core, work);
     }
 }
 
-fn carry_out(core: &Arc<Core>, work: Work) {
+fn process(core: &Arc<Core>, work: Work) {
     match work {
         Work::Dependent(id) => collector::dependent(core, &id),
         Work::OwnerGone(uid) => collector::owner_gone(core, &uid),
         Work::OwnerWaiting(uid) => collector::owner_waiting(core, &uid),
-        Work::Namespace(name) => namespaces::look(core, &name),
-        Work::Definition(name) => crd::look(core, &name),
+        Work::Namespace(name) => namespaces::reconcile_namespace(core, &name),
+        Work::Definition(name) => crd::reconcile_definition(core, &name),
         Work::DefinitionEnd(name) => crd::end(core, &name),
     }
 }

@@ -34,7 +34,7 @@ pub(crate) fn make_initial(core: &Arc<Core>) {
 }
 
 /// Reconciles a namespace: creates its content, or continues its deletion.
-pub(crate) fn look(core: &Arc<Core>, name: &str) {
+pub(crate) fn reconcile_namespace(core: &Arc<Core>, name: &str) {
     let id = ObjectId {
         resource: GroupResource::new("", "namespaces"),
         key: ObjectKey::new("", name),

@@ -10,7 +10,7 @@ use kube::core::ObjectMeta;
 
 use super::deployment::limits::{Round, resolve};
 use super::node;
-use super::plan::{Plan, Verb, count, nonzero};
+use super::plan::{Plan, Verb, nonzero, object_count};
 use super::pod::{self, Progress};
 use super::revision::{self, LABEL, Newest};
 use super::template::{from_template, owner};
@@ -59,7 +59,7 @@ pub(super) fn decide(
         let found = revisions.iter().find(|revision| revision.name_any() == name);
         name == newest.name_any() || found.is_some_and(|found| has_pods(&revision::hash(found)))
     };
-    revision::forget(&mut plan, revisions, row.spec.revision_history_limit, is_used);
+    revision::prune_history(&mut plan, revisions, row.spec.revision_history_limit, is_used);
     plan
 }
 
@@ -106,7 +106,7 @@ impl<'a> Row<'a> {
         if strategy.type_.as_deref() == Some("OnDelete") {
             return;
         }
-        let nodes = count(self.on_nodes.len());
+        let nodes = object_count(self.on_nodes.len());
         let limit = strategy
             .rolling_update
             .and_then(|rolling| rolling.max_unavailable);
@@ -119,7 +119,7 @@ impl<'a> Row<'a> {
             .values()
             .filter(|pods| !pods.iter().any(|pod| available(pod)))
             .count();
-        let mut left = (limit - count(down)).max(0);
+        let mut left = (limit - object_count(down)).max(0);
         for pod in self
             .first_pods()
             .filter(|pod| pod.labels().get(LABEL) != Some(&self.hash))
@@ -135,20 +135,20 @@ impl<'a> Row<'a> {
     fn status(&self, plan: &mut Plan) {
         let pods: Vec<&Pod> = self.first_pods().collect();
         let progress = self.progress(pods.iter().copied());
-        let nodes = count(self.on_nodes.len());
+        let nodes = object_count(self.on_nodes.len());
         let updated = pods
             .iter()
             .filter(|pod| pod.labels().get(LABEL) == Some(&self.hash))
             .count();
         let status = DaemonSetStatus {
-            current_number_scheduled: count(pods.len()),
+            current_number_scheduled: object_count(pods.len()),
             desired_number_scheduled: nodes,
             number_available: nonzero(progress.available),
-            number_misscheduled: count(self.stray.len()),
+            number_misscheduled: object_count(self.stray.len()),
             number_ready: progress.ready,
             number_unavailable: nonzero(nodes - progress.available),
             observed_generation: self.set.metadata.generation,
-            updated_number_scheduled: nonzero(count(updated)),
+            updated_number_scheduled: nonzero(object_count(updated)),
             ..self.set.status.clone().unwrap_or_default() // none yet
         };
         if self.set.status.as_ref() != Some(&status) {

@@ -6,9 +6,9 @@ use jiff::Timestamp;
 
 use super::deployment::{self, Child};
 use super::plan::Plan;
-use super::pod::{self, Place};
+use super::pod::{self, NodeLoad};
 use super::settings::Speeds;
-use super::shelf::{Key, Seen};
+use super::shelf::{Key, Observed};
 use super::world::{Item, Kind, World};
 use super::{claim, daemon_set, disruption, job, node, replica_set, service, stateful_set};
 
@@ -146,7 +146,7 @@ fn node(key: &Key, world: &World, speeds: &Speeds, now: Timestamp) -> Option<Pla
 }
 
 /// The nodes, with their number of pods.
-fn places(world: &World) -> Vec<Place<'_>> {
+fn places(world: &World) -> Vec<NodeLoad<'_>> {
     let mut pods: BTreeMap<&str, usize> = BTreeMap::new();
     for pod in world.pods.all().filter(|seen| !pod::is_over(&seen.object)) {
         if let Some(name) = pod
@@ -166,13 +166,13 @@ fn places(world: &World) -> Vec<Place<'_>> {
     };
     let nodes = world.nodes.all().map(|seen| &seen.object);
     nodes
-        .map(|node| Place {
+        .map(|node| NodeLoad {
             node,
             pods: on(&node.metadata.name),
         })
         .collect()
 }
 
-fn objects<'a, K>(seen: impl IntoIterator<Item = &'a Seen<K>>) -> Vec<&'a K> {
+fn objects<'a, K>(seen: impl IntoIterator<Item = &'a Observed<K>>) -> Vec<&'a K> {
     seen.into_iter().map(|seen| &seen.object).collect()
 }

@@ -11,7 +11,7 @@ use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use kube::ResourceExt as _;
 use kube::core::{Selector, SelectorExt as _};
 
-use super::plan::{Plan, Verb, after, count, time};
+use super::plan::{Plan, Verb, after, object_count, time};
 use super::pod;
 
 /// How long an evicted pod that is not deleted yet counts as disrupted.
@@ -38,8 +38,8 @@ pub(super) fn decide(
         let is_going = pod.metadata.deletion_timestamp.is_some() || disrupted.contains_key(&pod.name_any());
         !is_going && pod::ready_since(pod).is_some()
     });
-    let healthy = count(healthy.count());
-    let status = match wanted(budget, &pods, scale) {
+    let healthy = object_count(healthy.count());
+    let status = match expected_and_desired(budget, &pods, scale) {
         Ok((expected, desired)) => {
             let spare = if expected > 0 {
                 (healthy - desired).max(0)
@@ -109,7 +109,7 @@ fn disrupted(
 }
 
 /// Expected number of pods, and how many of them must be healthy.
-fn wanted(
+fn expected_and_desired(
     budget: &PodDisruptionBudget,
     pods: &[&Pod],
     scale: impl Fn(&[&Pod]) -> Result<i32, String>,
@@ -120,7 +120,7 @@ fn wanted(
             let expected = scale(pods)?;
             Ok((expected, (expected - part(&most, expected)?).max(0)))
         }
-        (None, Some(IntOrString::Int(least))) => Ok((count(pods.len()), least)),
+        (None, Some(IntOrString::Int(least))) => Ok((object_count(pods.len()), least)),
         (None, Some(least)) => {
             let expected = scale(pods)?;
             Ok((expected, part(&least, expected)?))

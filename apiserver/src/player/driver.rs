@@ -12,7 +12,7 @@ use kube::{Api, Client};
 use super::decide::{decide, nodes};
 use super::plan::{Write, after};
 use super::settings::Speeds;
-use super::world::{Item, Played, VisitKind, VisitObject, World, each_kind};
+use super::world::{Item, SimulatedKind, VisitKind, VisitObject, World, each_kind};
 use super::write::{Reply, send};
 use crate::clock::Clock;
 
@@ -28,7 +28,7 @@ type Change = Box<dyn FnOnce(&mut World, Timestamp) + Send>;
 /// Simulates the workloads of the cluster behind `client` until it is dropped. `clock` is the time of that cluster.
 ///
 /// Run one player per cluster: a second one would undo and redo the work of the first.
-pub async fn play(client: Client, clock: Clock, speeds: Speeds) {
+pub async fn simulate_workloads(client: Client, clock: Clock, speeds: Speeds) {
     let mut changes = select_all(each_kind(&Watch(client.clone())));
     let mut player = Player {
         client,
@@ -146,7 +146,7 @@ struct Watch(Client);
 impl VisitKind for Watch {
     type Out = BoxStream<'static, Change>;
 
-    fn visit<K: Played>(&self) -> Self::Out {
+    fn visit<K: SimulatedKind>(&self) -> Self::Out {
         let events = watcher(Api::<K>::all(self.0.clone()), watcher::Config::default()).default_backoff();
         let changes = events.filter_map(|event| {
             let change: Option<Change> = match event {
@@ -170,7 +170,7 @@ struct Put<'a> {
 impl VisitObject for Put<'_> {
     type Out = ();
 
-    fn visit<K: Played>(self, object: &K) {
+    fn visit<K: SimulatedKind>(self, object: &K) {
         self.world.put(object.clone(), self.now);
     }
 }
@@ -182,7 +182,7 @@ struct Doom<'a> {
 impl VisitObject for Doom<'_> {
     type Out = ();
 
-    fn visit<K: Played>(self, object: &K) {
+    fn visit<K: SimulatedKind>(self, object: &K) {
         self.world.doom::<K>(object.meta());
     }
 }

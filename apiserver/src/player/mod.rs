@@ -39,5 +39,5 @@ mod template;
 mod world;
 mod write;
 
-pub use driver::play;
+pub use driver::simulate_workloads;
 pub use settings::{PREFIX, Speeds};

@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
-use super::world::{Object, Played};
+use super::world::{Object, SimulatedKind};
 
 /// How an object is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,7 +42,7 @@ pub(super) struct Plan {
 
 impl Plan {
     /// Adds a write.
-    pub(super) fn write<K: Played>(&mut self, verb: Verb, object: K) {
+    pub(super) fn write<K: SimulatedKind>(&mut self, verb: Verb, object: K) {
         self.writes.push(Write {
             verb,
             object: object.erase(),
@@ -66,7 +66,7 @@ pub(super) fn after(at: Timestamp, duration: std::time::Duration) -> Timestamp {
 }
 
 /// A count of objects as the API has it.
-pub(super) fn count(number: usize) -> i32 {
+pub(super) fn object_count(number: usize) -> i32 {
     i32::try_from(number).unwrap_or(i32::MAX) // more than an API server can hold
 }
 

@@ -6,7 +6,7 @@ use k8s_openapi::api::core::v1::{Pod, PodTemplateSpec};
 use kube::ResourceExt as _;
 use kube::core::ObjectMeta;
 
-use super::plan::{Plan, Verb, count, nonzero};
+use super::plan::{Plan, Verb, nonzero, object_count};
 use super::pod::{self, Progress};
 use super::template::{from_template, owner};
 use super::world::is_placed;
@@ -39,8 +39,8 @@ pub(super) fn decide(set: &ReplicaSet, pods: &[&Pod], now: Timestamp) -> Plan {
     };
     let old = set.status.clone().unwrap_or_default(); // none yet
     let status = ReplicaSetStatus {
-        replicas: count(active.len()),
-        fully_labeled_replicas: nonzero(count(active.iter().filter(labelled).count())),
+        replicas: object_count(active.len()),
+        fully_labeled_replicas: nonzero(object_count(active.iter().filter(labelled).count())),
         ready_replicas: nonzero(progress.ready),
         available_replicas: nonzero(progress.available),
         observed_generation: set.metadata.generation,

@@ -70,7 +70,7 @@ pub(super) fn hash(revision: &ControllerRevision) -> String {
 }
 
 /// Deletes the oldest unused revisions beyond the history limit.
-pub(super) fn forget(
+pub(super) fn prune_history(
     plan: &mut Plan,
     all: &[&ControllerRevision],
     limit: Option<i32>,

@@ -12,7 +12,7 @@ use kube::core::ObjectMeta;
 use super::hash::fnv;
 use super::plan::{Plan, Verb};
 use super::pod;
-use super::shelf::uid;
+use super::shelf::meta_uid;
 use super::template::owner;
 
 /// Maximum number of endpoints per slice, as in the real controller.
@@ -69,7 +69,7 @@ fn balance(plan: &mut Plan, service: &Service, spec: &ServiceSpec) {
     if has_address == wants_address {
         return;
     }
-    let [.., last] = fnv(uid(&service.metadata).as_bytes()).to_be_bytes();
+    let [.., last] = fnv(meta_uid(&service.metadata).as_bytes()).to_be_bytes();
     let ingress = LoadBalancerIngress {
         ip: Some(format!("198.51.100.{last}")),
         ip_mode: Some("VIP".to_owned()),

@@ -28,7 +28,7 @@ impl Key {
 
 /// An object and since when it is known.
 #[derive(Clone, Debug)]
-pub(super) struct Seen<K> {
+pub(super) struct Observed<K> {
     /// The newest known version.
     pub object: K,
     /// When its first version was observed: more precise than `creationTimestamp`, which has whole seconds.
@@ -40,7 +40,7 @@ pub(super) struct Seen<K> {
 /// The objects of one kind.
 #[derive(Debug)]
 pub(super) struct Shelf<K> {
-    entries: BTreeMap<Key, Seen<K>>,
+    entries: BTreeMap<Key, Observed<K>>,
     by_owner: BTreeMap<String, BTreeSet<Key>>,
     /// Uids of objects that this player deleted and whose deletion no watch has reported yet.
     doomed: BTreeSet<String>,
@@ -64,21 +64,21 @@ impl<K> Default for Shelf<K> {
 
 impl<K: Resource<DynamicType = ()>> Shelf<K> {
     /// One object.
-    pub(super) fn get(&self, key: &Key) -> Option<&Seen<K>> {
+    pub(super) fn get(&self, key: &Key) -> Option<&Observed<K>> {
         self.entries
             .get(key)
-            .filter(|seen| !self.doomed.contains(uid(seen.object.meta())))
+            .filter(|seen| !self.doomed.contains(meta_uid(seen.object.meta())))
     }
 
     /// All objects, by key.
-    pub(super) fn all(&self) -> impl Iterator<Item = &Seen<K>> {
+    pub(super) fn all(&self) -> impl Iterator<Item = &Observed<K>> {
         self.entries
             .values()
-            .filter(|seen| !self.doomed.contains(uid(seen.object.meta())))
+            .filter(|seen| !self.doomed.contains(meta_uid(seen.object.meta())))
     }
 
     /// The objects of a namespace, by name.
-    pub(super) fn within(&self, namespace: &str) -> impl Iterator<Item = &Seen<K>> {
+    pub(super) fn within(&self, namespace: &str) -> impl Iterator<Item = &Observed<K>> {
         let from = Key {
             namespace: namespace.to_owned(),
             name: String::new(),
@@ -87,12 +87,12 @@ impl<K: Resource<DynamicType = ()>> Shelf<K> {
         let here = all
             .take_while(move |(key, _)| key.namespace == namespace)
             .map(|(_, seen)| seen);
-        here.filter(|seen| !self.doomed.contains(uid(seen.object.meta())))
+        here.filter(|seen| !self.doomed.contains(meta_uid(seen.object.meta())))
     }
 
     /// The objects that this one controls, by key.
-    pub(super) fn controlled_by(&self, owner: &ObjectMeta) -> Vec<&Seen<K>> {
-        let keys = self.by_owner.get(uid(owner)).into_iter().flatten();
+    pub(super) fn controlled_by(&self, owner: &ObjectMeta) -> Vec<&Observed<K>> {
+        let keys = self.by_owner.get(meta_uid(owner)).into_iter().flatten();
         keys.filter_map(|key| self.get(key)).collect()
     }
 
@@ -109,7 +109,7 @@ impl<K: Resource<DynamicType = ()>> Shelf<K> {
         let before = self.take(&key);
         let same = before
             .as_ref()
-            .filter(|before| uid(before.object.meta()) == uid(object.meta()));
+            .filter(|before| meta_uid(before.object.meta()) == meta_uid(object.meta()));
         let since = same.map_or(now, |before| before.since);
         let stopping_since = object.meta().deletion_timestamp.as_ref().map(|_| {
             let known = same.and_then(|before| before.stopping_since);
@@ -123,7 +123,7 @@ impl<K: Resource<DynamicType = ()>> Shelf<K> {
         }
         self.entries.insert(
             key,
-            Seen {
+            Observed {
                 object,
                 since,
                 stopping_since,
@@ -134,18 +134,18 @@ impl<K: Resource<DynamicType = ()>> Shelf<K> {
 
     /// Removes an object. Returns whether it was known.
     pub(super) fn remove(&mut self, meta: &ObjectMeta) -> bool {
-        self.doomed.remove(uid(meta));
+        self.doomed.remove(meta_uid(meta));
         let key = Key::of(meta);
         let is_known = self
             .entries
             .get(&key)
-            .is_some_and(|seen| uid(seen.object.meta()) == uid(meta));
+            .is_some_and(|seen| meta_uid(seen.object.meta()) == meta_uid(meta));
         is_known && self.take(&key).is_some()
     }
 
     /// Records that a write of this player deleted the object immediately.
     pub(super) fn doom(&mut self, meta: &ObjectMeta) {
-        self.doomed.insert(uid(meta).to_owned());
+        self.doomed.insert(meta_uid(meta).to_owned());
     }
 
     /// Begins a new list.
@@ -171,12 +171,12 @@ impl<K: Resource<DynamicType = ()>> Shelf<K> {
             .map(|seen| seen.object)
             .collect();
         for object in &gone {
-            self.doomed.remove(uid(object.meta()));
+            self.doomed.remove(meta_uid(object.meta()));
         }
         gone
     }
 
-    fn take(&mut self, key: &Key) -> Option<Seen<K>> {
+    fn take(&mut self, key: &Key) -> Option<Observed<K>> {
         let seen = self.entries.remove(key)?;
         if let Some(owner) = controller(seen.object.meta())
             && let Some(keys) = self.by_owner.get_mut(&owner.uid)
@@ -191,7 +191,7 @@ impl<K: Resource<DynamicType = ()>> Shelf<K> {
 }
 
 /// The uid; empty if there is none yet.
-pub(super) fn uid(meta: &ObjectMeta) -> &str {
+pub(super) fn meta_uid(meta: &ObjectMeta) -> &str {
     meta.uid.as_deref().unwrap_or_default()
 }
 

@@ -16,10 +16,10 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use super::settings::{self, Settings, Speeds};
-use super::shelf::{Key, Seen, Shelf, controller};
+use super::shelf::{Key, Observed, Shelf, controller};
 
 /// A kind that the player watches.
-pub(super) trait Played:
+pub(super) trait SimulatedKind:
     Resource<DynamicType = ()> + Clone + Debug + Serialize + DeserializeOwned + Send + 'static
 {
     /// The kind.
@@ -35,7 +35,7 @@ pub(super) trait VisitKind {
     /// Result of the visit.
     type Out;
     /// Visits a kind.
-    fn visit<K: Played>(&self) -> Self::Out;
+    fn visit<K: SimulatedKind>(&self) -> Self::Out;
 }
 
 /// A visitor of an object with its own type.
@@ -43,7 +43,7 @@ pub(super) trait VisitObject {
     /// Result of the visit.
     type Out;
     /// Visits an object.
-    fn visit<K: Played>(self, object: &K) -> Self::Out;
+    fn visit<K: SimulatedKind>(self, object: &K) -> Self::Out;
 }
 
 macro_rules! kinds {
@@ -127,7 +127,7 @@ pub(super) struct Item {
 
 impl World {
     /// Stores a watch event.
-    pub(super) fn take<K: Played>(&mut self, event: Event<K>, now: Timestamp) {
+    pub(super) fn take<K: SimulatedKind>(&mut self, event: Event<K>, now: Timestamp) {
         match event {
             Event::Apply(object) | Event::InitApply(object) => self.put(object, now),
             Event::Delete(object) => {
@@ -145,7 +145,7 @@ impl World {
     }
 
     /// Stores a version of an object.
-    pub(super) fn put<K: Played>(&mut self, object: K, now: Timestamp) {
+    pub(super) fn put<K: SimulatedKind>(&mut self, object: K, now: Timestamp) {
         let meta = object.meta().clone();
         let (before, is_new) = K::shelf_mut(self).put(object, now);
         if !is_new {
@@ -161,13 +161,13 @@ impl World {
     }
 
     /// Records that a write of this player deleted the object immediately.
-    pub(super) fn doom<K: Played>(&mut self, meta: &ObjectMeta) {
+    pub(super) fn doom<K: SimulatedKind>(&mut self, meta: &ObjectMeta) {
         K::shelf_mut(self).doom(meta);
         self.touch::<K>(meta);
     }
 
     /// Marks an object, and the objects whose decisions depend on it.
-    fn touch<K: Played>(&mut self, meta: &ObjectMeta) {
+    fn touch<K: SimulatedKind>(&mut self, meta: &ObjectMeta) {
         let key = Key::of(meta);
         if let Some(owner) = controller(meta)
             && let Some(kind) = Kind::named(&owner.kind)
@@ -215,7 +215,7 @@ impl World {
                     .daemon_sets
                     .all()
                     .map(|seen| (Kind::DaemonSet, &seen.object.metadata));
-                let unplaced = |pod: &&Seen<Pod>| !is_placed(&pod.object);
+                let unplaced = |pod: &&Observed<Pod>| !is_placed(&pod.object);
                 let pods = self
                     .pods
                     .all()

@@ -8,7 +8,7 @@ use kube::core::Request;
 use kube::core::request::Error as RequestError;
 
 use super::plan::{Verb, Write};
-use super::world::{Object, Played, VisitObject};
+use super::world::{Object, SimulatedKind, VisitObject};
 
 /// The field manager of all writes.
 const MANAGER: &str = "workload-player";
@@ -55,7 +55,7 @@ struct Sender {
 impl VisitObject for Sender {
     type Out = BoxFuture<'static, Result<Reply, WriteError>>;
 
-    fn visit<K: Played>(self, object: &K) -> Self::Out {
+    fn visit<K: SimulatedKind>(self, object: &K) -> Self::Out {
         let object = object.clone();
         async move {
             let request = request(self.verb, &object)?;
@@ -71,7 +71,7 @@ impl VisitObject for Sender {
     }
 }
 
-fn request<K: Played>(verb: Verb, object: &K) -> Result<http::Request<Vec<u8>>, WriteError> {
+fn request<K: SimulatedKind>(verb: Verb, object: &K) -> Result<http::Request<Vec<u8>>, WriteError> {
     let meta = object.meta();
     let request = Request::new(K::url_path(&(), meta.namespace.as_deref()));
     let name = meta.name.as_deref().unwrap_or_default(); // absent only before creation

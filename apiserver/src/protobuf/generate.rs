@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 /// The table of the given `.proto` texts: one line for each message (`core.v1.Pod`), then one for each field, indented by
 /// a space: number, kind (`string`, `bytes`, `bool`, `int`, `double`, or a message; `[]` before it for lists, `{}` for
 /// maps from text), name.
-pub fn generate(protos: &[String]) -> String {
+pub fn generate_message_table(protos: &[String]) -> String {
     let mut messages: BTreeMap<String, Vec<String>> = BTreeMap::new();
     for proto in protos {
         let lines = proto.lines().map(str::trim);
@@ -20,7 +20,7 @@ pub fn generate(protos: &[String]) -> String {
                 .strip_prefix("message ")
                 .and_then(|rest| rest.strip_suffix(" {"))
             {
-                current = short(&format!("{package}.{name}"));
+                current = short_type_name(&format!("{package}.{name}"));
                 messages.entry(current.clone()).or_default();
             } else if let (false, Some(field)) = (current.is_empty(), field(package, line)) {
                 messages.entry(current.clone()).or_default().push(field);
@@ -58,12 +58,12 @@ fn kind_name(package: &str, kind: &str) -> String {
     match kind {
         "string" | "bytes" | "bool" | "double" => kind.to_owned(),
         "int32" | "int64" | "uint32" | "uint64" => "int".to_owned(),
-        _ => short(kind.strip_prefix('.').unwrap_or(&format!("{package}.{kind}"))),
+        _ => short_type_name(kind.strip_prefix('.').unwrap_or(&format!("{package}.{kind}"))),
     }
 }
 
 /// `k8s.io.api.core.v1.Pod` is `core.v1.Pod`, as in the table of types.
-fn short(name: &str) -> String {
+fn short_type_name(name: &str) -> String {
     let prefixes = [
         "k8s.io.apimachinery.pkg.apis.",
         "k8s.io.apimachinery.pkg.api.",

@@ -9,7 +9,7 @@ mod table;
 
 use serde_json::{Map, Value};
 
-pub use generate::generate;
+pub use generate::generate_message_table;
 use read::{Fields, Malformed, Wire};
 
 /// The media type.
@@ -70,9 +70,9 @@ fn message_of(api_version: &str, kind: &str) -> Option<&'static str> {
         kind,
         "DeleteOptions" | "CreateOptions" | "UpdateOptions" | "PatchOptions"
     ) {
-        return table::name(&format!("meta.v1.{kind}"));
+        return table::message_name(&format!("meta.v1.{kind}"));
     }
-    table::name(crate::builtin::type_of(api_version, kind)?)
+    table::message_name(crate::builtin::type_of(api_version, kind)?)
 }
 
 fn utf8(bytes: &[u8]) -> Result<String, ProtobufError> {

@@ -41,7 +41,7 @@ fn messages() -> &'static Messages {
 }
 
 /// The name of a message as stored in the table.
-pub(super) fn name(name: &str) -> Option<&'static str> {
+pub(super) fn message_name(name: &str) -> Option<&'static str> {
     messages().get_key_value(name).map(|(name, _)| *name)
 }
 

@@ -199,7 +199,7 @@ impl Recorder {
         *self.events.lock() = Ring::default();
     }
 
-    pub(crate) fn note(&self, resource: &GroupResource, change: &Arc<Change>) {
+    pub(crate) fn record_change(&self, resource: &GroupResource, change: &Arc<Change>) {
         if self.keeps_events {
             let event = EventRecord {
                 at: change.at,

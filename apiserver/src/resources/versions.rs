@@ -21,7 +21,7 @@ pub(crate) fn presented(resource: &Resource, mut value: Value) -> Value {
 }
 
 /// Like [`presented`], without a copy if the stored form is unchanged, which is the common case.
-pub(crate) fn shown<'a>(resource: &Resource, value: &'a Value) -> Cow<'a, Value> {
+pub(crate) fn presented_ref<'a>(resource: &Resource, value: &'a Value) -> Cow<'a, Value> {
     if is_of_another_version(resource, value) {
         Cow::Owned(presented(resource, value.clone()))
     } else {

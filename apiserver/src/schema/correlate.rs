@@ -11,7 +11,12 @@ pub(super) fn member<'a>(old: Option<&'a Value>, name: &str) -> Option<&'a Value
 }
 
 /// The old value of `item` at `index` of a list with the schema `list`.
-pub(super) fn item<'a>(old: Option<&'a Value>, list: &Node, index: usize, item: &Value) -> Option<&'a Value> {
+pub(super) fn correlated_item<'a>(
+    old: Option<&'a Value>,
+    list: &Node,
+    index: usize,
+    item: &Value,
+) -> Option<&'a Value> {
     let keys = &list.list_keys;
     if list.list_type != ListType::Map || keys.iter().any(|key| item.get(key).is_none()) {
         return None;

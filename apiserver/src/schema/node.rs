@@ -78,7 +78,10 @@ pub(crate) struct Node {
 impl Node {
     /// Parses a schema. Invalid patterns and rules are left out.
     pub(crate) fn read(schema: &Value) -> Self {
-        let ty = schema.get("type").and_then(Value::as_str).and_then(Type::named);
+        let ty = schema
+            .get("type")
+            .and_then(Value::as_str)
+            .and_then(Type::from_name);
         Self {
             ty,
             format: text(schema, "format").filter(|format| super::formats::known(ty, format)),

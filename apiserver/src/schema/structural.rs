@@ -13,7 +13,7 @@ type Schema = Map<String, Value>;
 
 /// Location of a node: the root, an item of a list, a member of an object.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Level {
+enum NodeLevel {
     Root,
     Item,
     Field,
@@ -23,7 +23,7 @@ enum Level {
 pub(super) fn check(schema: &Value, path: &str) -> Vec<Cause> {
     let mut causes = Vec::new();
     if let Value::Object(root) = schema {
-        node(root, Level::Root, path, &mut causes);
+        node(root, NodeLevel::Root, path, &mut causes);
         super::rules::check(root, path, &mut causes);
     } else {
         causes.push(Cause::required(path, "must be specified"));
@@ -33,22 +33,22 @@ pub(super) fn check(schema: &Value, path: &str) -> Vec<Cause> {
     causes
 }
 
-fn node(schema: &Schema, level: Level, path: &str, causes: &mut Vec<Cause>) {
+fn node(schema: &Schema, level: NodeLevel, path: &str, causes: &mut Vec<Cause>) {
     unsupported(schema, path, causes);
     types(schema, level, path, causes);
     extensions(schema, path, causes);
     list_type(schema, path, causes);
     default(schema, level, path, causes);
     value_checks(schema, int_or_string(schema), level, path, causes);
-    if level == Level::Root || flag(schema, "x-kubernetes-embedded-resource") {
+    if level == NodeLevel::Root || flag(schema, "x-kubernetes-embedded-resource") {
         type_and_metadata(schema, level, path, causes);
     }
     children(schema, level, path, causes);
 }
 
-fn children(schema: &Schema, level: Level, path: &str, causes: &mut Vec<Cause>) {
+fn children(schema: &Schema, level: NodeLevel, path: &str, causes: &mut Vec<Cause>) {
     match schema.get("items") {
-        Some(Value::Object(items)) => node(items, Level::Item, &format!("{path}.items"), causes),
+        Some(Value::Object(items)) => node(items, NodeLevel::Item, &format!("{path}.items"), causes),
         Some(Value::Array(_)) => {
             let detail = "items must be a schema object and not an array";
             causes.push(Cause::forbidden(format!("{path}.items"), detail));
@@ -60,10 +60,10 @@ fn children(schema: &Schema, level: Level, path: &str, causes: &mut Vec<Cause>) 
     }
     for (name, property) in object(schema, "properties").into_iter().flatten() {
         // `type_and_metadata` checks the schema of metadata.
-        if let (Value::Object(property), false) = (property, level == Level::Root && name == "metadata") {
+        if let (Value::Object(property), false) = (property, level == NodeLevel::Root && name == "metadata") {
             node(
                 property,
-                Level::Field,
+                NodeLevel::Field,
                 &format!("{path}.properties[{name}]"),
                 causes,
             );
@@ -73,7 +73,7 @@ fn children(schema: &Schema, level: Level, path: &str, causes: &mut Vec<Cause>) 
     match schema.get("additionalProperties") {
         None => {}
         Some(given) => {
-            if level == Level::Root {
+            if level == NodeLevel::Root {
                 causes.push(Cause::forbidden(&additional, "must not be used at the root"));
             }
             if object(schema, "properties").is_some_and(|map| !map.is_empty()) && *given != json!(true) {
@@ -81,7 +81,7 @@ fn children(schema: &Schema, level: Level, path: &str, causes: &mut Vec<Cause>) 
                 causes.push(Cause::forbidden(&additional, detail));
             }
             if let Value::Object(given) = given {
-                node(given, Level::Field, &additional, causes);
+                node(given, NodeLevel::Field, &additional, causes);
             }
         }
     }
@@ -109,7 +109,7 @@ fn unsupported(schema: &Schema, path: &str, causes: &mut Vec<Cause>) {
     }
 }
 
-fn types(schema: &Schema, level: Level, path: &str, causes: &mut Vec<Cause>) {
+fn types(schema: &Schema, level: NodeLevel, path: &str, causes: &mut Vec<Cause>) {
     let ty = text(schema, "type");
     let field = format!("{path}.type");
     let embedded = flag(schema, "x-kubernetes-embedded-resource");
@@ -132,13 +132,13 @@ fn types(schema: &Schema, level: Level, path: &str, causes: &mut Vec<Cause>) {
         && !flag(schema, "x-kubernetes-preserve-unknown-fields")
     {
         let detail = match level {
-            Level::Root => "must not be empty at the root",
-            Level::Item => "must not be empty for specified array items",
-            Level::Field => "must not be empty for specified object fields",
+            NodeLevel::Root => "must not be empty at the root",
+            NodeLevel::Item => "must not be empty for specified array items",
+            NodeLevel::Field => "must not be empty for specified object fields",
         };
         causes.push(Cause::required(&field, detail));
     }
-    if level == Level::Root && !ty.is_empty() && ty != "object" {
+    if level == NodeLevel::Root && !ty.is_empty() && ty != "object" {
         causes.push(Cause::invalid(&field, &json!(ty), "must be object at the root"));
     }
 }
@@ -302,12 +302,12 @@ fn map_items(items: Option<&Schema>, keys: &[Value], path: &str, causes: &mut Ve
 }
 
 /// A default must be valid for its own schema.
-fn default(schema: &Schema, level: Level, path: &str, causes: &mut Vec<Cause>) {
+fn default(schema: &Schema, level: NodeLevel, path: &str, causes: &mut Vec<Cause>) {
     let Some(value) = schema.get("default") else {
         return;
     };
     let field = format!("{path}.default");
-    if level == Level::Root {
+    if level == NodeLevel::Root {
         causes.push(Cause::forbidden(field, "must not be set"));
         return;
     }
@@ -321,7 +321,7 @@ fn default(schema: &Schema, level: Level, path: &str, causes: &mut Vec<Cause>) {
     }
 }
 
-fn type_and_metadata(schema: &Schema, level: Level, path: &str, causes: &mut Vec<Cause>) {
+fn type_and_metadata(schema: &Schema, level: NodeLevel, path: &str, causes: &mut Vec<Cause>) {
     let Some(properties) = object(schema, "properties") else {
         return;
     };
@@ -342,7 +342,8 @@ fn type_and_metadata(schema: &Schema, level: Level, path: &str, causes: &mut Vec
             ));
         }
     }
-    let Some(Value::Object(metadata)) = properties.get("metadata").filter(|_| level == Level::Root) else {
+    let Some(Value::Object(metadata)) = properties.get("metadata").filter(|_| level == NodeLevel::Root)
+    else {
         return;
     };
     let plain = metadata.iter().all(|(word, value)| match word.as_str() {
@@ -371,7 +372,7 @@ fn is_int_or_string_pair(any_of: Option<&Value>) -> bool {
 }
 
 /// `allOf`, `anyOf`, `oneOf`, `not` and `pattern` of a node.
-fn value_checks(schema: &Schema, pair_allowed: bool, level: Level, path: &str, causes: &mut Vec<Cause>) {
+fn value_checks(schema: &Schema, pair_allowed: bool, level: NodeLevel, path: &str, causes: &mut Vec<Cause>) {
     if let Some(Value::String(pattern)) = schema.get("pattern")
         && let Err(error) = Regex::new(pattern)
     {
@@ -401,7 +402,7 @@ fn value_checks(schema: &Schema, pair_allowed: bool, level: Level, path: &str, c
 }
 
 /// Below a logical junctor only value validation is allowed.
-fn nested(schema: &Schema, pair_allowed: bool, level: Level, path: &str, causes: &mut Vec<Cause>) {
+fn nested(schema: &Schema, pair_allowed: bool, level: NodeLevel, path: &str, causes: &mut Vec<Cause>) {
     const FORBIDDEN: [(&str, &str); 12] = [
         ("type", "must be empty to be structural"),
         ("additionalProperties", "must be undefined to be structural"),
@@ -448,7 +449,7 @@ fn nested(schema: &Schema, pair_allowed: bool, level: Level, path: &str, causes:
             ));
         }
         if let Value::Object(property) = property {
-            nested(property, false, Level::Field, &path, causes);
+            nested(property, false, NodeLevel::Field, &path, causes);
         }
     }
 }

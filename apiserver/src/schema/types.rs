@@ -32,7 +32,7 @@ impl Type {
         }
     }
 
-    pub(super) fn named(name: &str) -> Option<Self> {
+    pub(super) fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|ty| ty.name() == name)
     }
 }

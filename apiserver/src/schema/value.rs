@@ -11,12 +11,12 @@ use super::{correlate, formats};
 
 /// The causes of one value, and the number of passed checks (by which a branch of `anyOf` is chosen).
 #[derive(Default)]
-struct Outcome {
+struct ValidationResult {
     causes: Vec<Cause>,
     matches: usize,
 }
 
-impl Outcome {
+impl ValidationResult {
     fn add(&mut self, cause: Cause) {
         if !self.causes.contains(&cause) {
             self.causes.push(cause);
@@ -38,9 +38,9 @@ pub(super) fn check(new: &Value, old: Option<&Value>, node: &Node, path: &str) -
     validate(new, old, node, path).causes
 }
 
-fn validate(new: &Value, old: Option<&Value>, node: &Node, path: &str) -> Outcome {
+fn validate(new: &Value, old: Option<&Value>, node: &Node, path: &str) -> ValidationResult {
     let at = At { path, node };
-    let mut outcome = Outcome::default();
+    let mut outcome = ValidationResult::default();
     if old == Some(new) {
         // Existing errors are accepted.
         outcome.matches = 1;
@@ -81,10 +81,10 @@ impl At<'_> {
         Cause::invalid(self.field(), value, &format!("{} in body {detail}", self.path))
     }
 
-    fn ty(&self, value: &Value) -> Outcome {
-        let mut outcome = Outcome {
+    fn ty(&self, value: &Value) -> ValidationResult {
+        let mut outcome = ValidationResult {
             matches: 1,
-            ..Outcome::default()
+            ..ValidationResult::default()
         };
         let wanted = match (self.node.ty, self.node.int_or_string) {
             (_, true) => vec![Type::Integer, Type::String],
@@ -110,8 +110,8 @@ impl At<'_> {
         outcome
     }
 
-    fn enumeration(&self, value: &Value) -> Outcome {
-        let mut outcome = Outcome::default();
+    fn enumeration(&self, value: &Value) -> ValidationResult {
+        let mut outcome = ValidationResult::default();
         let allowed = &self.node.checks.one_of_values;
         if !allowed.is_empty() && !allowed.iter().any(|one| !one.is_null() && equal(one, value)) {
             let supported: Vec<String> = allowed
@@ -123,8 +123,8 @@ impl At<'_> {
         outcome
     }
 
-    fn text(&self, value: &Value) -> Outcome {
-        let mut outcome = Outcome::default();
+    fn text(&self, value: &Value) -> ValidationResult {
+        let mut outcome = ValidationResult::default();
         let Value::String(text) = value else {
             return outcome;
         };
@@ -154,8 +154,8 @@ impl At<'_> {
         outcome
     }
 
-    fn number(&self, value: &Value) -> Outcome {
-        let mut outcome = Outcome::default();
+    fn number(&self, value: &Value) -> ValidationResult {
+        let mut outcome = ValidationResult::default();
         let Some(number) = value.as_f64().filter(|_| value.is_number()) else {
             return outcome;
         };
@@ -178,7 +178,7 @@ impl At<'_> {
                 (number > max, "less than or equal to")
             };
             if wrong {
-                outcome.add(self.invalid(value, &format!("should be {text} {}", shown(max, value))));
+                outcome.add(self.invalid(value, &format!("should be {text} {}", format_bound(max, value))));
             }
         }
         if let Some(min) = checks.minimum.map(bound) {
@@ -188,7 +188,7 @@ impl At<'_> {
                 (number < min, "greater than or equal to")
             };
             if wrong {
-                outcome.add(self.invalid(value, &format!("should be {text} {}", shown(min, value))));
+                outcome.add(self.invalid(value, &format!("should be {text} {}", format_bound(min, value))));
             }
         }
         if let Some(factor) = checks.multiple_of.filter(|factor| *factor > 0.0) {
@@ -200,21 +200,21 @@ impl At<'_> {
             if (times - times.round()).abs() > 1e-9 {
                 outcome.add(self.invalid(
                     value,
-                    &format!("should be a multiple of {}", shown(factor, value)),
+                    &format!("should be a multiple of {}", format_bound(factor, value)),
                 ));
             }
         }
         outcome
     }
 
-    fn list(&self, value: &Value, old: Option<&Value>) -> Outcome {
-        let mut outcome = Outcome::default();
+    fn list(&self, value: &Value, old: Option<&Value>) -> ValidationResult {
+        let mut outcome = ValidationResult::default();
         let Value::Array(items) = value else {
             return outcome;
         };
         if let Some(schema) = &self.node.items {
             for (index, item) in items.iter().enumerate() {
-                let old = correlate::item(old, self.node, index, item);
+                let old = correlate::correlated_item(old, self.node, index, item);
                 outcome.merge(validate(item, old, schema, &format!("{}[{index}]", self.path)));
             }
         }
@@ -230,8 +230,8 @@ impl At<'_> {
         outcome
     }
 
-    fn object(&self, value: &Value, old: Option<&Value>) -> Outcome {
-        let mut outcome = Outcome::default();
+    fn object(&self, value: &Value, old: Option<&Value>) -> ValidationResult {
+        let mut outcome = ValidationResult::default();
         let Value::Object(members) = value else {
             return outcome;
         };
@@ -264,10 +264,10 @@ impl At<'_> {
         outcome
     }
 
-    fn junctors(&self, value: &Value, old: Option<&Value>) -> Outcome {
-        let mut outcome = Outcome {
+    fn junctors(&self, value: &Value, old: Option<&Value>) -> ValidationResult {
+        let mut outcome = ValidationResult {
             matches: 1,
-            ..Outcome::default()
+            ..ValidationResult::default()
         };
         let Checks {
             all_of,
@@ -278,14 +278,14 @@ impl At<'_> {
         } = &self.node.checks;
         let branch = |node: &Node| validate(value, old, node, self.path);
         if !any_of.is_empty() {
-            let results: Vec<Outcome> = any_of.iter().map(branch).collect();
-            if !results.iter().any(Outcome::is_valid) {
+            let results: Vec<ValidationResult> = any_of.iter().map(branch).collect();
+            if !results.iter().any(ValidationResult::is_valid) {
                 outcome.add(self.junctor("must validate at least one schema (anyOf)"));
             }
             outcome.merge(chosen(results));
         }
         if !one_of.is_empty() {
-            let results: Vec<Outcome> = one_of.iter().map(branch).collect();
+            let results: Vec<ValidationResult> = one_of.iter().map(branch).collect();
             match results.iter().filter(|result| result.is_valid()).count() {
                 1 => {}
                 0 => {
@@ -299,7 +299,7 @@ impl At<'_> {
             outcome.merge(chosen(results));
         }
         if !all_of.is_empty() {
-            let results: Vec<Outcome> = all_of.iter().map(branch).collect();
+            let results: Vec<ValidationResult> = all_of.iter().map(branch).collect();
             let valid = results.iter().filter(|result| result.is_valid()).count();
             for result in results {
                 outcome.merge(result);
@@ -321,8 +321,8 @@ impl At<'_> {
 }
 
 /// The first valid branch, else the one that passed most checks.
-fn chosen(results: Vec<Outcome>) -> Outcome {
-    let mut best: Option<Outcome> = None;
+fn chosen(results: Vec<ValidationResult>) -> ValidationResult {
+    let mut best: Option<ValidationResult> = None;
     for result in results {
         let better = match &best {
             None => true,
@@ -356,7 +356,7 @@ fn equal(one: &Value, other: &Value) -> bool {
 }
 
 /// A bound as printed in messages: as an integer for integers.
-fn shown(bound: f64, value: &Value) -> String {
+fn format_bound(bound: f64, value: &Value) -> String {
     if value.is_f64() {
         go_float(bound)
     } else {

@@ -51,7 +51,7 @@ pub(super) async fn apply(call: &Call<'_>, options: &mut Options) -> Result<http
             changed => return answered(call, 200, &changed?, &warnings),
         }
     }
-    Err(ApiError::modified(&call.named(), &call.target.name))
+    Err(ApiError::modified(&call.group_resource(), &call.target.name))
 }
 
 fn answered(
@@ -61,7 +61,7 @@ fn answered(
     warnings: &[String],
 ) -> Result<http::Response<Body>, ApiError> {
     Ok(respond::with_warnings(
-        respond::object(call, code, object)?,
+        respond::respond_object(call, code, object)?,
         warnings,
     ))
 }
@@ -78,7 +78,7 @@ fn merged(
     let applied = &decoded.value;
     let version = meta::resource_version(applied);
     if !version.is_empty() && version != meta::resource_version(&shown) {
-        return Err(ApiError::modified(&call.named(), &call.target.name));
+        return Err(ApiError::modified(&call.group_resource(), &call.target.name));
     }
     let mut new = merge(Some(&shown), applied, call.resource.type_ref(), how).map_err(refused)?;
     metadata::clean(&mut new)?;
@@ -116,7 +116,11 @@ async fn create(
         let why = format!(
             "uid mismatch: the provided object specified uid {uid}, and no existing object was found"
         );
-        return Err(ApiError::conflict(&call.named(), &call.target.name, &why));
+        return Err(ApiError::conflict(
+            &call.group_resource(),
+            &call.target.name,
+            &why,
+        ));
     }
     let value = merge(None, applied, call.resource.type_ref(), how).map_err(refused)?;
     create::create_object(

@@ -4,7 +4,7 @@ use serde_json::{Map, Value, json};
 
 use super::identity::identify;
 use super::options::{Options, Tracking, update_options};
-use super::shape::{problems, refuse_invalid, refuse_too_deep, settle};
+use super::shape::{normalize_applied, problems, refuse_invalid, refuse_too_deep};
 use super::{Call, admit};
 use crate::admission::Operation;
 use crate::apply::track_update;
@@ -37,7 +37,7 @@ pub(super) async fn change(
             return Ok(object);
         }
     }
-    Err(ApiError::modified(&call.named(), &call.target.name))
+    Err(ApiError::modified(&call.group_resource(), &call.target.name))
 }
 
 /// The change after the webhooks, in stored form.
@@ -81,7 +81,7 @@ fn track_early(call: &Call<'_>, options: &Options, old: &Value, new: &mut Value)
     let how = update_options(call, options, &api_version);
     track_update(Some(old), &mut settled, resource.type_ref(), &how);
     let managers = settled["metadata"]["managedFields"].take();
-    meta::set(new, "managedFields", managers);
+    meta::set_metadata(new, "managedFields", managers);
 }
 
 /// Stores a new version if it differs from the current one; `None` after a conflict with another writer.
@@ -114,10 +114,10 @@ pub(super) fn prepared(
     tracking: Tracking,
 ) -> Result<Value, ApiError> {
     let resource = &*call.resource;
-    let old = &*versions::shown(resource, &live.value);
+    let old = &*versions::presented_ref(resource, &live.value);
     let version = meta::resource_version(&new);
     if !version.is_empty() && version != "0" && version != meta::resource_version(old) {
-        return Err(ApiError::modified(&call.named(), meta::name(old)));
+        return Err(ApiError::modified(&call.group_resource(), meta::name(old)));
     }
     carry_over(call, old, &mut new);
     defaults::fill(resource, &mut new);
@@ -133,10 +133,10 @@ pub(super) fn prepared(
     refuse_invalid(resource, &new, &causes)?;
     metadata::keep(old, &mut new);
     if tracking == Tracking::Applied {
-        settle(resource, Some(old), &mut new);
+        normalize_applied(resource, Some(old), &mut new);
     }
     if resource.counts_generations() && metadata::wants_changed(resource, old, &new) {
-        meta::set(&mut new, "generation", (meta::generation(old) + 1).into());
+        meta::set_metadata(&mut new, "generation", (meta::generation(old) + 1).into());
     }
     if tracking == Tracking::Update {
         let api_version = resource.api_version();
@@ -179,7 +179,7 @@ fn carry_over(call: &Call<'_>, old: &Value, new: &mut Value) {
             let written = new["metadata"].take();
             keep_all_but(sub, old, new);
             for field in ["resourceVersion", "managedFields", "uid"] {
-                meta::set(new, field, written[field].clone());
+                meta::set_metadata(new, field, written[field].clone());
             }
         }
     }

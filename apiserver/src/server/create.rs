@@ -5,7 +5,7 @@ use serde_json::Value;
 use super::decode::{self, Decoded};
 use super::identity::identify;
 use super::options::{Options, Tracking, options, update_options};
-use super::shape::{problems, refuse_invalid, refuse_too_deep, settle, shape};
+use super::shape::{normalize_applied, problems, refuse_invalid, refuse_too_deep, shape};
 use super::{Call, admit, respond};
 use crate::admission::Operation;
 use crate::apply::track_update;
@@ -30,10 +30,10 @@ pub(super) async fn create(call: &Call<'_>) -> Result<http::Response<Body>, ApiE
         return Err(ApiError::method_not_allowed());
     }
     let options = options(call)?;
-    let decoded = decode::object(&call.content_type, &call.body)?;
+    let decoded = decode::decode_object(&call.content_type, &call.body)?;
     let (object, answer) = create_object(call, &options, decoded, Tracking::Update).await?;
     Ok(respond::with_warnings(
-        respond::object(call, answer.code, &object)?,
+        respond::respond_object(call, answer.code, &object)?,
         &answer.warnings,
     ))
 }
@@ -51,7 +51,7 @@ pub(super) async fn create_object(
     } = decoded;
     let resource = &*call.resource;
     identify(call, &mut object)?;
-    let name = match (meta::name(&object), meta::text(&object, "generateName")) {
+    let name = match (meta::name(&object), meta::metadata_text(&object, "generateName")) {
         ("", base) if !base.is_empty() => metadata::generated_name(base, &call.core.name_suffix()),
         (name, _) => name.to_owned(),
     };
@@ -62,7 +62,7 @@ pub(super) async fn create_object(
                 "resourceVersion should not be set on objects to be created",
             ));
         }
-        meta::set(&mut object, "resourceVersion", Value::Null);
+        meta::set_metadata(&mut object, "resourceVersion", Value::Null);
     }
     let mut warnings = shape(resource, options, &mut object, &duplicates, tracking)?;
     warnings.extend(resource.custom().and_then(|custom| custom.deprecation.clone()));
@@ -73,8 +73,8 @@ pub(super) async fn create_object(
             tracking = Tracking::Done;
         }
     }
-    meta::set(&mut object, "name", name.clone().into());
-    metadata::begin(&mut object, resource, call.core.uid(), &options.now);
+    meta::set_metadata(&mut object, "name", name.clone().into());
+    metadata::set_initial_metadata(&mut object, resource, call.core.uid(), &options.now);
     if resource.status
         && !resource.is("", "Node")
         && let Some(fields) = object.as_object_mut()
@@ -82,12 +82,12 @@ pub(super) async fn create_object(
         fields.remove("status");
     }
     defaults::fill(resource, &mut object);
-    defaults::begin(resource, &mut object, call.core);
+    defaults::set_initial_fields(resource, &mut object, call.core);
     let mut causes = names::check(resource, &object);
     causes.extend(problems(resource, &object, None, false));
     refuse_invalid(resource, &object, &causes)?;
     if tracking == Tracking::Applied {
-        settle(resource, None, &mut object);
+        normalize_applied(resource, None, &mut object);
     }
     if tracking == Tracking::Update {
         track_update(
@@ -107,7 +107,7 @@ pub(super) async fn create_object(
     let answer = Answer { code: 201, warnings };
     let key = ObjectKey::new(meta::namespace(&object), &name);
     if let Some(there) = call.core.store.get(&resource.storage, &key) {
-        let error = ApiError::already_exists(&call.named(), &name);
+        let error = ApiError::already_exists(&call.group_resource(), &name);
         return Err(if there.is_terminating() {
             error.with_prefix("object is being deleted: ")
         } else {
@@ -121,7 +121,7 @@ pub(super) async fn create_object(
         .core
         .store
         .commit(&resource.storage, &key, None, &Write::Put(object))
-        .map_err(|_| ApiError::already_exists(&call.named(), &name))?;
+        .map_err(|_| ApiError::already_exists(&call.group_resource(), &name))?;
     Ok((object, answer))
 }
 
@@ -170,12 +170,12 @@ fn admit_creation(call: &Call<'_>, name: &str) -> Result<(), ApiError> {
             );
             let message = format!("namespace {namespace} is being terminated");
             let cause = Cause::new("NamespaceTerminating", "metadata.namespace", message);
-            return Err(ApiError::forbidden(&call.named(), name, &why, &[cause]));
+            return Err(ApiError::forbidden(&call.group_resource(), name, &why, &[cause]));
         }
     }
     if resource.custom().is_some_and(|custom| custom.terminating) {
         let why = "create not allowed while custom resource definition is terminating";
-        return Err(ApiError::forbidden(&call.named(), name, why, &[]));
+        return Err(ApiError::forbidden(&call.group_resource(), name, why, &[]));
     }
     Ok(())
 }

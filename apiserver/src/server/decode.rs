@@ -23,9 +23,9 @@ pub(super) struct Decoded {
 const OBJECT_TYPES: [&str; 3] = ["application/json", "application/yaml", protobuf::MEDIA_TYPE];
 
 /// Decodes an object of the media type `content_type` (JSON by default).
-pub(super) fn object(content_type: &str, body: &[u8]) -> Result<Decoded, ApiError> {
+pub(super) fn decode_object(content_type: &str, body: &[u8]) -> Result<Decoded, ApiError> {
     match essence(content_type) {
-        "" | "application/json" | "*/*" => json(body),
+        "" | "application/json" | "*/*" => decode_json(body),
         "application/yaml" => yaml(body),
         protobuf::MEDIA_TYPE => match protobuf::decode(body) {
             Ok(value) => Ok(Decoded {
@@ -44,7 +44,7 @@ pub(super) fn essence(content_type: &str) -> &str {
 }
 
 /// Decodes JSON.
-pub(super) fn json(body: &[u8]) -> Result<Decoded, ApiError> {
+pub(super) fn decode_json(body: &[u8]) -> Result<Decoded, ApiError> {
     let mut duplicates = Vec::new();
     let mut deserializer = serde_json::Deserializer::from_slice(body);
     let seed = Spotting {
@@ -64,7 +64,7 @@ pub(super) fn json(body: &[u8]) -> Result<Decoded, ApiError> {
 
 /// Decodes YAML (which includes JSON).
 pub(super) fn yaml(body: &[u8]) -> Result<Decoded, ApiError> {
-    if let Ok(decoded) = json(body) {
+    if let Ok(decoded) = decode_json(body) {
         return Ok(decoded);
     }
     let mut duplicates = Vec::new();
@@ -185,7 +185,7 @@ mod tests {
 
     #[test]
     fn repeated_keys_are_noted_and_the_last_counts() {
-        let decoded = json(br#"{"a":1,"spec":{"b":[{"c":1,"c":2}],"d":1,"d":2},"a":3}"#).unwrap();
+        let decoded = decode_json(br#"{"a":1,"spec":{"b":[{"c":1,"c":2}],"d":1,"d":2},"a":3}"#).unwrap();
         assert_eq!(
             decoded.value.to_string(),
             r#"{"a":3,"spec":{"b":[{"c":2}],"d":2}}"#
@@ -224,7 +224,7 @@ mod tests {
     #[test]
     fn what_is_not_json_is_a_bad_request() {
         for body in ["", "{", "{}{}", "nope"] {
-            assert_eq!(json(body.as_bytes()).unwrap_err().code, 400, "{body}");
+            assert_eq!(decode_json(body.as_bytes()).unwrap_err().code, 400, "{body}");
         }
     }
 }

@@ -65,7 +65,7 @@ impl DeleteOptions {
     }
 
     /// The options for webhooks.
-    fn shown(&self) -> Value {
+    fn to_json(&self) -> Value {
         let mut shown = json!({"kind": "DeleteOptions", "apiVersion": "meta.k8s.io/v1"});
         let own = serde_json::to_value(self).unwrap_or_default(); // these values always serialize
         for (field, value) in own.as_object().into_iter().flatten() {
@@ -76,7 +76,7 @@ impl DeleteOptions {
 }
 
 /// Result of a deletion.
-enum Outcome {
+enum DeleteOutcome {
     /// The object was removed.
     Gone,
     /// The object is terminating, because of finalizers or a grace period.
@@ -90,10 +90,12 @@ pub(super) async fn one(call: &Call<'_>) -> Result<http::Response<Body>, ApiErro
     let options = options(call)?;
     let (object, outcome) = delete(call, &options, &call.key()).await?;
     match outcome {
-        Outcome::Terminating => respond::object(call, 200, &object),
-        Outcome::Gone if returns_object(&call.resource.kind) => respond::object(call, 200, &object),
-        Outcome::Gone => {
-            let status = status::deleted(&call.named(), &call.target.name, object.uid());
+        DeleteOutcome::Terminating => respond::respond_object(call, 200, &object),
+        DeleteOutcome::Gone if returns_object(&call.resource.kind) => {
+            respond::respond_object(call, 200, &object)
+        }
+        DeleteOutcome::Gone => {
+            let status = status::deleted(&call.group_resource(), &call.target.name, object.uid());
             respond::formatted(call, 200, &status)
         }
     }
@@ -121,7 +123,7 @@ pub(super) async fn collection(call: &Call<'_>) -> Result<http::Response<Body>, 
         return Err(ApiError::method_not_allowed());
     }
     let options = options(call)?;
-    let selector = read::selector(call)?;
+    let selector = read::request_selector(call)?;
     let namespace = (!call.target.namespace.is_empty()).then_some(call.target.namespace.as_str());
     let matches = |object: &Stored| selector.matches(object);
     let query = PageQuery {
@@ -150,7 +152,7 @@ pub(super) async fn collection(call: &Call<'_>) -> Result<http::Response<Body>, 
 
 fn options(call: &Call<'_>) -> Result<DeleteOptions, ApiError> {
     if !call.body.is_empty() {
-        let value = decode::object(&call.content_type, &call.body)?.value;
+        let value = decode::decode_object(&call.content_type, &call.body)?.value;
         return serde_json::from_value(value)
             .map_err(|error| ApiError::bad_request(&format!("unable to decode DeleteOptions: {error}")));
     }
@@ -169,10 +171,10 @@ async fn delete(
     call: &Call<'_>,
     options: &DeleteOptions,
     key: &ObjectKey,
-) -> Result<(Object, Outcome), ApiError> {
+) -> Result<(Object, DeleteOutcome), ApiError> {
     if call.resource.is("", "Namespace") && IMMORTAL.contains(&key.name.as_str()) {
         return Err(ApiError::forbidden(
-            &call.named(),
+            &call.group_resource(),
             &key.name,
             "this namespace may not be deleted",
             &[],
@@ -185,28 +187,32 @@ async fn delete(
         {
             admitted(call, options, &hooks, &live).await?;
         }
-        if let Some(done) = once(call, options, key, live)? {
+        if let Some(done) = try_delete(call, options, key, live)? {
             return Ok(done);
         }
     }
-    Err(ApiError::modified(&call.named(), &key.name))
+    Err(ApiError::modified(&call.group_resource(), &key.name))
 }
 
 /// Deletes without calling webhooks.
-pub(super) fn carry_out(call: &Call<'_>, options: &DeleteOptions, key: &ObjectKey) -> Result<(), ApiError> {
+pub(super) fn delete_object(
+    call: &Call<'_>,
+    options: &DeleteOptions,
+    key: &ObjectKey,
+) -> Result<(), ApiError> {
     for _ in 0..RACES {
-        if once(call, options, key, live(call, options, key)?)?.is_some() {
+        if try_delete(call, options, key, live(call, options, key)?)?.is_some() {
             return Ok(());
         }
     }
-    Err(ApiError::modified(&call.named(), &key.name))
+    Err(ApiError::modified(&call.group_resource(), &key.name))
 }
 
 /// The object, if it matches the preconditions.
 fn live(call: &Call<'_>, options: &DeleteOptions, key: &ObjectKey) -> Result<Live, ApiError> {
     let there = call.core.store.get(&call.resource.storage, key);
-    let live = Live::read(there.ok_or_else(|| ApiError::not_found(&call.named(), &key.name))?);
-    check_preconditions(&call.named(), options, &live)?;
+    let live = Live::read(there.ok_or_else(|| ApiError::not_found(&call.group_resource(), &key.name))?);
+    check_preconditions(&call.group_resource(), options, &live)?;
     Ok(live)
 }
 
@@ -224,20 +230,20 @@ fn doomed(call: &Call<'_>, options: &DeleteOptions, live: &Live) -> Result<Optio
 }
 
 /// Deletes the object that was read; `None` after a conflict with another writer.
-fn once(
+fn try_delete(
     call: &Call<'_>,
     options: &DeleteOptions,
     key: &ObjectKey,
     live: Live,
-) -> Result<Option<(Object, Outcome)>, ApiError> {
+) -> Result<Option<(Object, DeleteOutcome)>, ApiError> {
     let Some(doomed) = doomed(call, options, &live)? else {
-        return Ok(Some((live.object, Outcome::Terminating)));
+        return Ok(Some((live.object, DeleteOutcome::Terminating)));
     };
     let is_due = removal::is_due(&call.resource, &doomed);
     let outcome = if is_due {
-        Outcome::Gone
+        DeleteOutcome::Gone
     } else {
-        Outcome::Terminating
+        DeleteOutcome::Terminating
     };
     if options.is_dry_run() {
         return Ok(Some((Stored::unsaved(&doomed), outcome)));
@@ -264,7 +270,7 @@ async fn admitted(
     let old = versions::presented(&call.resource, live.value.clone());
     let asked = admit::attributes(call, Operation::Delete, options.is_dry_run(), None);
     let mut asked = asked.about(&call.target.name, None, Some(old));
-    asked.options = options.shown();
+    asked.options = options.to_json();
     hooks.mutate(call.core, &mut asked, &call.warnings).await?;
     hooks.validate(call.core, &asked, &call.warnings).await
 }

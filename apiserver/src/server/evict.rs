@@ -27,7 +27,7 @@ pub(super) async fn serve(call: &Call<'_>, verb: Verb) -> Result<http::Response<
     if verb != Verb::Create {
         return Err(ApiError::method_not_allowed());
     }
-    let mut eviction = decode::object(&call.content_type, &call.body)?.value;
+    let mut eviction = decode::decode_object(&call.content_type, &call.body)?.value;
     identify(call, &mut eviction)?;
     let is_dry_run = call.query.dry_run()?;
     let asked = admit::attributes(call, Operation::Create, is_dry_run, None);
@@ -75,7 +75,7 @@ fn identify(call: &Call<'_>, eviction: &mut Value) -> Result<(), ApiError> {
             "the namespace of the provided object does not match the namespace sent on the request",
         ));
     }
-    meta::set(eviction, "namespace", call.target.namespace.clone().into());
+    meta::set_metadata(eviction, "namespace", call.target.namespace.clone().into());
     Ok(())
 }
 
@@ -119,7 +119,7 @@ fn evict(call: &Call<'_>, mut options: DeleteOptions) -> Result<(), ApiError> {
         let version = announce(call, &options)?;
         options.follow_version(version);
     }
-    match (delete::carry_out(call, &options, &call.key()), budget) {
+    match (delete::delete_object(call, &options, &call.key()), budget) {
         (Err(error), Some(budget)) if error.code == 409 => Err(unobserved(&budget)),
         (done, _) => done,
     }

@@ -58,9 +58,9 @@ pub(super) fn identify(call: &Call<'_>, object: &mut Value) -> Result<(), ApiErr
     } else {
         Value::Null
     };
-    meta::set(object, "namespace", namespace);
+    meta::set_metadata(object, "namespace", namespace);
     if !call.target.name.is_empty() {
-        meta::set(object, "name", call.target.name.clone().into());
+        meta::set_metadata(object, "name", call.target.name.clone().into());
     }
     Ok(())
 }

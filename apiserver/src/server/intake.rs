@@ -63,7 +63,7 @@ impl Core {
             record.end(0, 0);
             return Err(BodyError::Closed);
         }
-        let asked = Asked {
+        let asked = RequestHead {
             content_type: text(header::CONTENT_TYPE).to_owned(),
             accept: text(header::ACCEPT).to_owned(),
             method: parts.method.clone(),
@@ -99,18 +99,18 @@ impl Core {
         )
     }
 
-    async fn answer(self: &Arc<Self>, asked: Asked, body: Bytes) -> http::Response<Body> {
-        let Asked { method, route, .. } = &asked;
+    async fn answer(self: &Arc<Self>, asked: RequestHead, body: Bytes) -> http::Response<Body> {
+        let RequestHead { method, route, .. } = &asked;
         let catalog = self.registry.catalog();
         if !matches!(route, Route::Resource(_)) && method != http::Method::GET && method != http::Method::HEAD
         {
             return respond::error(&ApiError::method_not_allowed());
         }
         match route {
-            Route::Health => respond::text(200, "ok"),
-            Route::Version => respond::json(200, &discovery::version()),
-            Route::Index => respond::json(200, &discovery::index(&catalog)),
-            Route::CoreVersions | Route::Groups => respond::document(discovery::groups(
+            Route::Health => respond::respond_text(200, "ok"),
+            Route::Version => respond::respond_json(200, &discovery::version()),
+            Route::Index => respond::respond_json(200, &discovery::index(&catalog)),
+            Route::CoreVersions | Route::Groups => respond::respond_document(discovery::groups(
                 &catalog,
                 matches!(route, Route::CoreVersions),
                 &asked.accept,
@@ -121,11 +121,11 @@ impl Core {
             }
             Route::OpenApiV2 => {
                 let (media, document) = discovery::openapi::version_2(&asked.accept);
-                respond::typed(200, media, document)
+                respond::respond_typed(200, media, document)
             }
-            Route::OpenApiIndex => respond::json(200, &discovery::openapi::index(&catalog)),
+            Route::OpenApiIndex => respond::respond_json(200, &discovery::openapi::index(&catalog)),
             Route::OpenApi(group, version) => {
-                respond::found(discovery::openapi::document(&catalog, group, version))
+                respond::found(discovery::openapi::openapi_document(&catalog, group, version))
             }
             Route::Nowhere => respond::error(&ApiError::no_such_path()),
             Route::Resource(target) => {
@@ -139,7 +139,7 @@ impl Core {
 
     async fn resource(
         self: &Arc<Self>,
-        asked: Asked,
+        asked: RequestHead,
         target: &Target,
         body: Bytes,
     ) -> Result<http::Response<Body>, ApiError> {
@@ -198,7 +198,7 @@ async fn serve(call: &Call<'_>, verb: Verb) -> Result<http::Response<Body>, ApiE
     match verb {
         Verb::Get => read::get(call).await,
         Verb::List => read::list(call).await,
-        Verb::Watch => watch::open(call),
+        Verb::Watch => watch::open_watch(call),
         Verb::Create => create::create(call).await,
         Verb::Update => update::update(call).await,
         Verb::Patch => patch::patch(call).await,
@@ -208,7 +208,7 @@ async fn serve(call: &Call<'_>, verb: Verb) -> Result<http::Response<Body>, ApiE
 }
 
 /// A request without its body.
-struct Asked {
+struct RequestHead {
     method: http::Method,
     route: Route,
     verb: Option<Verb>,

@@ -66,12 +66,12 @@ impl Call<'_> {
     }
 
     /// The resource, as written in messages.
-    fn named(&self) -> GroupResource {
+    fn group_resource(&self) -> GroupResource {
         self.resource.group_resource()
     }
 
     fn not_found(&self) -> ApiError {
-        ApiError::not_found(&self.named(), &self.target.name)
+        ApiError::not_found(&self.group_resource(), &self.target.name)
     }
 
     fn live(&self) -> Result<Object, ApiError> {

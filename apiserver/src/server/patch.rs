@@ -25,10 +25,10 @@ pub(super) async fn patch(call: &Call<'_>) -> Result<http::Response<Body>, ApiEr
         let text = "may not be specified for non-apply patch";
         return Err(super::query::options_error(Cause::forbidden("force", text)));
     }
-    let decoded = decode::json(&call.body)?;
+    let decoded = decode::decode_json(&call.body)?;
     let mut warnings = Vec::new();
     let object = change::change(call, &options, Tracking::Update, |live| {
-        let shown = versions::shown(&call.resource, &live.value);
+        let shown = versions::presented_ref(&call.resource, &live.value);
         let mut new = patched(&call.resource, kind, &shown, &decoded.value)?;
         identify(call, &mut new)?;
         warnings = shape(
@@ -42,7 +42,7 @@ pub(super) async fn patch(call: &Call<'_>) -> Result<http::Response<Body>, ApiEr
     });
     let object = object.await?;
     Ok(respond::with_warnings(
-        respond::object(call, 200, &object)?,
+        respond::respond_object(call, 200, &object)?,
         &warnings,
     ))
 }

@@ -29,11 +29,11 @@ pub(super) async fn get(call: &Call<'_>) -> Result<http::Response<Body>, ApiErro
     if let Some(wanted) = version(call.query.get("resourceVersion"))? {
         reached(call, wanted).await?;
     }
-    respond::object(call, 200, &call.live()?)
+    respond::respond_object(call, 200, &call.live()?)
 }
 
 pub(super) async fn list(call: &Call<'_>) -> Result<http::Response<Body>, ApiError> {
-    let selector = selector(call)?;
+    let selector = request_selector(call)?;
     let namespace = (!call.target.namespace.is_empty()).then_some(call.target.namespace.as_str());
     let limit = call.query.number("limit")?.filter(|limit| *limit > 0);
     let mut query = PageQuery {
@@ -76,7 +76,7 @@ pub(super) async fn list(call: &Call<'_>) -> Result<http::Response<Body>, ApiErr
 }
 
 /// The selectors of a request.
-pub(super) fn selector(call: &Call<'_>) -> Result<Selector, ApiError> {
+pub(super) fn request_selector(call: &Call<'_>) -> Result<Selector, ApiError> {
     let mut selector = Selector::parse(
         &call.resource,
         call.query.get("labelSelector"),

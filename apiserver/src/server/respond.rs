@@ -15,8 +15,8 @@ use crate::store::{Object, Page, Stored};
 use crate::table;
 
 /// A JSON response.
-pub(super) fn json(code: u16, value: &impl Serialize) -> Response<Body> {
-    typed(
+pub(super) fn respond_json(code: u16, value: &impl Serialize) -> Response<Body> {
+    respond_typed(
         code,
         "application/json",
         serde_json::to_vec(value).unwrap_or_default(),
@@ -24,26 +24,29 @@ pub(super) fn json(code: u16, value: &impl Serialize) -> Response<Body> {
 }
 
 /// A JSON response with its own media type.
-pub(super) fn document((content_type, value): (&'static str, Value)) -> Response<Body> {
-    typed(200, content_type, value.to_string())
+pub(super) fn respond_document((content_type, value): (&'static str, Value)) -> Response<Body> {
+    respond_typed(200, content_type, value.to_string())
 }
 
 /// A JSON response, or the plain 404 of unknown paths if there is none.
 pub(super) fn found(value: Option<Value>) -> Response<Body> {
-    value.map_or_else(|| error(&ApiError::no_such_path()), |value| json(200, &value))
+    value.map_or_else(
+        || error(&ApiError::no_such_path()),
+        |value| respond_json(200, &value),
+    )
 }
 
 /// A plain text response.
-pub(super) fn text(code: u16, text: &'static str) -> Response<Body> {
-    typed(code, "text/plain; charset=utf-8", text)
+pub(super) fn respond_text(code: u16, text: &'static str) -> Response<Body> {
+    respond_typed(code, "text/plain; charset=utf-8", text)
 }
 
 /// An error response.
 pub(super) fn error(error: &ApiError) -> Response<Body> {
     match &error.body {
-        ErrorBody::Text(message) => text(error.code, message),
+        ErrorBody::Text(message) => respond_text(error.code, message),
         ErrorBody::Status(status) => {
-            let mut response = json(error.code, status);
+            let mut response = respond_json(error.code, status);
             if let Some(seconds) = status["details"]["retryAfterSeconds"].as_u64() {
                 response.headers_mut().insert(header::RETRY_AFTER, seconds.into());
             }
@@ -53,7 +56,11 @@ pub(super) fn error(error: &ApiError) -> Response<Body> {
 }
 
 /// A response with a media type.
-pub(super) fn typed(code: u16, content_type: &'static str, bytes: impl Into<Bytes>) -> Response<Body> {
+pub(super) fn respond_typed(
+    code: u16,
+    content_type: &'static str,
+    bytes: impl Into<Bytes>,
+) -> Response<Body> {
     let mut response = Response::new(full(bytes));
     *response.status_mut() =
         http::StatusCode::from_u16(code).unwrap_or(http::StatusCode::INTERNAL_SERVER_ERROR);
@@ -75,11 +82,15 @@ pub(super) fn with_warnings(mut response: Response<Body>, warnings: &[String]) -
 }
 
 /// One object in the requested representation.
-pub(super) fn object(call: &Call<'_>, code: u16, object: &Object) -> Result<Response<Body>, ApiError> {
+pub(super) fn respond_object(
+    call: &Call<'_>,
+    code: u16,
+    object: &Object,
+) -> Result<Response<Body>, ApiError> {
     let resource = &call.resource;
     let value = match call.accept.view {
         View::Whole if call.accept.format == Format::Json && is_stored_so(resource, object) => {
-            return Ok(typed(code, "application/json", object.json().clone()));
+            return Ok(respond_typed(code, "application/json", object.json().clone()));
         }
         View::Whole => presented(resource, object.value()),
         View::Metadata => table::partial(&object.value()),
@@ -101,11 +112,11 @@ pub(super) fn object(call: &Call<'_>, code: u16, object: &Object) -> Result<Resp
 /// A value without other representations, in the requested format.
 pub(super) fn formatted(call: &Call<'_>, code: u16, value: &Value) -> Result<Response<Body>, ApiError> {
     match call.accept.format {
-        Format::Json => Ok(json(code, value)),
+        Format::Json => Ok(respond_json(code, value)),
         Format::Yaml => {
             let text =
                 serde_yaml::to_string(value).map_err(|error| ApiError::internal(&error.to_string()))?;
-            Ok(typed(code, "application/yaml", text))
+            Ok(respond_typed(code, "application/yaml", text))
         }
     }
 }
@@ -124,7 +135,7 @@ pub(super) fn list(call: &Call<'_>, page: &Page, metadata: &Value) -> Result<Res
     let resource = &call.resource;
     let value = match call.accept.view {
         View::Whole if call.accept.format == Format::Json => {
-            return Ok(typed(
+            return Ok(respond_typed(
                 200,
                 "application/json",
                 whole_list(resource, page, metadata)?,

@@ -25,15 +25,15 @@ pub(super) async fn serve(call: &Call<'_>, verb: Verb) -> Result<http::Response<
         Verb::Update | Verb::Patch => change(call, scale, verb).await?,
         _ => return Err(ApiError::method_not_allowed()),
     };
-    respond::formatted(call, 200, &shown(&object.value(), scale))
+    respond::formatted(call, 200, &scale_object(&object.value(), scale))
 }
 
 async fn change(call: &Call<'_>, scale: &Scale, verb: Verb) -> Result<Object, ApiError> {
     let options = options(call)?;
-    let body = decode::object("application/json", &call.body)?.value;
+    let body = decode::decode_object("application/json", &call.body)?.value;
     for _ in 0..RACES {
         let live = Live::read(call.live()?);
-        let before = shown(&live.value, scale);
+        let before = scale_object(&live.value, scale);
         let wanted = if verb == Verb::Update {
             body.clone()
         } else {
@@ -48,7 +48,7 @@ async fn change(call: &Call<'_>, scale: &Scale, verb: Verb) -> Result<Object, Ap
             return Ok(object);
         }
     }
-    Err(ApiError::modified(&call.named(), &call.target.name))
+    Err(ApiError::modified(&call.group_resource(), &call.target.name))
 }
 
 /// The stored object with the replicas of `wanted`, a Scale.
@@ -61,7 +61,7 @@ fn scaled(
 ) -> Result<Value, ApiError> {
     let version = meta::resource_version(wanted);
     if !version.is_empty() && version != meta::resource_version(&live.value) {
-        return Err(ApiError::modified(&call.named(), &call.target.name));
+        return Err(ApiError::modified(&call.group_resource(), &call.target.name));
     }
     let replicas = wanted["spec"]["replicas"].as_i64().unwrap_or_default(); // absent counts as 0 in this type
     let mut new = versions::presented(&call.resource, live.value.clone());
@@ -87,12 +87,12 @@ async fn admitted(
         version: "v1".to_owned(),
         kind: "Scale".to_owned(),
     };
-    let before = shown(&live.value, scale);
+    let before = scale_object(&live.value, scale);
     let mut asked = asked.about(&call.target.name, Some(wanted), Some(before));
     hooks.mutate(call.core, &mut asked, &call.warnings).await?;
     let wanted = asked.object.take().unwrap_or_default(); // the caller passed it
     let new = scaled(call, scale, options, live, &wanted)?;
-    asked.object = Some(shown(&new, scale));
+    asked.object = Some(scale_object(&new, scale));
     hooks.validate(call.core, &asked, &call.warnings).await?;
     Ok(new)
 }
@@ -105,7 +105,7 @@ fn merge_kind(kind: &str) -> &str {
     }
 }
 
-fn shown(value: &Value, scale: &Scale) -> Value {
+fn scale_object(value: &Value, scale: &Scale) -> Value {
     let mut metadata = json!({});
     for field in ["name", "namespace", "uid", "resourceVersion", "creationTimestamp"] {
         if let Some(text) = value["metadata"].get(field) {

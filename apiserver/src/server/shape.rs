@@ -80,7 +80,7 @@ fn without_nulls(value: &mut Value) {
 
 /// Normalizes the result of an apply once it is valid: leftover nulls are dropped, and times of managers are those of
 /// `old` if nothing else changed.
-pub(super) fn settle(resource: &Resource, old: Option<&Value>, new: &mut Value) {
+pub(super) fn normalize_applied(resource: &Resource, old: Option<&Value>, new: &mut Value) {
     if let Typing::Custom(custom) = &resource.typing {
         custom.schema.default(new);
     }

@@ -26,12 +26,12 @@ fn creates_on_update(resource: &Resource) -> bool {
 
 pub(super) async fn update(call: &Call<'_>) -> Result<http::Response<Body>, ApiError> {
     let options = options(call)?;
-    let decoded = decode::object(&call.content_type, &call.body)?;
+    let decoded = decode::decode_object(&call.content_type, &call.body)?;
     let key = call.key();
     if creates_on_update(&call.resource) && call.core.store.get(&call.resource.storage, &key).is_none() {
         let (object, answer) = create_object(call, &options, decoded, Tracking::Update).await?;
         return Ok(respond::with_warnings(
-            respond::object(call, answer.code, &object)?,
+            respond::respond_object(call, answer.code, &object)?,
             &answer.warnings,
         ));
     }
@@ -53,7 +53,7 @@ pub(super) async fn update(call: &Call<'_>) -> Result<http::Response<Body>, ApiE
             let current = meta::uid(&live.value);
             let why =
                 format!("Precondition failed: UID in precondition: {uid}, UID in object meta: {current}");
-            return Err(ApiError::conflict(&call.named(), &key.name, &why));
+            return Err(ApiError::conflict(&call.group_resource(), &key.name, &why));
         }
         let mut new = body.clone();
         warnings = shape(
@@ -67,7 +67,7 @@ pub(super) async fn update(call: &Call<'_>) -> Result<http::Response<Body>, ApiE
     });
     let object = object.await?;
     Ok(respond::with_warnings(
-        respond::object(call, 200, &object)?,
+        respond::respond_object(call, 200, &object)?,
         &warnings,
     ))
 }

@@ -84,8 +84,8 @@ struct Start {
     from: u64,
 }
 
-pub(super) fn open(call: &Call<'_>) -> Result<http::Response<Body>, ApiError> {
-    let selector = read::selector(call)?;
+pub(super) fn open_watch(call: &Call<'_>) -> Result<http::Response<Body>, ApiError> {
+    let selector = read::request_selector(call)?;
     let bookmarks = call.query.flag("allowWatchBookmarks").unwrap_or(false);
     let start = start(call, bookmarks)?;
     let timeout = call
@@ -235,7 +235,7 @@ impl Watch {
         };
         tokio::select! {
             changed = self.wake.changed() => self.over = changed.is_err(),
-            () = self.closing.told(&self.caller, &self.resource.plural) => self.over = true,
+            () = self.closing.close_requested(&self.caller, &self.resource.plural) => self.over = true,
             () = tokio::time::sleep_until(quiet) => {
                 if Instant::now() >= self.deadline {
                     self.over = true;
@@ -255,7 +255,7 @@ impl Watch {
         {
             Ok((changes, complete)) => {
                 for change in changes {
-                    if let Some(event) = self.seen(&change) {
+                    if let Some(event) = self.event_for(&change) {
                         self.ready.push_back(event);
                     }
                 }
@@ -273,7 +273,7 @@ impl Watch {
     }
 
     /// The event of this watch for a change: objects enter and leave its selection.
-    fn seen(&mut self, change: &Change) -> Option<Ready> {
+    fn event_for(&mut self, change: &Change) -> Option<Ready> {
         if !self.namespace.is_empty() && change.key.namespace != self.namespace {
             return None;
         }
@@ -292,7 +292,7 @@ impl Watch {
             (true, false) => {
                 // The object left the selection: send its last state in it, with the revision of the change.
                 let mut last = change.previous.as_ref()?.value();
-                crate::meta::set(&mut last, "resourceVersion", change.revision.to_string().into());
+                crate::meta::set_metadata(&mut last, "resourceVersion", change.revision.to_string().into());
                 Some(Ready::Text(self.value_event("DELETED", last)))
             }
         }

@@ -134,7 +134,7 @@ fn the_text_says_what_the_value_said() {
     ] {
         let stored = put(&store, &maps(), value.clone());
         let mut expect = value.clone();
-        meta::set(&mut expect, "resourceVersion", stored.revision.to_string().into());
+        meta::set_metadata(&mut expect, "resourceVersion", stored.revision.to_string().into());
         assert_eq!(stored.value(), expect);
         assert_eq!(std::str::from_utf8(stored.untyped_fields()).unwrap(), untyped);
         assert!(stored.has_api_version(value["apiVersion"].as_str().unwrap()));

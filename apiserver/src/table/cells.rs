@@ -3,14 +3,14 @@
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use super::values::{age, count, items, joined, number, selector, text_or};
+use super::values::{age, count_cell, items, joined, number, selector_cell, text_or};
 use super::workloads;
 use crate::jsonpath;
 use crate::meta;
 use crate::resources::Resource;
 
 /// The cells of an object, in the order of its kind's columns.
-pub(super) fn of(resource: &Resource, object: &Value, now: Timestamp) -> Vec<Value> {
+pub(super) fn row_cells(resource: &Resource, object: &Value, now: Timestamp) -> Vec<Value> {
     if let Some(custom) = resource.custom() {
         let mut cells = vec![meta::name(object).into()];
         if custom.columns.is_empty() {
@@ -42,16 +42,16 @@ fn custom_cell(column: &Value, object: &Value, now: Timestamp) -> Value {
         ("boolean", value) if value.is_boolean() => value.clone(),
         ("date", Value::String(text)) => age(text, now).into(),
         ("string", _) if found.len() > 1 => {
-            let all: Vec<String> = found.iter().map(|value| jsonpath::shown(value)).collect();
+            let all: Vec<String> = found.iter().map(|value| jsonpath::cell_text(value)).collect();
             all.join(",").into()
         }
-        ("string", value) => jsonpath::shown(value).into(),
+        ("string", value) => jsonpath::cell_text(value).into(),
         _ => Value::Null,
     }
 }
 
 fn age_of(object: &Value, now: Timestamp) -> Value {
-    age(meta::text(object, "creationTimestamp"), now).into()
+    age(meta::metadata_text(object, "creationTimestamp"), now).into()
 }
 
 fn builtin(resource: &Resource, object: &Value, now: Timestamp) -> Vec<Value> {
@@ -66,29 +66,29 @@ fn builtin(resource: &Resource, object: &Value, now: Timestamp) -> Vec<Value> {
         "Namespace" => vec![name, status["phase"].clone(), age],
         "Service" => service(spec, status, name, age),
         "ConfigMap" => {
-            let data = count(&object["data"]).as_u64().unwrap_or(0)
-                + count(&object["binaryData"]).as_u64().unwrap_or(0);
+            let data = count_cell(&object["data"]).as_u64().unwrap_or(0)
+                + count_cell(&object["binaryData"]).as_u64().unwrap_or(0);
             vec![name, data.into(), age]
         }
-        "Secret" => vec![name, object["type"].clone(), count(&object["data"]), age],
-        "ServiceAccount" => vec![name, count(&object["secrets"]), age],
+        "Secret" => vec![name, object["type"].clone(), count_cell(&object["data"]), age],
+        "ServiceAccount" => vec![name, count_cell(&object["secrets"]), age],
         "Event" => event(object, name, now),
         "Lease" => vec![name, text_or(&spec["holderIdentity"], ""), age],
         "Endpoints" => vec![name, endpoints(object), age],
         "EndpointSlice" => {
-            let ports = joined(items(&object["ports"]).map(|port| jsonpath::shown(&port["port"])));
+            let ports = joined(items(&object["ports"]).map(|port| jsonpath::cell_text(&port["port"])));
             let addresses = items(&object["endpoints"]).flat_map(|endpoint| items(&endpoint["addresses"]));
             vec![
                 name,
                 object["addressType"].clone(),
                 ports,
-                joined(addresses.map(jsonpath::shown)),
+                joined(addresses.map(jsonpath::cell_text)),
                 age,
             ]
         }
         "RoleBinding" | "ClusterRoleBinding" => role_binding(object, name, age),
         "Ingress" => {
-            let hosts = joined(items(&spec["rules"]).map(|rule| jsonpath::shown(&rule["host"])));
+            let hosts = joined(items(&spec["rules"]).map(|rule| jsonpath::cell_text(&rule["host"])));
             vec![
                 name,
                 text_or(&spec["ingressClassName"], "<none>"),
@@ -99,7 +99,7 @@ fn builtin(resource: &Resource, object: &Value, now: Timestamp) -> Vec<Value> {
             ]
         }
         "PersistentVolumeClaim" => {
-            let modes = joined(items(&spec["accessModes"]).map(jsonpath::shown));
+            let modes = joined(items(&spec["accessModes"]).map(jsonpath::cell_text));
             let mut cells = vec![name, status["phase"].clone(), text_or(&spec["volumeName"], "")];
             cells.extend([
                 text_or(&status["capacity"]["storage"], ""),
@@ -110,7 +110,7 @@ fn builtin(resource: &Resource, object: &Value, now: Timestamp) -> Vec<Value> {
             cells
         }
         "CustomResourceDefinition" | "Role" | "ClusterRole" => {
-            vec![name, meta::text(object, "creationTimestamp").into()]
+            vec![name, meta::metadata_text(object, "creationTimestamp").into()]
         }
         _ => vec![name, age],
     }
@@ -164,7 +164,7 @@ fn service(spec: &Value, status: &Value, name: Value, age: Value) -> Vec<Value> 
     }));
     let balancers = items(&status["loadBalancer"]["ingress"]);
     let external =
-        joined(balancers.map(|at| jsonpath::shown(at.get("ip").unwrap_or_else(|| &at["hostname"]))));
+        joined(balancers.map(|at| jsonpath::cell_text(at.get("ip").unwrap_or_else(|| &at["hostname"]))));
     let kind = text_or(&spec["type"], "ClusterIP");
     vec![
         name,
@@ -173,7 +173,7 @@ fn service(spec: &Value, status: &Value, name: Value, age: Value) -> Vec<Value> 
         external,
         ports,
         age,
-        selector(&spec["selector"]),
+        selector_cell(&spec["selector"]),
     ]
 }
 
@@ -224,10 +224,10 @@ fn event(object: &Value, name: Value, now: Timestamp) -> Vec<Value> {
 fn endpoints(object: &Value) -> Value {
     joined(items(&object["subsets"]).flat_map(|subset| {
         let ports: Vec<String> = items(&subset["ports"])
-            .map(|port| jsonpath::shown(&port["port"]))
+            .map(|port| jsonpath::cell_text(&port["port"]))
             .collect();
         items(&subset["addresses"]).flat_map(move |address| {
-            let ip = jsonpath::shown(&address["ip"]);
+            let ip = jsonpath::cell_text(&address["ip"]);
             ports
                 .iter()
                 .map(|port| format!("{ip}:{port}"))
@@ -240,14 +240,14 @@ fn role_binding(object: &Value, name: Value, age: Value) -> Vec<Value> {
     let role = &object["roleRef"];
     let role = format!(
         "{}/{}",
-        jsonpath::shown(&role["kind"]),
-        jsonpath::shown(&role["name"])
+        jsonpath::cell_text(&role["kind"]),
+        jsonpath::cell_text(&role["name"])
     );
     let subjects = |kind: &'static str| {
         let of_kind = items(&object["subjects"]).filter(move |subject| subject["kind"] == kind);
         joined(of_kind.map(|subject| match subject["namespace"].as_str() {
-            Some(namespace) => format!("{namespace}/{}", jsonpath::shown(&subject["name"])),
-            None => jsonpath::shown(&subject["name"]),
+            Some(namespace) => format!("{namespace}/{}", jsonpath::cell_text(&subject["name"])),
+            None => jsonpath::cell_text(&subject["name"]),
         }))
     };
     vec![

@@ -4,7 +4,7 @@ use super::Column;
 use crate::resources::Resource;
 
 /// The columns of a kind, in the order of its cells.
-pub(super) fn of(resource: &Resource) -> Vec<Column> {
+pub(super) fn kind_columns(resource: &Resource) -> Vec<Column> {
     let Some(custom) = resource.custom() else {
         return builtin(&resource.kind);
     };

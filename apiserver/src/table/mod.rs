@@ -72,7 +72,7 @@ pub(crate) fn render(
     let rows: Vec<Value> = objects
         .iter()
         .map(|object| {
-            let mut row = json!({"cells": cells::of(resource, object, now)});
+            let mut row = json!({"cells": cells::row_cells(resource, object, now)});
             match include {
                 Include::None => {}
                 Include::Metadata => row["object"] = partial(object),
@@ -81,7 +81,10 @@ pub(crate) fn render(
             row
         })
         .collect();
-    let columns: Vec<Value> = columns::of(resource).iter().map(Column::to_json).collect();
+    let columns: Vec<Value> = columns::kind_columns(resource)
+        .iter()
+        .map(Column::to_json)
+        .collect();
     json!({
         "kind": "Table", "apiVersion": "meta.k8s.io/v1", "metadata": metadata, "columnDefinitions": columns,
         "rows": rows,

@@ -50,7 +50,7 @@ pub(super) fn text_or(value: &Value, otherwise: &str) -> Value {
         .into()
 }
 
-pub(super) fn count(value: &Value) -> Value {
+pub(super) fn count_cell(value: &Value) -> Value {
     value
         .as_object()
         .map(serde_json::Map::len)
@@ -72,14 +72,14 @@ pub(super) fn joined(values: impl Iterator<Item = String>) -> Value {
     }
 }
 
-pub(super) fn selector(selector: &Value) -> Value {
+pub(super) fn selector_cell(selector: &Value) -> Value {
     let labels = selector
         .get("matchLabels")
         .unwrap_or(selector)
         .as_object()
         .into_iter()
         .flatten();
-    joined(labels.map(|(key, value)| format!("{key}={}", jsonpath::shown(value))))
+    joined(labels.map(|(key, value)| format!("{key}={}", jsonpath::cell_text(value))))
 }
 
 #[cfg(test)]

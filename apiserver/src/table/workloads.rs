@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use super::values::{items, joined, number, selector, text_or};
+use super::values::{items, joined, number, selector_cell, text_or};
 use crate::jsonpath;
 use crate::meta;
 
@@ -28,7 +28,7 @@ pub(super) fn cells(
             let mut cells = vec![name, ready.into(), number(&status["updatedReplicas"]).into()];
             cells.extend([number(&status["availableReplicas"]).into(), age]);
             cells.extend(containers(spec));
-            cells.push(selector(&spec["selector"]));
+            cells.push(selector_cell(&spec["selector"]));
             cells
         }
         "ReplicaSet" | "ReplicationController" => {
@@ -39,7 +39,7 @@ pub(super) fn cells(
             ];
             cells.extend([number(&status["readyReplicas"]).into(), age]);
             cells.extend(containers(spec));
-            cells.push(selector(&spec["selector"]));
+            cells.push(selector_cell(&spec["selector"]));
             cells
         }
         "StatefulSet" => {
@@ -62,9 +62,9 @@ pub(super) fn cells(
             ];
             let mut cells = vec![name];
             cells.extend(counts.iter().map(|field| json!(number(&status[field]))));
-            cells.extend([selector(&spec["template"]["spec"]["nodeSelector"]), age]);
+            cells.extend([selector_cell(&spec["template"]["spec"]["nodeSelector"]), age]);
             cells.extend(containers(spec));
-            cells.push(selector(&spec["selector"]));
+            cells.push(selector_cell(&spec["selector"]));
             cells
         }
         "Job" => job(spec, status, name, age, now),
@@ -113,7 +113,7 @@ fn pod(object: &Value, name: Value, age: Value) -> Vec<Value> {
 
 fn containers(spec: &Value) -> [Value; 2] {
     let all = &spec["template"]["spec"]["containers"];
-    ["name", "image"].map(|field| joined(items(all).map(|container| jsonpath::shown(&container[field]))))
+    ["name", "image"].map(|field| joined(items(all).map(|container| jsonpath::cell_text(&container[field]))))
 }
 
 fn job(spec: &Value, status: &Value, name: Value, age: Value, now: Timestamp) -> Vec<Value> {
@@ -141,6 +141,6 @@ fn job(spec: &Value, status: &Value, name: Value, age: Value, now: Timestamp) ->
         age,
     ];
     cells.extend(containers(spec));
-    cells.push(selector(&spec["selector"]));
+    cells.push(selector_cell(&spec["selector"]));
     cells
 }

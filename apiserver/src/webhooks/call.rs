@@ -19,7 +19,7 @@ use tokio_rustls::TlsConnector;
 use tower::ServiceExt as _;
 
 use super::hook::Hook;
-use super::resolve::{self, Endpoint, Found, Resolver};
+use super::resolve::{self, Endpoint, ResolvedEndpoint, Resolver};
 use crate::store::Store;
 
 /// Maximum size of a response: the same as for a request body.
@@ -38,7 +38,7 @@ struct Target {
     host: String,
     /// Path, with the timeout in the query.
     path: String,
-    found: Result<Found, String>,
+    found: Result<ResolvedEndpoint, String>,
 }
 
 /// Sends a request and returns the body of a successful response.
@@ -89,7 +89,7 @@ fn target(store: &Store, resolver: Option<&Resolver>, hook: &Hook) -> Result<Tar
         server_name: host.trim_matches(['[', ']']).to_owned(),
         host: uri.authority().map(ToString::to_string).unwrap_or_default(), // required
         path: path(uri.path()),
-        found: Ok(Found::Host(format!("{host}:{port}"))),
+        found: Ok(ResolvedEndpoint::Host(format!("{host}:{port}"))),
     })
 }
 
@@ -101,7 +101,7 @@ async fn exchange(
 ) -> Result<Response<Bytes>, String> {
     let endpoint = target.found?;
     let uri = match endpoint {
-        Found::Endpoint(Endpoint::InProcess(_)) => url,
+        ResolvedEndpoint::Endpoint(Endpoint::InProcess(_)) => url,
         _ => &target.path,
     };
     let request = Request::builder()
@@ -114,11 +114,11 @@ async fn exchange(
         .body(Bytes::from(question))
         .map_err(|error| error.to_string())?;
     let stream = match endpoint {
-        Found::Endpoint(Endpoint::InProcess(service)) => {
+        ResolvedEndpoint::Endpoint(Endpoint::InProcess(service)) => {
             return service.oneshot(request).await.map_err(|error| error.to_string());
         }
-        Found::Endpoint(Endpoint::Address(address)) => connect(address.to_string()).await?,
-        Found::Host(host) => connect(host).await?,
+        ResolvedEndpoint::Endpoint(Endpoint::Address(address)) => connect(address.to_string()).await?,
+        ResolvedEndpoint::Host(host) => connect(host).await?,
     };
     let config = trust(hook).map_err(|error| error.to_string())?;
     let name = ServerName::try_from(target.server_name).map_err(|error| error.to_string())?;

@@ -54,7 +54,7 @@ pub(crate) struct Hooks {
 
 impl Webhooks {
     /// Counts a write if it is to a configuration.
-    pub(crate) fn note(&self, resource: &GroupResource) {
+    pub(crate) fn count_change(&self, resource: &GroupResource) {
         if resource.group == GROUP {
             self.changes.fetch_add(1, Ordering::Release);
         }

@@ -51,21 +51,25 @@ impl fmt::Debug for Endpoint {
 pub(super) type Resolver = Arc<dyn Fn(&ServicePort) -> Option<Endpoint> + Send + Sync>;
 
 /// Destination of a connection.
-pub(super) enum Found {
+pub(super) enum ResolvedEndpoint {
     Endpoint(Endpoint),
     /// `HOST:PORT`, resolved by DNS.
     Host(String),
 }
 
 /// Resolves a Service. Without a resolver, or if it returns `None`, by `ExternalName`.
-pub(super) fn find(store: &Store, resolver: Option<&Resolver>, service: &Service) -> Result<Found, String> {
+pub(super) fn find(
+    store: &Store,
+    resolver: Option<&Resolver>,
+    service: &Service,
+) -> Result<ResolvedEndpoint, String> {
     let port = ServicePort {
         namespace: service.namespace.clone(),
         name: service.name.clone(),
         port: service.port,
     };
     if let Some(endpoint) = resolver.and_then(|resolver| resolver(&port)) {
-        return Ok(Found::Endpoint(endpoint));
+        return Ok(ResolvedEndpoint::Endpoint(endpoint));
     }
     let key = ObjectKey::new(&service.namespace, &service.name);
     let Some(object) = store.get(&GroupResource::new("", "services"), &key) else {
@@ -76,7 +80,7 @@ pub(super) fn find(store: &Store, resolver: Option<&Resolver>, service: &Service
         Some("ExternalName") => &spec["externalName"],
         _ => &spec["clusterIP"],
     };
-    Ok(Found::Host(format!(
+    Ok(ResolvedEndpoint::Host(format!(
         "{}:{}",
         host.as_str().unwrap_or_default(),
         service.port

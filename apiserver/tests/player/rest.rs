@@ -6,7 +6,7 @@ use k8s_openapi::api::apps::v1::{DaemonSet, Deployment, StatefulSet};
 use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::Service;
 use muster_apiserver::ApiServer;
-use muster_apiserver::player::{Speeds, play};
+use muster_apiserver::player::{Speeds, simulate_workloads};
 use serde_json::{Value, json};
 
 use crate::bed::{Bed, condition, deployment, reason, template};
@@ -73,7 +73,7 @@ async fn a_player_that_starts_anew_or_loses_its_watches_changes_nothing() {
         api: ApiServer::builder().seed(7).event_log(true).in_process().unwrap(),
     };
     let start = || {
-        tokio::spawn(play(
+        tokio::spawn(simulate_workloads(
             bed.api.client_as("workload-player"),
             bed.api.clock(),
             Speeds::default(),

@@ -8,7 +8,7 @@ use std::{
 
 use clap::{Parser, Subcommand};
 use muster_api::text::safe;
-use muster_controllers::runtime::call::explain;
+use muster_controllers::runtime::call::error_chain;
 use muster_node_agent::command::{self, LogFormat, NodeAgentFlags, Program};
 use rustls::crypto::ring;
 use tokio::runtime::Builder;
@@ -77,7 +77,7 @@ fn main() -> ExitCode {
     runtime.shutdown_background();
     ended.map_or_else(
         |error| {
-            Standard.complain(&format!("error: {}", explain(&error)));
+            Standard.complain(&format!("error: {}", error_chain(&error)));
             ExitCode::from(UNKNOWN)
         },
         ExitCode::from,

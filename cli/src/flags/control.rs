@@ -9,7 +9,7 @@ use clap::{
 use jiff::Timestamp;
 use muster_fleet::{
     control::{DryRun, Term},
-    once::Word,
+    stage_control::ControlOptions,
 };
 
 use super::duration;
@@ -83,8 +83,8 @@ pub(crate) struct WordFlags {
 
 impl WordFlags {
     /// The same, without flags.
-    pub(crate) fn word(&self) -> Word {
-        Word {
+    pub(crate) fn word(&self) -> ControlOptions {
+        ControlOptions {
             reason: self.reason.clone(),
             dry_run: self.dry_run.by,
         }

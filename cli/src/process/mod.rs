@@ -16,7 +16,7 @@ use muster_controllers::{
     process::{ProcessError, Setup, until_signalled},
     reconcile::{Options, SyncMode},
     registry,
-    runtime::{Clock, Jitter, call::explain, sendable},
+    runtime::{Clock, Jitter, call::error_chain, sendable},
 };
 use muster_fleet::connect::{self, Target};
 use muster_operate::install::Sync;
@@ -35,7 +35,7 @@ pub(crate) fn ended(result: Result<(), ProcessError>, out: &Out) -> u8 {
     match result {
         Ok(()) => DONE,
         Err(error) => {
-            complain!(out, "error: {}", explain(&error));
+            complain!(out, "error: {}", error_chain(&error));
             FAILED
         }
     }
@@ -123,7 +123,7 @@ fn receivers(file: &Path) -> anyhow::Result<Arc<notify::Config>> {
 }
 
 fn client(config: Config) -> anyhow::Result<Client> {
-    sendable::client(config, Client::try_from).context("the kubeconfig cannot be used")
+    sendable::sendable_client(config, Client::try_from).context("the kubeconfig cannot be used")
 }
 
 /// The client of the lease has its own connections, so that bursts of other requests do not delay it.
@@ -166,7 +166,7 @@ mod tests {
     #[test]
     fn how_long_a_lease_lasts() {
         let check = |text: &str, expect: Result<u64, &str>| {
-            let read = lease_duration(text).map(|duration| duration.whole().as_secs());
+            let read = lease_duration(text).map(|duration| duration.duration().as_secs());
             assert_eq!(read, expect.map_err(str::to_owned));
         };
         check("1s", Ok(1));

@@ -2,7 +2,7 @@
 
 use clap::Args;
 use kube::Client;
-use muster_fleet::{name::ModuleName, once};
+use muster_fleet::{name::ModuleName, stage_control};
 
 use crate::{exit::code, flags::WordFlags, output::Out};
 
@@ -35,7 +35,7 @@ pub(crate) async fn run(
     out: &Out,
 ) -> anyhow::Result<u8> {
     let what = (&flags.module, flags.revision.as_deref());
-    once::abort((client, namespace), what, &flags.word.word(), out)
+    stage_control::abort((client, namespace), what, &flags.word.word(), out)
         .await
         .map(code)
 }

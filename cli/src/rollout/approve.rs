@@ -2,7 +2,7 @@
 
 use clap::Args;
 use kube::Client;
-use muster_fleet::{name::ModuleName, once};
+use muster_fleet::{name::ModuleName, stage_control};
 
 use crate::{exit::code, flags::WordFlags, output::Out};
 
@@ -37,7 +37,7 @@ pub(crate) async fn run(
     out: &Out,
 ) -> anyhow::Result<u8> {
     let what = (&flags.module, flags.stage.as_deref());
-    once::approve((client, namespace), what, &flags.word.word(), false, out)
+    stage_control::approve((client, namespace), what, &flags.word.word(), false, out)
         .await
         .map(code)
 }

@@ -4,7 +4,7 @@ use kube::Client;
 use muster_api::kind::GROUP;
 use muster_dashboard::ModuleView;
 use muster_fleet as fleet;
-use muster_fleet::history::{Standing, Standings};
+use muster_fleet::history::{ModuleStanding, Standings};
 use muster_sync::build::print;
 
 use crate::{
@@ -40,9 +40,9 @@ pub(crate) async fn list(client: &Client, namespace: &str, how: Output, out: &Ou
     Ok(DONE)
 }
 
-fn table(modules: &[Standing]) -> Vec<String> {
+fn table(modules: &[ModuleStanding]) -> Vec<String> {
     let mut table = output::table(["MODULE", "VERSION", "STATUS", "CLUSTERS"]);
-    for Standing {
+    for ModuleStanding {
         module,
         version,
         reason,

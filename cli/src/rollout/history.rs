@@ -8,7 +8,7 @@ use kube::Client;
 use muster_api::module::Summary;
 use muster_controllers::runtime::Clock;
 use muster_dashboard::{First, Past};
-use muster_fleet::{history::of, name::ModuleName};
+use muster_fleet::{history::read_history, name::ModuleName};
 use muster_sync::build::print;
 
 use super::histories;
@@ -73,7 +73,7 @@ pub(crate) async fn run(
     let Some(module) = module else {
         return histories::list(client, namespace, *output, out).await;
     };
-    let mut history = of(client, namespace, module).await?;
+    let mut history = read_history(client, namespace, module).await?;
     let only = match revision {
         Some(said) => Some(history.find(said)?.clone()),
         None => None,
@@ -106,7 +106,7 @@ pub(crate) async fn run(
             let whole: Vec<String> = history
                 .revisions
                 .iter()
-                .flat_map(|past| whole(past, now))
+                .flat_map(|past| revision_details(past, now))
                 .collect();
             out.lines(&whole)?;
         }
@@ -136,7 +136,7 @@ fn table(unit: &str, revisions: &[Past], wide: bool, width: usize, now: Timestam
     for past in revisions {
         let star = if past.is_target { "*" } else { "" };
         let mut cells = vec![
-            format!("{}{star}", past.short()),
+            format!("{}{star}", past.short_hash()),
             past.version.clone(),
             past.verdict.as_str().to_owned(),
             clusters(past.counts_now.as_ref()),
@@ -205,7 +205,7 @@ fn below(text: &str, width: usize) -> Vec<String> {
 /// The row of the first rollout of a revision that was rolled out again.
 fn first_row(past: &Past, first: &First, wide: bool, now: Timestamp) -> Vec<String> {
     let mut cells = vec![
-        past.short().to_owned(),
+        past.short_hash().to_owned(),
         past.version.clone(),
         first
             .verdict
@@ -237,7 +237,7 @@ fn took(started: Option<Timestamp>, finished: Option<Timestamp>) -> String {
 }
 
 /// One revision in full.
-fn whole(past: &Past, now: Timestamp) -> Vec<String> {
+fn revision_details(past: &Past, now: Timestamp) -> Vec<String> {
     let at = |time: Option<Timestamp>| time.map(|time| format!("{time} ({} ago)", Age(time, now)));
     let target = if past.is_target {
         "yes: it is what the module asks for"
@@ -256,10 +256,7 @@ fn whole(past: &Past, now: Timestamp) -> Vec<String> {
         let others = others.into_iter().filter(|(_, count)| *count > 0);
         let others: Vec<String> = others.map(|(word, count)| format!(", {count} {word}")).collect();
         // These are counted in the states above as well, so they are listed separately.
-        let ready = format!(
-            "; {} of all are ready at their current version",
-            counts.ready
-        );
+        let ready = format!("; {} of all are ready at their current version", counts.ready);
         let ready = Some(ready).filter(|_| counts.ready != counts.updated);
         format!(
             "{} updated{}{}",
@@ -408,14 +405,14 @@ mod tests {
     fn a_version_that_was_rolled_out_twice() {
         let history = twice();
         insta::assert_snapshot!(table("cluster", &history.revisions, false, 80, now()).join("\n"));
-        insta::assert_snapshot!(whole(history.find("aaaaaaaa").unwrap(), now()).join("\n"));
+        insta::assert_snapshot!(revision_details(history.find("aaaaaaaa").unwrap(), now()).join("\n"));
     }
 
     #[test]
     fn one_in_full() {
         let history = sample();
         let past = history.find("bbbbbbbb").unwrap();
-        insta::assert_snapshot!(whole(past, now()).join("\n"));
+        insta::assert_snapshot!(revision_details(past, now()).join("\n"));
     }
 
     #[test]

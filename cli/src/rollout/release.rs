@@ -36,7 +36,7 @@ pub(crate) struct ReleaseFlags {
 /// Releases nodes that vanished during their update.
 pub(crate) async fn run(client: &Client, flags: &ReleaseFlags, out: &Out) -> anyhow::Result<u8> {
     let nodes = strings(&flags.nodes);
-    write_off::release(client, (&flags.module, &nodes), &flags.word.word(), out)
+    write_off::release_lost_nodes(client, (&flags.module, &nodes), &flags.word.word(), out)
         .await
         .map(code)
 }

@@ -3,7 +3,7 @@
 use anyhow::bail;
 use clap::Args;
 use kube::Client;
-use muster_fleet::{machines::MachineError, name::RolloutName, once, zones};
+use muster_fleet::{machines::MachineError, name::RolloutName, stage_control, zones};
 
 use crate::{exit::code, flags::WordFlags, output::Out};
 
@@ -37,7 +37,7 @@ pub(crate) async fn run(
     let (revision, word) = (flags.revision.as_deref(), flags.word.word());
     let is_written = match &flags.rollout {
         RolloutName::Module(module) => {
-            once::retry((client, namespace), (module, revision), &word, out).await?
+            stage_control::retry((client, namespace), (module, revision), &word, out).await?
         }
         RolloutName::Zones(name) => zones::retry(client, (namespace, name), revision, &word, out).await?,
         RolloutName::Machine(name) => bail!(MachineError::NotARollout {

@@ -119,7 +119,7 @@ async fn follow(
         );
     }
     if flags.no_watch {
-        let fleet = fleet::of(client, namespace, &flags.module).await?;
+        let fleet = fleet::read_fleet(client, namespace, &flags.module).await?;
         return Ok(shown.read(&fleet)?.break_value() == Some(true));
     }
     if flags.module.is_of_nodes() {
@@ -151,7 +151,7 @@ impl Shown<'_> {
     fn show(&mut self, news: News<'_>) -> Result<(), Unwritten> {
         if let Some(view) = news.drawn {
             let now = When::Ago(Clock::system().now());
-            let lines = tree::lines(&Tree::module(view).root, self.out.width(), now);
+            let lines = tree::tree_lines(&Tree::module(view).root, self.out.width(), now);
             self.live.show(lines)?;
         }
         self.out.lines(&news.lines)?;

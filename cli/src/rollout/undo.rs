@@ -11,7 +11,7 @@ use muster_fleet::{
 };
 use muster_operate::{
     steps::Cause,
-    undo::{self, Options, Refusal, go_back},
+    undo::{self, Options, UndoRefusal, go_back},
 };
 
 use crate::{
@@ -74,7 +74,7 @@ pub(crate) async fn run(
     let Err(refusal) = go_back(namespace, &flags.options(), &read, out) else {
         return Ok(DONE);
     };
-    if let Refusal::Output(error) = refusal {
+    if let UndoRefusal::Output(error) = refusal {
         return Err(error);
     }
     let (code, word) = match refusal.cause() {

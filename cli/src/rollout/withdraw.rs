@@ -5,7 +5,7 @@ use kube::Client;
 use muster_dashboard::{Choice, HeldWithdrawal};
 use muster_fleet::{
     name::{ModuleName, with_content},
-    once::{self, Withdrawal},
+    stage_control::{self, Withdrawal},
 };
 
 use crate::{
@@ -52,20 +52,20 @@ pub(crate) async fn run(
         acknowledge,
         word,
     } = flags;
-    match once::withdraw(client, namespace, module, *acknowledge, &word.word()).await? {
+    match stage_control::withdraw(client, namespace, module, *acknowledge, &word.word()).await? {
         Withdrawal::None { words, within } if *acknowledge => {
             complain!(out, "error: {words}; next: muster why {module}{within}");
             return Ok(FAILED);
         }
         Withdrawal::None { words, .. } => say!(out, "{words}")?,
-        Withdrawal::Held(held) => out.lines(&shown(&held, out.width()))?,
+        Withdrawal::Held(held) => out.lines(&withdrawal_lines(&held, out.width()))?,
         Withdrawal::Acknowledged(text) => say!(out, "{text}")?,
     }
     Ok(DONE)
 }
 
 /// What would be lost, and the two ways to proceed.
-fn shown(held: &HeldWithdrawal, width: usize) -> Vec<String> {
+fn withdrawal_lines(held: &HeldWithdrawal, width: usize) -> Vec<String> {
     let HeldWithdrawal {
         clusters: _,
         sentence,

@@ -44,7 +44,11 @@ impl Demo {
             .unwrap();
         let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
         let demo = Self(child);
-        assert!(lines.by_ref().any(|line| line.unwrap() == "Ctrl-C stops everything."));
+        assert!(
+            lines
+                .by_ref()
+                .any(|line| line.unwrap() == "Ctrl-C stops everything.")
+        );
         // Further output must not fill the pipe.
         std::thread::spawn(move || lines.for_each(drop));
         demo
@@ -97,7 +101,7 @@ async fn zones_are_rolled_by_what_the_demo_prints() {
     let sets: Api<StatefulSet> = Api::default_namespaced(client.clone());
     let pods: Api<Pod> = Api::default_namespaced(client.clone());
     let rollouts: Api<ZoneRollout> = Api::default_namespaced(client);
-    let name = names::zone_rollout("ingester");
+    let name = names::zone_rollout_name("ingester");
     let until = async |condition, what: &str| {
         let waiting = await_condition(rollouts.clone(), &name, condition);
         let waited = tokio::time::timeout(SOON, waiting).await;

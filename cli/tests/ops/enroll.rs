@@ -481,7 +481,8 @@ async fn another_way_in_is_not_proven_by_the_record_of_the_first() {
         .types(&format!("{few} --server https://127.0.0.1:9 --wait 3s"), 0)
         .await;
     assert!(
-        said.contains("► the controller reached the cluster before") && !said.contains("✔ the controller reached"),
+        said.contains("► the controller reached the cluster before")
+            && !said.contains("✔ the controller reached"),
         "{said}"
     );
 }

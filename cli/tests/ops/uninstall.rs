@@ -80,10 +80,7 @@ async fn what_install_made_goes_and_nothing_else() {
         "definitions stay"
     );
     let said = bed.types("uninstall --management --yes", 0).await;
-    assert!(
-        said.contains("there is no such installation"),
-        "{said}"
-    );
+    assert!(said.contains("there is no such installation"), "{said}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 3)]

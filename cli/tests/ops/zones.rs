@@ -16,7 +16,7 @@ const REVISION: &str = "0123456789abcdef";
 async fn bed() -> (Bed, Api<ZoneRollout>) {
     let bed = Bed::new().await;
     bed.management.add(crds::zones()).unwrap();
-    let name = names::zone_rollout("ingester");
+    let name = names::zone_rollout_name("ingester");
     create(
         &bed.management.client(),
         json!({"apiVersion": "fleet.muster.dev/v1alpha1", "kind": "ZoneRollout",
@@ -53,7 +53,7 @@ async fn bed() -> (Bed, Api<ZoneRollout>) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 3)]
 async fn why_leads_to_the_pod_and_the_words_of_its_container() {
     let (bed, _) = bed().await;
-    let name = names::zone_rollout("ingester");
+    let name = names::zone_rollout_name("ingester");
     let said = bed.types("why zonerollout/ingester", 0).await;
     insta::assert_snapshot!(said);
     assert_eq!(bed.types(&format!("why zr/{name}"), 0).await, said);
@@ -75,7 +75,7 @@ async fn why_leads_to_the_pod_and_the_words_of_its_container() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 3)]
 async fn a_group_is_paused_and_resumed_in_its_spec() {
     let (bed, rollouts) = bed().await;
-    let name = names::zone_rollout("ingester");
+    let name = names::zone_rollout_name("ingester");
     let paused = async || rollouts.get(&name).await.unwrap().spec.paused;
     for (words, code, says, then) in [
         (
@@ -119,7 +119,7 @@ async fn a_group_is_paused_and_resumed_in_its_spec() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 3)]
 async fn only_a_condemned_revision_is_tried_again() {
     let (bed, rollouts) = bed().await;
-    let name = names::zone_rollout("ingester");
+    let name = names::zone_rollout_name("ingester");
     let objects: Api<DynamicObject> = Api::namespaced_with(
         bed.management.client(),
         "default",

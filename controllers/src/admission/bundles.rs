@@ -21,7 +21,7 @@ use serde_json::{Value, json};
 use tokio::sync::watch;
 use tracing::{info, warn};
 
-use crate::runtime::{Api, Shutdown, call::explain, watch::watch_api};
+use crate::runtime::{Api, Shutdown, call::error_chain, watch::watch_api};
 
 /// A kind of webhook configuration: mutating or validating.
 pub trait Configuration:
@@ -98,7 +98,7 @@ pub fn patch<K: Configuration>(configuration: &K, namespace: &str, authorities: 
 
 /// Keeps the bundles of one kind of configuration up to date until shutdown. After each change, `note` receives all
 /// configurations that ask for them.
-pub async fn keep<K: Configuration>(
+pub async fn keep_ca_bundles<K: Configuration>(
     client: Client,
     namespace: String,
     mut authorities: watch::Receiver<String>,
@@ -149,6 +149,6 @@ async fn write<K: Configuration>(api: &Api<K>, object: &K, namespace: &str, auth
     };
     match api.patch(&name, &PatchParams::default(), &patch).await {
         Ok(_) => info!(%kind, name, "caBundle was written"),
-        Err(error) => warn!(%kind, name, error = explain(&error), "caBundle could not be written"),
+        Err(error) => warn!(%kind, name, error = error_chain(&error), "caBundle could not be written"),
     }
 }

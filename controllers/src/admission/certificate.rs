@@ -140,7 +140,11 @@ pub fn expires(chain: &str) -> Option<Timestamp> {
 }
 
 /// What to do with the certificates at `now`.
-pub fn step(stored: &Stored, subject: &Subject, now: Timestamp) -> Result<Step, CertificateError> {
+pub fn next_certificate_step(
+    stored: &Stored,
+    subject: &Subject,
+    now: Timestamp,
+) -> Result<Step, CertificateError> {
     let authorities = certificates(&stored.authorities);
     let certificate = certificates(&stored.certificate).into_iter().next();
     let usable =
@@ -318,7 +322,7 @@ impl Read {
         let is_signed = authorities
             .iter()
             .any(|authority| authority.subject == self.issuer && now < authority.not_after);
-        has_names && is_signed && now < self.not_after && server::shown(&self.pem, key).is_ok()
+        has_names && is_signed && now < self.not_after && server::certified_key(&self.pem, key).is_ok()
     }
 }
 

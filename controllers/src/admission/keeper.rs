@@ -18,9 +18,9 @@ use tracing::{info, warn};
 
 use super::{
     certificate::{self, CertificateError, SPREAD, Step, Stored, Subject},
-    server::{Shown, ShownError, shown},
+    server::{Shown, ShownError, certified_key},
 };
-use crate::runtime::{Api, Clock, Shutdown, call::explain};
+use crate::runtime::{Api, Clock, Shutdown, call::error_chain};
 
 /// How often the Secret or the files are read.
 const REREAD: Duration = Duration::from_secs(SPREAD.as_secs() / 2);
@@ -54,7 +54,7 @@ pub enum Storage {
 #[derive(Debug, Error)]
 pub enum KeepError {
     /// The Secret could not be read or written.
-    #[error("Secret {0}: {message}", message = explain(.1))]
+    #[error("Secret {0}: {message}", message = error_chain(.1))]
     Secret(String, #[source] kube::Error),
     /// Other replicas wrote the Secret first at each try.
     #[error("Secret {0} was written by another replica {TRIES} times in a row")]
@@ -92,11 +92,11 @@ impl Keeper {
             client,
             clock,
             storage,
-            shown: shown.clone(),
+            shown: certified_key.clone(),
             authorities,
             current: None,
         };
-        (keeper, shown, published)
+        (keeper, certified_key, published)
     }
 
     /// Keeps the certificate up to date until shutdown. After a failure it retries and serves the previous certificate
@@ -140,7 +140,8 @@ impl Keeper {
             }
         };
         if self.current.as_ref() != Some(&stored) {
-            self.shown.change(shown(&stored.certificate, &stored.key)?);
+            self.shown
+                .change(certified_key(&stored.certificate, &stored.key)?);
             self.authorities.send_replace(stored.authorities.clone());
             info!("the certificate of the admission server was replaced");
             self.current = Some(stored);
@@ -160,7 +161,7 @@ impl Keeper {
         for _ in 0..TRIES {
             let live = secrets.get_opt(name).await.map_err(failed)?;
             let stored = live.as_ref().map(content).unwrap_or_default();
-            let next = match certificate::step(&stored, subject, self.clock.now())? {
+            let next = match certificate::next_certificate_step(&stored, subject, self.clock.now())? {
                 Step::Keep(until) => return Ok((stored, until)),
                 Step::Replace(next) => next,
             };

@@ -40,7 +40,7 @@ const AFTER_REFUSAL: Duration = Duration::from_millis(100);
 
 /// A request: the parts that webhooks read.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Asked {
+pub struct WebhookRequest {
     /// The HTTP method.
     pub method: http::Method,
     /// The path of the URL.
@@ -74,7 +74,7 @@ impl Answer {
 }
 
 /// A handler of requests.
-pub type Answers = Arc<dyn Fn(Asked) -> BoxFuture<'static, Answer> + Send + Sync>;
+pub type Answers = Arc<dyn Fn(WebhookRequest) -> BoxFuture<'static, Answer> + Send + Sync>;
 
 /// A certificate cannot be served.
 #[derive(Debug, Error)]
@@ -91,7 +91,7 @@ pub enum ShownError {
 }
 
 /// A certificate (with its chain) and its key (PEM), ready to be served.
-pub fn shown(certificate: &str, key: &str) -> Result<CertifiedKey, ShownError> {
+pub fn certified_key(certificate: &str, key: &str) -> Result<CertifiedKey, ShownError> {
     let chain = CertificateDer::pem_slice_iter(certificate.as_bytes())
         .collect::<Result<Vec<_>, _>>()
         .map_err(ShownError::Certificate)?;
@@ -226,7 +226,7 @@ impl Serving {
             };
             let content_type = head.headers.get(header::CONTENT_TYPE);
             let content_type = content_type.and_then(|value| value.to_str().ok()); // ignored if not text
-            (self.answers)(Asked {
+            (self.answers)(WebhookRequest {
                 method: head.method,
                 path: head.uri.path().to_owned(),
                 content_type: content_type.unwrap_or_default().to_owned(),

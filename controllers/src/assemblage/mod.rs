@@ -16,7 +16,7 @@ use crate::{
     bindings::Objects,
     expand::{
         Assembled, ExpandError, Expander, Setting,
-        values::{RowValues, again, bind, carried},
+        values::{RowValues, bind, carried, requeue_after},
     },
     reconcile::{Context, Runner},
     runtime::{Action, Key},
@@ -69,7 +69,7 @@ async fn reconcile(
         );
     }
     let setting = Setting {
-        again: again(&values),
+        again: requeue_after(&values),
         values,
         ..Setting::default()
     };

@@ -55,12 +55,12 @@ pub enum BindingError {
     },
     /// The pointer matches no field.
     #[error("binding {}: {} has no field {}", .0.binding, .0.object, .0.pointer)]
-    FieldMissing(Box<Place>),
+    FieldMissing(Box<FieldPath>),
     /// The pointer matches a value that is not text.
     #[error("binding {}: field {} of {} is {found}; only strings, numbers and booleans can be bound", .place.binding, .place.pointer, .place.object)]
     NotScalar {
         /// The binding, object and pointer.
-        place: Box<Place>,
+        place: Box<FieldPath>,
         /// The type of the value, such as `an object`.
         found: &'static str,
     },
@@ -84,7 +84,7 @@ pub enum BindingError {
 
 /// A field of an object, and the binding that names it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct FieldPath {
     /// The name of the binding.
     pub binding: String,
     /// The object that it names.

@@ -13,10 +13,10 @@ use muster_api::{
 };
 use serde_json::Value;
 
-use super::{BindingError, Kinds, ObjectId, Values, error::Place};
+use super::{BindingError, Kinds, ObjectId, Values, error::FieldPath};
 
 /// Objects that were read; `None`: the object does not exist.
-pub type Known = BTreeMap<ObjectId, Option<Arc<Value>>>;
+pub type KnownObjects = BTreeMap<ObjectId, Option<Arc<Value>>>;
 
 /// The result of an evaluation with the objects known so far.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -84,7 +84,7 @@ pub fn evaluate<'a, B>(
     bindings: &'a [B],
     given: &Values,
     kinds: &Kinds,
-    known: &Known,
+    known: &KnownObjects,
 ) -> Result<Evaluation, BindingError>
 where
     Variable<'a>: From<&'a B>,
@@ -117,7 +117,7 @@ where
 }
 
 /// Replaces the variables of a text. `place` is used in the error.
-pub(super) fn replace(text: &str, place: &str, values: &Values) -> Result<String, BindingError> {
+pub(super) fn replace_variables(text: &str, place: &str, values: &Values) -> Result<String, BindingError> {
     let text = expand(text, place, |name| match values.get(name) {
         Some(value) => Ok(Some(value.clone())),
         None => Err(unknown(place, name, values.keys())),
@@ -131,7 +131,7 @@ struct Run<'a> {
     by_name: BTreeMap<&'a str, Variable<'a>>,
     given: &'a Values,
     kinds: &'a Kinds,
-    known: &'a Known,
+    known: &'a KnownObjects,
     values: Values,
     /// Bindings that wait for an object.
     waiting: BTreeSet<String>,
@@ -230,7 +230,7 @@ impl Run<'_> {
         let binding = binding.to_owned();
         scalar(
             value,
-            Place {
+            FieldPath {
                 binding,
                 object,
                 pointer,
@@ -241,7 +241,7 @@ impl Run<'_> {
 }
 
 /// The text of a field.
-fn scalar(value: &Value, place: Place) -> Result<String, BindingError> {
+fn scalar(value: &Value, place: FieldPath) -> Result<String, BindingError> {
     let found = match value.pointer(&place.pointer) {
         Some(Value::String(text)) => return Ok(text.clone()),
         Some(Value::Number(number)) => return Ok(number.to_string()),
@@ -261,9 +261,10 @@ fn expand(
     place: &str,
     mut lookup: impl FnMut(&str) -> Result<Option<String>, BindingError>,
 ) -> Result<Option<String>, BindingError> {
-    let parts = template::parts(text).map_err(|template::Unterminated| BindingError::Unterminated {
-        place: place.to_owned(),
-    })?;
+    let parts =
+        template::template_parts(text).map_err(|template::Unterminated| BindingError::Unterminated {
+            place: place.to_owned(),
+        })?;
     let mut all = Some(String::new());
     for part in parts {
         let piece = match part {

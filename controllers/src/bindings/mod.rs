@@ -19,8 +19,8 @@ mod package;
 use std::collections::BTreeMap;
 
 pub use self::{
-    error::{BindingError, Place},
-    evaluate::{Evaluation, Known, evaluate},
+    error::{BindingError, FieldPath},
+    evaluate::{Evaluation, KnownObjects, evaluate},
     kinds::{BindingKind, Kinds},
     object_id::ObjectId,
     objects::Objects,

@@ -25,8 +25,8 @@ use serde_json::Value;
 use tokio::sync::watch;
 use tracing::warn;
 
-use super::{BindingError, Evaluation, Kinds, Known, ObjectId, Values, evaluate};
-use crate::runtime::{Api, CallError, Key, Shutdown, call, call::explain, watch as watching};
+use super::{BindingError, Evaluation, Kinds, KnownObjects, ObjectId, Values, evaluate};
+use crate::runtime::{Api, CallError, Key, Shutdown, call, call::error_chain, watch as watching};
 
 /// Rounds of reads in one evaluation at most: each needs an object whose name is read from the one before.
 const ROUNDS: usize = 8;
@@ -57,7 +57,7 @@ pub struct Objects {
 struct State {
     /// Every object that was ever requested, with the number of its changes.
     wanted: BTreeMap<ObjectId, u64>,
-    kept: Known,
+    kept: KnownObjects,
     watched: BTreeSet<Kind>,
     resources: BTreeMap<Kind, ApiResource>,
 }
@@ -77,7 +77,7 @@ impl Objects {
 
     /// Evaluates bindings, reading the objects that they need.
     pub async fn resolve(&self, bindings: &[Binding], given: &Values) -> Result<Values, BindingError> {
-        let mut known = Known::new();
+        let mut known = KnownObjects::new();
         for _round in 0..ROUNDS {
             match evaluate(bindings, given, &self.kinds, &known)? {
                 Evaluation::Values(values) => return Ok(values),
@@ -98,7 +98,7 @@ impl Objects {
     }
 
     /// The current state of an object of any kind: neither cached nor watched.
-    pub async fn look(&self, object: &ObjectId) -> Result<Option<Value>, CallError> {
+    pub async fn read_live(&self, object: &ObjectId) -> Result<Option<Value>, CallError> {
         let kind = (object.api_version.clone(), object.kind.clone());
         self.read(&kind, object).await
     }
@@ -205,7 +205,7 @@ impl Objects {
                 Ok(resource) => break resource,
                 Err(error) => warn!(
                     kind = kind.1,
-                    error = explain(&error),
+                    error = error_chain(&error),
                     "a kind that bindings read cannot be watched"
                 ),
             }

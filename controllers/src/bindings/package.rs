@@ -11,7 +11,7 @@ use super::{BindingError, Values, evaluate};
 
 /// The package with the variables in its texts replaced.
 pub fn substitute_package(package: &Package, values: &Values) -> Result<Package, BindingError> {
-    let replace = |text: &String, place: &str| evaluate::replace(text, place, values);
+    let replace = |text: &String, place: &str| evaluate::replace_variables(text, place, values);
     let optional =
         |text: &Option<String>, place: &str| text.as_ref().map(|text| replace(text, place)).transpose();
     // Without `..`: a field added to the package must be substituted or listed here.
@@ -100,7 +100,7 @@ pub fn used_by(package: &Package, bindings: &[Binding]) -> BTreeSet<String> {
         fields.chain(&binding.value)
     });
     let texts = of_package.chain(of_checks).chain(of_bindings);
-    let parts = texts.flat_map(|text| template::parts(text).unwrap_or_default());
+    let parts = texts.flat_map(|text| template::template_parts(text).unwrap_or_default());
     let names = parts.filter_map(|part| match part {
         Part::Name(name) => Some(name.to_owned()),
         Part::Text(_) => None,

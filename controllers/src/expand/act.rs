@@ -22,10 +22,10 @@ use tracing::info;
 use super::{
     expander::Expander,
     flux_object::{FluxObject, SourceKind},
+    observed::{KustomizationRow, SourceRow},
     plan::{Plan, Write},
-    seen::{KustomizationRow, SourceRow},
 };
-use crate::runtime::{Api, CallError, Index, call, call::explain, strict};
+use crate::runtime::{Api, CallError, Index, call, call::error_chain, strict};
 
 /// Concurrent writes at most: an API server handles about eight writers well.
 const WRITERS: usize = 8;
@@ -47,11 +47,11 @@ pub(super) struct Done {
 
 impl Expander {
     /// Applies plans. A write that fails affects only its row.
-    pub(super) async fn carry_out(&self, plans: Vec<Plan>) -> Done {
+    pub(super) async fn apply_plans(&self, plans: Vec<Plan>) -> Done {
         let mut sources = BTreeSet::new();
         let plans = plans
             .into_iter()
-            .map(|plan| once(plan, &mut sources))
+            .map(|plan| deduplicate_source_writes(plan, &mut sources))
             .collect::<Vec<_>>();
         let results: Vec<(SyncState, bool)> = stream::iter(plans)
             .map(|plan| self.one(plan))
@@ -115,7 +115,7 @@ impl Expander {
                 let name = wanted.name_any();
                 let written = call(
                     format!("changing Kustomization {name}"),
-                    strict::replace(&kustomizations, &by, &wanted),
+                    strict::replace_object(&kustomizations, &by, &wanted),
                 )
                 .await?;
                 self.wrote(&written, "changed");
@@ -217,7 +217,7 @@ impl Expander {
 }
 
 /// Two rows may need the same source: it is written once.
-fn once(mut plan: Plan, sources: &mut BTreeSet<String>) -> Plan {
+fn deduplicate_source_writes(mut plan: Plan, sources: &mut BTreeSet<String>) -> Plan {
     plan.writes.retain(|write| match write {
         Write::CreateSource(source) | Write::ReplaceSource(source) => {
             sources.insert(source.name().to_owned())
@@ -236,7 +236,7 @@ fn once(mut plan: Plan, sources: &mut BTreeSet<String>) -> Plan {
 fn refused(state: SyncState, error: &CallError) -> SyncState {
     let unknown_field = error.code() == Some(BAD_REQUEST);
     let ours = error.is_invalid() || error.is_refused_credential() || unknown_field;
-    let mut message = explain(error);
+    let mut message = error_chain(error);
     if unknown_field {
         message += OLDER;
     }

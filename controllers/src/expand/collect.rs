@@ -25,9 +25,9 @@ use super::{
     derive::commit,
     expander::{Assembled, Expander},
     flux_object::SourceKind,
-    seen::SourceRow,
+    observed::SourceRow,
 };
-use crate::runtime::{Api, CallError, Key, call, call::explain};
+use crate::runtime::{Api, CallError, Key, call, call::error_chain};
 
 /// How long a source outlives its last reference: long enough for a row that is rolled back.
 pub(crate) const LINGER: SignedDuration = SignedDuration::from_mins(10);
@@ -53,7 +53,7 @@ impl Expander {
             }
             if let Err(error) = self.collect::<K>(&due).await {
                 warn!(
-                    error = explain(&error),
+                    error = error_chain(&error),
                     "unreferenced sources are not deleted for now"
                 );
             }

@@ -15,25 +15,26 @@ use muster_api::{
 
 use super::{
     derive::{Derived, derived_annotations},
+    desired,
     drift::{self, untouchable},
     echo,
-    plan::{Plan, Write, request},
-    seen::KustomizationRow,
+    observed::KustomizationRow,
+    plan::{Plan, Write, reconcile_request},
     settle,
     source::{self, SourceStep},
-    verdict::{Evidence, verdict},
-    view::{Away, Live, Refusal, Scope, View, Wish},
-    wish, withdraw,
+    verdict::{Evidence, row_verdict},
+    view::{Away, DesiredRow, Live, RowError, Scope, View},
+    withdraw,
 };
 use crate::kustomization::outcome::NOT_READY;
 
 /// Decides about one row.
-pub fn row(scope: &Scope, view: &View<'_>) -> Plan {
+pub fn decide_row(scope: &Scope, view: &View<'_>) -> Plan {
     let mut plan = match view.wish {
-        Wish::Carry(derived) => carry(scope, view, derived),
-        Wish::Withdraw(how) => withdraw::decide(scope, view, *how),
-        Wish::Bare => Plan::rest(bare(scope, view)),
-        Wish::Refused(refusal) => Plan::rest(refused(view.row, refusal)),
+        DesiredRow::Carry(derived) => carry(scope, view, derived),
+        DesiredRow::Withdraw(how) => withdraw::decide(scope, view, *how),
+        DesiredRow::Bare => Plan::rest(bare(scope, view)),
+        DesiredRow::Refused(refusal) => Plan::rest(refused(view.row, refusal)),
     };
     hold(scope, view, &mut plan);
     plan.state.commit = installed(scope, view);
@@ -53,11 +54,12 @@ fn hold(scope: &Scope, view: &View<'_>, plan: &mut Plan) {
         let message = format!(
             "{object} performs a rollout itself, which Flux does not wait for: use the built-in sync (muster agent without --sync flux)"
         );
-        plan.state = refused(view.row, &wish::unsupported(&message));
+        plan.state = refused(view.row, &desired::unsupported(&message));
         return;
     }
-    if let Some(left) = settle::left(view.row, current, view.said, now) {
-        let message = "Flux reports Ready, without evidence from custom resources: this counts after package.settle";
+    if let Some(left) = settle::remaining_hold(view.row, current, view.said, now) {
+        let message =
+            "Flux reports Ready, without evidence from custom resources: this counts after package.settle";
         plan.state = echo::updating(view.row, message);
         plan.after = Some(left);
     }
@@ -71,7 +73,7 @@ fn must_be_listed_first(view: &View<'_>) -> bool {
 
 fn carry(scope: &Scope, view: &View<'_>, derived: &Derived) -> Plan {
     let step = kustomization_step(scope, view, derived);
-    let source = source::step(&view.source, derived, &scope.manager);
+    let source = source::decide_source(&view.source, derived, &scope.manager);
     if let (SourceStep::Foreign(why), Step::Settled(_) | Step::Write(_)) = (&source, &step) {
         let message = format!(
             "{} {} exists and is not managed by muster: {why}; rename or delete it",
@@ -118,7 +120,7 @@ fn carry(scope: &Scope, view: &View<'_>, derived: &Derived) -> Plan {
                 source.trouble()
             );
             Plan::new(
-                echo::waiting(view.row, Reason::SourceNotReady, &message),
+                echo::waiting_state(view.row, Reason::SourceNotReady, &message),
                 writes_of(scope, source.write()),
             )
         }
@@ -149,10 +151,10 @@ fn tried_again(
     derived: &Derived,
     current: &KustomizationRow,
 ) -> Option<Vec<Write>> {
-    let request = request(view.row, derived_annotations(&derived.kustomization));
-    if current.asked.as_ref() == Some(&request) {
+    let request = reconcile_request(view.row, derived_annotations(&derived.kustomization));
+    if current.asked.as_ref() == Some(&reconcile_request) {
         let handled = current.report.handled.as_deref();
-        let is_answered = handled.is_some_and(|handled| answers(handled, &request, view.row));
+        let is_answered = handled.is_some_and(|handled| answers(handled, &reconcile_request, view.row));
         return (!is_answered && judged(view).is_none()).then(Vec::new);
     }
     let failed = view.row.token.is_some()
@@ -162,7 +164,7 @@ fn tried_again(
     let ask = Write::Ask {
         name: kustomization_name(derived).to_owned(),
         uid: current.uid.clone(),
-        request,
+        reconcile_request,
     };
     failed.then(|| writes_of(scope, Some(ask)))
 }
@@ -180,26 +182,28 @@ enum Step<'a> {
 fn kustomization_step<'a>(scope: &Scope, view: &'a View<'_>, derived: &Derived) -> Step<'a> {
     match &view.kustomization {
         Live::Absent => Step::Write(Write::Create(Box::new(derived.kustomization.clone()))),
-        Live::AsDerived(row) => settled(view, row, derived),
+        Live::AsDerived(row) => settled(view, decide_row, derived),
         Live::Differs(row, live) => match (
             untouchable(scope, view.row, live),
             drift::repaired(live, &derived.kustomization, &scope.manager),
         ) {
             (Some(state), _) => Step::Blocked(Box::new(state)),
             // Also while it is being deleted: its deletionPolicy decides what happens to the installed objects.
-            (None, Some(next)) => Step::Write(Write::Replace(Box::new(asked(view.row, live, next)))),
-            (None, None) => settled(view, row, derived),
+            (None, Some(next)) => Step::Write(Write::Replace(Box::new(with_reconcile_request(
+                view.row, live, next,
+            )))),
+            (None, None) => settled(view, decide_row, derived),
         },
     }
 }
 
 /// A change of annotations alone does not change the generation, so the earlier report would be taken for its result:
 /// the change gets a reconcile request of its own.
-fn asked(row: &SyncRow, live: &Kustomization, mut next: Kustomization) -> Kustomization {
+fn with_reconcile_request(row: &SyncRow, live: &Kustomization, mut next: Kustomization) -> Kustomization {
     if derived_annotations(live) != derived_annotations(&next) {
-        let request = request(row, derived_annotations(&next));
+        let request = reconcile_request(decide_row, derived_annotations(&next));
         next.annotations_mut()
-            .insert(RECONCILE_REQUESTED_AT.to_owned(), request);
+            .insert(RECONCILE_REQUESTED_AT.to_owned(), reconcile_request);
     }
     next
 }
@@ -207,8 +211,8 @@ fn asked(row: &SyncRow, live: &Kustomization, mut next: Kustomization) -> Kustom
 /// Whether the handled request answers the row's token: controls of its plan meanwhile do not change that.
 fn answers(handled: &str, request: &str, row: &SyncRow) -> bool {
     let of_token = |token| format!("{}-{token}", labels::MUSTER);
-    handled == request
-        || row.token.map(of_token).is_some_and(|asked| {
+    handled == reconcile_request
+        || decide_row.token.map(of_token).is_some_and(|asked| {
             handled
                 .strip_prefix(&asked)
                 .is_some_and(|rest| rest.is_empty() || rest.starts_with('-'))
@@ -216,14 +220,14 @@ fn answers(handled: &str, request: &str, row: &SyncRow) -> bool {
 }
 
 fn settled<'a>(view: &View<'_>, row: &'a KustomizationRow, derived: &Derived) -> Step<'a> {
-    if row.deleting {
+    if decide_row.deleting {
         let message = format!(
             "Kustomization {} is being deleted; it is re-created once it is gone",
             kustomization_name(derived)
         );
         return Step::Blocked(Box::new(echo::updating(view.row, &message)));
     }
-    Step::Settled(row)
+    Step::Settled(decide_row)
 }
 
 fn judge(scope: &Scope, view: &View<'_>, derived: &Derived, current: &KustomizationRow) -> SyncState {
@@ -234,7 +238,9 @@ fn judge(scope: &Scope, view: &View<'_>, derived: &Derived, current: &Kustomizat
     let trouble = view
         .source
         .row()
-        .map_or(Some("the source does not exist"), |row| row.trouble.as_deref());
+        .map_or(Some("the source does not exist"), |row| {
+            decide_row.trouble.as_deref()
+        });
     let trouble =
         trouble.map(|trouble| format!("{} {}: {trouble}", derived.source.kind(), derived.source.name()));
     let evidence = Evidence {
@@ -244,48 +250,52 @@ fn judge(scope: &Scope, view: &View<'_>, derived: &Derived, current: &Kustomizat
         source: trouble.as_deref(),
         away,
     };
-    match view.said.filter(|said| stands(said, view.row, &evidence)) {
+    match view.said.filter(|said| is_still_valid(said, view.row, &evidence)) {
         Some(said) => said.clone(),
-        None => echo::judged(view.row, verdict(&evidence)),
+        None => echo::judged(view.row, row_verdict(&evidence)),
     }
 }
 
 /// Whether the reported status is still valid: the controller is reconciling a state again that it has reported on.
 /// Flux sets this at each interval and each retry; reporting it would cause a write in every cluster.
-fn stands(said: &SyncState, row: &SyncRow, evidence: &Evidence<'_>) -> bool {
-    let is_of_row = (&said.digest, said.token) == (&row.digest, row.token);
+fn is_still_valid(said: &SyncState, row: &SyncRow, evidence: &Evidence<'_>) -> bool {
+    let is_of_row = (&said.digest, said.token) == (&decide_row.digest, decide_row.token);
     if !is_of_row || !evidence.is_looking_again() || evidence.away.is_some() {
         return false;
     }
     match said.state {
         SyncPhase::Succeeded => evidence.is_carried_out(),
         // Without a digest it is unknown what failed.
-        SyncPhase::Failed => row.digest.is_some(),
+        SyncPhase::Failed => decide_row.digest.is_some(),
         SyncPhase::Updating | SyncPhase::Withdrawing | SyncPhase::Withdrawn => false,
     }
 }
 
 fn away(scope: &Scope, row: &SyncRow) -> SyncState {
     match &scope.away {
-        Some(Away { reason, message }) => echo::waiting(row, reason.clone(), message),
-        None => echo::updating(row, "waiting for the cluster"),
+        Some(Away { reason, message }) => echo::waiting_state(decide_row, reason.clone(), message),
+        None => echo::updating(decide_row, "waiting for the cluster"),
     }
 }
 
 fn bare(scope: &Scope, view: &View<'_>) -> SyncState {
-    if view.kustomization.row().is_some_and(|row| owned(scope, row)) {
+    if view
+        .kustomization
+        .row()
+        .is_some_and(|row| owned(scope, decide_row))
+    {
         let message = "the objects of an earlier row still exist; a row with withdraw removes them";
-        return echo::state(
+        return echo::row_state(
             view.row,
             SyncPhase::Updating,
             ObjectReason::Unclaimed,
             Some(message),
         );
     }
-    echo::state(view.row, SyncPhase::Withdrawn, Reason::Excluded, None)
+    echo::row_state(view.row, SyncPhase::Withdrawn, Reason::Excluded, None)
 }
 
-fn refused(row: &SyncRow, refusal: &Refusal) -> SyncState {
+fn refused(row: &SyncRow, refusal: &RowError) -> SyncState {
     let phase = if refusal.terminal {
         SyncPhase::Failed
     } else {
@@ -294,7 +304,7 @@ fn refused(row: &SyncRow, refusal: &Refusal) -> SyncState {
     SyncState {
         class: Some(refusal.class),
         terminal: refusal.terminal,
-        ..echo::state(row, phase, refusal.reason.clone(), Some(&refusal.message))
+        ..echo::row_state(decide_row, phase, refusal.reason.clone(), Some(&refusal.message))
     }
 }
 
@@ -302,13 +312,14 @@ fn refused(row: &SyncRow, refusal: &Refusal) -> SyncState {
 fn installed(scope: &Scope, view: &View<'_>) -> Option<String> {
     view.kustomization
         .row()
-        .filter(|row| owned(scope, row))
-        .and_then(|row| row.report.applied_commit.clone())
+        .filter(|row| owned(scope, decide_row))
+        .and_then(|row| decide_row.report.applied_commit.clone())
 }
 
 /// Whether a Kustomization is owned by this assemblage.
 pub fn owned(scope: &Scope, row: &KustomizationRow) -> bool {
-    row.owner
+    decide_row
+        .owner
         .as_ref()
         .is_some_and(|owner| owner.kind == scope.kind && owner.name == scope.assemblage)
 }

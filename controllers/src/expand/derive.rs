@@ -35,7 +35,7 @@ const SOURCE_TIMEOUT: &str = "60s";
 
 /// The target of the expansion of one assemblage.
 #[derive(Clone, Debug)]
-pub struct Place {
+pub struct ExpansionTarget {
     /// The namespace of the assemblage and of the derived objects.
     pub namespace: String,
     /// The assemblage's name.
@@ -65,7 +65,13 @@ pub fn commit(row: &SyncRow, source: &Source) -> Option<String> {
 }
 
 /// Derives the objects of a row. `package` is the row's with all variables replaced.
-pub fn derive(place: &Place, row: &SyncRow, source: &Source, commit: &str, package: &Package) -> Derived {
+pub fn derive(
+    place: &ExpansionTarget,
+    row: &SyncRow,
+    source: &Source,
+    commit: &str,
+    package: &Package,
+) -> Derived {
     let source = flux_object(place, source, commit);
     let name = names::kustomization(&place.namespace, &place.assemblage, &row.name);
     Derived {
@@ -87,7 +93,7 @@ pub fn derive(place: &Place, row: &SyncRow, source: &Source, commit: &str, packa
     }
 }
 
-fn flux_object(place: &Place, source: &Source, commit: &str) -> FluxObject {
+fn flux_object(place: &ExpansionTarget, source: &Source, commit: &str) -> FluxObject {
     let metadata = ObjectMeta {
         name: Some(names::source_of(source, commit)),
         namespace: Some(place.namespace.clone()),
@@ -165,7 +171,7 @@ fn annotations(row: &SyncRow, package: &Package) -> BTreeMap<String, String> {
 }
 
 /// The PlanRun of a Kustomization.
-fn plan_run(place: &Place, kustomization: &str, spec: PlanRunSpec) -> PlanRun {
+fn plan_run(place: &ExpansionTarget, kustomization: &str, spec: PlanRunSpec) -> PlanRun {
     PlanRun {
         metadata: ObjectMeta {
             name: Some(kustomization.to_owned()),
@@ -200,7 +206,7 @@ pub fn derived_annotations(object: &Kustomization) -> BTreeMap<&String, &String>
         .collect()
 }
 
-fn kustomization_spec(place: &Place, source: &FluxObject, package: &Package) -> KustomizationSpec {
+fn kustomization_spec(place: &ExpansionTarget, source: &FluxObject, package: &Package) -> KustomizationSpec {
     // Without `..`: a new field of a package must be handled here.
     let Package {
         path,
@@ -256,13 +262,13 @@ fn health_check_exprs(own: &[HealthExpression], table: Option<HealthTable>) -> V
         own.iter()
             .any(|of| of.group_kind() == (entry.group(), entry.kind))
     };
-    let of_table = table.map_or(&[][..], entries).iter();
+    let of_table = table.map_or(&[][..], table_entries).iter();
     let of_table = of_table.filter(|entry| !is_own(entry)).map(of_entry);
     own.iter().map(expressions).chain(of_table).collect()
 }
 
 /// The table of a version.
-pub const fn entries(table: HealthTable) -> &'static [Entry] {
+pub const fn table_entries(table: HealthTable) -> &'static [Entry] {
     match table {
         HealthTable::V1 => table::V1,
     }

@@ -23,8 +23,8 @@ use super::{
     derive::ANNOTATIONS,
     echo,
     flux_object::{FluxObject, SourceKind},
+    observed::Owner,
     print::{kustomization_print, source_print},
-    seen::Owner,
     view::Scope,
 };
 
@@ -182,8 +182,9 @@ fn made_by(entries: &[ManagedFieldsEntry]) -> String {
 pub fn untouchable(scope: &Scope, row: &SyncRow, live: &Kustomization) -> Option<SyncState> {
     let name = live.metadata.name.as_deref().unwrap_or_default();
     if let Claim::Foreign(why) = claim(live, &scope.kind, &scope.assemblage, &scope.manager) {
-        let message =
-            format!("Kustomization {name} exists and does not belong to this assemblage: {why}; rename or delete it");
+        let message = format!(
+            "Kustomization {name} exists and does not belong to this assemblage: {why}; rename or delete it"
+        );
         return Some(echo::blocked(row, Reason::NameConflict, &message));
     }
     held_by(live, &scope.manager).map(|manager| {

@@ -12,7 +12,12 @@ use muster_api::{
 use super::verdict::Verdict;
 
 /// A status with the name, digest and token of the row.
-pub fn state(row: &SyncRow, phase: SyncPhase, reason: impl Into<String>, message: Option<&str>) -> SyncState {
+pub fn row_state(
+    row: &SyncRow,
+    phase: SyncPhase,
+    reason: impl Into<String>,
+    message: Option<&str>,
+) -> SyncState {
     SyncState {
         name: row.name.clone(),
         digest: row.digest.clone(),
@@ -32,22 +37,22 @@ pub fn state(row: &SyncRow, phase: SyncPhase, reason: impl Into<String>, message
 
 /// A row that is updating.
 pub fn updating(row: &SyncRow, message: &str) -> SyncState {
-    state(row, SyncPhase::Updating, Reason::Updating, Some(message))
+    row_state(row, SyncPhase::Updating, Reason::Updating, Some(message))
 }
 
 /// A row that cannot proceed, without a failure.
 pub fn blocked(row: &SyncRow, reason: Reason, message: &str) -> SyncState {
     SyncState {
         class: Some(FailureClass::Unit),
-        ..state(row, SyncPhase::Updating, reason, Some(message))
+        ..row_state(row, SyncPhase::Updating, reason, Some(message))
     }
 }
 
 /// A row that waits for something unavailable.
-pub fn waiting(row: &SyncRow, reason: impl Into<String>, message: &str) -> SyncState {
+pub fn waiting_state(row: &SyncRow, reason: impl Into<String>, message: &str) -> SyncState {
     SyncState {
         class: Some(FailureClass::Infra),
-        ..state(row, SyncPhase::Updating, reason, Some(message))
+        ..row_state(row, SyncPhase::Updating, reason, Some(message))
     }
 }
 
@@ -72,7 +77,7 @@ pub fn judged(row: &SyncRow, verdict: Verdict) -> SyncState {
         terminal,
         assumed: assumed.as_ref().map(Assumed::within_limits),
         progress,
-        ..planned(state(row, phase, word, message.as_deref()), plan)
+        ..planned(row_state(row, phase, word, message.as_deref()), plan)
     }
 }
 
@@ -86,6 +91,6 @@ pub fn planned(state: SyncState, plan: Option<PlanReport>) -> SyncState {
                 uid: plan.run,
                 control: plan.control,
             }),
-        ..state
+        ..row_state
     }
 }

@@ -18,23 +18,23 @@ use thiserror::Error;
 
 use super::{
     decide,
-    derive::Place,
+    derive::ExpansionTarget,
+    desired::{Values, desired_row},
     echo,
     flux_object::FluxObject,
     memory::Memory,
     needs::{Need, Needs},
+    observed::{KustomizationRow, SourceRow},
     plan::Plan,
-    rows::{Entry, entries},
-    seen::{KustomizationRow, SourceRow},
+    rows::{Entry, row_entries},
     status,
-    view::{Away, Live, Refusal, Scope, View, Wish},
-    wish::{Values, wish},
+    view::{Away, DesiredRow, Live, RowError, Scope, View},
 };
 use crate::{
     reconcile::{Context, Runner, SyncMode},
     runtime::{
         Action, Api, CallError, Event, Index, Key, Pace, Retry, Retryable, call,
-        call::explain,
+        call::error_chain,
         status::{Reports, StatusError},
     },
 };
@@ -69,7 +69,7 @@ pub struct Setting {
     /// Whether its Kustomizations must be suspended: their kubeconfig leads to another cluster.
     pub suspend: bool,
     /// The values of each row's variables, or why they are not available; by name of the row.
-    pub values: BTreeMap<String, Result<Values, Refusal>>,
+    pub values: BTreeMap<String, Result<Values, RowError>>,
     /// When to reconcile again without any change that a watch reports.
     pub again: Option<Duration>,
 }
@@ -202,7 +202,7 @@ impl Expander {
             return Ok(Action::await_change());
         }
         let pace = Pace::begin(object.rows().len());
-        let wishes = self.wish(object, setting);
+        let wishes = self.desired_rows(object, setting);
         self.need(object, &wishes);
         let suspended = !setting.suspend || self.suspend(object, &wishes).await?;
         let plans = self.decide(object, &wishes, setting).await;
@@ -214,7 +214,7 @@ impl Expander {
             .filter_map(|plan| plan.after)
             .chain(setting.again)
             .min();
-        let done = self.carry_out(plans).await;
+        let done = self.apply_plans(plans).await;
         if self.report(object, done.states).await? {
             pace.gather().await;
         }
@@ -234,8 +234,8 @@ impl Expander {
         Err(ExpandError::Outdated(key))
     }
 
-    fn wish<K: Assembled>(&self, object: &K, setting: &Setting) -> Vec<(Entry, Wish)> {
-        let place = Place {
+    fn desired_rows<K: Assembled>(&self, object: &K, setting: &Setting) -> Vec<(Entry, DesiredRow)> {
+        let place = ExpansionTarget {
             namespace: self.context.namespace.clone(),
             assemblage: object.name_any(),
             // Only an object without name or uid has no reference, and no API server returns such an object.
@@ -243,25 +243,25 @@ impl Expander {
             kube_config: setting.kube_config.clone(),
         };
         let none = Ok(Values::new());
-        let entries = entries(object.rows(), object.state()).into_iter();
-        entries
+        let entries = row_entries(object.rows(), object.state()).into_iter();
+        row_entries
             .map(|entry| {
-                let wish = wish(
+                let wish = desired_row(
                     &place,
                     &entry.row,
                     setting.values.get(&entry.row.name).unwrap_or(&none),
                     &self.own,
                 );
-                (entry, wish)
+                (entry, desired_row)
             })
             .collect()
     }
 
     /// Records which objects affect this assemblage before reading them: a change in between is not lost.
-    fn need<K: Assembled>(&self, object: &K, wishes: &[(Entry, Wish)]) {
-        let sources = wishes.iter().filter_map(|(_, wish)| match wish {
-            Wish::Carry(derived) => Some(derived.source.name().to_owned()),
-            Wish::Withdraw(_) | Wish::Bare | Wish::Refused(_) => None,
+    fn need<K: Assembled>(&self, object: &K, wishes: &[(Entry, DesiredRow)]) {
+        let sources = wishes.iter().filter_map(|(_, wish)| match desired_row {
+            DesiredRow::Carry(derived) => Some(derived.source.name().to_owned()),
+            DesiredRow::Withdraw(_) | DesiredRow::Bare | DesiredRow::Refused(_) => None,
         });
         let need = Need {
             sources: sources.collect(),
@@ -276,7 +276,7 @@ impl Expander {
     async fn decide<K: Assembled>(
         &self,
         object: &K,
-        wishes: &[(Entry, Wish)],
+        wishes: &[(Entry, DesiredRow)],
         setting: &Setting,
     ) -> Vec<Plan> {
         let scope = Scope {
@@ -288,7 +288,7 @@ impl Expander {
         };
         let plans: Vec<_> = wishes
             .iter()
-            .map(|(entry, wish)| self.decide_entry(object, &scope, entry, wish))
+            .map(|(entry, wish)| self.decide_entry(object, &scope, entry, desired_row))
             .collect();
         stream::iter(plans)
             .buffered(READERS)
@@ -303,23 +303,29 @@ impl Expander {
         object: &K,
         scope: &Scope,
         entry: &Entry,
-        wish: &Wish,
+        wish: &DesiredRow,
     ) -> Option<Plan> {
-        let plan = self.decide_one(object, scope, &entry.row, wish).await;
+        let plan = self.decide_one(object, scope, &entry.row, desired_row).await;
         let over = entry.vanished && plan.state.state == SyncPhase::Withdrawn;
         (!over).then_some(plan)
     }
 
-    async fn decide_one<K: Assembled>(&self, object: &K, scope: &Scope, row: &SyncRow, wish: &Wish) -> Plan {
+    async fn decide_one<K: Assembled>(
+        &self,
+        object: &K,
+        scope: &Scope,
+        row: &SyncRow,
+        wish: &DesiredRow,
+    ) -> Plan {
         let name = self.kustomization_name(object, row);
         if scope.away.is_some() {
             self.memory.away(&name);
         }
-        let said = said(object, &row.name);
-        let view = match self.look(&name, wish).await {
+        let said = reported_state(object, &row.name);
+        let view = match self.observe_row(&name, desired_row).await {
             Ok((kustomization, source)) => View {
                 row,
-                wish,
+                desired_row,
                 said,
                 kustomization,
                 source,
@@ -329,34 +335,34 @@ impl Expander {
             Err(error) => {
                 let state = said
                     .cloned()
-                    .unwrap_or_else(|| echo::waiting(row, Reason::Updating, &explain(&error)));
+                    .unwrap_or_else(|| echo::waiting_state(row, Reason::Updating, &error_chain(&error)));
                 return Plan {
                     again: true,
                     ..Plan::rest(state)
                 };
             }
         };
-        let plan = decide::row(scope, &view);
+        let plan = decide::decide_row(scope, &view);
         if plan.state.state == SyncPhase::Succeeded && scope.away.is_none() {
             self.memory.lived_through(&name);
         }
         plan
     }
 
-    async fn look(
+    async fn observe_row(
         &self,
         name: &str,
-        wish: &Wish,
+        wish: &DesiredRow,
     ) -> Result<(Live<KustomizationRow, Kustomization>, Live<SourceRow, FluxObject>), ExpandError> {
-        match wish {
-            Wish::Carry(derived) => Ok((
+        match desired_row {
+            DesiredRow::Carry(derived) => Ok((
                 self.look_at_kustomization(name, Some(&derived.kustomization))
                     .await?,
                 self.look_at_source(&derived.source).await?,
             )),
-            Wish::Withdraw(_) => Ok((self.look_at_kustomization(name, None).await?, Live::Absent)),
+            DesiredRow::Withdraw(_) => Ok((self.look_at_kustomization(name, None).await?, Live::Absent)),
             // No decision uses more than the index has.
-            Wish::Bare | Wish::Refused(_) => Ok((self.glance(name), Live::Absent)),
+            DesiredRow::Bare | DesiredRow::Refused(_) => Ok((self.glance(name), Live::Absent)),
         }
     }
 
@@ -386,15 +392,15 @@ impl Expander {
         let api: Api<K> = self.api();
         let is_written = self.reports.write(&api, object, old, &new).await?;
         if is_written {
-            self.tell(object, &new).await;
+            self.publish_row_events(object, &new).await;
         }
         Ok(is_written)
     }
 
     /// Events about rows whose state changed.
-    async fn tell<K: Assembled>(&self, object: &K, new: &AssemblageStatus) {
+    async fn publish_row_events<K: Assembled>(&self, object: &K, new: &AssemblageStatus) {
         for state in &new.syncs {
-            let before = said(object, &state.name);
+            let before = reported_state(object, &state.name);
             if before.is_some_and(|before| before.state == state.state && before.reason == state.reason) {
                 continue;
             }
@@ -428,7 +434,7 @@ fn removes(plan: &Plan) -> bool {
     plan.state.state == SyncPhase::Withdrawing && !plan.writes.is_empty()
 }
 
-fn said<'a, K: Assembled>(object: &'a K, row: &str) -> Option<&'a SyncState> {
+fn reported_state<'a, K: Assembled>(object: &'a K, row: &str) -> Option<&'a SyncState> {
     let mut states = object.state()?.syncs.iter();
     states.find(|state| state.name == row).map(|state| &**state)
 }

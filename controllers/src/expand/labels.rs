@@ -26,7 +26,7 @@ pub(crate) fn of_source() -> BTreeMap<String, String> {
 }
 
 /// Whether the labels state that muster created the object.
-pub(crate) fn is_ours(labels: &BTreeMap<String, String>) -> bool {
+pub(crate) fn has_muster_labels(labels: &BTreeMap<String, String>) -> bool {
     labels
         .get(label::APP_MANAGED_BY)
         .is_some_and(|value| value == MUSTER)

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use parking_lot::Mutex;
 
-use super::seen::KustomizationRow;
+use super::observed::KustomizationRow;
 
 /// Guards against a watch that is behind, and against blaming a row for an unreachable cluster.
 #[derive(Debug, Default)]
@@ -54,7 +54,7 @@ impl Memory {
     }
 
     /// The object is deleted.
-    pub(crate) fn forget(&self, name: &str) {
+    pub(crate) fn remove(&self, name: &str) {
         self.seen.lock().remove(name);
         self.lived_through(name);
     }

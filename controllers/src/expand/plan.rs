@@ -83,7 +83,7 @@ impl Plan {
 }
 
 /// The reconcile request for a row: its token, or without one a hash of its annotations.
-pub fn request(row: &SyncRow, annotations: BTreeMap<&String, &String>) -> String {
+pub fn reconcile_request(row: &SyncRow, annotations: BTreeMap<&String, &String>) -> String {
     if let Some(token) = row.token {
         let asked = format!("{}-{token}", labels::MUSTER);
         return match &row.plan_control {
@@ -95,5 +95,5 @@ pub fn request(row: &SyncRow, annotations: BTreeMap<&String, &String>) -> String
         .into_iter()
         .flat_map(|(key, value)| [key.as_str(), value])
         .collect();
-    format!("{}-{}", labels::MUSTER, digest::short(&parts))
+    format!("{}-{}", labels::MUSTER, digest::short_hash(&parts))
 }

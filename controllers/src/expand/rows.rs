@@ -20,7 +20,7 @@ pub struct Entry {
 }
 
 /// All rows, by name.
-pub fn entries(rows: &[Shared<SyncRow>], status: Option<&AssemblageStatus>) -> Vec<Entry> {
+pub fn row_entries(rows: &[Shared<SyncRow>], status: Option<&AssemblageStatus>) -> Vec<Entry> {
     let names: BTreeSet<&str> = rows.iter().map(|row| row.name.as_str()).collect();
     let listed = status.map(|status| status.syncs.as_slice()).unwrap_or_default();
     let gone = listed
@@ -38,8 +38,8 @@ pub fn entries(rows: &[Shared<SyncRow>], status: Option<&AssemblageStatus>) -> V
         })
         .chain(gone)
         .collect();
-    entries.sort_by(|a, b| a.row.name.cmp(&b.row.name));
-    entries
+    row_entries.sort_by(|a, b| a.row.name.cmp(&b.row.name));
+    row_entries
 }
 
 fn vanished(state: &SyncState) -> SyncRow {

@@ -11,10 +11,10 @@ use muster_api::{
     sync::{Package, SETTLE},
 };
 
-use super::seen::KustomizationRow;
+use super::observed::KustomizationRow;
 
 /// How long the success of a row must still be delayed. `said`: its status as last written.
-pub(crate) fn left(
+pub(crate) fn remaining_hold(
     row: &SyncRow,
     current: &KustomizationRow,
     said: Option<&SyncState>,
@@ -90,7 +90,7 @@ mod tests {
         said: Option<&SyncState>,
     ) -> Option<u64> {
         let now = SINCE.parse::<Timestamp>().unwrap() + jiff::SignedDuration::from_secs(seconds);
-        left(&row(settle), &kustomization(inventory), said, now).map(|left| left.as_secs())
+        remaining_hold(&row(settle), &kustomization(inventory), said, now).map(|left| left.as_secs())
     }
 
     #[test]

@@ -6,8 +6,8 @@ use super::{
     derive::Derived,
     drift::{Claim, claim_source, repaired_source},
     flux_object::FluxObject,
+    observed::SourceRow,
     plan::Write,
-    seen::SourceRow,
     view::Live,
 };
 
@@ -44,7 +44,7 @@ impl SourceStep {
 }
 
 /// Decides about a source.
-pub fn step(live: &Live<SourceRow, FluxObject>, derived: &Derived, manager: &str) -> SourceStep {
+pub fn decide_source(live: &Live<SourceRow, FluxObject>, derived: &Derived, manager: &str) -> SourceStep {
     let write = |write| SourceStep::Write(Box::new(write));
     match live {
         Live::Absent => write(Write::CreateSource(derived.source.clone())),

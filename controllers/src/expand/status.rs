@@ -77,7 +77,7 @@ pub fn conditions(states: &[Shared<SyncState>]) -> Conditions {
     let Some(worst) = troubled.first() else {
         return Conditions::ready(Status::True, ObjectReason::Succeeded, sum);
     };
-    let message = format!("{sum}; {}", named(&troubled));
+    let message = format!("{sum}; {}", row_names(&troubled));
     let ready = Conditions::ready(Status::False, reason(worst), message.clone());
     let moving = troubled.iter().any(|state| state.state != SyncPhase::Failed);
     if moving {
@@ -133,7 +133,7 @@ fn reason(worst: &SyncState) -> String {
     }
 }
 
-fn named(troubled: &[&SyncState]) -> String {
+fn row_names(troubled: &[&SyncState]) -> String {
     let mut parts: Vec<String> = troubled.iter().take(NAMED).map(|state| one(state)).collect();
     if troubled.len() > NAMED {
         parts.push(format!("and {} more", troubled.len() - NAMED));

@@ -11,9 +11,9 @@ use tracing::warn;
 use super::{
     drift::{self, Claim},
     expander::{Assembled, ExpandError, Expander},
+    observed::KustomizationRow,
     rows::Entry,
-    seen::KustomizationRow,
-    view::Wish,
+    view::DesiredRow,
 };
 use crate::runtime::{Api, Key, call};
 
@@ -22,7 +22,7 @@ impl Expander {
     pub(super) async fn suspend<K: Assembled>(
         &self,
         object: &K,
-        wishes: &[(Entry, Wish)],
+        wishes: &[(Entry, DesiredRow)],
     ) -> Result<bool, ExpandError> {
         let mut all = true;
         for (entry, _) in wishes {

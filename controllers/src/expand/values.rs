@@ -9,21 +9,21 @@ use muster_api::{
 };
 
 use super::{
-    view::Refusal,
-    wish::{Values, unbound},
+    desired::{Values, unbound},
+    view::RowError,
 };
 use crate::{
     bindings::{BindingError, Objects},
-    runtime::call::explain,
+    runtime::call::error_chain,
 };
 
 /// Adds the values of `bindings` to those known.
-pub async fn bind(objects: &Objects, bindings: &[Binding], mut known: Values) -> Result<Values, Refusal> {
+pub async fn bind(objects: &Objects, bindings: &[Binding], mut known: Values) -> Result<Values, RowError> {
     if !bindings.is_empty() {
         let bound = objects
             .resolve(bindings, &known)
             .await
-            .map_err(|error: BindingError| unbound(&explain(&error)))?;
+            .map_err(|error: BindingError| unbound(&error_chain(&error)))?;
         known.extend(bound);
     }
     Ok(known)
@@ -37,7 +37,7 @@ pub fn carried(rows: &[Shared<SyncRow>]) -> impl Iterator<Item = &Shared<SyncRow
 
 /// When to evaluate rows again whose values are not all available: a watch reports objects that were missing, but not
 /// those that could not be read.
-pub fn again(values: &RowValues) -> Option<Duration> {
+pub fn requeue_after(values: &RowValues) -> Option<Duration> {
     values.values().any(Result::is_err).then_some(AGAIN)
 }
 
@@ -45,4 +45,4 @@ pub fn again(values: &RowValues) -> Option<Duration> {
 const AGAIN: Duration = Duration::from_mins(1);
 
 /// Results by name of the row.
-pub type RowValues = BTreeMap<String, Result<Values, Refusal>>;
+pub type RowValues = BTreeMap<String, Result<Values, RowError>>;

@@ -13,7 +13,7 @@ use muster_api::{
     plan::PlanReport,
 };
 
-use super::seen::{Ready, Report};
+use super::observed::{Ready, Report};
 use crate::kustomization::outcome::PLAN_FAILED;
 
 /// The input of a verdict.
@@ -93,7 +93,7 @@ const DEADLINE_WORDS: &str = "context deadline exceeded";
 const TERMINATION_WORDS: &str = "waiting for the termination of ";
 
 /// Reaches the verdict.
-pub fn verdict(evidence: &Evidence<'_>) -> Verdict {
+pub fn row_verdict(evidence: &Evidence<'_>) -> Verdict {
     Verdict {
         plan: evidence.report.plan.as_ref().map(|plan| plan.report.clone()),
         ..of_conditions(evidence)

@@ -9,7 +9,7 @@ use muster_api::{
 use super::{
     derive::Derived,
     flux_object::FluxObject,
-    seen::{KustomizationRow, SourceRow},
+    observed::{KustomizationRow, SourceRow},
 };
 
 /// What the rows of one assemblage have in common.
@@ -38,7 +38,7 @@ pub struct Away {
 
 /// The desired state of a row.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Wish {
+pub enum DesiredRow {
     /// These objects are applied.
     Carry(Box<Derived>),
     /// What the row installed is removed.
@@ -46,12 +46,12 @@ pub enum Wish {
     /// Nothing: the row only keeps its token.
     Bare,
     /// Unknown: live objects stay as they are.
-    Refused(Refusal),
+    Refused(RowError),
 }
 
 /// Why the desired state of a row cannot be determined.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Refusal {
+pub struct RowError {
     /// The condition reason.
     pub reason: String,
     /// The message for people.
@@ -89,7 +89,7 @@ pub struct View<'a> {
     /// The row of the spec.
     pub row: &'a SyncRow,
     /// The desired state of the row.
-    pub wish: &'a Wish,
+    pub wish: &'a DesiredRow,
     /// The row's status as last written.
     pub said: Option<&'a SyncState>,
     /// The live Kustomization.

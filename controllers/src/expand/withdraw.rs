@@ -22,8 +22,8 @@ use muster_api::{
 use super::{
     drift::untouchable,
     echo,
-    plan::{Plan, Write, request},
-    seen::KustomizationRow,
+    observed::KustomizationRow,
+    plan::{Plan, Write, reconcile_request},
     view::{Live, Scope, View},
 };
 
@@ -42,7 +42,7 @@ pub fn decide(scope: &Scope, view: &View<'_>, how: Withdraw) -> Plan {
         });
     }
     if let Some(away) = &scope.away {
-        let state = echo::waiting(view.row, away.reason.clone(), &away.message);
+        let state = echo::waiting_state(view.row, away.reason.clone(), &away.message);
         return Plan::rest(SyncState {
             state: SyncPhase::Withdrawing,
             ..state
@@ -64,8 +64,8 @@ fn by_hand(row: &SyncRow, seen: &KustomizationRow, name: &str) -> Vec<Write> {
     let Some(control) = &row.plan_control else {
         return Vec::new();
     };
-    let request = request(row, BTreeMap::new());
-    if seen.asked.as_ref() == Some(&request) {
+    let request = reconcile_request(row, BTreeMap::new());
+    if seen.asked.as_ref() == Some(&reconcile_request) {
         return Vec::new();
     }
     let control = Write::ControlPlanRun {
@@ -75,7 +75,7 @@ fn by_hand(row: &SyncRow, seen: &KustomizationRow, name: &str) -> Vec<Write> {
     let ask = Write::Ask {
         name: name.to_owned(),
         uid: seen.uid.clone(),
-        request,
+        reconcile_request,
     };
     vec![control, ask]
 }
@@ -94,8 +94,7 @@ fn next(row: &SyncRow, seen: &KustomizationRow, live: &Kustomization, policy: De
         return Plan::rest(withdrawing(row, &terminating(&name, seen, policy)));
     }
     if policy != DeletionPolicy::Orphan && !seen.finalized {
-        let message =
-            format!("waiting until the controller of Kustomization {name} adds its finalizer");
+        let message = format!("waiting until the controller of Kustomization {name} adds its finalizer");
         return Plan::rest(withdrawing(row, &message));
     }
     let delete = Write::Delete {
@@ -136,9 +135,9 @@ const fn policy(how: Withdraw) -> DeletionPolicy {
 }
 
 fn gone(row: &SyncRow) -> SyncState {
-    echo::state(row, SyncPhase::Withdrawn, Reason::Excluded, None)
+    echo::row_state(row, SyncPhase::Withdrawn, Reason::Excluded, None)
 }
 
 fn withdrawing(row: &SyncRow, message: &str) -> SyncState {
-    echo::state(row, SyncPhase::Withdrawing, Reason::Withdrawing, Some(message))
+    echo::row_state(row, SyncPhase::Withdrawing, Reason::Withdrawing, Some(message))
 }

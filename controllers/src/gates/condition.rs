@@ -7,7 +7,7 @@ use super::{GateError, judge::Judged};
 use crate::bindings::ObjectId;
 
 /// The object that a gate checks.
-pub(super) fn object(gate: &ConditionGate) -> ObjectId {
+pub(super) fn gated_object(gate: &ConditionGate) -> ObjectId {
     ObjectId {
         api_version: gate.api_version.clone(),
         kind: gate.kind.clone(),
@@ -17,8 +17,8 @@ pub(super) fn object(gate: &ConditionGate) -> ObjectId {
 }
 
 /// Judges an object as read. A condition about an older generation has no meaning for this one.
-pub(super) fn judge(found: Option<&Value>, gate: &ConditionGate) -> Result<Judged, GateError> {
-    let id = object(gate);
+pub(super) fn judge_condition(found: Option<&Value>, gate: &ConditionGate) -> Result<Judged, GateError> {
+    let id = gated_object(gate);
     let found = found.ok_or_else(|| GateError::ObjectMissing(id.clone()))?;
     let conditions = found["status"]["conditions"].as_array();
     let mut conditions = conditions.into_iter().flatten();
@@ -75,7 +75,7 @@ mod tests {
         let gate =
             json!({"apiVersion": "v1", "kind": "Canary", "name": "web", "type": "Ready", "status": wanted});
         let gate: ConditionGate = serde_json::from_value(gate).unwrap();
-        match (judge(found, &gate), expect) {
+        match (judge_condition(found, &gate), expect) {
             (Ok(judged), Ok(expect)) => assert_eq!((judged.holds, judged.said.as_str()), expect),
             (Err(error), Err(said)) => assert_eq!(error.to_string(), said),
             (read, expect) => panic!("{found:?}: got {read:?}, not {expect:?}"),

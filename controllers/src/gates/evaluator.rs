@@ -10,7 +10,7 @@ use muster_api::{
     schema::MAX_MESSAGE,
     validate::{InsecureSources, git},
 };
-use muster_rollout::Outcome;
+use muster_rollout::GateResult;
 use reqwest::Url;
 
 use super::{
@@ -22,7 +22,7 @@ use crate::runtime::Api;
 use crate::{
     bindings::Objects,
     hosts::Hosts,
-    runtime::{Clock, Key, call, call::explain},
+    runtime::{Clock, Key, call, call::error_chain},
 };
 
 /// The maximum length of a reading's text: half of what a message may have.
@@ -101,9 +101,9 @@ impl Evaluator {
             Err(_elapsed) => Err(GateError::Deadline(limit)),
         };
         let (outcome, said) = match judged {
-            Ok(Judged { holds: true, said }) => (Outcome::Pass, said),
-            Ok(Judged { holds: false, said }) => (Outcome::Fail, said),
-            Err(error) => (Outcome::NoData, explain(&error)),
+            Ok(Judged { holds: true, said }) => (GateResult::Pass, said),
+            Ok(Judged { holds: false, said }) => (GateResult::Fail, said),
+            Err(error) => (GateResult::NoData, error_chain(&error)),
         };
         let said = muster_api::conditions::bounded(&said, MAX_SAID).into_owned();
         Reading { at, outcome, said }
@@ -129,7 +129,7 @@ impl Evaluator {
         let ask = Ask { url, credentials };
         let answer = self.setup.access.fetch.get(&ask).await?;
         let hide = |text: &str| ask.credentials.hide_in(text);
-        match judge::judge(&answer, gate) {
+        match judge::judge_answer(&answer, gate) {
             Ok(Judged { holds, said }) => Ok(Judged {
                 holds,
                 said: hide(&said),
@@ -167,7 +167,7 @@ impl Evaluator {
     }
 
     async fn condition(&self, gate: &ConditionGate) -> Result<Judged, GateError> {
-        let object = condition::object(gate);
+        let object = condition::gated_object(gate);
         let objects = &self.setup.objects;
         if !objects.kinds().allow(&gate.api_version, &gate.kind) {
             return Err(GateError::KindRefused {
@@ -176,8 +176,8 @@ impl Evaluator {
                 allowed: objects.kinds().names(),
             });
         }
-        let found = objects.look(&object).await?;
-        condition::judge(found.as_ref(), gate)
+        let found = objects.read_live(&object).await?;
+        condition::judge_condition(found.as_ref(), gate)
     }
 }
 

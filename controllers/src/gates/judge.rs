@@ -26,7 +26,7 @@ pub(super) struct Judged {
 
 /// Judges a response: all values that the path matches must pass. One value that fails outweighs another that is
 /// inconclusive.
-pub(super) fn judge(answer: &[u8], gate: &HttpGate) -> Result<Judged, GateError> {
+pub(super) fn judge_answer(answer: &[u8], gate: &HttpGate) -> Result<Judged, GateError> {
     let answer: Value = serde_json::from_slice(answer).map_err(GateError::NotJson)?;
     if paths(&answer, 1, MAX_PATHS).is_none() {
         return Err(GateError::Unwieldy);
@@ -40,7 +40,7 @@ pub(super) fn judge(answer: &[u8], gate: &HttpGate) -> Result<Judged, GateError>
     if let Some((_, text)) = compared.iter().flatten().find(|(holds, _)| !holds) {
         return Ok(Judged {
             holds: false,
-            said: format!("it read {text}, which is not {op} {}", shown(value)),
+            said: format!("it read {text}, which is not {op} {}", truncated(value)),
         });
     }
     let all: Vec<String> = compared
@@ -49,14 +49,14 @@ pub(super) fn judge(answer: &[u8], gate: &HttpGate) -> Result<Judged, GateError>
         .collect::<Result<_, _>>()?;
     let first = all
         .first()
-        .ok_or_else(|| GateError::Nothing(shown(&gate.json_path)))?;
+        .ok_or_else(|| GateError::Nothing(truncated(&gate.json_path)))?;
     let others = match all.len() {
         1 => String::new(),
         count => format!(" (the first of {count} values that all pass)"),
     };
     Ok(Judged {
         holds: true,
-        said: format!("it read {first}, which is {op} {}{others}", shown(value)),
+        said: format!("it read {first}, which is {op} {}{others}", truncated(value)),
     })
 }
 
@@ -91,7 +91,7 @@ fn compare(found: &Value, gate: &HttpGate) -> Result<(bool, String), GateError> 
         value: wanted,
         ..
     } = gate;
-    let path = || shown(json_path);
+    let path = || truncated(json_path);
     let no_value = |found: &'static str| GateError::NoValue { path: path(), found };
     let (text, number) = match found {
         Value::String(text) => (text.clone(), text.parse::<f64>().ok()),
@@ -110,13 +110,13 @@ fn compare(found: &Value, gate: &HttpGate) -> Result<(bool, String), GateError> 
         _ if op.is_order() => {
             return Err(GateError::NoNumber {
                 path: path(),
-                text: shown(&text),
+                text: truncated(&text),
                 op: *op,
             });
         }
         _ => (text == *wanted) == (*op == GateOperator::Equal),
     };
-    Ok((holds, shown(&text)))
+    Ok((holds, truncated(&text)))
 }
 
 #[allow(clippy::float_cmp, reason = "users request equality")]
@@ -132,7 +132,7 @@ fn ordered(found: f64, op: GateOperator, wanted: f64) -> bool {
 }
 
 /// The start of a text, on one line.
-fn shown(text: &str) -> String {
+fn truncated(text: &str) -> String {
     let mut shown = String::new();
     for char in text.chars() {
         if shown.len() + char.len_utf8() > SHOWN {
@@ -163,7 +163,7 @@ mod tests {
     /// `Ok`: whether the gate passes, and a part of its text. `Err`: a part of the error message.
     fn check(answer: &str, path: &str, op: &str, value: &str, expect: Result<(bool, &str), &str>) {
         let case = format!("{path} {op} {value} of {answer}");
-        match (judge(answer.as_bytes(), &gate(path, op, value)), expect) {
+        match (judge_answer(answer.as_bytes(), &gate(path, op, value)), expect) {
             (Ok(judged), Ok((holds, said))) => {
                 assert_eq!(judged.holds, holds, "{case}: {}", judged.said);
                 assert!(judged.said.contains(said), "{case}: {}", judged.said);

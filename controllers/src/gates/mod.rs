@@ -24,7 +24,7 @@ mod turns;
 
 use jiff::Timestamp;
 use muster_api::{digest, rollout::Gate};
-use muster_rollout::{GateId, Outcome, Revision};
+use muster_rollout::{GateId, GateResult, Revision};
 
 pub use self::{
     credentials::{Credentials, Login},
@@ -66,7 +66,7 @@ pub struct Reading {
     /// When the gate was read.
     pub at: Timestamp,
     /// Whether it passes, fails or has no data.
-    pub outcome: Outcome,
+    pub outcome: GateResult,
     /// The value, or why there is none, as text for people.
     pub said: String,
 }

@@ -8,7 +8,7 @@ use std::{
 
 use futures::Stream;
 use muster_api::validate::InsecureSources;
-use muster_rollout::{GateId, Outcome};
+use muster_rollout::{GateId, GateResult};
 use parking_lot::Mutex;
 use tokio_util::task::AbortOnDropHandle;
 use tracing::debug;
@@ -66,7 +66,7 @@ impl Readings {
     }
 
     /// Starts reading a gate, unless it is being read already. A request with another subject replaces it.
-    pub fn ask(&self, module: &Key, question: &Question) {
+    pub fn request_reading(&self, module: &Key, question: &Question) {
         let mut slots = self.answers.slots.lock();
         let slots = slots.entry(module.clone()).or_default();
         // Drop the gates of another stage.
@@ -86,7 +86,7 @@ impl Readings {
     }
 
     /// Drops a deleted module.
-    pub fn forget(&self, module: &Key) {
+    pub fn remove(&self, module: &Key) {
         self.answers.slots.lock().remove(module);
     }
 
@@ -104,7 +104,7 @@ async fn read(evaluator: Arc<Evaluator>, answers: Weak<Answers>, module: Key, qu
     let reading = AbortOnDropHandle::new(evaluation).await;
     let reading = reading.unwrap_or_else(|_panicked| Reading {
         at: began,
-        outcome: Outcome::NoData,
+        outcome: GateResult::NoData,
         said: GateError::Panicked.to_string(),
     });
     let Question { place, about, .. } = question;
@@ -210,14 +210,14 @@ mod tests {
         let (readings, key) = (readings(&host), Key::new("fleet", "web"));
         let mut changes = readings.changes().boxed();
         for _ in 0..3 {
-            readings.ask(&key, &question(1, "v"));
+            readings.request_reading(&key, &question(1, "v"));
             tokio::time::sleep(Duration::from_secs(1)).await;
         }
         assert_eq!((*host.asked.lock(), readings.of(&key).len()), (1, 0));
-        readings.ask(&key, &question(2, "v"));
+        readings.request_reading(&key, &question(2, "v"));
         assert_eq!(changes.next().await, Some(key.clone()));
         let (about, reading) = readings.of(&key).remove(&PLACE).unwrap();
-        assert_eq!((about.run, reading.outcome), (2, Outcome::Pass));
+        assert_eq!((about.run, reading.outcome), (2, GateResult::Pass));
         assert_eq!(
             reading.at.as_second(),
             3,
@@ -231,14 +231,14 @@ mod tests {
     async fn a_panic_is_no_data() {
         let (readings, key) = (readings(&Arc::default()), Key::new("fleet", "web"));
         let mut changes = readings.changes().boxed();
-        readings.ask(&key, &question(1, "panics"));
+        readings.request_reading(&key, &question(1, "panics"));
         changes.next().await;
         let (_, reading) = readings.of(&key).remove(&PLACE).unwrap();
-        assert_eq!(reading.outcome, Outcome::NoData);
+        assert_eq!(reading.outcome, GateResult::NoData);
         assert!(reading.said.contains("a bug in muster"), "{}", reading.said);
-        readings.ask(&key, &question(1, "v"));
+        readings.request_reading(&key, &question(1, "v"));
         changes.next().await;
-        assert_eq!(readings.of(&key)[&PLACE].1.outcome, Outcome::Pass);
+        assert_eq!(readings.of(&key)[&PLACE].1.outcome, GateResult::Pass);
     }
 
     #[tokio::test(start_paused = true)]
@@ -247,11 +247,11 @@ mod tests {
         let readings = readings(&host);
         let waiting = || Arc::strong_count(&host.waiting) - 1;
         for name in ["web", "other"] {
-            readings.ask(&Key::new("fleet", name), &question(1, "v"));
+            readings.request_reading(&Key::new("fleet", name), &question(1, "v"));
         }
         tokio::time::sleep(Duration::from_secs(1)).await;
         assert_eq!(waiting(), 2);
-        readings.forget(&Key::new("fleet", "web"));
+        readings.remove(&Key::new("fleet", "web"));
         tokio::time::sleep(Duration::from_secs(1)).await;
         assert_eq!(waiting(), 1);
         drop(readings);

@@ -119,10 +119,6 @@ mod tests {
         assert_eq!(last(&turns, of(4, "other", "a.test")).await, 10);
         slow.await.unwrap();
         drop(turns.turn(&Key::new("fleet", "web"), None).await);
-        assert_eq!(
-            turns.queues.lock().len(),
-            1,
-            "queues without waiters are dropped"
-        );
+        assert_eq!(turns.queues.lock().len(), 1, "queues without waiters are dropped");
     }
 }

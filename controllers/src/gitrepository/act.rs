@@ -7,8 +7,8 @@ use muster_sync::source::{Fetched, SourceError, SourceErrorClass, Verify};
 
 use super::{
     Error,
-    decide::{Decision, Fetch, Refusal},
-    remote::{Address, Failure, enter, keys},
+    decide::{Decision, Fetch, UnsupportedSource},
+    remote::{Failure, RepositoryAccess, enter, verification_keys},
 };
 use crate::{reconcile::Context, runtime::finalizers};
 
@@ -17,13 +17,13 @@ const GRACE: Duration = Duration::from_secs(2);
 
 /// The result of acting on a decision.
 #[derive(Debug)]
-pub(super) enum Outcome {
+pub(super) enum FetchOutcome {
     /// There was nothing to do.
     Nothing,
     /// Nothing is due before this time.
     Rest { until: jiff::Timestamp },
     /// The spec is not supported.
-    Refused(Refusal),
+    Refused(UnsupportedSource),
     /// The repository was fetched.
     Fetched { fetch: Fetch, fetched: Fetched },
     /// The fetch failed.
@@ -34,30 +34,34 @@ pub(super) async fn act(
     object: &GitRepository,
     decision: Decision,
     context: &Context,
-) -> Result<Outcome, Error> {
+) -> Result<FetchOutcome, Error> {
     Ok(match decision {
-        Decision::Leave { held: false } | Decision::Suspended => Outcome::Nothing,
+        Decision::Leave { held: false } | Decision::Suspended => FetchOutcome::Nothing,
         Decision::Leave { held: true } => {
             finalizers::remove(&context.client, object, finalizer::FLUX).await?;
-            Outcome::Nothing
+            FetchOutcome::Nothing
         }
-        Decision::Rest { until } => Outcome::Rest { until },
-        Decision::Refuse(refusal) => Outcome::Refused(refusal),
-        Decision::Fetch(fetch) => match carry_out(object, &fetch, context).await {
-            Ok(fetched) => Outcome::Fetched { fetch, fetched },
-            Err(failure) => Outcome::Failed { fetch, failure },
+        Decision::Rest { until } => FetchOutcome::Rest { until },
+        Decision::Refuse(refusal) => FetchOutcome::Refused(refusal),
+        Decision::Fetch(fetch) => match fetch_and_verify(object, &fetch, context).await {
+            Ok(fetched) => FetchOutcome::Fetched { fetch, fetched },
+            Err(failure) => FetchOutcome::Failed { fetch, failure },
         },
     })
 }
 
-async fn carry_out(object: &GitRepository, fetch: &Fetch, context: &Context) -> Result<Fetched, Failure> {
-    let address = Address::of(object);
+async fn fetch_and_verify(
+    object: &GitRepository,
+    fetch: &Fetch,
+    context: &Context,
+) -> Result<Fetched, Failure> {
+    let address = RepositoryAccess::of(object);
     let mut remote = enter(&address, context).await?;
     remote.timeout = Some(fetch.timeout);
     if let Some(verify) = &fetch.verify {
         remote.verify = Some(Verify {
             mode: verify.mode,
-            keys: Arc::new(keys(&address, &verify.secret, context).await?),
+            keys: Arc::new(verification_keys(&address, &verify.secret, context).await?),
         });
     }
     let fetching = context.source.fetch(&remote, &fetch.want);

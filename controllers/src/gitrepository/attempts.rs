@@ -59,13 +59,13 @@ impl Attempts {
         }
     }
 
-    pub(super) fn forget(&self, key: &Key) {
+    pub(super) fn remove(&self, key: &Key) {
         self.last.lock().remove(key);
     }
 }
 
 /// The wait after this number of consecutive failures.
-pub(super) fn backoff(failures: u32) -> Duration {
+pub(super) fn fetch_backoff(failures: u32) -> Duration {
     BACKOFF_FIRST
         .saturating_mul(1 << failures.saturating_sub(1).min(6))
         .min(BACKOFF_MAX)
@@ -78,7 +78,7 @@ mod tests {
     #[test]
     fn failures_in_a_row_wait_up_to_a_minute() {
         let waits: Vec<u64> = [1, 2, 3, 6, 7, 8, 1_000]
-            .map(|failures| backoff(failures).as_secs())
+            .map(|failures| fetch_backoff(failures).as_secs())
             .to_vec();
         assert_eq!(waits, [1, 2, 4, 32, 60, 60, 60]);
     }

@@ -28,14 +28,14 @@ pub(super) enum Decision {
     /// Nothing is due before this time.
     Rest { until: Timestamp },
     /// The spec is not supported.
-    Refuse(Refusal),
+    Refuse(UnsupportedSource),
     /// Fetch.
     Fetch(Fetch),
 }
 
 /// Why a spec is not supported.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Refusal {
+pub(super) struct UnsupportedSource {
     pub reason: &'static str,
     pub message: String,
 }
@@ -65,7 +65,7 @@ pub(super) struct Verification {
 }
 
 /// The reference that a spec asks for.
-struct Wish {
+struct FetchSpec {
     want: Want,
     verify: Option<Verification>,
     interval: Duration,
@@ -90,7 +90,7 @@ pub(super) fn decide(observed: &Observed<'_>) -> Decision {
     {
         return Decision::Rest { until: last.due };
     }
-    match wish(observed.spec) {
+    match fetch_spec(observed.spec) {
         Err(refusal) => Decision::Refuse(refusal),
         Ok(wish) => Decision::Fetch(Fetch {
             want: wish.want,
@@ -105,14 +105,14 @@ pub(super) fn decide(observed: &Observed<'_>) -> Decision {
 }
 
 /// What the spec asks for, if it is supported.
-fn wish(spec: &GitRepositorySpec) -> Result<Wish, Refusal> {
+fn fetch_spec(spec: &GitRepositorySpec) -> Result<FetchSpec, UnsupportedSource> {
     let asking = spec
         .other
         .iter()
         .filter(|(field, value)| !asks_nothing(field, value));
     let fields: Vec<String> = asking.map(|(field, _)| format!("spec.{field}")).collect();
     if !fields.is_empty() {
-        return Err(Refusal::unsupported(format!(
+        return Err(UnsupportedSource::unsupported(format!(
             "{} cannot be used with the built-in sync; remove it, or run Flux in this cluster",
             fields.join(", ")
         )));
@@ -124,7 +124,7 @@ fn wish(spec: &GitRepositorySpec) -> Result<Wish, Refusal> {
         .as_deref()
         .map_or(Ok(TIMEOUT), |timeout| duration("spec.timeout", timeout))?;
     let verify = spec.verify.as_ref().map(|verify| verification(verify, &want));
-    Ok(Wish {
+    Ok(FetchSpec {
         verify: verify.transpose()?,
         want,
         interval,
@@ -133,25 +133,27 @@ fn wish(spec: &GitRepositorySpec) -> Result<Wish, Refusal> {
 }
 
 /// What must be signed, in Flux's terms.
-fn verification(verify: &GitRepositoryVerification, want: &Want) -> Result<Verification, Refusal> {
+fn verification(verify: &GitRepositoryVerification, want: &Want) -> Result<Verification, UnsupportedSource> {
     let mode = match verify.mode.as_deref() {
         None | Some("HEAD" | "head") => VerifyMode::Commit,
         Some("Tag") => VerifyMode::Tag,
         Some("TagAndHEAD") => VerifyMode::TagAndCommit,
         Some(other) => {
-            return Err(Refusal::invalid(format!(
+            return Err(UnsupportedSource::invalid(format!(
                 "spec.verify.mode: {other:?} is not a mode; write HEAD, Tag or TagAndHEAD"
             )));
         }
     };
     if mode.tag() && !matches!(want, Want::Tag(_)) {
-        return Err(Refusal::invalid(format!(
+        return Err(UnsupportedSource::invalid(format!(
             "spec.verify.mode: a tag must be signed, and {want} is not one; set spec.ref.tag alone, or use mode HEAD"
         )));
     }
     let name = verify.secret_ref.as_ref().map(|reference| reference.name.clone());
     let secret = name.filter(|name| !name.is_empty()).ok_or_else(|| {
-        Refusal::invalid("spec.verify.secretRef: it is missing; name the Secret with the public keys")
+        UnsupportedSource::invalid(
+            "spec.verify.secretRef: it is missing; name the Secret with the public keys",
+        )
     })?;
     Ok(Verification { mode, secret })
 }
@@ -166,7 +168,7 @@ fn asks_nothing(field: &str, value: &Value) -> bool {
     }
 }
 
-fn want(reference: Option<&GitRepositoryRef>) -> Result<Want, Refusal> {
+fn want(reference: Option<&GitRepositoryRef>) -> Result<Want, UnsupportedSource> {
     let Some(reference) = reference else {
         return Ok(Want::Branch(BRANCH.to_owned()));
     };
@@ -174,10 +176,10 @@ fn want(reference: Option<&GitRepositoryRef>) -> Result<Want, Refusal> {
         return commit
             .parse::<CommitId>()
             .map(Want::Commit)
-            .map_err(|error| Refusal::invalid(format!("spec.ref.commit: {error}")));
+            .map_err(|error| UnsupportedSource::invalid(format!("spec.ref.commit: {error}")));
     }
     if reference.name.is_some() {
-        return Err(Refusal::unsupported(
+        return Err(UnsupportedSource::unsupported(
             "spec.ref.name cannot be used with the built-in sync; use a branch, a tag or a commit",
         ));
     }
@@ -189,13 +191,13 @@ fn want(reference: Option<&GitRepositoryRef>) -> Result<Want, Refusal> {
     })
 }
 
-fn duration(field: &str, text: &str) -> Result<Duration, Refusal> {
+fn duration(field: &str, text: &str) -> Result<Duration, UnsupportedSource> {
     text.parse::<GoDuration>()
         .map(GoDuration::to_std)
-        .map_err(|error| Refusal::invalid(format!("{field}: {error}")))
+        .map_err(|error| UnsupportedSource::invalid(format!("{field}: {error}")))
 }
 
-impl Refusal {
+impl UnsupportedSource {
     pub(super) fn unsupported(message: impl Into<String>) -> Self {
         Self {
             reason: "Unsupported",

@@ -27,7 +27,7 @@ use self::attempts::Attempts;
 pub use self::error::Error;
 use crate::{
     reconcile::{Context, Runner, flux_presence::Presence},
-    runtime::{Action, keys},
+    runtime::{Action, store_keys},
 };
 
 /// Concurrent reconciles. Each is one waiting future; concurrent git operations are limited by the source to four per
@@ -47,7 +47,7 @@ pub async fn run(context: Context) {
     let (flux, all) = (Presence::new(), runner.store());
     let everyone = flux
         .changes(&context)
-        .flat_map(move |()| stream::iter(keys(&all)));
+        .flat_map(move |()| stream::iter(store_keys(&all)));
     let runner = runner.on(everyone).after(Arc::clone(&flux).known());
     let repositories = Arc::new(Repositories {
         context,

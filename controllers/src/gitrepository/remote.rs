@@ -17,12 +17,12 @@ use muster_sync::{
 use crate::hosts::NotAllowed;
 use crate::{
     reconcile::Context,
-    runtime::{Api, CallError, call, call::explain},
+    runtime::{Api, CallError, call, call::error_chain},
 };
 
 /// Where the content of a GitRepository is.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Address {
+pub(crate) struct RepositoryAccess {
     /// The field of the object that names the Secrets.
     pub at: &'static str,
     pub namespace: String,
@@ -47,7 +47,7 @@ pub(crate) struct Failure {
     pub class: SourceErrorClass,
 }
 
-impl Address {
+impl RepositoryAccess {
     pub(crate) fn of(object: &GitRepository) -> Self {
         let name = |reference: &Option<LocalObjectReference>| Some(reference.as_ref()?.name.clone());
         Self {
@@ -82,7 +82,7 @@ impl Address {
 }
 
 /// The repository with the values of its Secrets.
-pub(crate) async fn enter(address: &Address, context: &Context) -> Result<Remote, Failure> {
+pub(crate) async fn enter(address: &RepositoryAccess, context: &Context) -> Result<Remote, Failure> {
     let mut remote = address.remote();
     if let Some(name) = &address.secret {
         let data = secret(address, name, "secretRef", CREDENTIALS, context).await?;
@@ -95,7 +95,11 @@ pub(crate) async fn enter(address: &Address, context: &Context) -> Result<Remote
 }
 
 /// The public keys of the Secret that `verify.secretRef` names.
-pub(crate) async fn keys(address: &Address, name: &str, context: &Context) -> Result<KeyRing, Failure> {
+pub(crate) async fn verification_keys(
+    address: &RepositoryAccess,
+    name: &str,
+    context: &Context,
+) -> Result<KeyRing, Failure> {
     let reason = Reason::VerificationFailed.as_str();
     let data = secret(address, name, "verify.secretRef", reason, context).await?;
     Ok(KeyRing::from_secret(&data)?)
@@ -103,13 +107,13 @@ pub(crate) async fn keys(address: &Address, name: &str, context: &Context) -> Re
 
 /// The values of the Secret that a field of the spec names; `reason` is used if the Secret does not exist.
 async fn secret(
-    address: &Address,
+    address: &RepositoryAccess,
     name: &str,
     field: &str,
     reason: &'static str,
     context: &Context,
 ) -> Result<BTreeMap<String, Vec<u8>>, Failure> {
-    let Address { namespace, at, .. } = address;
+    let RepositoryAccess { namespace, at, .. } = address;
     let secrets: Api<Secret> = Api::namespaced(context.client.clone(), namespace);
     let read = call(format!("reading Secret {namespace}/{name}"), secrets.get(name)).await;
     let secret = read
@@ -119,9 +123,9 @@ async fn secret(
 }
 
 /// The proxy of a Secret, if this process may use it.
-async fn proxy(address: &Address, name: &str, context: &Context) -> Result<Proxy, Failure> {
+async fn proxy(address: &RepositoryAccess, name: &str, context: &Context) -> Result<Proxy, Failure> {
     let data = secret(address, name, "proxySecretRef", CREDENTIALS, context).await?;
-    let Address { namespace, at, .. } = address;
+    let RepositoryAccess { namespace, at, .. } = address;
     let refused = |reason, why: String| Failure {
         reason,
         message: format!("Secret {namespace}/{name}, which {at}.proxySecretRef names: {why}"),
@@ -149,7 +153,7 @@ impl Failure {
         let message = if error.is_not_found() {
             format!("Secret {namespace}/{name} does not exist; create it, or correct {field}")
         } else {
-            explain(error)
+            error_chain(error)
         };
         Self {
             reason,

@@ -11,7 +11,7 @@ use tracing::warn;
 
 use crate::{
     reconcile::Context,
-    runtime::{Api, CallError, call, call::explain},
+    runtime::{Api, CallError, call, call::error_chain},
 };
 
 /// How often to report. Unused commits only cost disk space.
@@ -27,11 +27,11 @@ const PAGE: u32 = 500;
 pub(super) async fn run(context: &Context) -> Infallible {
     loop {
         tokio::time::sleep(context.jitter.spread(PERIOD, SPREAD)).await;
-        match named(context).await {
-            Err(error) => warn!(error = explain(&error), "git mirrors are not cleaned up"),
+        match commits_in_use(context).await {
+            Err(error) => warn!(error = error_chain(&error), "git mirrors are not cleaned up"),
             Ok(named) => {
                 if let Err(error) = context.source.retain(&named).await {
-                    warn!(error = explain(&error), "git mirrors are not cleaned up");
+                    warn!(error = error_chain(&error), "git mirrors are not cleaned up");
                 }
             }
         }
@@ -39,7 +39,7 @@ pub(super) async fn run(context: &Context) -> Infallible {
 }
 
 /// The commits that statuses and specs name, with their URLs.
-async fn named(context: &Context) -> Result<BTreeSet<(String, CommitId)>, CallError> {
+async fn commits_in_use(context: &Context) -> Result<BTreeSet<(String, CommitId)>, CallError> {
     let api: Api<GitRepository> = Api::namespaced(context.client.clone(), &context.namespace);
     let mut parameters = ListParams::default().limit(PAGE);
     let mut named = BTreeSet::new();

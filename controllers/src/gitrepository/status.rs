@@ -15,9 +15,9 @@ use muster_sync::source::{Fetched, SourceErrorClass, VerifyMode};
 
 use super::{
     Error, Repositories,
-    act::Outcome,
-    attempts::{Attempt, backoff},
-    decide::{Decision, Fetch, Refusal},
+    act::FetchOutcome,
+    attempts::{Attempt, fetch_backoff},
+    decide::{Decision, Fetch, UnsupportedSource},
     remote::Failure,
 };
 use crate::{
@@ -62,44 +62,44 @@ pub(super) async fn announce(
 /// Writes the result and returns when to reconcile again.
 pub(super) async fn conclude(
     object: &GitRepository,
-    outcome: Outcome,
+    outcome: FetchOutcome,
     repositories: &Repositories,
 ) -> Result<Action, Error> {
     let context = &repositories.context;
     let key = Key::of(object);
     let now = context.clock.now();
     match outcome {
-        Outcome::Nothing => {
-            repositories.attempts.forget(&key);
+        FetchOutcome::Nothing => {
+            repositories.attempts.remove(&key);
             Ok(Action::await_change())
         }
-        Outcome::Rest { until } => Ok(Action::requeue(
+        FetchOutcome::Rest { until } => Ok(Action::requeue(
             Duration::try_from(until.duration_since(now)).unwrap_or_default(),
         )),
-        Outcome::Refused(refusal) => {
+        FetchOutcome::Refused(refusal) => {
             write(object, refused(object, &refusal, now), context).await?;
             Ok(Action::await_change())
         }
-        Outcome::Fetched { fetch, fetched } => {
+        FetchOutcome::Fetched { fetch, fetched } => {
             let status = ready(object, &fetch, &fetched, now);
             write(object, status, context).await?;
             let wait = context.jitter.spread(fetch.interval, SPREAD);
             Ok(remember(object, fetch.requested, 0, wait, repositories))
         }
-        Outcome::Failed { fetch, failure } if failure.class == SourceErrorClass::Invalid => {
-            let refusal = Refusal {
+        FetchOutcome::Failed { fetch, failure } if failure.class == SourceErrorClass::Invalid => {
+            let refusal = UnsupportedSource {
                 reason: failure.reason,
                 message: failure.message,
             };
             write(object, refused(object, &refusal, now), context).await?;
             Ok(remember(object, fetch.requested, 0, fetch.interval, repositories))
         }
-        Outcome::Failed { fetch, failure } => {
+        FetchOutcome::Failed { fetch, failure } => {
             write(object, failed(object, &failure, now), context).await?;
             let failures = fetch.failures.saturating_add(1);
             let wait = match failure.class {
                 SourceErrorClass::Unavailable | SourceErrorClass::Missing => {
-                    context.jitter.spread(backoff(failures), 0.2)
+                    context.jitter.spread(fetch_backoff(failures), 0.2)
                 }
                 SourceErrorClass::Content | SourceErrorClass::Invalid => {
                     context.jitter.spread(fetch.interval, SPREAD)
@@ -200,7 +200,7 @@ fn failed(object: &GitRepository, failure: &Failure, now: Timestamp) -> GitRepos
     )
 }
 
-fn refused(object: &GitRepository, refusal: &Refusal, now: Timestamp) -> GitRepositoryStatus {
+fn refused(object: &GitRepository, refusal: &UnsupportedSource, now: Timestamp) -> GitRepositoryStatus {
     let message = with_last_good(object, &refusal.message);
     let conditions =
         Conditions::ready(Status::False, refusal.reason, message.clone()).stalled(refusal.reason, message);

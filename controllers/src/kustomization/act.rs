@@ -8,7 +8,7 @@ use super::{
     Error, Kustomizations, apply,
     decide::Decision,
     finalize, health,
-    outcome::{Applied, Outcome},
+    outcome::{Applied, ReconcileOutcome},
     status::Writer,
 };
 use crate::runtime::finalizers;
@@ -17,27 +17,27 @@ pub(super) async fn act(
     writer: &mut Writer,
     decision: Decision,
     kustomizations: &Kustomizations,
-) -> Result<Outcome, Error> {
+) -> Result<ReconcileOutcome, Error> {
     Ok(match decision {
-        Decision::Forget => Outcome::Gone,
+        Decision::Forget => ReconcileOutcome::Gone,
         // A change of the object or of its source triggers the next reconcile.
-        Decision::Suspended | Decision::AwaitFetch => Outcome::Idle,
+        Decision::Suspended | Decision::AwaitFetch => ReconcileOutcome::Idle,
         Decision::Rest { until } => {
             health::observe_jobs(writer.object(), kustomizations).await;
-            Outcome::Rest { until }
+            ReconcileOutcome::Rest { until }
         }
-        Decision::Refuse(refusal) => Outcome::Refused(refusal),
+        Decision::Refuse(refusal) => ReconcileOutcome::Refused(refusal),
         Decision::Hold => {
             // A change of the object triggers the next reconcile.
             finalizers::add(&kustomizations.context.client, writer.object(), finalizer::FLUX).await?;
-            Outcome::Idle
+            ReconcileOutcome::Idle
         }
-        Decision::AwaitSource { message } => Outcome::Waiting {
+        Decision::AwaitSource { message } => ReconcileOutcome::Waiting {
             reason: "ArtifactFailed",
             message,
             after: None,
         },
-        Decision::AwaitDependency { message } => Outcome::Waiting {
+        Decision::AwaitDependency { message } => ReconcileOutcome::Waiting {
             reason: "DependencyNotReady",
             message,
             after: Some(DEPENDENCY_POLL),

@@ -7,7 +7,7 @@ use muster_api::{
     flux::Kustomization,
 };
 use muster_sync::{
-    apply::{self, ApplyError, Cluster, Options, Outcome as Of, Owner, Plan, Pruned},
+    apply::{self, ApplyError, ApplyOutcome as Of, Cluster, Options, Owner, Plan, Pruned},
     health::{
         check::while_observing,
         evidence::{Need, Target, Watch},
@@ -21,7 +21,7 @@ use super::{
     declarers::Others,
     health::{self, Leaving},
     manifests,
-    outcome::{Applied, Failure, Outcome, Trouble},
+    outcome::{Applied, Failure, ReconcileOutcome, Trouble},
     plan::{self, Applying, Settled},
     prune::{self, Pruning},
     recorder::{Recorder, admit},
@@ -36,12 +36,12 @@ pub(super) async fn apply(
     writer: &mut Writer,
     work: Work,
     kustomizations: &Kustomizations,
-) -> Result<Outcome, Error> {
+) -> Result<ReconcileOutcome, Error> {
     let context = &kustomizations.context;
     let done = match Box::pin(attempt(writer, &work, kustomizations)).await {
         Ok(done) => done,
         Err(Trouble::Failure(failure)) => {
-            return Ok(Outcome::Failed {
+            return Ok(ReconcileOutcome::Failed {
                 aim: work.aim,
                 settings: work.settings,
                 failure,
@@ -57,7 +57,7 @@ pub(super) async fn apply(
         leaving,
     } = done;
     if watch.targets.is_empty() && leaving.is_none() {
-        return Ok(Outcome::Succeeded {
+        return Ok(ReconcileOutcome::Succeeded {
             aim: work.aim,
             settings: work.settings,
             report,
@@ -84,7 +84,7 @@ pub(super) async fn check_again(
     mut check: health::Check,
     wanted: Option<Inventory>,
     kustomizations: &Kustomizations,
-) -> Result<Outcome, Error> {
+) -> Result<ReconcileOutcome, Error> {
     let context = &kustomizations.context;
     let owner = owner(writer);
     let remote = check.settings.remote.as_ref();
@@ -124,7 +124,7 @@ pub(super) async fn check_again(
 
 /// The objects that pruning still waits for, if any.
 fn leaving(pruned: &Pruned, wanted: &Inventory) -> Option<Leaving> {
-    prune::waiting(pruned, true).map(|awaited| Leaving {
+    prune::prune_wait(pruned, true).map(|awaited| Leaving {
         wanted: wanted.clone(),
         awaited,
     })
@@ -194,7 +194,7 @@ async fn attempt(writer: &mut Writer, work: &Work, kustomizations: &Kustomizatio
     };
     let jobs = kustomizations.runs.jobs(writer.object());
     let plan = plan.knowing(jobs.clone(), is_ready_at(writer.object(), &work.aim));
-    let known = Known::of(writer.object());
+    let known = PreviousHealth::of(writer.object());
     let before = writer.inventory();
     let wanted = plan.inventory().merged(&kept);
     if plan.is_empty() && kept.is_empty() && !before.is_empty() && !work.aim.allow_empty {
@@ -203,7 +203,7 @@ async fn attempt(writer: &mut Writer, work: &Work, kustomizations: &Kustomizatio
     admit(&before, &wanted)?;
     let changing = async {
         let recorder = Recorder::new(writer, work, kustomizations, others.identity());
-        let applied = carry_out(&cluster, &plan, &recorder, settings, &others).await?;
+        let applied = apply_within_timeout(&cluster, &plan, &recorder, settings, &others).await?;
         let applied_at = context.clock.now();
         let pruning = Pruning {
             cluster: &cluster,
@@ -220,7 +220,7 @@ async fn attempt(writer: &mut Writer, work: &Work, kustomizations: &Kustomizatio
         checked: false,
         assumed: None,
         progress: None,
-        shared: others.note(),
+        shared: others.shared_objects_message(),
         changes: changes(&applied, &pruned, work.anew),
     };
     let targets = match health::targets(&cluster, settings, &plan, &applied, writer.object()).await {
@@ -267,14 +267,14 @@ async fn contents(applying: &Applying<'_>, files: &Files, writer: &mut Writer) -
 }
 
 /// What the status reports about the previous application.
-struct Known {
+struct PreviousHealth {
     /// Whether all of it was confirmed.
     confirmed: bool,
     /// The objects of it that were assumed healthy without evidence.
     assumed: Option<Assumed>,
 }
 
-impl Known {
+impl PreviousHealth {
     /// Before the first object of an attempt is applied, Healthy becomes Unknown (`status::begun`), and it is True
     /// again only once the attempt is confirmed. Another reason of Ready meanwhile, such as an unavailable source, is
     /// not about the applied objects. Earlier releases only set Ready to Unknown. Without a status nothing is known,
@@ -315,7 +315,7 @@ async fn cluster(
     cluster.map_err(|error| Failure::reconciliation(format!("failed to build kube client: {error}")).soon())
 }
 
-async fn carry_out(
+async fn apply_within_timeout(
     cluster: &Cluster,
     plan: &Plan,
     recorder: &Recorder<'_>,

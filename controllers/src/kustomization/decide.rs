@@ -5,7 +5,7 @@ use muster_sync::{health::evidence::Watch, inventory::Inventory};
 
 use super::{
     observe::Observed,
-    settings::{Refusal, Settings},
+    settings::{Settings, UnsupportedSpec},
     work::{Aim, Phase, Work},
 };
 
@@ -21,7 +21,7 @@ pub(super) enum Decision {
     /// Suspended, or reconciled by Flux: do nothing and report nothing.
     Suspended,
     /// The spec is not supported.
-    Refuse(Refusal),
+    Refuse(UnsupportedSpec),
     /// The artifact is from Flux and is about to be fetched again: nothing is reported until then.
     AwaitFetch,
     /// There is nothing to apply yet.
@@ -126,7 +126,7 @@ mod tests {
 
     use super::*;
     use crate::{
-        gitrepository::remote::Address,
+        gitrepository::remote::RepositoryAccess,
         kustomization::{settings, source::SourceRow, work::Run},
         runtime::Key,
     };
@@ -136,7 +136,7 @@ mod tests {
     fn observed() -> Observed {
         let spec =
             json!({"interval": "10m", "prune": true, "sourceRef": {"kind": "GitRepository", "name": "src"}});
-        let address = Address {
+        let address = RepositoryAccess {
             at: "spec",
             namespace: "ns".into(),
             url: "https://git.test/r".into(),
@@ -260,7 +260,7 @@ mod tests {
             },
             "forget",
         );
-        let refusal = Refusal {
+        let refusal = UnsupportedSpec {
             reason: "Unsupported",
             message: String::new(),
         };

@@ -23,7 +23,7 @@ use super::{
     settings::{self, RemoteTarget},
     targets::Identity,
 };
-use crate::runtime::{Api, Changes, Key, Unreadable, call, call::explain, version::is_as_new};
+use crate::runtime::{Api, Changes, Key, Unreadable, call, call::error_chain, version::is_as_new};
 
 /// The number of written inventories that are kept before those that the watch has delivered are dropped.
 const SLACK: usize = 256;
@@ -35,21 +35,21 @@ const NAMED_MAX: usize = 3;
 pub(super) struct Inventories {
     store: Store<Kustomization>,
     unreadable: Arc<Unreadable>,
-    written: Mutex<BTreeMap<Key, Written>>,
+    written: Mutex<BTreeMap<Key, WrittenInventory>>,
     /// Kustomizations that objects were handed over to.
     heirs: Changes<Key>,
 }
 
 /// An inventory that the watch may not have delivered yet.
 #[derive(Clone)]
-struct Written {
+struct WrittenInventory {
     uid: Option<String>,
     /// The resourceVersion of the object that has it; `None` if it is about to be written.
     version: Option<String>,
     inventory: Arc<Inventory>,
 }
 
-impl Written {
+impl WrittenInventory {
     /// Whether the watched object is at least as new as this.
     fn is_superseded_by(&self, object: &Kustomization) -> bool {
         if self.uid != object.uid() {
@@ -107,7 +107,7 @@ impl Inventories {
     }
 
     fn put(&self, object: &Kustomization, version: Option<String>, inventory: Inventory) {
-        let entry = Written {
+        let entry = WrittenInventory {
             uid: object.uid(),
             version,
             inventory: Arc::new(inventory),
@@ -173,7 +173,7 @@ impl<'a> Others<'a> {
     }
 
     /// A note about the objects that others manage, if there are any.
-    pub(super) fn note(&self) -> Option<String> {
+    pub(super) fn shared_objects_message(&self) -> Option<String> {
         let held = self.held.lock();
         let named: Vec<String> = held
             .iter()
@@ -220,7 +220,7 @@ impl<'a> Others<'a> {
         let identity = identity.await.map_err(|why| {
             format!(
                 "cannot tell which cluster {} is applied to: {why}",
-                words(&Key::of(other))
+                kustomization_name(&Key::of(other))
             )
         })?;
         Ok(identity == self.identity)
@@ -254,7 +254,7 @@ impl<'a> Others<'a> {
             api.get_metadata_opt(&key.name),
         )
         .await;
-        let live = live.map_err(|error| explain(&error))?;
+        let live = live.map_err(|error| error_chain(&error))?;
         Ok(live.is_some_and(|live| live.uid() == other.uid()))
     }
 
@@ -295,7 +295,7 @@ impl Declarers for Others<'_> {
         if let Some(unreadable) = self.kustomizations.inventories.unreadable.first() {
             return Err(format!(
                 "{} cannot be read, so what it declares is not known; correct it: kubectl edit -n {} kustomizations.kustomize.toolkit.fluxcd.io/{}",
-                words(&unreadable),
+                kustomization_name(&unreadable),
                 unreadable.namespace,
                 unreadable.name
             ));
@@ -321,7 +321,9 @@ impl Others<'_> {
         if let (None, Some(from)) = (&self.remote, applied_from(live))
             && from != names::applied_from(self.kustomizations.targets.home().await?)
         {
-            let owner = owner.as_ref().map_or_else(|| "a Kustomization".to_owned(), words);
+            let owner = owner
+                .as_ref()
+                .map_or_else(|| "a Kustomization".to_owned(), kustomization_name);
             return Ok(Some(format!(
                 "{owner} of another cluster, which applies it through spec.kubeConfig"
             )));
@@ -331,16 +333,19 @@ impl Others<'_> {
         };
         let inventories = &self.kustomizations.inventories;
         if inventories.unreadable.contains(&owner) {
-            return Ok(Some(format!("{}, which cannot be read", words(&owner))));
+            return Ok(Some(format!(
+                "{}, which cannot be read",
+                kustomization_name(&owner)
+            )));
         }
         let Some(other) = inventories.store.get(&owner.object_ref()) else {
             return Ok(None);
         };
         let holds = inventories.of(&other).contains(id) && self.is_beside(&other).await?;
-        Ok(holds.then(|| words(&owner)))
+        Ok(holds.then(|| kustomization_name(&owner)))
     }
 }
 
-fn words(key: &Key) -> String {
+fn kustomization_name(key: &Key) -> String {
     format!("Kustomization {key}")
 }

@@ -29,9 +29,7 @@ pub(super) fn circle<D: AsRef<Kustomization>>(
             if key == *own {
                 let names: Vec<String> = way.iter().map(ToString::to_string).collect();
                 let circle = names.join(" -> ");
-                return Some(format!(
-                    "dependencies form a cycle: {circle}; remove one of them"
-                ));
+                return Some(format!("dependencies form a cycle: {circle}; remove one of them"));
             }
             if let (true, Some(next)) = (seen.insert(key.clone()), find(&key)) {
                 open.push((way, next.as_ref().spec.depends_on.clone()));
@@ -47,7 +45,7 @@ fn key_of(reference: &DependencyReference, namespace: &str) -> Key {
 }
 
 /// The first dependency that is not ready, in Flux's terms; `find` returns the Kustomization of a name.
-pub(super) fn not_ready<D: AsRef<Kustomization>>(
+pub(super) fn first_unready_dependency<D: AsRef<Kustomization>>(
     namespace: &str,
     source: &Key,
     revision: &str,
@@ -92,7 +90,7 @@ mod tests {
             ..DependencyReference::default()
         };
         let source = Key::new("ns", "src");
-        let found = not_ready("ns", &source, "main@sha1:b", &[reference], |key| {
+        let found = first_unready_dependency("ns", &source, "main@sha1:b", &[reference], |key| {
             assert_eq!(key.to_string(), "ns/base");
             dependency.clone().map(Arc::new)
         });
@@ -150,8 +148,7 @@ mod tests {
             .collect();
         let own = Key::new("ns", lines[0].split_once(':').unwrap().0);
         let found = circle(&own, &all[&own].spec.depends_on, |key| all.get(key).cloned());
-        let expect =
-            expect.map(|circle| format!("dependencies form a cycle: {circle}; remove one of them"));
+        let expect = expect.map(|circle| format!("dependencies form a cycle: {circle}; remove one of them"));
         assert_eq!(found, expect);
     }
 

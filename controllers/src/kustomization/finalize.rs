@@ -18,8 +18,8 @@ use muster_sync::{
 use serde::de::DeserializeOwned;
 
 use super::{
-    Error, Kustomizations, confirm, declarers::Others, outcome::Outcome, plan, prune::waiting, settings,
-    status::Writer,
+    Error, Kustomizations, confirm, declarers::Others, outcome::ReconcileOutcome, plan, prune::prune_wait,
+    settings, status::Writer,
 };
 use crate::{
     reconcile::Context,
@@ -39,7 +39,10 @@ const ROUND: Duration = Duration::from_mins(5);
 /// The wait before objects that could not be deleted are retried.
 const RETRY: Duration = Duration::from_secs(15);
 
-pub(super) async fn finalize(writer: &mut Writer, kustomizations: &Kustomizations) -> Result<Outcome, Error> {
+pub(super) async fn finalize(
+    writer: &mut Writer,
+    kustomizations: &Kustomizations,
+) -> Result<ReconcileOutcome, Error> {
     let object = writer.object().clone();
     let inventory = writer.inventory();
     let context = &kustomizations.context;
@@ -50,7 +53,7 @@ pub(super) async fn finalize(writer: &mut Writer, kustomizations: &Kustomization
         }
     }
     finalizers::remove(&context.client, &object, finalizer::FLUX).await?;
-    Ok(Outcome::Gone)
+    Ok(ReconcileOutcome::Gone)
 }
 
 /// Whether the policy deletes the objects. A suspended Kustomization leaves everything.
@@ -81,7 +84,10 @@ where
 }
 
 /// Deletes what the inventory lists. Returns the message for the status if the Kustomization must stay.
-async fn empty(writer: &mut Writer, kustomizations: &Kustomizations) -> Result<Option<Outcome>, Error> {
+async fn empty(
+    writer: &mut Writer,
+    kustomizations: &Kustomizations,
+) -> Result<Option<ReconcileOutcome>, Error> {
     let object = &writer.object().clone();
     let mut inventory = writer.inventory();
     let namespace = object.namespace().unwrap_or_default();
@@ -90,7 +96,7 @@ async fn empty(writer: &mut Writer, kustomizations: &Kustomizations) -> Result<O
         namespace: namespace.clone(),
     };
     let held = |message, inventory: &Inventory| {
-        Ok(Some(Outcome::Finalizing {
+        Ok(Some(ReconcileOutcome::Finalizing {
             failed: true,
             message,
             inventory: inventory.to_status(),
@@ -122,10 +128,7 @@ async fn empty(writer: &mut Writer, kustomizations: &Kustomizations) -> Result<O
     let all = inventory.pruned_by(&Inventory::default());
     let pruning = apply::prune(&cluster, &owner, &all, &others);
     let Ok(pruned) = tokio::time::timeout(ROUND, pruning).await else {
-        let message = format!(
-            "deleting took longer than {} s; it is retried",
-            ROUND.as_secs()
-        );
+        let message = format!("deleting took longer than {} s; it is retried", ROUND.as_secs());
         return held(message, &inventory);
     };
     for id in pruned.settled() {
@@ -137,12 +140,14 @@ async fn empty(writer: &mut Writer, kustomizations: &Kustomizations) -> Result<O
         return held(summary(&pruned.failures, pruned.blocked.len()), &inventory);
     }
     let waits = object.spec.deletion_policy == Some(DeletionPolicy::WaitForTermination);
-    Ok(waiting(&pruned, waits).map(|message| Outcome::Finalizing {
-        failed: false,
-        message,
-        inventory: inventory.to_status(),
-        after: poll(object, kustomizations.context.clock.now()),
-    }))
+    Ok(
+        prune_wait(&pruned, waits).map(|message| ReconcileOutcome::Finalizing {
+            failed: false,
+            message,
+            inventory: inventory.to_status(),
+            after: poll(object, kustomizations.context.clock.now()),
+        }),
+    )
 }
 
 /// The wait until the next check: the longer it has taken already, the longer.

@@ -112,15 +112,15 @@ async fn reconcile(object: Arc<Kustomization>, handover: Arc<Handover>) -> Resul
         handover.remember(&key, looked);
         return Ok(Action::await_change());
     }
-    let handed = handover.look(&object, &objects).await;
+    let handed = handover.hand_over_objects(&object, &objects).await;
     let again = before.is_some();
     let mut looked = after(&object, before, objects, &handed, handover.context.clock.now());
     handover.remember(&key, looked.clone());
     if !handed.objects.is_empty() || (again && looked.left.is_empty()) {
-        handover.tell(&object, &handed).await;
+        handover.publish_result(&object, &handed).await;
     }
     warn_of(&key, &handed.failures);
-    if !looked.said && handover.ask(&object, &handed.failures).await {
+    if !looked.said && handover.request_permission(&object, &handed.failures).await {
         looked.said = true;
         handover.remember(&key, looked.clone());
     }
@@ -187,7 +187,7 @@ fn after(
 
 impl Handover {
     /// Hands over the objects that need it.
-    async fn look(&self, object: &Kustomization, objects: &Objects) -> HandedOver {
+    async fn hand_over_objects(&self, object: &Kustomization, objects: &Objects) -> HandedOver {
         let namespace = object.namespace().unwrap_or_default();
         let remote = settings::remote(&object.spec);
         let owner = Owner {
@@ -207,7 +207,7 @@ impl Handover {
     }
 
     /// Reports what was handed over, and whether something is left.
-    async fn tell(&self, object: &Kustomization, handed: &HandedOver) {
+    async fn publish_result(&self, object: &Kustomization, handed: &HandedOver) {
         let left = match handed.failures.len() {
             0 => "nothing is left".to_owned(),
             count => format!("{} left, to be retried", objects(count)),
@@ -224,7 +224,7 @@ impl Handover {
     }
 
     /// Publishes an event that asks for the missing permission, if that is the problem. Returns whether it did.
-    async fn ask(&self, object: &Kustomization, failures: &[ObjectFailure]) -> bool {
+    async fn request_permission(&self, object: &Kustomization, failures: &[ObjectFailure]) -> bool {
         let forbidden: Vec<ObjectFailure> = failures
             .iter()
             .filter(|failure| is_forbidden(failure))

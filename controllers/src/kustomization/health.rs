@@ -13,7 +13,7 @@ use muster_sync::{
 
 use super::{
     Kustomizations,
-    outcome::{Applied, Awaited, Failure, Outcome},
+    outcome::{Applied, Awaited, Failure, ReconcileOutcome},
     settings::{self, Settings},
     work::Aim,
 };
@@ -65,7 +65,7 @@ pub(super) async fn targets(
         let skipped = applied
             .outcomes
             .iter()
-            .filter(|(_, outcome)| *outcome == apply::Outcome::Skipped);
+            .filter(|(_, outcome)| *outcome == apply::ApplyOutcome::Skipped);
         // A Kustomization that waits for itself would never finish.
         let others: BTreeSet<&ObjectId> = skipped.map(|(id, _)| id).chain(&own).collect();
         let ours = plan.looked_after().filter(|(id, _)| !others.contains(id));
@@ -98,7 +98,12 @@ pub(super) async fn targets(
 }
 
 /// Runs one check.
-pub(super) async fn check(cluster: &Cluster, mut check: Check, jobs: &Jobs, context: &Context) -> Outcome {
+pub(super) async fn check(
+    cluster: &Cluster,
+    mut check: Check,
+    jobs: &Jobs,
+    context: &Context,
+) -> ReconcileOutcome {
     let now = context.clock.now();
     let settle = check.settings.settle;
     let look = tokio::time::timeout(
@@ -124,7 +129,7 @@ pub(super) async fn check(cluster: &Cluster, mut check: Check, jobs: &Jobs, cont
     }
     match look {
         Ok(report) if report.is_healthy() => match &check.leaving {
-            None => Outcome::Succeeded {
+            None => ReconcileOutcome::Succeeded {
                 aim: check.aim,
                 settings: check.settings,
                 report: check.report,
@@ -167,7 +172,7 @@ pub(super) fn unknown(
     wanted: Option<Inventory>,
     words: String,
     context: &Context,
-) -> Outcome {
+) -> ReconcileOutcome {
     check.watch.missed();
     check.leaving = wanted.map(|wanted| Leaving {
         wanted,
@@ -182,7 +187,7 @@ pub(super) fn unknown(
 }
 
 impl Check {
-    fn not_yet(self, awaited: Awaited, now: Timestamp) -> Outcome {
+    fn not_yet(self, awaited: Awaited, now: Timestamp) -> ReconcileOutcome {
         let timeout = self.settings.timeout;
         // A negative span, as after a step of the clock, counts as zero.
         let elapsed = Duration::try_from(now.duration_since(self.since)).unwrap_or_default();
@@ -208,7 +213,7 @@ impl Check {
             leaving,
             ..
         } = self;
-        Outcome::Checking {
+        ReconcileOutcome::Checking {
             aim,
             since,
             watch,
@@ -220,12 +225,12 @@ impl Check {
         }
     }
 
-    pub(super) fn failed(self, failure: Failure) -> Outcome {
+    pub(super) fn failed(self, failure: Failure) -> ReconcileOutcome {
         let failure = Failure {
             inventory: failure.inventory.or(self.report.inventory),
             ..failure
         };
-        Outcome::Failed {
+        ReconcileOutcome::Failed {
             aim: self.aim,
             settings: self.settings,
             failure,

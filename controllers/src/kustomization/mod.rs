@@ -54,7 +54,7 @@ use self::{declarers::Inventories, runs::Runs, source::Sources, targets::Targets
 pub use self::{error::Error, handover::hand_over};
 use crate::{
     reconcile::{Context, Runner, flux_presence::Presence},
-    runtime::{Action, Key, keys, watch},
+    runtime::{Action, Key, store_keys, watch},
 };
 
 /// Concurrent reconciles of Kustomizations: all. Each is one waiting future; calls and turns are limited per cluster,
@@ -85,14 +85,14 @@ pub async fn run(context: Context) {
         watcher::Config::default(),
     );
     let dependents = store.clone();
-    let concerned = watch::rows(events, Arc::clone(&sources))
+    let concerned = watch::watch_rows(events, Arc::clone(&sources))
         .flat_map(move |key| stream::iter(source::dependents(&dependents, &key)));
     let synced = Arc::clone(&sources);
     let flux = Presence::new();
     let all = store.clone();
     let everyone = flux
         .changes(&context)
-        .flat_map(move |()| stream::iter(keys(&all)));
+        .flat_map(move |()| stream::iter(store_keys(&all)));
     let inventories = Arc::new(Inventories::new(store.clone(), runner.unreadable()));
     let runner = runner
         .on(inventories.heirs())
@@ -117,7 +117,7 @@ impl Kustomizations {
     fn wake(&self, heirs: &[Owner]) {
         for heir in heirs {
             let key = Key::new(&heir.namespace, &heir.name);
-            self.runs.forget(&key);
+            self.runs.remove(&key);
             self.inventories.hand_over(&key);
         }
     }

@@ -10,7 +10,7 @@ use muster_api::{
 
 use super::{
     Kustomizations, dependencies,
-    settings::{self, Refusal, Settings},
+    settings::{self, Settings, UnsupportedSpec},
     source::{self, SourceRow},
     work::Run,
 };
@@ -21,7 +21,7 @@ use crate::runtime::Key;
 pub(super) struct Observed {
     pub uid: String,
     pub generation: i64,
-    pub settings: Result<Settings, Refusal>,
+    pub settings: Result<Settings, UnsupportedSpec>,
     /// Whether Flux reconciles the object.
     pub flux: bool,
     pub suspended: bool,
@@ -55,7 +55,7 @@ pub(super) fn observe(object: &Kustomization, kustomizations: &Kustomizations) -
     let find = |key: &Key| kustomizations.store.get(&key.object_ref());
     let needed = &object.spec.depends_on;
     let waits_for = dependencies::circle(&Key::of(object), needed, find)
-        .or_else(|| dependencies::not_ready(&namespace, &source_name, revision, needed, find));
+        .or_else(|| dependencies::first_unready_dependency(&namespace, &source_name, revision, needed, find));
     Observed {
         uid: object.uid().unwrap_or_default(),
         generation: object.metadata.generation.unwrap_or_default(),

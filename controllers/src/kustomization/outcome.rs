@@ -12,7 +12,7 @@ use muster_sync::{health::evidence::Watch, inventory::Inventory};
 
 use super::{
     Error,
-    settings::{Refusal, Settings},
+    settings::{Settings, UnsupportedSpec},
     work::Aim,
 };
 
@@ -23,7 +23,7 @@ pub(crate) const PLAN_FAILED: &str = "PlanFailed";
 
 /// The result of acting on a decision.
 #[derive(Debug)]
-pub(super) enum Outcome {
+pub(super) enum ReconcileOutcome {
     /// Nothing to do until something changes.
     Idle,
     /// The object is gone, or will be: its run is dropped.
@@ -31,7 +31,7 @@ pub(super) enum Outcome {
     /// Nothing is due before this time.
     Rest { until: Timestamp },
     /// The spec is not supported.
-    Refused(Refusal),
+    Refused(UnsupportedSpec),
     /// A dependency or the source is not available.
     Waiting {
         reason: &'static str,
@@ -118,7 +118,7 @@ pub(super) struct Failure {
     pub inventory: Option<flux::Inventory>,
 }
 
-impl Outcome {
+impl ReconcileOutcome {
     /// What was changed in the cluster, as text for people; empty if nothing was.
     pub(super) fn changes(&self) -> &str {
         match self {
@@ -224,7 +224,7 @@ pub(super) enum Trouble {
     /// With a failure to report in the status.
     Failure(Failure),
     /// Its plan is not finished: this is the outcome so far.
-    Plan(Box<Outcome>),
+    Plan(Box<ReconcileOutcome>),
     /// The API server refused a write; nothing can be reported.
     Error(Error),
 }

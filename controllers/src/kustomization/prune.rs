@@ -93,7 +93,7 @@ impl Pruning<'_> {
 
 /// What the Kustomization waits for, if anything: objects not tried yet and, if the policy is to wait, also objects
 /// that are not gone yet.
-pub(super) fn waiting(pruned: &Pruned, waits: bool) -> Option<String> {
+pub(super) fn prune_wait(pruned: &Pruned, waits: bool) -> Option<String> {
     let (Some(first), true) = (pruned.waiting.first(), waits || !pruned.blocked.is_empty()) else {
         return None;
     };

@@ -81,7 +81,7 @@ impl Runs {
         self.jobs.lock().get(key)?.jobs.pace()
     }
 
-    pub(super) fn forget(&self, key: &Key) {
+    pub(super) fn remove(&self, key: &Key) {
         self.last.lock().remove(key);
         self.jobs.lock().remove(key);
         self.plans.lock().remove(key);

@@ -64,7 +64,7 @@ pub(super) struct RemoteTarget {
 
 /// Why a spec is not supported.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Refusal {
+pub(super) struct UnsupportedSpec {
     pub reason: &'static str,
     pub message: String,
 }
@@ -74,10 +74,10 @@ pub(super) fn parse(
     spec: &KustomizationSpec,
     annotations: &BTreeMap<String, String>,
     namespace: &str,
-) -> Result<Settings, Refusal> {
+) -> Result<Settings, UnsupportedSpec> {
     let unsupported = unsupported(spec, namespace);
     if !unsupported.is_empty() {
-        return Err(Refusal {
+        return Err(UnsupportedSpec {
             reason: "Unsupported",
             message: format!(
                 "{} cannot be used with the built-in sync; remove it, or run Flux in this cluster",
@@ -114,10 +114,10 @@ pub(super) fn parse(
 }
 
 /// Parses the expressions of each kind.
-fn expressions(each: &[HealthCheckExpressions]) -> Result<ByKind, Refusal> {
+fn expressions(each: &[HealthCheckExpressions]) -> Result<ByKind, UnsupportedSpec> {
     let mut by_kind = ByKind::new();
     for (index, of) in each.iter().enumerate() {
-        let refusal = |message: String| Refusal {
+        let refusal = |message: String| UnsupportedSpec {
             reason: "InvalidSpec",
             message: format!(
                 "spec.healthCheckExprs[{index}]: {} {}: {message}",
@@ -138,7 +138,7 @@ fn expressions(each: &[HealthCheckExpressions]) -> Result<ByKind, Refusal> {
 }
 
 /// How long an object must be healthy if its controller gives no evidence.
-fn settle(annotations: &BTreeMap<String, String>, timeout: Duration) -> Result<Duration, Refusal> {
+fn settle(annotations: &BTreeMap<String, String>, timeout: Duration) -> Result<Duration, UnsupportedSpec> {
     let Some(text) = annotations.get(annotation::SETTLE) else {
         return Ok(SETTLE.to_std().min(timeout / 2));
     };
@@ -147,18 +147,18 @@ fn settle(annotations: &BTreeMap<String, String>, timeout: Duration) -> Result<D
     if settle < timeout {
         return Ok(settle);
     }
-    Err(Refusal {
+    Err(UnsupportedSpec {
         reason: "InvalidSpec",
         message: format!("{field}: {text} is not shorter than spec.timeout"),
     })
 }
 
 /// Whether such an object may be assumed healthy.
-fn assumes(annotations: &BTreeMap<String, String>) -> Result<bool, Refusal> {
+fn assumes(annotations: &BTreeMap<String, String>) -> Result<bool, UnsupportedSpec> {
     match annotations.get(annotation::ASSUME).map(String::as_str) {
         None => Ok(true),
         Some(word) if word == Assume::Never.as_str() => Ok(false),
-        Some(word) => Err(Refusal {
+        Some(word) => Err(UnsupportedSpec {
             reason: "InvalidSpec",
             message: format!(
                 "metadata.annotations[{}]: {word:?} is not Never",
@@ -242,10 +242,10 @@ fn unsupported(spec: &KustomizationSpec, namespace: &str) -> Vec<String> {
     fields
 }
 
-fn duration(field: &str, text: &str) -> Result<Duration, Refusal> {
+fn duration(field: &str, text: &str) -> Result<Duration, UnsupportedSpec> {
     text.parse::<GoDuration>()
         .map(GoDuration::to_std)
-        .map_err(|error| Refusal {
+        .map_err(|error| UnsupportedSpec {
             reason: "InvalidSpec",
             message: format!("{field}: {error}"),
         })

@@ -9,14 +9,14 @@ use muster_api::{
 };
 
 use crate::{
-    gitrepository::remote::Address,
+    gitrepository::remote::RepositoryAccess,
     runtime::{Index, Key},
 };
 
 /// The fields that are read of a GitRepository.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct SourceRow {
-    pub address: Address,
+    pub address: RepositoryAccess,
     /// The revision of its artifact, the last good one.
     pub revision: Option<String>,
     /// Whether its artifact is a leftover of Flux: it is about to be fetched again.
@@ -62,7 +62,7 @@ impl SourceRow {
         let left_by_flux = artifact.is_some_and(is_fluxs) && !suspended;
         let artifact = artifact.filter(|_| !left_by_flux);
         Self {
-            address: Address::of(object),
+            address: RepositoryAccess::of(object),
             revision: artifact.map(|artifact| artifact.revision.clone()),
             left_by_flux,
             trouble: ready

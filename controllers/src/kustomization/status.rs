@@ -15,8 +15,8 @@ use muster_sync::inventory::Inventory;
 use super::{
     Error, Kustomizations,
     declarers::Inventories,
-    outcome::{Applied, Awaited, Failure, Line, Outcome},
-    settings::{Refusal, Settings},
+    outcome::{Applied, Awaited, Failure, Line, ReconcileOutcome},
+    settings::{Settings, UnsupportedSpec},
     work::{Aim, Phase, Run, Work},
 };
 use crate::{
@@ -145,7 +145,7 @@ pub(super) fn begun(writer: &Writer, work: &Work, inventory: flux::Inventory) ->
     }
     let revision = &work.aim.revision;
     status.last_attempted_revision = Some(revision.clone());
-    let timeout = shown(work.settings.timeout);
+    let timeout = to_api_duration(work.settings.timeout);
     let conditions = Conditions::ready(Status::Unknown, "Progressing", "Reconciliation in progress")
         .reconciling(
             "Progressing",
@@ -170,22 +170,22 @@ pub(super) fn begun(writer: &Writer, work: &Work, inventory: flux::Inventory) ->
 /// Writes the result and returns when to reconcile again.
 pub(super) async fn conclude(
     writer: &mut Writer,
-    outcome: Outcome,
+    outcome: ReconcileOutcome,
     kustomizations: &Kustomizations,
 ) -> Result<Action, Error> {
-    if let Some(status) = told(writer, &outcome) {
+    if let Some(status) = status_of_outcome(writer, &outcome) {
         say(writer, status, outcome.changes()).await?;
     }
     Ok(next(&Key::of(writer.object()), outcome, kustomizations))
 }
 
 /// The status for an outcome; `None` if there is nothing to report.
-fn told(writer: &Writer, outcome: &Outcome) -> Option<KustomizationStatus> {
+fn status_of_outcome(writer: &Writer, outcome: &ReconcileOutcome) -> Option<KustomizationStatus> {
     Some(match outcome {
-        Outcome::Idle | Outcome::Gone | Outcome::Rest { .. } => return None,
-        Outcome::Refused(refusal) => refused(writer, refusal),
-        Outcome::Waiting { reason, message, .. } => waiting(writer, reason, message),
-        Outcome::Finalizing {
+        ReconcileOutcome::Idle | ReconcileOutcome::Gone | ReconcileOutcome::Rest { .. } => return None,
+        ReconcileOutcome::Refused(refusal) => refused(writer, refusal),
+        ReconcileOutcome::Waiting { reason, message, .. } => waiting(writer, reason, message),
+        ReconcileOutcome::Finalizing {
             failed,
             message,
             inventory,
@@ -198,45 +198,49 @@ fn told(writer: &Writer, outcome: &Outcome) -> Option<KustomizationStatus> {
                 going(writer, message)
             }
         },
-        Outcome::Succeeded { aim, report, .. } => succeeded(writer, aim, report),
-        Outcome::Checking {
+        ReconcileOutcome::Succeeded { aim, report, .. } => succeeded(writer, aim, report),
+        ReconcileOutcome::Checking {
             aim,
             timeout,
             awaited,
             report,
             ..
         } => checking(writer, aim, *timeout, awaited, report),
-        Outcome::Stepping {
+        ReconcileOutcome::Stepping {
             aim,
             message,
             progress,
             ..
         } => stepping(writer, aim, message, progress),
-        Outcome::Failed { aim, failure, .. } => failed(writer, aim, failure),
+        ReconcileOutcome::Failed { aim, failure, .. } => failed(writer, aim, failure),
     })
 }
 
 /// When to reconcile again; remembers what a later check needs.
-fn next(key: &Key, outcome: Outcome, kustomizations: &Kustomizations) -> Action {
+fn next(key: &Key, outcome: ReconcileOutcome, kustomizations: &Kustomizations) -> Action {
     let now = kustomizations.context.clock.now();
     match outcome {
-        Outcome::Idle | Outcome::Refused(_) | Outcome::Waiting { after: None, .. } => Action::await_change(),
-        Outcome::Gone => {
-            kustomizations.runs.forget(key);
+        ReconcileOutcome::Idle
+        | ReconcileOutcome::Refused(_)
+        | ReconcileOutcome::Waiting { after: None, .. } => Action::await_change(),
+        ReconcileOutcome::Gone => {
+            kustomizations.runs.remove(key);
             Action::await_change()
         }
-        Outcome::Rest { until } => wake(key, between(now, until), kustomizations),
-        Outcome::Waiting {
+        ReconcileOutcome::Rest { until } => wake(key, between(now, until), kustomizations),
+        ReconcileOutcome::Waiting {
             after: Some(after), ..
         }
-        | Outcome::Finalizing { after, .. } => Action::requeue(after),
+        | ReconcileOutcome::Finalizing { after, .. } => Action::requeue(after),
         // The plan in memory has its progress; the run is due again.
-        Outcome::Stepping { after, .. } => {
+        ReconcileOutcome::Stepping { after, .. } => {
             kustomizations.runs.unrest(key);
             Action::requeue(after)
         }
-        Outcome::Succeeded { aim, settings, .. } => rest(key, aim, settings.interval, kustomizations),
-        Outcome::Checking {
+        ReconcileOutcome::Succeeded { aim, settings, .. } => {
+            rest(key, aim, settings.interval, kustomizations)
+        }
+        ReconcileOutcome::Checking {
             aim,
             since,
             watch,
@@ -248,7 +252,7 @@ fn next(key: &Key, outcome: Outcome, kustomizations: &Kustomizations) -> Action 
             kustomizations.runs.put(key.clone(), Run { aim, phase });
             wake(key, after, kustomizations)
         }
-        Outcome::Failed {
+        ReconcileOutcome::Failed {
             aim,
             settings,
             failure,
@@ -393,7 +397,7 @@ fn checking(
             let message = format!(
                 "Running health checks for revision {} with a timeout of {}: {summary}",
                 aim.revision,
-                shown(timeout)
+                to_api_duration(timeout)
             );
             let conditions = Conditions::ready(Status::Unknown, "Progressing", "Reconciliation in progress");
             let in_progress = report
@@ -446,7 +450,7 @@ fn failed(writer: &Writer, aim: &Aim, failure: &Failure) -> KustomizationStatus 
     writer.with(status, &conditions)
 }
 
-fn refused(writer: &Writer, refusal: &Refusal) -> KustomizationStatus {
+fn refused(writer: &Writer, refusal: &UnsupportedSpec) -> KustomizationStatus {
     let mut status = writer.handled();
     status.observed_generation = Some(writer.generation());
     let conditions = Conditions::ready(Status::False, refusal.reason, &refusal.message)
@@ -466,7 +470,7 @@ fn going(writer: &Writer, message: &str) -> KustomizationStatus {
     writer.with(writer.handled(), &conditions)
 }
 
-fn shown(time: Duration) -> muster_api::Duration {
+fn to_api_duration(time: Duration) -> muster_api::Duration {
     // A time of more than 500 million years cannot be in a spec.
     muster_api::Duration::from_millis(u64::try_from(time.as_millis()).unwrap_or(u64::MAX))
 }

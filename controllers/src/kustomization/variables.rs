@@ -8,7 +8,7 @@ use muster_api::flux::{SubstituteReference, SubstituteSourceKind};
 use super::{outcome::Failure, settings::Settings};
 use crate::{
     reconcile::Context,
-    runtime::{Api, CallError, call, call::explain},
+    runtime::{Api, CallError, call, call::error_chain},
 };
 
 /// All variables by name: later references win over earlier ones, inline ones over all.
@@ -42,7 +42,7 @@ async fn read(
             "substitute from '{:?}/{name}': it does not exist; create it, or mark the reference optional",
             reference.kind
         ))),
-        Err(error) => Err(Failure::reconciliation(explain(&error)).soon()),
+        Err(error) => Err(Failure::reconciliation(error_chain(&error)).soon()),
     }
 }
 

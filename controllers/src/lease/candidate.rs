@@ -12,7 +12,7 @@ use super::{
     term::Term,
     watched::{Chance, Watched, taken},
 };
-use crate::runtime::{Api, CallError, Clock, Jitter, call::explain};
+use crate::runtime::{Api, CallError, Clock, Jitter, call::error_chain};
 
 /// A process that waits to become the leader.
 pub struct Candidate {
@@ -59,12 +59,12 @@ impl Candidate {
     pub async fn stand(mut self) -> Term {
         loop {
             let started = Instant::now();
-            let wait = match self.look().await {
-                Ok(Outcome::Leads(term)) => return *term,
-                Ok(Outcome::Waits(wait)) => wait,
+            let wait = match self.try_acquire().await {
+                Ok(AcquireResult::Leads(term)) => return *term,
+                Ok(AcquireResult::Waits(wait)) => wait,
                 Err(error) => {
                     warn!(
-                        error = explain(&error),
+                        error = error_chain(&error),
                         "the lease could not be acquired, retrying"
                     );
                     self.pause()
@@ -75,23 +75,23 @@ impl Candidate {
     }
 
     /// Reads the Lease once, and acquires it if it is free.
-    async fn look(&mut self) -> Result<Outcome, CallError> {
+    async fn try_acquire(&mut self) -> Result<AcquireResult, CallError> {
         let lease = self.post.read().await?;
         let now = Instant::now();
         if let Some(term) = self.already(lease.as_ref()) {
-            return Ok(Outcome::Leads(Box::new(term)));
+            return Ok(AcquireResult::Leads(Box::new(term)));
         }
-        match self.watched.look(lease.as_ref(), self.post.duration, now) {
+        match self.watched.observe(lease.as_ref(), self.post.duration, now) {
             Chance::Held { by, until } => {
                 let left = until.saturating_duration_since(now);
-                self.tell(by);
-                Ok(Outcome::Waits(self.pause().min(left)))
+                self.log_holder(by);
+                Ok(AcquireResult::Waits(self.pause().min(left)))
             }
             Chance::Free => self.take(lease).await,
         }
     }
 
-    async fn take(&mut self, lease: Option<Lease>) -> Result<Outcome, CallError> {
+    async fn take(&mut self, lease: Option<Lease>) -> Result<AcquireResult, CallError> {
         let Post {
             name,
             me,
@@ -103,11 +103,11 @@ impl Candidate {
         let sent = Instant::now();
         self.attempt = Some((wanted.clone(), sent));
         match self.post.write(&wanted).await {
-            Ok(lease) => Ok(Outcome::Leads(Box::new(self.lead(lease, sent)))),
+            Ok(lease) => Ok(AcquireResult::Leads(Box::new(self.lead(lease, sent)))),
             // Another process was faster.
             Err(error) if error.is_conflict() => {
                 self.attempt = None;
-                Ok(Outcome::Waits(self.pause()))
+                Ok(AcquireResult::Waits(self.pause()))
             }
             Err(error) => Err(error),
         }
@@ -133,7 +133,7 @@ impl Candidate {
         Term::new(&self.post, lease, sent, gap)
     }
 
-    fn tell(&mut self, by: String) {
+    fn log_holder(&mut self, by: String) {
         if self.told.as_ref() != Some(&by) {
             info!(
                 lease = self.post.name,
@@ -153,7 +153,7 @@ impl Candidate {
 }
 
 /// The result of a try.
-enum Outcome {
+enum AcquireResult {
     Leads(Box<Term>),
     Waits(Duration),
 }

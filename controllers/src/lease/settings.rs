@@ -56,7 +56,7 @@ impl fmt::Display for LeaseDuration {
 
 impl LeaseDuration {
     /// How long a candidate waits after it observed the last renewal.
-    pub const fn whole(self) -> Duration {
+    pub const fn duration(self) -> Duration {
         self.0
     }
 
@@ -96,7 +96,7 @@ mod tests {
         let check = |millis, expect: Result<u64, &str>| {
             let made = LeaseDuration::try_from(Duration::from_millis(millis));
             let made = made
-                .map(|made| made.whole().as_secs())
+                .map(|made| made.duration().as_secs())
                 .map_err(|error| error.to_string());
             assert_eq!(made, expect.map_err(str::to_owned), "{millis} ms");
         };
@@ -111,17 +111,14 @@ mod tests {
             601_000,
             Err("a lease of 601 s is not valid: choose from 1 s to 600 s"),
         );
-        check(
-            1_500,
-            Err("a lease of 1.5 s is not valid: choose whole seconds"),
-        );
+        check(1_500, Err("a lease of 1.5 s is not valid: choose whole seconds"));
     }
 
     #[test]
     fn client_gos_proportions() {
         let lease = LeaseDuration::default();
         let times = [
-            lease.whole(),
+            lease.duration(),
             lease.acts_for(),
             lease.renew_every(),
             lease.retry_every(),

@@ -10,9 +10,9 @@ use tracing::{info, warn};
 use super::{
     Leadership,
     post::{Post, is_same_term},
-    watched::{holder, released, renewed},
+    watched::{holder, released_lease, renewed},
 };
-use crate::runtime::{CallError, call::explain};
+use crate::runtime::{CallError, call::error_chain};
 
 /// The term in which this process leads.
 pub struct Term {
@@ -92,7 +92,7 @@ impl Term {
                 Ok(Err(error)) => {
                     warn!(
                         lease = self.post.name,
-                        error = explain(&error),
+                        error = error_chain(&error),
                         "the lease could not be renewed, retrying"
                     );
                     self.renew_at = (sent + self.post.duration.retry_every()).max(Instant::now());
@@ -107,12 +107,12 @@ impl Term {
     /// when this is called; later attempts are refused.
     pub async fn release(self) {
         self.leadership.give_up();
-        let lease = released(&self.held, self.post.clock.now());
+        let lease = released_lease(&self.held, self.post.clock.now());
         match self.post.write(&lease).await {
             Ok(_) => info!(lease = self.post.name, "released"),
             Err(error) => warn!(
                 lease = self.post.name,
-                error = explain(&error),
+                error = error_chain(&error),
                 "the lease could not be released, another process must wait until it expires"
             ),
         }
@@ -142,7 +142,7 @@ impl Term {
         }
         warn!(
             lease = self.post.name,
-            error = explain(&refused),
+            error = error_chain(&refused),
             "another writer changed the lease"
         );
         self.write_renewal().await.map(|()| Renewal::Done)

@@ -43,7 +43,7 @@ impl Watched {
     /// The times in the object are from another clock: they are never compared with the local one. What counts is how
     /// long no change was observed. A lease that was deleted while its holder lived stays the holder's for the same
     /// time: the holder does not know yet.
-    pub(super) fn look(&mut self, lease: Option<&Lease>, own: LeaseDuration, now: Instant) -> Chance {
+    pub(super) fn observe(&mut self, lease: Option<&Lease>, own: LeaseDuration, now: Instant) -> Chance {
         let read = lease.map(|lease| lease.spec.clone().unwrap_or_default());
         if let Some(spec) = read
             && self.last.as_ref().is_none_or(|last| last.spec != spec)
@@ -90,7 +90,7 @@ fn lasts(spec: &LeaseSpec, own: LeaseDuration) -> Duration {
         .lease_duration_seconds
         .and_then(|seconds| u64::try_from(seconds).ok());
     match said {
-        None | Some(0) => own.whole(),
+        None | Some(0) => own.duration(),
         Some(seconds) => Duration::from_secs(seconds).min(LONGEST),
     }
 }
@@ -136,7 +136,7 @@ pub(super) fn renewed(held: &Lease, own: LeaseDuration, now: Timestamp) -> Lease
 }
 
 /// The Lease as its holder releases it: without a holder, and short for candidates that check only the duration.
-pub(super) fn released(held: &Lease, now: Timestamp) -> Lease {
+pub(super) fn released_lease(held: &Lease, now: Timestamp) -> Lease {
     let mut lease = held.clone();
     let spec = lease.spec.get_or_insert_default();
     spec.holder_identity = None;
@@ -177,7 +177,7 @@ mod tests {
         let check = |lease: Lease, expect: Option<u64>| {
             let now = Instant::now();
             let own = LeaseDuration::default();
-            let until = match Watched::default().look(Some(&lease), own, now) {
+            let until = match Watched::default().observe(Some(&lease), own, now) {
                 Chance::Free => None,
                 Chance::Held { until, .. } => Some((until - now).as_secs()),
             };
@@ -204,7 +204,7 @@ mod tests {
     fn only_a_change_that_we_see_prolongs() {
         let (mut watched, own, start) = (Watched::default(), LeaseDuration::default(), Instant::now());
         let mut chance = |lease: Option<&Lease>, after: u64| {
-            let until = match watched.look(lease, own, start + SECOND * u32::try_from(after).unwrap()) {
+            let until = match watched.observe(lease, own, start + SECOND * u32::try_from(after).unwrap()) {
                 Chance::Free => None,
                 Chance::Held { until, .. } => Some((until - start).as_secs()),
             };
@@ -232,7 +232,7 @@ mod tests {
     fn gaps() {
         let check = |renewed: Option<&str>, expect: Duration| {
             let mut watched = Watched::default();
-            watched.look(
+            watched.observe(
                 Some(&lease(Some("a"), None, renewed)),
                 LeaseDuration::default(),
                 Instant::now(),
@@ -259,7 +259,7 @@ mod tests {
         before.spec.as_mut().unwrap().lease_transitions = Some(4);
         let taken = taken(Some(before), "muster-controller", "b", own, now);
         let renewed = renewed(&taken, own, at("2026-01-01T00:00:05Z"));
-        let released = released(&renewed, at("2026-01-01T00:00:06Z"));
+        let released = released_lease(&renewed, at("2026-01-01T00:00:06Z"));
         insta::assert_json_snapshot!([taken, renewed, released]);
         let mut odd = Lease::default();
         odd.spec.get_or_insert_default().lease_transitions = Some(-3);

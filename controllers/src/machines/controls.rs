@@ -94,7 +94,7 @@ impl Orders {
     }
 
     /// Applies the control to an update that is recorded and not in progress in any process.
-    pub fn amend(&self, entry: &mut MachineUpdate, steps: &[Step], now: Timestamp) {
+    pub fn apply_to_record(&self, entry: &mut MachineUpdate, steps: &[Step], now: Timestamp) {
         if entry.state == MachineUpdateState::Updated {
             return;
         }
@@ -121,7 +121,7 @@ impl Orders {
         let namespace = &self.namespace;
         Some(format!(
             "aborted{}; to go on: muster machines retry {machine} -n {namespace}; to replace it: kubectl delete machine {machine} -n {namespace}",
-            control.told()
+            control.provenance()
         ))
     }
 }
@@ -136,6 +136,6 @@ fn kept(text: &str) -> String {
     if text.len() <= MAX_MESSAGE {
         text.to_owned()
     } else {
-        digest::short(&[text])
+        digest::short_hash(&[text])
     }
 }

@@ -17,8 +17,8 @@ use parking_lot::Mutex;
 use tokio::sync::mpsc;
 use tracing::warn;
 
-use super::index::{MachineIndex, machines};
-use crate::runtime::{Api, Event, Events, Key, call, call::explain};
+use super::index::{MachineIndex, machine_resource};
+use crate::runtime::{Api, Event, Events, Key, call, call::error_chain};
 
 /// The label with the name of the MachineDeployment, which Cluster API sets on a MachineSet.
 const DEPLOYMENT: &str = "cluster.x-k8s.io/deployment-name";
@@ -74,7 +74,7 @@ impl Reports {
         after: &MachineUpdate,
     ) {
         if let Some(event) = change(plan, before, after) {
-            let kind = machines();
+            let kind = machine_resource();
             let regarding = reference(
                 &machine.namespace,
                 &OwnerReference {
@@ -143,14 +143,14 @@ async fn deployment(client: &Client, namespace: &str, name: &str) -> Option<Obje
     let resource = ApiResource {
         kind: "MachineDeployment".to_owned(),
         plural: "machinedeployments".to_owned(),
-        ..machines()
+        ..machine_resource()
     };
     let api: Api<DynamicObject> = Api::namespaced_with(client.clone(), namespace, &resource);
     let what = format!("reading MachineDeployment {namespace}/{name}");
     let found = match call(what, api.get_metadata_opt(name)).await {
         Ok(found) => found?,
         Err(error) => {
-            warn!(error = explain(&error), "an event is dropped");
+            warn!(error = error_chain(&error), "an event is dropped");
             return None;
         }
     };

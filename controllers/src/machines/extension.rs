@@ -13,7 +13,7 @@ use serde_json::json;
 use tokio::sync::watch;
 use tracing::{info, warn};
 
-use crate::runtime::{Api, Shutdown, call::explain};
+use crate::runtime::{Api, Shutdown, call::error_chain};
 
 /// How often it is read: others may create or change it at any time.
 const REREAD: Duration = Duration::from_mins(1);
@@ -31,7 +31,12 @@ fn resource() -> ApiResource {
 }
 
 /// Keeps the bundle of the ExtensionConfig `name` up to date until shutdown. Waits for one that does not exist.
-pub async fn keep(client: Client, name: &str, mut authorities: watch::Receiver<String>, shutdown: Shutdown) {
+pub async fn keep_extension_bundle(
+    client: Client,
+    name: &str,
+    mut authorities: watch::Receiver<String>,
+    shutdown: Shutdown,
+) {
     let api: Api<DynamicObject> = Api::all_with(client, &resource());
     loop {
         let wanted = authorities.borrow_and_update().clone();
@@ -40,7 +45,7 @@ pub async fn keep(client: Client, name: &str, mut authorities: watch::Receiver<S
         {
             warn!(
                 name,
-                error = explain(&error),
+                error = error_chain(&error),
                 "caBundle of the ExtensionConfig could not be written"
             );
         }

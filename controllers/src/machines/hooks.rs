@@ -23,11 +23,11 @@ use super::{
     index::{MachineIndex, MachineRow},
     plans::{self, Decided, Plans},
     updaters::{self, Call},
-    work::{Asked, Work},
+    work::{MachineQuery, Work},
 };
 use crate::{
     admission::server::{self, Answer},
-    runtime::{Api, Key, call::explain},
+    runtime::{Api, Key, call::error_chain},
 };
 
 /// How long all updaters together may take to report what they cover: Cluster API waits for 10 s.
@@ -73,7 +73,7 @@ impl Hooks {
     }
 
     /// Answers a request.
-    pub async fn answer(&self, asked: server::Asked) -> Answer {
+    pub async fn answer(&self, asked: server::WebhookRequest) -> Answer {
         let prefix = format!("/{GROUP_VERSION}/");
         let Some(rest) = asked.path.strip_prefix(&prefix) else {
             return Answer::text(StatusCode::NOT_FOUND, "not a hook of Cluster API");
@@ -82,28 +82,27 @@ impl Hooks {
             return Answer::text(StatusCode::METHOD_NOT_ALLOWED, "hooks are called with POST");
         }
         if rest == DISCOVERY {
-            return said(&discovered());
+            return json_response(&discovered());
         }
         let hook = Hook::ALL
             .into_iter()
             .find(|hook| rest == format!("{0}/{0}", handler(*hook)));
         let Some(hook) = hook else {
-            return Answer::text(
-                StatusCode::NOT_FOUND,
-                "not a supported hook: see discovery",
-            );
+            return Answer::text(StatusCode::NOT_FOUND, "not a supported hook: see discovery");
         };
         if asked.body.len() > MAX_BODY {
-            return said(&failure(
+            return json_response(&failure(
                 hook,
                 &format!("the request is longer than {MAX_BODY} bytes"),
             ));
         }
         let request: Value = match serde_json::from_slice(&asked.body) {
             Ok(request) => request,
-            Err(error) => return said(&failure(hook, &format!("the request cannot be read: {error}"))),
+            Err(error) => {
+                return json_response(&failure(hook, &format!("the request cannot be read: {error}")));
+            }
         };
-        said(&match hook {
+        json_response(&match hook {
             Hook::CanUpdateMachine => self.can(Level::Machine, hook, &request).await,
             Hook::CanUpdateMachineSet => self.can(Level::MachineSet, hook, &request).await,
             Hook::UpdateMachine => self.update(&request).await,
@@ -181,7 +180,7 @@ impl Hooks {
             if left.is_zero() {
                 return Err(Unanswered::NoTime(updater.name.clone()));
             }
-            let request = updaters::request(hook, updater, coverage.sides(), &[]);
+            let request = updaters::hook_request(hook, updater, coverage.sides(), &[]);
             let called = self
                 .call
                 .call(updater, hook, &request, left.min(updater.timeout))
@@ -236,7 +235,7 @@ impl Hooks {
         let failed = |error: kube::Error| {
             format!(
                 "reading {kind} {namespace}/{name}, for {FALLBACK}: {}",
-                explain(&error)
+                error_chain(&error)
             )
         };
         let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
@@ -273,7 +272,9 @@ impl Hooks {
         // A started update is finished, whatever was decided since.
         if let Some(plan) = plans.iter().find(|plan| self.work.is_open(plan, &row.uid)) {
             return match deviates(plan, &asked)? {
-                None => Ok(self.work.asked(Arc::clone(plan), begins(machine, row, &asked))),
+                None => Ok(self
+                    .work
+                    .reply_to_query(Arc::clone(plan), begins(machine, row, &asked))),
                 Some(what) => self.changed(&row.uid, plan, &asked, &what).await,
             };
         }
@@ -291,7 +292,9 @@ impl Hooks {
                 if !others.is_empty() && self.work.is_new(plan, &row.uid) {
                     self.plans.release_from_others(plan, &row.uid).await?;
                 }
-                Ok(self.work.asked(Arc::clone(plan), begins(machine, row, &asked)))
+                Ok(self
+                    .work
+                    .reply_to_query(Arc::clone(plan), begins(machine, row, &asked)))
             }
             ([], [(plan, what)]) => self.changed(&row.uid, plan, &asked, what).await,
             _ => Err(format!(
@@ -350,8 +353,8 @@ fn deviates(plan: &UpdatePlan, asked: &Objects) -> Result<Option<String>, String
     Ok(deviation(&desired, asked).map(|found| found.to_string()))
 }
 
-fn begins(machine: Key, row: MachineRow, asked: &Objects) -> Asked {
-    Asked {
+fn begins(machine: Key, row: MachineRow, asked: &Objects) -> MachineQuery {
+    MachineQuery {
         machine,
         uid: row.uid,
         objects: asked.side(),
@@ -386,7 +389,7 @@ fn discovered() -> Value {
     })
 }
 
-fn said(response: &Value) -> Answer {
+fn json_response(response: &Value) -> Answer {
     Answer {
         status: StatusCode::OK,
         content_type: "application/json",

@@ -38,7 +38,7 @@ impl MachineRow {
 pub type MachineIndex = Index<DynamicObject, MachineRow>;
 
 /// The resource of Machines.
-pub fn machines() -> ApiResource {
+pub fn machine_resource() -> ApiResource {
     ApiResource {
         group: GROUP.to_owned(),
         version: "v1beta2".to_owned(),
@@ -67,8 +67,8 @@ pub fn machine_index() -> MachineIndex {
 }
 
 /// The keys of Machines that changed, once the index has them.
-pub fn watched(client: Client, index: Arc<MachineIndex>) -> impl Stream<Item = Key> + Send + use<> {
-    let api: Api<Guard<DynamicObject>> = Api::all_with(client, &machines());
+pub fn machine_changes(client: Client, index: Arc<MachineIndex>) -> impl Stream<Item = Key> + Send + use<> {
+    let api: Api<Guard<DynamicObject>> = Api::all_with(client, &machine_resource());
     let events = watch::watch_api(api, watcher::Config::default(), "Machine".to_owned());
-    watch::rows(events, index)
+    watch::watch_rows(events, index)
 }

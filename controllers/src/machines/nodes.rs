@@ -22,7 +22,7 @@ use serde_json::{Value, json};
 use super::index::MachineIndex;
 use crate::{
     registry::RemoteClients,
-    runtime::{Api, Key, call, call::explain},
+    runtime::{Api, Key, call, call::error_chain},
 };
 
 /// Seconds until a Node is attempted again: pods take seconds to terminate.
@@ -80,12 +80,12 @@ impl Workloads {
         };
         let secret = format!("{cluster}{KUBECONFIG_SUFFIX}");
         let client = self.clusters.client(&machine.namespace, &secret, None).await;
-        let client = client.map_err(|error| explain(&error))?;
+        let client = client.map_err(|error| error_chain(&error))?;
         let nodes: Api<Node> = Api::all(client.clone());
         let what = format!("reading Node {name} of Cluster {cluster}");
         let node = call(what, nodes.get(&name))
             .await
-            .map_err(|error| explain(&error))?;
+            .map_err(|error| error_chain(&error))?;
         match action {
             UpdateNodeAction::Cordon => cordon(&nodes, &node, plan).await.map(|()| None),
             UpdateNodeAction::Uncordon => uncordon(&nodes, &node, plan).await.map(|()| None),
@@ -152,7 +152,7 @@ async fn change(
     });
     let (by, patch) = (PatchParams::default(), Patch::Merge(patch));
     let written = call(format!("{verb} Node {name}"), nodes.patch(&name, &by, &patch)).await;
-    written.map(drop).map_err(|error| explain(&error))
+    written.map(drop).map_err(|error| error_chain(&error))
 }
 
 fn is_cordoned(node: &Node) -> bool {
@@ -164,7 +164,7 @@ async fn evict(client: &Client, node: &str) -> Result<Option<String>, String> {
     let all: Api<Pod> = Api::all(client.clone());
     let of_node = ListParams::default().fields(&format!("spec.nodeName={node}"));
     let pods = call(format!("listing the pods of Node {node}"), all.list(&of_node)).await;
-    let pods = pods.map_err(|error| explain(&error))?;
+    let pods = pods.map_err(|error| error_chain(&error))?;
     let mut waited = Vec::new();
     for pod in pods.items.iter().filter(|pod| has_to_go(pod)) {
         let (namespace, name) = (pod.namespace().unwrap_or_default(), pod.name_any());
@@ -193,8 +193,8 @@ async fn evict(client: &Client, node: &str) -> Result<Option<String>, String> {
             Ok(()) => waited.push(format!("{namespace}/{name} is evicted")),
             Err(error) if error.is_not_found() => {}
             // The API server does not respond, and would not for the next pod.
-            Err(error) if error.code().is_none() => return Err(explain(&error)),
-            Err(error) => waited.push(explain(&error)),
+            Err(error) if error.code().is_none() => return Err(error_chain(&error)),
+            Err(error) => waited.push(error_chain(&error)),
         }
     }
     if waited.is_empty() {

@@ -31,7 +31,7 @@ use super::{
     controls::Handled,
     index::{MachineIndex, MachineRow},
 };
-use crate::runtime::{Api, Guard, Index, Key, call::explain, watch};
+use crate::runtime::{Api, Guard, Index, Key, call::error_chain, watch};
 
 /// How many times a status is written again after a conflict.
 const TRIES: usize = 5;
@@ -52,9 +52,9 @@ pub fn plan_index() -> PlanIndex {
 }
 
 /// The keys of plans that changed, once the index has them.
-pub fn watched(client: Client, index: Arc<PlanIndex>) -> impl Stream<Item = Key> + Send + use<> {
+pub fn plan_changes(client: Client, index: Arc<PlanIndex>) -> impl Stream<Item = Key> + Send + use<> {
     let api: Api<Guard<UpdatePlan>> = Api::all(client);
-    watch::rows(
+    watch::watch_rows(
         watch::watch_api(api, watcher::Config::default(), "UpdatePlan".to_owned()),
         index,
     )
@@ -123,7 +123,7 @@ impl Plans {
         let api: Api<UpdatePlan> = Api::namespaced(self.client.clone(), &namespace);
         let name = plan.name_any();
         let what = format!("storing UpdatePlan {namespace}/{name}");
-        let failed = |error: kube::Error| format!("{what}: {}", explain(&error));
+        let failed = |error: kube::Error| format!("{what}: {}", error_chain(&error));
         match api.create(&PostParams::default(), &plan).await {
             Ok(_) => {}
             Err(kube::Error::Api(status)) if status.reason == "AlreadyExists" => {
@@ -134,7 +134,7 @@ impl Plans {
             }
             Err(error) => return Err(failed(error)),
         }
-        self.named(&namespace, &name, &machines).await?;
+        self.add_machines(&namespace, &name, &machines).await?;
         let free = machines
             .iter()
             .map(|(_, row)| row.uid.as_str())
@@ -145,7 +145,7 @@ impl Plans {
     }
 
     /// Adds Machines to a plan, as pending if the plan does not list them yet.
-    async fn named(
+    async fn add_machines(
         &self,
         namespace: &str,
         plan: &str,
@@ -217,7 +217,7 @@ impl Plans {
         if machines.is_empty() || plan.spec.level == UpdateLevel::Machine {
             return Ok(());
         }
-        self.named(&namespace, &plan.name_any(), &machines).await
+        self.add_machines(&namespace, &plan.name_any(), &machines).await
     }
 
     /// Changes the recorded status of a plan, over the version that was read last, or over the current one if that was
@@ -238,7 +238,7 @@ impl Plans {
                     .get(name)
                     .await
                     .map(Arc::new)
-                    .map_err(|error| format!("{what}: {}", explain(&error)))?,
+                    .map_err(|error| format!("{what}: {}", error_chain(&error)))?,
             };
             let before = plan.status.clone().unwrap_or_default();
             let mut record = Record::of(&before);
@@ -264,12 +264,10 @@ impl Plans {
                     return Ok(written);
                 }
                 Err(kube::Error::Api(status)) if status.reason == "Conflict" => {}
-                Err(error) => return Err(format!("{what}: {}", explain(&error))),
+                Err(error) => return Err(format!("{what}: {}", error_chain(&error))),
             }
         }
-        Err(format!(
-            "{what}: other writers changed it {TRIES} times in a row"
-        ))
+        Err(format!("{what}: other writers changed it {TRIES} times in a row"))
     }
 
     /// Deletes plans that are over: no live Machine must be updated by them, and Cluster API must query again before it
@@ -302,7 +300,7 @@ impl Plans {
                 Err(error) => warn!(
                     plan = name,
                     namespace,
-                    error = explain(&error),
+                    error = error_chain(&error),
                     "an obsolete plan is not deleted yet"
                 ),
             }
@@ -378,7 +376,7 @@ fn made(decided: &Decided<'_>) -> Result<(String, UpdatePlan), String> {
     };
     let identity = digest::canonical(&json!(spec));
     let beginning: String = spec.source.chars().take(200).collect();
-    let mut plan = UpdatePlan::new(&format!("{beginning}-{}", digest::short(&[&identity])), spec);
+    let mut plan = UpdatePlan::new(&format!("{beginning}-{}", digest::short_hash(&[&identity])), spec);
     plan.metadata.namespace = Some(namespace.to_owned());
     Ok((namespace.to_owned(), plan))
 }

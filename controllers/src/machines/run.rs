@@ -99,11 +99,11 @@ pub fn start(setup: Setup) -> (Arc<Hooks>, impl Future<Output = ()> + Send + use
         reports,
     });
     let running = async move {
-        let of_machines = index::watched(client.clone(), Arc::clone(&machines)).for_each(|key| {
+        let of_machines = index::machine_changes(client.clone(), Arc::clone(&machines)).for_each(|key| {
             let (machines, plans, work) = (Arc::clone(&machines), Arc::clone(&plans), Arc::clone(&work));
             async move { changed(&key, &machines, &plans, &work).await }
         });
-        let of_plans = plans::watched(client, Arc::clone(&stored)).for_each(|key| {
+        let of_plans = plans::plan_changes(client, Arc::clone(&stored)).for_each(|key| {
             let (stored, work) = (Arc::clone(&stored), Arc::clone(&work));
             async move {
                 if let Some(plan) = stored.get(&key)
@@ -136,7 +136,7 @@ pub fn start(setup: Setup) -> (Arc<Hooks>, impl Future<Output = ()> + Send + use
 async fn changed(key: &Key, machines: &MachineIndex, plans: &Plans, work: &Work) {
     let Some(row) = machines.get(key) else {
         let living: BTreeSet<String> = machines.all().into_iter().map(|row| row.uid).collect();
-        work.forget(&living);
+        work.retain_living(&living);
         return;
     };
     work.forget_others(key, &row.uid);

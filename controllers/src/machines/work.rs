@@ -74,7 +74,7 @@ pub struct Tools {
 }
 
 /// A Machine that Cluster API queries.
-pub struct Asked {
+pub struct MachineQuery {
     /// The Machine's namespace and name.
     pub machine: Key,
     /// The Machine's uid.
@@ -94,7 +94,7 @@ impl Work {
     }
 
     /// The reply for a Machine whose request matches its plan. Starts the update if it has not started yet.
-    pub fn asked(&self, plan: Arc<UpdatePlan>, asked: Asked) -> Reply {
+    pub fn reply_to_query(&self, plan: Arc<UpdatePlan>, asked: MachineQuery) -> Reply {
         let now = self.tools.clock.now();
         let mut all = self.running.lock();
         let is_of = |running: &Running| running.plan.uid() == plan.uid();
@@ -271,7 +271,7 @@ impl Work {
         };
         let hook = Hook::UpdateMachine;
         let settings = [(DIGEST_SETTING, digest)];
-        let request = updaters::request(hook, updater, json!({"desired": objects}), &settings);
+        let request = updaters::hook_request(hook, updater, json!({"desired": objects}), &settings);
         let called = self
             .tools
             .call
@@ -333,7 +333,7 @@ impl Work {
             for (uid, entry) in &mut record.machines {
                 match here.get(uid) {
                     Some(directed) => *entry = directed.clone(),
-                    None => orders.amend(entry, &steps, now),
+                    None => orders.apply_to_record(entry, &steps, now),
                 }
             }
             record.handled = orders.handled.clone();
@@ -374,7 +374,7 @@ impl Work {
     }
 
     /// Drops Machines that are gone.
-    pub fn forget(&self, living: &BTreeSet<String>) {
+    pub fn retain_living(&self, living: &BTreeSet<String>) {
         self.running.lock().retain(|uid, _| living.contains(uid));
     }
 }
@@ -422,7 +422,7 @@ fn entry(running: &mut Running, uid: &str, now: Timestamp) -> MachineUpdate {
         Reply::InProgress { .. } => {
             let (since, words) = (
                 running.progress.began().map(|(_, since)| since),
-                running.progress.words(),
+                running.progress.last_message(),
             );
             let has_begun = running
                 .written

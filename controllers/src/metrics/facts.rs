@@ -69,7 +69,7 @@ impl Facts {
         Self {
             kind: K::kind(&()).into_owned(),
             name: object.name_any(),
-            conditions: told(object.conditions()),
+            conditions: condition_labels(object.conditions()),
             assumed: assumed(object.syncs()),
             module: None,
             nodes: None,
@@ -83,7 +83,7 @@ impl Facts {
         Self {
             kind: K::kind(&()).into_owned(),
             name: module.name_any(),
-            conditions: told(status.map_or(&[], |status| &*status.conditions)),
+            conditions: condition_labels(status.map_or(&[], |status| &*status.conditions)),
             assumed: 0,
             module: Some(ModuleFacts {
                 version: version(module.spec()),
@@ -101,7 +101,7 @@ impl Facts {
         Self {
             kind: ClusterUpgrade::kind(&()).into_owned(),
             name: upgrade.name_any(),
-            conditions: told(status.map_or(&[], |status| &*status.conditions)),
+            conditions: condition_labels(status.map_or(&[], |status| &*status.conditions)),
             assumed: 0,
             module: Some(ModuleFacts {
                 version: upgrade.spec.target.kubernetes.clone(),
@@ -120,7 +120,7 @@ impl Facts {
         Self {
             kind: NodeModule::kind(&()).into_owned(),
             name: module.name_any(),
-            conditions: told(&status.conditions),
+            conditions: condition_labels(&status.conditions),
             assumed: 0,
             module: None,
             nodes: Some(NodeModuleFacts {
@@ -150,7 +150,7 @@ fn assumed(syncs: &[Shared<SyncState>]) -> u32 {
     counts.fold(0, u32::saturating_add)
 }
 
-fn told(conditions: &[Condition]) -> Vec<[String; 3]> {
+fn condition_labels(conditions: &[Condition]) -> Vec<[String; 3]> {
     let told = |condition: &Condition| {
         [
             condition.type_.clone(),
@@ -280,8 +280,7 @@ fn without_evidence(encoder: &mut DescriptorEncoder<'_>, facts: &[Facts]) -> fmt
         let labels = [("kind", object.kind.clone()), ("name", object.name.clone())];
         (labels, f64::from(object.assumed))
     });
-    let help =
-        "Objects of an assemblage that are assumed healthy without evidence from their controllers.";
+    let help = "Objects of an assemblage that are assumed healthy without evidence from their controllers.";
     gauges(encoder, "muster_assumed_objects", help, series)
 }
 

@@ -33,7 +33,7 @@ pub use self::{
     controllers::Controller,
     facts::{Conditioned, Facts},
     notifications::Delivery,
-    writes::{Outcome, Target, Verb, Writing},
+    writes::{Target, Verb, WriteResult, Writing},
 };
 use self::{
     controllers::Controllers, facts::Sources, notifications::Notifications, rollouts::Rollouts,
@@ -119,7 +119,7 @@ impl Metrics {
     }
 
     /// Sets the number of rollouts with notifications pending for a receiver.
-    pub fn not_told(&self, receiver: &str, rollouts: usize) {
+    pub fn set_pending_notifications(&self, receiver: &str, rollouts: usize) {
         self.0.notifications.pending(receiver, rollouts);
     }
 

@@ -35,7 +35,7 @@ pub enum Verb {
 
 /// The result of a write.
 #[derive(Clone, Copy, Debug, Hash, PartialEq, Eq)]
-pub enum Outcome {
+pub enum WriteResult {
     /// The server accepted it.
     Done,
     /// The server rejected it.
@@ -89,13 +89,13 @@ words!(Target { Own => "own", Cluster => "cluster" });
 words!(Verb {
     Create => "create", Update => "update", Patch => "patch", Apply => "apply", Delete => "delete", DryRun => "dry-run"
 });
-words!(Outcome { Done => "done", Refused => "refused", Unanswered => "unanswered", Withheld => "withheld" });
+words!(WriteResult { Done => "done", Refused => "refused", Unanswered => "unanswered", Withheld => "withheld" });
 
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
 struct Label {
     target: Target,
     verb: Verb,
-    outcome: Outcome,
+    outcome: WriteResult,
 }
 
 /// All writes of a process.
@@ -118,7 +118,7 @@ impl Writes {
             label: Label {
                 target,
                 verb,
-                outcome: Outcome::Unanswered,
+                outcome: WriteResult::Unanswered,
             },
         }
     }
@@ -132,7 +132,7 @@ pub struct Writing {
 
 impl Writing {
     /// Records the result of the write.
-    pub fn ended(mut self, outcome: Outcome) {
+    pub fn ended(mut self, outcome: WriteResult) {
         self.label.outcome = outcome;
     }
 }

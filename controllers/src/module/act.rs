@@ -17,14 +17,14 @@ use muster_api::{
     module::ModuleStatus,
     reasons::EventReason,
 };
-use muster_driver::{Planned, RowWrite, Then};
+use muster_driver::{AssignmentWrite, NewContent, Planned};
 use serde_json::json;
 use tokio::time::timeout;
 use tracing::{debug, info, warn};
 
 use super::{
     Error, Modules,
-    command::{Address, command},
+    command::{ModuleAddress, command},
     controls,
     decide::Plan,
     dependencies::Name,
@@ -32,7 +32,7 @@ use super::{
     intent::{Rows, Write},
     kind::Rolled,
     observation::Observation,
-    rows::{AssemblageRow, SeenRow},
+    rows::{AssemblageRow, ObservedRow},
     status,
 };
 use crate::runtime::{Api, Event, Key, call, status::patch_if_changed};
@@ -76,7 +76,7 @@ pub(crate) async fn act<K: Rolled>(
         module.clone()
     };
     if let Some(record) = record {
-        history::record(&record, &modules.context).await?;
+        history::record_revision(&record, &modules.context).await?;
     }
     let written = remember(module, &status, modules).await;
     let writes = match decided {
@@ -91,27 +91,29 @@ pub(crate) async fn act<K: Rolled>(
         }
     };
     if reports {
-        modules.reports.note(Key::of(module), modules.context.clock.now());
+        modules
+            .reports
+            .record(Key::of(module), modules.context.clock.now());
     }
     modules.refusals.keep(&Key::of(module), refused);
     for question in questions {
-        modules.gates.ask(&Key::of(module), &question);
+        modules.gates.request_reading(&Key::of(module), &question);
     }
     // Row writes do not wait for events.
     let (told, written) = future::join(
-        tell(module, events, applied, modules),
+        publish_events(module, events, applied, modules),
         rows_written(module, writes, seen, modules),
     )
     .await;
     let namespace = module.namespace().unwrap_or_default();
     for (name, story) in stories {
         if let Some(row) = seen.revisions.get(&name) {
-            history::tell(&namespace, &name, row, &story, &modules.context).await?;
+            history::write_history(&namespace, &name, row, &story, &modules.context).await?;
         }
     }
     for name in forget {
         if let Some(row) = seen.revisions.get(&name) {
-            history::forget(&namespace, &name, row, &modules.context).await?;
+            history::delete_revision(&namespace, &name, row, &modules.context).await?;
         }
     }
     for cluster in &introduce {
@@ -142,7 +144,7 @@ async fn by_hand_written<K: Rolled>(
 }
 
 /// Publishes the events, and those of controls that took effect.
-async fn tell<K: Rolled>(
+async fn publish_events<K: Rolled>(
     module: &K,
     events: Vec<Event>,
     applied: Vec<(&'static str, Event)>,
@@ -182,7 +184,7 @@ async fn remember<K: Rolled>(module: &K, status: &ModuleStatus, modules: &Module
 /// Writes rows, a few at a time. All are tried, and the first failure is returned.
 async fn rows_written<K: Rolled>(
     module: &K,
-    writes: Vec<RowWrite<Write>>,
+    writes: Vec<AssignmentWrite<Write>>,
     seen: &Observation,
     modules: &Modules<K>,
 ) -> Result<Option<Timestamp>, Error> {
@@ -195,7 +197,7 @@ async fn rows_written<K: Rolled>(
     let written: Vec<&Planned> = done().filter_map(Row::written).collect();
     let again = done().filter_map(Row::again).min();
     // A decision that does not see its own writes would decide on stale rows and write them again.
-    let shown = shown(module, &written, modules);
+    let shown = wait_until_shown(module, &written, modules);
     if timeout(SHOWN, shown).await.is_err() {
         debug!(
             module = module.name_any(),
@@ -234,7 +236,7 @@ impl Row {
 
 async fn row_written<K: Rolled>(
     module: &K,
-    write: RowWrite<Write>,
+    write: AssignmentWrite<Write>,
     seen: &Observation,
     modules: &Modules<K>,
 ) -> Result<Row, Error> {
@@ -251,7 +253,7 @@ async fn row_written<K: Rolled>(
     let row = seen.cluster(cluster).and_then(|cluster| cluster.row.as_deref());
     let is_given_up = planned
         .change
-        .is_some_and(|change| change.then == Then::Abandoned);
+        .is_some_and(|change| change.then == NewContent::Abandoned);
     if let (true, Some(row)) = (is_given_up, row) {
         given_up(module, cluster, row, seen, modules).await?;
     }
@@ -261,7 +263,7 @@ async fn row_written<K: Rolled>(
 /// Keeps a refusal for the next decision, and publishes an event if it is new. Returns when that decision is due.
 async fn refused<K: Rolled>(module: &K, planned: &Planned, words: &str, modules: &Modules<K>) -> Timestamp {
     let now = modules.context.clock.now();
-    let noted = modules.refusals.note(&Key::of(module), planned, words, now);
+    let noted = modules.refusals.record(&Key::of(module), planned, words, now);
     if !noted.is_new {
         return noted.again;
     }
@@ -285,12 +287,12 @@ async fn warn_of<K: Rolled>(module: &K, cluster: &str, event: Event, modules: &M
 }
 
 /// Waits until the watch shows what was written, one row after the other: most are already visible when checked.
-async fn shown<K: Rolled>(module: &K, written: &[&Planned], modules: &Modules<K>) {
+async fn wait_until_shown<K: Rolled>(module: &K, written: &[&Planned], modules: &Modules<K>) {
     let (namespace, name) = (module.namespace().unwrap_or_default(), module.name_any());
     for planned in written {
         let stands = |own: Option<&Arc<AssemblageRow>>| {
             let row = own.and_then(|own| own.of(&name));
-            planned.stands(row.map(|row| row.engine_token()))
+            planned.is_written(row.map(|row| row.engine_token()))
         };
         let assemblage = Key::new(&namespace, planned.unit.as_str());
         modules.rows.until(&assemblage, stands).await;
@@ -301,14 +303,14 @@ async fn shown<K: Rolled>(module: &K, written: &[&Planned], modules: &Modules<K>
 async fn given_up<K: Rolled>(
     module: &K,
     cluster: &str,
-    row: &SeenRow,
+    row: &ObservedRow,
     seen: &Observation,
     modules: &Modules<K>,
 ) -> Result<(), Error> {
     let by = seen
         .controls
         .abandoned(modules.context.clock.now())
-        .map(Control::told);
+        .map(Control::provenance);
     let revision = row.revision.as_deref().unwrap_or("unknown");
     let revision = revision.get(..8).unwrap_or(revision);
     let note = format!(
@@ -335,8 +337,11 @@ async fn warn_of_flux<K: Rolled>(module: &K, control: &str, modules: &Modules<K>
     ) else {
         return Ok(());
     };
-    let (namespace, address) = (live.namespace().unwrap_or_default(), status::address(&live));
-    let address = Address {
+    let (namespace, address) = (
+        live.namespace().unwrap_or_default(),
+        status::object_reference(&live),
+    );
+    let address = ModuleAddress {
         namespace: &namespace,
         module: &address,
     };
@@ -374,14 +379,14 @@ pub(crate) async fn release<K: Rolled>(module: &K, modules: &Modules<K>) -> Resu
         .cloned()
         .collect();
     let key = Key::of(module);
-    modules.tags.forget(&key);
-    modules.gates.forget(&key);
-    modules.gaps.forget(&key);
-    modules.refusals.forget(&key);
-    modules.reports.forget(&key);
-    modules.history.forget(&key);
-    modules.decisions.forget(K::KIND, &key);
-    modules.dependencies.note(&Name::of(module), None);
+    modules.tags.drop_module(&key);
+    modules.gates.remove(&key);
+    modules.gaps.drop_module(&key);
+    modules.refusals.drop_module(&key);
+    modules.reports.drop_module(&key);
+    modules.history.drop_module(&key);
+    modules.decisions.drop_module(K::KIND, &key);
+    modules.dependencies.record_state(&Name::of(module), None);
     if left.len() == module.finalizers().len() {
         return Ok(());
     }

@@ -15,15 +15,19 @@ use muster_api::{
 };
 
 use super::{
+    control_effects,
     controls::Controls,
-    facts::ClusterSeen,
-    heard,
+    facts::ObservedCluster,
     intent::{self, Write},
-    rows::{Asks, SeenRow},
+    rows::{Asks, ObservedRow},
 };
 
 /// The controls that rows do not carry yet, by cluster.
-pub(crate) fn writes(controls: &Controls, clusters: &[ClusterSeen], now: Timestamp) -> Vec<(String, Patch)> {
+pub(crate) fn writes(
+    controls: &Controls,
+    clusters: &[ObservedCluster],
+    now: Timestamp,
+) -> Vec<(String, Patch)> {
     let write = |(cluster, control): &(String, PlanControl)| {
         let row = carrying(clusters, cluster)?;
         let stands = row.control.as_ref() == Some(&control.id) || is_taken(row, control);
@@ -37,7 +41,11 @@ pub(crate) fn writes(controls: &Controls, clusters: &[ClusterSeen], now: Timesta
 }
 
 /// The result of each control.
-pub(crate) fn heard(controls: &Controls, clusters: &[ClusterSeen], now: Timestamp) -> Vec<ControlStatus> {
+pub(crate) fn effects(
+    controls: &Controls,
+    clusters: &[ObservedCluster],
+    now: Timestamp,
+) -> Vec<ControlStatus> {
     let said = |(cluster, control): &(String, PlanControl)| {
         let (effect, message) = match carrying(clusters, cluster) {
             None => (
@@ -45,11 +53,11 @@ pub(crate) fn heard(controls: &Controls, clusters: &[ClusterSeen], now: Timestam
                 "the cluster has no row of this module with a plan".to_owned(),
             ),
             Some(row) => match refused(row, control) {
-                Some(why) => (Effect::WithoutEffect, format!("{}: {why}", words(control))),
-                None => (Effect::Applied, words(control)),
+                Some(why) => (Effect::WithoutEffect, format!("{}: {why}", describe(control))),
+                None => (Effect::Applied, describe(control)),
             },
         };
-        heard::entry(annotation::PLAN_RUN, Some(cluster), effect, &message)
+        control_effects::entry(annotation::PLAN_RUN, Some(cluster), effect, &message)
     };
     controls.plan_runs(now).map(said).collect()
 }
@@ -57,7 +65,7 @@ pub(crate) fn heard(controls: &Controls, clusters: &[ClusterSeen], now: Timestam
 /// The skipped steps, by the revision in whose rollout they were skipped.
 pub(crate) fn skipped(
     controls: &Controls,
-    clusters: &[ClusterSeen],
+    clusters: &[ObservedCluster],
     now: Timestamp,
 ) -> BTreeMap<String, Vec<String>> {
     let mut all: BTreeMap<String, Vec<String>> = BTreeMap::new();
@@ -65,7 +73,7 @@ pub(crate) fn skipped(
         let row = carrying(clusters, cluster).filter(|row| refused(row, control).is_none());
         let revision = row.and_then(|row| row.revision.clone());
         if let (PlanAction::Skip, Some(revision)) = (control.action, revision) {
-            let entry = format!("{cluster}: {}", words(control));
+            let entry = format!("{cluster}: {}", describe(control));
             all.entry(revision).or_default().push(entry);
         }
     }
@@ -73,7 +81,7 @@ pub(crate) fn skipped(
 }
 
 /// The row of a cluster, if its sync has a plan.
-fn carrying<'a>(clusters: &'a [ClusterSeen], cluster: &str) -> Option<&'a SeenRow> {
+fn carrying<'a>(clusters: &'a [ObservedCluster], cluster: &str) -> Option<&'a ObservedRow> {
     let seen = clusters.iter().find(|seen| seen.name == cluster)?;
     let row = seen.row.as_deref()?;
     // For a sync that is being withdrawn, the cluster's report says whether it has a plan.
@@ -81,19 +89,19 @@ fn carrying<'a>(clusters: &'a [ClusterSeen], cluster: &str) -> Option<&'a SeenRo
     (row.asks != Asks::Bare && has_plan).then_some(row)
 }
 
-fn is_taken(row: &SeenRow, control: &PlanControl) -> bool {
+fn is_taken(row: &ObservedRow, control: &PlanControl) -> bool {
     let taken = row.echo.as_ref().and_then(|echo| echo.taken.as_ref());
     taken.is_some_and(|taken| taken.id == control.id)
 }
 
 /// Why the cluster rejected the control, if it did.
-fn refused<'a>(row: &'a SeenRow, control: &PlanControl) -> Option<&'a str> {
+fn refused<'a>(row: &'a ObservedRow, control: &PlanControl) -> Option<&'a str> {
     let taken = row.echo.as_ref()?.taken.as_ref()?;
     (taken.id == control.id).then_some(taken.refused.as_deref())?
 }
 
 /// A control in a message: `skip of step schema/migrate in run 1a2b by ann (reason)`.
-fn words(control: &PlanControl) -> String {
+fn describe(control: &PlanControl) -> String {
     let action = control.action.as_str();
     let plan = control.plan.iter().map(|plan| format!(" of plan {plan}"));
     let step = control.step.iter().map(|step| format!(" of step {step}"));

@@ -4,8 +4,8 @@ use muster_api::labels::manager;
 
 /// The kubectl command that sets a control so that Flux does not revert it; without a value, the command that removes
 /// it.
-pub(crate) fn command(address: &Address<'_>, key: &str, value: Option<&str>) -> String {
-    let Address { namespace, module } = address;
+pub(crate) fn command(address: &ModuleAddress<'_>, key: &str, value: Option<&str>) -> String {
+    let ModuleAddress { namespace, module } = address;
     let within = if namespace.is_empty() {
         String::new()
     } else {
@@ -23,7 +23,7 @@ pub(crate) fn command(address: &Address<'_>, key: &str, value: Option<&str>) -> 
 
 /// A module as an argument for kubectl.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Address<'a> {
+pub struct ModuleAddress<'a> {
     /// Its namespace; empty for a cluster-scoped kind.
     pub namespace: &'a str,
     /// Kind and name: `module/web`.
@@ -45,7 +45,7 @@ mod tests {
 
     #[test]
     fn a_command_is_one_that_a_shell_takes() {
-        let address = Address {
+        let address = ModuleAddress {
             namespace: "fleet",
             module: "module/web",
         };

@@ -14,12 +14,12 @@ use muster_api::{
     plan::PlanControl,
     reasons::ObjectReason,
 };
-use muster_rollout::{Revision, Says, UnitId};
+use muster_rollout::{ControlCommand, Revision, UnitId};
 
 use super::{
     facts::Invalid,
     pins::{self, Entries, SHORTEST},
-    reasons::Words,
+    reasons::Vocabulary,
 };
 
 /// One-shot controls that the engine applies.
@@ -69,10 +69,10 @@ impl Once {
         let revision = self.revision(known);
         let stage = || self.stage.as_deref().unwrap_or_default().into();
         let says = match self.key {
-            annotation::APPROVE => Says::Approve(revision, stage()),
-            annotation::PROMOTE => Says::Promote(revision, stage()),
-            annotation::ABORT => Says::Abort(revision),
-            _ => Says::Retry(revision),
+            annotation::APPROVE => ControlCommand::Approve(revision, stage()),
+            annotation::PROMOTE => ControlCommand::Promote(revision, stage()),
+            annotation::ABORT => ControlCommand::Abort(revision),
+            _ => ControlCommand::Retry(revision),
         };
         muster_rollout::Control { id: self.id(), says }
     }
@@ -96,7 +96,7 @@ pub struct Controls {
 
 impl Controls {
     /// Reads the annotations of a module. While a module is being deleted, only controls of withdrawals are read.
-    pub fn read(meta: &ObjectMeta, words: &'static Words) -> Result<Self, Invalid> {
+    pub fn read(meta: &ObjectMeta, words: &'static Vocabulary) -> Result<Self, Invalid> {
         static NONE: BTreeMap<String, String> = BTreeMap::new();
         let deleting = meta.deletion_timestamp.is_some();
         let annotations = meta.annotations.as_ref().unwrap_or(&NONE);
@@ -110,7 +110,7 @@ impl Controls {
             acknowledged: control(annotation::ACKNOWLEDGE_WITHDRAWAL)?,
             abandoned: control(annotation::ABANDON)?,
             // Only nodes can vanish during a change.
-            released: if *words == Words::NODES {
+            released: if *words == Vocabulary::NODES {
                 control(annotation::RELEASE)?
             } else {
                 None
@@ -128,10 +128,10 @@ impl Controls {
             once: if deleting {
                 Vec::new()
             } else {
-                once(annotations, words)?
+                parse_one_shots(annotations, words)?
             },
             // Nodes have no plans.
-            plan_runs: if *words == Words::CLUSTERS {
+            plan_runs: if *words == Vocabulary::CLUSTERS {
                 plan_runs(annotations, words)?
             } else {
                 None
@@ -140,7 +140,7 @@ impl Controls {
     }
 
     /// Why the rollout is stopped, if a control would be in effect for implausibly long.
-    pub fn too_long(&self, now: Timestamp, words: &Words) -> Option<Invalid> {
+    pub fn too_long(&self, now: Timestamp, words: &Vocabulary) -> Option<Invalid> {
         let late = |(key, control): (&'static str, &Control)| {
             let error = control.clone().meant(now).err()?;
             Some(unreadable(key, &error.to_string(), words))
@@ -172,7 +172,7 @@ impl Controls {
     }
 
     /// The one-shot controls that are in effect.
-    pub fn once(&self, now: Timestamp) -> impl Iterator<Item = &Once> {
+    pub fn one_shots(&self, now: Timestamp) -> impl Iterator<Item = &Once> {
         self.once.iter().filter(move |once| once.control.holds(now))
     }
 
@@ -188,7 +188,7 @@ impl Controls {
             .once
             .iter()
             .find(|once| once.key == annotation::ABORT && revision.starts_with(&once.revision));
-        said.map_or_else(String::new, |once| once.control.told())
+        said.map_or_else(String::new, |once| once.control.provenance())
     }
 
     /// The pause, if it is in effect.
@@ -231,7 +231,7 @@ impl Controls {
             self.held(now),
             self.pinned(now).map(|(control, _)| control),
         ];
-        let once = self.once(now).map(|once| &once.control);
+        let once = self.one_shots(now).map(|once| &once.control);
         all.into_iter()
             .flatten()
             .chain(once)
@@ -243,14 +243,14 @@ impl Controls {
 fn parse(
     annotations: &BTreeMap<String, String>,
     key: &str,
-    words: &Words,
+    words: &Vocabulary,
 ) -> Result<Option<Control>, Invalid> {
     let text = annotations.get(key);
     let control = text.map(|text| Control::parse(text)).transpose();
     control.map_err(|error| unreadable(key, &error.to_string(), words))
 }
 
-fn unreadable(key: &str, problem: &str, words: &Words) -> Invalid {
+fn unreadable(key: &str, problem: &str, words: &Vocabulary) -> Invalid {
     Invalid {
         reason: ObjectReason::InvalidControl,
         message: format!(
@@ -263,19 +263,19 @@ fn unreadable(key: &str, problem: &str, words: &Words) -> Invalid {
 /// The pinned units, each with its revision.
 fn pinned(
     annotations: &BTreeMap<String, String>,
-    words: &'static Words,
+    words: &'static Vocabulary,
 ) -> Result<Option<(Control, Entries)>, Invalid> {
     let Some(control) = parse(annotations, annotation::PIN, words)? else {
         return Ok(None);
     };
-    let entries = pins::entries(&control, words);
+    let entries = pins::pin_entries(&control, words);
     let entries = entries.map_err(|problem| unreadable(annotation::PIN, &problem, words))?;
     Ok(Some((control, entries)))
 }
 
 /// The one-shot controls: `approve` and `promote` name stages as `canary@1a2b3c4d`, `abort` and `retry` revisions,
 /// separated by commas.
-fn once(annotations: &BTreeMap<String, String>, words: &Words) -> Result<Vec<Once>, Invalid> {
+fn parse_one_shots(annotations: &BTreeMap<String, String>, words: &Vocabulary) -> Result<Vec<Once>, Invalid> {
     let mut all = Vec::new();
     for key in ONCE {
         let Some(control) = parse(annotations, key, words)? else {
@@ -315,12 +315,15 @@ fn once(annotations: &BTreeMap<String, String>, words: &Words) -> Result<Vec<Onc
 }
 
 /// Parses the manual controls of plan runs, by cluster.
-fn plan_runs(annotations: &BTreeMap<String, String>, words: &Words) -> Result<Option<PlanRuns>, Invalid> {
+fn plan_runs(
+    annotations: &BTreeMap<String, String>,
+    words: &Vocabulary,
+) -> Result<Option<PlanRuns>, Invalid> {
     let Some(control) = parse(annotations, annotation::PLAN_RUN, words)? else {
         return Ok(None);
     };
     let said = control.at.map(|at| at.to_string()).unwrap_or_default();
-    let reason = Some(control.told()).filter(|told| !told.is_empty());
+    let reason = Some(control.provenance()).filter(|told| !told.is_empty());
     let entry = |name: &str| {
         let (cluster, what) = name.split_once('@')?;
         let read = PlanControl::parse(what, &said, reason.clone())?;
@@ -397,7 +400,7 @@ mod tests {
                 }),
                 false,
             ),
-            &Words::CLUSTERS,
+            &Vocabulary::CLUSTERS,
         )
         .unwrap();
         let check = |second: i64, expect: (bool, bool, &[&str], Option<i64>)| {
@@ -418,7 +421,7 @@ mod tests {
     #[test]
     fn what_cannot_be_read_or_is_not_built_is_named() {
         let check = |annotations: Value, deleting: bool, reason: ObjectReason, says: &str| {
-            let invalid = Controls::read(&meta(&annotations, deleting), &Words::CLUSTERS).unwrap_err();
+            let invalid = Controls::read(&meta(&annotations, deleting), &Vocabulary::CLUSTERS).unwrap_err();
             assert_eq!(invalid.reason, reason, "{}", invalid.message);
             assert!(invalid.message.starts_with(says), "{}", invalid.message);
         };
@@ -451,7 +454,7 @@ mod tests {
         }
         let deleted = json!({"fleet.muster.dev/paused": "{", "fleet.muster.dev/pin": ""});
         assert_eq!(
-            Controls::read(&meta(&deleted, true), &Words::CLUSTERS),
+            Controls::read(&meta(&deleted, true), &Vocabulary::CLUSTERS),
             Ok(Controls::default())
         );
         check(
@@ -468,9 +471,9 @@ mod tests {
             let key = format!("fleet.muster.dev/{key}");
             let until = |until: &str| json!({&key: json!({"for": what, "until": until}).to_string()});
             let check = |until_: &str, says: Option<&str>| {
-                let controls = Controls::read(&meta(&until(until_), false), &Words::CLUSTERS).unwrap();
+                let controls = Controls::read(&meta(&until(until_), false), &Vocabulary::CLUSTERS).unwrap();
                 let invalid = controls
-                    .too_long(at(0), &Words::CLUSTERS)
+                    .too_long(at(0), &Vocabulary::CLUSTERS)
                     .map(|invalid| invalid.message);
                 assert_eq!(invalid.is_some(), says.is_some(), "{invalid:?}");
                 assert!(invalid.unwrap_or_default().starts_with(says.unwrap_or_default()));

@@ -10,22 +10,22 @@ use muster_api::{
     revision::ModuleRevision,
     rollout::FailureAction,
 };
-use muster_driver::{Change, Decided, Facts, Planned, Rules, Then};
+use muster_driver::{Change, Decided, Facts, NewContent, Planned, Rules};
 use muster_rollout::{self as engine, Memory, Millis, Why, record::Case};
 
 use super::{
-    by_hand,
+    by_hand, control_effects,
     events::{self, Scene},
-    facts::{CarrierSeen, ClusterSeen, Standing, Target},
+    facts::{ModuleState, ObservedCarrier, ObservedCluster, Target},
     gates::{self, Gates},
-    heard, history,
+    history,
     instants::{millis, timestamp},
     intent::Rows,
     observation::Observation,
-    pins::{self, Placed},
-    reasons::{self, Background, Explained, Words},
+    pins::{self, PinnedUnit},
+    reasons::{self, Background, Explained, Vocabulary},
     refusals,
-    rows::{Asks, SeenRow},
+    rows::{Asks, ObservedRow},
     status, units, windows,
 };
 use crate::{gates::Question, runtime::Event};
@@ -63,25 +63,25 @@ pub(crate) struct Plan {
     /// Whether to remove the finalizer: the module is being deleted and no row has anything of it.
     pub release: bool,
     /// The module's state for modules that are related to it; `None` if there are none, or the state is unknown.
-    pub standing: Option<Standing>,
+    pub standing: Option<ModuleState>,
     /// When to decide again if nothing changes before.
     pub wake_at: Option<Timestamp>,
     /// Whether the status is written only because of what it says about clusters.
     pub reports: bool,
     /// The engine's input and output; `None` if it was not called.
-    pub asked: Option<Box<Asked>>,
+    pub asked: Option<Box<EngineCall>>,
 }
 
 /// The engine's input and output for the observed units.
 #[derive(Clone, Debug)]
-pub(crate) struct Asked {
+pub(crate) struct EngineCall {
     now: Millis,
     spec: engine::Spec,
     memory: Memory,
     decision: engine::Decision,
 }
 
-impl Asked {
+impl EngineCall {
     /// The form in which a decision is recorded.
     pub(crate) fn case(self, units: &[engine::Unit]) -> Case {
         let Self {
@@ -107,12 +107,15 @@ pub(crate) fn decide<K: ModuleObject>(
     now: Timestamp,
 ) -> Result<Plan, serde_json::Error> {
     if seen.invalid.is_some() || (module.spec().suspend && !seen.deleting) {
-        return Ok(Plan::only(status::idle(module, seen, now), module.status()));
+        return Ok(Plan::only(
+            status::idle_status(module, seen, now),
+            module.status(),
+        ));
     }
     let name = module.name_any();
     let units = &seen.sight.units;
     let memory = seen.remembered(&units.all, millis(now));
-    let spec = units::spec(module.spec(), seen, now);
+    let spec = units::engine_spec(module.spec(), seen, now);
     let facts = Facts {
         spec: &spec,
         memory: &memory,
@@ -122,16 +125,16 @@ pub(crate) fn decide<K: ModuleObject>(
     let decided = muster_driver::decide(facts, &Rules::shipped());
     let decision = decided.decision();
     let background = background(module, seen, decision, now);
-    let told = explain(decision, &background);
+    let told = explain_reasons(decision, &background);
     let open = open(module, seen, decision);
-    let status = status::rolling(module, seen, decision, &told, open.as_deref(), now)?;
+    let status = status::rolling_status(module, seen, decision, &told, open.as_deref(), now)?;
     let counts = status.summary.clone().unwrap_or_default();
     let before = &seen.memory.memory;
     let mut planned = decided.planned(&Rows { module: &name, seen });
-    let refused = refusals::left(&seen.refused, &decision.memory, &planned);
-    planned.retain(|planned| refusals::again(&refused, planned, now).is_none());
+    let refused = refusals::remaining_refusals(&seen.refused, &decision.memory, &planned);
+    planned.retain(|planned| refusals::retry_at(&refused, planned, now).is_none());
     let scene = Scene {
-        words: &Words::CLUSTERS,
+        words: &Vocabulary::CLUSTERS,
         version: events::version(&status),
         summary: &counts,
         attention: module.status().map_or(&[][..], |status| &status.attention),
@@ -145,12 +148,12 @@ pub(crate) fn decide<K: ModuleObject>(
         &seen.controls,
         before,
         decision,
-        &Words::CLUSTERS,
+        &Vocabulary::CLUSTERS,
         (&status.conditions, conditions_before),
         now,
     );
     let heard_before = module.status().map_or(&[][..], |status| &status.controls);
-    for (control, event) in heard::news(&status.controls, heard_before) {
+    for (control, event) in control_effects::news(&status.controls, heard_before) {
         match control {
             Some(control) => applied.push((control, event)),
             None => events.push(event),
@@ -161,9 +164,12 @@ pub(crate) fn decide<K: ModuleObject>(
         by_hand: by_hand(seen, &planned, now),
         events,
         applied,
-        standing: seen.ties.any().then(|| standing(module, seen, &told, &planned)),
+        standing: seen
+            .ties
+            .any()
+            .then(|| module_state(module, seen, &told, &planned)),
         planned,
-        stories: history::stories(
+        stories: history::changed_stories(
             &seen.revisions,
             &decision.memory,
             &counts,
@@ -171,14 +177,14 @@ pub(crate) fn decide<K: ModuleObject>(
             &by_hand::skipped(&seen.controls, seen.clusters(), now),
             now,
         ),
-        forget: forget(module, seen, &decision.memory),
+        forget: surplus_revisions(module, seen, &decision.memory),
         introduce: introduce(seen, decision),
         questions: gates::questions(module, decision),
-        release: seen.deleting && seen.clusters().iter().all(ClusterSeen::has_nothing),
+        release: seen.deleting && seen.clusters().iter().all(ObservedCluster::has_nothing),
         wake_at: wake_at(decision, seen, &refused, now),
         refused,
         status: Box::new(status),
-        asked: Some(Box::new(Asked {
+        asked: Some(Box::new(EngineCall {
             now: millis(now),
             spec,
             memory,
@@ -205,7 +211,7 @@ impl Plan {
 
     /// Whether the module is withdrawn from a cluster.
     pub(crate) fn withdraws(&self) -> bool {
-        let withdraws = |change: Change| matches!(change.then, Then::Withdrawn(_));
+        let withdraws = |change: Change| matches!(change.then, NewContent::Withdrawn(_));
         self.planned
             .iter()
             .any(|planned| planned.change.is_some_and(withdraws))
@@ -282,7 +288,7 @@ fn introduce(seen: &Observation, decision: &engine::Decision) -> Vec<String> {
         reasons::word(why).0 == Reason::SyncUnsupported
             && seen
                 .cluster(unit.as_str())
-                .is_some_and(|cluster| cluster.carrier == CarrierSeen::Absent)
+                .is_some_and(|cluster| cluster.carrier == ObservedCarrier::Absent)
     };
     let waiting = decision.reasons.iter().filter(waits);
     waiting.map(|(unit, _)| unit.to_string()).collect()
@@ -296,9 +302,9 @@ pub(super) fn background<'a, K: ModuleObject>(
     now: Timestamp,
 ) -> Background<'a> {
     Background {
-        words: &Words::CLUSTERS,
+        words: &Vocabulary::CLUSTERS,
         namespace: module.namespace().unwrap_or_default(),
-        module: status::address(module),
+        module: status::object_reference(module),
         pause: status::pause(module, seen, now),
         obstacles: &seen.sight.units.obstacles,
         progress: progress(seen),
@@ -335,36 +341,36 @@ fn progress(seen: &Observation) -> BTreeMap<&str, String> {
 }
 
 /// Every reason of a decision, with its message.
-pub(super) fn explain<'a>(
+pub(super) fn explain_reasons<'a>(
     decision: &'a engine::Decision,
     background: &'a Background<'a>,
 ) -> Vec<Explained<'a>> {
     let reasons = decision.reasons.iter();
     reasons
-        .map(|(unit, why)| reasons::explain(unit, why, background))
+        .map(|(unit, why)| reasons::explain_reason(unit, why, background))
         .collect()
 }
 
 fn assigns(planned: &Planned) -> bool {
     let change = planned.change.map(|change| change.then);
-    matches!(change, Some(Then::Assigned { .. }))
+    matches!(change, Some(NewContent::Assigned { .. }))
 }
 
-fn standing<K: ModuleObject>(
+fn module_state<K: ModuleObject>(
     module: &K,
     seen: &Observation,
     told: &[Explained<'_>],
     planned: &[Planned],
-) -> Standing {
+) -> ModuleState {
     let confirmed = told.iter().filter(|told| told.reason == Reason::UpToDate);
     let present = seen.clusters().iter().filter(|cluster| {
         let row = cluster.row.as_ref().is_some_and(|row| !row.is_withdrawn());
         row && !cluster.uid.is_empty()
     });
     let assigned = planned.iter().filter(|planned| assigns(planned));
-    let waits = |cluster: &&ClusterSeen| cluster.row.as_deref().is_some_and(waits_for_holder);
+    let waits = |cluster: &&ObservedCluster| cluster.row.as_deref().is_some_and(waits_for_holder);
     let shared = seen.clusters().iter().filter(waits);
-    Standing {
+    ModuleState {
         generation: module.meta().generation,
         confirmed: confirmed.map(|told| told.cluster.to_owned()).collect(),
         present: present
@@ -376,7 +382,7 @@ fn standing<K: ModuleObject>(
 }
 
 /// Whether the row's report says that another module holds some of its objects: by then all of them are recorded.
-fn waits_for_holder(row: &SeenRow) -> bool {
+fn waits_for_holder(row: &ObservedRow) -> bool {
     let echo = row.echo.as_ref().filter(|_| row.asks == Asks::Carry);
     echo.is_some_and(|echo| {
         echo.digest == row.digest
@@ -390,13 +396,13 @@ fn pinned(seen: &Observation, decision: &engine::Decision) -> BTreeMap<String, S
     let placed = seen.clusters().iter().filter_map(|cluster| {
         let pinned = cluster.pinned.as_ref()?;
         let carried = cluster.row.as_ref().and_then(|row| row.revision.as_ref());
-        Some(Placed {
+        Some(PinnedUnit {
             unit: &cluster.name,
             message: &pinned.message,
             carries: carried == Some(&pinned.definition.revision),
         })
     });
-    pins::told(&Words::CLUSTERS, decision, placed)
+    pins::pin_messages(&Vocabulary::CLUSTERS, decision, placed)
 }
 
 /// What blocks the last stage when no cluster is left behind it: all clusters are ready, but the rollout is not
@@ -415,16 +421,16 @@ fn open<K: ModuleObject>(module: &K, seen: &Observation, decision: &engine::Deci
         stages: &module.spec().rollout.stages,
         answers: &seen.gates,
     };
-    Some(gates.told(stage, *gate, *last, *passes))
+    Some(gates.describe(stage, *gate, *last, *passes))
 }
 
 fn record<K: ModuleObject>(module: &K, seen: &Observation) -> Option<Box<ModuleRevision>> {
     let target = seen.target.definition()?;
-    let object = history::object(module, target);
+    let object = history::revision_object(module, target);
     (!seen.revisions.contains_key(&object.name_any())).then(|| Box::new(object))
 }
 
-fn forget<K: ModuleObject>(module: &K, seen: &Observation, memory: &Memory) -> Vec<String> {
+fn surplus_revisions<K: ModuleObject>(module: &K, seen: &Observation, memory: &Memory) -> Vec<String> {
     if seen.deleting {
         // Owned by the module, and garbage-collected with it.
         return Vec::new();
@@ -435,7 +441,7 @@ fn forget<K: ModuleObject>(module: &K, seen: &Observation, memory: &Memory) -> V
         .filter_map(|cluster| cluster.pinned.as_ref());
     let pinned = pinned.map(|pinned| &*pinned.definition);
     let wanted = pinned.chain(seen.target.definition());
-    history::surplus(
+    history::surplus_revisions(
         &seen.revisions,
         memory,
         &wanted.map(|wanted| wanted.revision.as_str()).collect(),

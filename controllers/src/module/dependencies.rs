@@ -30,7 +30,7 @@ use muster_api::{
 use parking_lot::Mutex;
 
 use super::{
-    facts::{Invalid, Standing},
+    facts::{Invalid, ModuleState},
     succession::{Content, Successor, Successors},
 };
 use crate::{
@@ -69,7 +69,7 @@ pub struct Dependencies {
     concerned: Changes<Name>,
 }
 
-type Standings = BTreeMap<Name, Arc<Standing>>;
+type Standings = BTreeMap<Name, Arc<ModuleState>>;
 
 struct Nodes {
     modules: Arc<Index<Module, Node>>,
@@ -95,14 +95,14 @@ struct Need {
     generation: Option<i64>,
     version: String,
     /// The state by the last decision; `None` if nothing was decided at this generation yet.
-    standing: Option<Arc<Standing>>,
+    standing: Option<Arc<ModuleState>>,
 }
 
 #[derive(Clone, Debug)]
 struct NeededBy {
     name: Name,
     /// The state by the last decision; `None` if unknown, so it may be on any cluster.
-    standing: Option<Arc<Standing>>,
+    standing: Option<Arc<ModuleState>>,
 }
 
 impl Name {
@@ -229,7 +229,7 @@ fn node<K: ModuleObject>(module: &K) -> Node {
     let needs = spec.depends_on.iter();
     Node {
         generation: module.meta().generation,
-        version: spec.sync.source.version().short(None),
+        version: spec.sync.source.version().display_version(None),
         needs: needs.map(|needed| Name::needed(needed, &namespace)).collect(),
         deleting: module.meta().deletion_timestamp.is_some(),
         content: Arc::new(Content::of(spec)),
@@ -260,8 +260,8 @@ impl Dependencies {
 
     /// Watches the modules of the context's namespace until shutdown.
     pub async fn run(self: Arc<Self>, context: Context) {
-        let modules = named(&context, ModuleKind::Module, &self.nodes.modules);
-        let bootstrap = named(
+        let modules = watch_names(&context, ModuleKind::Module, &self.nodes.modules);
+        let bootstrap = watch_names(
             &context,
             ModuleKind::BootstrapModule,
             &self.nodes.bootstrap_modules,
@@ -292,7 +292,7 @@ impl Dependencies {
     }
 
     /// Records a module's state; `None` if it is unknown or not needed. Related modules decide again if it changed.
-    pub fn note(&self, name: &Name, standing: Option<Standing>) {
+    pub fn record_state(&self, name: &Name, standing: Option<ModuleState>) {
         let mut standings = self.standings.lock();
         if standings.get(name).map(|before| &**before) == standing.as_ref() {
             return;
@@ -366,7 +366,7 @@ impl Dependencies {
     }
 
     /// Looks up a module's dependencies, dependents and successors.
-    pub fn look<K: ModuleObject>(&self, module: &K) -> Ties {
+    pub fn ties_of<K: ModuleObject>(&self, module: &K) -> Ties {
         let (name, own) = (Name::of(module), node(module));
         let standings = self.standings.lock();
         let needed_by = self.nodes.needing(&name).into_iter();
@@ -435,7 +435,7 @@ impl Dependencies {
     }
 }
 
-fn named<K: ModuleObject>(
+fn watch_names<K: ModuleObject>(
     context: &Context,
     kind: ModuleKind,
     index: &Arc<Index<K, Node>>,
@@ -445,7 +445,7 @@ fn named<K: ModuleObject>(
         &context.namespace,
         watcher::Config::default(),
     );
-    watch::rows(events, Arc::clone(index)).map(move |key| Name { kind, key })
+    watch::watch_rows(events, Arc::clone(index)).map(move |key| Name { kind, key })
 }
 
 impl Ties {
@@ -489,7 +489,7 @@ impl Ties {
     }
 
     fn behind(&self, cluster: &str) -> Option<String> {
-        let confirmed = |standing: &Arc<Standing>| standing.confirmed.contains(cluster);
+        let confirmed = |standing: &Arc<ModuleState>| standing.confirmed.contains(cluster);
         let mut needs = self.needs.iter();
         let need = needs.find(|need| !need.standing.as_ref().is_some_and(confirmed))?;
         let address = need.name.address();
@@ -500,7 +500,7 @@ impl Ties {
     }
 
     fn needed(&self, cluster: &str) -> Option<String> {
-        let present = |standing: &Arc<Standing>| standing.present.contains(cluster);
+        let present = |standing: &Arc<ModuleState>| standing.present.contains(cluster);
         let mut needed_by = self.needed_by.iter();
         let by = needed_by.find(|by| by.standing.as_ref().is_none_or(present))?;
         let by = by.name.address();

@@ -11,13 +11,13 @@ use muster_api::{
     module::{Attention, ModuleStatus, Summary},
     reasons::{Bucket, EventReason, ObjectReason, Reason},
 };
-use muster_rollout::{Decision, Memory, Outcome, RunState, UnitId};
+use muster_rollout::{Decision, GateResult, Memory, RunState, UnitId};
 
 use super::{
     controls::Controls,
     gates::{self, Answers},
     instants::millis,
-    reasons::{self, Explained, Words},
+    reasons::{self, Explained, Vocabulary},
 };
 use crate::runtime::Event;
 
@@ -28,7 +28,7 @@ const ACTION: &str = "Rollout";
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Scene<'a> {
     /// What units are called in messages.
-    pub words: &'static Words,
+    pub words: &'static Vocabulary,
     /// The desired version.
     pub version: &'a str,
     /// Counts of units.
@@ -61,7 +61,7 @@ pub(crate) fn of_gates(before: &Memory, after: &Memory, answers: &Answers) -> Ve
         let counted = last(after).filter(|(at, _)| *at == millis(reading.at))?;
         let known = last(before).filter(|_| before.run.map(|run| run.id) == Some(about.run));
         let is_news = known.is_none_or(|(_, outcome)| outcome != reading.outcome);
-        if !is_news || counted.1 == Outcome::Pass {
+        if !is_news || counted.1 == GateResult::Pass {
             return None;
         }
         let note = format!(
@@ -159,7 +159,7 @@ pub(crate) struct Happened<'a> {
 }
 
 /// Units that were confirmed, failed, vanished or were withdrawn, in the order of their names.
-pub(crate) fn happened<'a>(
+pub(crate) fn unit_events<'a>(
     memory: &Memory,
     decision: &Decision,
     told: &[Explained<'a>],
@@ -173,8 +173,8 @@ pub(crate) fn happened<'a>(
         .collect();
     let of = |told: &Explained<'a>| {
         let is_new = known.get(told.cluster).copied() != Some(told.reason.as_str());
-        let was_charged = memory.charges.contains_key(told.cluster);
-        let is_over = was_charged && !decision.memory.charges.contains_key(told.cluster);
+        let was_charged = memory.in_flight.contains_key(told.cluster);
+        let is_over = was_charged && !decision.memory.in_flight.contains_key(told.cluster);
         let with_reason = || format!("{}: {}", told.reason, told.message());
         let (reason, note, is_warning) = match told.reason {
             Reason::UpToDate if is_over => (words.updated, told.message(), false),
@@ -202,7 +202,7 @@ pub(crate) fn happened<'a>(
 fn units(memory: &Memory, decision: &Decision, told: &[Explained<'_>], scene: &Scene<'_>) -> Vec<Event> {
     let mut together: BTreeMap<(EventReason, String), Vec<&str>> = BTreeMap::new();
     let mut events = Vec::new();
-    for happened in happened(memory, decision, told, scene) {
+    for happened in unit_events(memory, decision, told, scene) {
         let Happened {
             unit,
             reason,
@@ -259,7 +259,7 @@ pub(crate) fn applied(
     controls: &Controls,
     memory: &Memory,
     decision: &Decision,
-    words: &Words,
+    words: &Vocabulary,
     (conditions, before): (&[Condition], &[Condition]),
     now: Timestamp,
 ) -> Vec<(&'static str, Event)> {
@@ -284,20 +284,20 @@ pub(crate) fn applied(
         && let Some(set) = named(&decision.memory)
         && named(memory) != Some(set)
     {
-        let by = control.told();
+        let by = control.provenance();
         told(
             annotation::ACKNOWLEDGE_WITHDRAWAL,
             format!("the withdrawal {} is acknowledged{by}, and begins", control.what),
         );
     }
-    for once in controls.once(now) {
+    for once in controls.one_shots(now) {
         let taken = decision.taken.iter().find(|(id, _)| *id == once.id());
         let Some((_, effect)) = taken else { continue };
         let about = match &once.stage {
             Some(stage) => format!("stage {stage} of revision {}", once.revision),
             None => format!("revision {}", once.revision),
         };
-        let (key, by) = (once.key, once.control.told());
+        let (key, by) = (once.key, once.control.provenance());
         let event = if *effect {
             Event::normal(EventReason::ControlApplied, ACTION, format!("{key}: {about}{by}"))
         } else {

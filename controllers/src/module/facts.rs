@@ -19,7 +19,7 @@ use muster_api::{
 use muster_rollout as engine;
 use muster_windows::Closed;
 
-use super::rows::SeenRow;
+use super::rows::ObservedRow;
 use crate::bindings;
 
 /// How soon an agent of this version makes its first report.
@@ -120,7 +120,7 @@ pub struct Invalid {
 
 /// The observed state of one cluster for one module.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct ClusterSeen {
+pub(crate) struct ObservedCluster {
     /// Name of the Cluster.
     pub name: String,
     /// Uid of the Cluster; empty if it is gone.
@@ -148,11 +148,11 @@ pub(crate) struct ClusterSeen {
     /// The effects of controls on this cluster.
     pub heard: Vec<ControlStatus>,
     /// The assemblage that carries its rows.
-    pub carrier: CarrierSeen,
+    pub carrier: ObservedCarrier,
     /// Its row of this module.
-    pub row: Option<Arc<SeenRow>>,
+    pub row: Option<Arc<ObservedRow>>,
     /// What the cluster reports of this module although it has no row of it.
-    pub left: Option<engine::Echo>,
+    pub left: Option<engine::Report>,
     /// Values of the bindings of its desired content (the target, or its pin); `None` if unknown, or the cluster is not
     /// selected.
     pub values: Option<Result<Values, String>>,
@@ -162,7 +162,7 @@ pub(crate) struct ClusterSeen {
 
 /// What carries a cluster's rows.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) enum CarrierSeen {
+pub(crate) enum ObservedCarrier {
     /// No assemblage was created yet.
     #[default]
     Absent,
@@ -177,7 +177,7 @@ pub(crate) enum CarrierSeen {
     Controller,
 }
 
-impl CarrierSeen {
+impl ObservedCarrier {
     /// Features that a row needs and that are not reported.
     pub(crate) fn missing(&self, row: &SyncRow) -> BTreeSet<&'static str> {
         match self {
@@ -214,7 +214,7 @@ pub(crate) struct Pinned {
     pub message: String,
 }
 
-impl ClusterSeen {
+impl ObservedCluster {
     /// Whether it is pinned to another revision than the target.
     pub(crate) fn is_pinned_elsewhere(&self, target: &Target) -> bool {
         let target = target.definition().map(|target| &target.revision);
@@ -246,7 +246,7 @@ pub(crate) struct RevisionRow {
 
 /// The state of a module by its last decision.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Standing {
+pub struct ModuleState {
     /// The generation of the spec that the decision used.
     pub generation: Option<i64>,
     /// The clusters that are confirmed at their desired state.

@@ -38,11 +38,11 @@ use crate::{
         derive::{SOURCE_INTERVAL, handed_through},
         drift::repaired_of,
         flux_object::{FluxObject, SourceKind},
+        observed::{Ready, SourceRow},
         print::{Print, content_print, source_print},
-        seen::{Ready, SourceRow},
     },
     reconcile::{Context, Runner, SyncMode},
-    runtime::{Api, CallError, Index, Key, call, call::explain},
+    runtime::{Api, CallError, Index, Key, call, call::error_chain},
 };
 
 /// The Flux source objects of one kind of module.
@@ -141,7 +141,7 @@ fn concerned(key: &Key, row: &Row) -> Vec<Key> {
 
 /// Reconciles the module's Flux object with its spec; the object of a source that the module no longer has is deleted.
 /// A problem blocks only this module's source.
-pub(crate) async fn keep<K: Rolled>(module: &K, modules: &Modules<K>) -> Result<(), Trouble> {
+pub(crate) async fn apply_source_object<K: Rolled>(module: &K, modules: &Modules<K>) -> Result<(), Trouble> {
     if modules.context.options.sync != SyncMode::Flux {
         return Ok(());
     }
@@ -211,7 +211,7 @@ async fn put<K: ModuleObject, S: SourceKind>(
         field_manager: Some(manager::CONTROLLER.to_owned()),
         ..PostParams::default()
     };
-    let failed = |error: CallError| Trouble::from(explain(&error));
+    let failed = |error: CallError| Trouble::from(error_chain(&error));
     let reading = format!("reading {} {key}", S::KIND);
     // Write only what differs from the live object: the watch may not have started, or may lag behind.
     let Some(live) = call(reading, api.get_opt(&key.name)).await.map_err(failed)? else {
@@ -285,7 +285,7 @@ async fn remove<K: ModuleObject, S: SourceKind>(
     )
     .await
     {
-        Err(error) if !error.is_not_found() => Err(Trouble::from(explain(&error))),
+        Err(error) if !error.is_not_found() => Err(Trouble::from(error_chain(&error))),
         Ok(()) | Err(_) => Ok(()),
     }
 }
@@ -299,7 +299,7 @@ impl Row {
 
 /// The target of a module whose source Flux reads: the version pinned before, or Flux's present one. Without Flux
 /// nothing is rolled out, even if a version was pinned before.
-pub(crate) fn target<K: Rolled>(
+pub(crate) fn flux_target<K: Rolled>(
     module: &K,
     source: &FluxSource,
     kept: Result<(), Trouble>,

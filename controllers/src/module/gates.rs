@@ -7,7 +7,7 @@ use muster_api::{
     module::ModuleObject,
     rollout::{self as api, OnNoData},
 };
-use muster_rollout::{self as engine, Decision, GateId, Memory, Millis, Outcome, Step};
+use muster_rollout::{self as engine, Decision, GateId, GateResult, Memory, Millis, Step};
 use reqwest::Url;
 
 use super::instants::{instant, millis};
@@ -81,11 +81,11 @@ fn gate(stages: &[api::Stage], place: GateId) -> Option<&api::Gate> {
     stage.gates.get(usize::from(place.gate))
 }
 
-pub(crate) const fn failing(outcome: Outcome) -> &'static str {
+pub(crate) const fn failing(outcome: GateResult) -> &'static str {
     match outcome {
-        Outcome::Pass => "passes",
-        Outcome::Fail => "does not pass",
-        Outcome::NoData => "is inconclusive",
+        GateResult::Pass => "passes",
+        GateResult::Fail => "does not pass",
+        GateResult::NoData => "is inconclusive",
     }
 }
 
@@ -100,11 +100,11 @@ pub struct Gates<'a> {
 
 impl Gates<'_> {
     /// Describes a gate: its last reading, how many times in a row it passed, when it is read next, and its query.
-    pub fn told(
+    pub fn describe(
         &self,
         stage: &str,
         place: GateId,
-        last: Option<(Outcome, Millis)>,
+        last: Option<(GateResult, Millis)>,
         (passes, needed): (u32, u32),
     ) -> String {
         let number = u32::from(place.gate) + 1;
@@ -130,11 +130,11 @@ impl Gates<'_> {
     }
 }
 
-const fn past(outcome: Outcome) -> &'static str {
+const fn past(outcome: GateResult) -> &'static str {
     match outcome {
-        Outcome::Pass => "passed",
-        Outcome::Fail => "did not pass",
-        Outcome::NoData => "was inconclusive",
+        GateResult::Pass => "passed",
+        GateResult::Fail => "did not pass",
+        GateResult::NoData => "was inconclusive",
     }
 }
 
@@ -198,7 +198,7 @@ mod tests {
         let about = subject(&module(|_| {}), &memory(1, 1), PLACE).unwrap();
         let reading = Reading {
             at: "2026-01-01T00:00:00Z".parse().unwrap(),
-            outcome: Outcome::Pass,
+            outcome: GateResult::Pass,
             said: "it read 0".to_owned(),
         };
         let read = Answers::from([(PLACE, (about, reading))]);
@@ -247,14 +247,15 @@ mod tests {
         let about = subject(&module, &memory(1, 1), PLACE).unwrap();
         let reading = Reading {
             at: "2026-01-01T00:00:00.781Z".parse().unwrap(),
-            outcome: Outcome::Fail,
+            outcome: GateResult::Fail,
             said: "it read 3, which is not < 1".to_owned(),
         };
         let answers = Answers::from([(PLACE, (about, reading))]);
-        let told = |answers: &Answers, last| Gates { stages, answers }.told("canary", PLACE, last, (0, 2));
+        let told =
+            |answers: &Answers, last| Gates { stages, answers }.describe("canary", PLACE, last, (0, 2));
         let unread = "gate 1 of stage canary, which is being read [a.test/x $.v < 1]";
         assert_eq!(told(&answers, None), unread);
-        let failed = Some((Outcome::Fail, at));
+        let failed = Some((GateResult::Fail, at));
         assert_eq!(
             told(&answers, failed),
             "gate 1 of stage canary, which passed 0 of 2 times in a row; at 2026-01-01T00:00:00Z it did not pass: \

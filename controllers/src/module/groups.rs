@@ -65,7 +65,7 @@ mod tests {
     use muster_rollout::{Absence, Ineligible, UnitId, Why};
 
     use super::*;
-    use crate::module::reasons::{Background, explain};
+    use crate::module::reasons::{Background, explain_reason};
 
     /// The groups of these clusters, with their obstacles.
     fn of(clusters: &[(String, Why)], obstacles: &BTreeMap<String, String>) -> Vec<ReasonGroup> {
@@ -76,7 +76,7 @@ mod tests {
             .collect();
         let told: Vec<Explained<'_>> = units
             .iter()
-            .map(|(unit, why)| explain(unit, why, &background))
+            .map(|(unit, why)| explain_reason(unit, why, &background))
             .collect();
         groups(&told)
     }

@@ -57,7 +57,9 @@ impl History {
     /// The revisions of modules of kind `K`.
     pub(crate) fn of<K: ModuleObject>() -> Self {
         let rows = Index::new(
-            |revision: &ModuleRevision| (revision.spec.module_ref.kind == K::KIND).then(|| row(revision)),
+            |revision: &ModuleRevision| {
+                (revision.spec.module_ref.kind == K::KIND).then(|| revision_row(revision))
+            },
             |key: &Key, row: &RevisionRow| vec![Key::new(&key.namespace, &row.module)],
         );
         Self {
@@ -113,12 +115,12 @@ impl History {
     }
 
     /// Drops the entries of a deleted module.
-    pub(crate) fn forget(&self, module: &Key) {
+    pub(crate) fn drop_module(&self, module: &Key) {
         self.contents.lock().remove(module);
     }
 }
 
-pub(super) fn row(revision: &ModuleRevision) -> RevisionRow {
+pub(super) fn revision_row(revision: &ModuleRevision) -> RevisionRow {
     RevisionRow {
         module: revision.spec.module_ref.name.clone(),
         revision: revision.spec.revision.clone(),
@@ -129,7 +131,7 @@ pub(super) fn row(revision: &ModuleRevision) -> RevisionRow {
 }
 
 /// The ModuleRevision of a definition, owned by its module.
-pub(crate) fn object<K: ModuleObject>(module: &K, definition: &Definition) -> ModuleRevision {
+pub(crate) fn revision_object<K: ModuleObject>(module: &K, definition: &Definition) -> ModuleRevision {
     let Definition {
         revision,
         commit,
@@ -166,7 +168,7 @@ pub(crate) fn object<K: ModuleObject>(module: &K, definition: &Definition) -> Mo
 }
 
 /// Creates the ModuleRevision unless it exists.
-pub(crate) async fn record(object: &ModuleRevision, context: &Context) -> Result<(), Error> {
+pub(crate) async fn record_revision(object: &ModuleRevision, context: &Context) -> Result<(), Error> {
     let namespace = object.namespace().unwrap_or_default();
     let revisions: Api<ModuleRevision> = Api::namespaced(context.client.clone(), &namespace);
     let parameters = PostParams {
@@ -183,7 +185,7 @@ pub(crate) async fn record(object: &ModuleRevision, context: &Context) -> Result
 }
 
 /// The changed histories, by name of the ModuleRevision: pure.
-pub(crate) fn stories(
+pub(crate) fn changed_stories(
     revisions: &BTreeMap<String, RevisionRow>,
     memory: &Memory,
     counts: &Summary,
@@ -206,7 +208,7 @@ pub(crate) fn stories(
 
 /// The verdict on a revision from the memory, given that its record has verdict `before` and whether its rollout
 /// `began`.
-pub(crate) fn verdict(
+pub(crate) fn revision_verdict(
     memory: &Memory,
     revision: Revision,
     before: Option<Verdict>,
@@ -233,7 +235,7 @@ fn story(
 ) -> Option<ModuleRevisionStatus> {
     let revision = Revision::parse(&row.revision)?;
     let run = memory.run.filter(|run| run.target == revision);
-    let verdict = verdict(memory, revision, row.status.verdict, row.status.started.is_some());
+    let verdict = revision_verdict(memory, revision, row.status.verdict, row.status.started.is_some());
     let mut status = row.status.clone();
     let open = run.is_some_and(|run| run.state == RunState::Open);
     if let Some(run) = run {
@@ -323,7 +325,7 @@ fn conditions(verdict: Option<Verdict>, status: &ModuleRevisionStatus, aborted: 
 }
 
 /// Writes the history of a revision, and publishes the event of its end.
-pub(crate) async fn tell(
+pub(crate) async fn write_history(
     namespace: &str,
     name: &str,
     row: &RevisionRow,
@@ -371,7 +373,7 @@ fn ended(before: Option<&ModuleRevisionStatus>, after: &ModuleRevisionStatus) ->
 
 /// The revisions beyond the limit, oldest first. The desired ones (target or pin), the last good one and the bad ones
 /// are kept.
-pub(crate) fn surplus(
+pub(crate) fn surplus_revisions(
     revisions: &BTreeMap<String, RevisionRow>,
     memory: &Memory,
     wanted: &BTreeSet<&str>,
@@ -414,7 +416,7 @@ fn newest_bad(revisions: &BTreeMap<String, RevisionRow>) -> BTreeSet<&str> {
 }
 
 /// The verdicts recorded in ModuleRevisions: a lost memory is rebuilt from them and from the rows (W7).
-pub(crate) fn verdicts(revisions: &BTreeMap<String, RevisionRow>) -> Verdicts {
+pub(crate) fn recorded_verdicts(revisions: &BTreeMap<String, RevisionRow>) -> Verdicts {
     let judged = |verdict: Verdict| {
         revisions
             .values()
@@ -442,7 +444,7 @@ fn remembered(row: &RevisionRow) -> muster_rollout::Evidence {
 }
 
 /// Deletes a revision that is beyond the limit.
-pub(crate) async fn forget(
+pub(crate) async fn delete_revision(
     namespace: &str,
     name: &str,
     row: &RevisionRow,
@@ -476,7 +478,7 @@ pub(crate) fn time(at: Millis) -> Time {
 
 /// The name of the ModuleRevision of a revision of this module.
 pub(crate) fn revision_name<K: ModuleObject>(module: &K, revision: &str) -> String {
-    muster_api::names::module_revision(
+    muster_api::names::module_revision_name(
         K::KIND,
         &module.namespace().unwrap_or_default(),
         &module.name_any(),
@@ -536,7 +538,7 @@ mod tests {
         let (target, pinned) = (revision('a'), revision('e'));
         let check = |limit, expect: &[&str]| {
             assert_eq!(
-                surplus(
+                surplus_revisions(
                     &rows("cbadefg"),
                     &memory,
                     &BTreeSet::from([&*target, &pinned]),
@@ -559,7 +561,10 @@ mod tests {
             row.status.verdict = Some(Verdict::Bad);
         }
         let memory = memory('f', RunState::Good, Some('f'));
-        assert_eq!(surplus(&rows, &memory, &BTreeSet::new(), 1), Vec::<String>::new());
+        assert_eq!(
+            surplus_revisions(&rows, &memory, &BTreeSet::new(), 1),
+            Vec::<String>::new()
+        );
         let more = (0..MOST_BAD).map(|number| {
             let row = RevisionRow {
                 revision: format!("{number:063}a"),
@@ -570,7 +575,7 @@ mod tests {
         });
         rows.extend(more.collect::<Vec<_>>());
         assert_eq!(
-            surplus(&rows, &memory, &BTreeSet::new(), 1).len(),
+            surplus_revisions(&rows, &memory, &BTreeSet::new(), 1).len(),
             digits.len() - 1
         );
     }
@@ -585,7 +590,7 @@ mod tests {
             at: None,
             message: "m".to_owned(),
         }];
-        let told = stories(
+        let told = changed_stories(
             &rows,
             &memory('a', RunState::Open, None),
             &Summary::default(),
@@ -605,7 +610,7 @@ mod tests {
         };
         let mut rows = rows("ab");
         let mut tell = |memory: &Memory| {
-            let told = stories(
+            let told = changed_stories(
                 &rows,
                 memory,
                 &counts,
@@ -616,7 +621,7 @@ mod tests {
             for (name, status) in &told {
                 rows.get_mut(name).unwrap().status = status.clone();
             }
-            let again = stories(
+            let again = changed_stories(
                 &rows,
                 memory,
                 &counts,
@@ -661,7 +666,7 @@ mod tests {
         let mut tell = |started: u64, state, now| {
             let mut memory = memory('a', state, Some('a'));
             memory.run.as_mut().unwrap().started = Millis(started * 1_000 + 7);
-            let told = stories(
+            let told = changed_stories(
                 &rows,
                 &memory,
                 &counts,
@@ -702,7 +707,7 @@ mod tests {
         let mut rows = rows("abc");
         rows.get_mut("web-a").unwrap().status.verdict = Some(Verdict::Good);
         rows.get_mut("web-b").unwrap().status.verdict = Some(Verdict::Bad);
-        let memory = muster_driver::rebuild(&[], verdicts(&rows), Millis(0));
+        let memory = muster_driver::rebuild(&[], recorded_verdicts(&rows), Millis(0));
         assert_eq!(memory.last_good, Revision::parse(&revision('a')));
         assert!(memory.is_bad(Revision::parse(&revision('b')).unwrap()));
         assert!(!memory.is_bad(Revision::parse(&revision('c')).unwrap()));

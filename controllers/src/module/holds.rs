@@ -5,7 +5,7 @@ use jiff::Timestamp;
 use muster_api::{control::Control, labels::annotation, reasons::Reason};
 
 use super::{
-    command::{Address, command},
+    command::{ModuleAddress, command},
     controls::Controls,
     unit::Unit,
 };
@@ -22,14 +22,19 @@ pub(crate) struct Hold {
 }
 
 /// The hold of a unit for a module.
-pub(crate) fn of(unit: &Unit<'_>, module: &Address<'_>, controls: &Controls, now: Timestamp) -> Option<Hold> {
+pub(crate) fn hold_of_unit(
+    unit: &Unit<'_>,
+    module: &ModuleAddress<'_>,
+    controls: &Controls,
+    now: Timestamp,
+) -> Option<Hold> {
     by_unit(unit, module.namespace, now).or_else(|| by_module(unit, module, controls.held(now)?))
 }
 
 fn by_unit(unit: &Unit<'_>, namespace: &str, now: Timestamp) -> Option<Hold> {
     let Unit { words, name, .. } = unit;
     let object = unit.object();
-    let address = Address {
+    let address = ModuleAddress {
         namespace,
         module: &object,
     };
@@ -40,7 +45,7 @@ fn by_unit(unit: &Unit<'_>, namespace: &str, now: Timestamp) -> Option<Hold> {
             format!(
                 "held for all {}{}; to release it: {release}",
                 words.modules,
-                control.told()
+                control.provenance()
             ),
             control.until,
         ),
@@ -61,7 +66,7 @@ fn by_unit(unit: &Unit<'_>, namespace: &str, now: Timestamp) -> Option<Hold> {
     })
 }
 
-fn by_module(unit: &Unit<'_>, module: &Address<'_>, control: &Control) -> Option<Hold> {
+fn by_module(unit: &Unit<'_>, module: &ModuleAddress<'_>, control: &Control) -> Option<Hold> {
     let mut names = control.names();
     if !names.remove(unit.name) {
         return None;
@@ -74,7 +79,7 @@ fn by_module(unit: &Unit<'_>, module: &Address<'_>, control: &Control) -> Option
         message: format!(
             "held for this {}{}; to release it: {}",
             unit.words.module,
-            control.told(),
+            control.provenance(),
             command(module, annotation::HOLD, rest)
         ),
         until: control.until,

@@ -12,11 +12,11 @@ use muster_api::{
     assemblage::{SyncPhase, SyncRow, Withdraw},
     plan::PlanControl,
 };
-use muster_driver::{Change, Planned, Then};
+use muster_driver::{Change, NewContent, Planned};
 use muster_rollout::{Digest, How, Token, UnitId};
 use serde_json::{Value, json};
 
-use super::{contents::Content, observation::Observation, rows::SeenRow};
+use super::{contents::Content, observation::Observation, rows::ObservedRow};
 
 /// How a change is written, given what was observed.
 #[derive(Clone, Debug, PartialEq)]
@@ -42,7 +42,7 @@ pub(crate) struct Rows<'a> {
     pub seen: &'a Observation,
 }
 
-impl muster_driver::Rows for Rows<'_> {
+impl muster_driver::Assignments for Rows<'_> {
     type Write = Write;
 
     fn token(&self, unit: &UnitId) -> Option<Token> {
@@ -52,15 +52,15 @@ impl muster_driver::Rows for Rows<'_> {
 
     fn knows(&self, unit: &UnitId, change: Change) -> bool {
         match change.then {
-            Then::Assigned { digest, .. } => self.content(unit, digest).is_some(),
-            Then::Withdrawn(_) | Then::Fenced | Then::Abandoned => true,
+            NewContent::Assigned { digest, .. } => self.content(unit, digest).is_some(),
+            NewContent::Withdrawn(_) | NewContent::Fenced | NewContent::Abandoned => true,
         }
     }
 
     /// The rows of a deleted module whose clusters have nothing of it any more.
     fn over(&self) -> Vec<UnitId> {
         let clusters = self.seen.clusters().iter().filter(|_| self.seen.deleting);
-        let over = clusters.filter(|cluster| cluster.row.as_deref().is_some_and(SeenRow::is_withdrawn));
+        let over = clusters.filter(|cluster| cluster.row.as_deref().is_some_and(ObservedRow::is_withdrawn));
         over.map(|cluster| cluster.name.as_str().into()).collect()
     }
 
@@ -73,7 +73,7 @@ impl muster_driver::Rows for Rows<'_> {
         };
         let token = change.token.0;
         let content = match change.then {
-            Then::Assigned { digest, .. } => {
+            NewContent::Assigned { digest, .. } => {
                 let content = self.content(&planned.unit, digest)?.row.clone();
                 SyncRow {
                     token: Some(token),
@@ -81,12 +81,12 @@ impl muster_driver::Rows for Rows<'_> {
                     ..content
                 }
             }
-            Then::Withdrawn(How::Prune) => SyncRow::withdrawal(self.module, token, Withdraw::Prune),
-            Then::Withdrawn(How::Orphan) => SyncRow::withdrawal(self.module, token, Withdraw::Orphan),
-            Then::Fenced | Then::Abandoned => SyncRow::bare(self.module, token),
+            NewContent::Withdrawn(How::Prune) => SyncRow::withdrawal(self.module, token, Withdraw::Prune),
+            NewContent::Withdrawn(How::Orphan) => SyncRow::withdrawal(self.module, token, Withdraw::Orphan),
+            NewContent::Fenced | NewContent::Abandoned => SyncRow::bare(self.module, token),
         };
         Some(match row {
-            Some(row) if change.then == Then::Fenced => raise(row, token),
+            Some(row) if change.then == NewContent::Fenced => raise(row, token),
             Some(row) => put(row, &content),
             None => append(content, uid),
         })
@@ -101,7 +101,7 @@ impl Rows<'_> {
 
 /// The attempt number of the content, for a row with a plan: content that failed and is assigned again restarts its
 /// plan. A new token over content that did not fail, as after the cluster was away, restarts nothing.
-fn attempt(seen: &SeenRow, content: &SyncRow, token: u64) -> Option<u64> {
+fn attempt(seen: &ObservedRow, content: &SyncRow, token: u64) -> Option<u64> {
     content.package.as_ref()?.plan.as_ref()?;
     let is_same = seen.digest == content.digest && seen.digest.is_some();
     let failed = seen.echo.as_ref().is_some_and(|echo| {
@@ -115,17 +115,17 @@ fn attempt(seen: &SeenRow, content: &SyncRow, token: u64) -> Option<u64> {
 }
 
 /// The write of a plan's control into its row. The row's token and content stay the same.
-pub(crate) fn control(seen: &SeenRow, control: &PlanControl) -> Write {
+pub(crate) fn control(seen: &ObservedRow, control: &PlanControl) -> Write {
     Write::Patch(tested(seen, add(seen, "planControl", json!(control))))
 }
 
 /// Replaces the row.
-fn put(seen: &SeenRow, row: &SyncRow) -> Write {
+fn put(seen: &ObservedRow, row: &SyncRow) -> Write {
     Write::Patch(tested(seen, replace(seen, "", json!(row))))
 }
 
 /// Increases the row's token and keeps its content. `add` sets the member whether it exists or not.
-fn raise(seen: &SeenRow, token: u64) -> Write {
+fn raise(seen: &ObservedRow, token: u64) -> Write {
     Write::Patch(tested(seen, add(seen, "token", json!(token))))
 }
 
@@ -138,7 +138,7 @@ fn append(row: SyncRow, cluster: &str) -> Write {
 }
 
 /// Removes the row: the last step of a module's deletion.
-fn removal(seen: &SeenRow) -> Write {
+fn removal(seen: &ObservedRow) -> Write {
     let path = pointer(seen, "");
     let remove = PatchOperation::Remove(RemoveOperation { path });
     Write::Remove(seen.position, tested(seen, remove))
@@ -146,7 +146,7 @@ fn removal(seen: &SeenRow) -> Write {
 
 /// An assemblage to append rows to, at exactly this version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Seen<'a> {
+pub(crate) struct AppendTarget<'a> {
     /// Its resourceVersion, tested by the patch.
     pub version: &'a str,
     /// Whether it has rows: otherwise there is no list to append to.
@@ -155,7 +155,7 @@ pub(crate) struct Seen<'a> {
 
 /// One patch for several writes, all or none. Rows are changed in place, then appended, then removed from the last to
 /// the first, so that no operation moves the index of another. Appending needs the assemblage as `seen`.
-pub(crate) fn merged(writes: &[&Write], seen: Option<Seen<'_>>) -> Patch {
+pub(crate) fn merged(writes: &[&Write], seen: Option<AppendTarget<'_>>) -> Patch {
     let mut operations = Vec::new();
     let mut appended = Vec::new();
     let mut removed = Vec::new();
@@ -195,7 +195,7 @@ fn appends(rows: &[&SyncRow], has_rows: bool) -> Vec<PatchOperation> {
 }
 
 /// An operation on a row, guarded by tests of its observed name and token.
-fn tested(seen: &SeenRow, operation: PatchOperation) -> Patch {
+fn tested(seen: &ObservedRow, operation: PatchOperation) -> Patch {
     let test = |field: &str, value: Value| {
         PatchOperation::Test(TestOperation {
             path: pointer(seen, field),
@@ -209,14 +209,14 @@ fn tested(seen: &SeenRow, operation: PatchOperation) -> Patch {
     Patch(all)
 }
 
-fn replace(seen: &SeenRow, field: &str, value: Value) -> PatchOperation {
+fn replace(seen: &ObservedRow, field: &str, value: Value) -> PatchOperation {
     PatchOperation::Replace(ReplaceOperation {
         path: pointer(seen, field),
         value,
     })
 }
 
-fn add(seen: &SeenRow, field: &str, value: Value) -> PatchOperation {
+fn add(seen: &ObservedRow, field: &str, value: Value) -> PatchOperation {
     PatchOperation::Add(AddOperation {
         path: pointer(seen, field),
         value,
@@ -224,7 +224,7 @@ fn add(seen: &SeenRow, field: &str, value: Value) -> PatchOperation {
 }
 
 /// JSON pointer of a row, or of one of its fields.
-fn pointer(seen: &SeenRow, field: &str) -> PointerBuf {
+fn pointer(seen: &ObservedRow, field: &str) -> PointerBuf {
     let position = seen.position.to_string();
     let mut pointer = PointerBuf::from_tokens(["spec", "syncs", &position]);
     if !field.is_empty() {
@@ -238,8 +238,8 @@ mod tests {
     use super::*;
     use crate::module::rows::Asks;
 
-    fn seen_at(position: usize, name: &str, token: Option<u64>) -> SeenRow {
-        SeenRow {
+    fn seen_at(position: usize, name: &str, token: Option<u64>) -> ObservedRow {
+        ObservedRow {
             name: name.to_owned(),
             position,
             token,
@@ -251,7 +251,7 @@ mod tests {
             attempt: None,
             plan: false,
             control: None,
-            assigned: muster_rollout::Row {
+            assigned: muster_rollout::Assignment {
                 token: muster_rollout::Token(0),
                 content: muster_rollout::Content::Nothing,
             },
@@ -259,7 +259,7 @@ mod tests {
         }
     }
 
-    fn seen(token: Option<u64>) -> SeenRow {
+    fn seen(token: Option<u64>) -> ObservedRow {
         seen_at(2, "web", token)
     }
 
@@ -310,7 +310,7 @@ mod tests {
         };
         let check =
             |phase: SyncPhase, reported: u64, before: Option<u64>, content: &SyncRow, expect: Option<u64>| {
-                let seen = SeenRow {
+                let seen = ObservedRow {
                     digest: Some("a".to_owned()),
                     attempt: before,
                     echo: Some(Echo {
@@ -355,7 +355,7 @@ mod tests {
     fn an_append_tests_the_version_of_the_whole_assemblage() {
         let row = append(bare(5), "uid");
         let check = |has_rows: bool, expect: &str| {
-            let version = Seen {
+            let version = AppendTarget {
                 version: "77",
                 has_rows,
             };
@@ -390,7 +390,7 @@ mod tests {
         orders.push(writes.iter().rev().collect());
         for order in orders {
             let mut object = json!({"metadata": {"resourceVersion": "7"}, "spec": {"syncs": rows}});
-            let version = Seen {
+            let version = AppendTarget {
                 version: "7",
                 has_rows: true,
             };

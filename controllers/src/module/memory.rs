@@ -78,7 +78,7 @@ impl Gaps {
     }
 
     /// Drops the entry of a deleted module.
-    pub(crate) fn forget(&self, key: &Key) {
+    pub(crate) fn drop_module(&self, key: &Key) {
         self.left.lock().remove(key);
     }
 }

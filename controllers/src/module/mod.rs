@@ -28,9 +28,10 @@
 mod act;
 mod by_hand;
 mod carriers;
+mod cluster_view;
 pub(crate) mod command;
-mod concern;
 mod contents;
+pub(crate) mod control_effects;
 pub(crate) mod controls;
 mod decide;
 mod dependencies;
@@ -39,13 +40,13 @@ pub(crate) mod facts;
 mod flux_source;
 pub(crate) mod gates;
 pub(crate) mod groups;
-pub(crate) mod heard;
 pub(crate) mod history;
 pub(crate) mod holds;
 pub(crate) mod instants;
 mod intent;
 mod kind;
 pub(crate) mod memory;
+mod missing_clusters;
 mod observation;
 mod observe;
 pub(crate) mod pins;
@@ -53,16 +54,15 @@ mod prospect;
 mod reading;
 pub(crate) mod reasons;
 mod refusals;
+mod relevance;
 mod reports;
 mod rows;
-mod sight;
 mod source;
 pub(crate) mod status;
 mod succession;
 mod target;
 pub(crate) mod unit;
 pub(crate) mod units;
-mod unseen;
 pub(crate) mod windows;
 mod writers;
 
@@ -77,17 +77,18 @@ use thiserror::Error;
 pub use self::{
     carriers::Carriers,
     dependencies::{Dependencies, Name},
-    facts::Standing,
+    facts::ModuleState,
     kind::{Carrier, Rolled},
     prospect::{Lists, Opening, Prospect},
     reasons::{Explained, absence, few, ineligible, word},
     source::resolved,
     succession::Successors,
-    units::wishes,
+    units::rollout_settings,
 };
 use self::{
-    facts::ClusterSeen, flux_source::FluxSources, history::History, memory::Gaps, observation::Observation,
-    refusals::Refusals, reports::Reports, rows::AssemblageRow, sight::Sights, source::Tags, writers::Writers,
+    cluster_view::ClusterViews, facts::ObservedCluster, flux_source::FluxSources, history::History,
+    memory::Gaps, observation::Observation, refusals::Refusals, reports::Reports, rows::AssemblageRow,
+    source::Tags, writers::Writers,
 };
 use crate::{
     bindings::Objects,
@@ -111,7 +112,7 @@ pub struct Modules<K: Rolled> {
     dependencies: Arc<Dependencies>,
     windows: Arc<WatchedWindows>,
     rows: Arc<Index<K::Assemblage, Arc<AssemblageRow>>>,
-    sights: Sights,
+    sights: ClusterViews,
     history: History,
     gaps: Gaps,
     reports: Reports,
@@ -139,9 +140,7 @@ pub enum Error {
         what: String,
     },
     /// A Cluster that the memory refers to exists, but the watch does not show it yet: observe again.
-    #[error(
-        "Cluster {cluster} exists but is not observed yet: nothing is decided until the watch shows it"
-    )]
+    #[error("Cluster {cluster} exists but is not observed yet: nothing is decided until the watch shows it")]
     Unseen {
         /// Name of the Cluster.
         cluster: String,
@@ -194,7 +193,7 @@ pub async fn run<K: Rolled>(
         dependencies: Arc::clone(&dependencies),
         windows: Arc::clone(&windows),
         rows: carriers.rows(),
-        sights: Sights::default(),
+        sights: ClusterViews::default(),
         history: History::of::<K>(),
         gaps: Gaps::new(context.gap),
         reports: Reports::default(),
@@ -262,7 +261,7 @@ async fn reconcile<K: Rolled>(module: Arc<K>, modules: Arc<Modules<K>>) -> Resul
     // Recorded even if the plan fails.
     if let Some(asked) = plan.asked.take() {
         let case = || Box::new(asked.case(&seen.sight.units.all));
-        modules.decisions.note(K::KIND, &Key::of(&*module), case);
+        modules.decisions.record(K::KIND, &Key::of(&*module), case);
     }
     if plan.assigns() && !seen.ties.are_current(&modules.context).await? {
         let what = format!("what {} depends on", module.name_any());
@@ -274,7 +273,7 @@ async fn reconcile<K: Rolled>(module: Arc<K>, modules: Arc<Modules<K>>) -> Resul
     }
     modules
         .dependencies
-        .note(&Name::of(&*module), plan.standing.take());
+        .record_state(&Name::of(&*module), plan.standing.take());
     let (wake_at, over) = (plan.wake_at, plan.release);
     let untold = untold(&seen, plan.lacks_features(), &modules);
     let acted = act::act(&*module, &seen, plan, &modules).await;
@@ -295,7 +294,7 @@ fn untold<K: Rolled>(seen: &Observation, unsupported: bool, modules: &Modules<K>
     if unsupported && clusters.any(|cluster| cluster.carrier.is_new(now)) {
         return Some(now + INTRODUCED);
     }
-    let taken = |cluster: &ClusterSeen| matches!(cluster.obstacle, Some((Reason::NameConflict, _)));
+    let taken = |cluster: &ObservedCluster| matches!(cluster.obstacle, Some((Reason::NameConflict, _)));
     let any = unsupported || seen.clusters().iter().any(taken);
     any.then(|| now + UNTOLD)
 }

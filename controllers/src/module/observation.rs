@@ -8,14 +8,14 @@ use muster_api::module::ModuleObject;
 use muster_rollout::{Memory, Millis, Unit};
 
 use super::{
+    cluster_view::{Basis, ClusterView},
     controls::Controls,
     dependencies::Ties,
-    facts::{ClusterSeen, Definition, Invalid, Pinned, RevisionRow, Target},
+    facts::{Definition, Invalid, ObservedCluster, Pinned, RevisionRow, Target},
     gates::Answers,
     history,
     memory::Recalled,
     refusals,
-    sight::{Basis, Sight},
     windows::ModuleWindows,
 };
 
@@ -47,7 +47,7 @@ pub(crate) struct Observation {
     /// The change windows that apply to this module.
     pub windows: ModuleWindows,
     /// The observed clusters.
-    pub sight: Sight,
+    pub sight: ClusterView,
     /// The module's revisions, by name of the ModuleRevision.
     pub revisions: BTreeMap<String, RevisionRow>,
     /// The last readings of its gates.
@@ -67,12 +67,12 @@ impl Observation {
     }
 
     /// The clusters, sorted by name.
-    pub(crate) fn clusters(&self) -> &[ClusterSeen] {
+    pub(crate) fn clusters(&self) -> &[ObservedCluster] {
         &self.sight.clusters
     }
 
     /// A cluster by name.
-    pub(crate) fn cluster(&self, name: &str) -> Option<&ClusterSeen> {
+    pub(crate) fn cluster(&self, name: &str) -> Option<&ObservedCluster> {
         let clusters = self.clusters();
         let place = clusters.binary_search_by(|cluster| cluster.name.as_str().cmp(name));
         place.ok().and_then(|place| clusters.get(place))
@@ -102,7 +102,7 @@ impl Observation {
     pub(crate) fn remembered(&self, units: &[Unit], now: Millis) -> Memory {
         let found = &self.memory;
         let recalled = if found.lost {
-            muster_driver::Recalled::Lost(history::verdicts(&self.revisions))
+            muster_driver::Recalled::Lost(history::recorded_verdicts(&self.revisions))
         } else {
             muster_driver::Recalled::Kept {
                 memory: &found.memory,

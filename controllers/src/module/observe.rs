@@ -7,13 +7,15 @@ use muster_api::selector::Matcher;
 use muster_rollout::UnitId;
 
 use super::{
-    Error, Modules, flux_source, gates,
+    Error, Modules,
+    cluster_view::{self, Again, ClusterView, Moved, ObservedPair, Pair},
+    flux_source, gates,
     kind::Rolled,
+    missing_clusters,
     observation::Observation,
-    reading::{self, Known, Needs, Reader},
+    reading::{self, Gathered, Needs, Reader},
     rows::{self, AssemblageRow},
-    sight::{self, Again, Moved, Pair, Seen, Sight},
-    source, status, unseen,
+    source, status,
     windows::ModuleWindows,
 };
 use crate::{
@@ -30,7 +32,7 @@ pub(crate) async fn observe<K: Rolled>(module: &K, modules: &Modules<K>) -> Resu
     let key = Key::of(module);
     let now = || modules.context.clock.now();
     let windows = || modules.windows.current().ok_or(Error::UnreadWindows);
-    let ties = modules.dependencies.look(module);
+    let ties = modules.dependencies.ties_of(module);
     let mut seen = reading::observation(module, ties, windows()?, modules.gates.insecure(), now());
     let selector = seen
         .has_target()
@@ -38,8 +40,8 @@ pub(crate) async fn observe<K: Rolled>(module: &K, modules: &Modules<K>) -> Resu
         .transpose()?;
     if seen.has_target() {
         // The only write of this step: Flux reads the source by an object, which must exist first.
-        let kept = flux_source::keep(module, modules).await;
-        seen.target = source::target(module, kept, modules).await;
+        let kept = flux_source::apply_source_object(module, modules).await;
+        seen.target = source::resolve_target(module, kept, modules).await;
     }
     if let Some(last_good) = seen.memory.memory.last_good.filter(|_| !seen.deleting) {
         seen.last_good = modules
@@ -68,7 +70,7 @@ async fn clusters<K: Rolled>(
     modules: &Modules<K>,
     selector: Option<&Matcher>,
     seen: &Observation,
-) -> Result<Sight, Error> {
+) -> Result<ClusterView, Error> {
     let key = Key::of(module);
     let rows = if seen.memory.lost {
         listed(modules, &key.namespace).await?
@@ -76,17 +78,17 @@ async fn clusters<K: Rolled>(
         modules.rows.all()
     };
     let registered = modules.context.registry.list();
-    unseen::look(&key.name, &seen.memory, &rows, &registered, modules).await?;
+    missing_clusters::check_missing(&key.name, &seen.memory, &rows, &registered, modules).await?;
     let mut sight = modules.sights.take(&key);
-    let pairs = sight::pairs(registered, rows, &sight);
-    let mut new = Sight::new(seen.basis(module));
+    let pairs = cluster_view::pairs(registered, rows, &sight);
+    let mut new = ClusterView::new(seen.basis(module));
     let reader = Reader::new(module, selector, seen, modules.bindings.kinds())?;
     let gatherer = Gatherer {
         key: &key,
         reader,
         modules,
     };
-    let charged = seen.memory.memory.charges.keys().map(UnitId::as_str);
+    let charged = seen.memory.memory.in_flight.keys().map(UnitId::as_str);
     if let Again::These(places) = sight.again(&key.name, &pairs, &new, charged, seen.windows.now)
         && let Ok(changed) = gatherer.replace(&mut sight, &pairs, &places).await?
     {
@@ -113,7 +115,7 @@ impl<K: Rolled> Gatherer<'_, K> {
     /// Reads these pairs again and returns the indexes of their clusters.
     async fn replace(
         &self,
-        sight: &mut Sight,
+        sight: &mut ClusterView,
         pairs: &[Pair],
         places: &[usize],
     ) -> Result<Result<Vec<usize>, Moved>, Error> {
@@ -130,8 +132,8 @@ impl<K: Rolled> Gatherer<'_, K> {
         Ok(Ok(changed))
     }
 
-    async fn cluster(&self, pair: &Pair) -> Result<Seen, Error> {
-        let mut known = Known::default();
+    async fn cluster(&self, pair: &Pair) -> Result<ObservedPair, Error> {
+        let mut known = Gathered::default();
         loop {
             match self.reader.cluster(pair, &known) {
                 Ok(cluster) => return Ok(cluster),
@@ -142,7 +144,7 @@ impl<K: Rolled> Gatherer<'_, K> {
     }
 
     /// An unreadable object is recorded: it affects only the clusters that need it.
-    async fn gather(&self, needs: Needs, known: &mut Known) -> Result<(), Error> {
+    async fn gather(&self, needs: Needs, known: &mut Gathered) -> Result<(), Error> {
         let Modules {
             history,
             bindings,
@@ -180,7 +182,7 @@ async fn listed<K: Rolled>(modules: &Modules<K>, namespace: &str) -> Result<Vec<
         let rows = list
             .items
             .iter()
-            .map(|item| (item.name_any(), Arc::new(rows::row(item, None))));
+            .map(|item| (item.name_any(), Arc::new(rows::assemblage_row(item, None))));
         all.extend(rows);
         match list.metadata.continue_.filter(|token| !token.is_empty()) {
             Some(token) => page = page.continue_token(&token),

@@ -15,8 +15,8 @@ use muster_rollout::{Decision, Memory, Revision, UnitId};
 use thiserror::Error;
 
 use super::{
-    command::{Address, command},
-    reasons::{self, Words},
+    command::{ModuleAddress, command},
+    reasons::{self, Vocabulary},
     unit::Unit,
 };
 
@@ -38,7 +38,7 @@ pub(crate) enum PinError {
     )]
     NoRevision {
         /// What units are called in messages.
-        words: &'static Words,
+        words: &'static Vocabulary,
         /// The value of the annotation.
         said: String,
     },
@@ -46,7 +46,7 @@ pub(crate) enum PinError {
     #[error("this {} has no revision {said}, no longer or not yet (kubectl get {})", words.module, words.revisions)]
     Unknown {
         /// What units are called in messages.
-        words: &'static Words,
+        words: &'static Vocabulary,
         /// The prefix in the annotation.
         said: String,
     },
@@ -54,7 +54,7 @@ pub(crate) enum PinError {
     #[error("{count} revisions of this {} begin with {said}: write more digits", words.module)]
     Ambiguous {
         /// What units are called in messages.
-        words: &'static Words,
+        words: &'static Vocabulary,
         /// The prefix in the annotation.
         said: String,
         /// How many revisions match.
@@ -70,7 +70,7 @@ pub(crate) enum PinError {
     #[error("the {} says {of_unit}, and the {} says {of_module}", words.kind, words.module)]
     Disagree {
         /// What units are called in messages.
-        words: &'static Words,
+        words: &'static Vocabulary,
         /// The revision in the annotation of the Cluster or Node, shortened.
         of_unit: String,
         /// The revision in the annotation of the module, shortened.
@@ -84,7 +84,7 @@ pub(crate) struct Pin {
     /// Key of the annotation.
     pub key: String,
     /// What units are called in messages.
-    pub words: &'static Words,
+    pub words: &'static Vocabulary,
     /// Whether the annotation is on the Cluster or Node; otherwise it is on the module.
     pub on_unit: bool,
     /// The full revision, or why the unit stays unchanged.
@@ -100,7 +100,7 @@ pub(crate) struct Pin {
 impl Pin {
     /// The message for a pin that has no effect.
     pub(crate) fn problem(&self, unit: &str, error: &PinError) -> String {
-        let Words { kind, module, .. } = self.words;
+        let Vocabulary { kind, module, .. } = self.words;
         let on = if self.on_unit {
             format!(" on {kind} {unit}")
         } else {
@@ -119,13 +119,13 @@ impl Pin {
             Err(error) => Some(error.clone()),
             Ok(revision) => selected.then(|| PinError::Unknown {
                 words: self.words,
-                said: short(revision),
+                said: short_hash(revision),
             }),
         }
     }
 
     /// The message for a pin in effect.
-    pub(crate) fn says(&self, version: &str, revision: &str) -> String {
+    pub(crate) fn message(&self, version: &str, revision: &str) -> String {
         let revision = revision.get(..SHORTEST).unwrap_or(revision);
         format!(
             "pinned to {version} (revision {revision}){}; to unpin it: {}",
@@ -148,7 +148,7 @@ pub(crate) type Entries = BTreeMap<String, String>;
 
 /// The known revisions of a module.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Known<'a, R> {
+pub(crate) struct KnownRevisions<'a, R> {
     /// The recorded revisions, each with its verdict.
     pub revisions: R,
     /// The engine's memory.
@@ -156,7 +156,7 @@ pub(crate) struct Known<'a, R> {
 }
 
 /// The annotation of a Cluster or Node that pins it for a module: key and value.
-pub(crate) fn annotated<'a>(unit: &Unit<'a>, module: &Address<'_>) -> Option<(&'a str, &'a str)> {
+pub(crate) fn annotated<'a>(unit: &Unit<'a>, module: &ModuleAddress<'_>) -> Option<(&'a str, &'a str)> {
     let name = module
         .module
         .split_once('/')
@@ -167,7 +167,7 @@ pub(crate) fn annotated<'a>(unit: &Unit<'a>, module: &Address<'_>) -> Option<(&'
 }
 
 /// Parses the module's annotation that pins units: `eu-1@1a2b3c4d`, separated by commas; each unit once.
-pub(crate) fn entries(control: &Control, words: &'static Words) -> Result<Entries, String> {
+pub(crate) fn pin_entries(control: &Control, words: &'static Vocabulary) -> Result<Entries, String> {
     let unit = words.unit;
     let mut entries = BTreeMap::new();
     for entry in control
@@ -191,11 +191,11 @@ pub(crate) fn entries(control: &Control, words: &'static Words) -> Result<Entrie
 }
 
 /// The pin of a unit for a module, if one is in effect.
-pub(crate) fn of<'r, R>(
+pub(crate) fn pin_of_unit<'r, R>(
     unit: &Unit<'_>,
-    module: &Address<'_>,
+    module: &ModuleAddress<'_>,
     said: Option<(&Control, &Entries)>,
-    known: &Known<'_, R>,
+    known: &KnownRevisions<'_, R>,
     now: Timestamp,
 ) -> Option<Pin>
 where
@@ -208,7 +208,7 @@ where
     if let (Ok(of_unit), Some(Ok(of_module))) = (&pin.revision, by_module.map(|pin| pin.revision))
         && *of_unit != of_module
     {
-        let [of_unit, of_module] = [of_unit, &of_module].map(short);
+        let [of_unit, of_module] = [of_unit, &of_module].map(short_hash);
         pin.revision = Err(PinError::Disagree {
             words: unit.words,
             of_unit,
@@ -218,7 +218,12 @@ where
     Some(pin)
 }
 
-fn by_unit<'r, R>(unit: &Unit<'_>, module: &Address<'_>, known: &Known<'_, R>, now: Timestamp) -> Option<Pin>
+fn by_unit<'r, R>(
+    unit: &Unit<'_>,
+    module: &ModuleAddress<'_>,
+    known: &KnownRevisions<'_, R>,
+    now: Timestamp,
+) -> Option<Pin>
 where
     R: Iterator<Item = (&'r str, Option<Verdict>)> + Clone,
 {
@@ -227,14 +232,14 @@ where
     if control.as_ref().is_ok_and(|control| !control.holds(now)) {
         return None;
     }
-    let (told, until) = control
-        .as_ref()
-        .map_or((String::new(), None), |control| (control.told(), control.until));
+    let (told, until) = control.as_ref().map_or((String::new(), None), |control| {
+        (control.provenance(), control.until)
+    });
     let revision = control
         .map_err(PinError::from)
         .and_then(|control| spelled(&control.what, unit.words))
         .and_then(|said| found(&said, unit.words, known));
-    let address = Address {
+    let address = ModuleAddress {
         namespace: module.namespace,
         module: &unit.object(),
     };
@@ -251,9 +256,9 @@ where
 
 fn by_module<'r, R>(
     unit: &Unit<'_>,
-    module: &Address<'_>,
+    module: &ModuleAddress<'_>,
     said: Option<(&Control, &Entries)>,
-    known: &Known<'_, R>,
+    known: &KnownRevisions<'_, R>,
 ) -> Option<Pin>
 where
     R: Iterator<Item = (&'r str, Option<Verdict>)> + Clone,
@@ -277,14 +282,14 @@ where
         words: unit.words,
         on_unit: false,
         revision: found(said, unit.words, known),
-        told: control.told(),
+        told: control.provenance(),
         until: control.until,
         unpin: command(module, annotation::PIN, rest.as_deref()),
     })
 }
 
 /// Validates a revision prefix, and converts it to lower case.
-fn spelled(text: &str, words: &'static Words) -> Result<String, PinError> {
+fn spelled(text: &str, words: &'static Vocabulary) -> Result<String, PinError> {
     let text = text.trim();
     let hex = text.bytes().all(|byte| byte.is_ascii_hexdigit());
     if hex && (SHORTEST..=LONGEST).contains(&text.len()) {
@@ -295,7 +300,11 @@ fn spelled(text: &str, words: &'static Words) -> Result<String, PinError> {
 }
 
 /// The only revision with this prefix, unless it is known bad.
-fn found<'r, R>(said: &str, words: &'static Words, known: &Known<'_, R>) -> Result<String, PinError>
+fn found<'r, R>(
+    said: &str,
+    words: &'static Vocabulary,
+    known: &KnownRevisions<'_, R>,
+) -> Result<String, PinError>
 where
     R: Iterator<Item = (&'r str, Option<Verdict>)> + Clone,
 {
@@ -326,7 +335,7 @@ fn is_bad(revision: &str, verdict: Option<Verdict>, memory: &Memory) -> bool {
 
 /// A unit that is pinned to a recorded revision.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Placed<'a> {
+pub(crate) struct PinnedUnit<'a> {
     /// Name of the unit.
     pub unit: &'a str,
     /// Who pinned it, why, until when, and how the pin ends.
@@ -336,13 +345,13 @@ pub(crate) struct Placed<'a> {
 }
 
 /// The message for each pinned unit: who pinned it, to what, and whether it has that revision.
-pub(crate) fn told<'a>(
-    words: &Words,
+pub(crate) fn pin_messages<'a>(
+    words: &Vocabulary,
     decision: &Decision,
-    placed: impl Iterator<Item = Placed<'a>>,
+    placed: impl Iterator<Item = PinnedUnit<'a>>,
 ) -> BTreeMap<String, String> {
     let charges = || {
-        let all = decision.memory.charges.iter();
+        let all = decision.memory.in_flight.iter();
         all.filter(|(_, charge)| charge.counts())
     };
     let limit = decision.summary.limit;
@@ -351,10 +360,10 @@ pub(crate) fn told<'a>(
         if u32::try_from(holders.len()).is_ok_and(|held| held < limit) {
             return "it waits for its turn".to_owned();
         }
-        reasons::waiting(words, &holders, limit, "it")
+        reasons::waiting_message(words, &holders, limit, "it")
     });
     let told = placed.map(|placed| {
-        let charge = decision.memory.charges.get(placed.unit);
+        let charge = decision.memory.in_flight.get(placed.unit);
         let step = match charge {
             Some(charge) if charge.counts() => "; it is on its way there".to_owned(),
             _ if placed.carries => String::new(),
@@ -365,7 +374,7 @@ pub(crate) fn told<'a>(
     told.collect()
 }
 
-fn short(revision: impl fmt::Display) -> String {
+fn short_hash(revision: impl fmt::Display) -> String {
     revision.to_string().chars().take(SHORTEST).collect()
 }
 
@@ -378,7 +387,7 @@ mod tests {
     use super::*;
     use crate::module::controls::Controls;
 
-    const MODULE: Address<'_> = Address {
+    const MODULE: ModuleAddress<'_> = ModuleAddress {
         namespace: "fleet",
         module: "module/web",
     };
@@ -393,7 +402,7 @@ mod tests {
             "spec": {"sync": {"source": {"git": {"url": "https://git.test/r", "version": {"tag": "v1"}}}}},
         });
         let module: Module = serde_json::from_value(module).unwrap();
-        Controls::read(&module.metadata, &Words::CLUSTERS).unwrap()
+        Controls::read(&module.metadata, &Vocabulary::CLUSTERS).unwrap()
     }
 
     fn pin_of(of_cluster: &Value, of_module: &Value) -> Option<Pin> {
@@ -409,7 +418,7 @@ mod tests {
             (revision("bad11111"), Some(Verdict::Bad)),
             (revision("cccccccc"), Some(Verdict::Superseded)),
         ];
-        let known = Known {
+        let known = KnownRevisions {
             revisions: revisions
                 .iter()
                 .map(|(revision, verdict)| (revision.as_str(), *verdict)),
@@ -427,11 +436,11 @@ mod tests {
         };
         let annotations = serde_json::from_value(annotations).unwrap();
         let unit = Unit {
-            words: &Words::CLUSTERS,
+            words: &Vocabulary::CLUSTERS,
             name: "eu-1",
             annotations: &annotations,
         };
-        of(&unit, &MODULE, controls.pinned(now), &known, now)
+        pin_of_unit(&unit, &MODULE, controls.pinned(now), &known, now)
     }
 
     fn check(of_cluster: &Value, of_module: &Value, expect: Option<Result<&str, &str>>) {
@@ -513,7 +522,7 @@ mod tests {
     fn what_ends_it_is_a_command() {
         let said = pin_of(&json!(r#"{"for": "cccccccc", "by": "ann"}"#), &Value::Null).unwrap();
         assert_eq!(
-            said.says("v1", &revision("cccccccc")),
+            said.message("v1", &revision("cccccccc")),
             "pinned to v1 (revision cccccccc) by ann; to unpin it: kubectl annotate --namespace fleet --field-manager=muster-cli cluster/eu-1 \
              fleet.muster.dev/pin.web-"
         );

@@ -22,6 +22,7 @@ use muster_rollout as engine;
 use serde_json::Value;
 
 use super::{
+    cluster_view::{self, ClusterView},
     decide,
     dependencies::Dependencies,
     facts::Definition,
@@ -29,10 +30,9 @@ use super::{
     instants::millis,
     kind::{Carrier, Rolled},
     observation::Observation,
-    reading::{self, Known, Reader},
+    reading::{self, Gathered, Reader},
     reasons::Explained,
     rows::{self, AssemblageRow},
-    sight::{self, Sight},
     target, units, windows,
 };
 use crate::{
@@ -78,7 +78,7 @@ pub struct Prospect {
     /// The content of each selected cluster's row, as far as known; without name and token.
     pub rows: BTreeMap<String, SyncRow>,
     /// The first message for each cluster.
-    pub told: Vec<Told>,
+    pub told: Vec<ClusterMessage>,
     /// When clusters that only wait for a change window will open, in order of time.
     pub openings: Vec<Opening>,
 }
@@ -103,7 +103,7 @@ impl Opening {
 
 /// The message for one cluster.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Told {
+pub struct ClusterMessage {
     /// Name of the cluster.
     pub cluster: String,
     /// The reason code.
@@ -112,7 +112,7 @@ pub struct Told {
     pub message: String,
 }
 
-impl From<&Explained<'_>> for Told {
+impl From<&Explained<'_>> for ClusterMessage {
     fn from(told: &Explained<'_>) -> Self {
         Self {
             cluster: told.cluster.to_owned(),
@@ -140,9 +140,9 @@ impl Prospect {
             .then(|| Matcher::new(module.spec().selector.as_ref()))
             .transpose()?;
         let reader = Reader::new(module, selector.as_ref(), &seen, lists.kinds)?;
-        let mut sight = Sight::default();
-        for pair in sight::pairs(lists.clusters.to_vec(), rows(lists.assemblages), &sight) {
-            let mut known = Known::default();
+        let mut sight = ClusterView::default();
+        for pair in cluster_view::pairs(lists.clusters.to_vec(), rows(lists.assemblages), &sight) {
+            let mut known = Gathered::default();
             let cluster = loop {
                 let needs = match reader.cluster(&pair, &known) {
                     Ok(cluster) => break cluster,
@@ -169,7 +169,7 @@ impl Prospect {
 
 /// The observation without its clusters.
 fn observed<K: Rolled>(module: &K, commit: &str, lists: &Lists<'_, K>, now: Timestamp) -> Observation {
-    let ties = lists.dependencies.look(module);
+    let ties = lists.dependencies.ties_of(module);
     let mut seen = reading::observation(module, ties, lists.windows.clone(), lists.insecure, now);
     if seen.has_target() {
         let wanted = &module.spec().sync.source;
@@ -186,7 +186,7 @@ fn observed<K: Rolled>(module: &K, commit: &str, lists: &Lists<'_, K>, now: Time
     let last_good = seen.memory.memory.last_good.filter(|_| !seen.deleting);
     seen.last_good = last_good.and_then(|good| definition(lists.revisions, module, &good.to_string()));
     seen.revisions = own(lists.revisions, module)
-        .map(|revision| (revision.name_any(), history::row(revision)))
+        .map(|revision| (revision.name_any(), history::revision_row(revision)))
         .collect();
     seen
 }
@@ -195,7 +195,7 @@ fn observed<K: Rolled>(module: &K, commit: &str, lists: &Lists<'_, K>, now: Time
 fn rows<A: Carrier>(assemblages: &[A]) -> Vec<Arc<AssemblageRow>> {
     let mut rows: Vec<_> = assemblages
         .iter()
-        .map(|assemblage| Arc::new(rows::row(assemblage, None)))
+        .map(|assemblage| Arc::new(rows::assemblage_row(assemblage, None)))
         .collect();
     rows.sort_by(|one, other| one.head.name.cmp(&other.head.name));
     rows
@@ -221,12 +221,12 @@ fn definition<K: Rolled>(revisions: &[ModuleRevision], module: &K, revision: &st
 fn prospect<K: Rolled>(module: &K, seen: Observation, now: Timestamp) -> Prospect {
     let units = &seen.sight.units;
     let memory = seen.remembered(&units.all, millis(now));
-    let spec = units::spec(module.spec(), &seen, now);
+    let spec = units::engine_spec(module.spec(), &seen, now);
     let decision = engine::plan(&spec, &memory, &units.all, millis(now));
     let background = decide::background(module, &seen, &decision, now);
-    let told = decide::explain(&decision, &background)
+    let told = decide::explain_reasons(&decision, &background)
         .iter()
-        .map(Told::from)
+        .map(ClusterMessage::from)
         .collect();
     let row = |unit: &engine::Unit| {
         let engine::Desired::Content { digest, .. } = unit.desired else {
@@ -249,7 +249,7 @@ fn prospect<K: Rolled>(module: &K, seen: Observation, now: Timestamp) -> Prospec
     }
 }
 
-fn openings(sight: &Sight) -> Vec<Opening> {
+fn openings(sight: &ClusterView) -> Vec<Opening> {
     let mut all: BTreeMap<(Timestamp, String, String), Vec<String>> = BTreeMap::new();
     for (cluster, unit) in sight.clusters.iter().zip(&sight.units.all) {
         let Some(closed) = windows::closing(cluster, unit).filter(|_| cluster.not_yet.is_none()) else {

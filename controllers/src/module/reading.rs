@@ -26,8 +26,8 @@ use muster_health::Expressions;
 use muster_rollout::RunState;
 
 use super::{
-    command::Address,
-    concern::{self, Concern, Concerns, Found, Said},
+    cluster_view::{ClusterView, ObservedPair, Pair},
+    command::ModuleAddress,
     controls::Controls,
     dependencies::Ties,
     facts::{Definition, Invalid, Pinned, Target, Values},
@@ -36,9 +36,9 @@ use super::{
     kind::Rolled,
     memory,
     observation::Observation,
-    reasons::Words,
+    reasons::Vocabulary,
     refusals,
-    sight::{Pair, Seen, Sight},
+    relevance::{self, ClusterControls, ClusterLookups, Relevance, RelevanceCheck},
     status, units,
     windows::ModuleWindows,
 };
@@ -55,11 +55,11 @@ const ROUNDS: usize = 8;
 
 /// What was gathered for one cluster.
 #[derive(Debug, Default)]
-pub(crate) struct Known {
+pub(crate) struct Gathered {
     /// Revisions of the module by the prefix that names them; `None` if not recorded.
     pub revisions: BTreeMap<String, Option<Definition>>,
     /// Objects read by bindings.
-    pub objects: bindings::Known,
+    pub objects: bindings::KnownObjects,
     /// Objects that could not be read, and why.
     pub unreadable: BTreeMap<ObjectId, String>,
     /// Number of rounds gathered so far.
@@ -104,7 +104,7 @@ pub(crate) fn observation<K: ModuleObject>(
         reported_at: None,
         refused: refusals::Rows::new(),
         windows: ModuleWindows::new(module, windows, now),
-        sight: Sight::default(),
+        sight: ClusterView::default(),
         revisions: BTreeMap::new(),
         gates: Answers::new(),
     }
@@ -117,11 +117,11 @@ fn controls<K: ModuleObject>(
     insecure: InsecureSources,
     now: Timestamp,
 ) -> (Controls, Option<Invalid>) {
-    match Controls::read(module.meta(), &Words::CLUSTERS) {
+    match Controls::read(module.meta(), &Vocabulary::CLUSTERS) {
         Ok(controls) if module.meta().deletion_timestamp.is_some() => (controls, None),
         Ok(controls) => {
             let invalid = controls
-                .too_long(now, &Words::CLUSTERS)
+                .too_long(now, &Vocabulary::CLUSTERS)
                 .or_else(|| invalid(module, insecure));
             (controls, invalid.or_else(|| ties.wrong.clone()))
         }
@@ -131,7 +131,7 @@ fn controls<K: ModuleObject>(
 
 fn invalid<K: ModuleObject>(module: &K, insecure: InsecureSources) -> Option<Invalid> {
     // Insecure sources are checked where they are read: the source knows its options.
-    let mut problems = validate::module(&module.name_any(), module.spec(), InsecureSources::Allowed);
+    let mut problems = validate::validate_module(&module.name_any(), module.spec(), InsecureSources::Allowed);
     if problems.is_empty() {
         problems = validate::gates(module.spec(), insecure);
     }
@@ -192,7 +192,7 @@ pub(crate) fn empty_stage<K: ModuleObject>(module: &K, seen: &Observation) -> Op
 
 /// Observes clusters for one module.
 pub(crate) struct Reader<'a, K: Rolled> {
-    concerns: Concerns<'a>,
+    concerns: RelevanceCheck<'a>,
     key: Key,
     address: String,
     rollout: &'a Rollout,
@@ -210,9 +210,9 @@ impl<'a, K: Rolled> Reader<'a, K> {
         kinds: &'a Kinds,
     ) -> Result<Self, SelectorError> {
         Ok(Self {
-            concerns: Concerns::of(module, selector, &seen.memory.memory)?,
+            concerns: RelevanceCheck::of(module, selector, &seen.memory.memory)?,
             key: Key::of(module),
-            address: status::address(module),
+            address: status::object_reference(module),
             rollout: &module.spec().rollout,
             kinds,
             seen,
@@ -221,28 +221,28 @@ impl<'a, K: Rolled> Reader<'a, K> {
     }
 
     /// One cluster, or what must be gathered first.
-    pub(crate) fn cluster(&self, pair: &Pair, known: &Known) -> Result<Seen, Needs> {
+    pub(crate) fn cluster(&self, pair: &Pair, known: &Gathered) -> Result<ObservedPair, Needs> {
         let candidate = match self.concerns.about(pair) {
-            Concern::None => {
-                return Ok(Seen {
+            Relevance::None => {
+                return Ok(ObservedPair {
                     cluster: None,
                     fleeting: false,
                 });
             }
-            Concern::Orphan(orphan) => {
-                return Ok(Seen {
+            Relevance::Orphan(orphan) => {
+                return Ok(ObservedPair {
                     cluster: Some(*orphan),
                     fleeting: false,
                 });
             }
-            Concern::Candidate(candidate) => candidate,
+            Relevance::Candidate(candidate) => candidate,
         };
-        let address = Address {
+        let address = ModuleAddress {
             namespace: &self.key.namespace,
             module: &self.address,
         };
         let selected = candidate.selected;
-        let said = Said::of(&candidate, &address, self.seen, self.seen.windows.now);
+        let said = ClusterControls::of(&candidate, &address, self.seen, self.seen.windows.now);
         let pinned = pinned(&said, selected, known)?;
         let definitions = [
             self.seen.shall_have(pinned.as_ref()),
@@ -255,13 +255,15 @@ impl<'a, K: Rolled> Reader<'a, K> {
         let lasts = selected || candidate.row.is_some();
         let fleeting = said.is_fleeting() || reads_objects || !lasts;
         let [values, last_good_values] = self.values(&candidate.cluster, definitions, known)?;
-        let found = Found {
+        let found = ClusterLookups {
             pinned,
             values,
             last_good_values,
         };
-        Ok(Seen {
-            cluster: Some(concern::seen::<K>(*candidate, said, found, &self.key, self.seen)),
+        Ok(ObservedPair {
+            cluster: Some(relevance::observed_cluster::<K>(
+                *candidate, said, found, &self.key, self.seen,
+            )),
             fleeting,
         })
     }
@@ -271,7 +273,7 @@ impl<'a, K: Rolled> Reader<'a, K> {
         &self,
         cluster: &ClusterRow,
         definitions: [Option<&Definition>; N],
-        known: &Known,
+        known: &Gathered,
     ) -> Result<[Option<Result<Values, String>>; N], Needs> {
         let mut needs = Needs::default();
         let values = definitions.map(|definition| {
@@ -286,7 +288,7 @@ impl<'a, K: Rolled> Reader<'a, K> {
         &self,
         cluster: &ClusterRow,
         definition: &Definition,
-        known: &Known,
+        known: &Gathered,
         needs: &mut BTreeSet<ObjectId>,
     ) -> Result<Values, String> {
         let bindings = &definition.control_plane_bindings;
@@ -318,9 +320,9 @@ impl<'a, K: Rolled> Reader<'a, K> {
 
     /// Builds the units of the clusters: of all, or of those at these indexes. Closed windows are applied to all of
     /// them; a lost memory is rebuilt for that, as for the decision.
-    pub(crate) fn units(&self, sight: &mut Sight, changed: Option<&[usize]>) {
+    pub(crate) fn units(&self, sight: &mut ClusterView, changed: Option<&[usize]>) {
         match changed {
-            Some(places) => units::again(sight, places, self.seen, &self.key.name, self.rollout),
+            Some(places) => units::refresh_units(sight, places, self.seen, &self.key.name, self.rollout),
             None => sight.units = units::units(&sight.clusters, self.seen, &self.key.name, self.rollout),
         }
         if sight.clusters.iter().any(|cluster| cluster.closed.is_some()) {
@@ -333,7 +335,7 @@ impl<'a, K: Rolled> Reader<'a, K> {
 }
 
 /// The pinned revision of a cluster.
-fn pinned(said: &Said, selected: bool, known: &Known) -> Result<Option<Pinned>, Needs> {
+fn pinned(said: &ClusterControls, selected: bool, known: &Gathered) -> Result<Option<Pinned>, Needs> {
     let Some(revision) = said.pinned_to(selected) else {
         return Ok(None);
     };

@@ -12,7 +12,7 @@ use muster_api::{
 use muster_rollout::{Absence, Class, Evidence, Ineligible, Millis, Revision, UnitId, Why};
 
 use super::{
-    command::{Address, command},
+    command::{ModuleAddress, command},
     gates::Gates,
     instants::instant,
 };
@@ -47,7 +47,7 @@ pub struct Explained<'a> {
 
 /// The vocabulary of messages for one kind of unit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Words {
+pub struct Vocabulary {
     /// The kind that is rolled out: `module`.
     pub module: &'static str,
     /// Its plural: `modules`.
@@ -88,7 +88,7 @@ pub struct Words {
     pub withdrawn: EventReason,
 }
 
-impl Words {
+impl Vocabulary {
     /// The clusters of a Module.
     pub const CLUSTERS: Self = Self {
         module: "module",
@@ -151,7 +151,7 @@ impl Words {
 #[derive(Clone, Debug)]
 pub struct Background<'a> {
     /// The vocabulary of the units.
-    pub words: &'static Words,
+    pub words: &'static Vocabulary,
     /// The module's namespace.
     pub namespace: String,
     /// Its kind and name, for kubectl: `module/web`.
@@ -179,27 +179,35 @@ pub struct Background<'a> {
 }
 
 impl Background<'_> {
-    fn address(&self) -> Address<'_> {
-        Address {
+    fn address(&self) -> ModuleAddress<'_> {
+        ModuleAddress {
             namespace: &self.namespace,
             module: &self.module,
         }
     }
 
     /// The shortened revision, as in messages and controls.
-    fn short(&self) -> &str {
+    fn short_revision(&self) -> &str {
         self.revision.get(..8).unwrap_or(self.revision)
     }
 
     /// The command that sets a one-shot control.
-    fn once(&self, key: &str, stage: Option<&str>) -> String {
+    fn one_shot_command(&self, key: &str, stage: Option<&str>) -> String {
         let stage = stage.map_or_else(String::new, |stage| format!("{stage}@"));
-        command(&self.address(), key, Some(&format!("{stage}{}", self.short())))
+        command(
+            &self.address(),
+            key,
+            Some(&format!("{stage}{}", self.short_revision())),
+        )
     }
 }
 
 /// The public reason for a unit.
-pub(crate) fn explain<'a>(unit: &'a UnitId, why: &'a Why, background: &'a Background<'a>) -> Explained<'a> {
+pub(crate) fn explain_reason<'a>(
+    unit: &'a UnitId,
+    why: &'a Why,
+    background: &'a Background<'a>,
+) -> Explained<'a> {
     let (word, since) = word(why);
     // The engine knows only that the version is unresolved.
     let unresolved = background.source.filter(|_| matches!(why, Why::Unresolved));
@@ -309,7 +317,7 @@ pub(crate) fn precedence(reason: Reason) -> u8 {
 }
 
 /// The reason for a cluster that the registry reports as not ready.
-pub(crate) const fn not_ready(reason: NotReady) -> Reason {
+pub(crate) const fn not_ready_reason(reason: NotReady) -> Reason {
     match reason {
         NotReady::Deleting => Reason::Deleting,
         NotReady::ClusterPaused => Reason::ClusterPaused,
@@ -429,7 +437,7 @@ fn message(cluster: &str, why: &Why, background: &Background<'_>) -> String {
         ),
         Why::Aborted { .. } => format!(
             "the rollout of {version} was aborted{aborted}; next: commit another version, or retry it: {}",
-            background.once(annotation::RETRY, None)
+            background.one_shot_command(annotation::RETRY, None)
         ),
         Why::NotYet { .. } | Why::Closed { .. } => obstacles
             .get(cluster)
@@ -437,31 +445,34 @@ fn message(cluster: &str, why: &Why, background: &Background<'_>) -> String {
             .to_owned(),
         Why::WaitingApproval { stage } => format!(
             "{version} waits for approval of stage {stage}; next: {}",
-            background.once(annotation::APPROVE, Some(stage))
+            background.one_shot_command(annotation::APPROVE, Some(stage))
         ),
         Why::WaitingGate {
             stage,
             gate,
             last,
             passes,
-        } => format!("{version} waits for {}", gates.told(stage, *gate, *last, *passes)),
+        } => format!(
+            "{version} waits for {}",
+            gates.describe(stage, *gate, *last, *passes)
+        ),
         Why::WaitingStage { stage, units, until } => match until {
             Some(until) => format!(
                 "{version} waits for stage {stage}, which soaks until {}",
                 instant(*until)
             ),
-            None => format!("{version} waits for stage {stage}{}", named(units)),
+            None => format!("{version} waits for stage {stage}{}", in_parentheses(units)),
         },
         Why::WaitingDomain { holders } => format!(
             "{version} waits for {} with another value of the label in {}{}",
             words.units,
             words.domain,
-            named(holders)
+            in_parentheses(holders)
         ),
         Why::WaitingBatch { holders, size } => {
             format!(
                 "{version} waits for the current batch of {size} to finish{}",
-                named(holders)
+                in_parentheses(holders)
             )
         }
         Why::Paused => {
@@ -473,16 +484,16 @@ fn message(cluster: &str, why: &Why, background: &Background<'_>) -> String {
             .to_owned(),
         Why::WaitingBudget { holders, limit } => format!(
             "{version} waits until fewer than {limit} are changing or not available{}",
-            named(holders)
+            in_parentheses(holders)
         ),
-        Why::WaitingTurn { holders, limit } => waiting(words, holders, *limit, version),
+        Why::WaitingTurn { holders, limit } => waiting_message(words, holders, *limit, version),
         Why::WaitingRead => "it is withdrawn after the next complete read".to_owned(),
         Why::UpToDate => format!("ready at {version}"),
         Why::Excluded => "not selected".to_owned(),
     }
 }
 
-fn failed(words: &Words, class: Class, message: &str, until: Option<Millis>) -> String {
+fn failed(words: &Vocabulary, class: Class, message: &str, until: Option<Millis>) -> String {
     match (class, until) {
         (Class::Revision, None) => {
             format!("{message}; next: {}", words.fix)
@@ -525,7 +536,7 @@ fn bad(what: &str, background: &Background<'_>, revision: Revision, evidence: &E
 }
 
 /// The first few units in parentheses.
-fn named(units: &[UnitId]) -> String {
+fn in_parentheses(units: &[UnitId]) -> String {
     if units.is_empty() {
         String::new()
     } else {
@@ -545,7 +556,7 @@ pub fn few<T: Borrow<str>>(clusters: &[T]) -> String {
 }
 
 /// What a unit waits for.
-pub(crate) fn waiting(words: &Words, holders: &[UnitId], limit: u32, what: &str) -> String {
+pub(crate) fn waiting_message(words: &Vocabulary, holders: &[UnitId], limit: u32, what: &str) -> String {
     if limit == 0 {
         return format!(
             "{what} waits: {} is 0, so no {} is updated",
@@ -594,7 +605,7 @@ impl<'a> Background<'a> {
     pub fn plain(obstacles: &'a BTreeMap<String, String>) -> Self {
         static UNREAD: super::gates::Answers = BTreeMap::new();
         Self {
-            words: &Words::CLUSTERS,
+            words: &Vocabulary::CLUSTERS,
             namespace: "fleet".to_owned(),
             module: "module/web".to_owned(),
             pause: None,
@@ -638,7 +649,7 @@ mod tests {
             ..Background::plain(&obstacles)
         };
         let unit = "eu-1".into();
-        let told = explain(&unit, why, &background);
+        let told = explain_reason(&unit, why, &background);
         assert_eq!(told.reason, reason, "{why:?}");
         assert!(told.message().contains(says), "{}", told.message());
     }
@@ -654,10 +665,13 @@ mod tests {
             ..Background::plain(&obstacles)
         };
         let unit = "eu-1".into();
-        let told = explain(&unit, &Why::Unresolved, &background);
+        let told = explain_reason(&unit, &Why::Unresolved, &background);
         assert_eq!(told.reason, Reason::VerificationFailed);
         assert!(told.message().contains("it is not signed"), "{}", told.message());
-        assert_eq!(explain(&unit, &Why::Paused, &background).reason, Reason::Paused);
+        assert_eq!(
+            explain_reason(&unit, &Why::Paused, &background).reason,
+            Reason::Paused
+        );
     }
 
     #[test]

@@ -56,7 +56,7 @@ impl Refusals {
     }
 
     /// Records a refusal. A different message for the same row is not new: some webhooks include the request's id.
-    pub(crate) fn note(&self, module: &Key, planned: &Planned, message: &str, now: Timestamp) -> Noted {
+    pub(crate) fn record(&self, module: &Key, planned: &Planned, message: &str, now: Timestamp) -> Noted {
         let token = planned.token();
         let message = bounded(message, MAX_MESSAGE);
         let mut all = self.0.lock();
@@ -86,14 +86,14 @@ impl Refusals {
     }
 
     /// Drops the entries of a deleted module.
-    pub(crate) fn forget(&self, module: &Key) {
+    pub(crate) fn drop_module(&self, module: &Key) {
         self.0.lock().remove(module);
     }
 }
 
 /// The refusals in the engine's form.
-pub(crate) fn of_engine(rows: &Rows) -> BTreeMap<UnitId, engine::Refusal> {
-    let refusal = |refused: &Refused| engine::Refusal {
+pub(crate) fn of_engine(rows: &Rows) -> BTreeMap<UnitId, engine::RefusedWrite> {
+    let refusal = |refused: &Refused| engine::RefusedWrite {
         token: refused.token,
         message: Arc::clone(&refused.message),
     };
@@ -104,8 +104,8 @@ pub(crate) fn of_engine(rows: &Rows) -> BTreeMap<UnitId, engine::Refusal> {
 
 /// The refused rows that still must be written, now or later: their in-flight change has that token, or a row waits to
 /// be removed.
-pub(crate) fn left(rows: &Rows, memory: &Memory, planned: &[Planned]) -> Rows {
-    let wanted = |cluster: &UnitId, token: Token| match memory.charges.get(cluster) {
+pub(crate) fn remaining_refusals(rows: &Rows, memory: &Memory, planned: &[Planned]) -> Rows {
+    let wanted = |cluster: &UnitId, token: Token| match memory.in_flight.get(cluster) {
         Some(charge) => charge.token == token,
         None => planned
             .iter()
@@ -119,14 +119,14 @@ pub(crate) fn left(rows: &Rows, memory: &Memory, planned: &[Planned]) -> Rows {
 }
 
 /// When a row that was refused with this token is retried; `None` means at once.
-pub(crate) fn again(rows: &Rows, planned: &Planned, now: Timestamp) -> Option<Timestamp> {
+pub(crate) fn retry_at(rows: &Rows, planned: &Planned, now: Timestamp) -> Option<Timestamp> {
     let refused = rows.get(&planned.unit)?;
     (refused.token == planned.token() && refused.again > now).then_some(refused.again)
 }
 
 #[cfg(test)]
 mod tests {
-    use muster_driver::{Change, Then};
+    use muster_driver::{Change, NewContent};
 
     use super::*;
 
@@ -137,12 +137,12 @@ mod tests {
             unit: "eu-1".into(),
             change: Some(Change {
                 token: Token(token),
-                then: Then::Fenced,
+                then: NewContent::Fenced,
             }),
         };
         let now = Timestamp::UNIX_EPOCH;
         let after = |token, words: &str| {
-            let noted = refusals.note(&module, &fence(token), words, now);
+            let noted = refusals.record(&module, &fence(token), words, now);
             (noted.is_new, noted.again.as_second())
         };
         assert_eq!(after(3, "request 1 is denied"), (true, 5));

@@ -18,12 +18,12 @@ impl Reports {
     }
 
     /// Records such a write.
-    pub(crate) fn note(&self, key: Key, at: Timestamp) {
+    pub(crate) fn record(&self, key: Key, at: Timestamp) {
         self.0.lock().insert(key, at);
     }
 
     /// Drops the entry of a deleted module.
-    pub(crate) fn forget(&self, key: &Key) {
+    pub(crate) fn drop_module(&self, key: &Key) {
         self.0.lock().remove(key);
     }
 }

@@ -31,12 +31,12 @@ pub(crate) struct AssemblageRow {
     /// The part that every module depends on.
     pub head: Arc<Head>,
     /// Its syncs, sorted by name.
-    pub syncs: Vec<Arc<SeenRow>>,
+    pub syncs: Vec<Arc<ObservedRow>>,
     /// The source of each sync in `syncs`.
     pub parts: Vec<Parts>,
     /// What the cluster reports of syncs that have no row here, by name: of deleted modules, or from before this
     /// assemblage was created. A row created for one of them gets a greater token.
-    pub left: Vec<(String, engine::Echo)>,
+    pub left: Vec<(String, engine::Report)>,
 }
 
 /// The part of an assemblage that every module depends on.
@@ -60,7 +60,7 @@ pub(crate) struct Head {
 
 impl AssemblageRow {
     /// The row of a module.
-    pub(crate) fn of(&self, module: &str) -> Option<&Arc<SeenRow>> {
+    pub(crate) fn of(&self, module: &str) -> Option<&Arc<ObservedRow>> {
         self.syncs.get(self.index(module)?)
     }
 
@@ -70,20 +70,20 @@ impl AssemblageRow {
     }
 
     /// The row for these parts in the next version, shared if unchanged.
-    fn next(&self, position: usize, parts: &Parts) -> Arc<SeenRow> {
+    fn next(&self, position: usize, parts: &Parts) -> Arc<ObservedRow> {
         let index = self.index(&parts.0.name);
         let before = index.and_then(|index| self.syncs.get(index).zip(self.parts.get(index)));
         match before {
             Some((row, before)) if row.position == position && before == parts => Arc::clone(row),
-            Some((row, _)) => Some(seen(position, parts))
+            Some((row, _)) => Some(observed_row(position, parts))
                 .filter(|seen| *seen != **row)
                 .map_or_else(|| Arc::clone(row), Arc::new),
-            None => Arc::new(seen(position, parts)),
+            None => Arc::new(observed_row(position, parts)),
         }
     }
 
     /// What the cluster reports of a module that has no row.
-    pub(crate) fn left_of(&self, module: &str) -> Option<&engine::Echo> {
+    pub(crate) fn left_of(&self, module: &str) -> Option<&engine::Report> {
         let left = self.left.iter().find(|(name, _)| name == module);
         left.map(|(_, report)| report)
     }
@@ -113,7 +113,7 @@ pub(crate) fn is_same<T>(one: Option<&Arc<T>>, other: Option<&Arc<T>>) -> bool {
 
 /// One sync: what is assigned, and what the cluster reports.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct SeenRow {
+pub(crate) struct ObservedRow {
     /// The sync's name.
     pub name: String,
     /// Index in `spec.syncs`, which a JSON patch tests and replaces.
@@ -137,9 +137,9 @@ pub(crate) struct SeenRow {
     /// Id of the plan control that it carries.
     pub control: Option<String>,
     /// The row in the engine's form, without manual edits.
-    pub assigned: engine::Row,
+    pub assigned: engine::Assignment,
     /// The report in the engine's form.
-    pub reported: Option<engine::Echo>,
+    pub reported: Option<engine::Report>,
 }
 
 /// The source of a row: what is assigned, and what is reported.
@@ -167,7 +167,7 @@ pub(crate) fn print(row: &SyncRow) -> Print {
     hasher.finish()
 }
 
-impl SeenRow {
+impl ObservedRow {
     /// Its token in the engine's form: 0 if it has none.
     pub(crate) fn engine_token(&self) -> engine::Token {
         engine::Token(self.token.unwrap_or(0))
@@ -220,7 +220,7 @@ pub(crate) struct Echo {
 /// it.
 pub(crate) fn index<A: Carrier>() -> Index<A, Arc<AssemblageRow>> {
     Index::new(
-        |assemblage| Some(Arc::new(row(assemblage, None))),
+        |assemblage| Some(Arc::new(assemblage_row(assemblage, None))),
         |key: &Key, row: &Arc<AssemblageRow>| {
             row.syncs
                 .iter()
@@ -228,7 +228,7 @@ pub(crate) fn index<A: Carrier>() -> Index<A, Arc<AssemblageRow>> {
                 .collect()
         },
     )
-    .succeeding(|assemblage, before| Some(Arc::new(row(assemblage, Some(before)))))
+    .succeeding(|assemblage, before| Some(Arc::new(assemblage_row(assemblage, Some(before)))))
     .concerning(|key, before, row| {
         let modules = row.concerned(before).into_iter();
         modules.map(|module| Key::new(&key.namespace, module)).collect()
@@ -236,12 +236,15 @@ pub(crate) fn index<A: Carrier>() -> Index<A, Arc<AssemblageRow>> {
 }
 
 /// Projects an assemblage. Unchanged parts are shared with the previous version and not computed again.
-pub(crate) fn row<A: Carrier>(assemblage: &A, before: Option<&Arc<AssemblageRow>>) -> AssemblageRow {
+pub(crate) fn assemblage_row<A: Carrier>(
+    assemblage: &A,
+    before: Option<&Arc<AssemblageRow>>,
+) -> AssemblageRow {
     let states = assemblage.status().map_or(&[][..], |status| &status.syncs);
     let rows = &assemblage.spec().syncs;
     let names: BTreeSet<&str> = rows.iter().map(|row| row.name.as_str()).collect();
     let without = states.iter().filter(|state| !names.contains(state.name.as_str()));
-    let ours = is_ours(assemblage);
+    let ours = is_own_assemblage(assemblage);
     let states: BTreeMap<&str, &Shared<SyncState>> =
         states.iter().map(|state| (state.name.as_str(), state)).collect();
     let mut syncs: Vec<_> = rows
@@ -250,7 +253,7 @@ pub(crate) fn row<A: Carrier>(assemblage: &A, before: Option<&Arc<AssemblageRow>
         .map(|(position, sync)| {
             let parts = (sync.clone(), states.get(sync.name.as_str()).copied().cloned());
             let row = before.map_or_else(
-                || Arc::new(seen(position, &parts)),
+                || Arc::new(observed_row(position, &parts)),
                 |before| before.next(position, &parts),
             );
             (row, parts)
@@ -284,7 +287,7 @@ pub(crate) fn row<A: Carrier>(assemblage: &A, before: Option<&Arc<AssemblageRow>
 }
 
 /// Whether an assemblage is muster's own: named after its cluster and labeled.
-pub(crate) fn is_ours<A: Carrier>(assemblage: &A) -> bool {
+pub(crate) fn is_own_assemblage<A: Carrier>(assemblage: &A) -> bool {
     let manager = assemblage.labels().get(labels::label::MANAGED_BY);
     let cluster = assemblage
         .spec()
@@ -295,14 +298,14 @@ pub(crate) fn is_ours<A: Carrier>(assemblage: &A) -> bool {
         && cluster == Some(assemblage.name_any().as_str())
 }
 
-fn seen(position: usize, (sync, state): &Parts) -> SeenRow {
+fn observed_row(position: usize, (sync, state): &Parts) -> ObservedRow {
     let state = state.as_ref();
     let asks = match sync.intent() {
         Intent::Carry { .. } => Asks::Carry,
         Intent::Withdraw(how) => Asks::Withdraw(how),
         Intent::Bare => Asks::Bare,
     };
-    SeenRow {
+    ObservedRow {
         name: sync.name.clone(),
         position,
         token: sync.token,
@@ -335,9 +338,9 @@ fn echo(state: &SyncState) -> Echo {
     }
 }
 
-fn assigned(sync: &SyncRow, asks: Asks) -> engine::Row {
+fn assigned(sync: &SyncRow, asks: Asks) -> engine::Assignment {
     let digest = sync.digest.as_deref().and_then(engine::Digest::parse);
-    engine::Row {
+    engine::Assignment {
         token: engine::Token(sync.token.unwrap_or(0)),
         content: match (asks, digest) {
             (Asks::Carry, Some(digest)) => engine::Content::Carries {
@@ -351,13 +354,13 @@ fn assigned(sync: &SyncRow, asks: Asks) -> engine::Row {
 }
 
 /// `assigned`: the token of its row.
-fn reported(assigned: Option<u64>, state: &SyncState) -> engine::Echo {
+fn reported(assigned: Option<u64>, state: &SyncState) -> engine::Report {
     let believed = assigned.unwrap_or(0).max(BELIEVED);
     let message = || {
         let message = state.message.as_deref().or(state.reason.as_deref());
         message.unwrap_or("no message").into()
     };
-    engine::Echo {
+    engine::Report {
         digest: state.digest.as_deref().and_then(engine::Digest::parse),
         token: engine::Token(state.token.filter(|token| *token <= believed).unwrap_or(0)),
         state: match (state.state, state.class) {

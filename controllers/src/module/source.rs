@@ -24,7 +24,7 @@ use super::{
     target::{known, last_version, later},
 };
 use crate::{
-    gitrepository::remote::{self, Address, enter, keys},
+    gitrepository::remote::{self, RepositoryAccess, enter, verification_keys},
     runtime::Key,
 };
 
@@ -33,22 +33,22 @@ const FIRST_RETRY: Duration = Duration::from_secs(1);
 
 /// What is known of the tags of modules, in addition to their status. Lost at a restart, and read again then.
 #[derive(Debug, Default)]
-pub(crate) struct Tags(Mutex<BTreeMap<Key, Look>>);
+pub(crate) struct Tags(Mutex<BTreeMap<Key, SourceRead>>);
 
 /// The last read of a module's repository.
 #[derive(Clone, Debug)]
-struct Look {
+struct SourceRead {
     /// The source that was read: another version or repository is read again.
     wanted: GitSource,
     /// Whether the result was verified, if required: a pinned commit is not verified again.
     verifying: bool,
     at: Timestamp,
-    found: Result<Found, Failure>,
+    found: Result<ResolvedVersion, Failure>,
 }
 
 /// The result of resolving a version.
 #[derive(Clone, Debug)]
-struct Found {
+struct ResolvedVersion {
     /// The commit of the version.
     commit: String,
     /// How it was verified.
@@ -67,7 +67,7 @@ struct Failure {
 
 impl Tags {
     /// Drops the entry of a deleted module.
-    pub(crate) fn forget(&self, key: &Key) {
+    pub(crate) fn drop_module(&self, key: &Key) {
         self.0.lock().remove(key);
     }
 
@@ -80,10 +80,14 @@ impl Tags {
 }
 
 /// The target of a module: its version as pinned before, or resolved now.
-pub(crate) async fn target<K: Rolled>(module: &K, kept: Result<(), Trouble>, modules: &Modules<K>) -> Target {
+pub(crate) async fn resolve_target<K: Rolled>(
+    module: &K,
+    kept: Result<(), Trouble>,
+    modules: &Modules<K>,
+) -> Target {
     match &module.spec().sync.source {
         Source::Git(git) => of_git(module, git, modules).await,
-        Source::Flux(flux) => flux_source::target(module, flux, kept, modules),
+        Source::Flux(flux) => flux_source::flux_target(module, flux, kept, modules),
     }
 }
 
@@ -92,7 +96,7 @@ async fn of_git<K: Rolled>(module: &K, git: &GitSource, modules: &Modules<K>) ->
     if let (Some(commit), None) = (&git.version.commit, &git.version.tag)
         && (pinned.is_some() || git.verify.is_none())
     {
-        modules.tags.forget(&Key::of(module));
+        modules.tags.drop_module(&Key::of(module));
         let source = pinned.unwrap_or_else(|| SourceStatus {
             url: Some(git.url.clone()),
             tag: None,
@@ -104,7 +108,7 @@ async fn of_git<K: Rolled>(module: &K, git: &GitSource, modules: &Modules<K>) ->
         return known(module, source, None);
     }
     let verify = git.verify.as_ref().filter(|_| pinned.is_none());
-    let look = look(module, git, verify, modules).await;
+    let look = read_source(module, git, verify, modules).await;
     match (pinned, look.found) {
         (Some(source), found) => {
             let moved_to = found.ok().map(|found| found.commit);
@@ -158,7 +162,12 @@ fn pinned(git: &GitSource, status: Option<&SourceStatus>) -> Option<SourceStatus
 }
 
 /// Reads the repository if the last read is too old or was about another source.
-async fn look<K: Rolled>(module: &K, git: &GitSource, verify: Option<&Verify>, modules: &Modules<K>) -> Look {
+async fn read_source<K: Rolled>(
+    module: &K,
+    git: &GitSource,
+    verify: Option<&Verify>,
+    modules: &Modules<K>,
+) -> SourceRead {
     let key = Key::of(module);
     let now = modules.context.clock.now();
     let package = &module.spec().sync.package;
@@ -169,13 +178,13 @@ async fn look<K: Rolled>(module: &K, git: &GitSource, verify: Option<&Verify>, m
         .get(&key)
         .filter(|look| look.wanted == *git && (look.verifying || verify.is_none()))
         .cloned();
-    let fresh_for = |look: &Look| match &look.found {
+    let fresh_for = |look: &SourceRead| match &look.found {
         Ok(_) => package.interval.to_std(),
         Err(failure) => wait(failure, package.retry_interval.to_std()),
     };
     // Content that was verified but is not pinned yet is verified again: the keys may have changed.
-    let is_fresh = |look: &Look| now < later(look.at, fresh_for(look));
-    let may_serve = |look: &Look| verify.is_none() || look.found.is_err();
+    let is_fresh = |look: &SourceRead| now < later(look.at, fresh_for(look));
+    let may_serve = |look: &SourceRead| verify.is_none() || look.found.is_err();
     if let Some(last) = last.clone().filter(|look| is_fresh(look) && may_serve(look)) {
         return last;
     }
@@ -192,7 +201,7 @@ async fn look<K: Rolled>(module: &K, git: &GitSource, verify: Option<&Verify>, m
             count: before.map_or(0, |before| before.count.saturating_add(1)),
         }
     });
-    let look = Look {
+    let look = SourceRead {
         wanted: git.clone(),
         verifying: verify.is_some(),
         at: modules.context.clock.now(),
@@ -207,13 +216,13 @@ async fn resolve<K: Rolled>(
     git: &GitSource,
     verify: Option<&Verify>,
     modules: &Modules<K>,
-) -> Result<Found, remote::Failure> {
+) -> Result<ResolvedVersion, remote::Failure> {
     // Already validated: exactly one of tag and commit is set.
     let want = match (&git.version.tag, &git.version.commit) {
         (None, Some(commit)) => Want::Commit(commit.parse::<CommitId>().map_err(|error| misnamed(&error))?),
         (tag, _) => Want::Tag(tag.clone().unwrap_or_default()),
     };
-    let address = Address::of_module(&module.namespace().unwrap_or_default(), git);
+    let address = RepositoryAccess::of_module(&module.namespace().unwrap_or_default(), git);
     let mut remote = enter(&address, &modules.context).await?;
     if let Some(verify) = verify {
         remote.verify = Some(Verification {
@@ -221,7 +230,7 @@ async fn resolve<K: Rolled>(
                 VerifyMode::Tag => VerificationMode::Tag,
                 VerifyMode::Commit => VerificationMode::Commit,
             },
-            keys: Arc::new(keys(&address, &verify.secret_ref.name, &modules.context).await?),
+            keys: Arc::new(verification_keys(&address, &verify.secret_ref.name, &modules.context).await?),
         });
     }
     let resolved = modules.context.source.resolve(&remote, &want).await?;
@@ -237,7 +246,7 @@ async fn resolve<K: Rolled>(
         secret: verify.secret_ref.name.clone(),
         signer,
     });
-    Ok(Found {
+    Ok(ResolvedVersion {
         commit: resolved.commit.to_string(),
         verified,
     })

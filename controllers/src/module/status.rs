@@ -16,13 +16,13 @@ use muster_rollout::{self as engine, Phase};
 
 use super::{
     by_hand,
-    command::{Address, command},
-    facts::{ClusterSeen, Target},
+    command::{ModuleAddress, command},
+    control_effects::{self, UnitEffects},
+    facts::{ObservedCluster, Target},
     groups::groups,
-    heard::{self, Heard},
     memory,
     observation::Observation,
-    reasons::{Explained, Pause, Words},
+    reasons::{Explained, Pause, Vocabulary},
 };
 
 /// The maximum number of clusters in one command, so that it fits a terminal.
@@ -31,7 +31,7 @@ const MAX_NAMED: usize = 20;
 const MAX_TOLD: usize = 3;
 
 /// The status while nothing can be decided: suspended, or an invalid spec. Everything else stays unchanged.
-pub(crate) fn idle<K: ModuleObject>(module: &K, seen: &Observation, now: Timestamp) -> ModuleStatus {
+pub(crate) fn idle_status<K: ModuleObject>(module: &K, seen: &Observation, now: Timestamp) -> ModuleStatus {
     let said = match &seen.invalid {
         Some(invalid) => Conditions::ready(Status::False, invalid.reason, &*invalid.message)
             .stalled(invalid.reason, &*invalid.message),
@@ -45,7 +45,7 @@ pub(crate) fn idle<K: ModuleObject>(module: &K, seen: &Observation, now: Timesta
     let conditions = merged(module, &said, &before.conditions, now);
     ModuleStatus {
         observed_generation: module.meta().generation,
-        state: state(&conditions, &[]),
+        state: state_word(&conditions, &[]),
         conditions,
         last_handled_reconcile_at: requested_at(module),
         ..before
@@ -53,7 +53,7 @@ pub(crate) fn idle<K: ModuleObject>(module: &K, seen: &Observation, now: Timesta
 }
 
 /// The status of a module that is rolling out or done.
-pub(crate) fn rolling<K: ModuleObject>(
+pub(crate) fn rolling_status<K: ModuleObject>(
     module: &K,
     seen: &Observation,
     decision: &engine::Decision,
@@ -88,7 +88,7 @@ pub(crate) fn rolling<K: ModuleObject>(
     let conditions = merged(module, &said, &before.conditions, now);
     Ok(ModuleStatus {
         observed_generation: module.meta().generation,
-        state: state(&conditions, told),
+        state: state_word(&conditions, told),
         conditions,
         source,
         revision,
@@ -103,11 +103,11 @@ pub(crate) fn rolling<K: ModuleObject>(
 
 /// The controls and their effects: ineffective ones first.
 fn controls(seen: &Observation, now: Timestamp) -> Vec<ControlStatus> {
-    let mut all = by_hand::heard(&seen.controls, seen.clusters(), now);
-    all.extend(heard::all(
-        &Words::CLUSTERS,
+    let mut all = by_hand::effects(&seen.controls, seen.clusters(), now);
+    all.extend(control_effects::all(
+        &Vocabulary::CLUSTERS,
         &seen.controls,
-        heard(seen.clusters()),
+        unit_effects(seen.clusters()),
         now,
     ));
     all.sort_by_key(|said| said.effect);
@@ -115,8 +115,8 @@ fn controls(seen: &Observation, now: Timestamp) -> Vec<ControlStatus> {
     all
 }
 
-fn heard(clusters: &[ClusterSeen]) -> impl Iterator<Item = Heard<'_>> + Clone {
-    clusters.iter().map(|cluster| Heard {
+fn unit_effects(clusters: &[ObservedCluster]) -> impl Iterator<Item = UnitEffects<'_>> + Clone {
+    clusters.iter().map(|cluster| UnitEffects {
         name: &cluster.name,
         selected: cluster.selected,
         said: &cluster.heard,
@@ -159,7 +159,7 @@ pub(crate) fn differs_by_clusters_only(old: &ModuleStatus, new: &ModuleStatus) -
 }
 
 /// The state of a module in one word for a table: a pause and holds are shown next to a success, too.
-pub(crate) fn state(conditions: &[Condition], told: &[Explained<'_>]) -> Option<String> {
+pub(crate) fn state_word(conditions: &[Condition], told: &[Explained<'_>]) -> Option<String> {
     let ready = conditions::find(conditions, conditions::READY)?;
     let is = |reason: Reason| match reason {
         Reason::Paused => conditions::is_true(conditions, conditions::PAUSED),
@@ -176,7 +176,7 @@ pub(crate) fn state(conditions: &[Condition], told: &[Explained<'_>]) -> Option<
 }
 
 /// The kind and name of a module, for kubectl: `module/podinfo`.
-pub(crate) fn address<K: ModuleObject>(module: &K) -> String {
+pub(crate) fn object_reference<K: ModuleObject>(module: &K) -> String {
     format!("{}/{}", K::KIND.as_str().to_lowercase(), module.name_any())
 }
 
@@ -188,9 +188,9 @@ pub(crate) fn pause<K: ModuleObject>(module: &K, seen: &Observation, now: Timest
     }
     let control = seen.controls.paused(now);
     let lift = control.map(|_| {
-        let address = address(module);
+        let address = object_reference(module);
         let namespace = module.namespace().unwrap_or_default();
-        let address = Address {
+        let address = ModuleAddress {
             namespace: &namespace,
             module: &address,
         };
@@ -203,7 +203,7 @@ pub(crate) fn pause<K: ModuleObject>(module: &K, seen: &Observation, now: Timest
         .then(|| "set spec.rollout.paused to false".to_owned());
     let ways: Vec<String> = in_spec.into_iter().chain(lift).collect();
     (!ways.is_empty()).then(|| Pause {
-        told: control.map_or_else(String::new, Control::told),
+        told: control.map_or_else(String::new, Control::provenance),
         resume: format!("; to resume: {}", ways.join(" and ")),
     })
 }
@@ -215,7 +215,7 @@ pub(crate) fn version<K: ModuleObject>(module: &K, target: &Target) -> String {
         Target::Known { source, .. } => Some(source.commit.as_str()),
         Target::Unknown { .. } | Target::Nothing => None,
     };
-    match wanted.short(commit) {
+    match wanted.display_version(commit) {
         version if version.is_empty() => "the version".to_owned(),
         version => version,
     }
@@ -270,7 +270,7 @@ fn ready_as_they_are(units: &[engine::Unit], told: &[Explained<'_>]) -> u32 {
     let pairs = units.iter().zip(told);
     count(pairs.filter(|(unit, told)| {
         let changing = matches!(told.reason.bucket(), Bucket::Updating | Bucket::Withdrawing);
-        let ready = unit.state_at_row() == Some(&engine::State::Succeeded);
+        let ready = unit.state_at_assignment() == Some(&engine::State::Succeeded);
         unit.selected() && unit.is_eligible() && ready && !changing
     }))
 }
@@ -400,12 +400,12 @@ fn ready<K: ModuleObject>(
         return Conditions::ready(Status::False, *reason, &**message).reconciling(*reason, &**message);
     }
     let phase = decision.summary.phase;
-    standing(&Words::CLUSTERS, &version, phase, told, open, summary)
+    ready_conditions(&Vocabulary::CLUSTERS, &version, phase, told, open, summary)
 }
 
 /// The conditions of a module whose version is known, by the reasons of its units.
-pub(crate) fn standing(
-    words: &Words,
+pub(crate) fn ready_conditions(
+    words: &Vocabulary,
     version: &str,
     phase: Phase,
     told: &[Explained<'_>],
@@ -463,7 +463,7 @@ fn fault<'a>(told: &'a [Explained<'a>]) -> Option<&'a Explained<'a>> {
 }
 
 fn at_rest(
-    words: &Words,
+    words: &Vocabulary,
     version: &str,
     open: Option<&str>,
     summary: &Summary,
@@ -587,8 +587,8 @@ fn stuck<K: ModuleObject>(module: &K, left: &[&Explained<'_>], attention: &[Atte
     let told: Vec<String> = stuck.iter().take(MAX_TOLD).map(one).collect();
     let more = and_more(stuck.len().saturating_sub(MAX_TOLD));
     let names: Vec<&str> = stuck.iter().take(MAX_NAMED).map(|told| told.cluster).collect();
-    let (namespace, address) = (module.namespace().unwrap_or_default(), address(module));
-    let address = Address {
+    let (namespace, address) = (module.namespace().unwrap_or_default(), object_reference(module));
+    let address = ModuleAddress {
         namespace: &namespace,
         module: &address,
     };
@@ -606,7 +606,7 @@ mod tests {
     use muster_rollout::{Absence, Ineligible, UnitId, Why};
 
     use super::*;
-    use crate::module::reasons::{Background, explain, precedence};
+    use crate::module::reasons::{Background, explain_reason, precedence};
 
     /// A cluster that cannot be changed shows only its reason.
     static NONE: BTreeMap<String, String> = BTreeMap::new();
@@ -655,7 +655,7 @@ mod tests {
             .collect();
         let told: Vec<Explained<'_>> = units
             .iter()
-            .map(|(unit, why)| explain(unit, why, &background))
+            .map(|(unit, why)| explain_reason(unit, why, &background))
             .collect();
         let given: Vec<Reason> = told.iter().map(|told| told.reason).collect();
         assert_eq!(given, reasons);
@@ -664,11 +664,8 @@ mod tests {
             total,
             ..Summary::default()
         };
-        let conditions = standing(&Words::CLUSTERS, "v2", Phase::Done, &told, None, &summary).merge(
-            &[],
-            1,
-            Timestamp::UNIX_EPOCH,
-        );
+        let conditions = ready_conditions(&Vocabulary::CLUSTERS, "v2", Phase::Done, &told, None, &summary)
+            .merge(&[], 1, Timestamp::UNIX_EPOCH);
         let ready = conditions::find(&conditions, conditions::READY).unwrap().clone();
         (
             ready.status,

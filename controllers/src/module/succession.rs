@@ -20,7 +20,7 @@ use muster_api::{
     sync::{Binding, FluxPackage, Source},
 };
 
-use super::facts::Standing;
+use super::facts::ModuleState;
 
 /// What determines whether two modules apply the same objects: everything but the version and how it is applied.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -64,7 +64,7 @@ pub struct Successor {
     /// Which clusters it selects; `None` if the selector is invalid, so that it may be meant for any cluster.
     pub selector: Option<Matcher>,
     /// Its state by the last decision; `None` if nothing was decided at its present generation yet.
-    pub standing: Option<Arc<Standing>>,
+    pub standing: Option<Arc<ModuleState>>,
 }
 
 impl Successor {
@@ -199,9 +199,9 @@ mod tests {
             address: format!("module/{name}"),
             selector: Matcher::new(Some(&selector)).ok(),
             standing: confirmed.map(|confirmed| {
-                Arc::new(Standing {
+                Arc::new(ModuleState {
                     confirmed: names(confirmed),
-                    ..Standing::default()
+                    ..ModuleState::default()
                 })
             }),
         }
@@ -252,9 +252,9 @@ mod tests {
     fn an_object_that_only_waits_for_the_old_module_ends_the_wait() {
         let prod = json!({"matchLabels": {"env": "prod"}});
         let mut successor = successor("b", &prod, None);
-        successor.standing = Some(Arc::new(Standing {
+        successor.standing = Some(Arc::new(ModuleState {
             shared: BTreeSet::from(["eu-1".to_owned()]),
-            ..Standing::default()
+            ..ModuleState::default()
         }));
         let successors = Successors::new(vec![successor]);
         assert_eq!(successors.not_yet("eu-1", &labels("prod")), None);

@@ -2,14 +2,14 @@
 
 use std::collections::BTreeMap;
 
-use super::reasons::Words;
+use super::reasons::Vocabulary;
 use crate::registry::ClusterRow;
 
 /// A Cluster or a Node with its annotations.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Unit<'a> {
     /// The vocabulary of its messages.
-    pub words: &'static Words,
+    pub words: &'static Vocabulary,
     /// Name of the object.
     pub name: &'a str,
     /// Annotations of the object.
@@ -20,7 +20,7 @@ impl<'a> Unit<'a> {
     /// From a Cluster.
     pub(crate) const fn of_cluster(cluster: &'a ClusterRow) -> Self {
         Self {
-            words: &Words::CLUSTERS,
+            words: &Vocabulary::CLUSTERS,
             name: cluster.name.as_str(),
             annotations: &cluster.annotations,
         }

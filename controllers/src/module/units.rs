@@ -19,15 +19,15 @@ use muster_api::{
 use muster_rollout as engine;
 
 use super::{
+    cluster_view::ClusterView,
     contents::{Choice, Content, Made, Units},
-    facts::{ClusterSeen, Definition, Values},
+    facts::{Definition, ObservedCluster, Values},
     gates,
     instants::millis,
     observation::Observation,
     reasons::ineligible,
     refusals,
-    rows::{self, SeenRow},
-    sight::Sight,
+    rows::{self, ObservedRow},
     windows,
 };
 
@@ -98,7 +98,7 @@ struct Recipes<'a> {
 
 /// A unit for each cluster, with the contents that it may get.
 pub(crate) fn units(
-    clusters: &[ClusterSeen],
+    clusters: &[ObservedCluster],
     seen: &Observation,
     module: &str,
     rollout: &api::Rollout,
@@ -110,14 +110,14 @@ pub(crate) fn units(
 }
 
 /// Builds the units of the clusters at these indexes again, when nothing else changed.
-pub(crate) fn again(
-    sight: &mut Sight,
+pub(crate) fn refresh_units(
+    sight: &mut ClusterView,
     places: &[usize],
     seen: &Observation,
     module: &str,
     rollout: &api::Rollout,
 ) {
-    let Sight { clusters, units, .. } = sight;
+    let ClusterView { clusters, units, .. } = sight;
     let changed = places
         .iter()
         .filter_map(|place| Some((*place, clusters.get(*place)?)));
@@ -128,7 +128,7 @@ pub(crate) fn again(
 impl Units {
     fn put<'a>(
         &mut self,
-        clusters: impl Iterator<Item = (usize, &'a ClusterSeen)>,
+        clusters: impl Iterator<Item = (usize, &'a ObservedCluster)>,
         seen: &Observation,
         module: &str,
         rollout: &api::Rollout,
@@ -167,7 +167,7 @@ impl Units {
     }
 
     /// Sets the domains, numbered among those of all clusters.
-    fn share(&mut self, clusters: &[ClusterSeen], rollout: &api::Rollout) {
+    fn share(&mut self, clusters: &[ObservedCluster], rollout: &api::Rollout) {
         if rollout.exclusive.is_none() {
             return;
         }
@@ -185,8 +185,8 @@ impl Units {
 
 /// The settings of a module in the engine's form. A module that is being deleted is withdrawn as `onDelete` says,
 /// paused or not; an explicit `onDelete` releases the brake.
-pub(crate) fn spec(module: &ModuleSpec, seen: &Observation, now: Timestamp) -> engine::Spec {
-    let wishes = wishes(&module.rollout);
+pub(crate) fn engine_spec(module: &ModuleSpec, seen: &Observation, now: Timestamp) -> engine::Spec {
+    let wishes = rollout_settings(&module.rollout);
     let deleting = seen.deleting;
     let explicit = deleting && module.on_delete.is_some();
     let how = match module.on_delete {
@@ -199,20 +199,20 @@ pub(crate) fn spec(module: &ModuleSpec, seen: &Observation, now: Timestamp) -> e
         readings: gates::readings(&seen.gates),
         controls: controls(seen, now),
         withdraw: engine::Withdraw {
-            brake: wishes.withdraw.brake.filter(|_| !explicit),
+            brake: rollout_settings.withdraw.brake.filter(|_| !explicit),
             how,
             acknowledged: seen
                 .controls
                 .acknowledged(now)
                 .map(|control| control.what.clone()),
             moving: moving(seen),
-            ..wishes.withdraw
+            ..rollout_settings.withdraw
         },
-        paused: !deleting && (wishes.paused || seen.controls.paused(now).is_some()),
+        paused: !deleting && (rollout_settings.paused || seen.controls.paused(now).is_some()),
         abandoned: seen.controls.given_up(now),
         refused: refusals::of_engine(&seen.refused),
         window_change: windows::next_change(seen.clusters()).map(millis),
-        ..wishes
+        ..rollout_settings
     }
 }
 
@@ -223,7 +223,7 @@ fn moving(seen: &Observation) -> BTreeSet<engine::UnitId> {
 }
 
 /// The settings in `spec.rollout`, marked as a complete read: no reconcile starts before every list is complete.
-pub fn wishes(rollout: &api::Rollout) -> engine::Spec {
+pub fn rollout_settings(rollout: &api::Rollout) -> engine::Spec {
     engine::Spec {
         strategy: match rollout.strategy {
             api::Strategy::Replace => engine::Strategy::Replace,
@@ -287,7 +287,10 @@ fn controls(seen: &Observation, now: Timestamp) -> Vec<engine::Control> {
     let target = seen.target.definition();
     let target = target.and_then(|target| engine::Revision::parse(&target.revision));
     let known = memory.bad.keys().copied().chain(target).collect();
-    seen.controls.once(now).map(|once| once.engine(&known)).collect()
+    seen.controls
+        .one_shots(now)
+        .map(|once| once.engine(&known))
+        .collect()
 }
 
 fn limit(amount: Amount) -> engine::Limit {
@@ -298,7 +301,7 @@ fn limit(amount: Amount) -> engine::Limit {
 }
 
 fn unit(
-    cluster: &ClusterSeen,
+    cluster: &ObservedCluster,
     seen: &Observation,
     module: &str,
     rollout: &api::Rollout,
@@ -315,7 +318,7 @@ fn unit(
         assigned: row.map(|row| assigned(row, &choice)),
         observed: row.map_or_else(|| cluster.left.clone(), |row| row.reported.clone()),
         eligible: eligible(cluster, &choice, rollout, obstacles),
-        place: place(cluster, rollout, pinned),
+        place: stage_of(cluster, rollout, pinned),
         domain: None,
         available: true,
         pinned,
@@ -324,15 +327,17 @@ fn unit(
 }
 
 /// A cluster of no stage keeps what it has if `unmatched` is `Exclude`, unless it is pinned.
-fn place(cluster: &ClusterSeen, rollout: &api::Rollout, pinned: bool) -> engine::Place {
+fn stage_of(cluster: &ObservedCluster, rollout: &api::Rollout, pinned: bool) -> engine::StagePosition {
     match (cluster.stage.map(u8::try_from), rollout.unmatched) {
-        (Some(Ok(place)), _) => engine::Place::Stage(place),
-        (_, api::Unmatched::Exclude) if !rollout.stages.is_empty() && !pinned => engine::Place::Excluded,
-        (_, api::Unmatched::Exclude | api::Unmatched::Last) => engine::Place::Last,
+        (Some(Ok(place)), _) => engine::StagePosition::Stage(place),
+        (_, api::Unmatched::Exclude) if !rollout.stages.is_empty() && !pinned => {
+            engine::StagePosition::Excluded
+        }
+        (_, api::Unmatched::Exclude | api::Unmatched::Last) => engine::StagePosition::Last,
     }
 }
 
-fn desired(cluster: &ClusterSeen, seen: &Observation, choice: &Choice) -> engine::Desired {
+fn desired(cluster: &ObservedCluster, seen: &Observation, choice: &Choice) -> engine::Desired {
     if !cluster.selected || seen.deleting {
         return engine::Desired::Nothing;
     }
@@ -348,7 +353,7 @@ fn desired(cluster: &ClusterSeen, seen: &Observation, choice: &Choice) -> engine
 
 /// The possible contents of a cluster's row; records an obstacle if there is one.
 fn choice(
-    cluster: &ClusterSeen,
+    cluster: &ObservedCluster,
     seen: &Observation,
     module: &str,
     recipes: &mut Recipes<'_>,
@@ -385,7 +390,7 @@ fn choice(
 }
 
 fn eligible(
-    cluster: &ClusterSeen,
+    cluster: &ObservedCluster,
     choice: &Choice,
     rollout: &api::Rollout,
     obstacles: &mut BTreeMap<String, String>,
@@ -423,7 +428,7 @@ fn eligible(
 }
 
 /// The row's actual content: if it does not match its digest, it was edited manually and counts as another assignment.
-fn assigned(row: &SeenRow, choice: &Choice) -> engine::Row {
+fn assigned(row: &ObservedRow, choice: &Choice) -> engine::Assignment {
     let engine::Content::Carries { revision, digest } = row.assigned.content else {
         return row.assigned;
     };
@@ -439,7 +444,7 @@ fn assigned(row: &SeenRow, choice: &Choice) -> engine::Row {
         revision,
         digest: engine::Digest::parse(&edited).unwrap_or(digest),
     };
-    engine::Row {
+    engine::Assignment {
         content,
         ..row.assigned
     }
@@ -448,7 +453,7 @@ fn assigned(row: &SeenRow, choice: &Choice) -> engine::Row {
 /// What depends on the memory, and so is computed for each decision, even if units were kept: stages continue without a
 /// closed cluster if its windows say so, unless a change of it is in flight; and a cluster that waits for another
 /// module is not retargeted in flight either.
-pub(crate) fn apply_windows(sight: &mut Sight, memory: &engine::Memory, rollout: &api::Rollout) {
+pub(crate) fn apply_windows(sight: &mut ClusterView, memory: &engine::Memory, rollout: &api::Rollout) {
     for (unit, cluster) in sight.units.all.iter_mut().zip(&sight.clusters) {
         let Some(window) = windows::closing(cluster, unit) else {
             continue;
@@ -464,7 +469,7 @@ pub(crate) fn apply_windows(sight: &mut Sight, memory: &engine::Memory, rollout:
 }
 
 fn is_in_flight(unit: &engine::Unit, memory: &engine::Memory) -> bool {
-    memory.charges.get(&unit.id).is_some_and(|charge| {
+    memory.in_flight.get(&unit.id).is_some_and(|charge| {
         let counts = charge.incarnation == unit.incarnation && !charge.skipped && !charge.unbegun;
         counts && unit.token() >= charge.token
     })

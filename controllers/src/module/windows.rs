@@ -20,7 +20,7 @@ use muster_api::{
 use muster_rollout::{Eligible, Unit};
 use muster_windows::{Closed, Cluster, Module, State};
 
-use super::{facts::ClusterSeen, reasons::ineligible};
+use super::{facts::ObservedCluster, reasons::ineligible};
 use crate::{registry::ClusterRow, rolloutwindow::Windows};
 
 /// The windows of a namespace, evaluated for one module at one instant.
@@ -85,7 +85,7 @@ impl ModuleWindows {
 }
 
 /// When the first window of a cluster opens or closes, or its evaluation otherwise changes.
-pub(crate) fn next_change(clusters: &[ClusterSeen]) -> Option<Timestamp> {
+pub(crate) fn next_change(clusters: &[ObservedCluster]) -> Option<Timestamp> {
     clusters.iter().filter_map(|cluster| cluster.window_change).min()
 }
 
@@ -100,7 +100,7 @@ pub(crate) fn closed(closed: &Closed, is_behind: bool, rollout: &Rollout) -> Eli
 }
 
 /// The window that closes a cluster which could be changed otherwise.
-pub(crate) fn closing<'a>(cluster: &'a ClusterSeen, unit: &Unit) -> Option<&'a Closed> {
+pub(crate) fn closing<'a>(cluster: &'a ObservedCluster, unit: &Unit) -> Option<&'a Closed> {
     let closed = cluster.closed.as_deref()?;
     let hindered = matches!(unit.eligible, Eligible::No(why) if why.code != closed.reason().code());
     (!hindered).then_some(closed)

@@ -26,7 +26,7 @@ use muster_api::{
     schema::MAX_LABEL,
     sync::LocalReference,
 };
-use muster_driver::RowWrite;
+use muster_driver::AssignmentWrite;
 use parking_lot::Mutex;
 use tokio::{
     sync::{Mutex as Turn, oneshot},
@@ -36,7 +36,7 @@ use tokio::{
 use super::{
     Error, Modules,
     act::parameters,
-    intent::{self, Seen, Write},
+    intent::{self, AppendTarget, Write},
     kind::{Carrier, Rolled},
     rows,
 };
@@ -70,7 +70,7 @@ struct Queue {
 #[derive(Debug)]
 struct Job {
     what: String,
-    write: RowWrite<Write>,
+    write: AssignmentWrite<Write>,
     done: oneshot::Sender<Result<(), Error>>,
 }
 
@@ -114,7 +114,7 @@ impl<K: Rolled> Modules<K> {
         &self,
         assemblage: &Key,
         module: &str,
-        write: RowWrite<Write>,
+        write: AssignmentWrite<Write>,
     ) -> Result<(), Error> {
         let what = format!(
             "writing the row of {module} into {} {assemblage}",
@@ -236,7 +236,7 @@ impl<K: Rolled> Modules<K> {
         };
         let syncs = &there.spec().syncs;
         let taken = |row: &&SyncRow| syncs.iter().any(|sync| sync.name == row.name);
-        if !rows::is_ours(&there)
+        if !rows::is_own_assemblage(&there)
             || cluster.disowns(registry::owner(there.meta())).is_some()
             || there.meta().deletion_timestamp.is_some()
             || appended.iter().any(taken)
@@ -244,7 +244,7 @@ impl<K: Rolled> Modules<K> {
             return Err(overtaken());
         }
         let version = there.resource_version().unwrap_or_default();
-        let seen = Seen {
+        let seen = AppendTarget {
             version: &version,
             has_rows: !syncs.is_empty(),
         };

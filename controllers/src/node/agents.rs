@@ -26,7 +26,7 @@ struct Renewal {
 impl Agents {
     /// Records a Lease of a node. A Lease read for the first time counts from now: after a restart every agent has its
     /// full grace period.
-    pub fn note(&self, node: &str, version: &str, now: Timestamp) {
+    pub fn record_lease(&self, node: &str, version: &str, now: Timestamp) {
         let mut all = self.0.lock();
         match all.get_mut(node) {
             Some(known) if known.version == version => {}
@@ -38,7 +38,7 @@ impl Agents {
     }
 
     /// Drops the Lease of a node.
-    pub fn forget(&self, node: &str) {
+    pub fn remove(&self, node: &str) {
         self.0.lock().remove(node);
     }
 
@@ -85,17 +85,17 @@ mod tests {
     fn an_agent_lives_for_a_minute_after_its_lease_was_read_with_a_new_version() {
         let agents = Agents::default();
         assert_eq!(agents.missing("n1", at(0)), Some(Missing::Never));
-        agents.note("n1", "7", at(0));
-        agents.note("n1", "7", at(50));
+        agents.record_lease("n1", "7", at(0));
+        agents.record_lease("n1", "7", at(50));
         assert_eq!(agents.missing("n1", at(59)), None);
         assert_eq!(agents.missing("n1", at(60)), Some(Missing::Since(at(0))));
-        agents.note("n1", "8", at(70));
+        agents.record_lease("n1", "8", at(70));
         assert_eq!(agents.missing("n1", at(129)), None);
-        agents.note("n2", "1", at(100));
+        agents.record_lease("n2", "1", at(100));
         let both = BTreeSet::from(["n1", "n2", "n3"]);
         assert_eq!(agents.next_change(&both, at(100)), Some(at(130)));
         assert_eq!(agents.next_change(&both, at(130)), Some(at(160)));
-        agents.forget("n1");
+        agents.remove("n1");
         assert_eq!(agents.missing("n1", at(129)), Some(Missing::Never));
     }
 }

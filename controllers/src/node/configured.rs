@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 pub use crate::reconcile::StartupTaint;
 
-pub use super::facts::{Configured, Standing};
+pub use super::facts::{Configured, ConfiguredStatus};
 use super::{
     agents::Missing,
     facts::{AssemblageFacts, NodeFacts, RowFacts},
@@ -20,7 +20,7 @@ use super::{
 
 /// The desired condition of a node. `selecting`: the NodeModules that select it. `None`: no NodeModule is about this
 /// node, and none ever was.
-pub fn wanted(
+pub fn desired_condition(
     node: &NodeFacts,
     assemblage: Option<&AssemblageFacts>,
     selecting: &[&str],
@@ -42,14 +42,14 @@ pub fn wanted(
         let message = "no NodeModule selects this node".to_owned();
         let is_told = node.configured.is_some();
         return is_told.then(|| Configured {
-            status: Standing::True,
+            status: ConfiguredStatus::True,
             reason: Reason::Excluded.as_str().to_owned(),
             message,
         });
     }
     if missing.is_some() {
         let message = "the agent of this node does not renew its Lease".to_owned();
-        return says(Standing::Unknown, Reason::AgentMissing.as_str(), message);
+        return says(ConfiguredStatus::Unknown, Reason::AgentMissing.as_str(), message);
     }
     if let Some(row) = rows.iter().find(|row| failed(row)) {
         let report = row.report();
@@ -60,22 +60,22 @@ pub fn wanted(
             .and_then(|report| report.message.as_deref())
             .unwrap_or(reason);
         return says(
-            Standing::False,
+            ConfiguredStatus::False,
             reason,
             format!("NodeModule {}: {message}", row.row.name),
         );
     }
     if let Some(row) = rows.iter().find(|row| !row.is_settled()) {
         let message = format!("NodeModule {} is being changed on this node", row.row.name);
-        return says(Standing::Unknown, Reason::Updating.as_str(), message);
+        return says(ConfiguredStatus::Unknown, Reason::Updating.as_str(), message);
     }
     if let [first, ..] = without[..] {
         let message = format!("NodeModule {first} is not applied on this node yet");
-        return says(Standing::Unknown, ObjectReason::Pending.as_str(), message);
+        return says(ConfiguredStatus::Unknown, ObjectReason::Pending.as_str(), message);
     }
     let names: Vec<&str> = rows.iter().map(|row| row.row.name.as_str()).collect();
     says(
-        Standing::True,
+        ConfiguredStatus::True,
         ObjectReason::Succeeded.as_str(),
         format!("confirmed: {}", names.join(", ")),
     )
@@ -94,7 +94,7 @@ pub fn condition(before: Option<&Configured>, wanted: &Configured, now: Timestam
         "reason": wanted.reason,
         "message": wanted.message,
     });
-    if before.is_none_or(|before| before.status != wanted.status) {
+    if before.is_none_or(|before| before.status != desired_condition.status) {
         condition["lastTransitionTime"] = json!(Time(now));
     }
     condition
@@ -119,7 +119,7 @@ pub fn without_startup(taints: &[Taint], startup: &[StartupTaint]) -> Option<Vec
 /// Whether a node has a startup taint to remove: it is configured, by at least one NodeModule.
 pub fn is_untainted(node: &NodeFacts, taints: &[StartupTaint], configured: &Configured) -> bool {
     let is_confirmed =
-        configured.status == Standing::True && configured.reason == ObjectReason::Succeeded.as_str();
+        configured.status == ConfiguredStatus::True && configured.reason == ObjectReason::Succeeded.as_str();
     is_confirmed && taints.iter().any(|taint| node.taints.contains(taint.key()))
 }
 
@@ -173,9 +173,9 @@ mod tests {
         of: Option<&AssemblageFacts>,
         selecting: &[&str],
         missing: Option<Missing>,
-        expect: Option<(Standing, &str, &str)>,
+        expect: Option<(ConfiguredStatus, &str, &str)>,
     ) {
-        let found = wanted(&node(), of, selecting, missing);
+        let found = desired_condition(&node(), of, selecting, missing);
         let found = found
             .as_ref()
             .map(|said| (said.status, said.reason.as_str(), said.message.as_str()));
@@ -191,7 +191,7 @@ mod tests {
             None,
             &["fabric"],
             None,
-            Some((Standing::Unknown, "Pending", says)),
+            Some((ConfiguredStatus::Unknown, "Pending", says)),
         );
         let both = assemblage("u1", &[("fabric", confirmed()), ("sysctl", confirmed())]);
         let says = "confirmed: fabric, sysctl";
@@ -200,14 +200,14 @@ mod tests {
             Some(&both),
             &selecting,
             None,
-            Some((Standing::True, "Succeeded", says)),
+            Some((ConfiguredStatus::True, "Succeeded", says)),
         );
         let gone = "the agent of this node does not renew its Lease";
         check(
             Some(&both),
             &selecting,
             Some(Missing::Never),
-            Some((Standing::Unknown, "AgentMissing", gone)),
+            Some((ConfiguredStatus::Unknown, "AgentMissing", gone)),
         );
         let updating = assemblage(
             "u1",
@@ -221,7 +221,7 @@ mod tests {
             Some(&updating),
             &selecting,
             None,
-            Some((Standing::Unknown, "Updating", says)),
+            Some((ConfiguredStatus::Unknown, "Updating", says)),
         );
         let silent = assemblage("u1", &[("fabric", None)]);
         let says = "NodeModule fabric is being changed on this node";
@@ -229,7 +229,7 @@ mod tests {
             Some(&silent),
             &["fabric"],
             None,
-            Some((Standing::Unknown, "Updating", says)),
+            Some((ConfiguredStatus::Unknown, "Updating", says)),
         );
         let report =
             json!({"state": "failed", "terminal": true, "reason": "RestoreFailed", "message": "disk"});
@@ -239,7 +239,7 @@ mod tests {
             Some(&failed),
             &selecting,
             None,
-            Some((Standing::False, "RestoreFailed", says)),
+            Some((ConfiguredStatus::False, "RestoreFailed", says)),
         );
         // The assemblage of a previous node with the same name.
         let other = assemblage("u0", &[("fabric", confirmed())]);
@@ -248,14 +248,14 @@ mod tests {
             Some(&other),
             &["fabric"],
             None,
-            Some((Standing::Unknown, "Pending", says)),
+            Some((ConfiguredStatus::Unknown, "Pending", says)),
         );
     }
 
     #[test]
     fn what_once_was_of_a_node_module_says_so() {
         let configured = Configured {
-            status: Standing::Unknown,
+            status: ConfiguredStatus::Unknown,
             reason: "Updating".to_owned(),
             message: String::new(),
         };
@@ -263,8 +263,11 @@ mod tests {
             configured: Some(configured),
             ..node()
         };
-        let said = wanted(&node, None, &[], None).unwrap();
-        assert_eq!((said.status, said.reason.as_str()), (Standing::True, "Excluded"));
+        let said = desired_condition(&node, None, &[], None).unwrap();
+        assert_eq!(
+            (said.status, said.reason.as_str()),
+            (ConfiguredStatus::True, "Excluded")
+        );
     }
 
     #[test]
@@ -281,17 +284,17 @@ mod tests {
             message: String::new(),
         };
         let startup = taints(&["example.com/startup=:NoSchedule"]);
-        let confirmed = said(Standing::True, "Succeeded");
+        let confirmed = said(ConfiguredStatus::True, "Succeeded");
         assert!(is_untainted(&node(), &startup, &confirmed));
         assert!(!is_untainted(
             &node(),
             &startup,
-            &said(Standing::Unknown, "Updating")
+            &said(ConfiguredStatus::Unknown, "Updating")
         ));
         assert!(!is_untainted(
             &node(),
             &startup,
-            &said(Standing::True, "Excluded")
+            &said(ConfiguredStatus::True, "Excluded")
         ));
         assert!(!is_untainted(&node(), &taints(&["other"]), &confirmed));
         assert_eq!(StartupTaint::parse(""), None);

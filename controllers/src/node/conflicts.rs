@@ -42,8 +42,8 @@ pub fn first(module: Claimant<'_>, others: &[Claimant<'_>]) -> Result<Option<Con
             if !other.nodes.contains_key(node) {
                 continue;
             }
-            let own = render::parts(module.content, labels)?;
-            let theirs = render::parts(other.content, labels)?;
+            let own = render::matching_parts(module.content, labels)?;
+            let theirs = render::matching_parts(other.content, labels)?;
             if !checked.insert((own.clone(), theirs.clone())) {
                 continue;
             }

@@ -9,7 +9,7 @@ use muster_api::node::{
     assemblage::NodeRow,
     module::{NodeModuleStatus, NodeOnDelete},
 };
-use muster_driver::{Change, Decided, Facts, Planned, Rules, Then};
+use muster_driver::{Change, Decided, Facts, NewContent, Planned, Rules};
 use muster_rollout::{self as engine, How, Memory, UnitId};
 
 use super::{
@@ -42,11 +42,11 @@ pub struct Plan {
 /// Decides about one NodeModule.
 pub fn decide(module: &NodeModule, seen: &Observation, now: Timestamp) -> Result<Plan, serde_json::Error> {
     if seen.invalid.is_some() || (module.spec.suspend && !seen.deleting) {
-        let status = status::idle(module, seen, now);
+        let status = status::idle_status(module, seen, now);
         return Ok(Plan {
             records: false,
             moves: false,
-            events: events::idle(&status, module.status.as_ref()),
+            events: events::idle_events(&status, module.status.as_ref()),
             status: Box::new(status),
             decided: None,
             release: false,
@@ -60,7 +60,7 @@ pub fn decide(module: &NodeModule, seen: &Observation, now: Timestamp) -> Result
             .iter()
             .any(|known| known.definition.revision == target.revision)
     };
-    let planned = decided.planned(&rows(module, seen, &decision.memory));
+    let planned = decided.planned(&decision_rows(module, seen, &decision.memory));
     let named = planned.iter().any(assigns) || decision.memory != memory;
     let wakes = decision
         .wake_at
@@ -68,7 +68,7 @@ pub fn decide(module: &NodeModule, seen: &Observation, now: Timestamp) -> Result
         .into_iter()
         .chain(seen.controls.end(now))
         .chain(seen.said_until);
-    let (status, events) = status::rolling(module, seen, decision, now)?;
+    let (status, events) = status::rolling_status(module, seen, decision, now)?;
     Ok(Plan {
         events,
         records: seen
@@ -85,7 +85,7 @@ pub fn decide(module: &NodeModule, seen: &Observation, now: Timestamp) -> Result
 
 fn decided(module: &NodeModule, seen: &Observation, now: Timestamp) -> (Decided, Memory) {
     let memory = seen.remembered(millis(now));
-    let spec = settings::spec(&module.spec, seen, now);
+    let spec = settings::engine_spec(&module.spec, seen, now);
     let facts = Facts {
         spec: &spec,
         memory: &memory,
@@ -97,11 +97,14 @@ fn decided(module: &NodeModule, seen: &Observation, now: Timestamp) -> (Decided,
 
 /// The nodes that a decision without a budget would start to change, each with the token of its row: on these a
 /// NodeModule needs a claim first. In the order in which they would start.
-pub fn wanted(module: &NodeModule, seen: &Observation, now: Timestamp) -> Vec<(UnitId, u64)> {
+pub fn wanted_nodes(module: &NodeModule, seen: &Observation, now: Timestamp) -> Vec<(UnitId, u64)> {
     let (decided, memory) = decided(module, seen, now);
     let begins = |(unit, change): (&UnitId, Change)| {
-        let begins = matches!(change.then, Then::Assigned { .. } | Then::Withdrawn(_));
-        let charged = memory.charges.contains_key(unit);
+        let begins = matches!(
+            change.then,
+            NewContent::Assigned { .. } | NewContent::Withdrawn(_)
+        );
+        let charged = memory.in_flight.contains_key(unit);
         let at = seen.units.binary_search_by(|known| known.id.cmp(unit));
         let known = at.ok().and_then(|at| seen.units.get(at)); // every step is about one of them
         let token = known.map_or(0, |known| known.token().0);
@@ -118,24 +121,24 @@ pub fn wanted(module: &NodeModule, seen: &Observation, now: Timestamp) -> Vec<(U
 
 /// The nodes on which a NodeModule keeps its claim after a decision: those that it changes.
 pub fn changing(memory: &Memory) -> BTreeSet<&str> {
-    let charged = memory.charges.iter().filter(|(_, charge)| charge.counts());
+    let charged = memory.in_flight.iter().filter(|(_, charge)| charge.counts());
     charged.map(|(unit, _)| unit.as_str()).collect()
 }
 
 fn assigns(planned: &Planned) -> bool {
     planned
         .change
-        .is_some_and(|change| matches!(change.then, Then::Assigned { .. }))
+        .is_some_and(|change| matches!(change.then, NewContent::Assigned { .. }))
 }
 
 /// It has no row, or the Node is gone, which removes everything on it.
-fn is_left(module: &NodeModule, node: &super::observation::NodeSeen) -> bool {
+fn is_left(module: &NodeModule, node: &super::observation::ObservedNode) -> bool {
     let name = module.metadata.name.as_deref().unwrap_or_default();
     node.node.is_none() || node.row(name).is_none()
 }
 
 /// The rows of a NodeModule as read, for a decision with this memory.
-pub fn rows<'a>(module: &'a NodeModule, seen: &'a Observation, memory: &Memory) -> Rows<'a> {
+pub fn decision_rows<'a>(module: &'a NodeModule, seen: &'a Observation, memory: &Memory) -> Rows<'a> {
     Rows {
         module: module.metadata.name.as_deref().unwrap_or_default(),
         attempt: memory.run.map_or(0, |run| run.started.0),
@@ -161,7 +164,7 @@ pub struct Write {
     pub row: Option<NodeRow>,
 }
 
-impl muster_driver::Rows for Rows<'_> {
+impl muster_driver::Assignments for Rows<'_> {
     type Write = Write;
 
     fn token(&self, unit: &UnitId) -> Option<engine::Token> {
@@ -171,8 +174,8 @@ impl muster_driver::Rows for Rows<'_> {
 
     fn knows(&self, unit: &UnitId, change: Change) -> bool {
         match change.then {
-            Then::Assigned { digest, .. } => self.seen.contents.get(unit.as_str(), digest).is_some(),
-            Then::Withdrawn(_) | Then::Fenced | Then::Abandoned => true,
+            NewContent::Assigned { digest, .. } => self.seen.contents.get(unit.as_str(), digest).is_some(),
+            NewContent::Withdrawn(_) | NewContent::Fenced | NewContent::Abandoned => true,
         }
     }
 
@@ -204,12 +207,12 @@ impl muster_driver::Rows for Rows<'_> {
             ..NodeRow::default()
         };
         let row = match change.then {
-            Then::Assigned { digest, .. } => NodeRow {
+            NewContent::Assigned { digest, .. } => NodeRow {
                 uid: Some(self.seen.uid.clone()),
                 attempt: self.attempt,
                 ..(**self.seen.contents.get(&node.name, digest)?).clone()
             },
-            Then::Withdrawn(how) => NodeRow {
+            NewContent::Withdrawn(how) => NodeRow {
                 withdraw: Some(match how {
                     How::Orphan => NodeOnDelete::Orphan,
                     How::Prune => NodeOnDelete::Restore,
@@ -218,8 +221,8 @@ impl muster_driver::Rows for Rows<'_> {
                 attempt: 0,
                 ..old.unwrap_or(bare)
             },
-            Then::Fenced => old.unwrap_or(bare),
-            Then::Abandoned => bare,
+            NewContent::Fenced => old.unwrap_or(bare),
+            NewContent::Abandoned => bare,
         };
         let row = NodeRow {
             token: change.token.0,

@@ -13,9 +13,9 @@ use muster_rollout::{Decision, Memory};
 use super::observation::Observation;
 use crate::{
     module::{
+        control_effects,
         events::{self, Scene},
-        heard,
-        reasons::{Background, Explained, Words},
+        reasons::{Background, Explained, Vocabulary},
     },
     runtime::Event,
 };
@@ -33,7 +33,7 @@ pub struct NodeEvents {
 }
 
 /// The events of a NodeModule that nothing can be decided about.
-pub fn idle(status: &NodeModuleStatus, before: Option<&NodeModuleStatus>) -> NodeEvents {
+pub fn idle_events(status: &NodeModuleStatus, before: Option<&NodeModuleStatus>) -> NodeEvents {
     let before = before.map_or(&[][..], |before| &before.conditions);
     NodeEvents {
         module: events::conditions(&status.conditions, before),
@@ -61,7 +61,7 @@ pub struct Decided<'a> {
 }
 
 /// The events of a decision.
-pub fn of(decided: &Decided<'_>, status: &NodeModuleStatus, now: Timestamp) -> NodeEvents {
+pub fn decision_events(decided: &Decided<'_>, status: &NodeModuleStatus, now: Timestamp) -> NodeEvents {
     let Decided {
         module,
         seen,
@@ -72,7 +72,7 @@ pub fn of(decided: &Decided<'_>, status: &NodeModuleStatus, now: Timestamp) -> N
         attention,
     } = *decided;
     let scene = Scene {
-        words: &Words::NODES,
+        words: &Vocabulary::NODES,
         version: &background.version,
         summary,
         attention,
@@ -84,13 +84,20 @@ pub fn of(decided: &Decided<'_>, status: &NodeModuleStatus, now: Timestamp) -> N
     let mut of_module = events::between(memory, decision, explained, &scene);
     of_module.extend(events::conditions(&status.conditions, conditions));
     let conditions = (&status.conditions[..], conditions);
-    let applied = events::applied(&seen.controls, memory, decision, &Words::NODES, conditions, now);
+    let applied = events::applied(
+        &seen.controls,
+        memory,
+        decision,
+        &Vocabulary::NODES,
+        conditions,
+        now,
+    );
     of_module.extend(applied.into_iter().map(|(_, event)| event));
     let controls = |status: &NodeModuleStatus| -> Vec<ControlStatus> {
         status.controls.iter().cloned().map(Into::into).collect()
     };
     let known = before.map_or_else(Vec::new, controls);
-    let news = heard::news(&controls(status), &known);
+    let news = control_effects::news(&controls(status), &known);
     of_module.extend(news.into_iter().map(|(_, event)| event));
     NodeEvents {
         module: of_module,
@@ -102,7 +109,7 @@ pub fn of(decided: &Decided<'_>, status: &NodeModuleStatus, now: Timestamp) -> N
 fn of_nodes(decided: &Decided<'_>, memory: &Memory, scene: &Scene<'_>) -> Vec<(String, Event)> {
     let name = decided.module.metadata.name.as_deref().unwrap_or_default();
     let begins = |told: &&Explained<'_>| {
-        let token = |memory: &Memory| memory.charges.get(told.cluster).map(|charge| charge.token);
+        let token = |memory: &Memory| memory.in_flight.get(told.cluster).map(|charge| charge.token);
         let moves = matches!(
             told.reason,
             Reason::Updating | Reason::Reverting | Reason::Withdrawing
@@ -121,7 +128,7 @@ fn of_nodes(decided: &Decided<'_>, memory: &Memory, scene: &Scene<'_>) -> Vec<(S
             Event::normal(EventReason::NodeChanging, ACTION, note),
         )
     });
-    let happened = events::happened(memory, decided.decision, decided.explained, scene);
+    let happened = events::unit_events(memory, decided.decision, decided.explained, scene);
     let ended = happened.into_iter().map(|happened| {
         let note = format!("NodeModule {name}: {}", happened.note);
         let event = if happened.is_warning {

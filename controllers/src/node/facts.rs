@@ -37,7 +37,7 @@ const BELIEVED: u64 = MAX_TOKEN / 2;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Configured {
     /// The status of the condition.
-    pub status: Standing,
+    pub status: ConfiguredStatus,
     /// The reason of the condition.
     pub reason: String,
     /// The message of the condition.
@@ -46,7 +46,7 @@ pub struct Configured {
 
 /// The status of the condition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Standing {
+pub enum ConfiguredStatus {
     /// All desired content of the node is confirmed.
     True,
     /// Some of it failed.
@@ -55,7 +55,7 @@ pub enum Standing {
     Unknown,
 }
 
-impl Standing {
+impl ConfiguredStatus {
     /// The status as Kubernetes writes it.
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -134,9 +134,9 @@ fn configured(node: &Node) -> Option<Configured> {
     let text = |text: &Option<String>| text.clone().unwrap_or_default();
     Some(Configured {
         status: match said.status.as_str() {
-            "True" => Standing::True,
-            "False" => Standing::False,
-            _ => Standing::Unknown,
+            "True" => ConfiguredStatus::True,
+            "False" => ConfiguredStatus::False,
+            _ => ConfiguredStatus::Unknown,
         },
         reason: text(&said.reason),
         message: text(&said.message),
@@ -262,7 +262,7 @@ impl RowFacts {
     }
 
     /// The row in the engine's form.
-    pub fn assigned(&self) -> engine::Row {
+    pub fn assigned(&self) -> engine::Assignment {
         let digest = self.row.digest.as_deref().and_then(engine::Digest::parse);
         let content = match (self.asks(), digest) {
             (Asks::Carry, Some(digest)) => engine::Content::Carries {
@@ -272,23 +272,23 @@ impl RowFacts {
             (Asks::Withdraw(_), _) => engine::Content::Withdraw,
             (Asks::Carry | Asks::Nothing, _) => engine::Content::Nothing,
         };
-        engine::Row {
+        engine::Assignment {
             token: engine::Token(self.row.token),
             content,
         }
     }
 
     /// The report in the engine's form.
-    pub fn observed(&self) -> Option<engine::Echo> {
+    pub fn observed(&self) -> Option<engine::Report> {
         self.state.as_ref().map(|state| echo(self.row.token, state))
     }
 }
 
 /// A report in the engine's form, if the row has token `assigned`.
-pub fn echo(assigned: u64, state: &NodeRowState) -> engine::Echo {
+pub fn echo(assigned: u64, state: &NodeRowState) -> engine::Report {
     let believed = assigned.max(BELIEVED);
     let message = state.message.as_deref().or(state.reason.as_deref());
-    engine::Echo {
+    engine::Report {
         digest: state.digest.as_deref().and_then(engine::Digest::parse),
         token: engine::Token(if state.token <= believed { state.token } else { 0 }),
         state: match state.state {

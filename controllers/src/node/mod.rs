@@ -23,9 +23,9 @@ pub mod reading;
 pub mod rendering;
 pub mod revisions;
 pub mod run;
-pub mod said;
 pub mod settings;
 pub mod status;
+pub mod unit_controls;
 pub mod verdicts;
 
 pub use run::NAMESPACE;

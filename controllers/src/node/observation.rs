@@ -12,7 +12,7 @@ use muster_rollout::{self as engine, Memory, Millis};
 
 use super::{
     facts::{AssemblageFacts, Definition, NodeFacts, RevisionFacts, RowFacts},
-    verdicts::verdicts,
+    verdicts::recorded_verdicts,
 };
 use crate::module::{controls::Controls, facts::Invalid, memory::Recalled};
 
@@ -38,7 +38,7 @@ pub struct Observation {
     /// The recorded revisions, newest first.
     pub revisions: Vec<RevisionFacts>,
     /// The nodes that are selected, have a row, or are being changed; by name.
-    pub nodes: Vec<NodeSeen>,
+    pub nodes: Vec<ObservedNode>,
     /// The same nodes as units, in the same order.
     pub units: Vec<engine::Unit>,
     /// The possible contents of rows, by node.
@@ -55,7 +55,7 @@ pub struct Observation {
 
 /// One node of a NodeModule.
 #[derive(Clone, Debug, PartialEq)]
-pub struct NodeSeen {
+pub struct ObservedNode {
     /// The name of the node.
     pub name: String,
     /// The Node. `None`: no Node has this name any more.
@@ -66,7 +66,7 @@ pub struct NodeSeen {
     pub selected: bool,
 }
 
-impl NodeSeen {
+impl ObservedNode {
     /// The node's row for the NodeModule.
     pub fn row(&self, module: &str) -> Option<&Arc<RowFacts>> {
         self.assemblage.as_ref()?.of_module(module)
@@ -104,7 +104,7 @@ impl Contents {
 
 impl Observation {
     /// A node by its name.
-    pub fn node(&self, name: &str) -> Option<&NodeSeen> {
+    pub fn node(&self, name: &str) -> Option<&ObservedNode> {
         let at = self
             .nodes
             .binary_search_by(|node| node.name.as_str().cmp(name))
@@ -113,18 +113,21 @@ impl Observation {
     }
 
     /// One-time controls, about known revisions.
-    pub fn once(&self, now: Timestamp) -> Vec<engine::Control> {
+    pub fn one_time_controls(&self, now: Timestamp) -> Vec<engine::Control> {
         let target = self.target.as_ref();
         let target = target.and_then(|target| engine::Revision::parse(&target.revision));
         let known: BTreeSet<engine::Revision> =
             self.memory.memory.bad.keys().copied().chain(target).collect();
-        self.controls.once(now).map(|once| once.engine(&known)).collect()
+        self.controls
+            .one_shots(now)
+            .map(|once| once.engine(&known))
+            .collect()
     }
 
     /// The memory; a lost one is rebuilt from the rows and from the verdicts of NodeRevisions (W7).
     pub fn remembered(&self, now: Millis) -> Memory {
         let recalled = if self.memory.lost {
-            muster_driver::Recalled::Lost(verdicts(&self.revisions))
+            muster_driver::Recalled::Lost(recorded_verdicts(&self.revisions))
         } else {
             muster_driver::Recalled::Kept {
                 memory: &self.memory.memory,

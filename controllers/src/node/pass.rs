@@ -29,13 +29,13 @@ use super::{
     conflicts::{self, Claimant, Conflict},
     decision::{self, Plan},
     facts::{AssemblageFacts, Definition, NodeFacts, RevisionFacts},
-    observation::{Contents, NodeSeen, Observation},
+    observation::{Contents, Observation, ObservedNode},
     reading::{self, Surroundings},
     rendering::Renderings,
 };
 use crate::{
-    bindings::{Kinds, Known, ObjectId},
-    module::{controls::Controls, facts::Invalid, memory, reasons::Words},
+    bindings::{Kinds, KnownObjects, ObjectId},
+    module::{controls::Controls, facts::Invalid, memory, reasons::Vocabulary},
 };
 
 /// The objects read from a cluster.
@@ -56,7 +56,7 @@ pub struct Lists<'a> {
     /// Which kinds bindings may read.
     pub kinds: &'a Kinds,
     /// The objects that were read for bindings.
-    pub objects: &'a Known,
+    pub objects: &'a KnownObjects,
     /// The cached renderings of earlier passes.
     pub renderings: &'a Renderings,
     /// How long no process was the leader since the memory was written.
@@ -88,7 +88,7 @@ pub enum PassError {
 }
 
 /// The next step for a NodeModule.
-pub fn next(module: &NodeModule, lists: &Lists<'_>) -> Result<Next, PassError> {
+pub fn next_step(module: &NodeModule, lists: &Lists<'_>) -> Result<Next, PassError> {
     let mut seen = observation(module, lists)?;
     let name = module.name_any();
     let mut room = room(lists);
@@ -108,7 +108,7 @@ pub fn next(module: &NodeModule, lists: &Lists<'_>) -> Result<Next, PassError> {
             return Ok(Next::Read(needs));
         }
         let mut refused = false;
-        for (node, token) in decision::wanted(module, &seen, lists.now) {
+        for (node, token) in decision::wanted_nodes(module, &seen, lists.now) {
             refused |= !room.claim(&seen.uid, node.as_str(), token);
         }
         if !refused {
@@ -124,7 +124,7 @@ pub fn next(module: &NodeModule, lists: &Lists<'_>) -> Result<Next, PassError> {
 }
 
 /// The claims that remain once this memory is written, if they differ from the NodeBudget.
-pub fn released(module: &NodeModule, memory: &Memory, lists: &Lists<'_>) -> Option<NodeBudgetStatus> {
+pub fn released_budget(module: &NodeModule, memory: &Memory, lists: &Lists<'_>) -> Option<NodeBudgetStatus> {
     let mut room = room(lists);
     let changing = decision::changing(memory);
     let uid = module.uid().unwrap_or_default();
@@ -136,7 +136,7 @@ pub fn released(module: &NodeModule, memory: &Memory, lists: &Lists<'_>) -> Opti
 
 /// A Node that must be written, in addition to its rows.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Standing {
+pub struct NodeWrite {
     /// The name of the node.
     pub node: Arc<NodeFacts>,
     /// The desired condition, if it differs from the current one.
@@ -146,7 +146,7 @@ pub struct Standing {
 }
 
 /// The Nodes that must be written: all are checked, because one without NodeModules gets a condition that reports this.
-pub fn standing(lists: &Lists<'_>, taints: &[StartupTaint]) -> Vec<Standing> {
+pub fn node_standings(lists: &Lists<'_>, taints: &[StartupTaint]) -> Vec<NodeWrite> {
     // An invalid selector selects nothing.
     let live = lists
         .modules
@@ -168,10 +168,10 @@ pub fn standing(lists: &Lists<'_>, taints: &[StartupTaint]) -> Vec<Standing> {
             .map(|(name, _)| name.as_str())
             .collect();
         let missing = (lists.missing)(&facts.name);
-        let wanted = configured::wanted(facts, assemblage.map(|of| &**of), &selecting, missing)?;
+        let wanted = configured::desired_condition(facts, assemblage.map(|of| &**of), &selecting, missing)?;
         let untaint = configured::is_untainted(facts, taints, &wanted);
         let condition = Some(wanted).filter(|wanted| facts.configured.as_ref() != Some(wanted));
-        (condition.is_some() || untaint).then(|| Standing {
+        (condition.is_some() || untaint).then(|| NodeWrite {
             node: Arc::clone(facts),
             condition,
             untaint,
@@ -208,7 +208,7 @@ fn observation(module: &NodeModule, lists: &Lists<'_>) -> Result<Observation, Se
     let deleting = module.metadata.deletion_timestamp.is_some();
     let stored = module.status.as_ref().and_then(|status| status.rollout.as_ref());
     let memory = memory::recall(stored, module.metadata.uid.as_deref());
-    let (controls, unreadable) = match Controls::read(&module.metadata, &Words::NODES) {
+    let (controls, unreadable) = match Controls::read(&module.metadata, &Vocabulary::NODES) {
         Ok(controls) => (controls, None),
         Err(invalid) => (Controls::default(), Some(invalid)),
     };
@@ -217,7 +217,7 @@ fn observation(module: &NodeModule, lists: &Lists<'_>) -> Result<Observation, Se
         unreadable
     } else {
         unreadable
-            .or_else(|| controls.too_long(lists.now, &Words::NODES))
+            .or_else(|| controls.too_long(lists.now, &Vocabulary::NODES))
             .or_else(|| invalid(module))
     };
     let own = lists
@@ -236,7 +236,7 @@ fn observation(module: &NodeModule, lists: &Lists<'_>) -> Result<Observation, Se
     });
     let nodes = nodes(module, selector.as_ref(), &memory.memory, lists);
     let conflict = match &invalid {
-        None if !deleting => conflict(module, lists)?.map(words),
+        None if !deleting => conflict(module, lists)?.map(conflict_error),
         _ => None,
     };
     Ok(Observation {
@@ -260,7 +260,7 @@ fn observation(module: &NodeModule, lists: &Lists<'_>) -> Result<Observation, Se
 }
 
 fn invalid(module: &NodeModule) -> Option<Invalid> {
-    let found = validate::node_module(&module.name_any(), &module.spec);
+    let found = validate::validate_node_module(&module.name_any(), &module.spec);
     let problems: Vec<String> = found.iter().map(ToString::to_string).collect();
     (!problems.is_empty()).then(|| Invalid {
         reason: ObjectReason::InvalidSpec,
@@ -268,7 +268,7 @@ fn invalid(module: &NodeModule) -> Option<Invalid> {
     })
 }
 
-fn words(conflict: Conflict) -> Invalid {
+fn conflict_error(conflict: Conflict) -> Invalid {
     let Conflict {
         path,
         other_path,
@@ -300,13 +300,13 @@ fn nodes(
     selector: Option<&Matcher>,
     memory: &Memory,
     lists: &Lists<'_>,
-) -> Vec<NodeSeen> {
+) -> Vec<ObservedNode> {
     let name = module.name_any();
-    let mut all: BTreeMap<&str, NodeSeen> = BTreeMap::new();
+    let mut all: BTreeMap<&str, ObservedNode> = BTreeMap::new();
     for node in lists.nodes {
         let selected = selector.is_some_and(|selector| selector.matches(&node.labels));
-        if selected || memory.charges.contains_key(node.name.as_str()) {
-            let seen = NodeSeen {
+        if selected || memory.in_flight.contains_key(node.name.as_str()) {
+            let seen = ObservedNode {
                 name: node.name.clone(),
                 node: Some(Arc::clone(node)),
                 assemblage: None,
@@ -323,7 +323,7 @@ fn nodes(
                 let node = lists
                     .nodes
                     .binary_search_by(|node| node.name.cmp(&assemblage.name));
-                let seen = NodeSeen {
+                let seen = ObservedNode {
                     name: assemblage.name.clone(),
                     node: node.ok().and_then(|at| lists.nodes.get(at)).cloned(), // the Node is gone
                     assemblage: Some(Arc::clone(assemblage)),

@@ -19,15 +19,15 @@ use super::{
     agents::Missing,
     budget::Room,
     facts::{self, Definition, NodeFacts, Obstacle},
-    observation::{NodeSeen, Observation, Pinned},
+    observation::{Observation, ObservedNode, Pinned},
     rendering::{ByRevision, Made, Rendered, Rendering, Renderings},
-    said::Said,
     settings,
+    unit_controls::UnitControls,
 };
 use crate::{
-    bindings::{Kinds, Known, ObjectId},
+    bindings::{Kinds, KnownObjects, ObjectId},
     module::{
-        command::{Address, command},
+        command::{ModuleAddress, command},
         reasons::precedence,
     },
 };
@@ -43,7 +43,7 @@ pub struct Surroundings<'a> {
     /// Which kinds bindings may read.
     pub kinds: &'a Kinds,
     /// The objects that were read for bindings.
-    pub objects: &'a Known,
+    pub objects: &'a KnownObjects,
     /// The cached renderings of earlier passes.
     pub renderings: &'a Renderings,
 }
@@ -109,7 +109,7 @@ struct Read {
     rows: Vec<(engine::Digest, Arc<NodeRow>)>,
     obstacle: Option<String>,
     pinned: Option<Pinned>,
-    said: Said,
+    said: UnitControls,
 }
 
 struct Reader<'a> {
@@ -126,16 +126,16 @@ struct Reader<'a> {
 }
 
 impl Reader<'_> {
-    fn made_of(&mut self, node: &NodeSeen) -> Result<Read, SelectorError> {
+    fn made_of(&mut self, node: &ObservedNode) -> Result<Read, SelectorError> {
         let row = node.row(self.name);
         let seen = self.seen;
-        let said = Said::of(node, &self.address(), seen, self.around.now);
+        let said = UnitControls::of(node, &self.address(), seen, self.around.now);
         let pinned = said.pinned(node, seen);
         let target = pinned
             .as_ref()
             .map(|pinned| &pinned.definition)
             .or(seen.target.as_ref());
-        let wanted = self.wanted(node, target);
+        let wanted = self.should_have_content(node, target);
         let is_elsewhere = pinned.is_some() && target != seen.target.as_ref();
         let target = self.rendered(target.filter(|_| wanted), node)?;
         // A pinned node is not rolled back.
@@ -168,7 +168,7 @@ impl Reader<'_> {
             assigned: row.map(|row| row.assigned()),
             observed: self.observed(node),
             eligible: self.eligible(node, obstacle.as_ref()),
-            place: self.place(node, is_elsewhere),
+            place: self.unit_place(node, is_elsewhere),
             domain: None,
             available,
             pinned: is_elsewhere,
@@ -182,20 +182,24 @@ impl Reader<'_> {
         })
     }
 
-    fn address(&self) -> Address<'_> {
-        Address {
+    fn address(&self) -> ModuleAddress<'_> {
+        ModuleAddress {
             namespace: "",
             module: &self.object,
         }
     }
 
     /// A node that should have content: emptied `parts` are a withdrawal, which the brake limits.
-    fn wanted(&self, node: &NodeSeen, target: Option<&Definition>) -> bool {
+    fn should_have_content(&self, node: &ObservedNode, target: Option<&Definition>) -> bool {
         let empty = target.is_some_and(|target| target.content.parts.is_empty());
         node.selected && !self.seen.deleting && !empty
     }
 
-    fn rendered(&mut self, definition: Option<&Definition>, node: &NodeSeen) -> Result<Made, SelectorError> {
+    fn rendered(
+        &mut self,
+        definition: Option<&Definition>,
+        node: &ObservedNode,
+    ) -> Result<Made, SelectorError> {
         let (Some(definition), Some(node)) = (definition, &node.node) else {
             return Ok(Ok(None));
         };
@@ -214,7 +218,7 @@ impl Reader<'_> {
 
     /// A node that never had any content is not evidence against a revision while it is not Ready: the missing content
     /// may be the reason.
-    fn observed(&self, node: &NodeSeen) -> Option<engine::Echo> {
+    fn observed(&self, node: &ObservedNode) -> Option<engine::Report> {
         let mut echo = if let Some(row) = node.row(self.name) {
             row.observed()?
         } else {
@@ -234,7 +238,7 @@ impl Reader<'_> {
     /// Why a node cannot be changed now, for a reason of the node itself.
     fn obstacle(
         &self,
-        node: &NodeSeen,
+        node: &ObservedNode,
         said: Option<Obstacle>,
         unrendered: Option<&String>,
     ) -> Option<Obstacle> {
@@ -263,7 +267,7 @@ impl Reader<'_> {
     }
 
     /// Why a node or its agent is unavailable.
-    fn away(&self, node: &NodeSeen, facts: &NodeFacts) -> Option<Obstacle> {
+    fn away(&self, node: &ObservedNode, facts: &NodeFacts) -> Option<Obstacle> {
         if facts.deleting {
             return Some((
                 Reason::NodeNotReady,
@@ -286,7 +290,7 @@ impl Reader<'_> {
                 let message = format!(
                     "the agent of node {} has not renewed its Lease since {}",
                     facts.name,
-                    whole(at)
+                    truncate_to_seconds(at)
                 );
                 return Some((Reason::AgentMissing, message));
             }
@@ -298,18 +302,18 @@ impl Reader<'_> {
     }
 
     /// Whether the node has had this NodeModule before.
-    fn was_confirmed(&self, node: &NodeSeen) -> bool {
+    fn was_confirmed(&self, node: &ObservedNode) -> bool {
         let state = node.row(self.name).and_then(|row| row.state.as_ref());
         state.is_some_and(|state| state.confirmed.is_some())
     }
 
     /// The agent has acknowledged a change that the engine has not finished.
-    fn began(&self, node: &NodeSeen) -> bool {
-        let charged = self.seen.memory.memory.charges.contains_key(node.name.as_str());
+    fn began(&self, node: &ObservedNode) -> bool {
+        let charged = self.seen.memory.memory.in_flight.contains_key(node.name.as_str());
         charged && node.row(self.name).is_some_and(|row| row.is_acknowledged())
     }
 
-    fn eligible(&self, node: &NodeSeen, obstacle: Option<&Obstacle>) -> engine::Eligible {
+    fn eligible(&self, node: &ObservedNode, obstacle: Option<&Obstacle>) -> engine::Eligible {
         let because = |reason: Reason| engine::Ineligible {
             code: reason.code(),
             rank: precedence(reason),
@@ -332,16 +336,16 @@ impl Reader<'_> {
     }
 
     /// Whether a change of the node was decided and its row is not written.
-    fn is_unwritten(&self, node: &NodeSeen) -> bool {
+    fn is_unwritten(&self, node: &ObservedNode) -> bool {
         let token = node
             .row(self.name)
             .map_or(engine::Token(0), |row| engine::Token(row.row.token));
-        let charge = self.seen.memory.memory.charges.get(node.name.as_str());
+        let charge = self.seen.memory.memory.in_flight.get(node.name.as_str());
         charge.is_some_and(|charge| charge.token > token)
     }
 
     /// Why a node is not changed yet because of other nodes.
-    fn not_yet(&self, node: &NodeSeen) -> Option<Reason> {
+    fn not_yet(&self, node: &ObservedNode) -> Option<Reason> {
         let busy = node
             .assemblage
             .as_ref()
@@ -349,12 +353,12 @@ impl Reader<'_> {
         if busy {
             return Some(Reason::BusyWith);
         }
-        let charged = self.seen.memory.memory.charges.contains_key(node.name.as_str());
+        let charged = self.seen.memory.memory.in_flight.contains_key(node.name.as_str());
         (!charged && self.around.room.is_full_for(&node.name)).then_some(Reason::BudgetFull)
     }
 
     /// What an unavailable node means. One that was lost during its change is waited for unless it is released.
-    fn absence(&self, node: &NodeSeen, reason: Reason) -> engine::Absence {
+    fn absence(&self, node: &ObservedNode, reason: Reason) -> engine::Absence {
         if reason != Reason::LostInChange || self.seen.controls.is_released(&node.name, self.around.now) {
             return engine::Absence::Skip;
         }
@@ -366,13 +370,13 @@ impl Reader<'_> {
     }
 
     /// An excluded node keeps its content, unless a pin gives it another revision.
-    fn place(&self, node: &NodeSeen, pinned: bool) -> engine::Place {
+    fn unit_place(&self, node: &ObservedNode, pinned: bool) -> engine::StagePosition {
         let labels = node.node.as_ref().map(|facts| &facts.labels);
         let stage = labels.and_then(|labels| self.stages.iter().position(|stage| stage.matches(labels)));
         match (stage.map(u8::try_from), self.rollout.unmatched) {
-            (Some(Ok(stage)), _) => engine::Place::Stage(stage),
-            (_, Unmatched::Exclude) if !self.stages.is_empty() && !pinned => engine::Place::Excluded,
-            (_, Unmatched::Exclude | Unmatched::Last) => engine::Place::Last,
+            (Some(Ok(stage)), _) => engine::StagePosition::Stage(stage),
+            (_, Unmatched::Exclude) if !self.stages.is_empty() && !pinned => engine::StagePosition::Excluded,
+            (_, Unmatched::Exclude | Unmatched::Last) => engine::StagePosition::Last,
         }
     }
 }
@@ -383,7 +387,7 @@ fn share(units: &mut [engine::Unit], seen: &Observation, module: &NodeModuleSpec
         return;
     };
     let value =
-        |node: &'_ NodeSeen| -> Option<String> { node.node.as_ref()?.labels.get(&domains.key).cloned() };
+        |node: &'_ ObservedNode| -> Option<String> { node.node.as_ref()?.labels.get(&domains.key).cloned() };
     let values: Vec<Option<String>> = seen.nodes.iter().map(value).collect();
     let present: BTreeSet<&str> = values.iter().flatten().map(String::as_str).collect();
     let order = settings::order(domains, &present);
@@ -395,18 +399,18 @@ fn share(units: &mut [engine::Unit], seen: &Observation, module: &NodeModuleSpec
 }
 
 /// A hold set on the node itself.
-fn held_locally(node: &NodeSeen) -> Option<Obstacle> {
+fn held_locally(node: &ObservedNode) -> Option<Obstacle> {
     let agent = node.assemblage.as_ref()?.agent.as_ref()?;
     let held = agent.held.as_ref()?;
     let message = format!(
         "held on the node until {}: {}; it ends then, or is released on the node: muster node-agent release",
-        whole(held.until.0),
+        truncate_to_seconds(held.until.0),
         held.reason
     );
     Some((Reason::HeldLocally, message))
 }
 
 /// In whole seconds, as shown to people.
-fn whole(at: Timestamp) -> Timestamp {
+fn truncate_to_seconds(at: Timestamp) -> Timestamp {
     Timestamp::from_second(at.as_second()).unwrap_or(at)
 }

@@ -17,9 +17,9 @@ use parking_lot::Mutex;
 
 use super::{
     facts::{Definition, NodeFacts},
-    observation::NodeSeen,
+    observation::ObservedNode,
 };
-use crate::bindings::{self, Evaluation, Kinds, Known, ObjectId};
+use crate::bindings::{self, Evaluation, Kinds, KnownObjects, ObjectId};
 
 /// A row without its token and its identity; `None`: the digest is invalid. Or a message with the reason why it cannot
 /// be rendered.
@@ -49,7 +49,7 @@ impl Renderings {
     }
 
     /// Keeps the renderings of a NodeModule that this pass over `nodes` used; `nodes` are sorted by name.
-    pub fn keep(&self, module: &str, mut all: ByRevision, nodes: &[NodeSeen]) {
+    pub fn keep(&self, module: &str, mut all: ByRevision, nodes: &[ObservedNode]) {
         all.retain(|_, rendering| std::mem::take(&mut rendering.is_used));
         for rendering in all.values_mut() {
             rendering.forget_others(nodes);
@@ -92,7 +92,7 @@ impl Rendering {
     }
 
     /// The rendering for a node.
-    pub fn of(&mut self, node: &Arc<NodeFacts>, kinds: &Kinds, objects: &Known) -> Rendered {
+    pub fn of(&mut self, node: &Arc<NodeFacts>, kinds: &Kinds, objects: &KnownObjects) -> Rendered {
         self.is_used = true;
         if let Some((facts, made)) = self.of_nodes.get(&node.name)
             && (Arc::ptr_eq(facts, node) || facts.labels == node.labels)
@@ -113,7 +113,7 @@ impl Rendering {
     }
 
     /// Drops renderings of nodes that are not in the list, and of values that no node has had for a while.
-    fn forget_others(&mut self, nodes: &[NodeSeen]) {
+    fn forget_others(&mut self, nodes: &[ObservedNode]) {
         if self.of_nodes.len() > nodes.len() {
             let is_one = |name: &str| {
                 nodes
@@ -157,7 +157,7 @@ impl Rendering {
         parts: &BTreeSet<u32>,
         node: &NodeFacts,
         kinds: &Kinds,
-        objects: &Known,
+        objects: &KnownObjects,
     ) -> Result<Evaluation, String> {
         let content = &self.definition.content;
         let known = self.used.entry(parts.clone());

@@ -23,11 +23,11 @@ const MOST_BAD: usize = 100;
 
 /// The name of the NodeRevision of a revision.
 pub fn name(module: &str, uid: &str, revision: &str) -> String {
-    names::node_revision(module, uid, revision)
+    names::node_revision_name(module, uid, revision)
 }
 
 /// The statuses that must be written, each with its NodeRevision.
-pub fn stories<'a>(
+pub fn changed_stories<'a>(
     revisions: &'a [RevisionFacts],
     memory: &Memory,
     now: Timestamp,
@@ -45,20 +45,20 @@ pub fn story(known: &RevisionFacts, memory: &Memory, now: Timestamp) -> Option<N
     let before = &known.status;
     let run = memory.run.filter(|run| run.target == revision);
     let is_open = run.is_some_and(|run| run.state == RunState::Open);
-    let verdict = history::verdict(memory, revision, before.verdict, before.started.is_some());
+    let verdict = history::revision_verdict(memory, revision, before.verdict, before.started.is_some());
     let started = run
-        .map(|run| Time(whole(history::time(run.started).0)))
+        .map(|run| Time(truncate_to_seconds(history::time(run.started).0)))
         .or_else(|| before.started.clone());
     let finished = match &before.finished {
         _ if is_open => None,
         Some(finished) if started == before.started => Some(finished.clone()),
-        _ => verdict.map(|_| Time(whole(now))),
+        _ => verdict.map(|_| Time(truncate_to_seconds(now))),
     };
     let recorded = memory.course.recorded.as_ref().filter(|_| run.is_some());
     let evidence = match memory.bad.get(&revision).or(recorded) {
         Some(bad) => vec![NodeEvidence {
             node: bad.unit.to_string(),
-            at: Some(Time(whole(history::time(bad.at).0))),
+            at: Some(Time(truncate_to_seconds(history::time(bad.at).0))),
             message: bounded(&bad.message, MAX_MESSAGE).into_owned(),
         }],
         // It is retried: earlier evidence no longer counts.
@@ -75,12 +75,12 @@ pub fn story(known: &RevisionFacts, memory: &Memory, now: Timestamp) -> Option<N
 
 /// Times of objects are whole seconds, those of the memory are finer: without truncation each pass would find a
 /// difference.
-fn whole(at: Timestamp) -> Timestamp {
+fn truncate_to_seconds(at: Timestamp) -> Timestamp {
     Timestamp::from_second(at.as_second()).unwrap_or(at)
 }
 
 /// The NodeRevisions to delete.
-pub fn surplus(module: &NodeModule, seen: &Observation, memory: &Memory) -> Vec<RevisionFacts> {
+pub fn surplus_revisions(module: &NodeModule, seen: &Observation, memory: &Memory) -> Vec<RevisionFacts> {
     let used: BTreeSet<&str> = seen
         .nodes
         .iter()
@@ -102,7 +102,7 @@ pub fn surplus(module: &NodeModule, seen: &Observation, memory: &Memory) -> Vec<
         is_used,
         module.spec.rollout.history_limit,
     );
-    surplus.into_iter().cloned().collect()
+    surplus_revisions.into_iter().cloned().collect()
 }
 
 /// The NodeRevisions beyond the limit, oldest first: neither those that nodes have or may get, nor the condemned ones.
@@ -129,9 +129,9 @@ pub fn forgotten<'a>(
         .into_iter()
         .skip(limit)
         .chain(bad.into_iter().skip(MOST_BAD));
-    let mut surplus: Vec<_> = surplus
+    let mut surplus: Vec<_> = surplus_revisions
         .filter(|revision| !named(revision) && !used(&revision.definition.revision))
         .collect();
-    surplus.reverse();
-    surplus
+    surplus_revisions.reverse();
+    surplus_revisions
 }

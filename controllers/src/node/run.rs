@@ -30,7 +30,7 @@ use muster_api::{
         revision::{NodeRevisionSpec, NodeRevisionStatus},
     },
 };
-use muster_driver::{Holder, RowWrite, Rules};
+use muster_driver::{AssignmentWrite, Holder, Rules};
 use muster_rollout::{Incarnation, Memory, UnitId};
 use serde_json::json;
 use thiserror::Error;
@@ -52,7 +52,7 @@ use super::{
     revisions,
 };
 use crate::{
-    bindings::{Known, Objects},
+    bindings::{KnownObjects, Objects},
     module::memory::{self, Gaps},
     reconcile::{Base, Runner},
     runtime::{
@@ -92,9 +92,7 @@ pub enum Error {
     #[error("{0} was changed by another writer")]
     Overtaken(String),
     /// The watch is behind the API server: nothing is decided until it catches up.
-    #[error(
-        "{0} differs from the watch: the watch is behind, and nothing is decided until it catches up"
-    )]
+    #[error("{0} differs from the watch: the watch is behind, and nothing is decided until it catches up")]
     Behind(String),
     /// Another revision has the name: nothing of this one can be assigned.
     #[error(
@@ -257,13 +255,13 @@ fn leases(
                 guard.0.ok().is_some_and(|lease| {
                     let node = lease.name_any();
                     let missing = agents.missing(&node, now).is_some();
-                    agents.note(&node, &lease.resource_version().unwrap_or_default(), now);
+                    agents.record_lease(&node, &lease.resource_version().unwrap_or_default(), now);
                     missing
                 })
             }
             watcher::Event::Delete(guard) => {
                 if let Ok(lease) = guard.0 {
-                    agents.forget(&lease.name_any());
+                    agents.remove(&lease.name_any());
                 }
                 true
             }
@@ -281,17 +279,19 @@ async fn reconcile(module: Arc<NodeModule>, shared: Arc<Shared>) -> Result<Actio
     let name = module.name_any();
     let ours = module.finalizers().iter().any(|held| held == finalizer::MODULE);
     if module.metadata.deletion_timestamp.is_some() && !ours {
-        shared.forget(&module);
+        shared.remove_module_state(&module);
         return Ok(Action::await_change());
     }
     shared.check_unseen(&module).await?;
-    let mut known = Known::new();
+    let mut known = KnownObjects::new();
     let mut budget = shared.budget().await?;
     let mut spent = Duration::ZERO;
     for _round in 0..ROUNDS {
         let now = shared.clock.now();
         let began = Instant::now();
-        let next = shared.lists(&module, &budget, &known, now, |lists| pass::next(&module, lists));
+        let next = shared.lists(&module, &budget, &known, now, |lists| {
+            pass::next_step(&module, lists)
+        });
         spent += began.elapsed();
         match next? {
             Next::Read(objects) => {
@@ -331,7 +331,7 @@ impl Shared {
         &self,
         module: &NodeModule,
         budget: &NodeBudget,
-        objects: &Known,
+        objects: &KnownObjects,
         now: Timestamp,
         read: impl FnOnce(&Lists<'_>) -> T,
     ) -> T {
@@ -357,8 +357,8 @@ impl Shared {
     }
 
     /// Drops the state of a deleted NodeModule.
-    fn forget(&self, module: &NodeModule) {
-        self.gaps.forget(&Key::of(module));
+    fn remove_module_state(&self, module: &NodeModule) {
+        self.gaps.drop_module(&Key::of(module));
         drop(self.renderings.take(&module.name_any()));
     }
 
@@ -461,10 +461,10 @@ impl Shared {
         module: &NodeModule,
         memory: &Memory,
         budget: Arc<NodeBudget>,
-        objects: &Known,
+        objects: &KnownObjects,
     ) -> Result<(), Error> {
         let now = self.clock.now();
-        let released = |lists: &Lists<'_>| pass::released(module, memory, lists);
+        let released = |lists: &Lists<'_>| pass::released_budget(module, memory, lists);
         match self.lists(module, &budget, objects, now, released) {
             Some(status) => self.write_budget(budget, &status).await.map(drop),
             None => Ok(()),
@@ -497,17 +497,17 @@ impl Shared {
         };
         let remembered = decided.written(written)?;
         let memory = remembered.decision().memory.clone();
-        let rows = decision::rows(&module, seen, &memory);
+        let rows = decision::decision_rows(&module, seen, &memory);
         // All are tried: a node that cannot be written does not block others.
         let mut written = Ok(());
         for write in remembered.writes(&rows) {
             written = written.and(self.write_row(&module, seen, &write).await);
         }
         written?;
-        for (known, story) in revisions::stories(&seen.revisions, &memory, self.clock.now()) {
+        for (known, story) in revisions::changed_stories(&seen.revisions, &memory, self.clock.now()) {
             self.write_story(known, &story).await?;
         }
-        for surplus in revisions::surplus(&module, seen, &memory) {
+        for surplus in revisions::surplus_revisions(&module, seen, &memory) {
             self.forget_revision(&surplus).await?;
         }
         Ok(Some(memory))
@@ -541,12 +541,12 @@ impl Shared {
 
     /// Writes the conditions of Nodes, and removes startup taints. At this point the watch shows the rows that this
     /// pass wrote.
-    async fn stand(&self, module: &NodeModule, objects: &Known) -> Result<(), Error> {
+    async fn stand(&self, module: &NodeModule, objects: &KnownObjects) -> Result<(), Error> {
         let now = self.clock.now();
         let taints = &self.startup_taints;
         let budget = self.budget().await?;
         let all = self.lists(module, &budget, objects, now, |lists| {
-            pass::standing(lists, taints)
+            pass::node_standings(lists, taints)
         });
         // All are tried: a Node that cannot be written does not block others.
         let mut written = Ok(());
@@ -620,7 +620,7 @@ impl Shared {
     }
 
     async fn release(&self, module: &NodeModule) -> Result<(), Error> {
-        self.forget(module);
+        self.remove_module_state(module);
         let left: Vec<String> = module
             .finalizers()
             .iter()
@@ -685,7 +685,7 @@ impl Shared {
         &self,
         module: &NodeModule,
         seen: &Observation,
-        write: &RowWrite<Write>,
+        write: &AssignmentWrite<Write>,
     ) -> Result<(), Error> {
         let node = write.planned().unit.to_string();
         let Write { version, row } = write.write();
@@ -719,7 +719,7 @@ impl Shared {
         match written {
             Ok(written) => {
                 debug!(module = module.name_any(), node, "a row is written");
-                self.shown(&written).await;
+                self.wait_until_watched(&written).await;
                 Ok(())
             }
             Err(error) if error.is_conflict() => Err(overtaken()),
@@ -767,7 +767,7 @@ impl Shared {
     }
 
     /// Waits until the watch shows what was written: a pass over outdated rows would write them again.
-    async fn shown(&self, written: &NodeAssemblage) {
+    async fn wait_until_watched(&self, written: &NodeAssemblage) {
         let key = Key::of(written);
         let tokens = |facts: &AssemblageFacts| -> Vec<(String, u64)> {
             facts

@@ -17,8 +17,8 @@ use super::observation::Observation;
 use crate::module::units;
 
 /// The settings at a point in time. Unavailable nodes count against the limit, too.
-pub fn spec(module: &NodeModuleSpec, seen: &Observation, now: Timestamp) -> engine::Spec {
-    let wishes = units::wishes(&Rollout::from(&module.rollout));
+pub fn engine_spec(module: &NodeModuleSpec, seen: &Observation, now: Timestamp) -> engine::Spec {
+    let wishes = units::rollout_settings(&Rollout::from(&module.rollout));
     let target = seen.target.as_ref();
     engine::Spec {
         target: target.and_then(|target| engine::Revision::parse(&target.revision)),
@@ -28,7 +28,7 @@ pub fn spec(module: &NodeModuleSpec, seen: &Observation, now: Timestamp) -> engi
             .domains
             .as_ref()
             .map_or(engine::Domains::ANY, domains),
-        controls: seen.once(now),
+        controls: seen.one_time_controls(now),
         withdraw: engine::Withdraw {
             // Deletion leaves the files unless the author requested more, which is a change under the limit.
             how: match module.on_delete {

@@ -25,13 +25,13 @@ use super::{
     observation::Observation,
 };
 use crate::module::{
-    command::{Address, command},
+    command::{ModuleAddress, command},
+    control_effects::{self, UnitEffects},
     gates::{Answers, Gates},
     groups::groups,
-    heard::{self, Heard},
     memory,
-    pins::{self, Placed},
-    reasons::{self, Background, Explained, Pause, Words},
+    pins::{self, PinnedUnit},
+    reasons::{self, Background, Explained, Pause, Vocabulary},
     status as shared,
 };
 
@@ -40,7 +40,7 @@ const BUDGET_FULL: &str =
     "as many nodes as the NodeBudget allows are changing or not ready (kubectl get nodebudget nodes -o yaml)";
 
 /// The status while nothing can be decided: suspended, or an invalid spec. Everything else stays as before.
-pub fn idle(module: &NodeModule, seen: &Observation, now: Timestamp) -> NodeModuleStatus {
+pub fn idle_status(module: &NodeModule, seen: &Observation, now: Timestamp) -> NodeModuleStatus {
     let told = match &seen.invalid {
         Some(invalid) => Conditions::ready(Status::False, invalid.reason, &*invalid.message)
             .stalled(invalid.reason, &*invalid.message),
@@ -54,14 +54,14 @@ pub fn idle(module: &NodeModule, seen: &Observation, now: Timestamp) -> NodeModu
     let conditions = merged(module, &told, &before.conditions, now);
     NodeModuleStatus {
         observed_generation: module.metadata.generation,
-        state: shared::state(&conditions, &[]),
+        state: shared::state_word(&conditions, &[]),
         conditions,
         ..before
     }
 }
 
 /// The status of a NodeModule that is rolling out or at rest, and its events.
-pub fn rolling(
+pub fn rolling_status(
     module: &NodeModule,
     seen: &Observation,
     decision: &engine::Decision,
@@ -73,14 +73,14 @@ pub fn rolling(
     let background = background(module, seen, decision, &obstacles, &answers, now);
     let reasons = decision.reasons.iter();
     let explained: Vec<Explained<'_>> = reasons
-        .map(|(unit, why)| reasons::explain(unit, why, &background))
+        .map(|(unit, why)| reasons::explain_reason(unit, why, &background))
         .collect();
     let summary = shared::summary(&seen.units, decision, &explained);
     let attention_before: Vec<Attention> = before.attention.iter().cloned().map(of_cluster).collect();
     let attention = shared::attention(&explained, &attention_before, now);
     let version = &background.version;
     let phase = decision.summary.phase;
-    let mut all = shared::standing(&Words::NODES, version, phase, &explained, None, &summary);
+    let mut all = shared::ready_conditions(&Vocabulary::NODES, version, phase, &explained, None, &summary);
     if seen.deleting {
         all = leaving(&explained);
     }
@@ -107,7 +107,7 @@ pub fn rolling(
     let target = seen.target.as_ref();
     let status = NodeModuleStatus {
         observed_generation: module.metadata.generation,
-        state: shared::state(&conditions, &explained),
+        state: shared::state_word(&conditions, &explained),
         conditions,
         progress: Some(Progress {
             done: summary.updated,
@@ -141,7 +141,7 @@ pub fn rolling(
         summary: &summary,
         attention: &attention_before,
     };
-    let events = events::of(&decided, &status, now);
+    let events = events::decision_events(&decided, &status, now);
     Ok((status, events))
 }
 
@@ -213,7 +213,7 @@ fn background<'a>(
     let revision = seen.target.as_ref().map_or("", |target| target.revision.as_str());
     let short = revision.get(..8).unwrap_or(revision);
     Background {
-        words: &Words::NODES,
+        words: &Vocabulary::NODES,
         namespace: String::new(),
         module: address(module),
         pause: pause(module, seen, now),
@@ -236,23 +236,23 @@ fn pinned(module: &NodeModule, seen: &Observation, decision: &engine::Decision) 
     let placed = seen.pinned.iter().map(|(node, pinned)| {
         let row = seen.node(node).and_then(|seen| seen.row(name));
         let carried = row.and_then(|row| row.row.revision.as_ref());
-        Placed {
+        PinnedUnit {
             unit: node,
             message: &pinned.message,
             carries: carried == Some(&pinned.definition.revision),
         }
     });
-    pins::told(&Words::NODES, decision, placed)
+    pins::pin_messages(&Vocabulary::NODES, decision, placed)
 }
 
 /// The manual controls of the NodeModule and its nodes, and their status.
 fn controls(seen: &Observation, now: Timestamp) -> Vec<NodeControlStatus> {
-    let units = seen.nodes.iter().map(|node| Heard {
+    let units = seen.nodes.iter().map(|node| UnitEffects {
         name: &node.name,
         selected: node.selected,
         said: seen.heard.get(&node.name).map_or(&[][..], Vec::as_slice),
     });
-    let all = heard::all(&Words::NODES, &seen.controls, units, now).into_iter();
+    let all = control_effects::all(&Vocabulary::NODES, &seen.controls, units, now).into_iter();
     all.map(NodeControlStatus::from).collect()
 }
 
@@ -270,7 +270,7 @@ fn pause(module: &NodeModule, seen: &Observation, now: Timestamp) -> Option<Paus
     }
     let control = seen.controls.paused(now);
     let lift = control.map(|_| {
-        let address = Address {
+        let address = ModuleAddress {
             namespace: "",
             module: &address(module),
         };
@@ -280,7 +280,7 @@ fn pause(module: &NodeModule, seen: &Observation, now: Timestamp) -> Option<Paus
     let in_spec = paused.then(|| "set spec.rollout.paused to false".to_owned());
     let ways: Vec<String> = in_spec.into_iter().chain(lift).collect();
     (!ways.is_empty()).then(|| Pause {
-        told: control.map_or_else(String::new, Control::told),
+        told: control.map_or_else(String::new, Control::provenance),
         resume: format!("; to resume: {}", ways.join(" and ")),
     })
 }

@@ -10,7 +10,7 @@ use super::facts::RevisionFacts;
 use crate::module::instants::millis;
 
 /// The recorded verdicts, for a lost memory.
-pub fn verdicts(revisions: &[RevisionFacts]) -> Verdicts {
+pub fn recorded_verdicts(revisions: &[RevisionFacts]) -> Verdicts {
     let of = |verdict: Verdict| {
         revisions
             .iter()

@@ -21,7 +21,7 @@ use super::{
     decide::{Post, Telling},
     message::Notification,
     requests::{self, Answer, Request},
-    standing::Standing,
+    rollout_state::RolloutState,
 };
 
 /// How long one try may take, from connecting to the last byte.
@@ -84,7 +84,7 @@ impl Courier {
     pub(crate) async fn bring(
         &self,
         receiver: &Receiver,
-        standing: &Standing,
+        standing: &RolloutState,
         telling: &Telling,
         now: Timestamp,
     ) -> Result<Option<Post>, Undelivered> {
@@ -120,15 +120,15 @@ impl Courier {
     async fn attempt(
         &self,
         receiver: &Receiver,
-        standing: &Standing,
+        standing: &RolloutState,
         telling: &Telling,
         now: Timestamp,
     ) -> Result<Option<Post>, Failed> {
         let post = telling.edits.as_ref();
-        match self.asked(receiver, standing, telling, post, now).await? {
+        match self.send_request(receiver, standing, telling, post, now).await? {
             // The message was deleted: a new one replaces it.
             None => self
-                .asked(receiver, standing, telling, None, now)
+                .send_request(receiver, standing, telling, None, now)
                 .await?
                 .ok_or_else(|| later("it does not find the message, not even a new one")),
             Some(post) => Ok(post),
@@ -136,10 +136,10 @@ impl Courier {
     }
 
     /// One request. `None`: the message to edit is gone.
-    async fn asked(
+    async fn send_request(
         &self,
         receiver: &Receiver,
-        standing: &Standing,
+        standing: &RolloutState,
         telling: &Telling,
         edits: Option<&Post>,
         now: Timestamp,
@@ -211,7 +211,7 @@ fn later(why: impl Into<String>) -> Failed {
 
 fn request(
     receiver: &Receiver,
-    standing: &Standing,
+    standing: &RolloutState,
     telling: &Telling,
     edits: Option<&Post>,
     now: Timestamp,

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 
-use super::{phase::Phase, standing::Standing};
+use super::{phase::Phase, rollout_state::RolloutState};
 
 /// A rollout that finished longer ago than this when it is first observed is not notified: otherwise a new receiver
 /// would get the whole history.
@@ -14,7 +14,7 @@ const RECENT: SignedDuration = SignedDuration::from_hours(1);
 /// What was sent to a receiver about a rollout. Stored in an annotation of the ModuleRevision, so that the next process
 /// knows.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Told {
+pub(crate) struct NotificationRecord {
     /// When the rollout started: another run is notified again.
     pub run: Timestamp,
     /// The phase that was sent.
@@ -69,15 +69,15 @@ pub(crate) enum Next {
     /// Send a message.
     Tell(Telling),
     /// Record a phase without a message.
-    Note(Told),
+    Note(NotificationRecord),
     /// Nothing to do.
     Rest,
 }
 
 /// The next notification, if any.
 pub(crate) fn decide(
-    told: Option<&Told>,
-    standing: &Standing,
+    told: Option<&NotificationRecord>,
+    standing: &RolloutState,
     manner: Manner,
     phases: &BTreeSet<Phase>,
     now: Timestamp,
@@ -116,10 +116,15 @@ pub(crate) fn decide(
 
 /// A notified phase changed to one that is not notified: recorded, so that the same phase is notified again when it
 /// returns. Not needed for receivers of the first and the last phase, or of commit states.
-fn left(told: Option<&Told>, standing: &Standing, manner: Manner, phases: &BTreeSet<Phase>) -> Option<Told> {
+fn left(
+    told: Option<&NotificationRecord>,
+    standing: &RolloutState,
+    manner: Manner,
+    phases: &BTreeSet<Phase>,
+) -> Option<NotificationRecord> {
     let told = told.filter(|told| phases.contains(&told.phase))?;
     match manner {
-        Manner::Phases | Manner::Progress => Some(Told {
+        Manner::Phases | Manner::Progress => Some(NotificationRecord {
             phase: standing.phase,
             ..told.clone()
         }),
@@ -128,8 +133,13 @@ fn left(told: Option<&Told>, standing: &Standing, manner: Manner, phases: &BTree
 }
 
 /// The record after a message, whether it was delivered or given up.
-pub(crate) fn after(telling: &Telling, standing: &Standing, post: Option<Post>, given_up: bool) -> Told {
-    Told {
+pub(crate) fn after(
+    telling: &Telling,
+    standing: &RolloutState,
+    post: Option<Post>,
+    given_up: bool,
+) -> NotificationRecord {
+    NotificationRecord {
         run: standing.rollout.started,
         phase: standing.phase,
         tenths: tenths(standing),
@@ -140,7 +150,7 @@ pub(crate) fn after(telling: &Telling, standing: &Standing, post: Option<Post>, 
 }
 
 /// How many tenths of the clusters are done.
-fn tenths(standing: &Standing) -> u8 {
+fn tenths(standing: &RolloutState) -> u8 {
     let clusters = &standing.clusters;
     let tenths = u64::from(clusters.updated) * 10 / u64::from(clusters.total.max(1));
     u8::try_from(tenths.min(10)).unwrap_or(10)
@@ -152,14 +162,14 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::notify::standing::Rollout;
+    use crate::notify::rollout_state::Rollout;
 
     fn at(seconds: i64) -> Timestamp {
         Timestamp::from_second(1_800_000_000 + seconds).unwrap()
     }
 
-    fn standing(run: i64, phase: Phase, updated: u32) -> Standing {
-        Standing {
+    fn standing(run: i64, phase: Phase, updated: u32) -> RolloutState {
+        RolloutState {
             rollout: Rollout {
                 namespace: "fleet".to_owned(),
                 kind: ModuleKind::Module,
@@ -208,7 +218,7 @@ mod tests {
     }
 
     /// A rollout in progress, of one run or two, with some crashes between a message and its record.
-    fn lives() -> impl Strategy<Value = Vec<(Standing, bool)>> {
+    fn lives() -> impl Strategy<Value = Vec<(RolloutState, bool)>> {
         let step = (
             0..2_i64,
             0..Phase::ALL.len(),
@@ -227,7 +237,7 @@ mod tests {
     proptest! {
         #[test]
         fn what_was_told_is_not_told_again_and_a_lost_record_repeats_one_message(manner in manner(), phases in phases(), lives in lives()) {
-            let mut told: Option<Told> = None;
+            let mut told: Option<NotificationRecord> = None;
             let mut messages = Vec::new();
             let mut lost = 0;
             for (standing, crash) in lives {
@@ -256,7 +266,7 @@ mod tests {
 
         #[test]
         fn a_phase_that_comes_back_is_told_again(phases in phases(), lives in lives()) {
-            let mut told: Option<Told> = None;
+            let mut told: Option<NotificationRecord> = None;
             let mut before = None;
             for (standing, _) in lives {
                 let here = (standing.rollout.started, standing.phase);
@@ -275,7 +285,7 @@ mod tests {
         #[test]
         fn the_end_is_told_whatever_came_before(manner in manner(), mut phases in phases(), lives in lives(), end in 3..Phase::ALL.len()) {
             phases.insert(Phase::ALL[end]);
-            let mut told: Option<Told> = None;
+            let mut told: Option<NotificationRecord> = None;
             for (standing, crash) in lives.into_iter().filter(|(standing, _)| !standing.phase.is_over()) {
                 match decide(told.as_ref(), &standing, manner, &phases, at(0)) {
                     Next::Tell(telling) if !crash => told = Some(after(&telling, &standing, None, false)),
@@ -292,7 +302,7 @@ mod tests {
         #[test]
         fn a_rollout_is_one_message_that_is_edited(lives in lives()) {
             let post = Post { channel: "C1".to_owned(), ts: "1.2".to_owned() };
-            let mut told: Option<Told> = None;
+            let mut told: Option<NotificationRecord> = None;
             let mut posts = BTreeSet::new();
             for (standing, _) in lives {
                 if let Some(telling) = telling(decide(told.as_ref(), &standing, Manner::Progress, &all(), at(2_000))) {
@@ -308,7 +318,7 @@ mod tests {
 
     #[test]
     fn what_is_told() {
-        let check = |told: Option<&Standing>, now: &Standing, manner: Manner, expect: bool| {
+        let check = |told: Option<&RolloutState>, now: &RolloutState, manner: Manner, expect: bool| {
             let first = Telling {
                 sequence: 1,
                 edits: None,

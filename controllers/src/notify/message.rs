@@ -7,7 +7,7 @@ use super::{
     config::Receiver,
     decide::Telling,
     phase::Phase,
-    standing::{Rollout, Standing},
+    rollout_state::{Rollout, RolloutState},
 };
 
 /// The version of the schema of [`Notification`].
@@ -64,7 +64,7 @@ struct Evidence<'a> {
 
 impl<'a> Notification<'a> {
     /// The content of a message to a receiver.
-    pub(crate) fn of(standing: &'a Standing, telling: &Telling, receiver: &Receiver) -> Self {
+    pub(crate) fn of(standing: &'a RolloutState, telling: &Telling, receiver: &Receiver) -> Self {
         let Rollout {
             namespace,
             kind,
@@ -107,7 +107,7 @@ impl<'a> Notification<'a> {
 }
 
 /// One line for people: what happened, the progress, and the action of the user if one is needed.
-pub(crate) fn text(standing: &Standing) -> String {
+pub(crate) fn text(standing: &RolloutState) -> String {
     let Rollout {
         kind,
         module,
@@ -153,7 +153,7 @@ mod tests {
     #[test]
     fn what_is_said_is_short_and_has_its_command() {
         let check = |phase: Phase, why: Option<&str>, says: &str| {
-            let standing = Standing {
+            let standing = RolloutState {
                 rollout: Rollout {
                     namespace: "fleet".to_owned(),
                     kind: ModuleKind::Module,

@@ -21,7 +21,7 @@ mod message;
 mod phase;
 mod record;
 mod requests;
-mod standing;
+mod rollout_state;
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
@@ -39,9 +39,9 @@ use tracing::{debug, warn};
 use self::{
     config::Receiver,
     courier::{Courier, ROUND, Undelivered},
-    decide::{Next, Telling, Told},
+    decide::{Next, NotificationRecord, Telling},
     record::on_record,
-    standing::{ModuleRow, Standing, standing},
+    rollout_state::{ModuleRow, RolloutState, rollout_standing},
 };
 pub use self::{
     config::{Config, ConfigError},
@@ -77,7 +77,7 @@ impl Retryable for Error {
 }
 
 /// A ModuleRevision, and a receiver that is notified about it.
-type Concern = (Key, String);
+type Recipient = (Key, String);
 
 /// The shared state of reconciles.
 struct Notifier {
@@ -88,16 +88,16 @@ struct Notifier {
     bootstraps: Arc<Index<BootstrapModule, ModuleRow>>,
     revisions: Store<ModuleRevision>,
     /// What was sent, until the watch shows the record: a decision based on an older record would send it again.
-    kept: Mutex<BTreeMap<Concern, Kept>>,
+    kept: Mutex<BTreeMap<Recipient, Kept>>,
     /// Rounds of tries of a pending message so far. Like `kept`, at most one entry for each ModuleRevision and
     /// receiver.
-    rounds: Mutex<BTreeMap<Concern, u32>>,
+    rounds: Mutex<BTreeMap<Recipient, u32>>,
 }
 
 /// What was sent, and whether the record was written.
 #[derive(Clone)]
 struct Kept {
-    told: Told,
+    told: NotificationRecord,
     written: bool,
 }
 
@@ -131,7 +131,7 @@ fn rows<K: ModuleObject>() -> Index<K, ModuleRow> {
         |key: &Key, row: &ModuleRow| {
             let revision = row.revision.iter();
             let name =
-                |revision: &String| names::module_revision(K::KIND, &key.namespace, &key.name, revision);
+                |revision: &String| names::module_revision_name(K::KIND, &key.namespace, &key.name, revision);
             revision
                 .map(|revision| Key::new(&key.namespace, name(revision)))
                 .collect()
@@ -141,9 +141,9 @@ fn rows<K: ModuleObject>() -> Index<K, ModuleRow> {
 
 async fn reconcile(revision: Arc<ModuleRevision>, notifier: Arc<Notifier>) -> Result<Action, Error> {
     let module = notifier.module(&revision);
-    let Some(standing) = standing(&revision, module.as_ref()) else {
+    let Some(standing) = rollout_standing(&revision, module.as_ref()) else {
         if module.is_none() {
-            notifier.forget(&Key::of(&*revision));
+            notifier.remove_revision(&Key::of(&*revision));
         }
         return Ok(Action::await_change());
     };
@@ -152,7 +152,7 @@ async fn reconcile(revision: Arc<ModuleRevision>, notifier: Arc<Notifier>) -> Re
     let concerned = receivers.filter(|receiver| {
         receiver.modules.matches(&labels) && receiver.is_about(&standing.rollout.repository)
     });
-    let told = concerned.map(|receiver| notifier.tell(&revision, &standing, receiver));
+    let told = concerned.map(|receiver| notifier.notify_receiver(&revision, &standing, receiver));
     let mut next: Option<Duration> = None;
     let mut failed = None;
     for told in future::join_all(told).await {
@@ -180,10 +180,10 @@ impl Notifier {
     }
 
     /// Notifies one receiver, if there is something to send; returns when to retry, if a message was not delivered.
-    async fn tell(
+    async fn notify_receiver(
         &self,
         revision: &ModuleRevision,
-        standing: &Standing,
+        standing: &RolloutState,
         receiver: &Receiver,
     ) -> Result<Option<Duration>, Error> {
         let concern = (Key::of(revision), receiver.name.clone());
@@ -237,12 +237,12 @@ impl Notifier {
     /// A message was not delivered: the record if it is given up; `None` if it is retried.
     fn undelivered(
         &self,
-        concern: &Concern,
+        concern: &Recipient,
         receiver: &Receiver,
-        standing: &Standing,
+        standing: &RolloutState,
         telling: &Telling,
         why: &Undelivered,
-    ) -> Option<Told> {
+    ) -> Option<NotificationRecord> {
         let (is_last, why) = match why {
             Undelivered::Never(why) => (true, why),
             Undelivered::Later(why) => {
@@ -270,14 +270,14 @@ impl Notifier {
     }
 
     /// Nothing more needs to be sent to a receiver.
-    fn arrived(&self, concern: &Concern) {
+    fn arrived(&self, concern: &Recipient) {
         if self.rounds.lock().remove(concern).is_some() {
             self.show_pending();
         }
     }
 
     /// A ModuleRevision no longer needs notifications.
-    fn forget(&self, revision: &Key) {
+    fn remove_revision(&self, revision: &Key) {
         self.kept.lock().retain(|(key, _), _| key != revision);
         self.rounds.lock().retain(|(key, _), _| key != revision);
         self.show_pending();
@@ -287,7 +287,7 @@ impl Notifier {
         let rounds = self.rounds.lock();
         for receiver in &self.config.receivers {
             let waiting = rounds.keys().filter(|(_, name)| *name == receiver.name).count();
-            self.metrics().not_told(&receiver.name, waiting);
+            self.metrics().set_pending_notifications(&receiver.name, waiting);
         }
     }
 

@@ -11,12 +11,12 @@ use muster_api::{
 use serde_json::json;
 use tracing::warn;
 
-use super::{Concern, Error, Kept, Notifier, config::Receiver, decide::Told};
+use super::{Error, Kept, Notifier, Recipient, config::Receiver, decide::NotificationRecord};
 use crate::runtime::{Api, Key, call};
 
 impl Notifier {
     /// What was sent and is not in the watched object yet.
-    pub(super) fn kept(&self, concern: &Concern, on_record: Option<&Told>) -> Option<Kept> {
+    pub(super) fn kept(&self, concern: &Recipient, on_record: Option<&NotificationRecord>) -> Option<Kept> {
         let mut all = self.kept.lock();
         let kept = all.get(concern).cloned()?;
         if on_record == Some(&kept.told) {
@@ -31,7 +31,7 @@ impl Notifier {
         &self,
         revision: &ModuleRevision,
         receiver: &Receiver,
-        told: Told,
+        told: NotificationRecord,
     ) -> Result<(), Error> {
         let concern = (Key::of(revision), receiver.name.clone());
         let text = serde_json::to_string(&told)?;
@@ -59,7 +59,7 @@ impl Notifier {
             }
             // It is gone, or another one has its name: there is nothing to record any more.
             Err(error) if error.is_not_found() || error.is_conflict() => {
-                self.forget(&concern.0);
+                self.remove_revision(&concern.0);
                 Ok(())
             }
             Err(error) => Err(error.into()),
@@ -67,7 +67,7 @@ impl Notifier {
     }
 
     /// Remembers what was sent; entries of deleted ModuleRevisions are dropped.
-    fn keep(&self, concern: &Concern, told: Told, written: bool) {
+    fn keep(&self, concern: &Recipient, told: NotificationRecord, written: bool) {
         let is_there = |key: &Key| self.revisions.get(&key.object_ref()).is_some();
         let mut kept = self.kept.lock();
         kept.retain(|(key, _), _| is_there(key));
@@ -78,11 +78,11 @@ impl Notifier {
 
 /// The annotation with a receiver's record.
 fn key(receiver: &Receiver) -> String {
-    format!("{}{}", annotation::TOLD_PREFIX, receiver.name)
+    format!("{}{}", annotation::NOTIFIED_PREFIX, receiver.name)
 }
 
 /// What was sent to a receiver, from the annotation; an invalid value counts as absent.
-pub(super) fn on_record(revision: &ModuleRevision, receiver: &Receiver) -> Option<Told> {
+pub(super) fn on_record(revision: &ModuleRevision, receiver: &Receiver) -> Option<NotificationRecord> {
     let text = revision.annotations().get(&key(receiver))?;
     serde_json::from_str(text)
         .inspect_err(|error| warn!(revision = revision.name_any(), receiver = receiver.name, %error, "the record of a notification cannot be parsed"))

@@ -17,7 +17,7 @@ use super::{
     decide::Post,
     message,
     phase::{Phase, State},
-    standing::Standing,
+    rollout_state::RolloutState,
 };
 
 /// The longest description of a commit status that GitHub accepts, in characters; GitLab accepts 255.
@@ -76,9 +76,9 @@ pub(crate) fn webhook(
 fn sign(key: &str, id: &str, timestamp: &str, body: &[u8]) -> Result<String, String> {
     let key = match key.strip_prefix(KEY_PREFIX) {
         // The decoder's error would show a character of the key.
-        Some(encoded) => STANDARD.decode(encoded).map_err(|_| {
-            format!("after {KEY_PREFIX} the signing key must be base64, and this one is not")
-        })?,
+        Some(encoded) => STANDARD
+            .decode(encoded)
+            .map_err(|_| format!("after {KEY_PREFIX} the signing key must be base64, and this one is not"))?,
         None => key.as_bytes().to_vec(),
     };
     let mut mac = Hmac::<Sha256>::new_from_slice(&key).map_err(|error| error.to_string())?;
@@ -117,7 +117,7 @@ pub(crate) fn incoming(url: Url, text: &str) -> Request {
 }
 
 /// The text of a message for Slack and compatible services: only muster's own markup and links are active.
-pub(crate) fn slack_text(standing: &Standing, link: Option<&str>) -> String {
+pub(crate) fn slack_text(standing: &RolloutState, link: Option<&str>) -> String {
     let sign = match standing.phase {
         Phase::Rolling => "◐",
         Phase::Paused => "⏸",
@@ -142,7 +142,7 @@ fn escaped(text: &str) -> String {
 }
 
 /// A commit status for GitHub: the last one of a context counts.
-pub(crate) fn github(project: &Project, token: &str, standing: &Standing, link: Option<&str>) -> Request {
+pub(crate) fn github(project: &Project, token: &str, standing: &RolloutState, link: Option<&str>) -> Request {
     let state = match standing.phase.state() {
         State::Pending => "pending",
         State::Success => "success",
@@ -169,7 +169,7 @@ pub(crate) fn github(project: &Project, token: &str, standing: &Standing, link: 
 }
 
 /// A commit status for GitLab.
-pub(crate) fn gitlab(project: &Project, token: &str, standing: &Standing, link: Option<&str>) -> Request {
+pub(crate) fn gitlab(project: &Project, token: &str, standing: &RolloutState, link: Option<&str>) -> Request {
     let state = match standing.phase.state() {
         State::Pending => "running",
         State::Success => "success",
@@ -194,13 +194,13 @@ pub(crate) fn gitlab(project: &Project, token: &str, standing: &Standing, link: 
 }
 
 /// The context of a commit status: one for each module.
-fn context(standing: &Standing) -> String {
+fn context(standing: &RolloutState) -> String {
     let rollout = &standing.rollout;
     let kind = rollout.kind.as_str().to_lowercase();
     format!("muster/{}/{kind}/{}", rollout.namespace, rollout.module)
 }
 
-fn description(standing: &Standing) -> String {
+fn description(standing: &RolloutState) -> String {
     let text = message::text(standing);
     if text.chars().count() <= MAX_DESCRIPTION {
         return text;

@@ -67,7 +67,7 @@ pub struct MachinesSetup {
 }
 
 /// Runs until shutdown. Dropping the future ends everything at once, as a crash does.
-pub async fn machines(setup: MachinesSetup) -> Result<(), ProcessError> {
+pub async fn run_machines(setup: MachinesSetup) -> Result<(), ProcessError> {
     let MachinesSetup {
         client,
         namespace,
@@ -129,7 +129,7 @@ pub async fn machines(setup: MachinesSetup) -> Result<(), ProcessError> {
     tasks.spawn("updates", running);
     tasks.spawn(
         "bundle",
-        extension::keep(guarded, NAME, authorities, shutdown.clone()),
+        extension::keep_extension_bundle(guarded, NAME, authorities, shutdown.clone()),
     );
     let server = Server {
         listener,

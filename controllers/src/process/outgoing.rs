@@ -9,7 +9,7 @@ use tower::{BoxError, service_fn};
 
 use crate::{
     lease::Leadership,
-    metrics::{Metrics, Outcome, Target, Verb},
+    metrics::{Metrics, Target, Verb, WriteResult},
     runtime::refused::NotLeading,
 };
 
@@ -74,12 +74,16 @@ impl Outgoing {
         };
         let writing = self.metrics.writing(target, verb);
         if let Err(refused) = self.check() {
-            writing.ended(Outcome::Withheld);
+            writing.ended(WriteResult::Withheld);
             return Err(refused.into());
         }
         let answer = inner.send(request).await?;
         let done = answer.status().is_success();
-        writing.ended(if done { Outcome::Done } else { Outcome::Refused });
+        writing.ended(if done {
+            WriteResult::Done
+        } else {
+            WriteResult::Refused
+        });
         Ok(answer)
     }
 }
@@ -98,7 +102,7 @@ mod tests {
     use tokio::time::Instant;
 
     use super::*;
-    use crate::runtime::call::{call, explain};
+    use crate::runtime::call::{call, error_chain};
 
     fn config_map(name: &str) -> ConfigMap {
         serde_json::from_value(json!({"metadata": {"name": name}})).unwrap()
@@ -134,7 +138,7 @@ mod tests {
                 .await
                 .err(),
         ];
-        said.iter().flatten().map(|error| explain(error)).collect()
+        said.iter().flatten().map(|error| error_chain(error)).collect()
     }
 
     #[tokio::test(start_paused = true)]

@@ -212,7 +212,7 @@ impl Serving {
         let counts = zone_metrics.clone();
         tasks.spawn(
             "bundles of validating webhooks",
-            bundles::keep::<ValidatingWebhookConfiguration>(
+            bundles::keep_ca_bundles::<ValidatingWebhookConfiguration>(
                 client.clone(),
                 namespace.clone(),
                 authorities.clone(),
@@ -224,7 +224,7 @@ impl Serving {
         );
         tasks.spawn(
             "bundles of mutating webhooks",
-            bundles::keep::<MutatingWebhookConfiguration>(
+            bundles::keep_ca_bundles::<MutatingWebhookConfiguration>(
                 client,
                 namespace,
                 authorities,

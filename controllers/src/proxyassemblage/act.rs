@@ -19,7 +19,7 @@ use crate::runtime::{Api, CallError, Key, call_within, entries, strict};
 
 /// The result of writing a mirror.
 #[derive(Debug, Default)]
-pub(super) struct Outcome {
+pub(super) struct MirrorWrite {
     /// The mirror as written, if it was written.
     pub live: Option<Assemblage>,
     /// The other origin that owns it.
@@ -35,17 +35,17 @@ impl Mirroring {
         proxy: &Key,
         mirror: Mirror,
         live: Option<&Assemblage>,
-    ) -> Result<Outcome, CallError> {
+    ) -> Result<MirrorWrite, CallError> {
         let api: Api<Assemblage> = Api::namespaced(client.clone(), SYSTEM_NAMESPACE);
         let by = PostParams {
             field_manager: Some(manager::CONTROLLER.to_owned()),
             ..PostParams::default()
         };
         match mirror {
-            Mirror::Equal | Mirror::Terminating => Ok(Outcome::default()),
-            Mirror::Foreign(origin) => Ok(Outcome {
+            Mirror::Equal | Mirror::Terminating => Ok(MirrorWrite::default()),
+            Mirror::Foreign(origin) => Ok(MirrorWrite {
                 foreign: Some(origin),
-                ..Outcome::default()
+                ..MirrorWrite::default()
             }),
             Mirror::Create(wanted) => {
                 let name = wanted.name_any();
@@ -56,9 +56,9 @@ impl Mirroring {
                 );
                 let what = format!("creating Assemblage {SYSTEM_NAMESPACE}/{name}");
                 let live = call_within(DOWNSTREAM_DEADLINE, what, strict::create(&api, &by, &wanted)).await?;
-                Ok(Outcome {
+                Ok(MirrorWrite {
                     live: Some(live),
-                    ..Outcome::default()
+                    ..MirrorWrite::default()
                 })
             }
             Mirror::Replace(wanted) => {
@@ -75,11 +75,15 @@ impl Mirroring {
                     Err(error) if error.code() == Some(403) => self.sessions.deny_patches(proxy),
                     Err(error) => return Err(error),
                 }
-                let live =
-                    call_within(DOWNSTREAM_DEADLINE, what, strict::replace(&api, &by, &wanted)).await?;
-                Ok(Outcome {
+                let live = call_within(
+                    DOWNSTREAM_DEADLINE,
+                    what,
+                    strict::replace_object(&api, &by, &wanted),
+                )
+                .await?;
+                Ok(MirrorWrite {
                     live: Some(live),
-                    ..Outcome::default()
+                    ..MirrorWrite::default()
                 })
             }
         }
@@ -93,7 +97,7 @@ async fn patched(
     what: &str,
     wanted: &Assemblage,
     live: Option<&Assemblage>,
-) -> Result<Option<Outcome>, CallError> {
+) -> Result<Option<MirrorWrite>, CallError> {
     let Some((live, patch)) = live.and_then(|live| Some((live, mirror::patch(live, wanted)?))) else {
         return Ok(None);
     };
@@ -111,9 +115,9 @@ async fn patched(
             now.metadata.resource_version = written.metadata.resource_version;
             now.metadata.generation = written.metadata.generation;
             now.status.clone_from(&live.status);
-            Ok(Some(Outcome {
+            Ok(Some(MirrorWrite {
                 live: Some(now),
-                ..Outcome::default()
+                ..MirrorWrite::default()
             }))
         }
         Err(error) if error.is_invalid() => Ok(None),

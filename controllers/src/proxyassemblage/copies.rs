@@ -24,6 +24,6 @@ pub(super) fn recorded(live: Option<&Assemblage>) -> Copies {
 }
 
 /// The value of the annotation.
-pub(super) fn record(copies: &Copies) -> Option<(String, String)> {
+pub(super) fn recorded_copies(copies: &Copies) -> Option<(String, String)> {
     (!copies.is_empty()).then(|| (annotation::DISTRIBUTED.to_owned(), json!(copies).to_string()))
 }

@@ -15,7 +15,7 @@ use muster_api::{
     schema::{MAX_FEATURES, MAX_LABEL, MAX_MESSAGE, MAX_NAME, MAX_PLAN_LINE, MAX_TOKEN},
 };
 
-use crate::expand::view::Refusal;
+use crate::expand::view::RowError;
 
 /// States in a status at most: twice the rows, for those that are being removed.
 const MAX_STATES: usize = 512;
@@ -27,7 +27,7 @@ const MAX_COMMIT: usize = 64;
 /// The states to report for the rows of a proxy, by name.
 pub fn states(
     rows: &[Shared<SyncRow>],
-    refused: &BTreeMap<String, Refusal>,
+    refused: &BTreeMap<String, RowError>,
     unclaimed: &BTreeSet<String>,
     live: Option<&Assemblage>,
 ) -> Vec<Shared<SyncState>> {
@@ -64,7 +64,8 @@ pub fn states(
             .or_insert_with(|| unacknowledged(name).into());
         state.reason = Some(ObjectReason::Unclaimed.into());
         state.message = Some(
-            "this row exists in the cluster and was never in this proxy; a row with this name claims it".to_owned(),
+            "this row exists in the cluster and was never in this proxy; a row with this name claims it"
+                .to_owned(),
         );
     }
     states.into_values().take(MAX_STATES).collect()
@@ -96,12 +97,15 @@ fn unacknowledged(name: &str) -> SyncState {
 }
 
 /// What an agent reports about itself.
-pub fn agent(agent: &Agent) -> Agent {
+pub fn mirrored_agent(agent: &Agent) -> Agent {
     let cut = |text: &str| bounded(text, MAX_LABEL).into_owned();
-    let features = agent.features.iter().filter(|feature| feature.len() <= MAX_LABEL);
+    let features = mirrored_agent
+        .features
+        .iter()
+        .filter(|feature| feature.len() <= MAX_LABEL);
     Agent {
-        version: cut(&agent.version),
-        sync: cut(&agent.sync),
+        version: cut(&mirrored_agent.version),
+        sync: cut(&mirrored_agent.sync),
         features: features.take(MAX_FEATURES).cloned().collect(),
     }
 }

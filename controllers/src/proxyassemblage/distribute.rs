@@ -44,8 +44,8 @@ use super::{
     values::Rows,
 };
 use crate::{
-    expand::view::Refusal,
-    runtime::{Api, CallError, call, call::explain, call_within},
+    expand::view::RowError,
+    runtime::{Api, CallError, call, call::error_chain, call_within},
 };
 
 /// The keys that git uses.
@@ -181,13 +181,13 @@ fn distributed(row: &SyncRow) -> Option<&str> {
 }
 
 /// Whether a row is refused because of its Secret: that may be fixed in either cluster, and no watch reports it.
-pub(super) fn is_refusal(refusal: &Refusal) -> bool {
+pub(super) fn is_refusal(refusal: &RowError) -> bool {
     refusal.reason == ObjectReason::DistributionRefused.as_str()
 }
 
 /// Other rows may be updated; this one stays as it is in the cluster.
-fn refusal(why: String) -> Refusal {
-    Refusal {
+fn refusal(why: String) -> RowError {
+    RowError {
         reason: ObjectReason::DistributionRefused.into(),
         message: why,
         class: FailureClass::Infra,
@@ -326,7 +326,7 @@ impl Mirroring {
         let what = format!("reading Secret {}/{name}", self.context.namespace);
         let source = match call(what, api.get_opt(name)).await {
             Ok(secret) => original(name, secret.as_ref()).map(Arc::new),
-            Err(error) => Err(explain(&error)),
+            Err(error) => Err(error_chain(&error)),
         };
         let mut secrets = self.distributed.secrets.lock();
         secrets.retain(|_, (at, _)| now.duration_since(*at) < FRESH);
@@ -391,7 +391,7 @@ async fn write_all(
         }
         match write(client, &copy, original).await {
             Ok(()) => {}
-            Err(error) if error.refusal().is_some() => *source = Err(explain(&error)),
+            Err(error) if error.refusal().is_some() => *source = Err(error_chain(&error)),
             Err(error) => return Err(BringError::Act(error)),
         }
     }

@@ -176,7 +176,7 @@ fn annotations(proxy: &Proxy<'_>) -> BTreeMap<String, String> {
     request
         .into_iter()
         .chain([(annotation::ORIGIN.to_owned(), proxy.origin.to_owned())])
-        .chain(copies::record(proxy.copies))
+        .chain(copies::recorded_copies(proxy.copies))
         .collect()
 }
 

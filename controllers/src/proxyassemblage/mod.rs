@@ -33,7 +33,7 @@ use thiserror::Error;
 use tokio::sync::{OnceCell, Semaphore};
 
 use self::{
-    act::Outcome,
+    act::MirrorWrite,
     copies::Copies,
     mirror::{Mirror, Proxy},
     observe::Reach,
@@ -47,7 +47,7 @@ use crate::{
     reconcile::{Base, Context, Runner},
     runtime::{
         Action, CallError, Key, Pace, Retry, Retryable,
-        call::explain,
+        call::error_chain,
         status::{Reports, StatusError},
     },
     targeted,
@@ -187,7 +187,9 @@ pub async fn reconcile(proxy: Arc<ProxyAssemblage>, mirroring: Arc<Mirroring>) -
         .await
     {
         // The CRD in the cluster is older than its agent.
-        Err(BringError::Act(error)) if is_unknown_field(&error) && rows.leave_out_all(&explain(&error)) => {
+        Err(BringError::Act(error))
+            if is_unknown_field(&error) && rows.leave_out_all(&error_chain(&error)) =>
+        {
             mirroring
                 .bring(&proxy, &client, (&origin, &copies), &rows, live.as_ref())
                 .await
@@ -281,7 +283,7 @@ impl Mirroring {
         of: (&str, &Copies),
         rows: &Rows,
         live: Option<&Assemblage>,
-    ) -> Result<Outcome, BringError> {
+    ) -> Result<MirrorWrite, BringError> {
         let wanted = next(proxy, of, rows, live);
         if mirror::removes(&wanted, live) {
             self.confirm(proxy).await.map_err(BringError::Confirm)?;
@@ -290,10 +292,10 @@ impl Mirroring {
         let patched = live.filter(|_| self.sessions.may_patch(&key));
         let outcome = self.act(client, &key, wanted, patched).await;
         match &outcome {
-            Ok(Outcome { live: Some(live), .. }) => self.sessions.written(&key, live),
+            Ok(MirrorWrite { live: Some(live), .. }) => self.sessions.written(&key, live),
             Ok(_) => {}
             // The mirror is outdated, or its state is unknown: it is read again.
-            Err(_) => self.sessions.forget(&key),
+            Err(_) => self.sessions.invalidate(&key),
         }
         outcome.map_err(BringError::Act)
     }

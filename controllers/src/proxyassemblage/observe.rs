@@ -11,7 +11,7 @@ use crate::runtime::Api;
 use crate::{
     expand::view::Away,
     registry::{RemoteError, owner},
-    runtime::{CallError, Key, call, call::explain, call_within},
+    runtime::{CallError, Key, call, call::error_chain, call_within},
 };
 
 /// The deadline of a call to a cluster: the time after which the registry considers it silent, and half as much again.
@@ -39,7 +39,7 @@ impl Mirroring {
                 Ok(client) => Reach::Ready(client),
                 Err(RemoteError::NotReady { reason, message }) => Reach::Away(away(reason, message)),
                 Err(error @ RemoteError::Call(_)) => {
-                    Reach::Away(away(NotReady::NoKubeconfig, explain(&error)))
+                    Reach::Away(away(NotReady::NoKubeconfig, error_chain(&error)))
                 }
             },
             (None, None) => Reach::Away(away(

@@ -27,7 +27,7 @@ use tracing::debug;
 use crate::runtime::Api;
 use crate::{
     expand::Pending,
-    runtime::{Clock, Guard, Jitter, Key, call::explain, version::is_as_new},
+    runtime::{Clock, Guard, Jitter, Key, call::error_chain, version::is_as_new},
 };
 
 /// How long a server keeps one watch open, plus or minus [`STRAY`]: clients may ask for at most 295 s.
@@ -138,7 +138,7 @@ impl Sessions {
     }
 
     /// The mirror of a proxy must be read again.
-    pub(crate) fn forget(&self, proxy: &Key) {
+    pub(crate) fn invalidate(&self, proxy: &Key) {
         if let Some(session) = self.by_proxy.lock().get(proxy) {
             *session.latest.lock() = Latest::default();
         }
@@ -227,7 +227,7 @@ async fn follow(watch: Watch) {
     let ended_well = match tokio::time::timeout(watch.length + GRACE, events(&watch)).await {
         Ok(Ok(())) => true,
         Ok(Err(error)) => {
-            debug!(proxy = %watch.proxy, error = explain(&error), "a watch on a mirrored assemblage ended");
+            debug!(proxy = %watch.proxy, error = error_chain(&error), "a watch on a mirrored assemblage ended");
             false
         }
         Err(_elapsed) => false,

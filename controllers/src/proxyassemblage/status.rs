@@ -13,7 +13,7 @@ use super::{Mirroring, ProxyError, copy, mirror::Proxy, mirror::unclaimed_rows, 
 use crate::runtime::Api;
 use crate::{
     expand::{status as expanded, view::Away},
-    runtime::{CallError, Event, call::explain},
+    runtime::{CallError, Event, call::error_chain},
 };
 
 /// The maximum length of a reconcile request that is reported back.
@@ -39,7 +39,7 @@ impl Mirroring {
         let handled = live
             .and_then(|live| live.status.as_ref())
             .and_then(|status| status.last_handled_reconcile_at.as_deref());
-        let agent = live.and_then(super::agent).map(copy::agent);
+        let agent = live.and_then(super::agent).map(copy::mirrored_agent);
         let conditions = match live.and_then(|live| outdated(live, agent.as_ref())) {
             Some(message) => conditions.with(AGENT_OUTDATED, Status::True, ObjectReason::OlderAgent, message),
             None => conditions,
@@ -112,7 +112,7 @@ impl Mirroring {
         proxy: &ProxyAssemblage,
         error: &CallError,
     ) -> Result<bool, ProxyError> {
-        let message = explain(error);
+        let message = error_chain(error);
         if error.is_unreachable() {
             return self
                 .report_unknown(proxy, Status::False, NotReady::Unreachable.as_str(), &message)

@@ -13,7 +13,7 @@ use muster_api::{
 use super::Mirroring;
 use crate::{
     bindings::{Values, given, used_by},
-    expand::{values::bind, view::Refusal, wish::unsupported},
+    expand::{desired::unsupported, values::bind, view::RowError},
 };
 
 /// The rows of a proxy.
@@ -22,7 +22,7 @@ pub(super) struct Rows {
     /// Rows that can be written downstream.
     pub resolved: Vec<Shared<SyncRow>>,
     /// Rows that cannot, by name: their live rows stay.
-    pub refused: BTreeMap<String, Refusal>,
+    pub refused: BTreeMap<String, RowError>,
 }
 
 impl Mirroring {
@@ -36,7 +36,7 @@ impl Mirroring {
         within_limits(rows)
     }
 
-    async fn resolved(&self, row: &Shared<SyncRow>, given: &Values) -> Result<Shared<SyncRow>, Refusal> {
+    async fn resolved(&self, row: &Shared<SyncRow>, given: &Values) -> Result<Shared<SyncRow>, RowError> {
         if !matches!(row.intent(), Intent::Carry { .. }) {
             return Ok(row.clone());
         }
@@ -105,7 +105,7 @@ impl Rows {
 
 /// The rows that fit: a row that is too large, or would make the assemblage too large, fails alone. By name, so that
 /// the result does not depend on the order of rows.
-pub(super) fn within_limits(mut rows: Vec<(String, Result<Shared<SyncRow>, Refusal>)>) -> Rows {
+pub(super) fn within_limits(mut rows: Vec<(String, Result<Shared<SyncRow>, RowError>)>) -> Rows {
     rows.sort_by(|a, b| a.0.cmp(&b.0));
     let mut fitting = Rows::default();
     let mut total = 0;
@@ -120,10 +120,10 @@ pub(super) fn within_limits(mut rows: Vec<(String, Result<Shared<SyncRow>, Refus
     fitting
 }
 
-fn fits(row: Shared<SyncRow>, total: &mut usize) -> Result<Shared<SyncRow>, Refusal> {
+fn fits(row: Shared<SyncRow>, total: &mut usize) -> Result<Shared<SyncRow>, RowError> {
     // A row was parsed from JSON, so it serializes.
     let size = serde_json::to_vec(&row).map_or(0, |text| text.len());
-    let too_large = |what: &str, size: usize, limit: usize| Refusal {
+    let too_large = |what: &str, size: usize, limit: usize| RowError {
         reason: ObjectReason::TooLarge.into(),
         message: format!("{what} {size} bytes, at most {limit} are allowed"),
         class: FailureClass::Unit,
@@ -147,7 +147,7 @@ fn fits(row: Shared<SyncRow>, total: &mut usize) -> Result<Shared<SyncRow>, Refu
 mod tests {
     use super::*;
 
-    fn row(name: &str, bytes: usize) -> (String, Result<Shared<SyncRow>, Refusal>) {
+    fn row(name: &str, bytes: usize) -> (String, Result<Shared<SyncRow>, RowError>) {
         let values = Values::from([("A".to_owned(), "x".repeat(bytes))]);
         (
             name.to_owned(),

@@ -53,7 +53,7 @@ impl Presence {
         let config = watcher::Config::default().labels(&format!("{}={FLUX}", label::APP_PART_OF));
         let events = watch::watch_api(api, config, "Deployment".to_owned());
         let (presence, context) = (Arc::clone(self), context.clone());
-        watch::rows(events, Arc::clone(&self.deployments)).then(move |key| {
+        watch::watch_rows(events, Arc::clone(&self.deployments)).then(move |key| {
             let (presence, context) = (Arc::clone(&presence), context.clone());
             async move {
                 if presence.is_there() {

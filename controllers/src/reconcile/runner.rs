@@ -24,7 +24,7 @@ use crate::{
     metrics::{Controller, Metrics},
     runtime::{
         Guard, Index, Jitter, Key, Panicked, Shutdown, Unreadable,
-        call::explain,
+        call::error_chain,
         retry::{Failures, Retry, Retryable},
         watch::{self, Watched},
     },
@@ -113,7 +113,7 @@ where
         let unreadable = Arc::<Unreadable>::default();
         let invalid = Arc::clone(&unreadable);
         let changed = events
-            .inspect(move |event| invalid.note(event))
+            .inspect(move |event| invalid.record(event))
             .filter_map(|event| std::future::ready(readable(event)))
             .map(move |event| {
                 writer.apply_watcher_event(&event);
@@ -184,7 +184,7 @@ where
         R: Clone + PartialEq + Send + Sync + 'static,
     {
         let events = watch::watch::<O>(self.client.clone(), &self.namespace, watcher::Config::default());
-        self.on(watch::rows(events, index))
+        self.on(watch::watch_rows(events, index))
     }
 
     /// Like [`Self::rows`], for a cluster-scoped kind; a changed row enqueues the keys that `keys` returns for its old
@@ -270,7 +270,7 @@ where
                     }
                     let _running = started.started(&key);
                     let action = supervised(reconcile(object, context)).await?;
-                    succeeded.forget(&key);
+                    succeeded.reset(&key);
                     Ok(action)
                 }
                 .boxed()
@@ -290,7 +290,7 @@ where
             Config::default().concurrency(workers),
         );
         let all = results.for_each(|result| {
-            note(name, &failures, &counts, result);
+            log_result(name, &failures, &counts, result);
             future::ready(())
         });
         tokio::select! {
@@ -351,7 +351,7 @@ async fn supervised<E: Retryable>(
 }
 
 /// Logs and counts the result of a reconcile.
-fn note<K, E: Retryable>(
+fn log_result<K, E: Retryable>(
     name: &str,
     failures: &Failures,
     counts: &Controller,
@@ -367,7 +367,7 @@ fn note<K, E: Retryable>(
         Err(ApplierError::ObjectNotFound(object)) => {
             debug!(controller = name, %object, "the object is gone");
             let key = key_of(&object);
-            failures.forget(&key);
+            failures.reset(&key);
             counts.gone(&key);
         }
         Err(ApplierError::ReconcilerFailed(Failed::Panicked(panicked), object)) => {
@@ -376,7 +376,7 @@ fn note<K, E: Retryable>(
         }
         Err(ApplierError::ReconcilerFailed(failed @ Failed::Reconcile(_), object)) => {
             counts.failed();
-            warn!(controller = name, %object, error = explain(&failed), "reconcile failed");
+            warn!(controller = name, %object, error = error_chain(&failed), "reconcile failed");
         }
         Err(ApplierError::RunnerError(error)) => error!(controller = name, %error, "the queue stopped"),
         Err(ApplierError::QueueError(never)) => match never {},

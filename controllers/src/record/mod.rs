@@ -57,7 +57,7 @@ pub struct Keeper {
 }
 
 /// Creates the sender and the writer for a folder. The folder is created on the first write.
-pub fn keep(folder: PathBuf) -> (Decisions, Keeper) {
+pub fn record_decisions(folder: PathBuf) -> (Decisions, Keeper) {
     let (sender, queue) = mpsc::channel(QUEUE);
     let decisions = Decisions {
         queue: Some(sender),
@@ -73,14 +73,14 @@ pub fn keep(folder: PathBuf) -> (Decisions, Keeper) {
 
 impl Decisions {
     /// Records a decision of a module. The case is built only if recording is on.
-    pub fn note(&self, kind: ModuleKind, key: &Key, case: impl FnOnce() -> Box<Case>) {
+    pub fn record(&self, kind: ModuleKind, key: &Key, case: impl FnOnce() -> Box<Case>) {
         if self.queue.is_some() {
             self.send(kind, key, Some(case()));
         }
     }
 
     /// Closes the record of a deleted module. Its file stays.
-    pub fn forget(&self, kind: ModuleKind, key: &Key) {
+    pub fn drop_module(&self, kind: ModuleKind, key: &Key) {
         self.send(kind, key, None);
     }
 
@@ -145,9 +145,9 @@ mod tests {
     #[tokio::test]
     async fn who_decides_does_not_wait_and_what_is_too_much_is_left_out() {
         let folder = tempfile::tempdir().unwrap();
-        let (decisions, keeper) = keep(folder.path().join("decisions"));
+        let (decisions, keeper) = record_decisions(folder.path().join("decisions"));
         for at in 0..3 * QUEUE as u64 {
-            decisions.note(ModuleKind::Module, &key("web"), || Box::new(case(at)));
+            decisions.record(ModuleKind::Module, &key("web"), || Box::new(case(at)));
         }
         drop(decisions);
         keeper.run().await;
@@ -158,12 +158,12 @@ mod tests {
     #[tokio::test]
     async fn each_module_has_its_file_which_stays_when_it_is_gone() {
         let folder = tempfile::tempdir().unwrap();
-        let (decisions, keeper) = keep(folder.path().to_owned());
-        let note = |kind, name: &str, at| decisions.note(kind, &key(name), || Box::new(case(at)));
+        let (decisions, keeper) = record_decisions(folder.path().to_owned());
+        let note = |kind, name: &str, at| decisions.record(kind, &key(name), || Box::new(case(at)));
         note(ModuleKind::Module, "web", 1);
         note(ModuleKind::BootstrapModule, "web", 2);
         note(ModuleKind::Module, "web.db", 3);
-        decisions.forget(ModuleKind::Module, &key("web"));
+        decisions.drop_module(ModuleKind::Module, &key("web"));
         note(ModuleKind::Module, "web", 4);
         drop(decisions);
         keeper.run().await;

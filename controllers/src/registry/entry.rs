@@ -10,13 +10,13 @@ use super::{
     Connect,
     connection::{ConnectError, Connection, Gate},
     contact::Contact,
-    identity::Sight,
+    identity::ObservedIdentity,
     kubeconfig::Access,
     probe::{Ask, Probe},
     row::{ClusterRow, ClusterState},
     state::{self, Kubeconfig},
 };
-use crate::runtime::{Jitter, Panicked, call::explain};
+use crate::runtime::{Jitter, Panicked, call::error_chain};
 
 /// The pause for a cluster after a panic; it doubles each time, up to [`AFTER_PANIC_MAX`].
 const AFTER_PANIC: Duration = Duration::from_secs(5);
@@ -31,7 +31,7 @@ pub(super) struct Entry {
     link: Link,
     pub(super) contact: Contact,
     /// The observed identity of the cluster behind the present credential.
-    pub(super) sight: Option<Sight>,
+    pub(super) sight: Option<ObservedIdentity>,
     pub(super) identity: Identity,
     /// The uid of the last accepted identity.
     recognized: Option<String>,
@@ -91,7 +91,7 @@ enum Link {
 }
 
 /// The kubeconfig in a Secret: missing, rejected, or accepted.
-pub(super) type Found = Option<Result<Access, String>>;
+pub(super) type KubeconfigLookup = Option<Result<Access, String>>;
 
 impl Entry {
     pub(super) fn new(facts: Facts, now: Timestamp, generation: u64, jitter: &Jitter) -> Self {
@@ -118,7 +118,11 @@ impl Entry {
 
     /// Processes the present kubeconfig. Returns whether the credential changed or was removed: results of probes in
     /// progress are ignored then.
-    pub(super) fn take_kubeconfig(&mut self, connect: &Connect, found: Found) -> Result<bool, Panicked> {
+    pub(super) fn take_kubeconfig(
+        &mut self,
+        connect: &Connect,
+        found: KubeconfigLookup,
+    ) -> Result<bool, Panicked> {
         let access = match found {
             None => return Ok(self.unlink(Link::Absent)),
             Some(Err(why)) => return Ok(self.unlink(Link::Rejected(why))),
@@ -138,7 +142,7 @@ impl Entry {
         match linked {
             Ok(()) => {}
             Err(ConnectError::Panicked(panicked)) => return Err(panicked),
-            Err(error) => return Ok(self.unlink(Link::Rejected(explain(&error)))),
+            Err(error) => return Ok(self.unlink(Link::Rejected(error_chain(&error)))),
         }
         // Another credential may lead to another cluster, even at the same address.
         self.forget_identity();
@@ -203,7 +207,7 @@ impl Entry {
     }
 
     /// What the next probe should check.
-    pub(super) fn ask(&self) -> Ask {
+    pub(super) fn next_probe(&self) -> Ask {
         let thorough = self.contact.is_thorough();
         Ask {
             kind: thorough,

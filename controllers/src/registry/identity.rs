@@ -11,7 +11,7 @@ use muster_api::{
 
 /// The observed identity of a cluster.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Sight {
+pub(super) enum ObservedIdentity {
     /// The uid.
     Seen(String),
     /// The credential must not read it.
@@ -20,7 +20,7 @@ pub(super) enum Sight {
 
 /// What is known of a Cluster's identity, in addition to what was observed.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Known<'a> {
+pub(super) struct IdentityFacts<'a> {
     /// The Cluster's namespace and name.
     pub(super) namespace: &'a str,
     pub(super) cluster: &'a str,
@@ -46,11 +46,11 @@ pub(super) enum Verdict {
 }
 
 /// Checks an observed identity.
-pub(super) fn judge(known: &Known<'_>, sight: &Sight) -> Verdict {
+pub(super) fn judge_identity(known: &IdentityFacts<'_>, sight: &ObservedIdentity) -> Verdict {
     let seen = match (sight, known.pinned) {
-        (Sight::Seen(uid), _) => uid.as_str(),
-        (Sight::Unreadable, None) => return Verdict::Unknown,
-        (Sight::Unreadable, Some(pinned)) => return Verdict::Refused(unreadable(pinned)),
+        (ObservedIdentity::Seen(uid), _) => uid.as_str(),
+        (ObservedIdentity::Unreadable, None) => return Verdict::Unknown,
+        (ObservedIdentity::Unreadable, Some(pinned)) => return Verdict::Refused(unreadable(pinned)),
     };
     match (known.pinned, known.holder) {
         (Some(pinned), _) if pinned == seen => Verdict::Same,
@@ -75,8 +75,8 @@ fn unreadable(pinned: &str) -> String {
 }
 
 /// The command that accepts an identity.
-fn command(known: &Known<'_>, uid: &str) -> String {
-    let Known {
+fn command(known: &IdentityFacts<'_>, uid: &str) -> String {
+    let IdentityFacts {
         namespace, cluster, ..
     } = known;
     format!(
@@ -90,8 +90,12 @@ fn command(known: &Known<'_>, uid: &str) -> String {
 mod tests {
     use super::*;
 
-    fn known<'a>(pinned: Option<&'a str>, accepted: Option<&'a str>, holder: Option<&'a str>) -> Known<'a> {
-        Known {
+    fn known<'a>(
+        pinned: Option<&'a str>,
+        accepted: Option<&'a str>,
+        holder: Option<&'a str>,
+    ) -> IdentityFacts<'a> {
+        IdentityFacts {
             namespace: "fleet",
             cluster: "eu-1",
             pinned,
@@ -101,8 +105,8 @@ mod tests {
     }
 
     #[track_caller]
-    fn check(known: &Known<'_>, sight: &Sight, expect: &str) {
-        let got = match judge(known, sight) {
+    fn check(known: &IdentityFacts<'_>, sight: &ObservedIdentity, expect: &str) {
+        let got = match judge_identity(known, sight) {
             Verdict::Same => "same".to_owned(),
             Verdict::Unknown => "unknown".to_owned(),
             Verdict::Pin(uid) => format!("pin {uid}"),
@@ -113,7 +117,7 @@ mod tests {
 
     #[test]
     fn only_the_first_contact_and_a_person_pin() {
-        let b = Sight::Seen("b".to_owned());
+        let b = ObservedIdentity::Seen("b".to_owned());
         check(&known(None, None, None), &b, "pin b");
         check(&known(Some("b"), None, None), &b, "same");
         check(&known(Some("b"), Some("a"), Some("eu-2")), &b, "same");
@@ -129,10 +133,10 @@ mod tests {
                      clusters.cluster.x-k8s.io/eu-1 --overwrite --field-manager=muster-cli fleet.muster.dev/accept-identity=b";
         check(&known(None, None, Some("eu-2")), &b, taken);
         check(&known(Some("a"), Some("a"), Some("eu-2")), &b, taken);
-        check(&known(None, None, None), &Sight::Unreadable, "unknown");
+        check(&known(None, None, None), &ObservedIdentity::Unreadable, "unknown");
         check(
             &known(Some("a"), Some("a"), None),
-            &Sight::Unreadable,
+            &ObservedIdentity::Unreadable,
             "cannot tell whether it points to the same cluster as before: its credential is not allowed to get namespace kube-system, whose uid \
              was a",
         );

@@ -134,10 +134,10 @@ pub fn parse(text: &[u8]) -> Result<Access, KubeconfigError> {
         "users",
     ])?;
     let current = root.text("current-context")?;
-    let context = root.named("contexts", current, "context")?;
+    let context = root.entry_by_name("contexts", current, "context")?;
     context.allow(&["cluster", "user", "namespace", "extensions"])?;
-    let cluster = root.named("clusters", context.text("cluster")?, "cluster")?;
-    let user = root.named("users", context.text("user")?, "user")?;
+    let cluster = root.entry_by_name("clusters", context.text("cluster")?, "cluster")?;
+    let user = root.entry_by_name("users", context.text("user")?, "user")?;
     refuse_cluster_fields(&cluster)?;
     refuse_user_fields(&user)?;
     let access = Access {
@@ -291,7 +291,7 @@ impl<'a> Fields<'a> {
     }
 
     fn path(&self, field: &str) -> String {
-        let field = shown(field);
+        let field = printable(field);
         if self.at.is_empty() {
             field
         } else {
@@ -381,7 +381,7 @@ impl<'a> Fields<'a> {
     }
 
     /// The entry `name` of a list of `{name, <inner>: {...}}`. Other entries are not used, so they are not checked.
-    fn named(&self, list: &str, name: &str, inner: &str) -> Result<Self, KubeconfigError> {
+    fn entry_by_name(&self, list: &str, name: &str, inner: &str) -> Result<Self, KubeconfigError> {
         let invalid = |problem| KubeconfigError::Invalid {
             path: self.path(list),
             problem,
@@ -391,7 +391,7 @@ impl<'a> Fields<'a> {
         let mut found = entries
             .iter()
             .filter(|entry| entry.get("name").and_then(Value::as_str) == Some(name));
-        let at = format!("{list}[{}]", shown(name));
+        let at = format!("{list}[{}]", printable(name));
         let entry = found.next().ok_or_else(|| KubeconfigError::Missing(at.clone()))?;
         if found.next().is_some() {
             return Err(invalid("has two entries with the name that is used"));
@@ -405,6 +405,6 @@ impl<'a> Fields<'a> {
 }
 
 /// A name for a message, without control characters and shortened: its author is not trusted.
-fn shown(name: &str) -> String {
+fn printable(name: &str) -> String {
     name.escape_debug().take(NAME_MAX).collect()
 }

@@ -53,7 +53,7 @@ pub use self::{
     network::{configuration, connect_over_network},
     remote::{RemoteClients, RemoteError},
     row::{ClusterRow, ClusterState, owner},
-    state::told,
+    state::state_from_object,
 };
 use crate::hosts::Hosts;
 use crate::runtime::{CallError, Changes, Clock, Jitter, Panicked, Shutdown, isolated_future};

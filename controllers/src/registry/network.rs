@@ -19,7 +19,10 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Creates a client from [`configuration`].
 pub fn connect_over_network(access: &Access) -> Result<Client, ConnectError> {
-    Ok(sendable::client(configuration(access)?, Client::try_from)?)
+    Ok(sendable::sendable_client(
+        configuration(access)?,
+        Client::try_from,
+    )?)
 }
 
 /// The configuration of a client: TLS with only the CA of the kubeconfig, no proxy but its own, no retries that the

@@ -77,7 +77,10 @@ async fn write(
     version: Version,
 ) -> Result<(), CallError> {
     let (name, version) = (object.name_any(), version.as_str());
-    let what = format!("updating the owner reference of {} {name} at {version}", kind.kind);
+    let what = format!(
+        "updating the owner reference of {} {name} at {version}",
+        kind.kind
+    );
     let field_manager = Some(manager::CONTROLLER.to_owned());
     let written = if kind.kind == ConfigMap::KIND {
         let by = PostParams {

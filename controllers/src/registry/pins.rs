@@ -98,7 +98,7 @@ pub(super) async fn load(client: Client, namespace: String) -> Result<Pins, Call
 
 /// Writes a record: creates it, or replaces exactly the version that was read. Returns the present record, which
 /// differs if another writer recorded one first (or this process did, and the response was lost).
-pub(super) async fn keep(
+pub(super) async fn write_pin(
     client: Client,
     namespace: String,
     facts: Facts,

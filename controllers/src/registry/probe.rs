@@ -7,8 +7,8 @@ use k8s_openapi::{api::core::v1::Namespace, apimachinery::pkg::apis::meta::v1::A
 use kube::Client;
 use muster_api::{kind, labels::SYSTEM_NAMESPACE};
 
-use super::identity::Sight;
-use crate::runtime::{Api, CallError, call::explain, call_within};
+use super::identity::ObservedIdentity;
+use crate::runtime::{Api, CallError, call::error_chain, call_within};
 
 /// The timeout of a probe.
 const SILENCE: Duration = Duration::from_secs(10);
@@ -41,7 +41,7 @@ pub(super) struct Ask {
 }
 
 /// Runs one probe.
-pub(super) async fn probe(client: &Client, ask: Ask) -> (Probe, Option<Sight>) {
+pub(super) async fn probe(client: &Client, ask: Ask) -> (Probe, Option<ObservedIdentity>) {
     let missing = match missing(client, ask.kind).await {
         Ok(missing) => missing,
         Err(error) => return (failed(&error), None),
@@ -61,9 +61,9 @@ pub(super) async fn probe(client: &Client, ask: Ask) -> (Probe, Option<Sight>) {
 
 fn failed(error: &CallError) -> Probe {
     if error.is_refused_credential() {
-        Probe::Refused(explain(error))
+        Probe::Refused(error_chain(error))
     } else {
-        Probe::Failed(explain(error))
+        Probe::Failed(error_chain(error))
     }
 }
 
@@ -99,12 +99,12 @@ async fn serves_assemblages(client: &Client) -> Result<bool, CallError> {
 }
 
 /// The uid of `kube-system`, which identifies the cluster. A valid credential may lack the right to read it.
-async fn identity(client: &Client) -> Result<Sight, CallError> {
+async fn identity(client: &Client) -> Result<ObservedIdentity, CallError> {
     match read(client, IDENTITY_NAMESPACE).await {
         Ok(namespace) => Ok(namespace
             .and_then(|namespace| namespace.metadata.uid)
-            .map_or(Sight::Unreadable, Sight::Seen)),
-        Err(error) if error.code() == Some(403) => Ok(Sight::Unreadable),
+            .map_or(ObservedIdentity::Unreadable, ObservedIdentity::Seen)),
+        Err(error) if error.code() == Some(403) => Ok(ObservedIdentity::Unreadable),
         Err(error) => Err(error),
     }
 }

@@ -16,7 +16,7 @@ use super::{
     kubeconfig::Access,
     watching,
 };
-use crate::runtime::{CallError, call::explain};
+use crate::runtime::{CallError, call::error_chain};
 
 /// The maximum number of connections for kubeconfigs that do not belong to a Cluster. Beyond it, all are dropped and
 /// created again on demand, so that memory stays bounded.
@@ -134,7 +134,7 @@ impl Registry {
                     panicked,
                 );
             }
-            rejected(namespace, secret, &explain(&error))
+            rejected(namespace, secret, &error_chain(&error))
         })?;
         Ok(connection.client())
     }

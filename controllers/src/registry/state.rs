@@ -76,7 +76,7 @@ pub(super) fn decide(
 
 /// The state of a Cluster for a caller that cannot reach it: from the object, whether its Secret exists (`None`:
 /// unknown), and the last reason that only muster can determine.
-pub fn told(
+pub fn state_from_object(
     namespace: &str,
     facts: &Facts,
     has_secret: Option<bool>,

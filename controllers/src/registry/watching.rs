@@ -10,14 +10,14 @@ use muster_api::{
     labels::{CAPI_SECRET_TYPE, KUBECONFIG_KEY, label},
 };
 
-use super::{entry::Found, kubeconfig, probe};
+use super::{entry::KubeconfigLookup, kubeconfig, probe};
 use crate::hosts::Hosts;
 use crate::runtime::{Api, CallError, Guard, Index, Key, call, watch};
 
 /// Clusters by key.
 pub(super) type ClusterIndex = Index<DynamicObject, Facts>;
 /// Kubeconfigs by the key of their Cluster's Secret. An entry's value may be missing or rejected.
-pub(super) type SecretIndex = Index<Secret, Found>;
+pub(super) type SecretIndex = Index<Secret, KubeconfigLookup>;
 
 /// An index of Clusters of one version.
 pub(super) fn cluster_index(version: Version) -> ClusterIndex {
@@ -46,7 +46,7 @@ pub(super) fn clusters(
 ) -> impl Stream<Item = String> + Send + use<> {
     let api: Api<Guard<DynamicObject>> = Api::namespaced_with(client, namespace, &version.api_resource());
     let events = watch::watch_api(api, watcher::Config::default(), "Cluster".to_owned());
-    watch::rows(events, index).map(|key| key.name)
+    watch::watch_rows(events, index).map(|key| key.name)
 }
 
 /// The names of Clusters whose kubeconfig changed: Secrets of Cluster API's type.
@@ -84,7 +84,7 @@ fn secrets(
     index: Arc<SecretIndex>,
 ) -> impl Stream<Item = String> + Send + use<> {
     let events = watch::watch::<Secret>(client, namespace, config);
-    watch::rows(events, index)
+    watch::watch_rows(events, index)
         .filter_map(|key| std::future::ready(cluster_of_secret(&key.name).map(str::to_owned)))
 }
 
@@ -95,7 +95,7 @@ pub(super) async fn read_secret(
     name: &str,
     keys: &[&str],
     proxies: &Hosts,
-) -> Result<Found, CallError> {
+) -> Result<KubeconfigLookup, CallError> {
     let secrets: Api<Secret> = Api::namespaced(client, namespace);
     let secret = call(
         format!("reading Secret {namespace}/{name}"),
@@ -106,7 +106,7 @@ pub(super) async fn read_secret(
 }
 
 /// The kubeconfig in a Secret under a key.
-fn found(secret: &Secret, key: &str, proxies: &Hosts) -> Found {
+fn found(secret: &Secret, key: &str, proxies: &Hosts) -> KubeconfigLookup {
     if secret.metadata.deletion_timestamp.is_some() {
         return None;
     }

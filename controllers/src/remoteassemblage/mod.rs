@@ -7,7 +7,7 @@
 //! to a revision; but if the Secret leads to another cluster its Kustomizations are suspended, so that no controller
 //! applies them there.
 
-mod place;
+mod target;
 
 use std::sync::Arc;
 

@@ -62,7 +62,7 @@ impl WatchedWindows {
             &context.namespace,
             watcher::Config::default(),
         );
-        let mut known = Known::default();
+        let mut known = WindowCache::default();
         let watched = events.for_each(|event| {
             if let Some(windows) = known.take_in(event) {
                 self.0.send_replace(Some(windows));
@@ -94,7 +94,7 @@ impl WatchedWindows {
 
 /// What the watch has shown so far.
 #[derive(Default)]
-struct Known {
+struct WindowCache {
     listed: bool,
     version: u64,
     rows: BTreeMap<String, Row>,
@@ -108,7 +108,7 @@ struct Row {
     window: Window,
 }
 
-impl Known {
+impl WindowCache {
     /// The windows after an event that changes them, or that completes the first list; otherwise `None`.
     fn take_in(&mut self, event: watcher::Event<Guard<StoredWindow>>) -> Option<Windows> {
         let changed = match event {

@@ -110,7 +110,7 @@ impl<K> Api<K> {
         }
     }
 
-    fn named<'a>(&self, name: &'a str) -> Result<(&kube::Api<K>, std::borrow::Cow<'a, str>)> {
+    fn encoded_name<'a>(&self, name: &'a str) -> Result<(&kube::Api<K>, std::borrow::Cow<'a, str>)> {
         let api = self.open()?;
         let name = path::segment(name)
             .map_err(|error: SegmentError| refusal(format!("{name:?} cannot be a name: {error}")))?;
@@ -133,7 +133,7 @@ impl<K: Resource> Api<K> {
         by: &PostParams,
         body: Vec<u8>,
     ) -> Result<http::Request<Vec<u8>>> {
-        let (api, name) = self.named(name)?;
+        let (api, name) = self.encoded_name(name)?;
         let request = Request::new(api.resource_url()).replace(&name, by, body);
         request.map_err(Error::BuildRequest)
     }
@@ -149,7 +149,7 @@ impl<K: Resource> Api<K> {
     where
         K: Clone,
     {
-        let (api, name) = self.named(name)?;
+        let (api, name) = self.encoded_name(name)?;
         let request = Request::new(api.resource_url()).patch_subresource("status", &name, by, patch);
         let mut request = request.map_err(Error::BuildRequest)?;
         request
@@ -172,37 +172,37 @@ impl<K: Clone + DeserializeOwned + Debug> Api<K> {
     where
         K: Evict,
     {
-        let (api, name) = self.named(name)?;
+        let (api, name) = self.encoded_name(name)?;
         api.evict(&name, by).await.map(drop)
     }
 
     /// Reads an object.
     pub async fn get(&self, name: &str) -> Result<K> {
-        let (api, name) = self.named(name)?;
+        let (api, name) = self.encoded_name(name)?;
         api.get(&name).await
     }
 
     /// Reads an object, if it exists.
     pub async fn get_opt(&self, name: &str) -> Result<Option<K>> {
-        let (api, name) = self.named(name)?;
+        let (api, name) = self.encoded_name(name)?;
         api.get_opt(&name).await
     }
 
     /// Reads the metadata of an object.
     pub async fn get_metadata(&self, name: &str) -> Result<PartialObjectMeta<K>> {
-        let (api, name) = self.named(name)?;
+        let (api, name) = self.encoded_name(name)?;
         api.get_metadata(&name).await
     }
 
     /// Reads the metadata of an object, if it exists.
     pub async fn get_metadata_opt(&self, name: &str) -> Result<Option<PartialObjectMeta<K>>> {
-        let (api, name) = self.named(name)?;
+        let (api, name) = self.encoded_name(name)?;
         api.get_metadata_opt(&name).await
     }
 
     /// Reads the subresource `scale` of an object.
     pub async fn get_scale(&self, name: &str) -> Result<Scale> {
-        let (api, name) = self.named(name)?;
+        let (api, name) = self.encoded_name(name)?;
         api.get_scale(&name).await
     }
 
@@ -226,7 +226,7 @@ impl<K: Clone + DeserializeOwned + Debug> Api<K> {
 
     /// Deletes an object.
     pub async fn delete(&self, name: &str, by: &DeleteParams) -> Result<()> {
-        let (api, name) = self.named(name)?;
+        let (api, name) = self.encoded_name(name)?;
         // The response is the former object or a Status, depending on finalizers; it is not needed.
         api.delete(&name, by).await.map(drop)
     }
@@ -238,7 +238,7 @@ impl<K: Clone + DeserializeOwned + Debug> Api<K> {
         by: &PatchParams,
         patch: &Patch<P>,
     ) -> Result<K> {
-        let (api, name) = self.named(name)?;
+        let (api, name) = self.encoded_name(name)?;
         api.patch(&name, by, patch).await
     }
 
@@ -249,7 +249,7 @@ impl<K: Clone + DeserializeOwned + Debug> Api<K> {
         by: &PatchParams,
         patch: &Patch<P>,
     ) -> Result<PartialObjectMeta<K>> {
-        let (api, name) = self.named(name)?;
+        let (api, name) = self.encoded_name(name)?;
         api.patch_metadata(&name, by, patch).await
     }
 
@@ -260,7 +260,7 @@ impl<K: Clone + DeserializeOwned + Debug> Api<K> {
         by: &PatchParams,
         patch: &Patch<P>,
     ) -> Result<K> {
-        let (api, name) = self.named(name)?;
+        let (api, name) = self.encoded_name(name)?;
         api.patch_status(&name, by, patch).await
     }
 
@@ -269,7 +269,7 @@ impl<K: Clone + DeserializeOwned + Debug> Api<K> {
     where
         K: Serialize,
     {
-        let (api, name) = self.named(name)?;
+        let (api, name) = self.encoded_name(name)?;
         api.replace(&name, by, object).await
     }
 
@@ -278,7 +278,7 @@ impl<K: Clone + DeserializeOwned + Debug> Api<K> {
     where
         K: Serialize,
     {
-        let (api, name) = self.named(name)?;
+        let (api, name) = self.encoded_name(name)?;
         api.replace_status(&name, by, object).await
     }
 
@@ -296,7 +296,7 @@ impl<K: Clone + DeserializeOwned + Debug> Api<K> {
     where
         K: Log,
     {
-        let (api, name) = self.named(name)?;
+        let (api, name) = self.encoded_name(name)?;
         api.logs(&name, by).await
     }
 }
@@ -309,7 +309,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::runtime::{call, call::explain};
+    use crate::runtime::{call, call::error_chain};
 
     fn role(name: &str) -> ClusterRole {
         serde_json::from_value(json!({"metadata": {"name": name}})).unwrap()
@@ -359,20 +359,20 @@ mod tests {
         let kind = ApiResource::from_gvk(&GroupVersionKind::gvk("example.org", "v1/../../..", "Widget"));
         let widgets: Api<DynamicObject> = Api::all_with(client, &kind);
         let said = [
-            explain(&call("reading", roles.get("..")).await.unwrap_err()),
-            explain(&call("reading", roles.get("a/../reader")).await.unwrap_err()),
-            explain(
+            error_chain(&call("reading", roles.get("..")).await.unwrap_err()),
+            error_chain(&call("reading", roles.get("a/../reader")).await.unwrap_err()),
+            error_chain(
                 &call("deleting", here.delete("", &DeleteParams::default()))
                     .await
                     .unwrap_err(),
             ),
-            explain(
+            error_chain(
                 &call("listing", elsewhere.list(&ListParams::default()))
                     .await
                     .unwrap_err(),
             ),
-            explain(&call("reading", above.get("a")).await.unwrap_err()),
-            explain(
+            error_chain(&call("reading", above.get("a")).await.unwrap_err()),
+            error_chain(
                 &call("listing", widgets.list(&ListParams::default()))
                     .await
                     .unwrap_err(),

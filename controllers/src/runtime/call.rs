@@ -147,11 +147,11 @@ pub async fn call_within<T>(
 
 /// An error with its causes, for a condition or a log line: `what: cause: cause`, without repetition, with the API
 /// server's own message.
-pub fn explain(error: &(dyn Error + 'static)) -> String {
+pub fn error_chain(error: &(dyn Error + 'static)) -> String {
     let mut parts: Vec<String> = Vec::new();
     let mut next = Some(error);
     while let Some(error) = next {
-        let (text, last) = words(error);
+        let (text, last) = message(error);
         let text = without_noise(&text, error.source().is_some());
         if !text.is_empty() && !parts.last().is_some_and(|before| before.contains(text)) {
             parts.push(text.to_owned());
@@ -172,7 +172,7 @@ fn without_noise(text: &str, has_cause: bool) -> &str {
 }
 
 /// The message of one error of a chain, and whether it includes that of its causes.
-fn words(error: &(dyn Error + 'static)) -> (String, bool) {
+fn message(error: &(dyn Error + 'static)) -> (String, bool) {
     if let Some(error) = error.downcast_ref::<watcher::Error>() {
         return match error {
             watcher::Error::InitialListFailed(_) => ("listing failed".to_owned(), false),
@@ -243,7 +243,7 @@ mod tests {
             .await
             .unwrap_err();
         assert_eq!(started.elapsed(), Duration::from_secs(10));
-        assert_eq!(explain(&error), "reading Cluster eu-1: no answer within 10 s");
+        assert_eq!(error_chain(&error), "reading Cluster eu-1: no answer within 10 s");
         assert!(error.is_unreachable());
     }
 
@@ -272,7 +272,7 @@ mod tests {
                 .iter()
                 .rev()
                 .fold(None, |cause, says| Some(Box::new(Says(says, cause))));
-            assert_eq!(explain(&*error.unwrap()), expect, "{chain:?}");
+            assert_eq!(error_chain(&*error.unwrap()), expect, "{chain:?}");
         };
         check(
             &[
@@ -306,7 +306,7 @@ mod tests {
         let error = call("reading Cluster eu-1", refused).await.unwrap_err();
         assert!(error.is_not_found());
         assert_eq!(
-            explain(&error),
+            error_chain(&error),
             "reading Cluster eu-1: clusters \"eu-1\" not found"
         );
     }

@@ -29,12 +29,12 @@ const SILENCE: Duration = Duration::from_secs(295);
 pub struct TooSlow(pub Duration);
 
 /// A client whose requests end after `total` and are sent once: the user retries.
-pub fn client(mut config: Config, total: Duration) -> Result<Client, ConfigError> {
+pub fn client_with_deadline(mut config: Config, total: Duration) -> Result<Client, ConfigError> {
     config.default_retry = false;
     // Requests have their own deadline for headers and body; this timeout is for watches, which a server ends within
     // five minutes.
     config.read_timeout = Some(SILENCE);
-    sendable::client(config, |config| {
+    sendable::sendable_client(config, |config| {
         let builder = ClientBuilder::try_from(config)?;
         Ok(builder.with_layer(&Deadline(total)).build())
     })

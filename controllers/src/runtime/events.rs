@@ -14,7 +14,7 @@ use kube::{Client, Resource, api::PostParams};
 use tracing::warn;
 
 use super::Api;
-use super::{Clock, call, call::explain};
+use super::{Clock, call, call::error_chain};
 
 /// The API server's limit for a note, in bytes.
 const NOTE_MAX: usize = 1_024;
@@ -111,7 +111,7 @@ impl Events {
         );
         let object = self.object(namespace, regarding, event);
         if let Err(error) = call(what, events.create(&PostParams::default(), &object)).await {
-            warn!(error = explain(&error), "an event is dropped");
+            warn!(error = error_chain(&error), "an event is dropped");
         }
     }
 

@@ -60,7 +60,7 @@ impl fmt::Display for Key {
 }
 
 /// The keys of all objects of a store.
-pub(crate) fn keys<K>(store: &reflector::Store<K>) -> Vec<Key>
+pub(crate) fn store_keys<K>(store: &reflector::Store<K>) -> Vec<Key>
 where
     K: Resource<DynamicType = ()> + Clone + 'static,
 {
@@ -74,14 +74,14 @@ type Targets<R> = Box<dyn Fn(&Key, &R) -> Vec<Key> + Send + Sync>;
 /// Maps an object and its former row to its new row; `None`: ignored from then on.
 type Succeed<K, R> = Box<dyn Fn(&K, &R) -> Option<R> + Send + Sync>;
 /// Maps the former and the new row to the targets that the change affects.
-type Concern<R> = Box<dyn Fn(&Key, &R, &R) -> Vec<Key> + Send + Sync>;
+type AffectedTargets<R> = Box<dyn Fn(&Key, &R, &R) -> Vec<Key> + Send + Sync>;
 
 /// Small rows of one watched kind `K`.
 pub struct Index<K, R> {
     row: Project<K, R>,
     targets: Targets<R>,
     succeed: Option<Succeed<K, R>>,
-    concern: Option<Concern<R>>,
+    concern: Option<AffectedTargets<R>>,
     state: RwLock<State<R>>,
     synced: watch::Sender<bool>,
     changed: watch::Sender<()>,
@@ -434,7 +434,11 @@ mod tests {
         assert_eq!(row(), "changed");
         index.delete(&Key::new("ns", "a"));
         index.written(&at("9", "created"));
-        assert_eq!(row(), "created", "a deleted object does not affect a re-created one");
+        assert_eq!(
+            row(),
+            "created",
+            "a deleted object does not affect a re-created one"
+        );
     }
 
     #[test]

@@ -36,14 +36,14 @@ impl Panicked {
     }
 
     /// The message of the panic, for the log only.
-    pub fn says(&self) -> &str {
+    pub fn message(&self) -> &str {
         &self.0
     }
 
     /// Logs the panic. `what` is the operation that panicked.
     pub fn log(&self, what: &str) {
         error!(
-            panic = self.says(),
+            panic = self.message(),
             "muster panicked while {what}; please report this bug"
         );
     }
@@ -80,9 +80,13 @@ mod tests {
     fn what_a_panic_says_is_for_the_log_alone() {
         let digits = "hunter2".to_owned();
         let panicked = isolated(|| digits.parse::<u8>().unwrap()).unwrap_err();
-        assert!(panicked.says().contains("InvalidDigit"), "{}", panicked.says());
+        assert!(
+            panicked.message().contains("InvalidDigit"),
+            "{}",
+            panicked.message()
+        );
         let panicked = isolated(|| panic!("{digits}")).map(|()| 1).unwrap_err();
-        assert_eq!(panicked.says(), "hunter2");
+        assert_eq!(panicked.message(), "hunter2");
         assert!(!panicked.to_string().contains("hunter2"), "{panicked}");
         assert_eq!(isolated(|| 1), Ok(1));
     }
@@ -94,10 +98,10 @@ mod tests {
             panic!("later")
         };
         let panicked = isolated_future(work).await.map(|()| 1).unwrap_err();
-        assert_eq!(panicked.says(), "later");
+        assert_eq!(panicked.message(), "later");
         let task = tokio::spawn(async { panic!("in a task") });
         assert_eq!(
-            Panicked::from(task.await.map(|()| 1).unwrap_err()).says(),
+            Panicked::from(task.await.map(|()| 1).unwrap_err()).message(),
             "in a task"
         );
     }

@@ -30,7 +30,7 @@ pub use call::{CallError, call, call_within};
 pub use changes::Changes;
 pub use events::{Event, EventType, Events};
 pub use guard::Guard;
-pub(crate) use index::keys;
+pub(crate) use index::store_keys;
 pub use index::{Index, Key};
 pub use isolate::{Panicked, isolated, isolated_future};
 pub use jitter::Jitter;

@@ -37,11 +37,11 @@ impl Failures {
     pub(crate) fn after_failure(&self, key: &Key, retry: Retry, jitter: &Jitter) -> Option<Duration> {
         match retry {
             Retry::AwaitChange => {
-                self.forget(key);
+                self.reset(key);
                 None
             }
             Retry::At(after) => {
-                self.forget(key);
+                self.reset(key);
                 Some(after)
             }
             Retry::Soon => {
@@ -56,7 +56,7 @@ impl Failures {
     }
 
     /// Resets `key` after a success or its deletion.
-    pub(crate) fn forget(&self, key: &Key) {
+    pub(crate) fn reset(&self, key: &Key) {
         self.0.lock().remove(key);
     }
 }
@@ -85,7 +85,7 @@ mod tests {
             waits[11] >= Duration::from_secs(24) && waits[11] <= Duration::from_secs(36),
             "{waits:?}"
         );
-        failures.forget(&key);
+        failures.reset(&key);
         assert!(failures.after_failure(&key, Retry::Soon, &jitter).unwrap() <= Duration::from_millis(300));
         assert_eq!(failures.after_failure(&key, Retry::AwaitChange, &jitter), None);
         let at = Duration::from_mins(1);

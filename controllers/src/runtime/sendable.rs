@@ -88,7 +88,7 @@ pub fn problem_of_server(address: &Uri) -> Option<&'static str> {
 
 /// Creates a client by `make`, once it is checked that the configuration can be sent. White space around a token is
 /// removed: a line feed at the end of a file is not part of its content.
-pub fn client(
+pub fn sendable_client(
     mut config: Config,
     make: impl FnOnce(Config) -> kube::Result<Client>,
 ) -> Result<Client, ConfigError> {

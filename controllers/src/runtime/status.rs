@@ -73,7 +73,7 @@ where
         .map(value)
         .transpose()?
         .unwrap_or_else(|| Value::Object(Map::new()));
-    let Some(change) = change(&old, value(new)?) else {
+    let Some(change) = merge_patch(&old, value(new)?) else {
         return Ok(None);
     };
     let mut body = json!({"status": change});
@@ -118,11 +118,11 @@ pub trait Listed: Serialize + DeserializeOwned {
 #[derive(Debug)]
 pub struct Reports<S> {
     manager: &'static str,
-    written: Mutex<BTreeMap<Key, Written<S>>>,
+    written: Mutex<BTreeMap<Key, LastWritten<S>>>,
 }
 
 #[derive(Debug)]
-struct Written<S> {
+struct LastWritten<S> {
     uid: Option<String>,
     version: Option<String>,
     status: Arc<S>,
@@ -238,7 +238,7 @@ impl<S: Listed> Reports<S> {
     ) {
         if let Ok(head) = serde_json::from_value::<S>(head) {
             let (uid, status) = (seen.meta().uid.clone(), Arc::new(head.listing(entries)));
-            let written = Written { uid, version, status };
+            let written = LastWritten { uid, version, status };
             self.written.lock().insert(key, written);
         }
     }
@@ -262,7 +262,7 @@ fn steps<S: Listed>(old_head: &Value, head: &Value, old: &S, new: &S) -> Option<
 
 /// The JSON merge patch that turns `old` into `new`; `None` if they are equal apart from the times of unchanged
 /// conditions.
-pub fn change(old: &Value, mut new: Value) -> Option<Value> {
+pub fn merge_patch(old: &Value, mut new: Value) -> Option<Value> {
     keep_transition_times(old, &mut new);
     merge_patch(old, &new)
 }
@@ -315,14 +315,17 @@ mod tests {
 
     #[test]
     fn times_alone_are_no_change() {
-        assert_eq!(change(&status("True", "1", "m"), status("True", "2", "m")), None);
+        assert_eq!(
+            merge_patch(&status("True", "1", "m"), status("True", "2", "m")),
+            None
+        );
     }
 
     #[test]
     fn the_time_moves_on_a_flip_only() {
-        let said = change(&status("True", "1", "m"), status("True", "2", "other")).unwrap();
+        let said = merge_patch(&status("True", "1", "m"), status("True", "2", "other")).unwrap();
         assert_eq!(said["conditions"][0]["lastTransitionTime"], "1");
-        let flipped = change(&status("True", "1", "m"), status("False", "2", "m")).unwrap();
+        let flipped = merge_patch(&status("True", "1", "m"), status("False", "2", "m")).unwrap();
         assert_eq!(flipped["conditions"][0]["lastTransitionTime"], "2");
     }
 
@@ -331,7 +334,7 @@ mod tests {
         let old = json!({"a": 1, "b": {"c": 1, "d": 2}, "list": [1, 2]});
         let new = json!({"b": {"c": 1}, "list": [1], "e": {"f": 1}});
         assert_eq!(
-            change(&old, new),
+            merge_patch(&old, new),
             Some(json!({"a": null, "b": {"d": null}, "list": [1], "e": {"f": 1}}))
         );
     }

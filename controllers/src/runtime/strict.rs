@@ -21,7 +21,7 @@ where
 }
 
 /// Replaces an object.
-pub async fn replace<K>(api: &Api<K>, by: &PostParams, wanted: &K) -> kube::Result<K>
+pub async fn replace_object<K>(api: &Api<K>, by: &PostParams, wanted: &K) -> kube::Result<K>
 where
     K: Resource + Clone + Debug + Serialize + DeserializeOwned,
 {

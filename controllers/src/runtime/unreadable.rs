@@ -9,10 +9,10 @@ use super::{Key, watch::Watched};
 
 /// The keys of objects that cannot be parsed, as a watch shows them.
 #[derive(Debug, Default)]
-pub struct Unreadable(Mutex<Known>);
+pub struct Unreadable(Mutex<UnreadableKeys>);
 
 #[derive(Debug, Default)]
-struct Known {
+struct UnreadableKeys {
     keys: BTreeSet<Key>,
     /// Keys from a list that is not complete yet.
     listed: BTreeSet<Key>,
@@ -20,7 +20,7 @@ struct Known {
 
 impl Unreadable {
     /// Records an event.
-    pub(crate) fn note<K: Resource<DynamicType = ()>>(&self, event: &Watched<K>) {
+    pub(crate) fn record<K: Resource<DynamicType = ()>>(&self, event: &Watched<K>) {
         let mut known = self.0.lock();
         match event {
             watcher::Event::Init => known.listed.clear(),
@@ -79,7 +79,7 @@ mod tests {
             (watcher::Event::Apply(object("a", &bad)), true),
             (watcher::Event::Delete(object("a", &bad)), false),
         ] {
-            unreadable.note(&event);
+            unreadable.record(&event);
             assert_eq!(unreadable.contains(&key), expect, "{event:?}");
             assert_eq!(unreadable.first().is_some(), expect, "{event:?}");
         }

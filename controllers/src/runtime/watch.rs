@@ -14,7 +14,7 @@ use serde::de::DeserializeOwned;
 use tracing::{debug, warn};
 
 use super::Api;
-use super::{Guard, Index, Key, call::explain};
+use super::{Guard, Index, Key, call::error_chain};
 
 /// After this number of consecutive failures to resume from a known version, the watch starts with a new list. One may
 /// be chance; three cost 6 s of backoff.
@@ -73,11 +73,11 @@ pub fn watch_api<K>(
 where
     K: Resource + Clone + Debug + DeserializeOwned + Send + 'static,
 {
-    watch_told(api, config, kind, |_error| {})
+    watch_reporting(api, config, kind, |_error| {})
 }
 
 /// Like [`watch_api`]; `told` is called with each failure, for callers that show what was read.
-pub fn watch_told<K>(
+pub fn watch_reporting<K>(
     api: Api<K>,
     config: watcher::Config,
     kind: String,
@@ -131,7 +131,7 @@ where
                     told(&error);
                     warn!(
                         kind = self.kind,
-                        error = explain(&error),
+                        error = error_chain(&error),
                         "a watch failed and is retried"
                     );
                     self.gone = if is_gone(&error) { self.gone + 1 } else { 0 };
@@ -191,7 +191,7 @@ fn is_gone(error: &watcher::Error) -> bool {
 }
 
 /// The keys that events affect, after applying them to an index.
-pub fn rows<K, R>(
+pub fn watch_rows<K, R>(
     events: impl Stream<Item = Watched<K>> + Send,
     index: Arc<Index<K, R>>,
 ) -> impl Stream<Item = Key> + Send

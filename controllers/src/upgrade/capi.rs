@@ -301,7 +301,7 @@ impl Carrier {
     }
 
     /// Kind and name for messages: `MachineDeployment md-0`.
-    pub fn told(&self) -> String {
+    pub fn describe(&self) -> String {
         format!("{} {}", self.resource.kind, self.name)
     }
 }

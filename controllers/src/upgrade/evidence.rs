@@ -72,7 +72,7 @@ impl Reading {
 
 /// The state of a Cluster at a version.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Standing {
+pub struct VersionState {
     /// The state in the engine's form.
     pub state: State,
     /// What it waits for; empty if it is confirmed.
@@ -80,7 +80,7 @@ pub struct Standing {
 }
 
 /// The state of a Cluster that should have this version; `None` if Cluster API has not observed it yet.
-pub fn standing(reading: &Reading, what: &[UpgradePart], target: Version) -> Option<Standing> {
+pub fn version_state(reading: &Reading, what: &[UpgradePart], target: Version) -> Option<VersionState> {
     let cluster = &reading.cluster;
     let observed = cluster.is_observed && reading.carriers.first().is_none_or(|first| first.is_observed);
     if !observed {
@@ -88,16 +88,16 @@ pub fn standing(reading: &Reading, what: &[UpgradePart], target: Version) -> Opt
     }
     let done = done(cluster, reading);
     let standing = match waits_for(cluster, reading, what, target) {
-        None => Standing {
+        None => VersionState {
             state: State::Succeeded,
             message: String::new(),
         },
-        Some(message) => Standing {
+        Some(message) => VersionState {
             state: State::Progressing(Progress { done, waiting: false }),
             message,
         },
     };
-    Some(standing)
+    Some(version_state)
 }
 
 /// The number of up-to-date machines: whenever it increases, the deadline restarts.
@@ -174,7 +174,7 @@ fn machines(cluster: &ClusterFacts, target: Version) -> Option<String> {
 
 /// What an object with a version waits for.
 fn unfinished(carrier: &Carrier, target: Version) -> Option<String> {
-    let name = carrier.told();
+    let name = carrier.describe();
     if carrier.wanted.is_none_or(|wanted| wanted < target) {
         return Some(match &carrier.applied_by {
             Some(manager) => format!("{} of {name} is applied by {manager}", carrier.path.join(".")),

@@ -11,7 +11,7 @@ use super::{
     reading::{ReadError, Reader},
     version::Version,
 };
-use crate::runtime::call::explain;
+use crate::runtime::call::error_chain;
 
 /// The parts of a Cluster to upgrade, unless a ClusterUpgrade restricts them.
 const WHAT: [UpgradePart; 2] = [UpgradePart::ControlPlane, UpgradePart::Workers];
@@ -42,15 +42,15 @@ pub async fn prospect(
     let found = match there {
         Ok(client) => preflight::read(&client)
             .await
-            .map(|found| preflight::judge(&found))
-            .map_err(|error| explain(&error)),
+            .map(|found| preflight::first_hindrance(&found))
+            .map_err(|error| error_chain(&error)),
         Err(error) => Err(error),
     };
-    Ok(Some(change(&reading, target, true, Some(&found))))
+    Ok(Some(upgrade_change(&reading, target, true, Some(&found))))
 }
 
 /// Judges a Cluster from what was read of it and found in its workload cluster, for a target version.
-pub fn change(
+pub fn upgrade_change(
     reading: &Reading,
     target: Version,
     strict: bool,
@@ -60,14 +60,13 @@ pub fn change(
     if let Some(carrier) = nameless {
         let message = format!(
             "{} has no version in {}",
-            carrier.told(),
+            carrier.describe(),
             carrier.path.join(".")
         );
         return Way::NotYet(Reason::PreflightUnknown, message);
     }
     let Some(oldest) = reading.oldest() else {
-        let message =
-            "it has no object with a version: no topology, and no control plane or workers selected by spec.what";
+        let message = "it has no object with a version: no topology, and no control plane or workers selected by spec.what";
         return Way::NotYet(Reason::PreflightUnknown, message.to_owned());
     };
     let behind = |carrier: &&Carrier| carrier.wanted.is_some_and(|wanted| wanted < target);
@@ -77,7 +76,7 @@ pub fn change(
         let message = format!(
             "{} of {} is applied by {manager}; next: change the version there, or let {manager} give the field up",
             carrier.path.join("."),
-            carrier.told()
+            carrier.describe()
         );
         return Way::No(Reason::ManagedElsewhere, message);
     }
@@ -95,7 +94,7 @@ pub fn change(
         let message = "a Machine of it is being remediated: it takes its turn afterwards";
         return Way::NotYet(Reason::Remediating, message.to_owned());
     }
-    let settled = evidence::standing(reading, &[], oldest);
+    let settled = evidence::version_state(reading, &[], oldest);
     match settled {
         Some(standing) if standing.state == engine::State::Succeeded => {}
         _ if !strict => {}

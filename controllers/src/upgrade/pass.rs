@@ -27,7 +27,7 @@ use muster_api::{
     rollout::{Rollout, Unmatched},
     selector::{Matcher, SelectorError},
 };
-use muster_driver::{Change, Decided, Facts, Planned, Rules, Then};
+use muster_driver::{Change, Decided, Facts, NewContent, Planned, Rules};
 use muster_rollout::{self as engine, Memory, UnitId};
 
 use super::{
@@ -39,13 +39,14 @@ use super::{
 };
 use crate::{
     module::{
-        command::Address,
+        command::ModuleAddress,
+        control_effects,
         controls::Controls,
         facts::Invalid,
-        heard, holds,
+        holds,
         instants::millis,
         memory::{self, Recalled},
-        reasons::{Words, ineligible, not_ready},
+        reasons::{Vocabulary, ineligible, not_ready_reason},
         unit::Unit as Named,
         units, windows,
     },
@@ -99,7 +100,7 @@ pub struct Observation {
     /// How long there was no leader since the memory was written.
     pub gap: Duration,
     /// The Clusters that are selected or in flight, sorted by name.
-    pub clusters: Vec<Seen>,
+    pub clusters: Vec<UpgradeCluster>,
     /// The Clusters as units, in the same order.
     pub units: Vec<engine::Unit>,
     /// Why Clusters cannot be changed now, as messages.
@@ -118,7 +119,7 @@ pub struct Observation {
 
 /// A Cluster as one ClusterUpgrade observes it.
 #[derive(Clone, Debug)]
-pub struct Seen {
+pub struct UpgradeCluster {
     /// What was read of the Cluster.
     pub facts: Arc<ClusterFacts>,
     /// The objects that carry its version; `None` if they could not be read.
@@ -138,7 +139,7 @@ fn hashes(version: Version) -> Option<(engine::Revision, engine::Digest)> {
 }
 
 /// The next step for a ClusterUpgrade.
-pub fn next(upgrade: &ClusterUpgrade, lists: &Lists<'_>) -> Result<Next, SelectorError> {
+pub fn next_step(upgrade: &ClusterUpgrade, lists: &Lists<'_>) -> Result<Next, SelectorError> {
     let mut seen = observation(upgrade, lists)?;
     let Some(target) = seen
         .target
@@ -169,10 +170,10 @@ pub fn next(upgrade: &ClusterUpgrade, lists: &Lists<'_>) -> Result<Next, Selecto
 
 fn decide(upgrade: &ClusterUpgrade, seen: &Observation, now: Timestamp) -> Decided {
     let rollout = Rollout::from(&upgrade.spec.rollout);
-    let wishes = units::wishes(&rollout);
+    let wishes = units::rollout_settings(&rollout);
     let spec = engine::Spec {
         target: seen.target.and_then(|target| Some(hashes(target)?.0)),
-        controls: seen.once(now),
+        controls: seen.one_shots(now),
         paused: wishes.paused || seen.controls.paused(now).is_some(),
         ..wishes
     };
@@ -190,14 +191,14 @@ fn decide(upgrade: &ClusterUpgrade, seen: &Observation, now: Timestamp) -> Decid
 fn begins<'a>(seen: &'a Observation, decided: &'a Decided) -> impl Iterator<Item = &'a str> {
     let steps = decided.decision().steps.iter().filter_map(Change::of);
     steps.filter_map(|(unit, change)| {
-        let new = !seen.memory.memory.charges.contains_key(unit);
-        (new && matches!(change.then, Then::Assigned { .. })).then(|| unit.as_str())
+        let new = !seen.memory.memory.in_flight.contains_key(unit);
+        (new && matches!(change.then, NewContent::Assigned { .. })).then(|| unit.as_str())
     })
 }
 
 impl Observation {
     /// A Cluster by name.
-    pub fn cluster(&self, name: &str) -> Option<&Seen> {
+    pub fn cluster(&self, name: &str) -> Option<&UpgradeCluster> {
         let at = self
             .clusters
             .binary_search_by(|seen| seen.facts.name.as_str().cmp(name))
@@ -205,11 +206,14 @@ impl Observation {
         self.clusters.get(at)
     }
 
-    fn once(&self, now: Timestamp) -> Vec<engine::Control> {
+    fn one_shots(&self, now: Timestamp) -> Vec<engine::Control> {
         let target = self.target.and_then(|target| Some(hashes(target)?.0));
         let known: BTreeSet<engine::Revision> =
             self.memory.memory.bad.keys().copied().chain(target).collect();
-        self.controls.once(now).map(|once| once.engine(&known)).collect()
+        self.controls
+            .one_shots(now)
+            .map(|once| once.engine(&known))
+            .collect()
     }
 
     fn remembered(&self, now: Timestamp) -> Memory {
@@ -229,13 +233,13 @@ impl Observation {
 fn observation(upgrade: &ClusterUpgrade, lists: &Lists<'_>) -> Result<Observation, SelectorError> {
     let stored = upgrade.status.as_ref().and_then(|status| status.rollout.as_ref());
     let memory = memory::recall(stored, upgrade.metadata.uid.as_deref());
-    let (controls, unreadable) = match Controls::read(&upgrade.metadata, &Words::UPGRADES) {
+    let (controls, unreadable) = match Controls::read(&upgrade.metadata, &Vocabulary::UPGRADES) {
         Ok(controls) => (controls, None),
         Err(invalid) => (Controls::default(), Some(invalid)),
     };
     let target = Version::parse(&upgrade.spec.target.kubernetes);
     let invalid = unreadable
-        .or_else(|| controls.too_long(lists.now, &Words::UPGRADES))
+        .or_else(|| controls.too_long(lists.now, &Vocabulary::UPGRADES))
         .or_else(|| {
             let message = format!(
                 "spec.target.kubernetes: {} is not a version such as v1.34.2",
@@ -250,9 +254,9 @@ fn observation(upgrade: &ClusterUpgrade, lists: &Lists<'_>) -> Result<Observatio
     let clusters = lists.clusters.iter().filter_map(|facts| {
         let selected = facts.asks && selector.matches(&facts.labels);
         // A started change is finished, even if the Cluster is not selected any more.
-        let charged = memory.memory.charges.contains_key(facts.name.as_str());
+        let charged = memory.memory.in_flight.contains_key(facts.name.as_str());
         let reading = lists.readings.get(&facts.name);
-        (selected || charged).then(|| Seen {
+        (selected || charged).then(|| UpgradeCluster {
             facts: Arc::clone(facts),
             reading: reading.and_then(|reading| reading.clone().ok()), // why not is its obstacle
             selected,
@@ -370,21 +374,21 @@ struct Shown {
 }
 
 impl Reader<'_> {
-    fn made_of(&self, cluster: &Seen, seen: &Observation) -> Made {
+    fn made_of(&self, cluster: &UpgradeCluster, seen: &Observation) -> Made {
         let facts = &cluster.facts;
-        let charge = seen.memory.memory.charges.get(facts.name.as_str());
+        let charge = seen.memory.memory.in_flight.get(facts.name.as_str());
         let reading = cluster.reading.as_deref();
-        let shown = reading.and_then(|reading| self.shown(reading, charge));
+        let shown = reading.and_then(|reading| self.present_content(reading, charge));
         let is_newer = reading
             .and_then(Reading::oldest)
             .is_some_and(|oldest| oldest > self.target);
         let standing = shown
             .zip(reading)
-            .and_then(|(shown, reading)| self.standing(reading, shown, charge.is_some()));
+            .and_then(|(shown, reading)| self.version_state(reading, shown, charge.is_some()));
         let (revision, digest) = hashes(self.target).unzip();
         let assigned = shown.and_then(|shown| {
             let (revision, digest) = hashes(shown.version)?;
-            Some(engine::Row {
+            Some(engine::Assignment {
                 token: shown.token,
                 content: engine::Content::Carries {
                     revision: Some(revision),
@@ -393,24 +397,24 @@ impl Reader<'_> {
             })
         });
         let observed = shown.zip(standing.as_ref()).and_then(|(shown, standing)| {
-            Some(engine::Echo {
+            Some(engine::Report {
                 digest: Some(hashes(shown.version)?.1),
                 token: shown.token,
                 state: standing.state.clone(),
             })
         });
         let named = Named {
-            words: &Words::UPGRADES,
+            words: &Vocabulary::UPGRADES,
             name: &facts.name,
             annotations: &facts.annotations,
         };
         let now = self.lists.now;
         let namespace = self.upgrade.namespace().unwrap_or_default();
-        let address = Address {
+        let address = ModuleAddress {
             namespace: &namespace,
             module: self.address,
         };
-        let hold = holds::of(&named, &address, &seen.controls, now);
+        let hold = holds::hold_of_unit(&named, &address, &seen.controls, now);
         let moves = charge.is_some() || shown.is_some_and(|shown| shown.version == self.target);
         let way = self.way(cluster, hold.as_ref(), moves);
         let row = (self.lists.row)(&facts.name);
@@ -442,7 +446,7 @@ impl Reader<'_> {
                 assigned,
                 observed,
                 eligible,
-                place: self.place(facts),
+                place: self.stage_of(facts),
                 domain: None,
                 available: true,
                 pinned: false,
@@ -458,13 +462,13 @@ impl Reader<'_> {
                 .into_iter()
                 .chain(opens)
                 .min(),
-            heard: heard::of_unit(&named, None, hold.as_ref(), None, now),
+            heard: control_effects::of_unit(&named, None, hold.as_ref(), None, now),
         }
     }
 
     /// The content of a Cluster as the engine sees it: from the first field on the version of the in-flight change,
     /// otherwise the oldest version. A version newer than the target counts as the target.
-    fn shown(&self, reading: &Reading, charge: Option<&engine::Charge>) -> Option<Shown> {
+    fn present_content(&self, reading: &Reading, charge: Option<&engine::InFlight>) -> Option<Shown> {
         let oldest = reading.oldest()?;
         let first = reading.carriers.first()?.wanted?;
         let of = |version: Version| version.min(self.target).max(oldest.min(self.target));
@@ -493,9 +497,14 @@ impl Reader<'_> {
     }
 
     /// `is_charged`: whether a change of it is in flight.
-    fn standing(&self, reading: &Reading, shown: Shown, is_charged: bool) -> Option<evidence::Standing> {
+    fn version_state(
+        &self,
+        reading: &Reading,
+        shown: Shown,
+        is_charged: bool,
+    ) -> Option<evidence::VersionState> {
         if let Some(newer) = reading.oldest().filter(|oldest| *oldest > self.target) {
-            return Some(evidence::Standing {
+            return Some(evidence::VersionState {
                 state: engine::State::Succeeded,
                 message: format!("it has {newer}"),
             });
@@ -507,24 +516,24 @@ impl Reader<'_> {
             } else {
                 &[]
             };
-            return evidence::standing(reading, what, shown.version);
+            return evidence::version_state(reading, what, shown.version);
         }
         // Changes in a Cluster that muster did not change take no slot.
-        Some(evidence::Standing {
+        Some(evidence::VersionState {
             state: engine::State::Succeeded,
             message: String::new(),
         })
     }
 
     /// What blocks a Cluster; `moves`: whether its topology already has the target, or need not be changed.
-    fn way(&self, cluster: &Seen, hold: Option<&holds::Hold>, moves: bool) -> Way {
+    fn way(&self, cluster: &UpgradeCluster, hold: Option<&holds::Hold>, moves: bool) -> Way {
         let facts = &cluster.facts;
         let Some(row) = (self.lists.row)(&facts.name).filter(|row| row.uid == facts.uid) else {
             let message = format!("Cluster {} has not been read by the registry yet", facts.name);
             return Way::No(Reason::Deleting, message);
         };
         if let ClusterState::NotReady { reason, message } = row.bootstrap_state() {
-            return Way::No(not_ready(reason), message);
+            return Way::No(not_ready_reason(reason), message);
         }
         if let Some((other, _)) = self
             .older
@@ -551,7 +560,7 @@ impl Reader<'_> {
         }
         let strict = self.upgrade.spec.preflight == Preflight::Strict;
         let preflight = self.lists.preflights.get(&reading.cluster.name);
-        first::change(reading, self.target, strict, preflight)
+        first::upgrade_change(reading, self.target, strict, preflight)
     }
 
     /// Why no change may start in a cluster now, and when that changes. A window's bypass never applies to a
@@ -577,12 +586,12 @@ impl Reader<'_> {
         (closed, answer.next_change)
     }
 
-    fn place(&self, facts: &ClusterFacts) -> engine::Place {
+    fn stage_of(&self, facts: &ClusterFacts) -> engine::StagePosition {
         let stage = self.stages.iter().position(|stage| stage.matches(&facts.labels));
         match (stage.map(u8::try_from), self.rollout.unmatched) {
-            (Some(Ok(stage)), _) => engine::Place::Stage(stage),
-            (_, Unmatched::Exclude) if !self.stages.is_empty() => engine::Place::Excluded,
-            (_, Unmatched::Exclude | Unmatched::Last) => engine::Place::Last,
+            (Some(Ok(stage)), _) => engine::StagePosition::Stage(stage),
+            (_, Unmatched::Exclude) if !self.stages.is_empty() => engine::StagePosition::Excluded,
+            (_, Unmatched::Exclude | Unmatched::Last) => engine::StagePosition::Last,
         }
     }
 }
@@ -590,7 +599,7 @@ impl Reader<'_> {
 /// Sets the domains, numbered among those of all Clusters.
 fn share(units: &mut [engine::Unit], seen: &Observation, rollout: &Rollout) {
     let Some(key) = &rollout.exclusive else { return };
-    let value = |seen: &Seen| seen.facts.labels.get(key).cloned();
+    let value = |seen: &UpgradeCluster| seen.facts.labels.get(key).cloned();
     let values: Vec<Option<String>> = seen.clusters.iter().map(value).collect();
     let numbers: BTreeMap<&String, usize> = values
         .iter()
@@ -612,7 +621,7 @@ pub struct Fields<'a> {
     pub seen: &'a Observation,
 }
 
-impl muster_driver::Rows for Fields<'_> {
+impl muster_driver::Assignments for Fields<'_> {
     type Write = Vec<Carrier>;
 
     fn token(&self, unit: &UnitId) -> Option<engine::Token> {
@@ -627,7 +636,7 @@ impl muster_driver::Rows for Fields<'_> {
     /// An older version than the target is never written: there is neither a withdrawal nor a rollback.
     fn knows(&self, _unit: &UnitId, change: Change) -> bool {
         let target = self.seen.target.and_then(hashes);
-        matches!(change.then, Then::Assigned { digest, .. } if target.is_some_and(|(_, known)| known == digest))
+        matches!(change.then, NewContent::Assigned { digest, .. } if target.is_some_and(|(_, known)| known == digest))
     }
 
     fn write(&self, planned: &Planned) -> Option<Vec<Carrier>> {
@@ -647,7 +656,7 @@ pub fn following(seen: &Observation, memory: &Memory) -> Vec<(String, Vec<Carrie
     let digest = hashes(target).map(|(_, digest)| digest);
     // A Cluster that is held or cannot be changed is not written to.
     let free = seen.clusters.iter().zip(&seen.units).filter(|(cluster, unit)| {
-        let charge = memory.charges.get(cluster.facts.name.as_str());
+        let charge = memory.in_flight.get(cluster.facts.name.as_str());
         let is_free = !matches!(unit.eligible, engine::Eligible::No(_));
         is_free && charge.is_some_and(|charge| charge.digest == digest)
     });
@@ -679,5 +688,5 @@ pub fn rests_on_objects(unit: &engine::Unit) -> bool {
 
 /// Whether to read the objects of a Cluster again soon: it is in flight, or not confirmed where it should be.
 pub fn is_moving(seen: &Observation, memory: &Memory, name: &str) -> bool {
-    memory.charges.contains_key(name) || seen.progress.contains_key(name) && !seen.newer.contains(name)
+    memory.in_flight.contains_key(name) || seen.progress.contains_key(name) && !seen.newer.contains(name)
 }

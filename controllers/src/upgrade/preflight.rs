@@ -24,7 +24,7 @@ const OF_SERVICE: &str = "kubernetes.io/service-name";
 
 /// The objects read in a cluster.
 #[derive(Clone, Debug, Default)]
-pub struct Found {
+pub struct PreflightObjects {
     /// All PodDisruptionBudgets.
     pub budgets: Vec<PodDisruptionBudget>,
     /// All ValidatingWebhookConfigurations.
@@ -39,8 +39,8 @@ pub struct Found {
 pub type Hindrance = (Reason, String);
 
 /// Reads the objects in a cluster.
-pub async fn read(client: &Client) -> Result<Found, CallError> {
-    Ok(Found {
+pub async fn read(client: &Client) -> Result<PreflightObjects, CallError> {
+    Ok(PreflightObjects {
         budgets: list(client, "PodDisruptionBudgets").await?,
         validating: list(client, "ValidatingWebhookConfigurations").await?,
         mutating: list(client, "MutatingWebhookConfigurations").await?,
@@ -66,7 +66,7 @@ where
 }
 
 /// The first thing that would make an upgrade hang.
-pub fn judge(found: &Found) -> Option<Hindrance> {
+pub fn first_hindrance(found: &PreflightObjects) -> Option<Hindrance> {
     blocked(&found.budgets).or_else(|| unavailable(found))
 }
 
@@ -94,7 +94,7 @@ fn blocked(budgets: &[PodDisruptionBudget]) -> Option<Hindrance> {
 }
 
 /// Webhooks with `failurePolicy: Fail` that have no ready endpoint.
-fn unavailable(found: &Found) -> Option<Hindrance> {
+fn unavailable(found: &PreflightObjects) -> Option<Hindrance> {
     let ready: BTreeSet<(String, String)> = found
         .endpoints
         .iter()

@@ -22,7 +22,7 @@ use super::{
 };
 use crate::{
     registry::Registry,
-    runtime::{Api, CallError, call, call::explain, call_within},
+    runtime::{Api, CallError, call, call::error_chain, call_within},
 };
 
 /// The timeout for reading a cluster's version.
@@ -97,7 +97,7 @@ impl Reader {
             if what.contains(&UpgradePart::Workers) {
                 carriers.extend(self.workers(name).await?);
             }
-        } else if told(&facts, target) {
+        } else if has_target(&facts, target) {
             if let Some(reference) = &facts.control_plane {
                 parts.push(self.control_plane(reference).await?);
             }
@@ -278,7 +278,7 @@ impl Reader {
 }
 
 /// Whether the topology has the target, or a newer version.
-fn told(facts: &ClusterFacts, target: Version) -> bool {
+fn has_target(facts: &ClusterFacts, target: Version) -> bool {
     let topology = facts.topology.as_ref();
     topology
         .is_some_and(|topology| Version::parse(&topology.version).is_some_and(|version| version >= target))
@@ -296,6 +296,6 @@ async fn served(cluster: &str, registry: &Registry) -> Served {
             Served::Version,
         ),
         Err(error) if error.is_not_found() => Served::Nothing,
-        Err(error) => Served::Unknown(explain(&error)),
+        Err(error) => Served::Unknown(error_chain(&error)),
     }
 }

@@ -49,7 +49,7 @@ use crate::{
     rolloutwindow::{WatchedWindows, Windows},
     runtime::{
         Action, Api, CallError, Clock, Index, Key, Retry, Retryable, call,
-        call::explain,
+        call::error_chain,
         status::{StatusError, patch_if_changed},
         watch as watching,
     },
@@ -89,7 +89,9 @@ pub enum Error {
     #[error("{0} was changed by another writer")]
     Overtaken(String),
     /// The watch lags behind: nothing is decided until it has caught up.
-    #[error("Cluster {0} differs from what the watch shows: nothing is decided until the watch has caught up")]
+    #[error(
+        "Cluster {0} differs from what the watch shows: nothing is decided until the watch has caught up"
+    )]
     Behind(String),
     /// A pass keeps requesting more reads.
     #[error("ClusterUpgrade {0}: a pass did not finish after {ROUNDS} rounds")]
@@ -116,7 +118,7 @@ pub struct Setup {
 
 /// A cached value, and when it was read.
 #[derive(Clone)]
-struct Known<T> {
+struct Cached<T> {
     at: Instant,
     value: T,
 }
@@ -144,8 +146,8 @@ struct Shared {
     clusters: Arc<Index<Cluster, Arc<ClusterFacts>>>,
     reader: Reader,
     /// By ClusterUpgrade and Cluster.
-    readings: Mutex<BTreeMap<(Key, String), Known<OfCluster>>>,
-    preflights: Mutex<BTreeMap<String, Known<LookedInto>>>,
+    readings: Mutex<BTreeMap<(Key, String), Cached<OfCluster>>>,
+    preflights: Mutex<BTreeMap<String, Cached<LookedInto>>>,
     gaps: Gaps,
 }
 
@@ -176,7 +178,7 @@ pub async fn run(setup: Setup) {
         &context.namespace,
         watcher::Config::default(),
     );
-    let changed = watching::rows(events, Arc::clone(&clusters));
+    let changed = watching::watch_rows(events, Arc::clone(&clusters));
     let (of_clusters, of_rows, of_windows) = (all.clone(), all.clone(), all);
     let rows = context.registry.subscribe();
     let opened = windows.changes();
@@ -203,13 +205,13 @@ pub async fn run(setup: Setup) {
 
 async fn reconcile(upgrade: Arc<ClusterUpgrade>, shared: Arc<Shared>) -> Result<Action, Error> {
     if upgrade.metadata.deletion_timestamp.is_some() {
-        shared.forget(&upgrade);
+        shared.drop_upgrade(&upgrade);
         return Ok(Action::await_change());
     }
     let Some(windows) = shared.windows.current() else {
         return Ok(Action::requeue(JUST_READ));
     };
-    shared.check_unseen(&upgrade).await?;
+    shared.check_missing(&upgrade).await?;
     let mut spent = Duration::ZERO;
     for _round in 0..ROUNDS {
         let began = Instant::now();
@@ -217,7 +219,7 @@ async fn reconcile(upgrade: Arc<ClusterUpgrade>, shared: Arc<Shared>) -> Result<
         spent += began.elapsed();
         match next? {
             Next::Read(clusters) => shared.read(&upgrade, clusters).await,
-            Next::Preflight(clusters) => shared.look_into(clusters).await,
+            Next::Preflight(clusters) => shared.run_preflights(clusters).await,
             Next::Write(seen, decided) => {
                 let action = shared.act(&upgrade, &seen, decided).await?;
                 tokio::time::sleep((spent * GATHER).min(GATHER_AT_MOST)).await;
@@ -257,7 +259,7 @@ impl Shared {
             gap: self.gaps.before(&key, stored),
             now: self.clock().now(),
         };
-        pass::next(upgrade, &lists)
+        pass::next_step(upgrade, &lists)
     }
 
     /// The cached readings of Clusters that are still valid according to the watch; for a changing Cluster they also
@@ -282,7 +284,7 @@ impl Shared {
                 read,
             } = &known.value;
             let age = known.at.elapsed();
-            let moves = memory.charges.contains_key(cluster.as_str()) || !is_settled(read);
+            let moves = memory.in_flight.contains_key(cluster.as_str()) || !is_settled(read);
             let is_old = moves && age >= AGAIN || *hinders && age >= PREFLIGHT_AGAIN;
             let shown = facts.get(cluster.as_str()).map(|facts| &facts.resource_version);
             let same = shown == Some(version) && !is_old;
@@ -312,7 +314,7 @@ impl Shared {
                 .reader
                 .read(&cluster, what, target, Some(self.registry()))
                 .await;
-            (cluster, read.map(Arc::new).map_err(|error| explain(&error)))
+            (cluster, read.map(Arc::new).map_err(|error| error_chain(&error)))
         });
         let mut read = read.buffer_unordered(AT_ONCE);
         while let Some((cluster, read)) = read.next().await {
@@ -323,7 +325,7 @@ impl Shared {
                     .map(|facts| facts.resource_version.clone())
                     .unwrap_or_default(),
             };
-            let known = Known {
+            let known = Cached {
                 at: Instant::now(),
                 value: OfCluster {
                     version,
@@ -337,17 +339,19 @@ impl Shared {
     }
 
     /// Runs the preflight in several clusters concurrently.
-    async fn look_into(&self, clusters: BTreeSet<String>) {
+    async fn run_preflights(&self, clusters: BTreeSet<String>) {
         let found = stream::iter(clusters).map(|cluster| async move {
             let found = match self.registry().client(&cluster) {
-                Ok(client) => preflight::read(&client).await.map_err(|error| explain(&error)),
+                Ok(client) => preflight::read(&client)
+                    .await
+                    .map_err(|error| error_chain(&error)),
                 Err(error) => Err(error.to_string()),
             };
-            (cluster, found.map(|found| preflight::judge(&found)))
+            (cluster, found.map(|found| preflight::first_hindrance(&found)))
         });
         let mut found = found.buffer_unordered(AT_ONCE);
         while let Some((cluster, value)) = found.next().await {
-            let known = Known {
+            let known = Cached {
                 at: Instant::now(),
                 value,
             };
@@ -356,7 +360,7 @@ impl Shared {
     }
 
     /// Fails if a Cluster that is in flight exists, but the watch does not show it (W1).
-    async fn check_unseen(&self, upgrade: &ClusterUpgrade) -> Result<(), Error> {
+    async fn check_missing(&self, upgrade: &ClusterUpgrade) -> Result<(), Error> {
         let stored = upgrade.status.as_ref().and_then(|status| status.rollout.as_ref());
         let recalled = memory::recall(stored, upgrade.metadata.uid.as_deref());
         let known = (!recalled.lost).then_some(&recalled.memory);
@@ -395,8 +399,8 @@ impl Shared {
     ) -> Result<Action, Error> {
         let now = self.clock().now();
         let (status, events) = match &decided {
-            None => (status::idle(upgrade, seen, now), Vec::new()),
-            Some(decided) => status::rolling(upgrade, seen, decided.decision(), now)?,
+            None => (status::idle_status(upgrade, seen, now), Vec::new()),
+            Some(decided) => status::rolling_status(upgrade, seen, decided.decision(), now)?,
         };
         self.note_hindering(upgrade, seen);
         let upgrades: Api<ClusterUpgrade> =
@@ -461,7 +465,7 @@ impl Shared {
             force: field.is_updated_by_another,
             ..PatchParams::default()
         };
-        let name = field.told();
+        let name = field.describe();
         let what = format!("writing {} of {name}", field.path.join("."));
         match call(what, api.patch(&field.name, &by, &Patch::Apply(body))).await {
             Ok(_) => {
@@ -507,9 +511,9 @@ impl Shared {
         }
     }
 
-    fn forget(&self, upgrade: &ClusterUpgrade) {
+    fn drop_upgrade(&self, upgrade: &ClusterUpgrade) {
         let key = Key::of(upgrade);
-        self.gaps.forget(&key);
+        self.gaps.drop_module(&key);
         self.readings.lock().retain(|(of, _), _| *of != key);
     }
 }

@@ -17,20 +17,20 @@ use muster_rollout as engine;
 use super::pass::{self, Observation};
 use crate::{
     module::{
-        command::{Address, command},
+        command::{ModuleAddress, command},
+        control_effects::{self, UnitEffects},
         events::{self, Scene},
         gates::{Answers, Gates},
         groups::groups,
-        heard::{self, Heard},
         memory,
-        reasons::{self, Background, Explained, Pause, Words},
+        reasons::{self, Background, Explained, Pause, Vocabulary},
         status as shared,
     },
     runtime::Event,
 };
 
 /// The status while nothing can be decided: suspended, or an invalid spec. Everything else stays unchanged.
-pub fn idle(upgrade: &ClusterUpgrade, seen: &Observation, now: Timestamp) -> ClusterUpgradeStatus {
+pub fn idle_status(upgrade: &ClusterUpgrade, seen: &Observation, now: Timestamp) -> ClusterUpgradeStatus {
     let said = match &seen.invalid {
         Some(invalid) => Conditions::ready(Status::False, invalid.reason, &*invalid.message)
             .stalled(invalid.reason, &*invalid.message),
@@ -44,14 +44,14 @@ pub fn idle(upgrade: &ClusterUpgrade, seen: &Observation, now: Timestamp) -> Clu
     let conditions = merged(upgrade, &said, &before.conditions, now);
     ClusterUpgradeStatus {
         observed_generation: upgrade.metadata.generation,
-        state: shared::state(&conditions, &[]),
+        state: shared::state_word(&conditions, &[]),
         conditions,
         ..before
     }
 }
 
 /// The status of a ClusterUpgrade that is rolling out or done, and its events.
-pub fn rolling(
+pub fn rolling_status(
     upgrade: &ClusterUpgrade,
     seen: &Observation,
     decision: &engine::Decision,
@@ -64,7 +64,7 @@ pub fn rolling(
     let reasons = decision.reasons.iter();
     let explained: Vec<Explained<'_>> = reasons
         .map(|(unit, why)| {
-            let mut explained = reasons::explain(unit, why, &background);
+            let mut explained = reasons::explain_reason(unit, why, &background);
             if explained.reason == Reason::UpToDate && seen.newer.contains(explained.cluster) {
                 explained.reason = Reason::AlreadyNewer;
             }
@@ -74,8 +74,8 @@ pub fn rolling(
     let summary = shared::summary(&seen.units, decision, &explained);
     let attention = shared::attention(&explained, &before.attention, now);
     let phase = decision.summary.phase;
-    let mut all = shared::standing(
-        &Words::UPGRADES,
+    let mut all = shared::ready_conditions(
+        &Vocabulary::UPGRADES,
         &background.version,
         phase,
         &explained,
@@ -90,14 +90,14 @@ pub fn rolling(
         all = all.with(conditions::PAUSED, Status::True, Reason::Paused, message);
     }
     let conditions = merged(upgrade, &all, &before.conditions, now);
-    let units = seen.clusters.iter().map(|cluster| Heard {
+    let units = seen.clusters.iter().map(|cluster| UnitEffects {
         name: &cluster.facts.name,
         selected: cluster.selected,
         said: seen.heard.get(&cluster.facts.name).map_or(&[][..], Vec::as_slice),
     });
-    let controls = heard::all(&Words::UPGRADES, &seen.controls, units, now);
+    let controls = control_effects::all(&Vocabulary::UPGRADES, &seen.controls, units, now);
     let scene = Scene {
-        words: &Words::UPGRADES,
+        words: &Vocabulary::UPGRADES,
         version: &background.version,
         summary: &summary,
         attention: &before.attention,
@@ -107,7 +107,7 @@ pub fn rolling(
     happened.extend(events::conditions(&conditions, &before.conditions));
     let status = ClusterUpgradeStatus {
         observed_generation: upgrade.metadata.generation,
-        state: shared::state(&conditions, &explained),
+        state: shared::state_word(&conditions, &explained),
         conditions,
         revision: Some(revision.clone()),
         reasons: groups(&explained),
@@ -140,7 +140,7 @@ fn background<'a>(
 ) -> Background<'a> {
     let progress = seen.progress.iter();
     Background {
-        words: &Words::UPGRADES,
+        words: &Vocabulary::UPGRADES,
         namespace: upgrade.namespace().unwrap_or_default(),
         module: address(upgrade),
         pause: pause(upgrade, seen, now),
@@ -167,7 +167,7 @@ fn pause(upgrade: &ClusterUpgrade, seen: &Observation, now: Timestamp) -> Option
     let control = seen.controls.paused(now);
     let lift = control.map(|_| {
         let namespace = upgrade.namespace().unwrap_or_default();
-        let address = Address {
+        let address = ModuleAddress {
             namespace: &namespace,
             module: &address(upgrade),
         };
@@ -180,7 +180,7 @@ fn pause(upgrade: &ClusterUpgrade, seen: &Observation, now: Timestamp) -> Option
         .then(|| "set spec.rollout.paused to false".to_owned());
     let ways: Vec<String> = in_spec.into_iter().chain(lift).collect();
     (!ways.is_empty()).then(|| Pause {
-        told: control.map_or_else(String::new, Control::told),
+        told: control.map_or_else(String::new, Control::provenance),
         resume: format!("; to resume: {}", ways.join(" and ")),
     })
 }

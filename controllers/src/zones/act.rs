@@ -202,7 +202,7 @@ pub(super) fn new_rollout(group: &str) -> ZoneRollout {
         group: group.to_owned(),
         ..ZoneRolloutSpec::default()
     };
-    let mut rollout = ZoneRollout::new(&names::zone_rollout(group), spec);
+    let mut rollout = ZoneRollout::new(&names::zone_rollout_name(group), spec);
     rollout
         .labels_mut()
         .insert(APP_MANAGED_BY.to_owned(), MANAGER.to_owned());
@@ -210,7 +210,7 @@ pub(super) fn new_rollout(group: &str) -> ZoneRollout {
 }
 
 /// Whether it contains nothing that users wrote.
-pub(super) fn is_ours(rollout: &ZoneRollout) -> bool {
+pub(super) fn is_own_rollout(rollout: &ZoneRollout) -> bool {
     let ours = new_rollout(&rollout.spec.group);
     rollout.spec == ours.spec && rollout.labels() == ours.labels()
 }

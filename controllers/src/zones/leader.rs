@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use tracing::{info, warn};
 
 use super::{MANAGER, Zones};
-use crate::runtime::{Api, CallError, call, call::explain};
+use crate::runtime::{Api, CallError, call, call::error_chain};
 
 /// How often the label is checked.
 const AGAIN: Duration = Duration::from_secs(10);
@@ -30,7 +30,7 @@ pub(super) async fn run(zones: &Zones, instance: &str) -> Infallible {
             Ok(false) => WITHOUT_A_POD,
             Err(error) => {
                 warn!(
-                    error = explain(&error),
+                    error = error_chain(&error),
                     "the label of the leader could not be written"
                 );
                 AFTER_FAILURE

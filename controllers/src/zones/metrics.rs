@@ -148,7 +148,7 @@ impl ZoneMetrics {
 
     /// A group has no StatefulSets any more.
     pub(super) fn gone(&self, group: &str) {
-        self.0.groups.groups.lock().forget(group);
+        self.0.groups.groups.lock().remove_group(group);
         self.0.groups.durations.lock().remove(group);
     }
 

@@ -8,7 +8,7 @@ use muster_api::ZoneRollout;
 use tracing::warn;
 
 use super::{Zones, act};
-use crate::runtime::call::explain;
+use crate::runtime::call::error_chain;
 
 /// How often deleted ZoneRollouts are re-created.
 const AGAIN: Duration = Duration::from_secs(5);
@@ -26,7 +26,11 @@ pub(super) async fn run(zones: &Zones, store: &Store<ZoneRollout>) -> Infallible
             if store.get(&key).is_none()
                 && let Err(error) = act::create_rollout(zones, &group).await
             {
-                warn!(group, error = explain(&error), "a ZoneRollout could not be created");
+                warn!(
+                    group,
+                    error = error_chain(&error),
+                    "a ZoneRollout could not be created"
+                );
             }
         }
         tokio::select! {

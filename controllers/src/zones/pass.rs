@@ -28,7 +28,7 @@ const ROUNDS: usize = 256;
 /// Runs a pass over a group.
 pub(super) async fn reconcile(rollout: Arc<ZoneRollout>, zones: Arc<Zones>) -> Result<Next, Error> {
     let group = rollout.spec.group.clone();
-    if names::zone_rollout(&group) != rollout.name_any() {
+    if names::zone_rollout_name(&group) != rollout.name_any() {
         return zones.refuse_name(&rollout).await;
     }
     if let Some(wait) = zones.too_soon(&group) {
@@ -178,7 +178,7 @@ impl Zones {
                 }
                 Err(error) => return Err(error),
             }
-            if let Some(words) = self.carry_out(&group, &decision, &read).await? {
+            if let Some(words) = self.apply_actions(&group, &decision, &read).await? {
                 facts.refused = Some(decision.refused(words));
                 read = self.reader.all().await?;
                 continue;
@@ -253,7 +253,7 @@ impl Zones {
 
     /// Applies the actions, in order. Returns the API server's message if a change of replicas was refused; another
     /// refusal ends the pass.
-    async fn carry_out(
+    async fn apply_actions(
         &self,
         group: &Group,
         decision: &Decision,
@@ -277,7 +277,7 @@ impl Zones {
         let message = format!(
             "the ZoneRollout of group {:?} is {}",
             rollout.spec.group,
-            names::zone_rollout(&rollout.spec.group)
+            names::zone_rollout_name(&rollout.spec.group)
         );
         self.stand_still(rollout, (reason::WRONG_NAME, message)).await?;
         Ok(Next::await_change())
@@ -286,7 +286,7 @@ impl Zones {
     /// A group without sets: a ZoneRollout that only muster wrote is deleted, another one reports it.
     async fn without_sets(&self, rollout: &ZoneRollout) -> Result<Option<Wake>, Error> {
         self.passes.lock().remove(&rollout.spec.group);
-        if act::is_ours(rollout) {
+        if act::is_own_rollout(rollout) {
             act::delete_rollout(self, rollout).await?;
             return Ok(None);
         }

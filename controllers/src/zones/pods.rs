@@ -25,7 +25,7 @@ pub const MAX_ANSWER: usize = 64 * 1024;
 #[async_trait]
 pub trait AskPods: Send + Sync {
     /// Sends one request; returns the response, or why there is none.
-    async fn ask(&self, ask: &Ask) -> Answered;
+    async fn send_request(&self, ask: &Ask) -> Answered;
 }
 
 /// Pods over the network.
@@ -65,7 +65,7 @@ impl Network {
             Method::Post => reqwest::Method::POST,
             Method::Delete => reqwest::Method::DELETE,
         };
-        let refused = |error: reqwest::Error| crate::runtime::call::explain(&error.without_url());
+        let refused = |error: reqwest::Error| crate::runtime::call::error_chain(&error.without_url());
         let answer = self
             .client
             .request(method, &ask.url)
@@ -87,14 +87,17 @@ impl Network {
 
 #[async_trait]
 impl AskPods for Network {
-    async fn ask(&self, ask: &Ask) -> Answered {
+    async fn send_request(&self, ask: &Ask) -> Answered {
         let began = tokio::time::Instant::now();
         let answered = match self.deadline {
             None => self.send(ask).await,
             Some(deadline) => tokio::time::timeout(deadline, self.send(ask))
                 .await
                 .unwrap_or_else(|_elapsed| {
-                    Err(format!("no complete response within {} s", deadline.as_secs_f64()))
+                    Err(format!(
+                        "no complete response within {} s",
+                        deadline.as_secs_f64()
+                    ))
                 }),
         };
         let status = answered.as_ref().map_or(0, |answer| answer.status);
@@ -105,7 +108,7 @@ impl AskPods for Network {
 
 /// Sends requests to pods, at most [`AT_ONCE`] concurrently; the responses have the order of the requests.
 pub(super) async fn ask_all(pods: &dyn AskPods, asks: &[Ask]) -> Vec<Answered> {
-    let answers: Vec<BoxFuture<'_, Answered>> = asks.iter().map(|ask| pods.ask(ask)).collect();
+    let answers: Vec<BoxFuture<'_, Answered>> = asks.iter().map(|ask| pods.send_request(ask)).collect();
     stream::iter(answers).buffered(AT_ONCE).collect().await
 }
 

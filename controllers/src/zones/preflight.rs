@@ -178,7 +178,11 @@ async fn may(client: &Client, attributes: ResourceAttributes) -> Result<bool, Ca
         },
         ..SelfSubjectAccessReview::default()
     };
-    let answer = call("checking permissions", api.create(&PostParams::default(), &review)).await?;
+    let answer = call(
+        "checking permissions",
+        api.create(&PostParams::default(), &review),
+    )
+    .await?;
     Ok(answer.status.is_some_and(|status| status.allowed))
 }
 

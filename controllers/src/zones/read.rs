@@ -26,7 +26,7 @@ use parking_lot::Mutex;
 use serde_json::Value;
 
 use super::Error;
-use crate::runtime::{Api, CallError, call, call::explain};
+use crate::runtime::{Api, CallError, call, call::error_chain};
 
 /// The objects read from a namespace.
 #[derive(Clone, Debug)]
@@ -97,16 +97,16 @@ impl Reader {
             sets,
             versions,
             pods: self.pods().await?,
-            tracker: self.tracker().await.map_err(|error| explain(&error)),
+            tracker: self.tracker().await.map_err(|error| error_chain(&error)),
         })
     }
 
     /// What a review needs: of its group, or of its set alone. Each failed read is a separate error.
     pub(super) async fn zones(&self, group: Option<&str>, set: &str, now: Timestamp) -> admit::Zones {
-        let words = |error: &Error| explain(error);
+        let words = |error: &Error| error_chain(error);
         let record = match group {
             None => Ok(None),
-            Some(group) => self.rollout(&names::zone_rollout(group)).await,
+            Some(group) => self.rollout(&names::zone_rollout_name(group)).await,
         };
         let of_review = |found: &Set| match group {
             Some(group) => found.labels.get(ROLLOUT_GROUP).map(String::as_str) == Some(group),
@@ -207,7 +207,7 @@ impl Reader {
         let what = format!("reading the scale of {} {}", reference.kind, reference.name);
         let scale = call(what, api.get_scale(&reference.name))
             .await
-            .map_err(|error| explain(&error))?;
+            .map_err(|error| error_chain(&error))?;
         let count = |replicas: Option<i32>| u32::try_from(replicas.unwrap_or_default()).unwrap_or_default();
         Ok(Scale {
             spec: count(scale.spec.and_then(|spec| spec.replicas)),
@@ -238,7 +238,7 @@ impl Reader {
                 format!("finding kind {kind} of {api_version}"),
                 discovery::pinned_kind(&self.client, &gvk),
             );
-            let (resource, _) = found.await.map_err(|error| explain(&error))?;
+            let (resource, _) = found.await.map_err(|error| error_chain(&error))?;
             self.kinds.lock().insert(key, resource.clone());
             resource
         };
@@ -273,8 +273,8 @@ impl Reader {
 /// The API server's message, without the request.
 pub(super) fn answered(error: &CallError) -> String {
     match error {
-        CallError::Api { source, .. } => explain(source.as_ref()),
-        CallError::Deadline { .. } => explain(error),
+        CallError::Api { source, .. } => error_chain(source.as_ref()),
+        CallError::Deadline { .. } => error_chain(error),
     }
 }
 

@@ -6,14 +6,14 @@ use std::{collections::BTreeSet, convert::Infallible, sync::Arc, time::Duration}
 use k8s_openapi::api::core::v1::Pod as ApiPod;
 use kube::api::{Patch, PatchParams};
 use muster_zones::{
-    budget::{Known, ready_time_patch},
+    budget::{KnownBudgets, ready_time_patch},
     model::Pod,
 };
 use serde_json::Value;
 use tracing::warn;
 
 use super::{MANAGER, Zones};
-use crate::runtime::{Api, call::call_within, call::explain};
+use crate::runtime::{Api, call::call_within, call::error_chain};
 
 /// The wait before a failed write is retried, and the minimum between two rounds: changes of pods arrive in bursts.
 const AFTER_FAILURE: Duration = Duration::from_secs(1);
@@ -51,7 +51,7 @@ pub(super) async fn run(zones: &Zones) -> Infallible {
     }
 }
 
-fn is_counted(known: &Known, pod: &Pod) -> bool {
+fn is_counted(known: &KnownBudgets, pod: &Pod) -> bool {
     let budget = known.find(&pod.labels).ok().flatten(); // if two budgets match, neither allows anything
     budget.is_some_and(|budget| !budget.delay.is_zero())
 }
@@ -75,7 +75,7 @@ async fn keep(zones: &Zones, pod: &Arc<Pod>, failed: &mut BTreeSet<String>) {
         Err(error) => {
             warn!(
                 pod = pod.name,
-                error = explain(&error),
+                error = error_chain(&error),
                 "a pod's ready time could not be written"
             );
             failed.insert(pod.name.clone());

@@ -89,7 +89,7 @@ fn conditions(group: &Group, decision: &Decision, pass: Pass<'_>) -> Conditions 
     if let Some(refused) = pass.refused {
         return not_ready(reason::WRITE_FAILED, refused).reconciling(reason::WRITE_FAILED, refused);
     }
-    let (reason, message) = standing(group, decision);
+    let (reason, message) = healthy_state(group, decision);
     match reason {
         reason::UP_TO_DATE => Conditions::ready(Status::True, reason, message),
         reason::PAUSED => not_ready(reason, &message),
@@ -98,14 +98,17 @@ fn conditions(group: &Group, decision: &Decision, pass: Pass<'_>) -> Conditions 
 }
 
 /// The state of a group without problems.
-fn standing(group: &Group, decision: &Decision) -> (&'static str, String) {
+fn healthy_state(group: &Group, decision: &Decision) -> (&'static str, String) {
     let status = &decision.status;
     let progress = status.progress.as_ref();
     let (done, total) = progress.map_or((0, 0), |progress| (progress.done, progress.total));
     let counts = format!("{done} of {total} pods are available at the revision of their StatefulSet");
     let because = |code: &str| {
         let reason = status.reasons.iter().find(|reason| reason.reason != code);
-        reason.map_or_else(|| counts.clone(), |reason| format!("{counts}; {}", words(reason)))
+        reason.map_or_else(
+            || counts.clone(),
+            |reason| format!("{counts}; {}", reason_message(reason)),
+        )
     };
     if let Some(operation) = status.operation.as_ref()
         && operation.kind == OperationKind::Downscaling
@@ -147,13 +150,13 @@ fn stalled(group: &Group, status: &ZoneRolloutStatus, set: &str, name: &str) -> 
         reason.set == set && reason.pod.is_some() && reason.reason != roll::code::UP_TO_DATE
     };
     let pod = status.reasons.iter().find(of_pod);
-    let pod = pod.map_or_else(String::new, |reason| format!(" ({})", words(reason)));
+    let pod = pod.map_or_else(String::new, |reason| format!(" ({})", reason_message(reason)));
     format!(
         "StatefulSet {set} made no progress at revision {revision} for {deadline}{pod}; change its template, or retry: muster rollout retry zonerollout/{name}"
     )
 }
 
-fn words(reason: &ZoneReason) -> String {
+fn reason_message(reason: &ZoneReason) -> String {
     let subject = match (&reason.pod, reason.set.as_str()) {
         (Some(pod), _) => format!("pod {pod}: "),
         (None, "") => String::new(),

@@ -30,9 +30,9 @@ use serde_json::Value;
 
 use super::{Error, Zones, act, pods::ask_all, read::answered};
 use crate::{
-    admission::server::{Answer, Answers, Asked},
+    admission::server::{Answer, Answers, WebhookRequest},
     lease::Leadership,
-    runtime::{CallError, call::explain},
+    runtime::{CallError, call::error_chain},
 };
 
 /// The paths of the webhooks: those of rollout-operator.
@@ -83,7 +83,7 @@ impl Reviews {
         })
     }
 
-    async fn answer(&self, asked: Asked) -> Answer {
+    async fn answer(&self, asked: WebhookRequest) -> Answer {
         let route = match asked.path.as_str() {
             path::NO_DOWNSCALE => "admission-no-downscale",
             path::PREPARE_DOWNSCALE => "admission-prepare-downscale",
@@ -104,7 +104,7 @@ impl Reviews {
         http(answer)
     }
 
-    async fn review(&self, asked: &Asked, review: &Review) -> Response {
+    async fn review(&self, asked: &WebhookRequest, review: &Review) -> Response {
         let request = review.request.clone();
         match asked.path.as_str() {
             path::NO_DOWNSCALE => self.steps(NoDownscale::new(request)).await,
@@ -175,7 +175,7 @@ impl Reviews {
             .map_err(refused)
     }
 
-    async fn evict(&self, asked: &Asked, request: &Request) -> Response {
+    async fn evict(&self, asked: &WebhookRequest, request: &Request) -> Response {
         let metrics = &self.zones.metrics;
         metrics.evicting();
         let verdict = self.judged(asked, request).await;
@@ -197,7 +197,7 @@ impl Reviews {
     }
 
     /// The verdict on an eviction, recorded if it is allowed; or a response without a verdict.
-    async fn judged(&self, asked: &Asked, request: &Request) -> Result<Verdict, Response> {
+    async fn judged(&self, asked: &WebhookRequest, request: &Request) -> Result<Verdict, Response> {
         let zones = &self.zones;
         // It was parsed from JSON already.
         let body: Value = serde_json::from_slice(&asked.body).unwrap_or_default();
@@ -209,9 +209,7 @@ impl Reviews {
             return Err(not_leading());
         }
         if !zones.rows.knows_budgets() {
-            return Err(too_many(
-                "the budgets of the namespace are not read yet: retry",
-            ));
+            return Err(too_many("the budgets of the namespace are not read yet: retry"));
         }
         if request.namespace != zones.settings.namespace {
             return Err(other_namespace(&request.namespace, &zones.settings.namespace));
@@ -240,7 +238,7 @@ impl Reviews {
         let now = zones.clock.now();
         let words = |error: Error| match &error {
             Error::Call(call) => answered(call),
-            error => explain(error),
+            error => error_chain(error),
         };
         let pod = zones.reader.pod(&eviction.name).await.map_err(words);
         let sets = zones.reader.sets().await.map(|(sets, _)| sets).map_err(words);
@@ -284,7 +282,7 @@ impl Reviews {
             zones.evicted.lock().push(record);
             return Ok(());
         };
-        let name = names::zone_rollout(group);
+        let name = names::zone_rollout_name(group);
         let mut rollouts = judged.rollouts.iter();
         let Some(rollout) = rollouts.find(|rollout| rollout.name_any() == name) else {
             // It is created, and everything is read again.
@@ -356,7 +354,7 @@ fn not_leading() -> Response {
 fn unread(error: &Error) -> Response {
     Response {
         code: Some(500),
-        ..Response::deny(explain(error))
+        ..Response::deny(error_chain(error))
     }
 }
 

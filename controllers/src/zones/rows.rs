@@ -14,7 +14,7 @@ use muster_api::{
     ZoneRollout, labels::label::ROLLOUT_GROUP, names, rollout_operator::ZoneAwarePodDisruptionBudget,
 };
 use muster_zones::{
-    budget::Known,
+    budget::KnownBudgets,
     model::{Group, Pod, Set},
     scale::{follower::LEADER, mirror, times::begun},
 };
@@ -34,7 +34,7 @@ pub(super) struct Rows {
     /// Pods of StatefulSets; each triggers its StatefulSet.
     pub pods: Arc<Index<ApiPod, Arc<Pod>>>,
     /// The valid budgets.
-    pub budgets: Arc<RwLock<Known>>,
+    pub budgets: Arc<RwLock<KnownBudgets>>,
     /// Whether all budgets were listed once. Before that, an empty cache proves nothing.
     budgets_listed: sync::watch::Sender<bool>,
 }
@@ -79,7 +79,7 @@ impl Rows {
         self.sets.with(|sets| {
             let groups = sets.values().filter_map(|set| set.labels.get(ROLLOUT_GROUP));
             groups
-                .map(|group| (names::zone_rollout(group), group.clone()))
+                .map(|group| (names::zone_rollout_name(group), group.clone()))
                 .collect()
         })
     }
@@ -116,11 +116,11 @@ impl Rows {
         let sets = watch::watch::<StatefulSet>(base.client.clone(), &base.namespace, config());
         let pods = watch::watch::<ApiPod>(base.client.clone(), &base.namespace, config());
         let rows = Arc::clone(self);
-        let of_pods = watch::rows(pods, Arc::clone(&self.pods)).filter_map(move |owner| {
+        let of_pods = watch::watch_rows(pods, Arc::clone(&self.pods)).filter_map(move |owner| {
             let set = rows.sets.get(&owner);
             std::future::ready(set.and_then(|set| rollout_of(&set, &owner.namespace)))
         });
-        stream::select(watch::rows(sets, Arc::clone(&self.sets)), of_pods)
+        stream::select(watch::watch_rows(sets, Arc::clone(&self.sets)), of_pods)
     }
 
     /// Caches the budgets; a change of one triggers every ZoneRollout.
@@ -141,7 +141,7 @@ impl Rows {
         let config = watcher::Config::default();
         let events = watch::watch_api(api, config, "ZoneAwarePodDisruptionBudget".to_owned());
         let rows = Arc::clone(self);
-        let mut listed = Known::default();
+        let mut listed = KnownBudgets::default();
         let changed = events.map(move |event| {
             match event {
                 watcher::Event::Apply(object) => {
@@ -150,7 +150,7 @@ impl Rows {
                 watcher::Event::Delete(object) => {
                     metrics.observed(rows.budgets.write().delete(&object_of(&object)));
                 }
-                watcher::Event::Init => listed = Known::default(),
+                watcher::Event::Init => listed = KnownBudgets::default(),
                 watcher::Event::InitApply(object) => {
                     let object = object_of(&object);
                     // A budget that became invalid keeps its last valid state.
@@ -174,5 +174,5 @@ impl Rows {
 /// The ZoneRollout of a set's group.
 fn rollout_of(set: &Set, namespace: &str) -> Option<Key> {
     let group = set.labels.get(ROLLOUT_GROUP)?;
-    Some(Key::new(namespace, names::zone_rollout(group)))
+    Some(Key::new(namespace, names::zone_rollout_name(group)))
 }

@@ -10,7 +10,7 @@ use muster_api::{
 };
 use muster_controllers::expand::{
     plan::Write,
-    view::{Away, Wish},
+    view::{Away, DesiredRow},
 };
 use serde_json::json;
 
@@ -377,7 +377,7 @@ fn a_row_without_token_is_listed_before_anything_is_made_for_it() {
 fn a_bare_row_leaves_what_is_there() {
     let bare = |kustomization: Option<Kustomization>| Case {
         row: SyncRow::bare("web", 9),
-        wish: Wish::Bare,
+        wish: DesiredRow::Bare,
         kustomization,
         ..Case::carry(row(OLD, 1))
     };

@@ -267,7 +267,10 @@ async fn nothing_goes_to_a_cluster_that_would_take_anything() {
 async fn what_is_not_distributed() {
     let app = json!({"githubAppID": "7", "githubAppPrivateKey": "canary"});
     for (data, expect) in [
-        (None, "Secret shop does not exist; create it, or correct secretRef"),
+        (
+            None,
+            "Secret shop does not exist; create it, or correct secretRef",
+        ),
         (
             Some(app),
             "Secret shop has the key of a GitHub App, which is never distributed",

@@ -10,10 +10,10 @@ use muster_api::{
     sync::Package,
 };
 use muster_controllers::expand::{
+    desired::{Values, desired_row},
     drift::repaired,
     flux_object::{FluxObject, is_named_by_content},
-    view::Wish,
-    wish::{Values, wish},
+    view::DesiredRow,
 };
 use serde_json::{Value, json};
 
@@ -176,7 +176,8 @@ fn where_muster_applies_the_next_step_is_flux() {
             sync: sync.to_owned(),
             features: own,
         };
-        let Wish::Refused(refusal) = wish(&place(), &of(&git, NEW), &Ok(Values::new()), &agent) else {
+        let DesiredRow::Refused(refusal) = desired_row(&place(), &of(&git, NEW), &Ok(Values::new()), &agent)
+        else {
             panic!("{sync}");
         };
         let words = ["only Flux supports: source.flux", process];
@@ -223,7 +224,7 @@ fn a_row_with_fields_of_flux_that_are_not_handed_through_is_refused() {
             .unwrap()
             .extend(fields.as_object().unwrap().clone());
         let row = of(&json!({ "ociRepository": source }), DIGEST);
-        let Wish::Refused(refusal) = wish(&place, &row, &Ok(Values::new()), &agent) else {
+        let DesiredRow::Refused(refusal) = desired_row(&place, &row, &Ok(Values::new()), &agent) else {
             panic!("{row:?}");
         };
         assert!(

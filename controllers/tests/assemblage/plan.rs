@@ -41,7 +41,12 @@ async fn the_plan_run_is_written_before_the_kustomization_and_again_where_it_is_
         .await
         .unwrap();
     cluster
-        .report(&kustomization, "False", "PlanRunNotReady", "PlanRun does not exist")
+        .report(
+            &kustomization,
+            "False",
+            "PlanRunNotReady",
+            "PlanRun does not exist",
+        )
         .await;
     crate::support::until("the PlanRun", || async {
         cluster

@@ -13,11 +13,11 @@ use muster_api::{
 };
 use muster_controllers::expand::{
     decide,
-    derive::{Derived, Place, derive},
+    derive::{Derived, ExpansionTarget, derive},
     flux_object::FluxObject,
+    observed::{KustomizationRow, SourceRow},
     plan::{Plan, Write},
-    seen::{KustomizationRow, SourceRow},
-    view::{Live, Scope, View, Wish},
+    view::{DesiredRow, Live, Scope, View},
 };
 use serde_json::json;
 
@@ -54,8 +54,8 @@ pub(crate) fn derived(row: &SyncRow) -> Derived {
     derived_with(row, &package)
 }
 
-pub(crate) fn place() -> Place {
-    Place {
+pub(crate) fn place() -> ExpansionTarget {
+    ExpansionTarget {
         namespace: "muster-system".to_owned(),
         assemblage: "eu-1".to_owned(),
         owner: OwnerReference {
@@ -151,7 +151,7 @@ fn scope() -> Scope {
 /// One situation: the live objects of a row.
 pub(crate) struct Case {
     pub row: SyncRow,
-    pub wish: Wish,
+    pub wish: DesiredRow,
     pub kustomization: Option<Kustomization>,
     pub source: Option<GitRepository>,
     pub scope: Scope,
@@ -160,7 +160,7 @@ pub(crate) struct Case {
 
 impl Case {
     pub(crate) fn carry(row: SyncRow) -> Self {
-        let wish = Wish::Carry(Box::new(derived(&row)));
+        let wish = DesiredRow::Carry(Box::new(derived(&row)));
         Self {
             row,
             wish,
@@ -174,7 +174,7 @@ impl Case {
     pub(crate) fn withdraw(how: Withdraw) -> Self {
         Self {
             row: SyncRow::withdrawal("web", 9, how),
-            wish: Wish::Withdraw(how),
+            wish: DesiredRow::Withdraw(how),
             ..Self::carry(row(OLD, 1))
         }
     }
@@ -196,7 +196,7 @@ impl Case {
         let source = self.source.map_or(Live::Absent, |live| {
             Live::Differs(SourceRow::of(&live), Box::new(live.into()))
         });
-        decide::row(
+        decide::decide_row(
             &self.scope,
             &View {
                 row: &self.row,

@@ -5,8 +5,8 @@ use muster_api::{
     plan::PlanReport,
 };
 use muster_controllers::expand::{
-    seen::{KustomizationRow, PlanSeen, Ready, Report},
-    verdict::{Evidence, Verdict, verdict},
+    observed::{KustomizationRow, ObservedPlan, Ready, Report},
+    verdict::{Evidence, Verdict, row_verdict},
 };
 use serde_json::json;
 
@@ -39,7 +39,7 @@ fn report(ready: Ready) -> Report {
 }
 
 fn of(report: &Report, source: Option<&str>, away: Option<&str>) -> Verdict {
-    verdict(&Evidence {
+    row_verdict(&Evidence {
         generation: GENERATION,
         report,
         commit: COMMIT,
@@ -50,13 +50,13 @@ fn of(report: &Report, source: Option<&str>, away: Option<&str>) -> Verdict {
 
 /// A verdict, in one line.
 fn line(verdict: &Verdict) -> String {
-    let phase = match verdict.phase {
+    let phase = match row_verdict.phase {
         SyncPhase::Succeeded => "succeeded",
         SyncPhase::Failed => "failed",
         SyncPhase::Updating => "updating",
         SyncPhase::Withdrawing | SyncPhase::Withdrawn => "impossible",
     };
-    let class = match verdict.class {
+    let class = match row_verdict.class {
         Some(FailureClass::Revision) => " Revision",
         Some(FailureClass::Unit) => " Unit",
         Some(FailureClass::Infra) => " Infra",
@@ -440,7 +440,7 @@ fn a_plan_that_failed_is_of_the_class_of_its_step() {
             "plan deploy: step a/b failed: connection refused",
         );
         let report = Report {
-            plan: Some(PlanSeen {
+            plan: Some(ObservedPlan {
                 report: PlanReport::parse("deploy 1/2 a/b FatalError (run 1a2b)"),
                 class: Some(class),
             }),
@@ -448,7 +448,7 @@ fn a_plan_that_failed_is_of_the_class_of_its_step() {
         };
         let verdict = of(&report, None, None);
         assert_eq!(line(&verdict), expect);
-        let plan = verdict.plan.unwrap();
+        let plan = row_verdict.plan.unwrap();
         assert_eq!((&*plan.line, &*plan.run), ("deploy 1/2 a/b FatalError", "1a2b"));
     }
 }

@@ -38,7 +38,7 @@ impl Whole {
             .await
             .unwrap();
         let agent = setup(&cluster, &source, no_clusters());
-        cluster.spawn(async { process::agent(agent).await.unwrap() });
+        cluster.spawn(async { process::run_agent(agent).await.unwrap() });
         let downstream = BTreeMap::from([("eu-1", cluster)]);
         let mut management = Cluster::management();
         enrol(&management, &["eu-1"]).await;

@@ -6,7 +6,9 @@ use std::{collections::BTreeMap, sync::Arc};
 use muster_api::sync::{Binding, ObjectFieldRef, Package};
 use muster_controllers::{
     bindings::BindingKind,
-    bindings::{Evaluation, Kinds, Known, ObjectId, Values, evaluate, given, substitute_package, used_by},
+    bindings::{
+        Evaluation, Kinds, KnownObjects, ObjectId, Values, evaluate, given, substitute_package, used_by,
+    },
 };
 use serde_json::{Value, json};
 
@@ -60,10 +62,10 @@ fn id(kind: &str, name: &str) -> ObjectId {
     }
 }
 
-fn known() -> Known {
+fn known() -> KnownObjects {
     let facts = json!({"data": {"host": "eu-1.example.org", "port": 8443, "on": true, "none": null, "list": [], "a/b": "slash", "next": "more"}});
     let some = |object: Value| Some(Arc::new(object));
-    Known::from([
+    KnownObjects::from([
         (id("ConfigMap", "eu-1-facts"), some(facts)),
         (id("ConfigMap", "more"), some(json!({"data": {"x": "last"}}))),
         (id("ConfigMap", "gone"), None),
@@ -246,9 +248,9 @@ fn objects_are_asked_for_before_anything_is_said() {
         field("NEXT", "ConfigMap", "$(CLUSTER_NAME)-facts", "/data/next"),
         field("Y", "ConfigMap", "more", "/data/x"),
     ];
-    let evaluated = |known: &Known| evaluate(&bindings, &eu_1(), &Kinds::default(), known).unwrap();
+    let evaluated = |known: &KnownObjects| evaluate(&bindings, &eu_1(), &Kinds::default(), known).unwrap();
     let first = [id("ConfigMap", "eu-1-facts"), id("ConfigMap", "more")];
-    assert_eq!(evaluated(&Known::new()), Evaluation::Needs(first.into()));
+    assert_eq!(evaluated(&KnownObjects::new()), Evaluation::Needs(first.into()));
     assert!(matches!(evaluated(&known()), Evaluation::Values(_)));
     // Wide and deep, while nothing is known: linear, not exponential.
     let mut doubling: Vec<Binding> = (0..60)
@@ -256,7 +258,7 @@ fn objects_are_asked_for_before_anything_is_said() {
         .collect();
     doubling.push(field("V60", "ConfigMap", "eu-1-facts", "/data/host"));
     assert!(matches!(
-        evaluate(&doubling, &Values::new(), &Kinds::default(), &Known::new()),
+        evaluate(&doubling, &Values::new(), &Kinds::default(), &KnownObjects::new()),
         Ok(Evaluation::Needs(_))
     ));
 }

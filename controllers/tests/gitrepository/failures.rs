@@ -116,7 +116,7 @@ async fn the_last_good_revision_is_kept_and_named_with_its_age() {
             .unwrap();
         assert_eq!(files.len(), 1);
     }
-    bed.source.mend(URL);
+    bed.source.clear_fault(URL);
     let object = bed.until_ready("src", "True Succeeded").await;
     assert_eq!(object["status"]["artifact"], before["status"]["artifact"]);
 }

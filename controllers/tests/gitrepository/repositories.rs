@@ -98,7 +98,7 @@ async fn a_host_that_is_back_is_noticed_within_a_minute_or_so() {
     bed.pass(Duration::from_secs(3_600)).await;
     let tries = bed.source.counts(URL).fetches;
     assert!((50..=90).contains(&tries), "{tries} tries in an hour");
-    bed.source.mend(URL);
+    bed.source.clear_fault(URL);
     let started = tokio::time::Instant::now();
     bed.until(&repository("src"), |object| ready(object) == "True Succeeded")
         .await;

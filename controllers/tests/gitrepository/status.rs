@@ -103,7 +103,7 @@ async fn a_fetch_of_a_new_spec_is_announced() {
         object["status"]["artifact"]["revision"],
         format!("main@sha1:{commit}")
     );
-    bed.source.mend(URL);
+    bed.source.clear_fault(URL);
     let object = bed.until_ready("src", "False GitOperationFailed").await;
     assert_eq!(
         conditions(&object),

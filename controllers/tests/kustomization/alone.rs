@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use muster_api::crds;
-use muster_controllers::{process::agent, registry::connect_by_server, runtime::Clock};
+use muster_controllers::{process::run_agent, registry::connect_by_server, runtime::Clock};
 use serde_json::json;
 use tokio_util::task::AbortOnDropHandle;
 
@@ -31,7 +31,7 @@ async fn a_repository_and_a_kustomization_are_enough() {
     let connect = connect_by_server(BTreeMap::new());
     let setup = setup(bed.api.client_as("muster"), NS, clock, source, connect);
     let shutdown = setup.shutdown.clone();
-    let running = AbortOnDropHandle::new(tokio::spawn(agent(setup)));
+    let running = AbortOnDropHandle::new(tokio::spawn(run_agent(setup)));
 
     let first = bed.commit(&[
         ("app/a.yaml", &config_yaml("a", "one")),

@@ -174,7 +174,7 @@ async fn a_source_that_is_away_or_broken_is_no_reason_to_delete() {
         ready(&bed.read(&kustomization("app")).await.unwrap()),
         "True ReconciliationSucceeded"
     );
-    bed.source.mend(URL);
+    bed.source.clear_fault(URL);
     let next = bed.commit(&[("app/b.yaml", "a: [b")]);
     let object = bed.until_ready("app", "False BuildFailed").await;
     assert_eq!(

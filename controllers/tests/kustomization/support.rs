@@ -130,7 +130,7 @@ impl Bed {
             sync: SyncMode::Flux,
             ..Options::default()
         };
-        let agent = process::agent(setup);
+        let agent = process::run_agent(setup);
         let agent = async move { agent.await.unwrap() };
         self.running = vec![AbortOnDropHandle::new(tokio::spawn(agent))];
     }

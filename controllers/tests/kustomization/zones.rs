@@ -98,7 +98,7 @@ impl Cluster {
 
     /// The entry of the set in the ZoneRollout of its group, with these additional status fields.
     async fn says(&self, revision: &str, done: bool, more: Value) {
-        let name = muster_api::names::zone_rollout("db");
+        let name = muster_api::names::zone_rollout_name("db");
         let path = format!("{ROLLOUTS}/{name}");
         if self.bed.read(&path).await.is_none() {
             let rollout = json!({
@@ -190,7 +190,7 @@ async fn its_zone_rollout_gives_up_for_it() {
     assert_eq!(cluster.ready().await, "Unknown Progressing");
     cluster.says("r2", false, stalled).await;
     let object = cluster.bed.until_ready("app", "False HealthCheckFailed").await;
-    let name = muster_api::names::zone_rollout("db");
+    let name = muster_api::names::zone_rollout_name("db");
     let expect = format!("ZoneRollout {name}: no pod of db-a became Ready within 10m");
     assert!(message(&object, "Ready").contains(&expect), "{object:#}");
 }

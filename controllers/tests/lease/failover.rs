@@ -52,7 +52,10 @@ async fn after_a_release_within_one_retry() {
     pass(3 * SECOND).await;
     let released = Instant::now();
     first.release().await;
-    assert!(leadership.check().is_err(), "a process that releases does not act");
+    assert!(
+        leadership.check().is_err(),
+        "a process that releases does not act"
+    );
     assert_eq!(bed.holder().await, None);
     let term = next.await.unwrap();
     assert!(released.elapsed() <= 2 * SECOND, "{:?}", released.elapsed());

@@ -6,7 +6,7 @@ use muster_apiserver::{
     fault::{Failure, Fault, Match, Rule},
     record::RequestRecord,
 };
-use muster_controllers::{lease::Lost, runtime::call::explain};
+use muster_controllers::{lease::Lost, runtime::call::error_chain};
 use serde_json::json;
 
 use super::support::{Bed, Kept, LEASE, SECOND, holder_is, keep, pass};
@@ -38,7 +38,7 @@ async fn an_api_server_that_fails() {
                     15 * SECOND,
                     "two thirds of the lease after the renewal at 5 s: {what}"
                 );
-                assert_eq!(explain(&lost), expect, "{what}");
+                assert_eq!(error_chain(&lost), expect, "{what}");
             }
         }
     }
@@ -71,7 +71,7 @@ async fn hands_on_the_lease() {
                 let (lost, after) = kept.lost.await.unwrap();
                 assert!(after <= 10 * SECOND, "noticed by the next renewal: {what}");
                 assert!(matches!(lost, Lost::Taken { .. }));
-                assert_eq!(explain(&lost), expect, "{what}");
+                assert_eq!(error_chain(&lost), expect, "{what}");
             }
         }
     }

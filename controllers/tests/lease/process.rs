@@ -7,8 +7,8 @@ use muster_api::{Module, crds};
 use muster_apiserver::fault::{Fault, Match, Rule};
 use muster_controllers::{
     lease::{Election, LeaseDuration, Lost},
-    process::{ProcessError, Setup, agent, controller},
-    runtime::{Jitter, Shutdown, call::explain},
+    process::{ProcessError, Setup, controller, run_agent},
+    runtime::{Jitter, Shutdown, call::error_chain},
 };
 use muster_sync::source::MemorySource;
 use serde_json::json;
@@ -161,9 +161,9 @@ async fn without_renewals_it_ends() {
         "{error}"
     );
     assert!(
-        explain(&error).contains("was not renewed for 10 s: this process stops acting and ends"),
+        error_chain(&error).contains("was not renewed for 10 s: this process stops acting and ends"),
         "{}",
-        explain(&error)
+        error_chain(&error)
     );
     let writes = bed.writes("a");
     create_module(&bed, "web").await;
@@ -201,7 +201,7 @@ async fn an_agent_has_a_lease_of_its_own() {
     let leader = start(&bed, "a");
     pass(SECOND).await;
     let (setup, shutdown) = setup(&bed, "below");
-    let running = AbortOnDropHandle::new(tokio::spawn(agent(setup)));
+    let running = AbortOnDropHandle::new(tokio::spawn(run_agent(setup)));
     pass(SECOND).await;
     assert_eq!(holder(&bed).await, "a");
     let below = bed.leases().get("muster-agent").await.unwrap().spec.unwrap();

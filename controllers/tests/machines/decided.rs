@@ -163,7 +163,7 @@ async fn discovery_names_what_is_served() {
     bed.start().await;
     let post = |path: String, method: http::Method| {
         let hooks = bed.hooks();
-        let asked = muster_controllers::admission::server::Asked {
+        let asked = muster_controllers::admission::server::WebhookRequest {
             method,
             path: format!("/{}/{path}", muster_machines::GROUP_VERSION),
             content_type: String::new(),

@@ -233,10 +233,7 @@ async fn a_pod_that_is_to_complete_is_not_evicted() {
     pass(30).await;
     let said = bed.update("m1", NEW).await;
     let message = said["message"].as_str().unwrap();
-    assert!(
-        message.contains("shop/kept must complete first"),
-        "{said}"
-    );
+    assert!(message.contains("shop/kept must complete first"), "{said}");
     assert_eq!((pods(&bed).await.len(), bed.calls("image", "m1")), (4, 0));
     bed.merge(
         &format!("{PODS}/kept/status"),

@@ -69,7 +69,7 @@ async fn started(bed: &Bed, instance: &str) -> Process {
         door: of_door,
         shutdown,
         _running: AbortOnDropHandle::new(tokio::spawn(async move {
-            process::machines(setup).await.unwrap();
+            process::run_machines(setup).await.unwrap();
         })),
     }
 }

@@ -13,7 +13,7 @@ use http::Method;
 use muster_api::{UpdatePlan, update_plan::MachineUpdate};
 use muster_apiserver::{ApiServer, send};
 use muster_controllers::{
-    admission::server::Asked,
+    admission::server::WebhookRequest,
     machines::{
         config::{self, Updater},
         hooks::Hooks,
@@ -263,7 +263,7 @@ impl Bed {
     /// The response to Cluster API.
     pub(crate) async fn call(&self, hook: Hook, request: &Value) -> Value {
         let name = hook.as_str().to_ascii_lowercase();
-        let asked = Asked {
+        let asked = WebhookRequest {
             method: Method::POST,
             path: format!("/{GROUP_VERSION}/{name}/{name}"),
             content_type: String::new(),

@@ -7,7 +7,7 @@ use base64::{Engine as _, prelude::BASE64_STANDARD};
 use futures::FutureExt as _;
 use http::StatusCode;
 use muster_controllers::{
-    admission::server::{Answer, Asked, Server, Shown, shown},
+    admission::server::{Answer, Server, Shown, WebhookRequest, certified_key},
     machines::{
         config,
         updaters::{Call as _, Web},
@@ -35,13 +35,13 @@ async fn updater(answers: Answers) -> Updater {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let port = listener.local_addr().unwrap().port();
     let certificate = Shown::default();
-    certificate.change(shown(&pem, &made.signing_key.serialize_pem()).unwrap());
+    certificate.change(certified_key(&pem, &made.signing_key.serialize_pem()).unwrap());
     let asked = Arc::new(Mutex::new(Vec::new()));
     let log = Arc::clone(&asked);
     let server = Server {
         listener,
         shown: certificate,
-        answers: Arc::new(move |asked: Asked| {
+        answers: Arc::new(move |asked: WebhookRequest| {
             log.lock().push(asked.path.clone());
             let (status, text) = answers(&asked.path);
             async move {

@@ -16,7 +16,7 @@ use muster_apiserver::ApiServer;
 use muster_controllers::{
     metrics::Metrics,
     notify::Config,
-    process::{Setup, agent, controller},
+    process::{Setup, controller, run_agent},
     registry::Connect,
     runtime::Clock,
 };
@@ -93,7 +93,7 @@ impl Bed {
         );
         let running = vec![
             AbortOnDropHandle::new(tokio::spawn(async { controller(above).await.unwrap() })),
-            AbortOnDropHandle::new(tokio::spawn(async { agent(below).await.unwrap() })),
+            AbortOnDropHandle::new(tokio::spawn(async { run_agent(below).await.unwrap() })),
         ];
         Self {
             management,

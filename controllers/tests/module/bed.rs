@@ -20,7 +20,7 @@ use muster_controllers::{
     hosts::Hosts,
     metrics::Metrics,
     module,
-    process::{ProcessError, Setup, agent, controller},
+    process::{ProcessError, Setup, controller, run_agent},
     reconcile::{Base, Context, Options, SyncMode},
     record::Decisions,
     registry::{Connect, connect_by_server},
@@ -233,7 +233,7 @@ impl Bed {
     }
 
     pub(crate) fn start_agent(&mut self, name: &str) {
-        let process = agent(self.setup(&self.clusters[name], "agent", SYSTEM));
+        let process = run_agent(self.setup(&self.clusters[name], "agent", SYSTEM));
         self.agents
             .insert(name.to_owned(), AbortOnDropHandle::new(tokio::spawn(process)));
     }

@@ -198,7 +198,10 @@ async fn an_unreachable_cluster_is_waited_for_by_name_until_it_is_given_up() {
     );
     assert!(said.ends_with(command), "{said}");
     pass(Duration::from_mins(20)).await;
-    assert!(bed.module("web").await.is_some(), "nothing is abandoned automatically");
+    assert!(
+        bed.module("web").await.is_some(),
+        "nothing is abandoned automatically"
+    );
 
     bed.annotate("web", "abandon", Some("eu-2")).await;
     bed.until_gone("web").await;

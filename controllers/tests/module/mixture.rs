@@ -49,7 +49,7 @@ async fn with_a_source_that_is_slow_for_the_clusters() {
     .await;
     bed.source.break_with(URL, Fault::Hang);
     pass(Duration::from_mins(3)).await;
-    bed.source.mend(URL);
+    bed.source.clear_fault(URL);
     bed.until_ready("web").await;
     for cluster in ["eu-1", "eu-2"] {
         assert_eq!(told(&bed, cluster), one_after_another(), "{cluster}");

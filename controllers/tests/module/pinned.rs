@@ -230,7 +230,8 @@ async fn a_time_that_is_over_before_it_is_seen_changes_nothing_and_is_said_once(
     assert_eq!(bed.marks("web").await, before);
     let mut said = bed.told("ControlWithoutEffect").await;
     said.sort();
-    let rest = "expired by ann until 1969-12-31T00:00:00Z; it expired before it was observed, and has no effect";
+    let rest =
+        "expired by ann until 1969-12-31T00:00:00Z; it expired before it was observed, and has no effect";
     assert_eq!(
         said,
         [

@@ -19,7 +19,7 @@ use muster_api::{
     },
 };
 use muster_controllers::{
-    bindings::{Kinds, Known},
+    bindings::{Kinds, KnownObjects},
     node::{
         agents::Missing,
         decision::{self, Plan, Write},
@@ -177,7 +177,7 @@ impl World {
             budget: &self.budget,
             missing: &missing,
             kinds: &Kinds::default(),
-            objects: &Known::new(),
+            objects: &KnownObjects::new(),
             renderings: &self.renderings,
             gap: self.gap,
             now: self.now,
@@ -205,7 +205,7 @@ impl World {
         let remembered = plan.decided?.written(Ok::<_, ()>(())).unwrap();
         let decision = remembered.decision().clone();
         let mut all = true;
-        for write in remembered.writes(&decision::rows(&module, &seen, &decision.memory)) {
+        for write in remembered.writes(&decision::decision_rows(&module, &seen, &decision.memory)) {
             let Write { version, row } = write.write().clone();
             let node = write.planned().unit.as_str();
             if succeeds(node, row.as_ref()) {
@@ -232,10 +232,10 @@ impl World {
             let story = serde_json::to_value(revisions::story(known, memory, self.now)).unwrap();
             revision.status = serde_json::from_value(story).unwrap();
         }
-        for surplus in revisions::surplus(&self.modules[name], seen, memory) {
+        for surplus in revisions::surplus_revisions(&self.modules[name], seen, memory) {
             self.revisions.remove(&surplus.name);
         }
-        let released = self.lists(name, |module, lists| pass::released(module, memory, lists));
+        let released = self.lists(name, |module, lists| pass::released_budget(module, memory, lists));
         if let Some(status) = released {
             self.budget.status = Some(status);
         }
@@ -249,14 +249,14 @@ impl World {
         let decided = plan.decided.unwrap();
         let memory = decided.decision().memory.clone();
         decided
-            .planned(&decision::rows(&self.modules[name], &seen, &memory))
+            .planned(&decision::decision_rows(&self.modules[name], &seen, &memory))
             .len()
     }
 
     /// The decision of a pass, once it has its claims.
     pub(crate) fn decide(&mut self, name: &str) -> (Observation, Plan) {
         loop {
-            match self.lists(name, |module, lists| pass::next(module, lists).unwrap()) {
+            match self.lists(name, |module, lists| pass::next_step(module, lists).unwrap()) {
                 Next::Read(objects) => panic!("nothing is read here: {objects:?}"),
                 Next::Claim(status) => self.budget.status = Some(status),
                 Next::Write(seen, plan) => return (*seen, *plan),

@@ -579,7 +579,7 @@ async fn a_revision_whose_name_is_taken_replaces_nothing() {
         .await
         .unwrap();
     let (uid, revision) = (module.uid().unwrap(), revision::revision(&module.spec.content));
-    let name = muster_api::names::node_revision("fabric", &uid, &revision);
+    let name = muster_api::names::node_revision_name("fabric", &uid, &revision);
     let other = "0".repeat(64);
     let object = json!({
         "metadata": {"name": name},

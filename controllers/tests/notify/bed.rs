@@ -209,5 +209,5 @@ pub(crate) fn revision(name: &str) -> String {
 }
 
 fn revision_name(name: &str) -> String {
-    names::module_revision(ModuleKind::Module, NS, name, &revision(name))
+    names::module_revision_name(ModuleKind::Module, NS, name, &revision(name))
 }

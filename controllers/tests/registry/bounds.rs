@@ -21,7 +21,7 @@ async fn read(client: Client, path: &str) -> Result<String, String> {
     client
         .request_text(request)
         .await
-        .map_err(|error| muster_controllers::runtime::call::explain(&error))
+        .map_err(|error| muster_controllers::runtime::call::error_chain(&error))
 }
 
 fn at(path: &str) -> Match {

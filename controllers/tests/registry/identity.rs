@@ -228,7 +228,12 @@ async fn a_credential_that_may_not_see_which_cluster_it_is_proves_nothing() {
         tokio::time::timeout(SOON, changes.next()).await.unwrap();
     }
     bed.swap_secret("eu-1", &kubeconfig("eu-1", "old")).await;
-    until_refused(&bed, "eu-1", "its credential is not allowed to get namespace kube-system").await;
+    until_refused(
+        &bed,
+        "eu-1",
+        "its credential is not allowed to get namespace kube-system",
+    )
+    .await;
 }
 
 #[tokio::test(start_paused = true)]

@@ -75,7 +75,7 @@ async fn ask(pod: Pod) -> Result<(u16, usize), String> {
         pod: "db-zone-a-0".to_owned(),
         url: format!("http://{address}/prepare"),
     };
-    let answer = network.ask(&ask).await?;
+    let answer = network.send_request(&ask).await?;
     Ok((answer.status, answer.body.len()))
 }
 
@@ -95,7 +95,10 @@ async fn each_answer_is_bounded_in_time_and_length() {
         Err("the response is longer than 64 KiB".to_owned())
     );
     for pod in [Pod::Hangs, Pod::Drips] {
-        assert_eq!(ask(pod).await, Err("no complete response within 0.4 s".to_owned()));
+        assert_eq!(
+            ask(pod).await,
+            Err("no complete response within 0.4 s".to_owned())
+        );
     }
     assert!(ask(Pod::HangsUp).await.is_err());
 }
@@ -123,6 +126,9 @@ async fn names_come_from_a_file_before_dns() {
             address.port()
         ),
     };
-    assert_eq!(network.ask(&ask).await.map(|answer| answer.status), Ok(200));
+    assert_eq!(
+        network.send_request(&ask).await.map(|answer| answer.status),
+        Ok(200)
+    );
     assert_eq!(*asked.borrow(), 1);
 }

@@ -3,7 +3,7 @@
 
 use http::{Method, StatusCode};
 use muster_controllers::{
-    admission::server::{Answers, Asked},
+    admission::server::{Answers, WebhookRequest},
     lease::Leadership,
     zones::reviews::path,
 };
@@ -15,7 +15,7 @@ use crate::support::{BUDGETS, Bed, NS, PODS, SETS, ZONES, pass, rollout, set};
 
 pub(crate) async fn ask(answers: &Answers, path: &str, request: Value) -> Value {
     let review = json!({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": request});
-    let answer = answers(Asked {
+    let answer = answers(WebhookRequest {
         method: Method::POST,
         path: path.to_owned(),
         content_type: "application/json".to_owned(),

@@ -185,13 +185,13 @@ async fn a_zone_rollout_under_another_name_is_refused_and_one_of_no_sets_goes_un
         .await;
     let (_, _, message) = condition(&mine, "Stalled");
     assert!(
-        message.contains(&muster_api::names::zone_rollout("db")),
+        message.contains(&muster_api::names::zone_rollout_name("db")),
         "{message}"
     );
     let mut other = set("other-a", &json!({}));
     other["metadata"]["labels"]["rollout-group"] = json!("other");
     bed.create(SETS, other).await;
-    let others = format!("{ROLLOUTS}/{}", muster_api::names::zone_rollout("other"));
+    let others = format!("{ROLLOUTS}/{}", muster_api::names::zone_rollout_name("other"));
     bed.until(&others, |_| true).await;
     for zone in ZONES.into_iter().chain(["other-a"]) {
         if zone == ZONES[0] {

@@ -57,7 +57,7 @@ pub(crate) struct Pods {
 
 #[async_trait]
 impl AskPods for Pods {
-    async fn ask(&self, ask: &Ask) -> Answered {
+    async fn send_request(&self, ask: &Ask) -> Answered {
         self.asked
             .lock()
             .push(format!("{} {}", ask.method.as_str(), ask.pod));
@@ -387,7 +387,7 @@ pub(crate) fn condition(object: &Value, type_: &str) -> (String, String, String)
 
 /// The path of the group's ZoneRollout.
 pub(crate) fn rollout() -> String {
-    format!("{ROLLOUTS}/{}", muster_api::names::zone_rollout("db"))
+    format!("{ROLLOUTS}/{}", muster_api::names::zone_rollout_name("db"))
 }
 
 /// Advances time.

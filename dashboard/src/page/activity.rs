@@ -3,14 +3,14 @@
 use maud::html;
 
 use super::{Page, Part, Request, layout, lists, parts};
-use crate::{Happened, Snapshot, shell_word};
+use crate::{FleetEvent, Snapshot, shell_word};
 
 /// Maximum number of events shown.
 const EVENTS: usize = 300;
 
 pub(super) fn page(snapshot: &Snapshot, request: &Request) -> Page {
     let text = request.filter.text.trim().to_lowercase();
-    let is_meant = |event: &Happened| {
+    let is_meant = |event: &FleetEvent| {
         let has = |part: &str| part.to_lowercase().contains(&text);
         let is_named = text.is_empty()
             || [&event.name, &event.reason, &event.note]
@@ -38,13 +38,13 @@ pub(super) fn page(snapshot: &Snapshot, request: &Request) -> Page {
         is_found: true,
         parts: vec![
             layout::troubles(snapshot),
-            Part::whole("hero", hero),
-            Part::whole("filter", markup),
-            Part::whole(
+            Part::unsplit("hero", hero),
+            Part::unsplit("filter", markup),
+            Part::unsplit(
                 "events",
                 lists::events(&snapshot.objects.events, is_meant, EVENTS, request),
             ),
-            Part::whole("commands", commands),
+            Part::unsplit("commands", commands),
         ],
     }
 }

@@ -4,7 +4,7 @@ use maud::{Markup, html};
 
 use super::{Page, Part, Request, layout, lists, module, parts};
 use crate::{
-    Assignment, EchoView, Kind, ModuleRef, ObjectName, Place, RowView, Shape, Snapshot, shell_word,
+    Assignment, EchoView, Kind, ModuleRef, ObjectName, PageLocation, RowView, Shape, Snapshot, shell_word,
     words::diff_command,
 };
 
@@ -17,16 +17,16 @@ pub(super) fn page(
     let view = Assignment::of(snapshot, module, cluster)?;
     let rolling = snapshot.objects.module(module)?;
     Some(Page {
-        title: format!("{} on {cluster}", module.said()),
+        title: format!("{} on {cluster}", module.command_argument()),
         is_found: true,
         parts: vec![
             layout::troubles(snapshot),
             hero(&view, module, request),
             module::reasons(&view.why, module, request),
             failing(&view),
-            said(view.echo.as_ref(), module),
+            report_part(view.echo.as_ref(), module),
             assigned(view.row.as_ref(), module, request),
-            Part::whole("conditions", lists::conditions(&view.conditions)),
+            Part::unsplit("conditions", lists::conditions(&view.conditions)),
             commands(&view, module, rolling.url(), &snapshot.namespace),
         ],
     })
@@ -36,11 +36,11 @@ fn hero(view: &Assignment, module: &ModuleRef, request: &Request) -> Part {
     let cell = &view.cell;
     let markup = html! {
         section #hero aria-live="polite" {
-            h1.(parts::class(cell.shape)) { (parts::glyph(cell.shape)) " " (parts::link(request, &Place::Module(module.clone()), &module.said())) " on "
-                (parts::link(request, &Place::unit(module.kind, cell.cluster.clone()), &cell.cluster)) ": " (parts::text(&cell.reason)) }
+            h1.(parts::class(cell.shape)) { (parts::glyph(cell.shape)) " " (parts::link(request, &PageLocation::Module(module.clone()), &module.command_argument())) " on "
+                (parts::link(request, &PageLocation::unit(module.kind, cell.cluster.clone()), &cell.cluster)) ": " (parts::text(&cell.reason)) }
         }
     };
-    Part::whole("hero", markup)
+    Part::unsplit("hero", markup)
 }
 
 /// The failing object, and how to inspect it.
@@ -59,10 +59,10 @@ fn failing(view: &Assignment) -> Part {
             }
         }
     };
-    Part::whole("failing", markup)
+    Part::unsplit("failing", markup)
 }
 
-fn said(echo: Option<&EchoView>, module: &ModuleRef) -> Part {
+fn report_part(echo: Option<&EchoView>, module: &ModuleRef) -> Part {
     let markup = html! {
         section #said aria-labelledby="said-title" {
             h2 #said-title { "Reported by the " (module.kind.unit()) }
@@ -84,7 +84,7 @@ fn said(echo: Option<&EchoView>, module: &ModuleRef) -> Part {
             }
         }
     };
-    Part::whole("said", markup)
+    Part::unsplit("said", markup)
 }
 
 fn assigned(row: Option<&RowView>, module: &ModuleRef, request: &Request) -> Part {
@@ -102,7 +102,7 @@ fn assigned(row: Option<&RowView>, module: &ModuleRef, request: &Request) -> Par
                         (fact("commit", row.commit.as_deref()))
                         @if let Some(revision) = &row.revision {
                             @let short: String = revision.chars().take(8).collect();
-                            dt { "revision" } dd { (parts::link(request, &Place::Revision(module.clone(), short.clone()), &short)) }
+                            dt { "revision" } dd { (parts::link(request, &PageLocation::Revision(module.clone(), short.clone()), &short)) }
                         }
                         (fact("digest", row.digest.as_deref()))
                         @if let Some(token) = row.token { dt { "token" } dd { (token) } }
@@ -112,7 +112,7 @@ fn assigned(row: Option<&RowView>, module: &ModuleRef, request: &Request) -> Par
             }
         }
     };
-    Part::whole("assigned", markup)
+    Part::unsplit("assigned", markup)
 }
 
 fn fact(what: &str, value: Option<&str>) -> Markup {
@@ -120,7 +120,7 @@ fn fact(what: &str, value: Option<&str>) -> Markup {
 }
 
 fn commands(view: &Assignment, module: &ModuleRef, url: Option<&str>, namespace: &str) -> Part {
-    let (said, at) = (shell_word(&module.said()), module.within(namespace));
+    let (said, at) = (shell_word(&module.command_argument()), module.within(namespace));
     let (one, several) = match module.kind {
         Kind::Module | Kind::BootstrapModule | Kind::ClusterUpgrade => ("--cluster", "--clusters"),
         Kind::NodeModule => ("--node", "--node"),
@@ -158,5 +158,5 @@ fn commands(view: &Assignment, module: &ModuleRef, url: Option<&str>, namespace:
             (parts::commands(all))
         }
     };
-    Part::whole("commands", markup)
+    Part::unsplit("commands", markup)
 }

@@ -20,9 +20,9 @@ pub(super) fn draw(timeline: &Timeline, kind: Kind) -> Markup {
     let took = to.duration_since(*from);
     html! {
         div.chart {
-            p.faint { "Began " (parts::time(*from)) ", " (words(took)) " in all. Of a " (kind.unit()) " that is confirmed only the end time is known." }
+            p.faint { "Began " (parts::time(*from)) ", " (format_duration(took)) " in all. Of a " (kind.unit()) " that is confirmed only the end time is known." }
             ol {
-                li.axis aria-hidden="true" { span {} span.ticks { span { "0s" } span { (words(took / 2)) } span { (words(took)) } } span {} }
+                li.axis aria-hidden="true" { span {} span.ticks { span { "0s" } span { (format_duration(took / 2)) } span { (format_duration(took)) } } span {} }
                 @for bar in shown { (drawn(bar, *from, *to)) }
             }
             @if bars.len() > MOST { p { "and " (bars.len() - MOST) " more" } }
@@ -38,7 +38,7 @@ fn drawn(bar: &Bar, from: Timestamp, to: Timestamp) -> Markup {
     let left = left.min(WIDTH - width);
     let end = bar.to.map_or_else(
         || "still changing".to_owned(),
-        |to| format!("after {}", words(to.duration_since(from))),
+        |to| format!("after {}", format_duration(to.duration_since(from))),
     );
     html! {
         li.(parts::class(bar.shape)) {
@@ -51,7 +51,7 @@ fn drawn(bar: &Bar, from: Timestamp, to: Timestamp) -> Markup {
     }
 }
 
-fn words(span: SignedDuration) -> String {
+fn format_duration(span: SignedDuration) -> String {
     age::human(span.as_secs())
 }
 

@@ -3,14 +3,14 @@
 use maud::html;
 
 use super::{Page, Part, Request, layout, lists, parts};
-use crate::{ClusterView, Happened, Kind, Shape, Snapshot, Tree, shell_word};
+use crate::{ClusterView, FleetEvent, Kind, Shape, Snapshot, Tree, shell_word};
 
 /// Maximum number of events shown.
 const EVENTS: usize = 50;
 
 pub(super) fn page(snapshot: &Snapshot, request: &Request, name: &str) -> Option<Page> {
     let view = ClusterView::of(snapshot, name)?;
-    let is_meant = |event: &Happened| event.is_about_unit(Kind::Module, name);
+    let is_meant = |event: &FleetEvent| event.is_about_unit(Kind::Module, name);
     Some(Page {
         title: format!("cluster {name}"),
         is_found: true,
@@ -18,8 +18,8 @@ pub(super) fn page(snapshot: &Snapshot, request: &Request, name: &str) -> Option
             layout::troubles(snapshot),
             hero(name, &view.tree),
             facts(&view),
-            lists::carried(&view.modules, Kind::Module, name, request, |_| html! {}),
-            Part::whole(
+            lists::module_list(&view.modules, Kind::Module, name, request, |_| html! {}),
+            Part::unsplit(
                 "events",
                 lists::events(&snapshot.objects.events, is_meant, EVENTS, request),
             ),
@@ -37,7 +37,7 @@ pub(super) fn hero(name: &str, tree: &Tree) -> Part {
             p { (parts::text(&root.message)) }
         }
     };
-    Part::whole("hero", markup)
+    Part::unsplit("hero", markup)
 }
 
 fn facts(view: &ClusterView) -> Part {
@@ -57,7 +57,7 @@ fn facts(view: &ClusterView) -> Part {
             }
         }
     };
-    Part::whole("facts", markup)
+    Part::unsplit("facts", markup)
 }
 
 fn commands(view: &ClusterView, namespace: &str) -> Part {
@@ -77,5 +77,5 @@ fn commands(view: &ClusterView, namespace: &str) -> Part {
             ]))
         }
     };
-    Part::whole("commands", markup)
+    Part::unsplit("commands", markup)
 }

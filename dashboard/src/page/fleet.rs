@@ -4,8 +4,8 @@ use maud::{Markup, html};
 
 use super::{Page, Part, Piece, Request, layout, node, parts};
 use crate::{
-    Cell, Check, Column, Concern, Fleet, Kind, Matrix, ModuleRef, ModuleView, Overview, Place, Row, Shape,
-    Snapshot, Step, Why,
+    AttentionItem, Cell, Check, Column, Fleet, Kind, Matrix, ModuleRef, ModuleView, Overview, PageLocation,
+    Row, Shape, Snapshot, Step, Why,
     words::{counted, shell_word},
 };
 
@@ -56,18 +56,18 @@ fn hero(overview: &Overview, fleet: &Fleet) -> Part {
     let markup = html! {
         section #hero aria-live="polite" {
             h1.(parts::class(overview.shape)) { (parts::glyph(overview.shape)) " " (size) ": " (parts::text(&overview.sentence)) }
-            ul.counts aria-label=(format!("{} on {}s", fleet.kind.words(), fleet.kind.unit())) {
+            ul.counts aria-label=(format!("{} on {}s", fleet.kind.group_title(), fleet.kind.unit())) {
                 @for ((shape, word), count) in fleet.counts() {
                     li.(parts::class(shape)) { strong { (count) } " " (parts::badge(shape, word)) }
                 }
             }
         }
     };
-    Part::whole("hero", markup)
+    Part::unsplit("hero", markup)
 }
 
 fn attention(overview: &Overview, request: &Request) -> Part {
-    let list = |id: &str, title: &str, concerns: &[Concern]| {
+    let list = |id: &str, title: &str, concerns: &[AttentionItem]| {
         html! {
             section id=(id) hidden[concerns.is_empty()] aria-labelledby=(format!("{id}-title")) {
                 h2 id=(format!("{id}-title")) { (title) }
@@ -83,13 +83,13 @@ fn attention(overview: &Overview, request: &Request) -> Part {
             (list("held", "Held on purpose", &overview.held))
         }
     };
-    Part::whole("concerns", markup)
+    Part::unsplit("concerns", markup)
 }
 
 /// Short description of a module or cluster; its page has the rest.
-fn about(concern: &Concern, request: &Request) -> Markup {
+fn about(concern: &AttentionItem, request: &Request) -> Markup {
     let module = match &concern.about {
-        Place::Module(module) => Some(module),
+        PageLocation::Module(module) => Some(module),
         _ => None,
     };
     let is_held = concern.shape == Shape::Held;
@@ -100,12 +100,12 @@ fn about(concern: &Concern, request: &Request) -> Markup {
     html! {
         h3 { (parts::glyph(concern.shape)) " " a.step href=(request.place.link(&concern.about)) { (parts::text(&concern.why.headline)) } }
         ul.steps { @for step in open { li { (self::step(step, module, request)) @if !is_silent(step) { (parts::message(&step.message)) } } } }
-        (next(&concern.why))
+        (next_action_markup(&concern.why))
     }
 }
 
 /// What to do next, and the command.
-pub(super) fn next(why: &Why) -> Markup {
+pub(super) fn next_action_markup(why: &Why) -> Markup {
     html! {
         @if let Some(next) = &why.next { p.next { strong { "Next: " } (parts::text(next)) @if why.command.is_some() { ":" } } }
         @if let Some(command) = &why.command { p { (parts::command(command)) } }
@@ -140,7 +140,7 @@ fn step(step: &Step, module: Option<&ModuleRef>, request: &Request) -> Markup {
         (parts::shape(step.shape)) " "
         @match (module, &step.cluster) {
             (Some(module), Some(cluster)) => {
-                a.step href=(request.place.link(&Place::Assignment(module.clone(), cluster.clone()))) { (parts::text(&step.who)) }
+                a.step href=(request.place.link(&PageLocation::Assignment(module.clone(), cluster.clone()))) { (parts::text(&step.who)) }
             }
             _ => { strong { (parts::text(&step.who)) } }
         }
@@ -169,7 +169,7 @@ fn form(fleet: &Fleet, request: &Request, refused: Option<&str>) -> Part {
             @if let Some(refused) = refused { p.trouble role="alert" { (parts::text(refused)) } }
         }
     };
-    Part::whole("filter", markup)
+    Part::unsplit("filter", markup)
 }
 
 /// The matrix: every cell is a separate piece.
@@ -210,7 +210,7 @@ fn table(matrix: &Matrix, fleet: &Fleet, request: &Request) -> Part {
                             @for (row, cells) in matrix.rows.iter().zip(cells.chunks(width.max(1))) {
                                 tr {
                                     th scope="row" {
-                                        (parts::link(request, &Place::Module(ModuleRef { kind: row.kind, name: row.module.clone() }), &row.module))
+                                        (parts::link(request, &PageLocation::Module(ModuleRef { kind: row.kind, name: row.module.clone() }), &row.module))
                                     }
                                     td.version { (parts::text(&row.target)) }
                                     @for cell in cells { (cell) }
@@ -228,7 +228,7 @@ fn table(matrix: &Matrix, fleet: &Fleet, request: &Request) -> Part {
 fn head(column: &Column, kind: Kind, request: &Request) -> Markup {
     html! {
         @match &column.clusters[..] {
-            [only] => { th scope="col" { (parts::link(request, &Place::unit(kind, only.clone()), &column.title)) } }
+            [only] => { th scope="col" { (parts::link(request, &PageLocation::unit(kind, only.clone()), &column.title)) } }
             several => { th scope="col" title=(parts::text(&several.join(" "))) { a href="?fold=no" { (parts::text(&column.title)) } } }
         }
     }
@@ -253,7 +253,7 @@ fn cell(id: &str, row: &Row, cell: &Cell, request: &Request) -> Markup {
         .version
         .as_ref()
         .is_some_and(|version| *version != row.target);
-    let place = Place::Assignment(
+    let place = PageLocation::Assignment(
         ModuleRef {
             kind: row.kind,
             name: row.module.clone(),
@@ -279,7 +279,7 @@ fn legend(matrix: &Matrix) -> Part {
             @for (shape, words) in matrix.legend() { li { (parts::badge(shape, &words)) } }
         }
     };
-    Part::whole("legend", markup)
+    Part::unsplit("legend", markup)
 }
 
 /// NodeModules with counts; every row is a separate piece.
@@ -314,7 +314,7 @@ fn listed(fleet: &Fleet, request: &Request) -> Part {
 
 fn numbers(id: &str, view: &ModuleView, request: &Request) -> Markup {
     let of = &view.summary;
-    let place = Place::Module(ModuleRef {
+    let place = PageLocation::Module(ModuleRef {
         kind: view.kind,
         name: view.name.clone(),
     });
@@ -355,5 +355,5 @@ fn commands(namespace: &str, kind: Kind) -> Part {
             (parts::commands(all))
         }
     };
-    Part::whole("commands", markup)
+    Part::unsplit("commands", markup)
 }

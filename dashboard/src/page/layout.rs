@@ -3,7 +3,7 @@
 use maud::{DOCTYPE, Markup, html};
 
 use super::{Page, Part, Request, parts};
-use crate::{Kind, Place, Snapshot};
+use crate::{Kind, PageLocation, Snapshot};
 
 /// Refresh interval without a script, in seconds.
 const REFRESH: &str = "15";
@@ -24,7 +24,13 @@ pub struct Assets<'a> {
 }
 
 /// Renders a page as an HTML document.
-pub fn whole(page: &Page, request: &Request, query: &str, snapshot: &Snapshot, assets: Assets<'_>) -> Markup {
+pub fn render_document(
+    page: &Page,
+    request: &Request,
+    query: &str,
+    snapshot: &Snapshot,
+    assets: Assets<'_>,
+) -> Markup {
     let root = request.place.root();
     let stream = format!("{root}events/{}", request.place.path());
     html! {
@@ -45,11 +51,11 @@ pub fn whole(page: &Page, request: &Request, query: &str, snapshot: &Snapshot, a
                 header {
                     a.brand href=(root) { (sign()) "muster" }
                     nav aria-label="Pages" {
-                        (tab(request, &Place::Fleet, "Fleet"))
-                        @if snapshot.has_nodes() && snapshot.home() != Kind::NodeModule { (tab(request, &Place::Nodes, "Nodes")) }
-                        (tab(request, &Place::Activity, "Activity"))
-                        @if !snapshot.objects.zones.is_empty() { (tab(request, &Place::Zones, "Zones")) }
-                        @if !snapshot.objects.update_plans.is_empty() { (tab(request, &Place::Machines, "Machines")) }
+                        (tab(request, &PageLocation::Fleet, "Fleet"))
+                        @if snapshot.has_nodes() && snapshot.home() != Kind::NodeModule { (tab(request, &PageLocation::Nodes, "Nodes")) }
+                        (tab(request, &PageLocation::Activity, "Activity"))
+                        @if !snapshot.objects.zones.is_empty() { (tab(request, &PageLocation::Zones, "Zones")) }
+                        @if !snapshot.objects.update_plans.is_empty() { (tab(request, &PageLocation::Machines, "Machines")) }
                     }
                     p.where { "namespace " strong { (parts::text(&snapshot.namespace)) } }
                     p #live role="status" { noscript { "reloaded every " (REFRESH) " s" } }
@@ -86,7 +92,7 @@ fn sign() -> Markup {
     }
 }
 
-fn tab(request: &Request, to: &Place, words: &str) -> Markup {
+fn tab(request: &Request, to: &PageLocation, words: &str) -> Markup {
     let current = (request.place == *to).then_some("page");
     html! { a href=(request.place.link(to)) aria-current=[current] { (words) } }
 }
@@ -112,30 +118,38 @@ pub(super) fn troubles(snapshot: &Snapshot) -> Part {
             }
         }
     };
-    Part::whole("troubles", markup)
+    Part::unsplit("troubles", markup)
 }
 
 /// The page for something that does not exist.
 pub(super) fn missing(snapshot: &Snapshot, request: &Request) -> Page {
     let what = match &request.place {
-        Place::Fleet | Place::Nodes | Place::Activity | Place::Zones | Place::Machines => "page".to_owned(),
-        Place::Module(module) => module.said(),
-        Place::Revision(module, said) => format!("revision {said} of {}", module.said()),
-        Place::Assignment(module, cluster) => {
-            format!("{} on a {} {cluster}", module.said(), module.kind.unit())
+        PageLocation::Fleet
+        | PageLocation::Nodes
+        | PageLocation::Activity
+        | PageLocation::Zones
+        | PageLocation::Machines => "page".to_owned(),
+        PageLocation::Module(module) => module.command_argument(),
+        PageLocation::Revision(module, said) => format!("revision {said} of {}", module.command_argument()),
+        PageLocation::Assignment(module, cluster) => {
+            format!(
+                "{} on a {} {cluster}",
+                module.command_argument(),
+                module.kind.unit()
+            )
         }
-        Place::Cluster(name) => format!("cluster {name}"),
-        Place::Node(name) => format!("node {name}"),
+        PageLocation::Cluster(name) => format!("cluster {name}"),
+        PageLocation::Node(name) => format!("node {name}"),
     };
     let markup = html! {
         section #missing {
             h1 { "There is no " (parts::text(&what)) }
-            p { "Namespace " (parts::text(&snapshot.namespace)) " does not have it, or it was deleted. " (parts::link(request, &Place::Fleet, "The fleet")) }
+            p { "Namespace " (parts::text(&snapshot.namespace)) " does not have it, or it was deleted. " (parts::link(request, &PageLocation::Fleet, "The fleet")) }
         }
     };
     Page {
         title: "Not found".to_owned(),
         is_found: false,
-        parts: vec![troubles(snapshot), Part::whole("missing", markup)],
+        parts: vec![troubles(snapshot), Part::unsplit("missing", markup)],
     }
 }

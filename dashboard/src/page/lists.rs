@@ -5,7 +5,7 @@ use std::sync::Arc;
 use maud::{Markup, html};
 
 use super::{Part, Piece, Request, parts};
-use crate::{Carried, ConditionView, Happened, Kind, ModuleRef, Place, words::without_next};
+use crate::{Carried, ConditionView, FleetEvent, Kind, ModuleRef, PageLocation, words::without_next};
 
 /// The conditions of an object, as a collapsed detail.
 pub(super) fn conditions(conditions: &[ConditionView]) -> Markup {
@@ -36,7 +36,7 @@ pub(super) fn conditions(conditions: &[ConditionView]) -> Markup {
 
 /// The modules on a cluster or node, most urgent first; every row is a separate piece. `more` adds details to the
 /// message.
-pub(super) fn carried(
+pub(super) fn module_list(
     modules: &[Carried],
     kind: Kind,
     unit: &str,
@@ -48,13 +48,13 @@ pub(super) fn carried(
             kind: carried.kind,
             name: carried.module.clone(),
         };
-        let id = format!("carries:{}", module.said());
+        let id = format!("carries:{}", module.command_argument());
         let cell = &carried.cell;
         let more = more(carried);
-        let place = Place::Assignment(module.clone(), unit.to_owned());
+        let place = PageLocation::Assignment(module.clone(), unit.to_owned());
         let row = html! {
             tr.(parts::class(cell.shape)) id=(parts::text(&id)) {
-                th scope="row" { a.step href=(request.place.link(&place)) { (parts::text(&module.said())) } }
+                th scope="row" { a.step href=(request.place.link(&place)) { (parts::text(&module.command_argument())) } }
                 td { (parts::badge(cell.shape, &cell.reason)) }
                 td.version { (parts::text(cell.version.as_deref().unwrap_or("–"))) }
                 td.version { (parts::text(&carried.target)) }
@@ -68,7 +68,7 @@ pub(super) fn carried(
         html! {
             section #modules.scroll tabindex="0" role="region" aria-labelledby="modules-title" {
                 table {
-                    caption #modules-title { (kind.words()) ", most urgent first" }
+                    caption #modules-title { (kind.group_title()) ", most urgent first" }
                     thead { tr { @for title in [kind.title(), "Status", "Version", "Target", "Since", "Message"] { th scope="col" { (title) } } } }
                     tbody { @for row in rows { (row) } }
                 }
@@ -79,12 +79,12 @@ pub(super) fn carried(
 
 /// The events about something, newest first.
 pub(super) fn events(
-    events: &[Arc<Happened>],
-    is_meant: impl Fn(&Happened) -> bool,
+    events: &[Arc<FleetEvent>],
+    is_meant: impl Fn(&FleetEvent) -> bool,
     most: usize,
     request: &Request,
 ) -> Markup {
-    let found: Vec<&Happened> = events
+    let found: Vec<&FleetEvent> = events
         .iter()
         .map(|event| &**event)
         .filter(|event| is_meant(event))
@@ -108,9 +108,9 @@ pub(super) fn events(
     }
 }
 
-fn about(event: &Happened, request: &Request) -> Markup {
+fn about(event: &FleetEvent, request: &Request) -> Markup {
     let module = |kind| {
-        Place::Module(ModuleRef {
+        PageLocation::Module(ModuleRef {
             kind,
             name: event.name.clone(),
         })
@@ -119,8 +119,8 @@ fn about(event: &Happened, request: &Request) -> Markup {
         "Module" => Some(module(Kind::Module)),
         "BootstrapModule" => Some(module(Kind::BootstrapModule)),
         "NodeModule" => Some(module(Kind::NodeModule)),
-        "Node" | "NodeAssemblage" => Some(Place::Node(event.name.clone())),
-        "Cluster" | "ProxyAssemblage" | "RemoteAssemblage" => Some(Place::Cluster(event.name.clone())),
+        "Node" | "NodeAssemblage" => Some(PageLocation::Node(event.name.clone())),
+        "Cluster" | "ProxyAssemblage" | "RemoteAssemblage" => Some(PageLocation::Cluster(event.name.clone())),
         _ => None,
     };
     let said = format!("{}/{}", event.kind.to_lowercase(), event.name);

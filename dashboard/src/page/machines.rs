@@ -25,9 +25,9 @@ pub(super) fn page(snapshot: &Snapshot) -> Page {
         is_found: true,
         parts: vec![
             layout::troubles(snapshot),
-            Part::whole("hero", hero),
-            Part::whole("updates", updates),
-            Part::whole("commands", commands),
+            Part::unsplit("hero", hero),
+            Part::unsplit("updates", updates),
+            Part::unsplit("commands", commands),
         ],
     }
 }

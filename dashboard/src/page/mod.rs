@@ -23,10 +23,10 @@ pub mod parts;
 mod revision;
 mod zones;
 
-use crate::{Filter, Kind, Matrix, Place, Snapshot};
+use crate::{Filter, Kind, Matrix, PageLocation, Snapshot};
 
 pub use self::{
-    layout::{Assets, whole},
+    layout::{Assets, render_document},
     part::{Change, Page, Part, Piece, changes},
 };
 
@@ -34,7 +34,7 @@ pub use self::{
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Request {
     /// The page.
-    pub place: Place,
+    pub place: PageLocation,
     /// Which part of the fleet to show.
     pub filter: Filter,
     /// Whether equal columns are shown separately.
@@ -57,16 +57,16 @@ impl Request {
 /// Builds the page for a request.
 pub fn page(snapshot: &Snapshot, request: &Request) -> Page {
     let found = match &request.place {
-        Place::Fleet => Some(fleet::page(snapshot, request, snapshot.home())),
-        Place::Nodes => Some(fleet::page(snapshot, request, Kind::NodeModule)),
-        Place::Activity => Some(activity::page(snapshot, request)),
-        Place::Zones => Some(zones::page(snapshot)),
-        Place::Machines => Some(machines::page(snapshot)),
-        Place::Module(module) => module::page(snapshot, request, module),
-        Place::Revision(module, said) => revision::page(snapshot, request, module, said),
-        Place::Assignment(module, cluster) => assignment::page(snapshot, request, module, cluster),
-        Place::Cluster(name) => cluster::page(snapshot, request, name),
-        Place::Node(name) => node::page(snapshot, request, name),
+        PageLocation::Fleet => Some(fleet::page(snapshot, request, snapshot.home())),
+        PageLocation::Nodes => Some(fleet::page(snapshot, request, Kind::NodeModule)),
+        PageLocation::Activity => Some(activity::page(snapshot, request)),
+        PageLocation::Zones => Some(zones::page(snapshot)),
+        PageLocation::Machines => Some(machines::page(snapshot)),
+        PageLocation::Module(module) => module::page(snapshot, request, module),
+        PageLocation::Revision(module, said) => revision::page(snapshot, request, module, said),
+        PageLocation::Assignment(module, cluster) => assignment::page(snapshot, request, module, cluster),
+        PageLocation::Cluster(name) => cluster::page(snapshot, request, name),
+        PageLocation::Node(name) => node::page(snapshot, request, name),
     };
     found.unwrap_or_else(|| layout::missing(snapshot, request))
 }

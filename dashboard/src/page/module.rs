@@ -8,8 +8,8 @@ use muster_api::{
 
 use super::{Page, Part, Piece, Request, chart, fleet, layout, lists, node, parts};
 use crate::{
-    Cell, History, Kind, Lane, ModuleRef, ModuleView, Outcome, Past, Place, Rolling, Shape, Snapshot,
-    StageView, Timeline, Why, selector, why,
+    Cell, History, Kind, Lane, ModuleRef, ModuleView, PageLocation, Past, RevisionOutcome, Rolling, Shape,
+    Snapshot, StageView, Timeline, Why, selector, why,
     words::{counted, diff_command, shell_word, without_next},
 };
 
@@ -54,8 +54,8 @@ pub(super) fn page(snapshot: &Snapshot, request: &Request, module: &ModuleRef) -
         clusters(view, &lane, module, request),
         over_time("This rollout over time", timeline.as_ref(), module.kind),
         revisions(&history, module, request),
-        Part::whole("conditions", lists::conditions(&rolling.conditions())),
-        Part::whole(
+        Part::unsplit("conditions", lists::conditions(&rolling.conditions())),
+        Part::unsplit(
             "events",
             lists::events(events, |event| event.is_about(module), EVENTS, request),
         ),
@@ -65,7 +65,7 @@ pub(super) fn page(snapshot: &Snapshot, request: &Request, module: &ModuleRef) -
         parts.insert(BUDGET, node::budgets(snapshot, request));
     }
     Some(Page {
-        title: module.said(),
+        title: module.command_argument(),
         is_found: true,
         parts,
     })
@@ -80,7 +80,7 @@ fn hero(view: &ModuleView) -> Part {
             @if !view.observed { p.trouble { "The controller has not observed the current spec yet: this page shows the state for an earlier one." } }
         }
     };
-    Part::whole("hero", markup)
+    Part::unsplit("hero", markup)
 }
 
 /// The explanation, and what to do next.
@@ -89,10 +89,10 @@ pub(super) fn reasons(why: &Why, module: &ModuleRef, request: &Request) -> Part 
         section #why aria-labelledby="why-title" {
             h2 #why-title { "Why" }
             @if why.checks.is_empty() { (fleet::steps(&why.steps, module, request)) } @else { (fleet::checks(&why.checks)) }
-            (fleet::next(why))
+            (fleet::next_action_markup(why))
         }
     };
-    Part::whole("why", markup)
+    Part::unsplit("why", markup)
 }
 
 fn facts(
@@ -122,14 +122,14 @@ fn facts(
                 @if let Some(source) = &rolling.status.source { dt { "commit" } dd.version { (parts::text(&source.commit)) } }
                 @if let Some(target) = target {
                     dt { "revision" }
-                    dd { (parts::link(request, &Place::Revision(module.clone(), target.short().to_owned()), target.short())) ": " (target.verdict.as_str()) }
+                    dd { (parts::link(request, &PageLocation::Revision(module.clone(), target.short_hash().to_owned()), target.short_hash())) ": " (target.verdict.as_str()) }
                 }
                 dt { "selects" }
                 dd { code { (parts::text(&selector)) } ": " (selected) " of " (counted(view.cells.len(), module.kind.unit())) }
             }
         }
     };
-    Part::whole("facts", markup)
+    Part::unsplit("facts", markup)
 }
 
 fn controls(rolling: &Rolling<'_>) -> Part {
@@ -146,7 +146,7 @@ fn controls(rolling: &Rolling<'_>) -> Part {
             }
         }
     };
-    Part::whole("controls", markup)
+    Part::unsplit("controls", markup)
 }
 
 fn stages(lane: &Lane, kind: Kind, domains: Option<&NodeDomains>) -> Part {
@@ -162,7 +162,7 @@ fn stages(lane: &Lane, kind: Kind, domains: Option<&NodeDomains>) -> Part {
             ol.lane { @for stage in &lane.stages { (self::stage(stage, kind, lane.stages.len() == 1)) } }
         }
     };
-    Part::whole("stages", markup)
+    Part::unsplit("stages", markup)
 }
 
 /// The order in which racks, zones or other domains are changed.
@@ -240,7 +240,7 @@ fn clusters(view: &ModuleView, lane: &Lane, module: &ModuleRef, request: &Reques
     let pieces = placed.into_iter().map(|(stage, cell)| {
         let id = format!("on:{}", cell.cluster);
         let name = stage.and_then(|place| lane.stages.get(place)?.name.as_deref());
-        let place = Place::Assignment(module.clone(), cell.cluster.clone());
+        let place = PageLocation::Assignment(module.clone(), cell.cluster.clone());
         let is_same = before.is_some_and(|before| !cell.message.is_empty() && before.message == cell.message);
         before = Some(cell);
         let row = html! {
@@ -283,7 +283,7 @@ pub(super) fn over_time(title: &str, timeline: Option<&Timeline>, kind: Kind) ->
             @if let Some(timeline) = timeline { (chart::draw(timeline, kind)) }
         }
     };
-    Part::whole("timeline", markup)
+    Part::unsplit("timeline", markup)
 }
 
 fn revisions(history: &History, module: &ModuleRef, request: &Request) -> Part {
@@ -306,7 +306,7 @@ fn revisions(history: &History, module: &ModuleRef, request: &Request) -> Part {
                     @for past in history.revisions.iter().take(REVISIONS) {
                         tr {
                             th scope="row" {
-                                (parts::link(request, &Place::Revision(module.clone(), past.short().to_owned()), past.short()))
+                                (parts::link(request, &PageLocation::Revision(module.clone(), past.short_hash().to_owned()), past.short_hash()))
                                 @if past.is_target { " (target)" }
                             }
                             @if is_of_git {
@@ -325,24 +325,27 @@ fn revisions(history: &History, module: &ModuleRef, request: &Request) -> Part {
             }
         }
     };
-    Part::whole("revisions", markup)
+    Part::unsplit("revisions", markup)
 }
 
 /// A verdict with its shape.
-pub(super) fn verdict(verdict: Outcome) -> Markup {
+pub(super) fn verdict(verdict: RevisionOutcome) -> Markup {
     let shape = match verdict {
-        Outcome::Good => Shape::Ready,
-        Outcome::Bad => Shape::Failed,
-        Outcome::Running => Shape::Updating,
-        Outcome::Aborted => Shape::Held,
-        Outcome::Pending | Outcome::Superseded => Shape::Waiting,
+        RevisionOutcome::Good => Shape::Ready,
+        RevisionOutcome::Bad => Shape::Failed,
+        RevisionOutcome::Running => Shape::Updating,
+        RevisionOutcome::Aborted => Shape::Held,
+        RevisionOutcome::Pending | RevisionOutcome::Superseded => Shape::Waiting,
     };
     parts::badge(shape, verdict.as_str())
 }
 
 /// Commands for the user: only those that apply in the current state.
 fn commands(snapshot: &Snapshot, view: &ModuleView, module: &ModuleRef, rolling: &Rolling<'_>) -> Part {
-    let (said, at) = (shell_word(&module.said()), module.within(&snapshot.namespace));
+    let (said, at) = (
+        shell_word(&module.command_argument()),
+        module.within(&snapshot.namespace),
+    );
     let kind = format!("{}.fleet.muster.dev", module.kind.as_str().to_lowercase());
     let name = shell_word(&module.name);
     let mut all = vec![
@@ -401,5 +404,5 @@ fn commands(snapshot: &Snapshot, view: &ModuleView, module: &ModuleRef, rolling:
             (parts::commands(all))
         }
     };
-    Part::whole("commands", markup)
+    Part::unsplit("commands", markup)
 }

@@ -4,8 +4,8 @@ use maud::{Markup, html};
 
 use super::{Page, Part, Request, cluster, layout, lists, parts};
 use crate::{
-    AgentView, BudgetView, Carried, EchoView, Happened, Kind, ModuleRef, NodeView, Place, Shape, Snapshot,
-    shell_word, why,
+    AgentView, BudgetView, Carried, EchoView, FleetEvent, Kind, ModuleRef, NodeView, PageLocation, Shape,
+    Snapshot, shell_word, why,
 };
 
 /// Maximum number of events shown.
@@ -13,11 +13,11 @@ const EVENTS: usize = 50;
 
 pub(super) fn page(snapshot: &Snapshot, request: &Request, name: &str) -> Option<Page> {
     let view = NodeView::of(snapshot, name)?;
-    let is_meant = |event: &Happened| event.is_about_unit(Kind::NodeModule, name);
+    let is_meant = |event: &FleetEvent| event.is_about_unit(Kind::NodeModule, name);
     let fleet = snapshot.fleet_of(Kind::NodeModule);
     let next = |carried: &Carried| {
         let module = fleet.module(carried.kind, &carried.module);
-        let next = module.and_then(|module| why::next(module, &carried.cell));
+        let next = module.and_then(|module| why::next_action(module, &carried.cell));
         html! { @if let Some((words, command)) = next { (then(&words, command.as_deref())) } }
     };
     Some(Page {
@@ -27,10 +27,10 @@ pub(super) fn page(snapshot: &Snapshot, request: &Request, name: &str) -> Option
             layout::troubles(snapshot),
             cluster::hero(name, &view.tree),
             facts(&view),
-            lists::carried(&view.modules, Kind::NodeModule, name, request, next),
+            lists::module_list(&view.modules, Kind::NodeModule, name, request, next),
             conflicts(&view, request),
             reports(&view, request),
-            Part::whole(
+            Part::unsplit(
                 "events",
                 lists::events(&snapshot.objects.events, is_meant, EVENTS, request),
             ),
@@ -60,7 +60,7 @@ fn facts(view: &NodeView) -> Part {
             }
         }
     };
-    Part::whole("facts", markup)
+    Part::unsplit("facts", markup)
 }
 
 fn agent(agent: &AgentView) -> Markup {
@@ -92,12 +92,12 @@ fn conflicts(view: &NodeView, request: &Request) -> Part {
             h2 #conflicts-title { "PathConflict" }
             ul.steps {
                 @for (module, message) in &view.conflicts {
-                    li.failed { (parts::link(request, &Place::Module(of_nodes(module)), module)) (parts::message(message)) }
+                    li.failed { (parts::link(request, &PageLocation::Module(of_nodes(module)), module)) (parts::message(message)) }
                 }
             }
         }
     };
-    Part::whole("conflicts", markup)
+    Part::unsplit("conflicts", markup)
 }
 
 fn of_nodes(name: &str) -> ModuleRef {
@@ -125,11 +125,11 @@ fn reports(view: &NodeView, request: &Request) -> Part {
             }
         }
     };
-    Part::whole("reports", markup)
+    Part::unsplit("reports", markup)
 }
 
 fn reported(module: &str, report: &EchoView, node: &str, request: &Request) -> Markup {
-    let place = Place::Assignment(of_nodes(module), node.to_owned());
+    let place = PageLocation::Assignment(of_nodes(module), node.to_owned());
     let text = |value: &Option<String>| value.clone().unwrap_or_default();
     html! {
         tr {
@@ -173,7 +173,7 @@ fn commands(view: &NodeView) -> Part {
             (parts::commands(explain.into_iter().chain(rest)))
         }
     };
-    Part::whole("commands", markup)
+    Part::unsplit("commands", markup)
 }
 
 /// How many nodes may change at once across all NodeModules, and which are changing.
@@ -197,14 +197,14 @@ pub(super) fn budgets(snapshot: &Snapshot, request: &Request) -> Part {
             }
         }
     };
-    Part::whole("budget", markup)
+    Part::unsplit("budget", markup)
 }
 
 fn claim(node: &str, module: Option<&str>, request: &Request) -> Markup {
     html! {
-        (parts::link(request, &Place::Node(node.to_owned()), node))
+        (parts::link(request, &PageLocation::Node(node.to_owned()), node))
         @match module {
-            Some(module) => { " by " (parts::link(request, &Place::Module(of_nodes(module)), module)) }
+            Some(module) => { " by " (parts::link(request, &PageLocation::Module(of_nodes(module)), module)) }
             None => { " by a deleted NodeModule" }
         }
     }

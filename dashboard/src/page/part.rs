@@ -38,7 +38,7 @@ pub type Change<'a> = (&'a str, &'a str);
 
 impl Part {
     /// A part that changes as a whole. The element in `markup` must have this id.
-    pub fn whole(id: &str, markup: Markup) -> Self {
+    pub fn unsplit(id: &str, markup: Markup) -> Self {
         Self {
             id: id.to_owned(),
             frame: hash(&markup.0),
@@ -131,7 +131,7 @@ mod tests {
         Page {
             title: String::new(),
             is_found: true,
-            parts: vec![Part::whole("head", html! { p id="head" { "same" } }), table],
+            parts: vec![Part::unsplit("head", html! { p id="head" { "same" } }), table],
         }
     }
 

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use jiff::Timestamp;
 use maud::{Escaper, Markup, Render, html};
 
-use crate::{Place, Shape, page::Request};
+use crate::{PageLocation, Shape, page::Request};
 
 /// Maximum characters of a text shown; a message of an object may have a megabyte.
 const MAX_TEXT: usize = 2_000;
@@ -27,7 +27,7 @@ impl Render for Text<'_> {
         let mut rest = self.0.chars();
         for char in rest.by_ref().take(MAX_TEXT) {
             // Writing to a string cannot fail.
-            let _ = out.write_char(if is_unseen(char) { UNSEEN } else { char });
+            let _ = out.write_char(if is_invisible(char) { UNSEEN } else { char });
         }
         if let Some(left) = std::num::NonZeroUsize::new(rest.count()) {
             let _ = write!(out, "… ({left} characters more)"); // as above
@@ -36,7 +36,7 @@ impl Render for Text<'_> {
 }
 
 /// Whether a character is invisible or affects the text around it, such as bidirectional overrides.
-fn is_unseen(char: char) -> bool {
+fn is_invisible(char: char) -> bool {
     let is_blank = matches!(char, '\n' | '\t');
     let turns = matches!(char, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}');
     (char.is_control() && !is_blank) || turns
@@ -97,7 +97,7 @@ pub fn message(words: &str) -> Markup {
 }
 
 /// A link to another page.
-pub fn link(request: &Request, to: &Place, words: &str) -> Markup {
+pub fn link(request: &Request, to: &PageLocation, words: &str) -> Markup {
     html! { a href=(request.place.link(to)) { (text(words)) } }
 }
 

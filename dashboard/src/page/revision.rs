@@ -8,7 +8,9 @@ use super::{
     module::{over_time, verdict},
     parts,
 };
-use crate::{Happened, History, Kind, ModuleRef, Outcome, Past, Place, Snapshot, Timeline, shell_word};
+use crate::{
+    FleetEvent, History, Kind, ModuleRef, PageLocation, Past, RevisionOutcome, Snapshot, Timeline, shell_word,
+};
 
 /// Maximum number of events shown.
 const EVENTS: usize = 200;
@@ -21,12 +23,12 @@ pub(super) fn page(snapshot: &Snapshot, request: &Request, module: &ModuleRef, s
     let run = past.span();
     let timeline =
         run.and_then(|run| Timeline::of(view, &rolling.status, &snapshot.objects.events, run, snapshot.at));
-    let is_meant = |event: &Happened| {
+    let is_meant = |event: &FleetEvent| {
         let is_within = run.is_some_and(|run| run.holds(event.at));
         is_within && event.is_about(module)
     };
     Some(Page {
-        title: format!("{} at {}", module.said(), past.version),
+        title: format!("{} at {}", module.command_argument(), past.version),
         is_found: true,
         parts: vec![
             layout::troubles(snapshot),
@@ -34,7 +36,7 @@ pub(super) fn page(snapshot: &Snapshot, request: &Request, module: &ModuleRef, s
             facts(past, module.kind),
             evidence(past, module, request),
             over_time("Over time", timeline.as_ref(), module.kind),
-            Part::whole(
+            Part::unsplit(
                 "events",
                 lists::events(&snapshot.objects.events, is_meant, EVENTS, request),
             ),
@@ -46,22 +48,24 @@ pub(super) fn page(snapshot: &Snapshot, request: &Request, module: &ModuleRef, s
 fn hero(past: &Past, module: &ModuleRef, request: &Request) -> Part {
     let markup = html! {
         section #hero aria-live="polite" {
-            h1 { "Revision " code { (past.short()) } " of " (parts::link(request, &Place::Module(module.clone()), &module.said())) ": " (verdict(past.verdict)) }
+            h1 { "Revision " code { (past.short_hash()) } " of " (parts::link(request, &PageLocation::Module(module.clone()), &module.command_argument())) ": " (verdict(past.verdict)) }
             p { (meaning(past.verdict, module.kind)) @if past.is_target { " It is what the " (module.kind.word()) " asks for now." } }
         }
     };
-    Part::whole("hero", markup)
+    Part::unsplit("hero", markup)
 }
 
-fn meaning(verdict: Outcome, kind: Kind) -> String {
+fn meaning(verdict: RevisionOutcome, kind: Kind) -> String {
     let unit = kind.unit();
     match verdict {
-        Outcome::Good => format!("It was confirmed on every {unit} that could be changed."),
-        Outcome::Bad => format!("It failed on more {unit}s than allowed, and is not rolled out further."),
-        Outcome::Aborted => "A user ended it; it is not marked as bad.".to_owned(),
-        Outcome::Superseded => "Another revision replaced it before it was done.".to_owned(),
-        Outcome::Running => "It is being rolled out.".to_owned(),
-        Outcome::Pending => "Its rollout has not started.".to_owned(),
+        RevisionOutcome::Good => format!("It was confirmed on every {unit} that could be changed."),
+        RevisionOutcome::Bad => {
+            format!("It failed on more {unit}s than allowed, and is not rolled out further.")
+        }
+        RevisionOutcome::Aborted => "A user ended it; it is not marked as bad.".to_owned(),
+        RevisionOutcome::Superseded => "Another revision replaced it before it was done.".to_owned(),
+        RevisionOutcome::Running => "It is being rolled out.".to_owned(),
+        RevisionOutcome::Pending => "Its rollout has not started.".to_owned(),
     }
 }
 
@@ -88,7 +92,7 @@ fn facts(past: &Past, kind: Kind) -> Part {
             }
         }
     };
-    Part::whole("facts", markup)
+    Part::unsplit("facts", markup)
 }
 
 fn in_numbers(counts: &Summary) -> String {
@@ -105,7 +109,7 @@ fn evidence(past: &Past, module: &ModuleRef, request: &Request) -> Part {
             ul.steps {
                 @for seen in &past.evidence {
                     li.failed {
-                        a.step href=(request.place.link(&Place::Assignment(module.clone(), seen.cluster.clone()))) { (parts::text(&seen.cluster)) }
+                        a.step href=(request.place.link(&PageLocation::Assignment(module.clone(), seen.cluster.clone()))) { (parts::text(&seen.cluster)) }
                         @if let Some(at) = seen.at { " " (parts::time(at)) }
                         p.message { (parts::text(&seen.message)) }
                     }
@@ -113,36 +117,36 @@ fn evidence(past: &Past, module: &ModuleRef, request: &Request) -> Part {
             }
         }
     };
-    Part::whole("evidence", markup)
+    Part::unsplit("evidence", markup)
 }
 
 fn commands(past: &Past, module: &ModuleRef, namespace: &str) -> Part {
-    let (said, at) = (shell_word(&module.said()), module.within(namespace));
+    let (said, at) = (shell_word(&module.command_argument()), module.within(namespace));
     let (back, revisions) = match module.kind {
         Kind::Module | Kind::BootstrapModule => ("go back to it, in git", "modulerevisions"),
         // A ClusterUpgrade has no revisions, so this page does not exist for it.
         Kind::ClusterUpgrade | Kind::NodeModule => ("show its content, to go back to it", "noderevisions"),
     };
-    let short = shell_word(past.short());
+    let short = shell_word(past.short_hash());
     let mut all = vec![(
         "in full",
         format!("muster rollout history {said} --revision {short}{at}"),
     )];
     match past.verdict {
-        Outcome::Running => all.push(("abort", format!("muster rollout abort {said}{at}"))),
-        Outcome::Bad | Outcome::Aborted => {
+        RevisionOutcome::Running => all.push(("abort", format!("muster rollout abort {said}{at}"))),
+        RevisionOutcome::Bad | RevisionOutcome::Aborted => {
             all.push((
                 "try it again",
                 format!("muster rollout retry {said} --revision {short}{at}"),
             ));
         }
-        Outcome::Good if !past.is_target => {
+        RevisionOutcome::Good if !past.is_target => {
             all.push((
                 back,
                 format!("muster rollout undo {said} --to-revision {short}{at}"),
             ));
         }
-        Outcome::Good | Outcome::Superseded | Outcome::Pending => {}
+        RevisionOutcome::Good | RevisionOutcome::Superseded | RevisionOutcome::Pending => {}
     }
     all.push((
         "as YAML",
@@ -157,5 +161,5 @@ fn commands(past: &Past, module: &ModuleRef, namespace: &str) -> Part {
             (parts::commands(all))
         }
     };
-    Part::whole("commands", markup)
+    Part::unsplit("commands", markup)
 }

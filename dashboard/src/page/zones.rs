@@ -28,9 +28,9 @@ pub(super) fn page(snapshot: &Snapshot) -> Page {
         is_found: true,
         parts: vec![
             layout::troubles(snapshot),
-            Part::whole("hero", hero),
-            Part::whole("groups", groups),
-            Part::whole("commands", commands),
+            Part::unsplit("hero", hero),
+            Part::unsplit("groups", groups),
+            Part::unsplit("commands", commands),
         ],
     }
 }

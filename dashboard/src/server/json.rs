@@ -9,7 +9,8 @@ use serde::Serialize;
 
 use super::{Shared, query};
 use crate::{
-    Happened, History, Kind, Matrix, ModuleRef, Place, Snapshot, Tree, ZonesView, page::Request, why, why_on,
+    FleetEvent, History, Kind, Matrix, ModuleRef, PageLocation, Snapshot, Tree, ZonesView, page::Request,
+    why, why_on,
 };
 
 /// Serves `matrix.json`, `tree.json`, `tree/PLACE.json`, `why/PLACE.json`, `history/PLACE.json`, `activity.json`,
@@ -28,7 +29,7 @@ pub(super) async fn answer(State(shared): State<Shared>, uri: Uri, RawQuery(quer
     let path = uri.path().strip_prefix("/api/v1/").unwrap_or_default();
     let found = path.strip_suffix(".json").and_then(|path| {
         let (what, place) = path.split_once('/').unwrap_or((path, ""));
-        let request = query::request(Place::parse(place)?, query.as_deref().unwrap_or_default());
+        let request = query::request(PageLocation::parse(place)?, query.as_deref().unwrap_or_default());
         text(&snapshot, what, &request)
     });
     match found {
@@ -48,38 +49,48 @@ fn text(snapshot: &Snapshot, what: &str, request: &Request) -> Option<Result<Str
     let fleet = snapshot.fleet_of(kind(snapshot, &request.place));
     let view = |module: &ModuleRef| fleet.module(module.kind, &module.name);
     match (what, &request.place) {
-        ("matrix", Place::Fleet | Place::Nodes) => {
+        ("matrix", PageLocation::Fleet | PageLocation::Nodes) => {
             let shown = request.filter.apply(fleet).map_err(|refused| refused.to_string());
             Some(shown.and_then(|fleet| written(&Matrix::of(&fleet, Matrix::UNFOLDED))))
         }
-        ("tree", Place::Fleet | Place::Nodes) => Some(written(&Tree::fleet(fleet, &snapshot.namespace))),
-        ("tree", Place::Module(module)) => Some(written(&Tree::module(view(module)?))),
-        ("tree", Place::Cluster(name) | Place::Node(name)) => Some(written(&Tree::cluster(fleet, name)?)),
-        ("why", Place::Module(module)) => Some(written(&why(view(module)?))),
-        ("why", Place::Assignment(module, cluster)) => {
+        ("tree", PageLocation::Fleet | PageLocation::Nodes) => {
+            Some(written(&Tree::fleet(fleet, &snapshot.namespace)))
+        }
+        ("tree", PageLocation::Module(module)) => Some(written(&Tree::module(view(module)?))),
+        ("tree", PageLocation::Cluster(name) | PageLocation::Node(name)) => {
+            Some(written(&Tree::cluster(fleet, name)?))
+        }
+        ("why", PageLocation::Module(module)) => Some(written(&why(view(module)?))),
+        ("why", PageLocation::Assignment(module, cluster)) => {
             Some(written(&why_on(&snapshot.objects, fleet, module, cluster)?))
         }
-        ("history", Place::Module(module)) => Some(written(&History::of_module(&snapshot.objects, module)?)),
-        ("activity", Place::Fleet) => Some(written(&activity(snapshot))),
-        ("zones", Place::Fleet) => Some(written(&zones(snapshot))),
-        ("machines", Place::Fleet) => Some(written(&machines(snapshot))),
+        ("history", PageLocation::Module(module)) => {
+            Some(written(&History::of_module(&snapshot.objects, module)?))
+        }
+        ("activity", PageLocation::Fleet) => Some(written(&activity(snapshot))),
+        ("zones", PageLocation::Fleet) => Some(written(&zones(snapshot))),
+        ("machines", PageLocation::Fleet) => Some(written(&machines(snapshot))),
         _ => None,
     }
 }
 
 /// Kind of the fleet that a page is about.
-fn kind(snapshot: &Snapshot, place: &Place) -> Kind {
+fn kind(snapshot: &Snapshot, place: &PageLocation) -> Kind {
     match place {
-        Place::Fleet => snapshot.home(),
-        Place::Nodes | Place::Node(_) => Kind::NodeModule,
-        Place::Module(module) | Place::Revision(module, _) | Place::Assignment(module, _) => module.kind,
-        Place::Cluster(_) | Place::Activity | Place::Zones | Place::Machines => Kind::Module,
+        PageLocation::Fleet => snapshot.home(),
+        PageLocation::Nodes | PageLocation::Node(_) => Kind::NodeModule,
+        PageLocation::Module(module)
+        | PageLocation::Revision(module, _)
+        | PageLocation::Assignment(module, _) => module.kind,
+        PageLocation::Cluster(_) | PageLocation::Activity | PageLocation::Zones | PageLocation::Machines => {
+            Kind::Module
+        }
     }
 }
 
 /// Events, with the schema version.
 fn activity(snapshot: &Snapshot) -> serde_json::Value {
-    let events: Vec<&Happened> = snapshot.objects.events.iter().map(|event| &**event).collect();
+    let events: Vec<&FleetEvent> = snapshot.objects.events.iter().map(|event| &**event).collect();
     serde_json::json!({"schema": "activity/v1", "events": events})
 }
 

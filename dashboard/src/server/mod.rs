@@ -39,7 +39,7 @@ pub use self::{
     serve::serve,
 };
 use self::{cache::Cache, headers::Guard};
-use crate::{Place, Snapshot, page};
+use crate::{PageLocation, Snapshot, page};
 
 /// Configuration of the server.
 pub struct Setup {
@@ -118,7 +118,7 @@ pub fn router(setup: Setup) -> Router {
 /// Serves a page.
 async fn show(State(shared): State<Shared>, uri: Uri, RawQuery(query): RawQuery) -> Response {
     let path = uri.path().strip_prefix('/').unwrap_or_default();
-    let Some(place) = Place::parse(path) else {
+    let Some(place) = PageLocation::parse(path) else {
         return (StatusCode::NOT_FOUND, "there is no such page\n").into_response();
     };
     let query = query.unwrap_or_default();
@@ -130,7 +130,7 @@ async fn show(State(shared): State<Shared>, uri: Uri, RawQuery(query): RawQuery)
         (false, false) => StatusCode::SERVICE_UNAVAILABLE,
     };
     let query = query::written(&request);
-    let markup = page::whole(&page, &request, &query, &snapshot, assets::addresses());
+    let markup = page::render_document(&page, &request, &query, &snapshot, assets::addresses());
     let headers = [(header::CACHE_CONTROL, "no-store")];
     (status, headers, Html(markup.into_string())).into_response()
 }

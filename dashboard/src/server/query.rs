@@ -2,13 +2,13 @@
 
 use percent_encoding::{NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
 
-use crate::{Filter, Place, page::Request};
+use crate::{Filter, PageLocation, page::Request};
 
 /// Maximum number of characters of a value.
 const MAX_VALUE: usize = 200;
 
 /// Parses a query into a request. Unknown keys are ignored.
-pub(super) fn request(place: Place, query: &str) -> Request {
+pub(super) fn request(place: PageLocation, query: &str) -> Request {
     let mut request = Request {
         place,
         filter: Filter::default(),
@@ -79,16 +79,19 @@ mod tests {
     #[test]
     fn a_filter_survives_its_address() {
         let query = "q=a+b%26c&label=env%3Dprod%2C%21x&group=region&only=problems&fold=no&else=1&&=";
-        let read = request(Place::Fleet, query);
+        let read = request(PageLocation::Fleet, query);
         assert_eq!(
             (&*read.filter.text, &*read.filter.labels),
             ("a b&c", "env=prod,!x")
         );
         assert!(read.filter.only_problems && read.unfolded && read.group == "region");
-        assert_eq!(request(Place::Fleet, &written(&read)), read);
-        assert_eq!(written(&request(Place::Fleet, "only=all&fold=yes")), "");
-        assert_eq!(request(Place::Fleet, "q=%00a%0a%ff").filter.text, "a\u{fffd}");
-        let long = request(Place::Fleet, &format!("q={}", "a".repeat(5_000)));
+        assert_eq!(request(PageLocation::Fleet, &written(&read)), read);
+        assert_eq!(written(&request(PageLocation::Fleet, "only=all&fold=yes")), "");
+        assert_eq!(
+            request(PageLocation::Fleet, "q=%00a%0a%ff").filter.text,
+            "a\u{fffd}"
+        );
+        let long = request(PageLocation::Fleet, &format!("q={}", "a".repeat(5_000)));
         assert_eq!(long.filter.text.len(), MAX_VALUE);
     }
 }

@@ -23,7 +23,7 @@ use tokio::{
 
 use super::{Shared, assets, query};
 use crate::{
-    Place, Snapshot,
+    PageLocation, Snapshot,
     page::{Page, Request, changes},
 };
 
@@ -40,7 +40,7 @@ pub(super) async fn follow(
     headers: HeaderMap,
 ) -> Response {
     let path = uri.path().strip_prefix("/events/").unwrap_or_default();
-    let Some(place) = Place::parse(path) else {
+    let Some(place) = PageLocation::parse(path) else {
         return (StatusCode::NOT_FOUND, "there is no such page\n").into_response();
     };
     let Ok(permit) = Arc::clone(&shared.0.streams).try_acquire_owned() else {

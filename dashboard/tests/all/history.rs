@@ -2,7 +2,7 @@
 //! with another version.
 
 use muster_api::{ModuleRevision, module::ModuleSpec};
-use muster_dashboard::{History, NoWayBack, Outcome, Past};
+use muster_dashboard::{History, NoWayBack, Past, RevisionOutcome};
 use serde_json::{Value, json};
 
 fn revision(digit: char, tag: &str, path: &str, status: &Value) -> ModuleRevision {
@@ -87,10 +87,10 @@ fn newest_first_and_what_is_told_of_each() {
     assert_eq!(
         told,
         [
-            ("v3", Outcome::Pending, true),
-            ("v2", Outcome::Running, false),
-            ("v4", Outcome::Superseded, true),
-            ("v1", Outcome::Good, true),
+            ("v3", RevisionOutcome::Pending, true),
+            ("v2", RevisionOutcome::Running, false),
+            ("v4", RevisionOutcome::Superseded, true),
+            ("v1", RevisionOutcome::Good, true),
         ]
     );
 }
@@ -105,8 +105,8 @@ fn a_revision_is_named_by_its_version_or_hash() {
     let history = history("v5", &all);
     let check = |said: &str, expect: Result<&str, &str>| {
         let found = history
-            .named(said)
-            .map(Past::short)
+            .find_by_version(said)
+            .map(Past::short_hash)
             .map_err(|error| error.to_string());
         assert_eq!(found, expect.map_err(str::to_owned), "{said}");
     };

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::fixture::{Served, objects, served, text};
 use muster_api::node::NodeModule;
-use muster_dashboard::{Fleet, Happened, Matrix, ModuleRef, NodeObjects, NodeView, Objects, Shape, why_on};
+use muster_dashboard::{Fleet, FleetEvent, Matrix, ModuleRef, NodeObjects, NodeView, Objects, Shape, why_on};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
@@ -150,8 +150,8 @@ fn world() -> NodeObjects {
     }
 }
 
-fn happened(reason: &str, note: &str) -> Arc<Happened> {
-    Arc::new(Happened {
+fn happened(reason: &str, note: &str) -> Arc<FleetEvent> {
+    Arc::new(FleetEvent {
         at: "2026-01-03T03:02:00Z".parse().unwrap(),
         warning: reason == "NodeFailed",
         reason: reason.to_owned(),

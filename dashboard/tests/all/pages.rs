@@ -11,8 +11,8 @@ use muster_dashboard::{
     Assignment, ClusterView, Fleet, Lane, ModuleRef, Objects, Overview, Shape, Snapshot, Span, Timeline,
 };
 use muster_rollout::{
-    Charge, Clock, Course, GateCount, Incarnation, Kind, Memory, Millis, Outcome, Revision, Run, RunState,
-    StageId, Token,
+    Clock, Course, GateCount, GateResult, InFlight, Incarnation, Kind, Memory, Millis, Revision, Run,
+    RunState, StageId, Token,
 };
 use serde_json::{Value, json};
 
@@ -111,7 +111,7 @@ fn the_stages_of_a_rollout() {
             clear_since: Some(millis("03:10:00")),
             gates: vec![GateCount {
                 passes: 1,
-                last: Some((millis("03:10:30"), Outcome::Fail)),
+                last: Some((millis("03:10:30"), GateResult::Fail)),
                 ..GateCount::default()
             }],
             ..Course::default()
@@ -147,8 +147,8 @@ fn the_stages_of_a_rollout() {
     assert_eq!(told_of(&lane), ["rest open dev-1,eu-1,eu-2 []"]);
 }
 
-fn charge(since: &str) -> Charge {
-    Charge {
+fn charge(since: &str) -> InFlight {
+    InFlight {
         incarnation: Incarnation::of("uid"),
         kind: Kind::Assign,
         revision: None,
@@ -175,7 +175,7 @@ fn charge(since: &str) -> Charge {
 #[test]
 fn a_rollout_over_time() {
     let mut memory = memory(RunState::Open);
-    memory.charges.insert("eu-2".into(), charge("03:03:00"));
+    memory.in_flight.insert("eu-2".into(), charge("03:03:00"));
     let snapshot = with(told(&[("eu-2", "Updating", "on its way")]), &json!({}), &memory);
     let view = snapshot.fleet().module(ModuleKind::Module, "web").unwrap();
     let status = &snapshot.objects.module(&web()).unwrap().status;
@@ -225,7 +225,7 @@ fn what_needs_a_person_comes_first() {
     let check = |told_of: &[(&str, &str, &str)], sentence: &str, attention: &[&str], moving: &[&str]| {
         let overview = Overview::of(&Fleet::of(&told(told_of)));
         assert_eq!(overview.sentence, sentence);
-        let names = |concerns: &[muster_dashboard::Concern]| {
+        let names = |concerns: &[muster_dashboard::AttentionItem]| {
             concerns
                 .iter()
                 .map(|concern| concern.title.clone())
@@ -320,8 +320,7 @@ async fn what_people_said_and_what_is_to_be_done_is_told_in_words() {
         .find(|module| module.metadata.name.as_deref() == Some("web"))
         .unwrap();
     let mut held = Module::clone(module);
-    let control =
-        json!([{"control": "fleet.muster.dev/hold", "effect": "WithoutEffect", "message": "no candidate is here"}]);
+    let control = json!([{"control": "fleet.muster.dev/hold", "effect": "WithoutEffect", "message": "no candidate is here"}]);
     held.status.as_mut().unwrap().controls = serde_json::from_value(control).unwrap();
     *module = Arc::new(held);
     for proxy in &mut objects.proxies {

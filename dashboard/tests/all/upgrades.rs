@@ -165,7 +165,10 @@ fn what_to_do_next_is_what_helps_a_cluster() {
         "WindowClosed",
         "closed until 2026-12-01T02:00 Europe/Berlin (freeze)",
     );
-    assert!(words.contains("a ClusterUpgrade cannot bypass a window"), "{words}");
+    assert!(
+        words.contains("a ClusterUpgrade cannot bypass a window"),
+        "{words}"
+    );
     assert_eq!(command, None);
     let (_, command) = advised("Held", "held for this ClusterUpgrade by ann: a disk");
     assert_eq!(

@@ -12,8 +12,8 @@ use muster_api::{
     schema::MAX_ATTENTION,
 };
 use muster_dashboard::{
-    Branch, Concern, Fleet, HeldWithdrawal, Kind, Matrix, ModuleRef, ModuleView, Objects, Overview, Shape,
-    Tree, why, why_on,
+    AttentionItem, Branch, Fleet, HeldWithdrawal, Kind, Matrix, ModuleRef, ModuleView, Objects, Overview,
+    Shape, Tree, why, why_on,
 };
 use serde_json::{Value, json};
 
@@ -725,7 +725,7 @@ fn a_cluster_that_is_away_is_told_once_and_a_hold_is_no_alarm() {
     second.name = "db".to_owned();
     fleet.modules.push(second);
     let overview = Overview::of(&fleet);
-    let titles = |concerns: &[Concern]| -> Vec<String> {
+    let titles = |concerns: &[AttentionItem]| -> Vec<String> {
         concerns.iter().map(|concern| concern.title.clone()).collect()
     };
     assert_eq!(overview.sentence, "1 needs attention: eu-1");

@@ -95,7 +95,7 @@ impl Rows {
 
 /// Measurements of one rollout.
 #[derive(Clone, Debug)]
-pub(crate) struct Seen {
+pub(crate) struct RolloutMetrics {
     /// When the last cluster was observed as done.
     pub last: Instant,
     /// Maximum of clusters that were changing at once.
@@ -126,7 +126,7 @@ impl Agents {
     }
 
     /// Waits until this number of clusters has a commit.
-    pub(crate) async fn until(&self, clusters: usize, commit: &str) -> anyhow::Result<Seen> {
+    pub(crate) async fn until(&self, clusters: usize, commit: &str) -> anyhow::Result<RolloutMetrics> {
         let mut changed = self.state.changed.subscribe();
         {
             let mut rows = self.state.rows.lock();
@@ -139,7 +139,7 @@ impl Agents {
                     let done = rows.have.get(commit).filter(|(count, _)| *count >= clusters);
                     if let Some((_, last)) = done {
                         let (last, most) = (*last, rows.most);
-                        return anyhow::Ok(Seen { last, most });
+                        return anyhow::Ok(RolloutMetrics { last, most });
                     }
                 }
                 changed.changed().await?;
@@ -168,13 +168,13 @@ impl Agents {
 }
 
 async fn listen(state: Arc<State>) {
-    let mut rows = fleet::shown::<ProxyAssemblage>(state.client.clone(), &state.namespace);
+    let mut rows = fleet::watch_objects::<ProxyAssemblage>(state.client.clone(), &state.namespace);
     while let Some(object) = rows.next().await {
-        hear(&state, &object);
+        observe(&state, &object);
     }
 }
 
-fn hear(state: &Arc<State>, object: &ProxyAssemblage) {
+fn observe(state: &Arc<State>, object: &ProxyAssemblage) {
     let name = object.name_any();
     let Some(row) = object.spec.syncs.first() else {
         return;

@@ -40,7 +40,7 @@ pub(crate) async fn run(kubeconfig: &Path, namespace: &str) -> anyhow::Result<()
         namespace: namespace.to_owned(),
         clock: clock.clone(),
         jitter: jitter.clone(),
-        connect: Arc::new(move |access| Ok(named(everywhere.service(), &access.server))),
+        connect: Arc::new(move |access| Ok(client_for_address(everywhere.service(), &access.server))),
     });
     let objects = Objects::new(client.clone(), namespace, Kinds::default());
     let gates = Evaluator::new(gates::Setup {
@@ -109,7 +109,7 @@ pub(crate) fn context(
 }
 
 /// Presents the server as a different one per address: two clusters with the same identity would be rejected.
-fn named(server: InProcess, address: &str) -> Client {
+fn client_for_address(server: InProcess, address: &str) -> Client {
     let identity = json!({
         "apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "kube-system", "uid": address, "resourceVersion": "1"},
     });

@@ -4,8 +4,8 @@
 use std::time::{Duration, Instant};
 
 use muster_rollout::{
-    Content, Desired, Digest, Domain, Domains, Echo, Eligible, Incarnation, Limit, Memory, Millis, Place,
-    Revision, Row, Spec, Stage, State, Step, Unit, plan,
+    Assignment, Content, Desired, Digest, Domain, Domains, Eligible, Incarnation, Limit, Memory, Millis,
+    Report, Revision, Spec, Stage, StagePosition, State, Step, Unit, plan,
 };
 
 /// Units of each decision.
@@ -38,7 +38,7 @@ pub(crate) fn all() -> [(&'static str, [Taken; 4]); 2] {
         ..plain.clone()
     };
     let in_stages = |at| Unit {
-        place: Place::Stage(u8::try_from(at % 8).unwrap_or_default()),
+        place: StagePosition::Stage(u8::try_from(at % 8).unwrap_or_default()),
         domain: Domain::nth(at % 3),
         ..unit(at)
     };
@@ -55,7 +55,7 @@ fn roll(mut spec: Spec, unit: impl Fn(usize) -> Unit) -> [Taken; 4] {
     let mut middle = first;
     for round in 0..200 {
         let decision = plan(&spec, &memory, &units, NOW);
-        carry_out(&mut units, &decision.steps);
+        apply_steps(&mut units, &decision.steps);
         memory = decision.memory;
         if round == 20 {
             middle = measure("midway, with 200 in flight", &spec, &memory, &units);
@@ -107,7 +107,7 @@ fn unit(at: usize) -> Unit {
         assigned: None,
         observed: None,
         eligible: Eligible::Yes,
-        place: Place::Last,
+        place: StagePosition::Last,
         domain: None,
         available: true,
         pinned: false,
@@ -122,7 +122,7 @@ fn desired(number: u8) -> Desired {
     }
 }
 
-fn carry_out(units: &mut [Unit], steps: &[Step]) {
+fn apply_steps(units: &mut [Unit], steps: &[Step]) {
     for step in steps {
         let Step::Assign {
             unit,
@@ -141,7 +141,7 @@ fn carry_out(units: &mut [Unit], steps: &[Step]) {
             digest: *digest,
         };
         if let Some(unit) = units.get_mut(at) {
-            unit.assigned = Some(Row {
+            unit.assigned = Some(Assignment {
                 token: *token,
                 content,
             });
@@ -150,14 +150,14 @@ fn carry_out(units: &mut [Unit], steps: &[Step]) {
 }
 
 fn succeed(unit: &mut Unit) {
-    let Some(Row {
+    let Some(Assignment {
         token,
         content: Content::Carries { digest, .. },
     }) = unit.assigned
     else {
         return;
     };
-    unit.observed = Some(Echo {
+    unit.observed = Some(Report {
         digest: Some(digest),
         token,
         state: State::Succeeded,

@@ -129,7 +129,7 @@ pub(crate) async fn namespace(client: &Client, name: &str) -> anyhow::Result<()>
 
 /// Streams the objects of a kind in a namespace, as a watch delivers them. A broken watch restarts automatically, with
 /// a list.
-pub(crate) fn shown<K>(client: Client, namespace: &str) -> BoxStream<'static, K>
+pub(crate) fn watch_objects<K>(client: Client, namespace: &str) -> BoxStream<'static, K>
 where
     K: Resource<DynamicType = (), Scope = NamespaceResourceScope>
         + Clone

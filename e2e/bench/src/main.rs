@@ -100,10 +100,10 @@ async fn main() -> anyhow::Result<()> {
             let mut figures = workload::real(&plan).await?;
             if plan.many > 0 {
                 // Keep what was measured so far if the user interrupts a long benchmark.
-                report::tell(&plan, &decisions, &figures)?;
+                report::print_report(&plan, &decisions, &figures)?;
                 workload::embedded(&plan, &mut figures).await?;
             }
-            report::tell(&plan, &decisions, &figures)
+            report::print_report(&plan, &decisions, &figures)
         }
         Role::Nodes(plan) => nodes::run(&plan).await,
         Role::Upgrades(plan) => upgrades::run(&plan).await,

@@ -34,7 +34,7 @@ pub(crate) async fn run(kubeconfig: &Path, namespace: &str) -> anyhow::Result<()
     let owners = fleet::uids(&client, namespace).await?;
     let assemblages: Api<ProxyAssemblage> = Api::namespaced(client.clone(), namespace);
     let (tell, mut heard) = mpsc::unbounded_channel();
-    let mut watched = fleet::shown::<ProxyAssemblage>(client, namespace);
+    let mut watched = fleet::watch_objects::<ProxyAssemblage>(client, namespace);
     let _watch = tokio_util::task::AbortOnDropHandle::new(tokio::spawn(async move {
         while let Some(object) = watched.next().await {
             let said = object.status.as_ref().and_then(|status| status.syncs.first());

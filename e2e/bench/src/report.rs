@@ -24,7 +24,7 @@ fn by_hand(page: &str) -> &str {
 type Decisions = (&'static str, [Taken; 4]);
 
 /// Prints the figures, and writes them to a file if requested.
-pub(crate) fn tell(plan: &Plan, decisions: &[Decisions], figures: &Figures) -> anyhow::Result<()> {
+pub(crate) fn print_report(plan: &Plan, decisions: &[Decisions], figures: &Figures) -> anyhow::Result<()> {
     let page = page(plan, decisions, figures)?;
     println!("{page}");
     if let Some(out) = &plan.out {

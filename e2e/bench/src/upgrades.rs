@@ -84,7 +84,7 @@ pub(crate) async fn run(plan: &Plan) -> anyhow::Result<()> {
     let served = Served::default();
     prepare(&api.client_as("bench"), plan.clusters, &served).await?;
     let changing = Arc::<Mutex<Changing>>::default();
-    let _cluster_api = AbortOnDropHandle::new(tokio::spawn(play(
+    let _cluster_api = AbortOnDropHandle::new(tokio::spawn(simulate_cluster_api(
         api.client_as("cluster-api"),
         Arc::clone(&served),
         Arc::clone(&changing),
@@ -272,7 +272,7 @@ struct Changing {
 
 /// Simulates Cluster API: a Cluster with a new version reports that it is rolling out, and after a delay that its
 /// machines have the version.
-async fn play(client: Client, served: Served, changing: Arc<Mutex<Changing>>) {
+async fn simulate_cluster_api(client: Client, served: Served, changing: Arc<Mutex<Changing>>) {
     let clusters = objects(&client, &Version::V1Beta2.api_resource());
     let mut events = Box::pin(watcher(clusters.clone(), watcher::Config::default()).default_backoff());
     let mut had = BTreeMap::<String, String>::new();

@@ -253,8 +253,8 @@ impl<'a> Stage<'a> {
     /// two plain writes.
     async fn flips(&self) -> anyhow::Result<Flips> {
         let (ours, theirs) = (&self.muster.2, &self.perfect.2);
-        let mut modules = fleet::shown::<Module>(self.client.clone(), ours);
-        let mut rows = fleet::shown::<ProxyAssemblage>(self.client.clone(), theirs);
+        let mut modules = fleet::watch_objects::<Module>(self.client.clone(), ours);
+        let mut rows = fleet::watch_objects::<ProxyAssemblage>(self.client.clone(), theirs);
         let (cluster, other) = (fleet::cluster(self.clusters / 2), fleet::cluster(0));
         let mut flips = Flips {
             clusters: self.clusters,

@@ -16,11 +16,11 @@ const FOLDERS: [&str; 4] = ["api/crds", "deploy", "examples", "sync/tests/fixtur
 
 /// Seeds by the name of their fuzz target; deterministic for the same repository.
 pub fn seeds(repository: &Path) -> io::Result<BTreeMap<&'static str, Vec<Vec<u8>>>> {
-    let mut found = Found::default();
+    let mut found = SeedFiles::default();
     for folder in FOLDERS {
         found.read(&repository.join(folder))?;
     }
-    let Found {
+    let SeedFiles {
         texts,
         mut substitutions,
     } = found;
@@ -53,12 +53,12 @@ pub fn dictionary(target: &str) -> Option<&'static [&'static str]> {
 
 /// Files of the repository that are used as seeds.
 #[derive(Default)]
-struct Found {
+struct SeedFiles {
     texts: Vec<Vec<u8>>,
     substitutions: Vec<Vec<u8>>,
 }
 
-impl Found {
+impl SeedFiles {
     /// Manifests and cases below a folder, in order; a missing folder yields none.
     fn read(&mut self, folder: &Path) -> io::Result<()> {
         if !folder.is_dir() {

@@ -147,7 +147,10 @@ fn assert_sendable(secret: &Data, key: &str, text: &str) {
         HeaderValue::from_str(&format!("Bearer {text}")).is_ok(),
         "{key} cannot be sent"
     );
-    assert!(!text.contains(char::is_control), "{key} contains a control character");
+    assert!(
+        !text.contains(char::is_control),
+        "{key} contains a control character"
+    );
 }
 
 fn hosts_read_back(text: &str) {

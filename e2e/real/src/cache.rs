@@ -227,7 +227,9 @@ impl Cache {
         let folder = home(PLACE)
             .or_else(|| home("XDG_CACHE_HOME").map(|cache| cache.join("muster/real")))
             .or_else(|| home("HOME").map(|home| home.join(".cache/muster/real")))
-            .with_context(|| format!("neither {PLACE} nor HOME is set: there is no cache folder for programs"))?;
+            .with_context(|| {
+                format!("neither {PLACE} nor HOME is set: there is no cache folder for programs")
+            })?;
         Ok(Self { folder })
     }
 

@@ -97,7 +97,7 @@ impl Fleet {
             };
             let plane = Plane::new(&self.folder, name, ports)?;
             self.processes
-                .start(&plane.apiserver(&self.cache, &self.store.seen()))?;
+                .start(&plane.apiserver(&self.cache, &self.store.endpoint()))?;
             self.planes.push(plane);
         }
         for plane in &self.planes[first..] {
@@ -252,7 +252,7 @@ impl Store {
         Ok(Self { url, pki })
     }
 
-    fn seen(&self) -> Etcd<'_> {
+    fn endpoint(&self) -> Etcd<'_> {
         Etcd {
             url: &self.url,
             pki: &self.pki,

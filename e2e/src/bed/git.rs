@@ -125,7 +125,7 @@ impl Git {
 
     /// The host answers again.
     pub fn come_back(&self) {
-        self.memory().mend(&self.url);
+        self.memory().clear_fault(&self.url);
     }
 
     fn memory(&self) -> &MemorySource {

@@ -4,7 +4,7 @@ use std::{fs, time::Duration};
 
 use muster_apiserver::fault::{Failure, Fault, Match, Rule};
 
-use super::{Bed, CONTROLLER, Obstacle, kinds, observer::named, process::Process};
+use super::{Bed, CONTROLLER, Obstacle, kinds, observer::find_by_name, process::Process};
 
 /// How an API server misbehaves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,8 +48,8 @@ impl Bed {
     /// of the workload.
     pub async fn confirmed_in(&self, cluster: &str, app: &str) -> Option<String> {
         let proxy = self.fleet().get(kinds::PROXY_ASSEMBLAGE, cluster).await?;
-        let row = named(&proxy["spec"]["syncs"], app)?;
-        let state = named(&proxy["status"]["syncs"], app)?;
+        let row = find_by_name(&proxy["spec"]["syncs"], app)?;
+        let state = find_by_name(&proxy["status"]["syncs"], app)?;
         let confirmed = state["state"] == "succeeded"
             && state["token"] == row["token"]
             && state["digest"] == row["digest"];

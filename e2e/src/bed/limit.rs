@@ -24,18 +24,18 @@ const DIARY: usize = 160;
 
 /// An event about one cluster.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Sight {
+pub struct ClusterEvent {
     /// The time of the event.
     pub at: Instant,
     /// The name of the cluster.
     pub cluster: String,
     /// The content of the event.
-    pub what: What,
+    pub what: Observation,
 }
 
 /// The content of an event.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum What {
+pub enum Observation {
     /// The row in the management cluster.
     Row(Row),
     /// The row, or the object that contained it, does not exist.
@@ -69,7 +69,7 @@ pub struct Row {
 
 /// The observed state of a cluster.
 #[derive(Debug, Default)]
-struct Known {
+struct ClusterState {
     row: Option<Row>,
     inside: Option<Row>,
     highest: u64,
@@ -87,7 +87,7 @@ pub struct Observer {
     sync: String,
     limit: usize,
     absence: Duration,
-    clusters: BTreeMap<String, Known>,
+    clusters: BTreeMap<String, ClusterState>,
     most: usize,
     assigned: usize,
     breaches: Vec<String>,
@@ -146,26 +146,26 @@ impl Observer {
     }
 
     /// Processes the next event.
-    pub fn see(&mut self, sight: &Sight) {
+    pub fn see(&mut self, sight: &ClusterEvent) {
         let (at, name) = (sight.at, sight.cluster.as_str());
-        self.note(at, &format!("{name} {:?}", sight.what));
+        self.log_event(at, &format!("{name} {:?}", sight.what));
         match &sight.what {
-            What::Row(row) => self.see_row(at, name, row),
-            What::Inside(row) => self.see_inside(at, name, row),
-            What::Echo(digest, token) => self.see_echo(at, name, digest.as_ref(), *token),
-            What::Succeeded(digest, token) => {
+            Observation::Row(row) => self.see_row(at, name, row),
+            Observation::Inside(row) => self.see_inside(at, name, row),
+            Observation::Echo(digest, token) => self.see_echo(at, name, digest.as_ref(), *token),
+            Observation::Succeeded(digest, token) => {
                 self.known(name).succeeded.insert((digest.clone(), *token));
             }
-            What::NoRow => self.known(name).row = None,
-            What::NothingInside => self.known(name).inside = None,
-            What::Left => drop(self.clusters.remove(name)),
-            What::Away => self.known(name).away = Some(at),
-            What::Back => self.known(name).away = None,
+            Observation::NoRow => self.known(name).row = None,
+            Observation::NothingInside => self.known(name).inside = None,
+            Observation::Left => drop(self.clusters.remove(name)),
+            Observation::Away => self.known(name).away = Some(at),
+            Observation::Back => self.known(name).away = None,
         }
     }
 
     /// Adds a line to the log, unless a recent line is the same.
-    pub fn note(&mut self, at: Instant, words: &str) {
+    pub fn log_event(&mut self, at: Instant, words: &str) {
         let began = *self.began.get_or_insert(at);
         let line = format!("{:>9.3} {words}", at.duration_since(began).as_secs_f64());
         let subject = |line: &str| line[9..].to_owned();
@@ -250,7 +250,7 @@ impl Observer {
     }
 
     fn counted(&self, now: Instant) -> Vec<String> {
-        let absent = |known: &Known| {
+        let absent = |known: &ClusterState| {
             known
                 .away
                 .is_some_and(|since| now.duration_since(since) > self.absence)
@@ -262,12 +262,12 @@ impl Observer {
         counted.map(|(name, _)| name.clone()).collect()
     }
 
-    fn known(&mut self, name: &str) -> &mut Known {
+    fn known(&mut self, name: &str) -> &mut ClusterState {
         self.clusters.entry(name.to_owned()).or_default()
     }
 
     fn breach(&mut self, at: Instant, name: &str, words: &str) {
-        self.note(at, &format!("BREACH {name}: {words}"));
+        self.log_event(at, &format!("BREACH {name}: {words}"));
         self.breaches.push(format!("{name}: {words}"));
     }
 }
@@ -297,7 +297,11 @@ impl Bed {
         }
         for event in members {
             if event.kind() == ChangeKind::Deleted {
-                sights.push(sight(event.at, objects::name(event.object()), What::Left));
+                sights.push(cluster_event(
+                    event.at,
+                    objects::name(event.object()),
+                    Observation::Left,
+                ));
             }
         }
         sights.sort_by_key(|sight| sight.at);
@@ -322,28 +326,34 @@ impl Bed {
     }
 }
 
-fn inside(at: Instant, cluster: &str, object: Option<&Value>, sync: &str, sights: &mut Vec<Sight>) {
+fn inside(at: Instant, cluster: &str, object: Option<&Value>, sync: &str, sights: &mut Vec<ClusterEvent>) {
     let row = object.and_then(|object| row(object, sync));
-    let what = row.map_or(What::NothingInside, What::Inside);
-    sights.push(sight(at, cluster, what));
+    let what = row.map_or(Observation::NothingInside, Observation::Inside);
+    sights.push(cluster_event(at, cluster, what));
     let echo = object.and_then(|object| succeeded(object, sync));
-    sights.extend(echo.map(|(digest, token)| sight(at, cluster, What::Succeeded(digest, token))));
+    sights.extend(
+        echo.map(|(digest, token)| cluster_event(at, cluster, Observation::Succeeded(digest, token))),
+    );
 }
 
-fn upstream(at: Instant, cluster: &str, object: Option<&Value>, sync: &str, sights: &mut Vec<Sight>) {
+fn upstream(at: Instant, cluster: &str, object: Option<&Value>, sync: &str, sights: &mut Vec<ClusterEvent>) {
     let row = object.and_then(|object| row(object, sync));
-    sights.push(sight(at, cluster, row.map_or(What::NoRow, What::Row)));
+    sights.push(cluster_event(
+        at,
+        cluster,
+        row.map_or(Observation::NoRow, Observation::Row),
+    ));
     let echo = object.and_then(|object| succeeded(object, sync));
-    sights.extend(echo.map(|(digest, token)| sight(at, cluster, What::Echo(digest, token))));
+    sights.extend(echo.map(|(digest, token)| cluster_event(at, cluster, Observation::Echo(digest, token))));
 }
 
-fn sight(at: Instant, cluster: &str, what: What) -> Sight {
+fn cluster_event(at: Instant, cluster: &str, what: Observation) -> ClusterEvent {
     let cluster = cluster.to_owned();
-    Sight { at, cluster, what }
+    ClusterEvent { at, cluster, what }
 }
 
 fn row(object: &Value, sync: &str) -> Option<Row> {
-    let row = observer::named(&object["spec"]["syncs"], sync)?;
+    let row = observer::find_by_name(&object["spec"]["syncs"], sync)?;
     Some(Row {
         token: row["token"].as_u64()?,
         digest: row["digest"].as_str().map(str::to_owned),
@@ -352,7 +362,7 @@ fn row(object: &Value, sync: &str) -> Option<Row> {
 }
 
 fn succeeded(object: &Value, sync: &str) -> Option<(Option<String>, u64)> {
-    let echo = observer::named(&object["status"]["syncs"], sync)?;
+    let echo = observer::find_by_name(&object["status"]["syncs"], sync)?;
     let token = echo["token"].as_u64()?;
     (echo["state"] == "succeeded").then(|| (echo["digest"].as_str().map(str::to_owned), token))
 }
@@ -378,17 +388,17 @@ mod tests {
             };
             let what = match words.get(1) {
                 None => continue,
-                Some(&("row" | "fence")) => What::Row(row()),
-                Some(&"in") => What::Inside(row()),
-                Some(&"ok") => What::Succeeded(digest(), token()),
-                Some(&"echo") => What::Echo(digest(), token()),
-                Some(&"gone") => What::NoRow,
-                Some(&"left") => What::Left,
-                Some(&"away") => What::Away,
-                Some(&"back") => What::Back,
+                Some(&("row" | "fence")) => Observation::Row(row()),
+                Some(&"in") => Observation::Inside(row()),
+                Some(&"ok") => Observation::Succeeded(digest(), token()),
+                Some(&"echo") => Observation::Echo(digest(), token()),
+                Some(&"gone") => Observation::NoRow,
+                Some(&"left") => Observation::Left,
+                Some(&"away") => Observation::Away,
+                Some(&"back") => Observation::Back,
                 Some(other) => panic!("{other}"),
             };
-            observer.see(&sight(at, words[0], what));
+            observer.see(&cluster_event(at, words[0], what));
         }
         assert_eq!(observer.breaches(), expect, "{log}");
     }

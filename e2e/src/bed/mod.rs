@@ -46,14 +46,14 @@ pub use self::{
     git::Git,
     hostile::Hostile,
     install::export,
-    limit::{Observer, Sight, What},
+    limit::{ClusterEvent, Observation, Observer},
     monitoring::Monitoring,
     objects::{Kind, Objects, kinds, name as name_of},
     observer::{Moment, Workload},
     process::{open_log, print_logs},
     programs::{kubectl_apply, muster, node_agent},
     real::keep_uses,
-    requests::Asked,
+    requests::RequestEntry,
     sources::{Cosign, GitOverSsh, Registry, Signer},
     world::{Changes, World, differences, unlike},
 };
@@ -242,7 +242,7 @@ impl Bed {
 
     /// Starts another controller with its own name, beside those that run.
     pub fn start_controller_as(&mut self, name: &str) {
-        let place = process::Place {
+        let place = process::ProcessEnv {
             api: &self.management,
             user: name,
             namespace: FLEET,
@@ -302,7 +302,7 @@ impl Bed {
 
     /// Starts the agent of a cluster.
     pub fn start_agent(&mut self, cluster: &str) {
-        let place = process::Place {
+        let place = process::ProcessEnv {
             api: &self.clusters[cluster].api,
             user: AGENT,
             namespace: muster_api::labels::SYSTEM_NAMESPACE,
@@ -312,7 +312,7 @@ impl Bed {
         self.agents.insert(cluster.to_owned(), process);
     }
 
-    fn start(&self, role: process::Role, place: &process::Place<'_>) -> Process {
+    fn start(&self, role: process::Role, place: &process::ProcessEnv<'_>) -> Process {
         // There is only one agent per cluster: it needs no shorter lease than the default.
         let lease = self.lease.map(|lease| match role {
             process::Role::Controller => lease,

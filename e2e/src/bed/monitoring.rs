@@ -31,10 +31,10 @@ pub struct Monitoring {
     _server: Option<AbortOnDropHandle<()>>,
 }
 
-type Shared = Arc<Mutex<Told>>;
+type Shared = Arc<Mutex<MonitoringState>>;
 
 #[derive(Default)]
-struct Told {
+struct MonitoringState {
     answers: BTreeMap<String, String>,
     /// By path, the bearer token of each query.
     asked: BTreeMap<String, Vec<Option<String>>>,
@@ -78,7 +78,7 @@ impl Monitoring {
     }
 
     /// Sets the value of the query; before the first call, the query never answers.
-    pub fn says(&self, name: &str, value: &str) {
+    pub fn set_answer(&self, name: &str, value: &str) {
         let series = json!({"metric": {"job": "web"}, "value": [1_767_225_600.781, value]});
         let data = json!({"resultType": "vector", "result": [series]});
         let answer = json!({"status": "success", "data": data}).to_string();
@@ -89,7 +89,7 @@ impl Monitoring {
     }
 
     /// The tokens of all queries, in order.
-    pub fn asked(&self, name: &str) -> Vec<Option<String>> {
+    pub fn query_tokens(&self, name: &str) -> Vec<Option<String>> {
         let asked = self
             .state
             .lock()
@@ -111,7 +111,7 @@ pub(crate) fn receivers(host: &str) -> String {
 }
 
 /// Answers a query. One without a configured answer hangs; the client times out.
-async fn told(state: &Shared, path: &str, token: Option<String>) -> String {
+async fn answer_query(state: &Shared, path: &str, token: Option<String>) -> String {
     let answer = {
         let mut state = state.lock();
         state.asked.entry(path.to_owned()).or_default().push(token);
@@ -127,7 +127,9 @@ async fn answer(State(state): State<Shared>, request: Request) -> Response {
     let token = request.headers().get(AUTHORIZATION);
     let token = token.and_then(|value| value.to_str().ok()?.strip_prefix("Bearer "));
     let token = token.map(str::to_owned);
-    told(&state, request.uri().path(), token).await.into_response()
+    answer_query(&state, request.uri().path(), token)
+        .await
+        .into_response()
 }
 
 struct InProcess(Shared);
@@ -139,6 +141,6 @@ impl Fetch for InProcess {
             Some(Login::Bearer(token)) => Some(token.clone()),
             Some(Login::Basic(..)) | None => None,
         };
-        Ok(told(&self.0, ask.url.path(), token).await.into())
+        Ok(answer_query(&self.0, ask.url.path(), token).await.into())
     }
 }

@@ -231,7 +231,7 @@ impl Objects {
             field_manager: Some(MANAGER.to_owned()),
             ..PostParams::default()
         };
-        match self.api(kind).create(&by, &whole(kind, object)).await {
+        match self.api(kind).create(&by, &with_type_meta(kind, object)).await {
             Ok(object) => Ok(value(object)),
             Err(kube::Error::Api(status)) => {
                 Err(format!("{} {}: {}", status.code, status.reason, status.message))
@@ -245,7 +245,7 @@ impl Objects {
         let (name, by) = (name(&object).to_owned(), PatchParams::apply(MANAGER).force());
         value(
             self.api(kind)
-                .patch(&name, &by, &Patch::Apply(whole(kind, object)))
+                .patch(&name, &by, &Patch::Apply(with_type_meta(kind, object)))
                 .await
                 .unwrap(),
         )
@@ -334,7 +334,7 @@ fn by() -> PatchParams {
     }
 }
 
-fn whole(kind: Kind, mut object: Value) -> DynamicObject {
+fn with_type_meta(kind: Kind, mut object: Value) -> DynamicObject {
     object["apiVersion"] = json!(kind.api_version());
     object["kind"] = json!(kind.singular);
     serde_json::from_value(object).unwrap()

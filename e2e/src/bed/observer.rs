@@ -166,8 +166,8 @@ impl Bed {
             .flat_map(|cluster| cluster.api.events(kinds::ASSEMBLAGE));
         for event in proxies.into_iter().chain(inside) {
             let cluster = objects::name(event.object()).to_owned();
-            let state =
-                named(&event.object()["status"]["syncs"], app).filter(|state| state["state"] == "succeeded");
+            let state = find_by_name(&event.object()["status"]["syncs"], app)
+                .filter(|state| state["state"] == "succeeded");
             let version = state.and_then(|state| commits.get(state["commit"].as_str()?));
             let by = event.object()["kind"].as_str().unwrap_or_default().to_owned();
             claims.extend(version.map(|version| Claim {
@@ -221,7 +221,7 @@ impl Bed {
     }
 }
 
-pub(super) fn named<'a>(list: &'a Value, name: &str) -> Option<&'a Value> {
+pub(super) fn find_by_name<'a>(list: &'a Value, name: &str) -> Option<&'a Value> {
     list.as_array()?.iter().find(|item| item["name"] == name)
 }
 

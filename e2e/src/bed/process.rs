@@ -51,7 +51,7 @@ pub(crate) enum Role {
 }
 
 /// The environment of a process.
-pub(crate) struct Place<'a> {
+pub(crate) struct ProcessEnv<'a> {
     /// Its API server.
     pub api: &'a Server,
     /// Its user name on the API server.
@@ -152,7 +152,7 @@ pub(crate) struct World {
 
 /// Starts a process as a task, with the wiring of the released program. If fault injection ends it, it restarts
 /// immediately.
-pub(crate) fn task(role: Role, place: &Place<'_>, world: World) -> Process {
+pub(crate) fn task(role: Role, place: &ProcessEnv<'_>, world: World) -> Process {
     let shutdown = Shutdown::new();
     let body = Body {
         role,
@@ -189,7 +189,7 @@ impl Body {
         let setup = self.setup(life);
         match self.role {
             Role::Controller => process::controller(setup).await,
-            Role::Agent => process::agent(setup).await,
+            Role::Agent => process::run_agent(setup).await,
         }
     }
 
@@ -235,7 +235,7 @@ impl Body {
 /// `folder`.
 pub(crate) fn child(
     role: Role,
-    place: &Place<'_>,
+    place: &ProcessEnv<'_>,
     lease: Option<Duration>,
     sync: &str,
     gate_host: &str,
@@ -288,7 +288,7 @@ fn recording(role: Role, instance: &str, folder: &Path) -> Vec<OsString> {
 }
 
 /// On real control planes, where permissions are checked, notifications are sent to the host that serves gate queries.
-fn notifying(role: Role, place: &Place<'_>, host: &str, folder: &Path) -> Vec<OsString> {
+fn notifying(role: Role, place: &ProcessEnv<'_>, host: &str, folder: &Path) -> Vec<OsString> {
     match (role, place.api) {
         (Role::Controller, Server::Real(_)) => {
             let file = folder.join(format!("notify-{}.yaml", place.instance));

@@ -97,12 +97,12 @@ pub struct Server {
 
 /// What a watch has delivered so far.
 struct Log {
-    seen: Arc<Mutex<Seen>>,
+    seen: Arc<Mutex<WatchedEvents>>,
     _watch: AbortOnDropHandle<()>,
 }
 
 #[derive(Default)]
-struct Seen {
+struct WatchedEvents {
     events: Vec<(u64, ChangeKind, Arc<Value>)>,
     /// How many events were handed out: only those can be discarded.
     given: usize,
@@ -271,7 +271,7 @@ impl Server {
     }
 
     /// Discards requests, and the object versions that were handed out so far.
-    pub fn forget(&self) {
+    pub fn discard_history(&self) {
         self.forgotten
             .store(self.audit_log().len() as u64, Ordering::Relaxed);
         for log in self.logs.values() {
@@ -342,7 +342,7 @@ impl Server {
 
 impl Log {
     fn open(client: Client, kind: Kind) -> Self {
-        let seen = Arc::new(Mutex::new(Seen::default()));
+        let seen = Arc::new(Mutex::new(WatchedEvents::default()));
         let api: Api<DynamicObject> = Api::all_with(client, &kind.api_resource());
         let watch = tokio::spawn(follow(api, Arc::clone(&seen)));
         Self {
@@ -353,7 +353,7 @@ impl Log {
 }
 
 /// Never returns. From version 0 a server sends the existing objects, then the changes.
-async fn follow(api: Api<DynamicObject>, seen: Arc<Mutex<Seen>>) {
+async fn follow(api: Api<DynamicObject>, seen: Arc<Mutex<WatchedEvents>>) {
     loop {
         // The server or the watch has ended: continue with a new watch.
         if let Err(kube::Error::Api(status)) = watch(&api, &seen).await
@@ -365,7 +365,7 @@ async fn follow(api: Api<DynamicObject>, seen: Arc<Mutex<Seen>>) {
     }
 }
 
-async fn watch(api: &Api<DynamicObject>, seen: &Mutex<Seen>) -> kube::Result<()> {
+async fn watch(api: &Api<DynamicObject>, seen: &Mutex<WatchedEvents>) -> kube::Result<()> {
     let from = seen.lock().version.to_string();
     let parameters = WatchParams::default().timeout(SESSION);
     let mut events = api.watch(&parameters, &from).await?.boxed();
@@ -383,7 +383,7 @@ async fn watch(api: &Api<DynamicObject>, seen: &Mutex<Seen>) -> kube::Result<()>
 
 /// A restarted server no longer has earlier versions. Nothing was written while it was down, so only writes before this
 /// watch was reopened could be missed; a list has those.
-async fn relist(api: &Api<DynamicObject>, seen: &Mutex<Seen>) {
+async fn relist(api: &Api<DynamicObject>, seen: &Mutex<WatchedEvents>) {
     let Ok(list) = api.list(&ListParams::default()).await else {
         return;
     };
@@ -398,7 +398,7 @@ async fn relist(api: &Api<DynamicObject>, seen: &Mutex<Seen>) {
     seen.version = version.parse().expect("a real server's versions are numbers");
 }
 
-impl Seen {
+impl WatchedEvents {
     fn take(&mut self, kind: ChangeKind, object: DynamicObject) {
         let version = version_of(&object.metadata);
         self.version = self.version.max(version);

@@ -81,9 +81,7 @@ fn misgrouped(status: &ModuleStatus) -> Vec<String> {
     {
         let word = reason.parse::<Reason>().ok();
         if word.is_none() || word == Some(Reason::Excluded) || word <= last {
-            found.push(format!(
-                "{reason} is not a reason of a group, or is out of order"
-            ));
+            found.push(format!("{reason} is not a reason of a group, or is out of order"));
         }
         last = word;
         let names = ranges::unfold(clusters, *count as usize).unwrap_or_default();

@@ -7,13 +7,13 @@ use tokio::time::Instant;
 use super::{AGENT, Bed, recorded::Request, server::Server};
 
 /// A request: time, user, method and path.
-pub type Asked = (Duration, String, String, String);
+pub type RequestEntry = (Duration, String, String, String);
 
 impl Bed {
     /// The requests of muster to an API server so far, in order.
-    pub fn asked(&self, server: &str) -> Vec<Asked> {
+    pub fn muster_requests(&self, server: &str) -> Vec<RequestEntry> {
         let requests = self.servers().filter(|(name, _)| *name == server);
-        let mut asked: Vec<Asked> = requests
+        let mut asked: Vec<RequestEntry> = requests
             .flat_map(|(_, server)| server.requests())
             .filter(Request::is_ours)
             .map(|request| (request.at, request.user, request.method, request.path))
@@ -76,7 +76,7 @@ impl Bed {
 
     /// Discards requests and events of all API servers.
     pub fn forget_requests(&self) {
-        self.servers().for_each(|(_, server)| server.forget());
+        self.servers().for_each(|(_, server)| server.discard_history());
     }
 
     /// All requests of muster, with the name of the server.

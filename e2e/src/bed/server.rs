@@ -78,10 +78,10 @@ impl Server {
     }
 
     /// Discards what was recorded so far.
-    pub fn forget(&self) {
+    pub fn discard_history(&self) {
         match self {
             Self::Embedded(api) => api.recorder().clear(),
-            Self::Real(server) => server.forget(),
+            Self::Real(server) => server.discard_history(),
         }
     }
 

@@ -21,7 +21,7 @@ impl Bed {
     }
 
     /// Undoes [`Bed::fail_writes`].
-    pub fn mend(&self, cluster: &str, rule: RuleId) {
+    pub fn clear_fault(&self, cluster: &str, rule: RuleId) {
         self.clusters[cluster].api.embedded().faults().remove(rule);
     }
 

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::{
     bed::{Bed, Ground, kinds},
-    fleet::{Quality, ROLLED, condition, manifests, told},
+    fleet::{Quality, ROLLED, condition, manifests, status_text},
 };
 
 /// The cluster that fails, and one that must not be affected.
@@ -91,7 +91,7 @@ pub async fn nothing_moves(ground: Ground) {
             .patch(kinds::MODULE, "web", json!({"spec": patch}))
             .await;
         let module = bed.until_reason("web", reason, TOLD).await;
-        said(what, &module, &words);
+        assert_not_ready_message(what, &module, &words);
         goes_on(&bed, "other", number).await;
         bed.pass(WATCHED).await;
         assert_eq!(all(&bed, "web").await, before, "{what}: nothing deployed changes");
@@ -129,14 +129,14 @@ pub async fn stops_at_the_first_cluster(ground: Ground) {
             bed.git.tag(&bad);
             "apps/nowhere"
         };
-        carry_out(&bed, path, &bad).await;
+        set_package(&bed, path, &bad).await;
         let module = until_halted(&bed, what).await;
-        said(what, &module, &[&words[..], &["eu-1", "next: "]].concat());
+        assert_not_ready_message(what, &module, &[&words[..], &["eu-1", "next: "]].concat());
         goes_on(&bed, "other", number).await;
         bed.pass(WATCHED).await;
         assert_eq!(all(&bed, "web").await, before, "{what}: nothing deployed changes");
         let good = bed.release("web", number * 10 + 1, Quality::Good);
-        carry_out(&bed, "apps/web", &good).await;
+        set_package(&bed, "apps/web", &good).await;
         bed.until_ready("web", &good).await;
     }
     assert_eq!(bed.most_charged(kinds::PROXY_ASSEMBLAGE, "web"), 1);
@@ -170,7 +170,7 @@ fn bad_contents() -> [(&'static str, Option<String>, Vec<&'static str>); 4] {
     ]
 }
 
-async fn carry_out(bed: &Bed, path: &str, tag: &str) {
+async fn set_package(bed: &Bed, path: &str, tag: &str) {
     let sync = json!({"package": {"path": path}, "source": {"git": {"version": {"tag": tag}}}});
     bed.fleet()
         .patch(kinds::MODULE, "web", json!({"spec": {"sync": sync}}))
@@ -199,7 +199,7 @@ pub async fn kubeconfigs(ground: Ground) {
                 entry["reason"] == "KubeconfigRejected"
                     && entry["message"].as_str().is_some_and(|text| text.contains(field))
             });
-            named.ok_or_else(|| told(&module))
+            named.ok_or_else(|| status_text(&module))
         };
         let (_, entry) = bed.wait_until(&format!("{field} is named"), ROLLED, look).await;
         let text = entry.to_string();
@@ -247,7 +247,11 @@ async fn until_halted(bed: &Bed, what: &str) -> Value {
     let look = async || {
         let module = bed.module("web").await;
         let halted = condition(&module, "Halted").is_some() && module["status"]["summary"]["failed"] == 1;
-        if halted { Ok(module) } else { Err(told(&module)) }
+        if halted {
+            Ok(module)
+        } else {
+            Err(status_text(&module))
+        }
     };
     bed.wait_until(what, TOLD, look).await.1
 }
@@ -258,7 +262,7 @@ async fn goes_on(bed: &Bed, app: &str, number: u32) {
     bed.until_ready(app, &version).await;
 }
 
-fn said(what: &str, module: &Value, words: &[&str]) {
+fn assert_not_ready_message(what: &str, module: &Value, words: &[&str]) {
     let ready = condition(module, "Ready").unwrap();
     let message = ready["message"].as_str().unwrap();
     println!("{what}: {}: {message}", ready["reason"].as_str().unwrap());

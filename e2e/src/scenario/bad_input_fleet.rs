@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use crate::{
     bed::{Bed, Ground, Obstacle, kinds},
-    fleet::{Quality, ROLLED, condition, told},
+    fleet::{Quality, ROLLED, condition, status_text},
 };
 
 /// The module that continues, and the one with bad input. Clusters are changed in this order of names.
@@ -325,7 +325,7 @@ pub async fn a_hostile_status(ground: Ground) {
             module["status"]["summary"]["clusters"],
             "1/2",
             "{what}: {}",
-            told(&module)
+            status_text(&module)
         );
         assert_eq!(
             bed.version_in("eu-1", "web").await.as_deref(),
@@ -360,7 +360,7 @@ pub async fn an_annotation_that_is_no_json(ground: Ground) {
             if status.contains(control) && status.contains("no JSON") {
                 Ok(condition(&module, "Ready").unwrap()["reason"].clone())
             } else {
-                Err(told(&module))
+                Err(status_text(&module))
             }
         };
         let (_, reason) = bed.wait_until(&format!("{control} is said"), TOLD, look).await;

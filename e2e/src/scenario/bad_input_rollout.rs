@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::{
     bed::{Bed, Ground, kinds},
-    fleet::{Quality, ROLLED, condition, told, workload},
+    fleet::{Quality, ROLLED, condition, status_text, workload},
 };
 
 const CLUSTERS: [&str; 3] = ["eu-1", "eu-2", "us-1"];
@@ -323,7 +323,7 @@ async fn stalled(bed: &Bed, reason: &str, says: &str) {
         let is = condition(&module, "Stalled").is_some_and(|stalled| {
             stalled["reason"] == reason && stalled["message"].as_str().unwrap().contains(says)
         });
-        if is { Ok(()) } else { Err(told(&module)) }
+        if is { Ok(()) } else { Err(status_text(&module)) }
     };
     bed.wait_until(says, ROLLED, look).await;
 }

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::{
     bed::{Bed, FLEET, Ground, Kind, Obstacle, kinds},
-    fleet::{APPS, Quality, ROLLED, is_ready, told, workload},
+    fleet::{APPS, Quality, ROLLED, is_ready, status_text, workload},
 };
 
 /// Longer than muster keeps an unused source.
@@ -23,7 +23,7 @@ pub async fn needs_no_agent(ground: Ground) {
     bed.fleet().delete(kinds::BOOTSTRAP_MODULE, "web").await;
     let look = async || match bed.fleet().get(kinds::BOOTSTRAP_MODULE, "web").await {
         None => Ok(()),
-        Some(module) => Err(told(&module)),
+        Some(module) => Err(status_text(&module)),
     };
     bed.wait_until("the module is gone", ROLLED, look).await;
     for cluster in ["eu-1", "eu-2"] {
@@ -155,7 +155,7 @@ pub async fn foreign_objects_are_left_alone(ground: Ground) {
         if message.contains("NameConflict") && message.contains(&taken) {
             Ok(())
         } else {
-            Err(told(&module))
+            Err(status_text(&module))
         }
     };
     bed.wait_until("the conflict is reported", Duration::from_secs(700), look)

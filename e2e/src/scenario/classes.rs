@@ -119,7 +119,7 @@ pub async fn as_the_table_says(ground: Ground) {
         "spec": {"clusterRef": {"name": "eu-1"}, "syncs": rows},
     });
     bed.fleet().create(kinds::PROXY_ASSEMBLAGE, object).await;
-    let told = async |expect: &_| until_told(&bed, (kinds::PROXY_ASSEMBLAGE, "cases"), expect).await;
+    let told = async |expect: &_| until_reported(&bed, (kinds::PROXY_ASSEMBLAGE, "cases"), expect).await;
     let mut expect: BTreeMap<&str, _> = cases.iter().map(|case| (case.name, case.expect)).collect();
     expect.insert("away", ("updating", "Infra", false, ""));
     told(&expect).await;
@@ -176,7 +176,7 @@ pub async fn clusters_away(ground: Ground) {
 /// Waits until both assemblages report this for their only row.
 async fn until_both(bed: &Bed, row: &str, expect: (&str, &str, bool, &str)) {
     for name in ["by-cluster", "by-secret"] {
-        until_told(bed, (kinds::REMOTE_ASSEMBLAGE, name), &[(row, expect)].into()).await;
+        until_reported(bed, (kinds::REMOTE_ASSEMBLAGE, name), &[(row, expect)].into()).await;
     }
 }
 
@@ -247,7 +247,7 @@ metadata: {name: cases}
 spec: {policyName: cases, validationActions: [Deny]}
 "#;
 
-async fn until_told(
+async fn until_reported(
     bed: &Bed,
     (kind, name): (Kind, &str),
     expect: &BTreeMap<&str, (&str, &str, bool, &str)>,
@@ -262,7 +262,7 @@ async fn until_told(
             .iter()
             .filter_map(|(name, expect)| {
                 let state = states.iter().find(|state| state["name"] == **name);
-                let told = state.map(told);
+                let told = state.map(reported_state);
                 let as_expected = told.as_ref().is_some_and(|(state, class, terminal, reason)| {
                     // The message may differ while the row waits for its source.
                     (state.as_str(), class.as_str(), *terminal) == (expect.0, expect.1, expect.2)
@@ -281,7 +281,7 @@ async fn until_told(
         .await;
 }
 
-fn told(state: &Value) -> (String, String, bool, String) {
+fn reported_state(state: &Value) -> (String, String, bool, String) {
     let text = |field: &str| state[field].as_str().unwrap_or_default().to_owned();
     (
         text("state"),

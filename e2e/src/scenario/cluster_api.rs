@@ -19,7 +19,7 @@ use serde_json::{Value, json};
 
 use crate::{
     bed::{Bed, FLEET, Ground, Kind, Obstacle, kinds},
-    fleet::{APPS, Quality, ROLLED, is_ready, told},
+    fleet::{APPS, Quality, ROLLED, is_ready, status_text},
 };
 
 /// The name of the CRD.
@@ -388,7 +388,7 @@ async fn until_taken(bed: &Bed) {
         if quiet && is_ready(&module) {
             Ok(())
         } else {
-            Err(told(&module))
+            Err(status_text(&module))
         }
     };
     bed.wait_until(&format!("{CLUSTER} is taken"), DISCOVERED, look)
@@ -420,7 +420,11 @@ async fn until_nothing_is_left(bed: &Bed, cluster: &Value) {
         }
     };
     let (took, ()) = bed
-        .wait_until("no object of ours is left in the management cluster", COLLECTED, look)
+        .wait_until(
+            "no object of ours is left in the management cluster",
+            COLLECTED,
+            look,
+        )
         .await;
     println!("nothing is left in the management cluster {took:?} after the deletion");
 }

@@ -6,7 +6,7 @@ use serde_json::json;
 
 use crate::{
     bed::{Bed, Ground, Workload, kinds},
-    fleet::{is_ready, told},
+    fleet::{is_ready, status_text},
 };
 
 /// The clusters of the example fleet.
@@ -62,7 +62,12 @@ pub async fn is_all_it_takes(ground: Ground) {
     assert_eq!(bed.order(&podinfo, "6.1.0"), FIVE.map(|(name, _)| name));
     assert_eq!(bed.most_charged(kinds::PROXY_ASSEMBLAGE, "podinfo"), 1);
     let backup = bed.module("backup").await;
-    assert_eq!(backup["status"]["source"]["tag"], "v1.0.0", "{}", told(&backup));
+    assert_eq!(
+        backup["status"]["source"]["tag"],
+        "v1.0.0",
+        "{}",
+        status_text(&backup)
+    );
 }
 
 fn commit_next(bed: &Bed) {
@@ -121,7 +126,7 @@ async fn until_all_ready(bed: &Bed, tag: &str) {
         if ready == 3 {
             Ok(())
         } else {
-            Err(modules.iter().map(told).collect())
+            Err(modules.iter().map(status_text).collect())
         }
     };
     let (took, ()) = bed.wait_until("all modules are ready", ALL_READY, look).await;

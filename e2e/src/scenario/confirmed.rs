@@ -13,7 +13,7 @@ use tokio::time::Instant;
 
 use crate::{
     bed::{Bed, Ground, kinds},
-    fleet::{APPS, condition, is_ready, told},
+    fleet::{APPS, condition, is_ready, status_text},
 };
 
 /// How long health must last without evidence.
@@ -144,7 +144,7 @@ async fn install(bed: &Bed) {
             let told = definition
                 .as_ref()
                 .and_then(|definition| condition(definition, "Established"));
-            let is = told.is_some_and(|told| told["status"] == "True");
+            let is = status_text.is_some_and(|told| status_text["status"] == "True");
             if is {
                 Ok(())
             } else {
@@ -172,7 +172,7 @@ async fn deploy(bed: &Bed, names: &[&str]) {
             let version = format!("{name}-v1");
             let module = bed.module(name).await;
             if module["status"]["source"]["tag"] != version.as_str() || !is_ready(&module) {
-                return Err(told(&module));
+                return Err(status_text(&module));
             }
         }
         Ok(())

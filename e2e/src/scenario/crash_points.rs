@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use crate::{
     bed::{Bed, Blow, Changes, Ground::Virtual, Kind, Observer, Obstacle, World, differences, kinds, unlike},
-    fleet::{APPS, Quality, is_ready, told},
+    fleet::{APPS, Quality, is_ready, status_text},
 };
 
 /// Enough time for a story with an ended process.
@@ -79,7 +79,7 @@ pub struct Ending {
 }
 
 /// Runs a story, with a fault in one request.
-pub async fn tell(story: Story, strike: Option<(usize, Blow)>) -> Ending {
+pub async fn run_story(story: Story, strike: Option<(usize, Blow)>) -> Ending {
     let bed = prepared(story).await;
     let before = bed.requests_to_change();
     bed.number_requests(strike);
@@ -210,7 +210,7 @@ async fn until_gone(bed: &Bed, cluster: &str) {
 async fn until_no_module(bed: &Bed) {
     let look = async || match bed.fleet().get(kinds::MODULE, "web").await {
         None => Ok(()),
-        Some(module) => Err(format!("ready: {}, {}", is_ready(&module), told(&module))),
+        Some(module) => Err(format!("ready: {}, {}", is_ready(&module), status_text(&module))),
     };
     bed.wait_until("the module is gone", TOLD, look).await;
 }

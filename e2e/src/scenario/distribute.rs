@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 
 use crate::{
     bed::{Bed, Ground, export, kinds},
-    fleet::{Quality, ROLLED, told},
+    fleet::{Quality, ROLLED, status_text},
 };
 
 /// Maximum time until a change of a Secret is distributed.
@@ -95,7 +95,7 @@ pub async fn comes_and_goes(ground: Ground) {
     bed.wait_until("it is gone", ROLLED, look).await;
     let gone = async || match bed.fleet().get(kinds::MODULE, "web").await {
         None => Ok(()),
-        Some(module) => Err(told(&module)),
+        Some(module) => Err(status_text(&module)),
     };
     bed.wait_until("the module is gone", ROLLED, gone).await;
 }

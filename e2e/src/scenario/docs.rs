@@ -8,7 +8,7 @@ use tokio::time::Instant;
 
 use crate::{
     bed::{Bed, Ground, Moment, kinds},
-    fleet::{Quality, ROLLED, condition, is_current, is_ready, told, workload},
+    fleet::{Quality, ROLLED, condition, is_current, is_ready, status_text, workload},
 };
 
 /// The duration of one letter of a picture.
@@ -36,7 +36,7 @@ pub async fn rollouts(ground: Ground) {
     let page = include_str!("../../../docs/rollouts.md");
     let mut different = Vec::new();
     for example in examples(page) {
-        let drawn = play(ground, &example).await;
+        let drawn = run_example(ground, &example).await;
         if drawn != example.picture {
             different.push(format!("{}\n{drawn}", example.spec));
         }
@@ -72,7 +72,7 @@ fn examples(page: &str) -> Vec<Example<'_>> {
         .collect()
 }
 
-async fn play(ground: Ground, example: &Example<'_>) -> String {
+async fn run_example(ground: Ground, example: &Example<'_>) -> String {
     let mut bed = Bed::new(ground).await;
     for (name, region, tier) in FLEET {
         bed.join(name, &[("env", "prod"), ("region", region), ("tier", tier)], &[])
@@ -83,7 +83,7 @@ async fn play(ground: Ground, example: &Example<'_>) -> String {
         None => &["web"],
     };
     bed.deploy(modules).await;
-    bed.monitoring.says("errors", "0.03");
+    bed.monitoring.set_answer("errors", "0.03");
     bed.fleet()
         .patch(kinds::MODULE, "web", json!({"spec": example.spec}))
         .await;
@@ -101,7 +101,7 @@ async fn play(ground: Ground, example: &Example<'_>) -> String {
         }
         if ready == Some(json!("WaitingGate")) {
             bed.pass(THOUGHT).await;
-            bed.monitoring.says("errors", "0.004");
+            bed.monitoring.set_answer("errors", "0.004");
         }
         let over = is_ready(&module)
             || module["status"]["summary"]["updating"] == 0 && ready == Some(json!("Halted"));
@@ -110,7 +110,7 @@ async fn play(ground: Ground, example: &Example<'_>) -> String {
         if seen && (over || failed) {
             Ok(())
         } else {
-            Err(told(&module))
+            Err(status_text(&module))
         }
     };
     bed.wait_until("it is over", 2 * ROLLED, look).await;

@@ -80,7 +80,7 @@ pub async fn all(ground: Ground) {
 /// For each cluster: the time from its last report to the next write of the module's status, by the audit logs.
 fn last_flips(bed: &Bed) -> Vec<Duration> {
     let writes = |server: &str, user: &str, path: &str| -> Vec<Duration> {
-        let asked = bed.asked(server).into_iter();
+        let asked = bed.muster_requests(server).into_iter();
         asked
             .filter(|(_, by, method, asked)| by == user && method == "PATCH" && asked.ends_with(path))
             .map(|(at, ..)| at)

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use super::CLUSTERS;
 use crate::{
     bed::{Bed, Cosign, Ground, Registry, Signer, kinds},
-    fleet::{APPS, Quality, ROLLED, condition, manifests, told, workload},
+    fleet::{APPS, Quality, ROLLED, condition, manifests, status_text, workload},
     sops,
 };
 
@@ -43,7 +43,7 @@ pub async fn an_oci_tag_is_pinned(ground: Ground) {
         if message.is_some_and(|message| message.contains(&digits)) {
             Ok(())
         } else {
-            Err(told(&module))
+            Err(status_text(&module))
         }
     };
     // Flux resolves the tag again every minute.
@@ -116,7 +116,7 @@ pub async fn patched_and_decrypted(ground: Ground) {
         if done {
             Ok(())
         } else {
-            Err(format!("{clusters:?} {}", told(&module)))
+            Err(format!("{clusters:?} {}", status_text(&module)))
         }
     };
     bed.wait_until("three replicas are everywhere", FLUX, look).await;
@@ -212,7 +212,7 @@ async fn until_refused(bed: &Bed, words: &str) {
         if words.iter().all(|word| message.contains(word)) {
             Ok(())
         } else {
-            Err(told(&module))
+            Err(status_text(&module))
         }
     };
     bed.wait_until("it reports Flux's message", ROLLED, refused).await;

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::{
     bed::{Bed, GitOverSsh, Ground, Kind, Signer, kinds},
-    fleet::{condition, is_current, told},
+    fleet::{condition, is_current, status_text},
     sops,
 };
 
@@ -76,11 +76,11 @@ pub async fn are_refused(ground: Ground) {
         fleet.create(kinds::SECRET, wrong).await;
         fleet.create(kinds::SECRET, signer.secret("signers")).await;
         fleet.create(kinds::GIT_REPOSITORY, signed(&ssh, "v1")).await;
-        says(&bed, kinds::GIT_REPOSITORY, "ssh", "knownhosts: key mismatch").await;
+        until_not_ready(&bed, kinds::GIT_REPOSITORY, "ssh", "knownhosts: key mismatch").await;
         let known = ssh.secret("ssh", &ssh.known_hosts());
         fleet.apply(kinds::SECRET, known).await;
-        ask(&bed, kinds::GIT_REPOSITORY, "ssh").await;
-        says(&bed, kinds::GIT_REPOSITORY, "ssh", "signature").await;
+        request_reconcile(&bed, kinds::GIT_REPOSITORY, "ssh").await;
+        until_not_ready(&bed, kinds::GIT_REPOSITORY, "ssh", "signature").await;
         // The same with a signature.
         let signed = json!({"spec": {"ref": {"tag": "v2"}}});
         fleet.patch(kinds::GIT_REPOSITORY, "ssh", signed).await;
@@ -95,14 +95,14 @@ pub async fn are_refused(ground: Ground) {
     fleet
         .create(kinds::OCI_REPOSITORY, artifact(registry.host(), "registry"))
         .await;
-    says(&bed, kinds::OCI_REPOSITORY, "web", "x509").await;
+    until_not_ready(&bed, kinds::OCI_REPOSITORY, "web", "x509").await;
     fleet
         .apply(kinds::SECRET, registry.certificate_secret("registry"))
         .await;
     registry.delete("fleet/web", &digest);
     assert_eq!(registry.digest("fleet/web", "stable"), None);
-    ask(&bed, kinds::OCI_REPOSITORY, "web").await;
-    says(&bed, kinds::OCI_REPOSITORY, "web", "MANIFEST_UNKNOWN").await;
+    request_reconcile(&bed, kinds::OCI_REPOSITORY, "web").await;
+    until_not_ready(&bed, kinds::OCI_REPOSITORY, "web", "MANIFEST_UNKNOWN").await;
 }
 
 const CONFIG: &str = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: web}\ndata: {a: b}\n";
@@ -152,7 +152,11 @@ async fn until(bed: &Bed, kind: Kind, name: &str, status: &str) -> Value {
             && condition(&object, "Ready").is_some_and(|ready| {
                 ready["status"] == status && ready["observedGeneration"] == object["metadata"]["generation"]
             });
-        if found { Ok(object) } else { Err(told(&object)) }
+        if found {
+            Ok(object)
+        } else {
+            Err(status_text(&object))
+        }
     };
     bed.wait_until(&format!("{name} is ready: {status}"), READ, look)
         .await
@@ -160,7 +164,7 @@ async fn until(bed: &Bed, kind: Kind, name: &str, status: &str) -> Value {
 }
 
 /// Waits until the Ready condition is false with this text.
-async fn says(bed: &Bed, kind: Kind, name: &str, words: &str) {
+async fn until_not_ready(bed: &Bed, kind: Kind, name: &str, words: &str) {
     let look = async || {
         let object = bed.fleet().get(kind, name).await.ok_or("it is not there")?;
         let ready = condition(&object, "Ready").filter(|ready| ready["status"] == "False");
@@ -168,7 +172,7 @@ async fn says(bed: &Bed, kind: Kind, name: &str, words: &str) {
         if message.is_some_and(|message| message.contains(words)) {
             Ok(())
         } else {
-            Err(told(&object))
+            Err(status_text(&object))
         }
     };
     bed.wait_until(&format!("{name} says {words:?}"), READ, look)
@@ -176,20 +180,20 @@ async fn says(bed: &Bed, kind: Kind, name: &str, words: &str) {
 }
 
 /// `flux reconcile source`.
-async fn ask(bed: &Bed, kind: Kind, name: &str) {
+async fn request_reconcile(bed: &Bed, kind: Kind, name: &str) {
     let now = bed.now().to_string();
     let annotation = json!({"metadata": {"annotations": {"reconcile.fluxcd.io/requestedAt": now}}});
     bed.fleet().patch(kind, name, annotation).await;
 }
 
 async fn until_revision(bed: &Bed, wanted: &str) {
-    ask(bed, kinds::OCI_REPOSITORY, "web").await;
+    request_reconcile(bed, kinds::OCI_REPOSITORY, "web").await;
     let look = async || {
         let object = bed.fleet().get(kinds::OCI_REPOSITORY, "web").await.unwrap();
         if revision(&object) == wanted {
             Ok(())
         } else {
-            Err(told(&object))
+            Err(status_text(&object))
         }
     };
     bed.wait_until(&format!("web is at {wanted}"), READ, look).await;

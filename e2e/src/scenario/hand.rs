@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::{
     bed::{Bed, Ground, Kind, Objects, kinds},
-    fleet::{APPS, Quality, condition, told},
+    fleet::{APPS, Quality, condition, status_text},
 };
 
 /// The longest apply interval, plus a margin for servers that other scenarios keep busy.
@@ -25,7 +25,7 @@ pub async fn puts_nothing_astray(ground: Ground) {
     let evil = json!({"data": {"version": "by hand"}});
     apps.patch(kinds::CONFIG_MAP, "web", evil).await;
     apps.delete(kinds::DEPLOYMENT, "web").await;
-    ask(&system, &kustomization).await;
+    request_reconcile(&system, &kustomization).await;
     until_whole(&bed).await;
 
     let path = json!({"spec": {"path": "apps/evil"}});
@@ -45,7 +45,11 @@ pub async fn puts_nothing_astray(ground: Ground) {
 
     system.delete(kinds::KUSTOMIZATION, &kustomization).await;
     until_whole(&bed).await;
-    assert_eq!(bed.marks("web").await["us-1"], others, "no other object is touched");
+    assert_eq!(
+        bed.marks("web").await["us-1"],
+        others,
+        "no other object is touched"
+    );
     let version = bed.roll("web", 2, Quality::Good).await;
     bed.until_ready("web", &version).await;
 }
@@ -64,7 +68,7 @@ pub async fn credentials_change(ground: Ground) {
             if reason == "CredentialsRejected" {
                 Ok(())
             } else {
-                Err(told(&module))
+                Err(status_text(&module))
             }
         };
         bed.wait_until("the old one is rejected", BACK, look).await;
@@ -76,12 +80,17 @@ pub async fn credentials_change(ground: Ground) {
     bed.until_ready("web", "web-v1").await;
     let ready = bed.module("web").await;
     assert_eq!(condition(&ready, "Ready").unwrap()["status"], "True");
-    assert_eq!(ready["status"]["summary"]["clusters"], "2/2", "{}", told(&ready));
+    assert_eq!(
+        ready["status"]["summary"]["clusters"],
+        "2/2",
+        "{}",
+        status_text(&ready)
+    );
     assert_eq!(bed.marks("web").await, before);
 }
 
 /// `flux reconcile kustomization`.
-async fn ask(system: &Objects, kustomization: &str) {
+async fn request_reconcile(system: &Objects, kustomization: &str) {
     let now = json!({"metadata": {"annotations": {"reconcile.fluxcd.io/requestedAt": "now"}}});
     system.patch(kinds::KUSTOMIZATION, kustomization, now).await;
 }
@@ -118,7 +127,7 @@ async fn until_whole(bed: &Bed) {
         if ready && version.as_deref() == Some("web-v1") {
             Ok(())
         } else {
-            Err(format!("{version:?}, {}", told(&module)))
+            Err(format!("{version:?}, {}", status_text(&module)))
         }
     };
     bed.wait_until("eu-1 has all of web-v1", BACK, look).await;

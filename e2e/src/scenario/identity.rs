@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use crate::{
-    bed::{Asked, Bed, CONTROLLER, Ground, kinds},
+    bed::{Bed, CONTROLLER, Ground, RequestEntry, kinds},
     fleet::{Quality, ROLLED, condition},
 };
 
@@ -63,8 +63,8 @@ pub async fn leads_elsewhere(ground: Ground) {
 
 /// What the controller wrote into the cluster that the Secret pointed at before, and the one that it points at now; the
 /// agents there keep running.
-fn written(bed: &Bed) -> Vec<Asked> {
-    let asked = ["eu-1", "us-1"].map(|cluster| bed.asked(cluster));
+fn written(bed: &Bed) -> Vec<RequestEntry> {
+    let asked = ["eu-1", "us-1"].map(|cluster| bed.muster_requests(cluster));
     asked
         .into_iter()
         .flatten()

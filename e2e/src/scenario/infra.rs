@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::CLUSTERS;
 use crate::{
     bed::{AGENT, Bed, Ground, Obstacle, kinds},
-    fleet::{Quality, ROLLED, told},
+    fleet::{Quality, ROLLED, status_text},
 };
 
 /// Longer than pickup (5 min) and progress (10 min) together, and than absence (5 min).
@@ -48,13 +48,13 @@ async fn away(ground: Ground, obstacle: Obstacle, reason: &str) {
         (&attention["cluster"], &attention["reason"]),
         (&"eu-1".into(), &reason.into()),
         "{}",
-        told(&module)
+        status_text(&module)
     );
     assert_eq!(module["status"]["summary"]["clusters"], "2/3");
     bed.clear("eu-1", obstacle).await;
     bed.start_agent("eu-1");
     until_all(&bed, &version).await;
-    nobody_blamed(&bed).await;
+    assert_no_bad_revision(&bed).await;
 }
 
 /// The git host does not answer the cluster that is changing.
@@ -70,7 +70,7 @@ pub async fn source_away(ground: Ground) {
     assert_eq!(bed.version_in("eu-1", "web").await.as_deref(), Some("web-v1"));
     bed.git.come_back();
     until_all(&bed, &version).await;
-    nobody_blamed(&bed).await;
+    assert_no_bad_revision(&bed).await;
 }
 
 /// Writes fail with 500, as on an API server whose admission webhook cannot be called.
@@ -82,9 +82,9 @@ pub async fn webhook_late(ground: Ground) {
     until_assigned(&bed, "eu-1", &version).await;
     bed.pass(LASTS).await;
     assert_eq!(bed.version_in("eu-2", "web").await.as_deref(), Some("web-v1"));
-    bed.mend("eu-1", late);
+    bed.clear_fault("eu-1", late);
     until_all(&bed, &version).await;
-    nobody_blamed(&bed).await;
+    assert_no_bad_revision(&bed).await;
 }
 
 /// The sync of a confirmed cluster reconciles again and is not `Ready` for a while.
@@ -115,7 +115,7 @@ pub async fn checking_again(ground: Ground) {
     bed.pass(LASTS).await;
     bed.start_agent("eu-1");
     until_all(&bed, &version).await;
-    nobody_blamed(&bed).await;
+    assert_no_bad_revision(&bed).await;
 }
 
 async fn until_assigned(bed: &Bed, cluster: &str, version: &str) {
@@ -139,7 +139,7 @@ async fn until_all(bed: &Bed, version: &str) {
         if module["status"]["summary"]["clusters"] == "3/3" && module["status"]["source"]["tag"] == version {
             Ok(())
         } else {
-            Err(told(&module))
+            Err(status_text(&module))
         }
     };
     bed.wait_until("all three are confirmed", ROLLED, look).await;
@@ -149,7 +149,7 @@ async fn until_all(bed: &Bed, version: &str) {
 }
 
 /// No revision was ever marked as bad, and no cluster ever failed.
-async fn nobody_blamed(bed: &Bed) {
+async fn assert_no_bad_revision(bed: &Bed) {
     for revision in bed.fleet().list(kinds::MODULE_REVISION).await {
         assert_eq!(revision["status"]["verdict"], "Good", "{revision:#}");
     }

@@ -6,8 +6,8 @@ use std::{collections::BTreeMap, time::Duration};
 use serde_json::json;
 
 use crate::{
-    bed::{Asked, Bed, Ground, Hostile, kinds},
-    fleet::{Quality, told},
+    bed::{Bed, Ground, Hostile, RequestEntry, kinds},
+    fleet::{Quality, status_text},
 };
 
 /// Longer than all healthy clusters need.
@@ -33,7 +33,7 @@ enum When {
 /// The observations of the healthy clusters.
 struct Story {
     /// All requests to each of them until all had the second version.
-    asked: BTreeMap<String, Vec<Asked>>,
+    asked: BTreeMap<String, Vec<RequestEntry>>,
     /// When all had the first and the second version.
     had: [Duration; 2],
 }
@@ -148,7 +148,10 @@ async fn story(ground: Ground, well: usize, when: When) -> Story {
     }
     until_all_have(&bed, &well, &second).await;
     let had = [had_first, bed.elapsed().saturating_sub(started)];
-    let asked = well.iter().map(|name| (name.clone(), bed.asked(name))).collect();
+    let asked = well
+        .iter()
+        .map(|name| (name.clone(), bed.muster_requests(name)))
+        .collect();
     if matches!(when, When::AtFirst | When::Amid) {
         until_named(&bed, &bad).await;
     }
@@ -163,7 +166,10 @@ async fn until_all_have(bed: &Bed, clusters: &[String], version: &str) {
     let look = async || {
         for cluster in clusters {
             if bed.confirmed_in(cluster, "web").await.as_deref() != Some(version) {
-                return Err(format!("not {cluster}; {}", told(&bed.module("web").await)));
+                return Err(format!(
+                    "not {cluster}; {}",
+                    status_text(&bed.module("web").await)
+                ));
             }
         }
         Ok(())
@@ -187,7 +193,7 @@ async fn until_named(bed: &Bed, bad: &[&str]) {
         if bad.iter().all(named) {
             Ok(attention)
         } else {
-            Err(told(&module))
+            Err(status_text(&module))
         }
     };
     let (took, attention) = bed.wait_until("the bad ones are named", NAMED, look).await;

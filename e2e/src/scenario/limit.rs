@@ -90,7 +90,7 @@ pub async fn holds(ground: Ground, limit: Limit, ends: usize, seed: u64) {
         let left = ends - run.ended;
         run.roll(left).await;
     }
-    run.tell(seed);
+    run.print_summary(seed);
 }
 
 /// The same with two controllers at once and no lease: both act, and only conditional writes keep the limit.
@@ -100,7 +100,7 @@ pub async fn holds_with_two_leaders(ground: Ground, limit: Limit, ends: usize, s
         let left = ends - run.ended;
         run.roll(left).await;
     }
-    run.tell(seed);
+    run.print_summary(seed);
 }
 
 impl Run {
@@ -163,7 +163,7 @@ impl Run {
         let (of_controller, later) = (self.random.random_bool(0.6), self.random.random_bool(0.5));
         self.bed.show_and_forget(&mut self.observer);
         let who = if of_controller { controller } else { cluster };
-        self.observer.note(
+        self.observer.log_event(
             tokio::time::Instant::now(),
             &format!("end {} of {who}", self.ended),
         );
@@ -188,7 +188,7 @@ impl Run {
         let fleet = self.bed.fleet();
         self.bed.show_and_forget(&mut self.observer);
         self.observer
-            .note(tokio::time::Instant::now(), &format!("{mishap:?} {cluster}"));
+            .log_event(tokio::time::Instant::now(), &format!("{mishap:?} {cluster}"));
         match mishap {
             Mishap::Nothing => {}
             Mishap::ThereAndBack => {
@@ -241,7 +241,7 @@ impl Run {
         self.bed.pass(time).await;
     }
 
-    fn tell(&self, seed: u64) {
+    fn print_summary(&self, seed: u64) {
         println!(
             "limit {} of {}: {} processes ended in {} rollouts, {} assignments, at most {} at once, bed time {:.0?}, seed {seed}",
             self.limit.text,

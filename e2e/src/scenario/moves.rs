@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::{
     bed::{Bed, Ground, kinds},
-    fleet::{APPS, Quality, ROLLED, manifests, told},
+    fleet::{APPS, Quality, ROLLED, manifests, status_text},
 };
 
 /// One of two clusters moves; each version removes a field.
@@ -53,7 +53,7 @@ pub async fn to_flux_and_back(ground: Ground) {
         summary["status"]["summary"]["clusters"],
         "2/2",
         "{}",
-        told(&summary)
+        status_text(&summary)
     );
 }
 

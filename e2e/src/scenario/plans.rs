@@ -42,15 +42,15 @@ pub async fn with_the_definitions_of_flux(ground: Ground) {
     for cluster in CLUSTERS {
         bed.administer(cluster, &definitions).await;
     }
-    play(bed).await;
+    run_scenario(bed).await;
 }
 
 /// The same with muster's CRDs.
 pub async fn a_migration_fails_and_is_fixed(ground: Ground) {
-    play(Bed::with_clusters(ground, &CLUSTERS).await).await;
+    run_scenario(Bed::with_clusters(ground, &CLUSTERS).await).await;
 }
 
-async fn play(mut bed: Bed) {
+async fn run_scenario(mut bed: Bed) {
     let first = release(&bed, 1, true);
     let mut spec = bed.spec("db", &first);
     spec["sync"]["package"]["plan"] = json!({"file": "plan.yaml"});
@@ -138,7 +138,7 @@ async fn play(mut bed: Bed) {
     bed.wait_until("the cleanup runs", ROLLED, dumped).await;
     let gone = async || match bed.fleet().get(kinds::MODULE, "db").await {
         None => Ok(()),
-        Some(module) => Err(crate::fleet::told(&module)),
+        Some(module) => Err(crate::fleet::status_text(&module)),
     };
     bed.wait_until("the module is gone", Duration::from_mins(2), gone)
         .await;

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::CLUSTERS;
 use crate::{
     bed::{Bed, FLEET, Ground, Kind, Obstacle, kinds},
-    fleet::{APPS, Quality, ROLLED, condition, is_current, told},
+    fleet::{APPS, Quality, ROLLED, condition, is_current, status_text},
 };
 
 /// Includes the up to 30 s after which a real garbage collector discovers a new kind.
@@ -238,7 +238,7 @@ async fn until_gone(bed: &Bed, kind: Kind, name: &str) {
         bed.fleet()
             .get(kind, name)
             .await
-            .map_or(Ok(()), |left| Err(told(&left)))
+            .map_or(Ok(()), |left| Err(status_text(&left)))
     };
     bed.wait_until(&format!("{name} is gone"), COLLECTED, look).await;
 }
@@ -249,7 +249,7 @@ async fn until_current(bed: &Bed, module: &str) {
         if is_current(&module) {
             Ok(())
         } else {
-            Err(told(&module))
+            Err(status_text(&module))
         }
     };
     bed.wait_until("the change is observed", ROLLED, look).await;

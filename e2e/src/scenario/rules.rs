@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::{
     bed::{Bed, Ground, Moment, Obstacle, kinds},
-    fleet::{Quality, ROLLED, condition, told, workload},
+    fleet::{Quality, ROLLED, condition, status_text, workload},
 };
 
 /// Four clusters in two regions; the first by name is not a canary.
@@ -131,7 +131,7 @@ pub async fn gates_hold_back(ground: Ground) {
     .await;
     // Other modules are not blocked by an unresponsive host.
     bed.deploy(&["other"]).await;
-    bed.monitoring.says("errors", "0.25");
+    bed.monitoring.set_answer("errors", "0.25");
     let read = [
         "gate 1 of stage canary",
         "held 0 of 2 times",
@@ -141,7 +141,7 @@ pub async fn gates_hold_back(ground: Ground) {
     until_event(&bed, "GateNotPassed").await;
     assert_eq!(bed.order(&workload("web"), &version), ["us-1"]);
 
-    bed.monitoring.says("errors", "0.004");
+    bed.monitoring.set_answer("errors", "0.004");
     let read = ["gate 2 of stage canary", "Cluster us-1 has no condition Observed"];
     bed.until_named("web", "eu-1", "WaitingGate", &read, ROLLED).await;
     assert_eq!(bed.order(&workload("web"), &version), ["us-1"]);
@@ -153,7 +153,7 @@ pub async fn gates_hold_back(ground: Ground) {
     let order = bed.order(&workload("web"), &version);
     assert_eq!((order.len(), order[0].as_str()), (4, "us-1"));
 
-    let asked = bed.monitoring.asked("errors");
+    let asked = bed.monitoring.query_tokens("errors");
     assert!(asked.len() >= 4, "{asked:?}");
     assert!(
         asked.iter().all(|token| token.as_deref() == Some(TOKEN)),
@@ -232,7 +232,11 @@ pub async fn goes_back(ground: Ground) {
         let module = bed.module("web").await;
         let back = bed.version_in("us-1", "web").await.as_deref() == Some("web-v1");
         let rests = module["status"]["summary"]["updating"] == 0 && condition(&module, "Halted").is_some();
-        if back && rests { Ok(()) } else { Err(told(&module)) }
+        if back && rests {
+            Ok(())
+        } else {
+            Err(status_text(&module))
+        }
     };
     bed.wait_until("the canary has gone back", ROLLED, look).await;
     assert_eq!(
@@ -518,7 +522,8 @@ async fn until_event(bed: &Bed, reason: &str) {
             Err(format!("{} events", events.len()))
         }
     };
-    bed.wait_until(&format!("{reason} is reported"), ROLLED, look).await;
+    bed.wait_until(&format!("{reason} is reported"), ROLLED, look)
+        .await;
 }
 
 /// The recorded verdict on a version.

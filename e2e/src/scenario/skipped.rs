@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::{
     bed::{Bed, Ground, Obstacle, kinds},
-    fleet::{Quality, ROLLED, is_ready, told},
+    fleet::{Quality, ROLLED, is_ready, status_text},
 };
 
 /// Clusters that start with an obstacle, and how soon they are updated when it is removed: within 2 s of an event; a
@@ -79,13 +79,13 @@ async fn until_skipped(bed: &Bed, skipped: &BTreeMap<&str, &str>) {
             .as_array()
             .into_iter()
             .flatten()
-            .filter_map(named)
+            .filter_map(cluster_and_reason)
             .collect();
         let counted = module["status"]["summary"]["skipped"] == skipped.len();
         if named == *skipped && counted && is_ready(&module) {
             Ok(())
         } else {
-            Err(told(&module))
+            Err(status_text(&module))
         }
     };
     // After an outage of an API server, its own controllers reconnect with delay, and Flux checks health for 30 s.
@@ -94,7 +94,7 @@ async fn until_skipped(bed: &Bed, skipped: &BTreeMap<&str, &str>) {
         .await;
 }
 
-fn named(entry: &Value) -> Option<(&str, &str)> {
+fn cluster_and_reason(entry: &Value) -> Option<(&str, &str)> {
     Some((entry["cluster"].as_str()?, entry["reason"].as_str()?))
 }
 

@@ -9,7 +9,7 @@ use tokio::time::Instant;
 
 use crate::{
     bed::{Bed, CONTROLLER, Ground::Wire, Observer, kinds},
-    fleet::{Quality, is_current, is_ready, told},
+    fleet::{Quality, is_current, is_ready, status_text},
 };
 
 /// The shortest lease duration that is supported.
@@ -82,7 +82,7 @@ async fn until_there(bed: &mut Bed, version: &str) -> usize {
         assert!(
             began.elapsed() < FINISHED,
             "{version} is not ready: {}",
-            told(&module)
+            status_text(&module)
         );
         revived += bed.revive();
         bed.pass(STEP).await;

@@ -105,14 +105,14 @@ pub async fn webhooks(ground: Ground) {
     bed.administer("eu-1", &down).await;
     let version = bed.roll("web", 2, Quality::Good).await;
     // The source is waited for first.
-    let is_waiting = |state: &Value| state["class"] == "Infra" && says(state, "webhook");
+    let is_waiting = |state: &Value| state["class"] == "Infra" && message_contains(state, "webhook");
     let state = until_state(&bed, is_waiting).await;
     assert_eq!(state["state"], "updating", "{state}");
 
     let denying = webhook("Validating", &format!("{}/deny", server.origin()), &authority);
     bed.administer("eu-1", &denying).await;
     let state = until_state(&bed, |state| state["class"] == "Revision").await;
-    assert!(says(&state, "not on Sundays"), "{state}");
+    assert!(message_contains(&state, "not on Sundays"), "{state}");
     let nothing = json!({"webhooks": []});
     let hooks = bed.inside("eu-1", "");
     hooks
@@ -151,7 +151,7 @@ pub async fn suspended_by_hand(ground: Ground) {
     system.patch(kinds::KUSTOMIZATION, &name, suspend(true)).await;
     let version = bed.roll("web", 2, Quality::Good).await;
     let state = until_state(&bed, |state| state["reason"] == "Held").await;
-    assert!(says(&state, "kubectl-edit"), "{state}");
+    assert!(message_contains(&state, "kubectl-edit"), "{state}");
     bed.pass(STILL).await;
     assert_eq!(bed.version_in("eu-1", "web").await.as_deref(), Some("web-v1"));
     system.patch(kinds::KUSTOMIZATION, &name, suspend(false)).await;
@@ -193,7 +193,7 @@ pub async fn definitions_of_flux(ground: Ground) {
             .remove("deletionPolicy");
     }
     definitions.create(kinds::DEFINITION, older).await;
-    let state = until_state(&bed, |state| says(state, "deletionPolicy")).await;
+    let state = until_state(&bed, |state| message_contains(state, "deletionPolicy")).await;
     println!("with an older kind: {state}");
     let began = Instant::now();
     bed.pass(STILL).await;
@@ -228,7 +228,7 @@ async fn until_state(bed: &Bed, holds: impl Fn(&Value) -> bool) -> Value {
     bed.wait_until("the row says so", SOON, look).await.1
 }
 
-fn says(state: &Value, word: &str) -> bool {
+fn message_contains(state: &Value, word: &str) -> bool {
     state["message"]
         .as_str()
         .is_some_and(|message| message.contains(word))

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::CLUSTERS;
 use crate::{
     bed::{Bed, Ground, kinds},
-    fleet::{APPS, Quality, ROLLED, condition, told, workload},
+    fleet::{APPS, Quality, ROLLED, condition, status_text, workload},
 };
 
 /// Paused during a rollout: clusters that have begun finish, no other begins.
@@ -29,7 +29,7 @@ pub async fn paused(ground: Ground) {
         if rests && condition(&module, "Paused").is_some() {
             Ok(module)
         } else {
-            Err(told(&module))
+            Err(status_text(&module))
         }
     };
     let (_, module) = bed.wait_until("eu-1 has finished", ROLLED, look).await;
@@ -85,7 +85,7 @@ pub async fn deleted(ground: Ground) {
         bed.fleet()
             .get(kinds::MODULE, "web")
             .await
-            .map_or(Ok(()), |module| Err(told(&module)))
+            .map_or(Ok(()), |module| Err(status_text(&module)))
     };
     bed.wait_until("the module is gone", ROLLED, look).await;
     for (cluster, before) in CLUSTERS.iter().zip(before) {
@@ -102,7 +102,7 @@ async fn until_clusters(bed: &Bed, app: &str, expect: &str) -> Value {
         if rests && crate::fleet::is_ready(&module) {
             Ok(module)
         } else {
-            Err(told(&module))
+            Err(status_text(&module))
         }
     };
     bed.wait_until(&format!("{app} is on {expect}"), ROLLED, look)

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::CLUSTERS;
 use crate::{
     bed::{Bed, Ground, kinds},
-    fleet::{Quality, ROLLED, condition, told, workload},
+    fleet::{Quality, ROLLED, condition, status_text, workload},
 };
 
 /// The time until the minute after next, plus a rollout.
@@ -192,7 +192,7 @@ async fn until_group(bed: &Bed, app: &str, reason: &str, clusters: &str) -> Stri
             .unwrap_or_default();
         let group = groups.into_iter().find(|group| group["reason"] == reason);
         let group = group.filter(|group| group["clusters"] == clusters);
-        group.ok_or_else(|| told(&module))
+        group.ok_or_else(|| status_text(&module))
     };
     let (_, group) = bed
         .wait_until(&format!("{clusters}: {reason}"), ROLLED, look)

@@ -32,7 +32,7 @@ fn manifests(version: &str, image: &str) -> String {
     let rollout = format!(
         "apiVersion: fleet.muster.dev/v1alpha1\nkind: ZoneRollout\nmetadata: {{name: {}, namespace: {APPS}}}\n\
          spec: {{group: db, progressDeadline: 10s}}\n",
-        muster_api::names::zone_rollout("db")
+        muster_api::names::zone_rollout_name("db")
     );
     std::iter::once(rollout).chain(SETS.map(set)).collect()
 }

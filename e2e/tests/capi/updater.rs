@@ -13,7 +13,7 @@ use base64::{Engine as _, prelude::BASE64_STANDARD};
 use futures::FutureExt as _;
 use http::StatusCode;
 use muster_controllers::{
-    admission::server::{Answer, Asked, Server, Shown, shown},
+    admission::server::{Answer, Server, Shown, WebhookRequest, certified_key},
     machines::hooks::ANSWERED_WITHIN,
     runtime::Shutdown,
 };
@@ -74,7 +74,7 @@ impl Updater {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("https://{}", listener.local_addr().unwrap());
         let shows = Shown::default();
-        shows.change(shown(&certificate.chain, &certificate.key).unwrap());
+        shows.change(certified_key(&certificate.chain, &certificate.key).unwrap());
         let state = Arc::new(State {
             name,
             covers,
@@ -86,7 +86,7 @@ impl Updater {
         let server = Server {
             listener,
             shown: shows,
-            answers: Arc::new(move |request: Asked| {
+            answers: Arc::new(move |request: WebhookRequest| {
                 let body = asked.answer(&request);
                 async move {
                     Answer {
@@ -133,7 +133,7 @@ impl Updater {
 }
 
 impl State {
-    fn answer(&self, request: &Asked) -> Value {
+    fn answer(&self, request: &WebhookRequest) -> Value {
         let rest = request.path.strip_prefix(&format!("/{GROUP_VERSION}/"));
         let hook = rest.unwrap().split('/').next().unwrap();
         let body: Value = serde_json::from_slice(&request.body).unwrap();

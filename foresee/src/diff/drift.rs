@@ -56,7 +56,7 @@ struct Origin {
 }
 
 /// The result for a cluster.
-struct Told {
+struct ClusterDrift {
     text: String,
     differs: Differs,
 }
@@ -109,7 +109,7 @@ pub async fn module(
             Err(error) => Err(error),
         }
     });
-    let told: Vec<anyhow::Result<Told>> = stream::iter(compared).buffered(AT_ONCE).collect().await;
+    let told: Vec<anyhow::Result<ClusterDrift>> = stream::iter(compared).buffered(AT_ONCE).collect().await;
     let cell = |name: &str| view.cells.iter().find(|cell| cell.cluster == name);
     let version = |name: &str| {
         cell(name)
@@ -188,7 +188,7 @@ async fn assigned(
     module: &ModuleName,
     cluster: &str,
 ) -> anyhow::Result<Assigned> {
-    let there = fleet::there(client, namespace, cluster).await?;
+    let there = fleet::cluster_client(client, namespace, cluster).await?;
     // A Module is applied by the agent in the cluster, a BootstrapModule by the management cluster.
     let (home, at) = match module.kind_of_modules() {
         ModuleKind::Module => (there.clone(), SYSTEM_NAMESPACE),
@@ -233,7 +233,7 @@ async fn assigned(
     })
 }
 
-async fn compare(assigned: Assigned, sources: &Sources<'_>) -> anyhow::Result<Told> {
+async fn compare(assigned: Assigned, sources: &Sources<'_>) -> anyhow::Result<ClusterDrift> {
     let Assigned {
         there,
         how,
@@ -255,10 +255,14 @@ async fn compare(assigned: Assigned, sources: &Sources<'_>) -> anyhow::Result<To
         build::build(&files, &options).map_err(|errors| anyhow!("commit {}: {errors}", origin.commit))?;
     let preview = how.preview(&Cluster::new(there, CALL), &manifests).await?;
     let failures = preview.failures.iter();
-    let failures =
-        failures.map(|failure| format!("error: {}{failure}\n", print::place(&manifests, &failure.id)));
-    let text = failures.collect::<String>() + &print::text(&preview, &manifests, "wanted");
-    Ok(Told {
+    let failures = failures.map(|failure| {
+        format!(
+            "error: {}{failure}\n",
+            print::position_prefix(&manifests, &failure.id)
+        )
+    });
+    let text = failures.collect::<String>() + &print::diff_text(&preview, &manifests, "wanted");
+    Ok(ClusterDrift {
         differs: Differs::of(&preview),
         text,
     })

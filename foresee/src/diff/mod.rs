@@ -56,7 +56,7 @@ pub struct Compared {
 
 /// What would be created, changed and deleted if the folder were applied, plainly or as this Kustomization of the
 /// namespace does it. Nothing is written.
-pub async fn folder(
+pub async fn diff_folder(
     (client, namespace): (Client, &str),
     path: &Path,
     substitute: BTreeMap<String, String>,
@@ -97,9 +97,9 @@ pub async fn folder(
     Ok(Compared {
         differs: Differs::of(&preview),
         errors: failures
-            .map(|failure| format!("{}{failure}", print::place(&manifests, &failure.id)))
+            .map(|failure| format!("{}{failure}", print::position_prefix(&manifests, &failure.id)))
             .collect(),
-        texts: vec![print::text(&preview, &manifests, "folder")],
+        texts: vec![print::diff_text(&preview, &manifests, "folder")],
         note: None,
     })
 }

@@ -31,9 +31,9 @@ pub struct NodesCompared {
 /// Compares the nodes of a NodeModule, or only the given ones, with their desired state. Contents are shown
 /// unsubstituted, so no secrets are printed.
 pub async fn nodes(client: &Client, module: &ModuleName, named: &[String]) -> anyhow::Result<NodesCompared> {
-    let objects = read::objects(client).await?;
+    let objects = read::read_node_objects(client).await?;
     let fleet = Fleet::of_nodes(&objects);
-    read::module(&fleet, &module.name)?;
+    read::find_node_module(&fleet, &module.name)?;
     for node in named {
         read::check_selected(&fleet, &module.name, node)?;
     }
@@ -49,7 +49,7 @@ pub async fn nodes(client: &Client, module: &ModuleName, named: &[String]) -> an
     let mut blocks: BTreeMap<String, Vec<String>> = BTreeMap::new();
     let mut compared = 0;
     let is_asked = |node: &str| named.is_empty() || named.iter().any(|named| named == node);
-    let view = read::module(&fleet, &module.name)?;
+    let view = read::find_node_module(&fleet, &module.name)?;
     let cells = view.cells.iter().filter(|cell| cell.shape != Shape::NotSelected);
     for cell in cells.filter(|cell| is_asked(&cell.cluster)) {
         compared += 1;
@@ -105,13 +105,13 @@ fn differences(
         return Ok(found);
     }
     let content = &wanted.spec.content;
-    let to = files(content, &render::parts(content, labels)?)?;
+    let to = files(content, &render::matching_parts(content, labels)?)?;
     let from = match has {
         None => BTreeMap::new(),
         Some(has) if Some(has) == revision => return Ok(found),
         Some(has) => {
             let (Some(content), Some(row)) = (known.get(has), row) else {
-                found.push(format!("revision {} is no longer on record", short(has)));
+                found.push(format!("revision {} is no longer on record", short_hash(has)));
                 return Ok(found);
             };
             files(content, &row.parts)?
@@ -119,8 +119,8 @@ fn differences(
     };
     let title = format!(
         "{} -> {}",
-        has.map_or("nothing", short),
-        revision.map_or("?", short)
+        has.map_or("nothing", short_hash),
+        revision.map_or("?", short_hash)
     );
     let changes = changes(&from, &to);
     if !changes.is_empty() {
@@ -129,7 +129,7 @@ fn differences(
     Ok(found)
 }
 
-fn short(revision: &str) -> &str {
+fn short_hash(revision: &str) -> &str {
     revision.get(..8).unwrap_or(revision)
 }
 

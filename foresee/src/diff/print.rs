@@ -15,7 +15,7 @@ const BOLD: &str = "\x1b[1m";
 const PLAIN: &str = "\x1b[0m";
 
 /// All changes as unified diffs, then a summary. `wanted` is the name of the new side.
-pub(crate) fn text(preview: &Preview, manifests: &[Manifest], wanted: &str) -> String {
+pub(crate) fn diff_text(preview: &Preview, manifests: &[Manifest], wanted: &str) -> String {
     let mut text: String = preview
         .changes
         .iter()
@@ -72,7 +72,7 @@ fn block(change: &Change, manifests: &[Manifest], wanted: &str) -> String {
     let lines: String = diff.lines().map(coloured).collect();
     format!(
         "{BOLD}{}{word} {}{PLAIN}\n{lines}\n",
-        place(manifests, &change.id),
+        position_prefix(manifests, &change.id),
         change.id
     )
 }
@@ -86,7 +86,7 @@ fn coloured(line: &str) -> String {
 }
 
 /// The source position of an object, followed by a colon and a space; empty for an object that is not in the folder.
-pub(crate) fn place(manifests: &[Manifest], id: &ObjectId) -> String {
+pub(crate) fn position_prefix(manifests: &[Manifest], id: &ObjectId) -> String {
     let named = || {
         manifests.iter().filter(|manifest| {
             let found = manifest.identity();

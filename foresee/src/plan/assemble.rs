@@ -20,7 +20,7 @@ use muster_controllers::{
     module::{self, Prospect},
     registry::ClusterRow,
 };
-use muster_rollout::{Content, Row, RunState, Unit};
+use muster_rollout::{Assignment, Content, RunState, Unit};
 use serde_json::Value;
 
 use super::{
@@ -126,7 +126,7 @@ pub(crate) fn assemble<K: ModuleObject>(findings: &Findings<'_, K>) -> Option<Mo
 /// The clusters that have the module, are no longer selected, and where no other module takes over.
 fn loses(prospect: &Prospect, moves: &[Move]) -> Vec<String> {
     let carries = |unit: &&Unit| {
-        let carries = |row: Row| matches!(row.content, Content::Carries { .. });
+        let carries = |row: Assignment| matches!(row.content, Content::Carries { .. });
         !unit.selected() && unit.assigned.is_some_and(carries)
     };
     let moves = |cluster: &String| moves.iter().any(|to| to.clusters.contains(cluster));

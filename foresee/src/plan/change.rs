@@ -8,7 +8,7 @@ use kube::ResourceExt;
 use muster_api::module::{ModuleKind, ModuleObject, ModuleSpec};
 use muster_sync::build::Origin;
 
-use super::{model::Change, read::Written};
+use super::{model::Change, read::WithOrigin};
 
 /// One module on both sides.
 #[derive(Clone, Debug)]
@@ -28,9 +28,9 @@ pub(crate) struct Sides<'a, K> {
     /// The live modules.
     pub live: &'a [K],
     /// The base of the comparison; `None` to compare with the live modules.
-    pub base: Option<&'a BTreeMap<String, Written<K>>>,
+    pub base: Option<&'a BTreeMap<String, WithOrigin<K>>>,
     /// The modules that would be applied.
-    pub wanted: &'a BTreeMap<String, Written<K>>,
+    pub wanted: &'a BTreeMap<String, WithOrigin<K>>,
     /// The live modules that are removed if they are no longer written.
     pub removed: &'a BTreeSet<String>,
 }
@@ -142,5 +142,5 @@ pub(crate) fn ordered<T>(mut all: Vec<T>, of: impl Fn(&T) -> (ModuleKind, String
 
 /// The version for display: the tag, or the first digits of the commit.
 pub(crate) fn version(spec: &ModuleSpec) -> String {
-    spec.sync.source.version().short(Some("?"))
+    spec.sync.source.version().display_version(Some("?"))
 }

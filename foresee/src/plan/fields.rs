@@ -45,14 +45,14 @@ fn compare(path: String, from: Option<&Value>, to: Option<&Value>, fields: &mut 
         _ if from == to => {}
         _ => fields.push(Field {
             path,
-            from: from.map(shown),
-            to: to.map(shown),
+            from: from.map(abbreviated),
+            to: to.map(abbreviated),
         }),
     }
 }
 
 /// A value, abbreviated.
-fn shown(value: &Value) -> String {
+fn abbreviated(value: &Value) -> String {
     match value {
         Value::String(text) => muster_fleet::text::cut(text, SHOWN),
         Value::Array(items) if items.iter().any(|item| item.is_object() || item.is_array()) => {

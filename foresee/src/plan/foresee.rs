@@ -16,8 +16,8 @@ use muster_api::{
 };
 use muster_controllers::{
     bindings::BindingKind,
-    bindings::{Kinds, Known, ObjectId, Objects},
-    module::{Carrier, Dependencies, Lists, Name, Prospect, Rolled, Standing, Successors},
+    bindings::{Kinds, KnownObjects, ObjectId, Objects},
+    module::{Carrier, Dependencies, Lists, ModuleState, Name, Prospect, Rolled, Successors},
     registry::ClusterRow,
 };
 use muster_fleet::lists::Live;
@@ -66,7 +66,7 @@ struct Surroundings {
     clusters: Vec<Arc<ClusterRow>>,
     /// Those of the objects that are in the folder.
     written: BTreeMap<ObjectId, Value>,
-    known: Known,
+    known: KnownObjects,
 }
 
 type AnySubject = Any<Subject<Module>, Subject<BootstrapModule>>;
@@ -146,7 +146,7 @@ impl Foresight {
         Surroundings {
             clusters: self.live.rows(clusters, self.now),
             written,
-            known: Known::new(),
+            known: KnownObjects::new(),
         }
     }
 
@@ -286,9 +286,9 @@ impl Foresight {
         } else {
             self.course(&subject.after, &prospect)?
         };
-        dependencies.note(
+        dependencies.record_state(
             &Name::of(&subject.after),
-            Some(Standing {
+            Some(ModuleState {
                 generation: subject.after.meta().generation,
                 confirmed: course.confirmed(),
                 present: prospect.selected.clone(),
@@ -374,7 +374,7 @@ impl Foresight {
             }
             let value = match written.get(id) {
                 Some(written) => Some(written.clone()),
-                None => objects.look(id).await?,
+                None => objects.read_live(id).await?,
             };
             let value = value.map(Arc::new);
             known.insert(id.clone(), value.clone());
@@ -448,13 +448,13 @@ fn dependencies(subjects: &[AnySubject], clusters: &[Arc<ClusterRow>]) -> Depend
 }
 
 fn expect<K: ModuleObject>(module: &K, clusters: &[Arc<ClusterRow>], all: &Dependencies) {
-    let standing = Standing {
+    let standing = ModuleState {
         generation: module.meta().generation,
         confirmed: BTreeSet::new(),
         present: assemble::selected(Some(module), clusters),
         shared: BTreeSet::new(),
     };
-    all.note(&Name::of(module), Some(standing));
+    all.record_state(&Name::of(module), Some(standing));
 }
 
 /// The changed modules that this one depends on.

@@ -11,7 +11,7 @@ use super::{
 const MARKUP: &str = "\\`*_[]<>|#@~&!";
 
 /// The comment.
-pub fn draw(plan: &Plan) -> String {
+pub fn render_markdown(plan: &Plan) -> String {
     let mut text = String::new();
     for module in &plan.modules {
         // Writing to a string cannot fail.

@@ -36,12 +36,14 @@ use muster_controllers::runtime::Clock;
 use muster_fleet::lists;
 use muster_sync::source::Files;
 
-use self::{applier::Appliers, foresee::Foresight, read::Folder, variables::Known, versions::Versions};
+use self::{
+    applier::Appliers, foresee::Foresight, read::Folder, variables::KnownVariables, versions::Versions,
+};
 pub use self::{
-    markdown::draw as markdown,
+    markdown::render_markdown as markdown,
     model::{Change, Fate, Field, Gives, ModulePlan, Move, ObjectChange, Plan, Skipped, Step, Target, Took},
     read::ReadError,
-    text::draw as text,
+    text::render_text as text,
     versions::Clone,
 };
 
@@ -90,7 +92,7 @@ pub async fn plan(client: Client, namespace: &str, files: &Sides, options: &Opti
     let appliers = Appliers::read(&client, &live).await?;
     let given = &options.substitute;
     let path = read::location(&options.folder);
-    let known = Known::of(files.0.iter().chain([&files.1]), &live, &appliers, &path);
+    let known = KnownVariables::of(files.0.iter().chain([&files.1]), &live, &appliers, &path);
     let (base, wanted, note) = folders(files, &known, given, namespace)?;
     if is_empty(&wanted) && base.as_ref().is_none_or(is_empty) {
         let place = options.folder.display().to_string();
@@ -119,20 +121,20 @@ pub async fn plan(client: Client, namespace: &str, files: &Sides, options: &Opti
 /// Builds both sides with their variables; returns the notices about those.
 fn folders(
     Sides(base, wanted): &Sides,
-    known: &Known,
+    known: &KnownVariables,
     given: &BTreeMap<String, String>,
     namespace: &str,
 ) -> Result<(Option<Folder>, Folder, Option<String>), ReadError> {
     let read = |variables: &BTreeMap<String, String>| {
-        let folder = |files| read::folder(files, variables, namespace);
+        let folder = |files| read::read_folder(files, variables, namespace);
         Ok((base.as_ref().map(folder).transpose()?, folder(wanted)?))
     };
     let all = known.with(given);
     match read(&all) {
-        Ok((base, wanted)) => Ok((base, wanted, known.note(given))),
+        Ok((base, wanted)) => Ok((base, wanted, known.inferred_notice(given))),
         // A folder with more than the Kustomization applies may have variables of others.
         Err(error @ ReadError::Build { .. }) if all != *given => match read(given) {
-            Ok((base, wanted)) => Ok((base, wanted, Some(Known::unused(&error)))),
+            Ok((base, wanted)) => Ok((base, wanted, Some(KnownVariables::unused(&error)))),
             Err(_) => Err(error),
         },
         Err(error) => Err(error),

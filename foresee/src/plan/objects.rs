@@ -74,7 +74,7 @@ impl<'a> Builder<'a> {
                                 all.unknown.push(why);
                             }
                         }
-                        note(&mut all.changes, change, cluster);
+                        merge_change(&mut all.changes, change, cluster);
                     }
                 }
                 (Some(Err(why)), _) | (_, Err(why)) => {
@@ -111,7 +111,7 @@ impl<'a> Builder<'a> {
                         } else {
                             continue;
                         };
-                        note(&mut all.changes, change(fate, id, Vec::new()), cluster);
+                        merge_change(&mut all.changes, change(fate, id, Vec::new()), cluster);
                     }
                 }
                 (Err(why), _) | (_, Err(why)) => {
@@ -200,7 +200,7 @@ fn is_secret(id: &Identity) -> bool {
     id.group.is_empty() && id.kind == "Secret"
 }
 
-fn note(all: &mut Vec<ObjectChange>, change: ObjectChange, cluster: &str) {
+fn merge_change(all: &mut Vec<ObjectChange>, change: ObjectChange, cluster: &str) {
     let alike = |known: &&mut ObjectChange| {
         (known.fate, &known.object, &known.fields) == (change.fate, &change.object, &change.fields)
     };

@@ -9,10 +9,10 @@ use muster_api::{
 };
 use muster_controllers::module::{self, Opening, Prospect};
 use muster_rollout::{
-    Class, Content, Desired, Millis, Place, Revision, StageId, State, Unit, UnitId, Why, plan,
+    Class, Content, Desired, Millis, Revision, StageId, StagePosition, State, Unit, UnitId, Why, plan,
 };
 use muster_simulator::{
-    Fault, Happening, Member, Pace, Rest, Simulation, Surroundings, What, Wish, Witness,
+    Delays, Fault, FleetEvent, Member, Pace, Rest, Simulation, SpecChange, UnitEvent, Witness,
     laws::{Broken, Case, Verdict},
 };
 use thiserror::Error;
@@ -91,7 +91,7 @@ pub(crate) fn foretell(
         Watcher::new(prospect, rollout),
     )
     .starting_at(now);
-    simulation.surroundings = Surroundings::FAIR;
+    simulation.surroundings = Delays::FAIR;
     simulation.rouse();
     let most = EVENTS.saturating_mul(u64::try_from(prospect.units.len() + 20).unwrap_or(u64::MAX));
     settle(&mut simulation, module, most)?;
@@ -101,7 +101,7 @@ pub(crate) fn foretell(
             .steps
             .push(Step::Acknowledge { withdrawal, clusters });
         let at = simulation.now();
-        simulation.plan_for(at, Happening::Wish(Wish::Acknowledge));
+        simulation.plan_for(at, FleetEvent::Wish(SpecChange::Acknowledge));
         settle(&mut simulation, module, most)?;
     }
     for opening in &prospect.openings {
@@ -138,7 +138,7 @@ fn open(simulation: &mut Simulation<'_, Watcher>, opening: &Opening) {
     let at = Millis(u64::try_from(at.as_millisecond()).unwrap_or(0)).max(simulation.now());
     for cluster in clusters {
         let unit = UnitId::from(cluster.as_str());
-        simulation.plan_for(at, Happening::To(unit, What::Returns));
+        simulation.plan_for(at, FleetEvent::To(unit, UnitEvent::Returns));
     }
 }
 
@@ -205,8 +205,8 @@ struct Watcher {
 impl Watcher {
     fn new(prospect: &Prospect, rollout: &Rollout) -> Self {
         let stage = |unit: &Unit| match unit.place {
-            Place::Stage(place) => rollout.stages.get(usize::from(place)),
-            Place::Last | Place::Excluded => None,
+            StagePosition::Stage(place) => rollout.stages.get(usize::from(place)),
+            StagePosition::Last | StagePosition::Excluded => None,
         };
         let places = prospect.units.iter().map(|unit| {
             let stage = stage(unit).map(|stage| stage.name.clone());

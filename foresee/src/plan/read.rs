@@ -117,7 +117,7 @@ pub enum ReadError {
 
 /// A module with its source position.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Written<K> {
+pub(crate) struct WithOrigin<K> {
     /// The object.
     pub object: K,
     /// Source position.
@@ -128,11 +128,11 @@ pub(crate) struct Written<K> {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Folder {
     /// Modules, by name.
-    pub modules: BTreeMap<String, Written<Module>>,
+    pub modules: BTreeMap<String, WithOrigin<Module>>,
     /// NodeModules, by name: which nodes they change is known only in their clusters.
-    pub node_modules: BTreeMap<String, Written<NodeModule>>,
+    pub node_modules: BTreeMap<String, WithOrigin<NodeModule>>,
     /// BootstrapModules, by name.
-    pub bootstrap_modules: BTreeMap<String, Written<BootstrapModule>>,
+    pub bootstrap_modules: BTreeMap<String, WithOrigin<BootstrapModule>>,
     /// Clusters, by name.
     pub clusters: BTreeMap<String, Value>,
     /// Other objects that bindings may read.
@@ -199,7 +199,10 @@ pub(crate) fn in_range(folder: &Path, range: &str) -> Result<(Files, Files), Rea
     let repository = Repository::discover(folder).map_err(|_none| ReadError::NoRepository {
         folder: folder.to_owned(),
     })?;
-    let (from, to) = (named(&repository, folder, from)?, named(&repository, folder, to)?);
+    let (from, to) = (
+        find_commit(&repository, folder, from)?,
+        find_commit(&repository, folder, to)?,
+    );
     let from = if since {
         repository.find_commit(repository.merge_base(from.id(), to.id())?)?
     } else {
@@ -212,7 +215,7 @@ pub(crate) fn in_range(folder: &Path, range: &str) -> Result<(Files, Files), Rea
     ))
 }
 
-fn named<'a>(repository: &'a Repository, folder: &Path, said: &str) -> Result<Commit<'a>, ReadError> {
+fn find_commit<'a>(repository: &'a Repository, folder: &Path, said: &str) -> Result<Commit<'a>, ReadError> {
     let found = repository
         .revparse_single(said)
         .and_then(|object| object.peel_to_commit());
@@ -301,7 +304,7 @@ pub(crate) fn files(
 }
 
 /// The modules, Clusters and binding objects of the files. Objects that are of another namespace are skipped.
-pub(crate) fn folder(
+pub(crate) fn read_folder(
     files: &Files,
     variables: &BTreeMap<String, String>,
     namespace: &str,
@@ -357,7 +360,7 @@ fn module_kind(manifest: &Manifest) -> Option<ModuleKind> {
 }
 
 fn put<K: ModuleObject>(
-    all: &mut BTreeMap<String, Written<K>>,
+    all: &mut BTreeMap<String, WithOrigin<K>>,
     manifest: &Manifest,
     namespace: &str,
     definitions: &Lens,
@@ -377,7 +380,7 @@ fn put<K: ModuleObject>(
 
 /// The validation errors of a NodeModule, on its own and with the others.
 fn put_nodes(
-    all: &mut BTreeMap<String, Written<NodeModule>>,
+    all: &mut BTreeMap<String, WithOrigin<NodeModule>>,
     manifest: &Manifest,
     definitions: &Lens,
 ) -> Result<(), ReadError> {
@@ -390,7 +393,7 @@ fn put_nodes(
         module: module.clone(),
         what,
     };
-    let problems = nodes::validate::node_module(&name, &object.spec);
+    let problems = nodes::validate::validate_node_module(&name, &object.spec);
     if !problems.is_empty() {
         let words: Vec<String> = problems.iter().map(ToString::to_string).collect();
         return Err(invalid(if missing.is_empty() {
@@ -408,7 +411,7 @@ fn put_nodes(
             )));
         }
     }
-    all.insert(name, Written { object, origin });
+    all.insert(name, WithOrigin { object, origin });
     Ok(())
 }
 
@@ -417,11 +420,11 @@ fn module<K: ModuleObject>(
     manifest: &Manifest,
     namespace: &str,
     definitions: &Lens,
-) -> Result<Written<K>, ReadError> {
+) -> Result<WithOrigin<K>, ReadError> {
     let module = address(K::KIND, manifest.name());
     let (mut object, missing) = accepted::<K>(manifest, &module, definitions)?;
     // Only the controller knows whether addresses without TLS are allowed.
-    let problems = validate::module(&object.name_any(), object.spec(), InsecureSources::Allowed);
+    let problems = validate::validate_module(&object.name_any(), object.spec(), InsecureSources::Allowed);
     if !problems.is_empty() {
         return Err(ReadError::Invalid {
             origin: manifest.origin.clone(),
@@ -434,7 +437,7 @@ fn module<K: ModuleObject>(
         });
     }
     object.meta_mut().namespace = Some(namespace.to_owned());
-    Ok(Written {
+    Ok(WithOrigin {
         object,
         origin: manifest.origin.clone(),
     })

@@ -51,7 +51,7 @@ pub(crate) fn warn(
     for (cluster, rows) in rows.iter().take(CLUSTERS_MAX) {
         let all: BTreeMap<&str, Arc<Objects>> = rows
             .iter()
-            .filter_map(|(module, row)| Some((module.as_str(), placed(row, &built(row)?))))
+            .filter_map(|(module, row)| Some((module.as_str(), by_cluster_identity(row, &built(row)?))))
             .collect();
         for (module, objects) in all.iter().filter(|(module, _)| changing.contains(**module)) {
             for (other, others) in all.iter().filter(|(other, _)| *other != module) {
@@ -84,7 +84,7 @@ pub(crate) fn warn(
 }
 
 /// The objects of a row by their identity in the cluster.
-fn placed(row: &SyncRow, objects: &Arc<Objects>) -> Arc<Objects> {
+fn by_cluster_identity(row: &SyncRow, objects: &Arc<Objects>) -> Arc<Objects> {
     let package = row.package.as_ref();
     let Some(namespace) = package.and_then(|package| package.target_namespace.as_ref()) else {
         return Arc::clone(objects);

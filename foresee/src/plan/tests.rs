@@ -26,7 +26,7 @@ use super::{
     objects::Builder,
     read::{self, Location},
     text,
-    variables::Known,
+    variables::KnownVariables,
     versions::Versions,
     words,
 };
@@ -144,7 +144,7 @@ impl World {
                 path: format!("modules/{name}.yaml"),
                 bytes: serde_json::to_vec(manifest).unwrap().into(),
             });
-            read::folder(&Files::new(files), &BTreeMap::new(), NS).unwrap()
+            read::read_folder(&Files::new(files), &BTreeMap::new(), NS).unwrap()
         };
         let foresight = Foresight {
             client: ApiServer::in_process().unwrap().client(),
@@ -253,7 +253,7 @@ fn sample() -> World {
 async fn as_text() {
     let plan = sample().plan().await;
     for width in [80, 160] {
-        let drawn = text::draw(&plan, width);
+        let drawn = text::render_text(&plan, width);
         for line in drawn.lines() {
             assert!(line.chars().count() <= width, "{line}");
         }
@@ -263,7 +263,7 @@ async fn as_text() {
 
 #[tokio::test]
 async fn as_markdown() {
-    insta::assert_snapshot!(markdown::draw(&sample().plan().await));
+    insta::assert_snapshot!(markdown::render_markdown(&sample().plan().await));
 }
 
 #[tokio::test]
@@ -327,7 +327,7 @@ async fn what_does_not_touch_what_is_rolled_out_changes_nothing_on_the_clusters(
     let plan = world.plan().await;
     assert!(!plan.changes_nothing());
     assert!(plan.modules[0].touched().is_empty());
-    let drawn = text::draw(&plan, 160);
+    let drawn = text::render_text(&plan, 160);
     assert!(drawn.contains("nothing changes in the clusters"), "{drawn}");
     assert!(drawn.contains("~ rollout.maxUnreadyClusters: 1 → 3"), "{drawn}");
     assert!(drawn.contains("muster rollout resume module/web"), "{drawn}");
@@ -343,7 +343,7 @@ async fn a_version_that_is_known_to_be_bad_is_refused() {
         world.orders().await,
         ["module/web:  | dev-1, eu-{1..3} (3), us-1, us-2 KnownBad"]
     );
-    let drawn = text::draw(&world.plan().await, 200);
+    let drawn = text::render_text(&world.plan().await, 200);
     assert!(drawn.contains("failed on dev-1 at"), "{drawn}");
 }
 
@@ -409,7 +409,7 @@ async fn a_removal_says_who_loses_the_module_and_has_no_stages() {
     world.rolls_out_since_yesterday();
     world.folder.remove("web");
     world.prune = true;
-    let drawn = text::draw(&world.plan().await, 200);
+    let drawn = text::render_text(&world.plan().await, 200);
     let expect = "\
 module/web: removed, was at 11111111
   6 clusters lose it: dev-1, eu-{1..3} (3), us-1, us-2
@@ -430,7 +430,7 @@ module/web: removed, was at 11111111
         ("Orphan", "! its objects stay in the clusters (onDelete: Orphan)"),
     ] {
         world.live.modules[0].spec.on_delete = Some(serde_json::from_value(json!(on_delete)).unwrap());
-        let drawn = text::draw(&world.plan().await, 200);
+        let drawn = text::render_text(&world.plan().await, 200);
         assert!(
             drawn.contains("6 clusters lose it") && drawn.contains(says),
             "{drawn}"
@@ -509,7 +509,7 @@ async fn what_its_kustomization_prunes_is_removed_without_the_flag() {
         world.applied(&["web", "base"], &kustomization("./modules", true));
         world.path = path.clone();
         let plan = world.plan().await;
-        let drawn = text::draw(&plan, 200);
+        let drawn = text::render_text(&plan, 200);
         assert!(drawn.starts_with("module/web: removed"), "{path:?}: {drawn}");
         assert!(
             drawn.contains("! Kustomization sys/fleet prunes it: the folder no longer has it"),
@@ -523,10 +523,13 @@ async fn what_its_kustomization_prunes_is_removed_without_the_flag() {
 async fn what_is_not_known_to_be_pruned_is_named() {
     let check = async |world: &World, says: &str| {
         let plan = world.plan().await;
-        let drawn = text::draw(&plan, 200);
+        let drawn = text::render_text(&plan, 200);
         assert_eq!(drawn.lines().next(), Some(says));
         assert_eq!(plan.modules.len(), 0, "{drawn}");
-        assert!(markdown::draw(&plan).contains("is live but not in"), "{drawn}");
+        assert!(
+            markdown::render_markdown(&plan).contains("is live but not in"),
+            "{drawn}"
+        );
     };
     let mut world = without_web();
     check(
@@ -610,7 +613,7 @@ async fn what_is_renamed_moves_where_its_successor_is() {
         (moves[0].to.as_str(), &moves[0].clusters[..]),
         ("module/webapp", &clusters.map(str::to_owned)[..])
     );
-    let drawn = text::draw(&plan, 200);
+    let drawn = text::render_text(&plan, 200);
     assert!(
         drawn.contains("  moves to module/webapp on dev-1, eu-{1..3}"),
         "{drawn}"
@@ -662,7 +665,7 @@ async fn what_the_other_needs_comes_first() {
             "module/app: [dev-1, eu-1, eu-3, us-2] | eu-2 Held | us-1 DependencyBehind",
         ]
     );
-    let drawn = text::draw(&world.plan().await, 200);
+    let drawn = text::render_text(&world.plan().await, 200);
     assert!(
         drawn.contains("in each cluster it is updated after module/web"),
         "{drawn}"
@@ -693,13 +696,13 @@ async fn clusters_behind_closed_windows_come_when_those_open() {
             "module/web: ⏸ dev-1, eu-{1..3} (3) not before Fri 2026-01-02 05:00 Europe/Berlin (night) → eu: dev-1 → eu-1 → eu-2 → eu-3 | us-1, us-2 WindowClosed"
         ]
     );
-    let drawn = text::draw(&world.plan().await, 200);
+    let drawn = text::render_text(&world.plan().await, 200);
     assert!(
         drawn.contains("us-1, us-2 WindowClosed: waits: with no opening in sight (stop)"),
         "{drawn}"
     );
     world.live.windows = None;
-    let drawn = text::draw(&world.plan().await, 200);
+    let drawn = text::render_text(&world.plan().await, 200);
     assert!(drawn.contains("RolloutWindows may not be listed"), "{drawn}");
 }
 
@@ -789,7 +792,7 @@ fn bad_input_is_told_with_its_place() {
             path: (*path).to_owned(),
             bytes: text.as_bytes().to_vec().into(),
         });
-        let error = read::folder(&Files::new(files), &BTreeMap::new(), NS).unwrap_err();
+        let error = read::read_folder(&Files::new(files), &BTreeMap::new(), NS).unwrap_err();
         assert!(error.to_string().starts_with(says), "{error}");
     };
     let yaml = |name: &str, rest: &str| {
@@ -882,7 +885,7 @@ fn a_variable_that_nobody_gives_is_named() {
         path: "modules/web.yaml".to_owned(),
         bytes: serde_json::to_vec(&manifest).unwrap().into(),
     }]);
-    let error = read::folder(&files, &BTreeMap::new(), NS)
+    let error = read::read_folder(&files, &BTreeMap::new(), NS)
         .unwrap_err()
         .to_string();
     assert!(
@@ -905,10 +908,10 @@ fn variables_are_those_of_the_kustomization_or_of_the_live_modules() {
             bytes: serde_json::to_vec(manifest).unwrap().into(),
         });
         let files = Files::new(files);
-        let known = Known::of([&files], &world.live, &world.appliers, &world.path);
-        let folder = read::folder(&files, &known.values, NS).unwrap();
+        let known = KnownVariables::of([&files], &world.live, &world.appliers, &world.path);
+        let folder = read::read_folder(&files, &known.values, NS).unwrap();
         let url = folder.modules["web"].object.spec.sync.source.url().to_owned();
-        (url, known.note(&BTreeMap::new()))
+        (url, known.inferred_notice(&BTreeMap::new()))
     };
     // No Kustomization is known: the values of the live module.
     let (url, note) = known(&world);
@@ -940,8 +943,8 @@ fn variables_are_those_of_the_kustomization_or_of_the_live_modules() {
         bytes: b"- a\n---\nb\n---\nkind: List\nitems: 1\n".to_vec().into(),
     }]);
     assert_eq!(
-        Known::of([&odd], &world.live, &world.appliers, &world.path),
-        Known::default()
+        KnownVariables::of([&odd], &world.live, &world.appliers, &world.path),
+        KnownVariables::default()
     );
 }
 
@@ -962,7 +965,7 @@ fn variables_of_a_kustomization_that_applies_less_are_not_used() {
     world.applied(&["web"], &spec);
     let check = |bucket: &str, expect: &str, says: Option<&str>| {
         let files = files(bucket);
-        let known = Known::of([&files.1], &world.live, &world.appliers, &world.path);
+        let known = KnownVariables::of([&files.1], &world.live, &world.appliers, &world.path);
         let (_, wanted, note) = folders(&files, &known, &BTreeMap::new(), NS).unwrap();
         let object = wanted.objects.values().next().unwrap();
         assert_eq!(object["data"]["bucket"], expect);
@@ -1142,7 +1145,7 @@ fn node_modules_of_a_folder_are_checked() {
             path: format!("{number}.yaml"),
             bytes: manifest.to_string().into(),
         });
-        read::folder(&Files::new(files), &BTreeMap::new(), NS)
+        read::read_folder(&Files::new(files), &BTreeMap::new(), NS)
     };
     let fabric = of("fabric", "/etc/fabric", "on $(NODE_NAME)");
     let folder = read(&[fabric.clone(), of("dns", "/etc/dns", "")]).unwrap();

@@ -13,7 +13,7 @@ const FIELDS: usize = 12;
 const NARROWEST: usize = 40;
 
 /// The maximum line width.
-pub fn draw(plan: &Plan, width: usize) -> String {
+pub fn render_text(plan: &Plan, width: usize) -> String {
     let width = width.max(NARROWEST);
     let mut lines = Vec::new();
     for module in &plan.modules {

@@ -19,14 +19,14 @@ use super::{
 
 /// The variables that need not be given on the command line.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Known {
+pub(crate) struct KnownVariables {
     /// Values by name.
     pub values: BTreeMap<String, String>,
     /// Those of them that were inferred from live modules.
     pub shown: BTreeSet<String>,
 }
 
-impl Known {
+impl KnownVariables {
     /// Infers them for the modules in these files that are live.
     pub(crate) fn of<'a>(
         files: impl IntoIterator<Item = &'a Files>,
@@ -87,7 +87,7 @@ impl Known {
     }
 
     /// The notice of a plan about uncertain variables.
-    pub(crate) fn note(&self, given: &BTreeMap<String, String>) -> Option<String> {
+    pub(crate) fn inferred_notice(&self, given: &BTreeMap<String, String>) -> Option<String> {
         let names = self.shown.iter().filter(|name| !given.contains_key(*name));
         let names: Vec<&str> = names.map(String::as_str).collect();
         (!names.is_empty()).then(|| {

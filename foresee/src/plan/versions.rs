@@ -13,7 +13,7 @@ use muster_api::{
     sync::{FluxSource, GitSource as Wanted, GitVersion, Source},
     validate::git,
 };
-use muster_controllers::{module, runtime::call::explain};
+use muster_controllers::{module, runtime::call::error_chain};
 use muster_fleet::connect;
 use muster_sync::source::{Clock, GitOptions, GitSource, Limits, Remote, Source as _, SourceError, Want};
 
@@ -98,7 +98,7 @@ impl Versions {
         if let Some(answer) = self.answers.get(&asked) {
             return answer.clone();
         }
-        let answer = self.ask(git, tag).await;
+        let answer = self.resolve_tag(git, tag).await;
         self.answers.insert(asked, answer.clone());
         answer
     }
@@ -122,15 +122,16 @@ impl Versions {
         }
     }
 
-    async fn ask(&self, git: &Wanted, tag: String) -> Result<String, Unknown> {
+    async fn resolve_tag(&self, git: &Wanted, tag: String) -> Result<String, Unknown> {
         let clone = format!("name a clone of it with --source {}=DIR", git.url);
         if git.secret_ref.is_some() {
             return Err(Unknown(format!(
                 "its repository needs a Secret, which is not read for a plan; next: {clone}"
             )));
         }
-        let failed =
-            |error: &(dyn std::error::Error + 'static)| Unknown(format!("{}; next: {clone}", explain(error)));
+        let failed = |error: &(dyn std::error::Error + 'static)| {
+            Unknown(format!("{}; next: {clone}", error_chain(error)))
+        };
         let folder = tempfile::tempdir().map_err(|error| failed(&error))?;
         let options = GitOptions {
             data_dir: folder.path().to_owned(),

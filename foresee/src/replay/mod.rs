@@ -19,7 +19,7 @@ use muster_rollout::{Decision, Millis, UnitId, record::Case};
 use self::{log::Log, story::Change};
 pub use self::{
     log::LogError,
-    print::{json, text},
+    print::{json, replay_text},
 };
 
 /// The result of a replay.

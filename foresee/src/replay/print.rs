@@ -12,7 +12,7 @@ use similar::TextDiff;
 
 use super::{
     Difference, Replay, second,
-    story::{What, names},
+    story::{ChangeKind, names},
     timestamp,
 };
 
@@ -22,7 +22,7 @@ const CONTEXT: usize = 3;
 const THIS: &str = env!("CARGO_PKG_VERSION");
 
 /// The changes as a table, with lines of at most `width` characters, and the result of the comparison.
-pub fn text(replay: &Replay, width: usize) -> anyhow::Result<String> {
+pub fn replay_text(replay: &Replay, width: usize) -> anyhow::Result<String> {
     let versions: Vec<&str> = replay.versions.iter().map(String::as_str).collect();
     let title = format!("{}, recorded by muster {}", replay.module, versions.join(", "));
     let mut lines = vec![title, String::new()];
@@ -32,7 +32,7 @@ pub fn text(replay: &Replay, width: usize) -> anyhow::Result<String> {
         table.add_row([
             second(changed.at).to_string(),
             names(&change.clusters),
-            change.word.told(),
+            change.word.to_text(),
         ]);
     }
     let rows = text::lines(&table);
@@ -116,7 +116,7 @@ struct PrintedDifference<'a> {
 struct PrintedChange<'a> {
     at: Timestamp,
     line: usize,
-    what: What,
+    what: ChangeKind,
     reason: Option<&'static str>,
     clusters: &'a [UnitId],
     text: &'a str,

@@ -13,15 +13,15 @@ use super::second;
 /// A change, and its clusters.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Change {
-    pub word: Word,
+    pub word: ChangeDetails,
     /// Empty if it is about the rollout.
     pub clusters: Vec<UnitId>,
 }
 
 /// What changed. Clusters with the same change are grouped, in this order.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Word {
-    pub what: What,
+pub(crate) struct ChangeDetails {
+    pub what: ChangeKind,
     pub reason: Option<Reason>,
     /// Details; may be empty.
     pub text: String,
@@ -29,7 +29,7 @@ pub(crate) struct Word {
 
 /// The kind of a change, in the order of the output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-pub(crate) enum What {
+pub(crate) enum ChangeKind {
     /// The phase of the rollout.
     Phase,
     /// A revision is marked good or bad.
@@ -57,8 +57,8 @@ impl Change {
     }
 }
 
-impl Word {
-    fn new(what: What, text: String) -> Self {
+impl ChangeDetails {
+    fn new(what: ChangeKind, text: String) -> Self {
         Self {
             what,
             reason: None,
@@ -67,18 +67,18 @@ impl Word {
     }
 
     /// As text.
-    pub(crate) fn told(&self) -> String {
+    pub(crate) fn to_text(&self) -> String {
         let word = match (self.what, self.reason) {
             (_, Some(reason)) => reason.as_str(),
-            (What::Phase, None) => "",
-            (What::Verdict, None) => "verdict",
-            (What::Evaluate, None) => "read",
-            (What::Assign, None) => "assign",
-            (What::Withdraw, None) => "withdraw",
-            (What::Fence, None) => "fence",
-            (What::Abandon, None) => "give up",
-            (What::Reason, None) => "reason",
-            (What::Gone, None) => "gone",
+            (ChangeKind::Phase, None) => "",
+            (ChangeKind::Verdict, None) => "verdict",
+            (ChangeKind::Evaluate, None) => "read",
+            (ChangeKind::Assign, None) => "assign",
+            (ChangeKind::Withdraw, None) => "withdraw",
+            (ChangeKind::Fence, None) => "fence",
+            (ChangeKind::Abandon, None) => "give up",
+            (ChangeKind::Reason, None) => "reason",
+            (ChangeKind::Gone, None) => "gone",
         };
         let colon = if self.reason.is_some() && !self.text.is_empty() {
             ":"
@@ -91,7 +91,7 @@ impl Word {
 
 /// The actions of this decision that the previous one did not have.
 pub(crate) fn changes(before: Option<&Decision>, now: &Decision) -> Vec<Change> {
-    let mut told: BTreeMap<Word, Vec<UnitId>> = BTreeMap::new();
+    let mut told: BTreeMap<ChangeDetails, Vec<UnitId>> = BTreeMap::new();
     if before.map(phase).as_ref() != Some(&phase(now)) {
         told.insert(phase(now), Vec::new());
     }
@@ -109,32 +109,38 @@ pub(crate) fn changes(before: Option<&Decision>, now: &Decision) -> Vec<Change> 
     }
     let gone: Vec<UnitId> = reasons.into_keys().cloned().collect();
     if !gone.is_empty() {
-        told.insert(Word::new(What::Gone, String::new()), gone);
+        told.insert(ChangeDetails::new(ChangeKind::Gone, String::new()), gone);
     }
     told.into_iter()
         .map(|(word, clusters)| Change { word, clusters })
         .collect()
 }
 
-fn phase(decision: &Decision) -> Word {
+fn phase(decision: &Decision) -> ChangeDetails {
     let target = decision
         .memory
         .run
-        .map(|run| format!(", target {}", short(run.target)));
+        .map(|run| format!(", target {}", short_hash(run.target)));
     let phase = decision.summary.phase;
-    Word::new(What::Phase, format!("{phase:?}{}", target.unwrap_or_default()))
+    ChangeDetails::new(
+        ChangeKind::Phase,
+        format!("{phase:?}{}", target.unwrap_or_default()),
+    )
 }
 
-fn taken(step: &Step) -> Word {
+fn taken(step: &Step) -> ChangeDetails {
     match step {
-        Step::Assign { revision, token, .. } => {
-            Word::new(What::Assign, format!("{} (token {token})", short(*revision)))
+        Step::Assign { revision, token, .. } => ChangeDetails::new(
+            ChangeKind::Assign,
+            format!("{} (token {token})", short_hash(*revision)),
+        ),
+        Step::Withdraw { token, how, .. } => {
+            ChangeDetails::new(ChangeKind::Withdraw, format!("{how:?} (token {token})"))
         }
-        Step::Withdraw { token, how, .. } => Word::new(What::Withdraw, format!("{how:?} (token {token})")),
-        Step::Fence { token, .. } => Word::new(What::Fence, format!("(token {token})")),
-        Step::Abandon { .. } => Word::new(What::Abandon, String::new()),
-        Step::Evaluate { gate } => Word::new(
-            What::Evaluate,
+        Step::Fence { token, .. } => ChangeDetails::new(ChangeKind::Fence, format!("(token {token})")),
+        Step::Abandon { .. } => ChangeDetails::new(ChangeKind::Abandon, String::new()),
+        Step::Evaluate { gate } => ChangeDetails::new(
+            ChangeKind::Evaluate,
             format!("gate {} of stage {}", gate.gate + 1, gate.stage + 1),
         ),
         Step::Conclude {
@@ -145,19 +151,19 @@ fn taken(step: &Step) -> Word {
             let evidence = evidence.as_ref().map(|seen| format!(", {}", witness(seen)));
             let text = format!(
                 "{verdict:?}: {}{}",
-                short(*revision),
+                short_hash(*revision),
                 evidence.unwrap_or_default()
             );
-            Word::new(What::Verdict, text)
+            ChangeDetails::new(ChangeKind::Verdict, text)
         }
     }
 }
 
-fn reason(why: &Why) -> Word {
+fn reason(why: &Why) -> ChangeDetails {
     let (reason, _) = module::word(why);
-    Word {
+    ChangeDetails {
         reason: Some(reason),
-        ..Word::new(What::Reason, particulars(why))
+        ..ChangeDetails::new(ChangeKind::Reason, particulars(why))
     }
 }
 
@@ -228,6 +234,6 @@ pub(crate) fn names(units: &[UnitId]) -> String {
 }
 
 /// The short form that messages and controls use.
-fn short(revision: Revision) -> String {
+fn short_hash(revision: Revision) -> String {
     revision.to_string().chars().take(8).collect()
 }

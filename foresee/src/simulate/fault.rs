@@ -50,9 +50,7 @@ pub enum FleetError {
         said: String,
     },
     /// The simulation did not settle.
-    #[error(
-        "the rollout does not settle after {events} events: make the fleet smaller, or report the file"
-    )]
+    #[error("the rollout does not settle after {events} events: make the fleet smaller, or report the file")]
     Restless {
         /// Number of simulated events.
         events: u64,

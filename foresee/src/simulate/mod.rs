@@ -51,17 +51,17 @@ pub fn simulate(options: &Options) -> Result<Story, FleetError> {
         fleet.slow(name, *time)?;
     }
     also(&mut fleet, options)?;
-    play::play(&fleet, options.seed)
+    play::simulate_fleet(&fleet, options.seed)
 }
 
 /// The result as text, a line per cluster, with this line width.
-pub fn text(story: &Story, width: usize) -> String {
-    text::draw(story, width.max(NARROWEST))
+pub fn story_text(story: &Story, width: usize) -> String {
+    text::render_story(story, width.max(NARROWEST))
 }
 
 /// The result as an image.
 pub fn svg(story: &Story) -> String {
-    svg::draw(story)
+    svg::render_svg(story)
 }
 
 /// Clusters of --fail and CLUSTER=TIME of --slow, without the first of each, if a shell expanded eu-{1..3}.

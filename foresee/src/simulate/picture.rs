@@ -11,7 +11,7 @@ const ALONE: usize = 24;
 const LINES: usize = 40;
 
 /// A chart of the result.
-pub(crate) struct Picture {
+pub(crate) struct Chart {
     pub rows: Vec<Row>,
     /// The labels of the axis, by column.
     pub ticks: Vec<(usize, String)>,
@@ -27,7 +27,7 @@ pub(crate) struct Row {
     pub cells: Vec<Shape>,
 }
 
-impl Picture {
+impl Chart {
     /// Draws it with this number of columns, the last of which is the end.
     pub(crate) fn of(story: &Story, columns: usize) -> Self {
         let columns = columns.max(2);

@@ -12,11 +12,11 @@ use muster_api::{
 };
 use muster_controllers::module::{self, Opening};
 use muster_rollout::{
-    Class, Content, Domain, Echo, Incarnation, Memory, Millis, Place, Revision, Row, Run, RunState, State,
-    Step, Token, UnitId, plan,
+    Assignment, Class, Content, Domain, Incarnation, Memory, Millis, Report, Revision, Run, RunState,
+    StagePosition, State, Step, Token, UnitId, plan,
 };
 use muster_simulator::{
-    Closure, Fault, Happening, Member, Pace, Rest, Simulation, Surroundings, What, Witness,
+    Closure, Delays, Fault, FleetEvent, Member, Pace, Rest, Simulation, UnitEvent, Witness,
     laws::{Case, Verdict},
     revision,
 };
@@ -38,9 +38,9 @@ const EVENTS: u64 = 500;
 const DAYS: u64 = 30;
 
 /// Simulates to the end.
-pub(crate) fn play(fleet: &Fleet, seed: u64) -> Result<Story, FleetError> {
+pub(crate) fn simulate_fleet(fleet: &Fleet, seed: u64) -> Result<Story, FleetError> {
     let (old, new) = (revision(1), revision(2));
-    let mut spec = module::wishes(&fleet.rollout);
+    let mut spec = module::rollout_settings(&fleet.rollout);
     spec.target = Some(new);
     let random = &mut StdRng::seed_from_u64(seed);
     let domains = domains(fleet);
@@ -51,7 +51,7 @@ pub(crate) fn play(fleet: &Fleet, seed: u64) -> Result<Story, FleetError> {
             let shared = fleet.rollout.exclusive.as_ref();
             let shared = shared.and_then(|key| cluster.labels.get(key));
             let mut member = settled(name, old, pace(fleet, cluster, random));
-            member.place = place(fleet, cluster);
+            member.place = placement(fleet, cluster);
             member.domain = shared.and_then(|value| domains.get(value.as_str())).copied();
             member.closed = closure(fleet, &fleet.windows(cluster, fleet.start));
             member.faults = cluster.fails.then_some((new, CONDEMNED)).into_iter().collect();
@@ -71,10 +71,10 @@ pub(crate) fn play(fleet: &Fleet, seed: u64) -> Result<Story, FleetError> {
         seed,
         Watcher::new(fleet, new),
     );
-    simulation.surroundings = Surroundings {
+    simulation.surroundings = Delays {
         think: (THINK, THINK),
         approval: Some(millis(fleet.durations.approval)),
-        ..Surroundings::FAIR
+        ..Delays::FAIR
     };
     befall(&mut simulation, fleet);
     open_and_close(&mut simulation, fleet);
@@ -86,7 +86,7 @@ pub(crate) fn play(fleet: &Fleet, seed: u64) -> Result<Story, FleetError> {
     if simulation.settle(most)? == Rest::Restless {
         return Err(FleetError::Restless { events: most });
     }
-    Ok(told(simulation, new))
+    Ok(into_story(simulation, new))
 }
 
 const CONDEMNED: Fault = Fault {
@@ -103,8 +103,8 @@ fn settled(name: &str, old: Revision, pace: Pace) -> Member {
         digest,
     };
     member.incarnation = Incarnation::of(name);
-    member.row = Some(Row { token, content });
-    member.echo = Some(Echo {
+    member.assignment = Some(Assignment { token, content });
+    member.report = Some(Report {
         digest: Some(digest),
         token,
         state: State::Succeeded,
@@ -128,11 +128,11 @@ fn remembered(old: Revision) -> Memory {
     }
 }
 
-fn place(fleet: &Fleet, cluster: &Cluster) -> Place {
+fn placement(fleet: &Fleet, cluster: &Cluster) -> StagePosition {
     match (fleet.stage(cluster).map(u8::try_from), fleet.rollout.unmatched) {
-        (Some(Ok(place)), _) => Place::Stage(place),
-        (_, Unmatched::Exclude) if !fleet.stages.is_empty() => Place::Excluded,
-        (_, Unmatched::Exclude | Unmatched::Last) => Place::Last,
+        (Some(Ok(place)), _) => StagePosition::Stage(place),
+        (_, Unmatched::Exclude) if !fleet.stages.is_empty() => StagePosition::Excluded,
+        (_, Unmatched::Exclude | Unmatched::Last) => StagePosition::Last,
     }
 }
 
@@ -180,10 +180,10 @@ fn befall(simulation: &mut Simulation<'_, Watcher<'_>>, fleet: &Fleet) {
         let Some(away) = cluster.away else { continue };
         let id = UnitId::from(name.as_str());
         let from = millis(away.from);
-        simulation.plan_for(from, Happening::To(id.clone(), What::Disappears(absence)));
+        simulation.plan_for(from, FleetEvent::To(id.clone(), UnitEvent::Disappears(absence)));
         if let Some(lasting) = away.lasting {
             let back = from.plus(millis(lasting));
-            simulation.plan_for(back, Happening::To(id, What::Returns));
+            simulation.plan_for(back, FleetEvent::To(id, UnitEvent::Returns));
         }
     }
 }
@@ -199,8 +199,8 @@ fn open_and_close(simulation: &mut Simulation<'_, Watcher<'_>>, fleet: &Fleet) {
             let after = closure(fleet, &answer);
             if before != after {
                 let since = now.as_millisecond().abs_diff(fleet.start.as_millisecond());
-                let what = after.map_or(What::Opens, What::Closes);
-                simulation.plan_for(Millis(since), Happening::To(name.as_str().into(), what));
+                let what = after.map_or(UnitEvent::Opens, UnitEvent::Closes);
+                simulation.plan_for(Millis(since), FleetEvent::To(name.as_str().into(), what));
             }
         }
     }
@@ -283,7 +283,7 @@ impl Witness for Watcher<'_> {
         for (unit, why) in &case.decision.reasons {
             let (reason, _) = module::word(why);
             if let Some(track) = self.tracks.get_mut(unit)
-                && track.tell(case.now, reason)
+                && track.record_reason(case.now, reason)
             {
                 self.last = case.now;
                 if reason == Reason::WindowClosed {
@@ -303,7 +303,7 @@ impl Witness for Watcher<'_> {
     }
 }
 
-fn told(simulation: Simulation<'_, Watcher<'_>>, new: Revision) -> Story {
+fn into_story(simulation: Simulation<'_, Watcher<'_>>, new: Revision) -> Story {
     let carrying = simulation.carrying(new);
     let memory = &simulation.memory;
     let evidence = memory

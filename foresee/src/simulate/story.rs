@@ -93,7 +93,7 @@ struct PrintedChange {
 
 impl Track {
     /// Records the current reason; false if it did not change.
-    pub fn tell(&mut self, now: Millis, reason: Reason) -> bool {
+    pub fn record_reason(&mut self, now: Millis, reason: Reason) -> bool {
         if self.changes.last().is_some_and(|(_, last)| *last == reason) {
             return false;
         }

@@ -8,7 +8,7 @@ use svg::{
 };
 
 use super::{
-    picture::{Picture, Row},
+    picture::{Chart, Row},
     story::Story,
 };
 
@@ -41,8 +41,8 @@ text { font: 13px ui-sans-serif, system-ui, sans-serif; fill: #1f2328; }
 }";
 
 /// Draws the chart.
-pub(crate) fn draw(story: &Story) -> String {
-    let picture = Picture::of(story, COLUMNS);
+pub(crate) fn render_svg(story: &Story) -> String {
+    let picture = Chart::of(story, COLUMNS);
     let headings = picture.rows.iter().filter(|row| row.heading.is_some()).count();
     let bottom = TOP + (picture.rows.len() + headings) * LINE;
     let verdict = text::wrapped(&story.verdict(), CHARACTERS);
@@ -86,7 +86,7 @@ fn label(x: usize, y: usize, class: &str, text: &str) -> Text {
     Text::new(text).set("x", x).set("y", y).set("class", class)
 }
 
-fn axis(picture: &Picture, bottom: usize) -> Group {
+fn axis(picture: &Chart, bottom: usize) -> Group {
     let mut axis = Group::new();
     let mut free = 0;
     for (at, text) in &picture.ticks {
@@ -131,7 +131,7 @@ fn line(row: &Row, y: usize) -> Group {
     group
 }
 
-fn legend(picture: &Picture, y: usize) -> Group {
+fn legend(picture: &Chart, y: usize) -> Group {
     const EACH: usize = 120;
     let mut legend = Group::new();
     for (number, shape) in picture.legend().into_iter().enumerate() {

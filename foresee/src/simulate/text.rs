@@ -2,15 +2,15 @@
 
 use muster_fleet::text;
 
-use super::{picture::Picture, story::Story};
+use super::{picture::Chart, story::Story};
 
 /// Spaces before and after the names.
 const INDENT: usize = 2;
 
 /// The maximum line width.
-pub(crate) fn draw(story: &Story, width: usize) -> String {
+pub(crate) fn render_story(story: &Story, width: usize) -> String {
     // The names take the width that they need, at most a third.
-    let names = Picture::of(story, 2).rows;
+    let names = Chart::of(story, 2).rows;
     let longest = names
         .iter()
         .map(|row| row.title.chars().count())
@@ -18,7 +18,7 @@ pub(crate) fn draw(story: &Story, width: usize) -> String {
         .unwrap_or(0);
     let room = longest.min(width / 3);
     let margin = INDENT + room + text::GAP;
-    let picture = Picture::of(story, width.saturating_sub(margin));
+    let picture = Chart::of(story, width.saturating_sub(margin));
     let mut lines = vec![axis(&picture.ticks, margin, width)];
     for row in &picture.rows {
         lines.extend(row.heading.clone());

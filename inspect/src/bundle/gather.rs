@@ -9,12 +9,12 @@ use kube::{
 };
 use muster_api::{cluster::Version, labels::SYSTEM_NAMESPACE};
 use muster_controllers::runtime::Api;
-use muster_controllers::runtime::{CallError, call::explain, call_within};
+use muster_controllers::runtime::{CallError, call::error_chain, call_within};
 use muster_fleet::apply::DEADLINE;
 use muster_sync::build::print;
 use serde_json::Value;
 
-use super::redact::{Known, Redactor};
+use super::redact::{Redactor, SecretValues};
 
 /// The most objects of one kind in one namespace.
 const OBJECTS: usize = 2000;
@@ -75,7 +75,7 @@ impl Gathered {
     pub(crate) async fn read(client: &Client, namespace: &str) -> anyhow::Result<Self> {
         let mut namespaces = vec![namespace];
         namespaces.extend((namespace != SYSTEM_NAMESPACE).then_some(SYSTEM_NAMESPACE));
-        let (mut known, mut secrets) = (Known::default(), Vec::new());
+        let (mut known, mut secrets) = (SecretValues::default(), Vec::new());
         for namespace in &namespaces {
             secrets.push((namespace, list_secrets(client, namespace, &mut known).await));
         }
@@ -112,7 +112,7 @@ impl Gathered {
     }
 
     fn fail(&mut self, what: &str, error: &CallError) {
-        let why = self.redactor.text(&explain(error));
+        let why = self.redactor.text(&error_chain(error));
         self.failed.push(format!("{what}: {why}"));
     }
 
@@ -227,7 +227,11 @@ impl Gathered {
 }
 
 /// Secrets by name, type and keys, a line each. Values of all Secrets are registered for masking, and never written.
-async fn list_secrets(client: &Client, namespace: &str, known: &mut Known) -> Result<String, CallError> {
+async fn list_secrets(
+    client: &Client,
+    namespace: &str,
+    known: &mut SecretValues,
+) -> Result<String, CallError> {
     let api: Api<Secret> = Api::namespaced(client.clone(), namespace);
     let mut page = ListParams::default().limit(PAGE);
     let mut lines = String::new();

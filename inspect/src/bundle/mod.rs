@@ -42,8 +42,9 @@ pub struct Bundle {
 pub async fn write(client: &Client, namespace: &str, path: Option<PathBuf>) -> anyhow::Result<Bundle> {
     let asking = client.apiserver_version();
     let server = call_within(DEADLINE, "asking the API server for its version", asking).await;
-    let server = server
-        .context("the management cluster gave an unexpected answer (choose another with --kubeconfig or --context)")?;
+    let server = server.context(
+        "the management cluster gave an unexpected answer (choose another with --kubeconfig or --context)",
+    )?;
     let now = Clock::system().now();
     let stem = format!("muster-support-{}", now.strftime("%Y%m%d-%H%M%S"));
     let path = path.unwrap_or_else(|| PathBuf::from(format!("{stem}.tar.gz")));
@@ -58,7 +59,7 @@ pub async fn write(client: &Client, namespace: &str, path: Option<PathBuf>) -> a
             server.git_version
         ),
     );
-    match Box::pin(check::whole(client, namespace)).await {
+    match Box::pin(check::check_installation(client, namespace)).await {
         Ok(report) => gathered.add("check.json", &serde_json::to_string_pretty(&report)?),
         Err(error) => gathered
             .failed
@@ -88,7 +89,12 @@ fn create(path: &Path) -> anyhow::Result<fs::File> {
         .create_new(true)
         .mode(0o600)
         .open(path);
-    file.with_context(|| format!("{} cannot be created (choose another name: -o FILE.tar.gz)", path.display()))
+    file.with_context(|| {
+        format!(
+            "{} cannot be created (choose another name: -o FILE.tar.gz)",
+            path.display()
+        )
+    })
 }
 
 /// Half a file is worse than none; a failure to remove it does not change the reported error.

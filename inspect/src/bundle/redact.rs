@@ -59,9 +59,9 @@ static PATTERNS: LazyLock<Vec<Regex>> = LazyLock::new(|| {
 
 /// The values that must not appear.
 #[derive(Default)]
-pub struct Known(BTreeSet<String>);
+pub struct SecretValues(BTreeSet<String>);
 
-impl Known {
+impl SecretValues {
     /// Registers a value of a Secret: plain, in base64, and the keys and tokens within it.
     pub fn learn(&mut self, key: &str, value: &[u8]) {
         if PUBLIC_KEYS.contains(&key) {
@@ -101,7 +101,7 @@ pub struct Redactor {
 
 impl Redactor {
     /// Builds a mask of these values; fails if there are too many for a matcher.
-    pub fn of(known: &Known) -> Result<Self, BuildError> {
+    pub fn of(known: &SecretValues) -> Result<Self, BuildError> {
         let known = AhoCorasick::builder()
             .match_kind(MatchKind::LeftmostLongest)
             .build(&known.0)?;
@@ -213,7 +213,7 @@ mod tests {
     }
 
     fn nothing_known() -> Redactor {
-        Redactor::of(&Known::default()).unwrap()
+        Redactor::of(&SecretValues::default()).unwrap()
     }
 
     #[track_caller]
@@ -266,7 +266,7 @@ mod tests {
 
     #[test]
     fn values_of_secrets_are_masked_wherever_they_are() {
-        let mut known = Known::default();
+        let mut known = SecretValues::default();
         known.learn("password", b"hunter2hunter2\n");
         known.learn("username", b"prometheus");
         known.learn("value", b"users: [{user: {token: aB3aB3aB3aB3aB3aB3aB3}}]");
@@ -280,7 +280,7 @@ mod tests {
 
     #[test]
     fn a_value_that_begins_as_another_is_masked_whole() {
-        let mut known = Known::default();
+        let mut known = SecretValues::default();
         known.learn("a", b"canary");
         known.learn("b", b"canary-in-a-mine");
         let redactor = Redactor::of(&known).unwrap();

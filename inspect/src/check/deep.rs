@@ -22,9 +22,9 @@ use muster_api::{
 use muster_controllers::runtime::Api;
 use muster_controllers::{
     registry::{connect_over_network, kubeconfig},
-    runtime::{CallError, call::explain, call_within},
+    runtime::{CallError, call::error_chain, call_within},
 };
-use muster_fleet::{Address, apply::DEADLINE};
+use muster_fleet::{ObjectAddress, apply::DEADLINE};
 
 use super::{code::Code, finding::Finding, flux, judge};
 
@@ -32,8 +32,15 @@ use super::{code::Code, finding::Finding, flux, judge};
 const VERBS: [&str; 4] = ["list", "watch", "create", "update"];
 
 /// Checks a cluster. An error is about the management cluster.
-pub(crate) async fn look(client: &Client, namespace: &str, name: &str) -> anyhow::Result<Vec<Finding>> {
-    let cluster = Address::of_cluster(client, namespace, name).await?.get().await?;
+pub(crate) async fn check_cluster(
+    client: &Client,
+    namespace: &str,
+    name: &str,
+) -> anyhow::Result<Vec<Finding>> {
+    let cluster = ObjectAddress::of_cluster(client, namespace, name)
+        .await?
+        .get()
+        .await?;
     let secret = kubeconfig_secret(name);
     let unknown = |why: &str| {
         vec![Finding::unknown(
@@ -48,11 +55,11 @@ pub(crate) async fn look(client: &Client, namespace: &str, name: &str) -> anyhow
     };
     let access = match kubeconfig::parse(&text) {
         Ok(access) => access,
-        Err(error) => return Ok(vec![rejected(namespace, &secret, name, &explain(&error))]),
+        Err(error) => return Ok(vec![rejected(namespace, &secret, name, &error_chain(&error))]),
     };
     let there = match connect_over_network(&access) {
         Ok(there) => there,
-        Err(error) => return Ok(vec![rejected(namespace, &secret, name, &explain(&error))]),
+        Err(error) => return Ok(vec![rejected(namespace, &secret, name, &error_chain(&error))]),
     };
     let version = match call_within(DEADLINE, "asking for its version", there.apiserver_version()).await {
         Ok(version) => version.git_version,
@@ -60,7 +67,10 @@ pub(crate) async fn look(client: &Client, namespace: &str, name: &str) -> anyhow
     };
     let mut findings = vec![Finding::ok(
         Code::DeepAnswers,
-        format!("{name} answers at {} ({version}), from this machine", access.server),
+        format!(
+            "{name} answers at {} ({version}), from this machine",
+            access.server
+        ),
     )];
     let uid = cluster.uid().unwrap_or_default(); // an object from the API server has one
     findings.push(identity(client, &there, namespace, name, &uid).await);
@@ -82,7 +92,7 @@ async fn text_of(client: &Client, namespace: &str, secret: &str) -> Result<Vec<u
     .await;
     let secret = match read {
         Ok(found) => found.ok_or_else(|| format!("Secret {namespace}/{secret} is not there"))?,
-        Err(error) => return Err(explain(&error)),
+        Err(error) => return Err(error_chain(&error)),
     };
     let text = secret.data.unwrap_or_default().remove(KUBECONFIG_KEY);
     Ok(text.unwrap_or_default().0)
@@ -91,8 +101,8 @@ async fn text_of(client: &Client, namespace: &str, secret: &str) -> Result<Vec<u
 /// A client for a cluster with the kubeconfig that the controller uses, or why there is none.
 pub(crate) async fn reach(client: &Client, namespace: &str, cluster: &str) -> Result<Client, String> {
     let text = text_of(client, namespace, &kubeconfig_secret(cluster)).await?;
-    let access = kubeconfig::parse(&text).map_err(|error| explain(&error))?;
-    connect_over_network(&access).map_err(|error| explain(&error))
+    let access = kubeconfig::parse(&text).map_err(|error| error_chain(&error))?;
+    connect_over_network(&access).map_err(|error| error_chain(&error))
 }
 
 /// Not used, as in the controller.
@@ -106,7 +116,7 @@ fn rejected(namespace: &str, secret: &str, cluster: &str, why: &str) -> Finding 
 }
 
 fn silent(server: &str, error: &CallError) -> Finding {
-    let why = explain(error);
+    let why = error_chain(error);
     match error.code() {
         Some(401 | 403) => Finding::problem(
             Code::DeepAnswers,
@@ -114,9 +124,12 @@ fn silent(server: &str, error: &CallError) -> Finding {
         )
         .reason(why)
         .remedy("enroll it again: muster enroll CONTEXT --name NAME"),
-        _ => Finding::problem(Code::DeepAnswers, format!("{server} does not answer from this machine"))
-            .reason(why)
-            .remedy("the controller connects from where it runs: muster check shows its result"),
+        _ => Finding::problem(
+            Code::DeepAnswers,
+            format!("{server} does not answer from this machine"),
+        )
+        .reason(why)
+        .remedy("the controller connects from where it runs: muster check shows its result"),
     }
 }
 
@@ -135,7 +148,7 @@ async fn identity(client: &Client, there: &Client, namespace: &str, name: &str, 
             return Finding::unknown(
                 Code::DeepIdentity,
                 "the record of its identity",
-                &explain(&error),
+                &error_chain(&error),
             );
         }
     };
@@ -144,7 +157,11 @@ async fn identity(client: &Client, there: &Client, namespace: &str, name: &str, 
     let seen = match call_within(DEADLINE, "reading namespace kube-system", reading).await {
         Ok(seen) => seen.and_then(|seen| seen.metadata.uid),
         Err(error) => {
-            return Finding::unknown(Code::DeepIdentity, "its namespace kube-system", &explain(&error));
+            return Finding::unknown(
+                Code::DeepIdentity,
+                "its namespace kube-system",
+                &error_chain(&error),
+            );
         }
     };
     match (known, seen) {
@@ -171,7 +188,7 @@ async fn kinds(there: &Client, name: &str, version: &str) -> Vec<Finding> {
         }
         Err(error) => {
             let namespace = format!("namespace {SYSTEM_NAMESPACE}");
-            return vec![Finding::unknown(Code::DeepKind, &namespace, &explain(&error))];
+            return vec![Finding::unknown(Code::DeepKind, &namespace, &error_chain(&error))];
         }
     }
     let path = format!("/apis/{}", kind::API_VERSION);
@@ -188,7 +205,7 @@ async fn kinds(there: &Client, name: &str, version: &str) -> Vec<Finding> {
             return vec![Finding::unknown(
                 Code::DeepKind,
                 "the kinds of muster",
-                &explain(&error),
+                &error_chain(&error),
             )];
         }
     };
@@ -222,7 +239,11 @@ async fn rights(there: &Client) -> Finding {
             // Without access reviews: the list request of the controller proves most of it.
             Err(error) if matches!(error.code(), Some(404 | 405)) => return listed(there).await,
             Err(error) => {
-                return Finding::unknown(Code::DeepRights, "the rights of the account", &explain(&error));
+                return Finding::unknown(
+                    Code::DeepRights,
+                    "the rights of the account",
+                    &error_chain(&error),
+                );
             }
         }
     }
@@ -251,7 +272,11 @@ async fn listed(there: &Client) -> Finding {
     match call_within(DEADLINE, "listing assemblages", assemblages.list(&one)).await {
         Ok(_) => may(""),
         Err(error) if error.code() == Some(403) => may("list"),
-        Err(error) => Finding::unknown(Code::DeepRights, "the rights of the account", &explain(&error)),
+        Err(error) => Finding::unknown(
+            Code::DeepRights,
+            "the rights of the account",
+            &error_chain(&error),
+        ),
     }
 }
 
@@ -279,7 +304,7 @@ async fn assemblage(there: &Client, name: &str) -> Finding {
     .await;
     let all = match listed {
         Ok(list) => list.items,
-        Err(error) => return Finding::unknown(Code::DeepAssemblage, "the assignments", &explain(&error)),
+        Err(error) => return Finding::unknown(Code::DeepAssemblage, "the assignments", &error_chain(&error)),
     };
     let log = "there: kubectl logs -n muster-system deployment/muster-agent";
     for one in &all {
@@ -336,12 +361,12 @@ async fn remote_bases(there: &Client) -> Vec<Finding> {
     match flux::read(there).await {
         Ok(flux) => flux
             .iter()
-            .map(|flux| flux::judge(Code::DeepRemoteBases, flux))
+            .map(|flux| flux::judge_deployment(Code::DeepRemoteBases, flux))
             .collect(),
         Err(error) => vec![Finding::unknown(
             Code::DeepRemoteBases,
             "how Flux runs there",
-            &explain(&error),
+            &error_chain(&error),
         )],
     }
 }

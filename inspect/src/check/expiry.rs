@@ -7,7 +7,7 @@ use serde_json::Value;
 use x509_parser::{parse_x509_certificate, pem::parse_x509_pem};
 
 /// The earliest expiry of the credentials in a kubeconfig; `None` if none states one.
-pub(crate) fn of(access: &Access) -> Option<Timestamp> {
+pub(crate) fn first_expiry(access: &Access) -> Option<Timestamp> {
     let token = access.token.as_ref().and_then(|token| of_token(token.expose()));
     let certificate = access
         .client_certificate

@@ -6,7 +6,7 @@ use kube::{Client, ResourceExt, api::ListParams};
 use muster_api::labels::label;
 use muster_controllers::runtime::{Api, CallError, call_within};
 use muster_fleet::apply::DEADLINE;
-use muster_operate::install::arguments;
+use muster_operate::install::deployment_arguments;
 
 use super::{code::Code, finding::Finding};
 
@@ -31,14 +31,14 @@ pub(crate) async fn read(client: &Client) -> Result<Vec<Deployment>, CallError> 
 }
 
 /// The finding, with the code for the management cluster or for another one.
-pub(crate) fn judge(code: Code, deployment: &Deployment) -> Finding {
+pub(crate) fn judge_deployment(code: Code, deployment: &Deployment) -> Finding {
     let object = format!(
         "{}/{}",
         deployment.namespace().unwrap_or_default(),
         deployment.name_any()
     );
     let on = format!("{FLAG}=true");
-    let arguments = arguments(deployment);
+    let arguments = deployment_arguments(deployment);
     if arguments.contains(&FLAG) || arguments.contains(&on.as_str()) {
         return Finding::ok(code, "Flux reads no remote bases");
     }
@@ -63,7 +63,7 @@ mod tests {
                 "template": {"spec": {"containers": [{"name": "manager", "args": arguments}]}},
             },
         });
-        let finding = judge(Code::RemoteBases, &serde_json::from_value(deployment).unwrap());
+        let finding = judge_deployment(Code::RemoteBases, &serde_json::from_value(deployment).unwrap());
         format!("{finding:?}")
     }
 

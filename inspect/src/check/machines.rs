@@ -9,7 +9,7 @@ use kube::{
     core::{ApiResource, DynamicObject, GroupVersionKind, ObjectMeta},
 };
 use muster_api::{UpdatePlan, cluster, kind, update_plan::MachineUpdateState};
-use muster_controllers::runtime::{Api, CallError, call::explain, call_within};
+use muster_controllers::runtime::{Api, CallError, call::error_chain, call_within};
 use muster_fleet::apply::DEADLINE;
 
 use super::Read;
@@ -42,8 +42,8 @@ pub(crate) struct Updates {
 pub(crate) async fn read(client: &Client, namespace: &str) -> Machines {
     let (extensions, updates) = tokio::join!(extensions(client), updates(client, namespace));
     Machines {
-        extensions: extensions.map_err(|error| explain(&error)),
-        updates: updates.map_err(|error| explain(&error)),
+        extensions: extensions.map_err(|error| error_chain(&error)),
+        updates: updates.map_err(|error| error_chain(&error)),
     }
 }
 

@@ -34,14 +34,17 @@ pub type Read<T> = Result<T, String>;
 
 /// Checks whether a cluster is ready for an installation.
 pub async fn before_installation(client: &Client, namespace: &str) -> anyhow::Result<Report> {
-    Ok(Report::new(namespace, pre::look(client, namespace).await?))
+    Ok(Report::new(
+        namespace,
+        pre::check_before_install(client, namespace).await?,
+    ))
 }
 
 /// Checks what currently blocks each opted-in Cluster from this version, before a ClusterUpgrade.
 pub async fn before_upgrade(client: &Client, namespace: &str, target: Version) -> anyhow::Result<Report> {
     Ok(Report::new(
         namespace,
-        upgrade::look(client, namespace, target).await?,
+        upgrade::check_upgrades(client, namespace, target).await?,
     ))
 }
 
@@ -49,12 +52,12 @@ pub async fn before_upgrade(client: &Client, namespace: &str, target: Version) -
 pub async fn one(client: &Client, namespace: &str, cluster: &str) -> anyhow::Result<Report> {
     Ok(Report::new(
         namespace,
-        deep::look(client, namespace, cluster).await?,
+        deep::check_cluster(client, namespace, cluster).await?,
     ))
 }
 
 /// Checks the installation, its clusters and modules.
-pub async fn whole(client: &Client, namespace: &str) -> anyhow::Result<Report> {
+pub async fn check_installation(client: &Client, namespace: &str) -> anyhow::Result<Report> {
     let world = Box::pin(world::read(client, namespace)).await?;
     Ok(Report::new(namespace, judge::all(&world)))
 }

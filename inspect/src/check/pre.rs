@@ -1,7 +1,7 @@
 //! Checks whether a cluster is ready for an installation, by server-side dry runs; nothing is written.
 
 use kube::Client;
-use muster_controllers::runtime::{call::explain, call_within};
+use muster_controllers::runtime::{call::error_chain, call_within};
 use muster_fleet as fleet;
 use muster_fleet::apply::{self, DEADLINE, ObjectRef};
 use muster_operate::install::{self, IMAGE, Sync};
@@ -14,7 +14,7 @@ use super::{
 };
 
 /// Checks a cluster that will become the management cluster.
-pub(crate) async fn look(client: &Client, namespace: &str) -> anyhow::Result<Vec<Finding>> {
+pub(crate) async fn check_before_install(client: &Client, namespace: &str) -> anyhow::Result<Vec<Finding>> {
     use anyhow::Context as _;
     let version = call_within(
         DEADLINE,
@@ -22,8 +22,8 @@ pub(crate) async fn look(client: &Client, namespace: &str) -> anyhow::Result<Vec
         client.apiserver_version(),
     )
     .await;
-    let version =
-        version.context("the cluster gave an unexpected answer (choose another with --kubeconfig or --context)")?;
+    let version = version
+        .context("the cluster gave an unexpected answer (choose another with --kubeconfig or --context)")?;
     let installation = install::management(IMAGE, Sync::Builtin, namespace, false);
     let mut findings = vec![judge::server_version(&version.git_version)];
     let mut others = Vec::new();
@@ -38,7 +38,7 @@ pub(crate) async fn look(client: &Client, namespace: &str) -> anyhow::Result<Vec
             Err(error) => refused.push(Finding::unknown(
                 Code::PreDefinitions,
                 &name.to_string(),
-                &explain(&error),
+                &error_chain(&error),
             )),
         }
     }
@@ -53,7 +53,7 @@ pub(crate) async fn look(client: &Client, namespace: &str) -> anyhow::Result<Vec
             Err(error) if error.is_not_found() || error.is_conflict() => {}
             Err(error) => refused.push(
                 Finding::problem(Code::PreRights, format!("{name} would not be accepted"))
-                    .reason(explain(&error))
+                    .reason(error_chain(&error))
                     .remedy("install with the rights of a cluster administrator"),
             ),
         }

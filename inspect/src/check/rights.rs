@@ -11,7 +11,7 @@ use k8s_openapi::api::{
 };
 use kube::{Client, api::PostParams};
 use muster_controllers::runtime::Api;
-use muster_controllers::runtime::{CallError, call::explain, call_within};
+use muster_controllers::runtime::{CallError, call::error_chain, call_within};
 use muster_fleet::apply::{DEADLINE, ObjectRef};
 use muster_operate::install;
 use serde_json::Value;
@@ -49,7 +49,7 @@ impl std::fmt::Display for Right {
 }
 
 /// All rights of the installation's roles.
-fn wanted(objects: &[Value]) -> BTreeSet<Right> {
+fn required_rights(objects: &[Value]) -> BTreeSet<Right> {
     objects.iter().flat_map(rights).collect()
 }
 
@@ -87,12 +87,12 @@ pub(crate) async fn missing(
     arguments: &[&str],
 ) -> Read<BTreeSet<Right>> {
     let objects = install::rights_by_arguments(namespace, arguments);
-    let wanted = wanted(&objects);
+    let wanted = required_rights(&objects);
     match reviewed(client, &wanted, account).await {
         Ok(missing) => Ok(missing),
         // Reviews are not served, or not allowed for this user.
         Err(error) if matches!(error.code(), Some(403..=405)) => granted(client, &objects, &wanted).await,
-        Err(error) => Err(explain(&error)),
+        Err(error) => Err(error_chain(&error)),
     }
 }
 
@@ -180,7 +180,7 @@ async fn read(client: &Client, object: &Value) -> Read<Option<Value>> {
     let name = ObjectRef::of(object);
     let api = name.api(client);
     let read = call_within(DEADLINE, format!("reading {name}"), api.get_opt(&name.name)).await;
-    let read = read.map_err(|error| explain(&error))?;
+    let read = read.map_err(|error| error_chain(&error))?;
     // A response of an API server always parses as JSON.
     Ok(read.map(|object| serde_json::to_value(object).unwrap_or_default()))
 }
@@ -191,7 +191,7 @@ mod tests {
 
     #[test]
     fn the_rights_are_those_of_the_installation() {
-        let all = wanted(&install::rights_by_arguments("fleet", &[]));
+        let all = required_rights(&install::rights_by_arguments("fleet", &[]));
         let has = |text: &str| all.iter().any(|right| right.to_string() == text);
         assert!(has("list secrets in fleet") && has("patch modules/status.fleet.muster.dev in fleet"));
         assert!(has("get namespaces") && !has("delete secrets in fleet"));
@@ -204,8 +204,8 @@ mod tests {
                 install::rights_by_arguments("fleet", arguments),
                 install::rights_by_arguments("fleet", &[]),
             );
-            let more: Vec<String> = wanted(&all)
-                .difference(&wanted(&bare))
+            let more: Vec<String> = required_rights(&all)
+                .difference(&required_rights(&bare))
                 .map(ToString::to_string)
                 .collect();
             more.join(", ")

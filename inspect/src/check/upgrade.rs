@@ -8,7 +8,7 @@ use muster_api::{
     labels::{MUSTER, annotation},
 };
 use muster_controllers::{
-    runtime::call::explain,
+    runtime::call::error_chain,
     upgrade::{
         first::{Way, prospect},
         reading::Reader,
@@ -32,7 +32,11 @@ pub fn version(text: &str) -> Result<Version, String> {
 }
 
 /// Checks each Cluster. An error is about the management cluster.
-pub(crate) async fn look(client: &Client, namespace: &str, target: Version) -> anyhow::Result<Vec<Finding>> {
+pub(crate) async fn check_upgrades(
+    client: &Client,
+    namespace: &str,
+    target: Version,
+) -> anyhow::Result<Vec<Finding>> {
     let Some(served) = fleet::served(client).await? else {
         bail!(
             "Clusters of Cluster API are not served here; next: name the management cluster with --context"
@@ -50,7 +54,7 @@ pub(crate) async fn look(client: &Client, namespace: &str, target: Version) -> a
         let name = cluster.name_any();
         let there = deep::reach(client, namespace, &name).await;
         let way = prospect(reader, &name, target, there).await;
-        finding(&name, target, way.map_err(|error| explain(&error)))
+        finding(&name, target, way.map_err(|error| error_chain(&error)))
     });
     let mut findings: Vec<Finding> = findings.buffered(AT_ONCE).collect().await;
     if !silent.is_empty() {

@@ -20,14 +20,14 @@ use muster_api::{
 use muster_controllers::runtime::Api;
 use muster_controllers::{
     registry::kubeconfig,
-    runtime::{CallError, Clock, call::explain, call_within},
+    runtime::{CallError, Clock, call::error_chain, call_within},
 };
 use muster_fleet::{
     apply::DEADLINE,
     definitions,
     lists::{self, Live},
 };
-use muster_operate::install::{arguments, works_in};
+use muster_operate::install::{deployment_arguments, works_in};
 
 use super::{
     Read, expiry, flux,
@@ -77,7 +77,7 @@ pub(crate) async fn read(client: &Client, namespace: &str) -> anyhow::Result<Wor
     let asking = client.apiserver_version();
     let version = call_within(DEADLINE, "asking the API server for its version", asking).await;
     let version = version
-        .map_err(|error| anyhow::anyhow!(explain(&error)))
+        .map_err(|error| anyhow::anyhow!(error_chain(&error)))
         .context("the management cluster gave an unexpected answer (choose another with --kubeconfig or --context)")?;
     let (definitions, deployments, flux, lease, live, kubeconfigs, identities, machines) = tokio::join!(
         read_definitions(client),
@@ -95,7 +95,7 @@ pub(crate) async fn read(client: &Client, namespace: &str) -> anyhow::Result<Wor
         .find(|deployment| works_in(deployment) == namespace);
     let rights = match deployment {
         Some(deployment) => {
-            let (account, arguments) = (account(deployment), arguments(deployment));
+            let (account, arguments) = (account(deployment), deployment_arguments(deployment));
             let missing = rights::missing(client, namespace, &account, &arguments).await;
             missing.map(Some)
         }
@@ -107,7 +107,7 @@ pub(crate) async fn read(client: &Client, namespace: &str) -> anyhow::Result<Wor
         version: version.git_version,
         definitions,
         deployments,
-        flux: told(flux),
+        flux: or_explained(flux),
         lease,
         rights,
         live,
@@ -137,14 +137,14 @@ pub(crate) const CLUSTERS: &str = "clusters.cluster.x-k8s.io";
 
 async fn read_definitions(client: &Client) -> Read<BTreeMap<String, CustomResourceDefinition>> {
     let api: Api<CustomResourceDefinition> = Api::all(client.clone());
-    let ours = definitions::all()
+    let ours = definitions::all_definitions()
         .into_iter()
         .filter_map(|definition| definition.metadata.name);
     let mut all = BTreeMap::new();
     for name in ours.chain([CLUSTERS.to_owned()]) {
-        if let Some(there) =
-            told(call_within(DEADLINE, format!("reading definition {name}"), api.get_opt(&name)).await)?
-        {
+        if let Some(there) = or_explained(
+            call_within(DEADLINE, format!("reading definition {name}"), api.get_opt(&name)).await,
+        )? {
             all.insert(name, there);
         }
     }
@@ -161,15 +161,15 @@ async fn read_deployments(client: &Client) -> Read<Vec<Deployment>> {
         Err(error) if error.code() == Some(403) => {
             let here: Api<Deployment> = Api::namespaced(client.clone(), SYSTEM_NAMESPACE);
             let what = format!("listing Deployments in {SYSTEM_NAMESPACE}");
-            told(call_within(DEADLINE, what, here.list(&of_controllers)).await).map(|list| list.items)
+            or_explained(call_within(DEADLINE, what, here.list(&of_controllers)).await).map(|list| list.items)
         }
-        listed => told(listed).map(|list| list.items),
+        listed => or_explained(listed).map(|list| list.items),
     }
 }
 
 async fn read_lease(client: &Client, namespace: &str) -> Read<Option<Lease>> {
     let leases: Api<Lease> = Api::namespaced(client.clone(), namespace);
-    told(
+    or_explained(
         call_within(
             DEADLINE,
             "reading the controller's Lease",
@@ -192,14 +192,15 @@ async fn read_kubeconfigs(client: &Client, namespace: &str) -> Read<BTreeMap<Str
     let labelled = ListParams::default().labels(label::KUBECONFIG);
     let mut all = BTreeMap::new();
     for (enrolled, which) in [(false, typed), (true, labelled)] {
-        let list =
-            told(call_within(DEADLINE, "listing Secrets with kubeconfigs", secrets.list(&which)).await)?;
+        let list = or_explained(
+            call_within(DEADLINE, "listing Secrets with kubeconfigs", secrets.list(&which)).await,
+        )?;
         for secret in list.items {
             if let Some(cluster) = cluster_of_secret(&secret.name_any()) {
                 let text = secret.data.as_ref().and_then(|data| data.get(KUBECONFIG_KEY));
                 let ends = match text {
                     Some(text) => kubeconfig::parse(&text.0)
-                        .map(|access| expiry::of(&access))
+                        .map(|access| expiry::first_expiry(&access))
                         .map_err(|error| error.to_string()),
                     None => Err(format!("key {KUBECONFIG_KEY} is not there")),
                 };
@@ -213,7 +214,7 @@ async fn read_kubeconfigs(client: &Client, namespace: &str) -> Read<BTreeMap<Str
 async fn read_identities(client: &Client, namespace: &str) -> Read<BTreeMap<String, String>> {
     let records: Api<ConfigMap> = Api::namespaced(client.clone(), namespace);
     let labelled = ListParams::default().labels(label::IDENTITY);
-    let list = told(
+    let list = or_explained(
         call_within(
             DEADLINE,
             "listing the identities of clusters",
@@ -228,8 +229,8 @@ async fn read_identities(client: &Client, namespace: &str) -> Read<BTreeMap<Stri
         .collect())
 }
 
-fn told<T>(read: Result<T, CallError>) -> Read<T> {
-    read.map_err(|error| explain(&error))
+fn or_explained<T>(read: Result<T, CallError>) -> Read<T> {
+    read.map_err(|error| error_chain(&error))
 }
 
 /// The group of Cluster API, for messages.

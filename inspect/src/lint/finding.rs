@@ -7,7 +7,7 @@ use muster_sync::{
     yaml::{Document, Position, YamlError},
 };
 
-use super::place;
+use super::field_position;
 
 /// The severity of a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -224,7 +224,7 @@ impl Finding {
         Self {
             code,
             file: Arc::clone(&document.file),
-            at: place::of(&document.root, field),
+            at: field_position::field_position(&document.root, field),
             object: Some(object.to_owned()),
             message,
         }

@@ -8,9 +8,9 @@
 //! Objects other than muster's kinds, Clusters and Secrets are only checked for health evidence: the repository of a
 //! fleet has other things, too.
 
+mod field_position;
 mod finding;
 mod object;
-mod place;
 mod plans;
 mod print;
 mod together;
@@ -51,7 +51,7 @@ pub fn read(paths: &[PathBuf]) -> anyhow::Result<Files> {
 }
 
 /// All findings of the files, ordered by file and position.
-pub fn look(files: &Files, variables: &Variables) -> Report {
+pub fn lint_files(files: &Files, variables: &Variables) -> Report {
     let lens = Lens::new();
     let mut report = Report::default();
     let mut fleet = together::Fleet::default();
@@ -74,7 +74,7 @@ pub fn look(files: &Files, variables: &Variables) -> Report {
             };
             match document.value() {
                 Ok(value) => {
-                    let seen = lens.look(&document, value);
+                    let seen = lens.validate(&document, value);
                     report.objects += usize::from(seen.is_of_the_fleet);
                     report.findings.extend(seen.findings);
                     fleet.take(document, seen.object);
@@ -86,7 +86,7 @@ pub fn look(files: &Files, variables: &Variables) -> Report {
     report
         .findings
         .extend(plans::check(files, fleet.modules(), variables));
-    report.findings.extend(fleet.look());
+    report.findings.extend(fleet.check_together());
     report
         .findings
         .sort_by(|a, b| (&a.file, a.at, a.code).cmp(&(&b.file, b.at, b.code)));

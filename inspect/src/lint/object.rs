@@ -23,8 +23,8 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::{
+    field_position,
     finding::{Code, Finding},
-    place,
     words::Problem,
 };
 
@@ -46,7 +46,7 @@ pub struct Refused {
 }
 
 /// The result for a document.
-pub struct Seen {
+pub struct DocumentResult {
     /// Whether it is an object of a fleet.
     pub is_of_the_fleet: bool,
     /// Findings about the object alone.
@@ -58,7 +58,7 @@ pub struct Seen {
 /// An object for checks together with others.
 pub enum Object {
     /// A valid module of either kind.
-    Module(Box<Written>),
+    Module(Box<ValidModule>),
     /// A Cluster.
     Cluster(Identity, BTreeMap<String, String>),
     /// A valid NodeModule.
@@ -95,7 +95,7 @@ pub struct Identity {
 }
 
 /// A valid module.
-pub struct Written {
+pub struct ValidModule {
     /// Kind, namespace and name.
     pub identity: Identity,
     /// Module or BootstrapModule.
@@ -169,7 +169,7 @@ impl Lens {
     }
 
     /// Validates a document.
-    pub fn look(&self, document: &Document, value: Value) -> Seen {
+    pub fn validate(&self, document: &Document, value: Value) -> DocumentResult {
         let text = |key: &str| value[key].as_str().unwrap_or_default().to_owned();
         let (version, kind) = (text("apiVersion"), text("kind"));
         let identity = Identity::of(&value);
@@ -177,18 +177,18 @@ impl Lens {
             Some((GROUP, _)) => self.ours(document, value, &(version, kind), identity),
             Some((cluster::GROUP, _)) if kind == "Cluster" => {
                 let labels = serde_json::from_value(value["metadata"]["labels"].clone());
-                Seen {
+                DocumentResult {
                     is_of_the_fleet: true,
                     findings: Vec::new(),
                     object: Object::Cluster(identity, labels.unwrap_or_default()), // labels that are not a map match nothing
                 }
             }
-            None if version == "v1" && kind == "Secret" => Seen {
+            None if version == "v1" && kind == "Secret" => DocumentResult {
                 is_of_the_fleet: false,
                 findings: secret(document, &value, &identity).into_iter().collect(),
                 object: Object::None,
             },
-            group => Seen {
+            group => DocumentResult {
                 is_of_the_fleet: false,
                 findings: by_hand(document, &value, &identity).into_iter().collect(),
                 object: synced(group.map_or("", |(group, _)| group), &value, identity),
@@ -202,12 +202,12 @@ impl Lens {
         mut value: Value,
         gvk: &(String, String),
         identity: Identity,
-    ) -> Seen {
+    ) -> DocumentResult {
         let address = identity.address();
         let finding = |code, field: &str, message| Finding::about(code, document, &address, field, message);
         if plan::is_plan(&value) {
             // Validated with the files of its folder.
-            return Seen {
+            return DocumentResult {
                 is_of_the_fleet: true,
                 findings: Vec::new(),
                 object: Object::None,
@@ -216,7 +216,7 @@ impl Lens {
         let Some(refused) = self.refused(&gvk.0, &gvk.1, &mut value) else {
             let (version, kind) = gvk;
             let message = format!("{version} has no kind {kind:?}");
-            return Seen {
+            return DocumentResult {
                 is_of_the_fleet: true,
                 findings: vec![finding(Code::UnknownKind, "kind", message)],
                 object: Object::None,
@@ -227,7 +227,7 @@ impl Lens {
         let mut findings: Vec<Finding> = unknown
             .map(|problem| finding(Code::UnknownField, &problem.field, problem.to_string()))
             .collect();
-        let is_known = |field: &str| !place::has_variable(&document.root, field);
+        let is_known = |field: &str| !field_position::has_variable(&document.root, field);
         findings.extend(
             causes
                 .iter()
@@ -248,7 +248,7 @@ impl Lens {
             findings.extend(
                 problems.map(|found| finding(Code::Impossible, &found.field, found.problem.to_string())),
             );
-            return Seen {
+            return DocumentResult {
                 is_of_the_fleet: true,
                 findings,
                 object,
@@ -270,10 +270,10 @@ impl Lens {
                 let unreadable = unreadable.filter(|(field, _)| is_known(field));
                 findings
                     .extend(unreadable.map(|(field, message)| finding(Code::Expression, &field, message)));
-                Object::Module(Box::new(Written { identity, kind, spec }))
+                Object::Module(Box::new(ValidModule { identity, kind, spec }))
             }
         };
-        Seen {
+        DocumentResult {
             is_of_the_fleet: true,
             findings,
             object,
@@ -287,7 +287,7 @@ fn of_nodes(value: &Value, identity: Identity) -> (Vec<InvalidField>, Object) {
     let Ok(module) = serde_json::from_value::<NodeModule>(value.clone()) else {
         return (Vec::new(), Object::Other(identity));
     };
-    let problems = validate_nodes::node_module(&identity.name, &module.spec);
+    let problems = validate_nodes::validate_node_module(&identity.name, &module.spec);
     (problems, Object::NodeModule(identity, Box::new(module.spec)))
 }
 
@@ -337,8 +337,8 @@ fn parsed<K: ModuleObject + DeserializeOwned>(value: &Value) -> Option<(ModuleKi
 
 /// What the definition allows, and muster does not support, or not by default.
 fn meant(name: &str, spec: &ModuleSpec) -> Vec<(Code, Invalid)> {
-    let impossible = validate::module(name, spec, InsecureSources::Allowed);
-    let mut refused = validate::module(name, spec, InsecureSources::Refused);
+    let impossible = validate::validate_module(name, spec, InsecureSources::Allowed);
+    let mut refused = validate::validate_module(name, spec, InsecureSources::Refused);
     refused.retain(|problem| !impossible.contains(problem));
     let impossible = impossible.into_iter().map(|problem| (Code::Impossible, problem));
     impossible

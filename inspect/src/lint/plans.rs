@@ -12,7 +12,7 @@ use muster_sync::{
 
 use super::{
     finding::{Code, Finding},
-    object::Written,
+    object::ValidModule,
     together::is_below,
 };
 
@@ -21,7 +21,7 @@ const NO_LIMIT: std::time::Duration = std::time::Duration::MAX;
 
 /// The findings of the plans that modules name, and of those that no module of these files names. `given`: variables in
 /// addition to those of the module.
-pub(crate) fn check(files: &Files, modules: &[(Document, Written)], given: &Variables) -> Vec<Finding> {
+pub(crate) fn check(files: &Files, modules: &[(Document, ValidModule)], given: &Variables) -> Vec<Finding> {
     let mut findings = Vec::new();
     let mut named = Vec::new();
     for (document, module) in modules {

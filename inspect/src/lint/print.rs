@@ -54,7 +54,7 @@ pub fn text(report: &Report, files: &Files, width: usize) -> String {
         .collect();
     for (number, finding) in report.findings.iter().enumerate() {
         let source = texts.get(&*finding.file).map_or("", String::as_str);
-        let (source, span) = shown(source, finding);
+        let (source, span) = redacted_source(source, finding);
         let title = match finding.code.level() {
             Level::Error => Title::ERROR,
             Level::Warning => Title::WARNING,
@@ -86,7 +86,7 @@ pub fn text(report: &Report, files: &Files, width: usize) -> String {
 }
 
 /// The source with the redacted line of a finding, and the marked span: no value of a Secret, no credential.
-fn shown(source: &str, finding: &Finding) -> (String, Range<usize>) {
+fn redacted_source(source: &str, finding: &Finding) -> (String, Range<usize>) {
     let Range { start, end } = span(source, finding.at);
     let line = source[..start].rfind('\n').map_or(0, |before| before + 1);
     // Invalid YAML may be a Secret as well.

@@ -3,7 +3,7 @@
 use muster_sync::source::{File, Files};
 use muster_sync::substitute::Variables;
 
-use super::{Code, look};
+use super::{Code, lint_files};
 
 const MODULE: &str = "\
 apiVersion: fleet.muster.dev/v1alpha1
@@ -40,7 +40,7 @@ fn found(texts: &[&str]) -> Vec<(&'static str, usize)> {
         path: format!("{number}.yaml"),
         bytes: (*text).to_owned().into(),
     });
-    let report = look(&Files::new(files), &no_variables());
+    let report = lint_files(&Files::new(files), &no_variables());
     report
         .findings
         .iter()
@@ -112,7 +112,7 @@ fn said(text: &str) -> Vec<String> {
         path: "m.yaml".to_owned(),
         bytes: text.to_owned().into(),
     };
-    let report = look(&Files::new([file]), &no_variables());
+    let report = lint_files(&Files::new([file]), &no_variables());
     let findings = report.findings.into_iter();
     findings.map(|finding| finding.message).collect()
 }
@@ -188,7 +188,7 @@ fn what_helps_stands_once_behind_the_last_of_a_kind() {
         path: "m.yaml".to_owned(),
         bytes: text.into(),
     }]);
-    let text = super::print::text(&look(&files, &no_variables()), &files, 100);
+    let text = super::print::text(&lint_files(&files, &no_variables()), &files, 100);
     let count = |what: &str| text.matches(what).count();
     assert_eq!(count("unknown field"), 2, "{text}");
     let help = Code::UnknownField.remedy();
@@ -213,7 +213,7 @@ fn no_value_of_a_secret_is_shown() {
             bytes: text.into(),
         };
         let files = Files::new([file]);
-        let report = look(&files, &no_variables());
+        let report = lint_files(&files, &no_variables());
         let json = super::print::json(&report).unwrap();
         let text = super::print::text(&report, &files, 100);
         assert!(text.contains(code), "{code}: {text}");
@@ -373,7 +373,7 @@ fn kinds_of_the_table_of_health() {
             path: path.to_owned(),
             bytes: text.to_owned().into(),
         });
-        let report = look(&Files::new(files), &no_variables());
+        let report = lint_files(&Files::new(files), &no_variables());
         let found = report.findings.into_iter();
         let found = found.filter(|finding| finding.code == Code::HealthTable);
         found
@@ -507,7 +507,7 @@ fn plans_are_read_as_in_a_cluster() {
             path: path.to_owned(),
             bytes: text.into(),
         });
-        let report = look(&Files::new(files), &no_variables());
+        let report = lint_files(&Files::new(files), &no_variables());
         let codes: Vec<&str> = report.findings.iter().map(|finding| finding.code.id()).collect();
         assert_eq!(codes, expect, "{when}: {:?}", report.findings);
     };

@@ -18,13 +18,13 @@ use muster_sync::yaml::Document;
 
 use super::{
     finding::{Code, Finding},
-    object::{Defined, Identity, Object, Written},
+    object::{Defined, Identity, Object, ValidModule},
 };
 
 /// All fleet objects of the files.
 #[derive(Default)]
 pub(crate) struct Fleet {
-    modules: Vec<(Document, Written)>,
+    modules: Vec<(Document, ValidModule)>,
     node_modules: Vec<(Document, Identity, Box<NodeModuleSpec>)>,
     clusters: Vec<(Identity, BTreeMap<String, String>)>,
     /// The first position of each identity.
@@ -67,23 +67,23 @@ impl Fleet {
             }) => {
                 self.defined.insert((group, kind), observes);
             }
-            Object::Other(identity) => self.once(&document, &identity),
+            Object::Other(identity) => self.check_duplicate(&document, &identity),
             Object::Cluster(identity, labels) => {
-                self.once(&document, &identity);
+                self.check_duplicate(&document, &identity);
                 self.clusters.push((identity, labels));
             }
             Object::NodeModule(identity, spec) => {
-                self.once(&document, &identity);
+                self.check_duplicate(&document, &identity);
                 self.node_modules.push((document, identity, spec));
             }
             Object::Module(written) => {
-                self.once(&document, &written.identity);
+                self.check_duplicate(&document, &written.identity);
                 self.modules.push((document, *written));
             }
         }
     }
 
-    fn once(&mut self, document: &Document, identity: &Identity) {
+    fn check_duplicate(&mut self, document: &Document, identity: &Identity) {
         let here = format!("{}:{}", document.file, document.root.at);
         match self.first.get(identity) {
             None => {
@@ -104,12 +104,12 @@ impl Fleet {
     }
 
     /// The modules.
-    pub(crate) fn modules(&self) -> &[(Document, Written)] {
+    pub(crate) fn modules(&self) -> &[(Document, ValidModule)] {
         &self.modules
     }
 
     /// The findings about all modules together.
-    pub(crate) fn look(self) -> Vec<Finding> {
+    pub(crate) fn check_together(self) -> Vec<Finding> {
         let mut findings = self.dependencies();
         for (document, module) in &self.modules {
             findings.extend(self.selection(document, module));
@@ -171,7 +171,7 @@ impl Fleet {
     }
 
     /// A module with kinds of the health table that neither enables the table nor has expressions for them.
-    fn without_table(&self, document: &Document, module: &Written) -> Option<Finding> {
+    fn without_table(&self, document: &Document, module: &ValidModule) -> Option<Finding> {
         let Package {
             path,
             health_table: None,
@@ -225,9 +225,9 @@ impl Fleet {
 
     /// Whether two modules select a common cluster of these files; if there are no clusters, whether their selectors
     /// are equal.
-    fn meet(&self, one: &Written, other: &Written) -> bool {
+    fn meet(&self, one: &ValidModule, other: &ValidModule) -> bool {
         // Selectors are valid here: others were refused before.
-        let matcher = |module: &Written| Matcher::new(module.spec.selector.as_ref()).ok();
+        let matcher = |module: &ValidModule| Matcher::new(module.spec.selector.as_ref()).ok();
         let (Some(first), Some(second)) = (matcher(one), matcher(other)) else {
             return false;
         };
@@ -239,7 +239,7 @@ impl Fleet {
     }
 
     fn dependencies(&self) -> Vec<Finding> {
-        let nodes: BTreeMap<Node<'_>, &(Document, Written)> = self
+        let nodes: BTreeMap<Node<'_>, &(Document, ValidModule)> = self
             .modules
             .iter()
             .map(|module| (Node::of(&module.1), module))
@@ -282,7 +282,7 @@ impl Fleet {
     }
 
     /// Only if the files have Clusters: otherwise it is unknown.
-    fn selection(&self, document: &Document, module: &Written) -> Vec<Finding> {
+    fn selection(&self, document: &Document, module: &ValidModule) -> Vec<Finding> {
         let address = module.identity.address();
         let same = |identity: &&(Identity, BTreeMap<String, String>)| {
             let (there, here) = (&identity.0.namespace, &module.identity.namespace);
@@ -352,7 +352,7 @@ impl Fleet {
 }
 
 /// Whether two modules have common objects, by their sources.
-fn bring_the_same(one: &Written, other: &Written) -> bool {
+fn bring_the_same(one: &ValidModule, other: &ValidModule) -> bool {
     let (one_source, other_source) = (one.spec.sync.source.url(), other.spec.sync.source.url());
     let (first, second) = (&one.spec.sync.package, &other.spec.sync.package);
     let same_place = one.identity.namespace == other.identity.namespace
@@ -382,7 +382,7 @@ struct Node<'a> {
 }
 
 impl<'a> Node<'a> {
-    fn of(module: &'a Written) -> Self {
+    fn of(module: &'a ValidModule) -> Self {
         Self {
             kind: module.kind,
             namespace: &module.identity.namespace,
@@ -390,7 +390,7 @@ impl<'a> Node<'a> {
         }
     }
 
-    fn at(module: &'a Written, dependency: &'a Dependency) -> Self {
+    fn at(module: &'a ValidModule, dependency: &'a Dependency) -> Self {
         Self {
             kind: dependency.kind,
             namespace: &module.identity.namespace,
@@ -400,7 +400,10 @@ impl<'a> Node<'a> {
 }
 
 /// The shortest dependency cycle of a module, if it is the first module of the cycle: each cycle is reported once.
-fn round<'a>(nodes: &BTreeMap<Node<'a>, &'a (Document, Written)>, from: Node<'a>) -> Option<Vec<Node<'a>>> {
+fn round<'a>(
+    nodes: &BTreeMap<Node<'a>, &'a (Document, ValidModule)>,
+    from: Node<'a>,
+) -> Option<Vec<Node<'a>>> {
     let mut seen = BTreeSet::new();
     let mut ways = std::collections::VecDeque::from([vec![from]]);
     while let Some(way) = ways.pop_front() {
@@ -430,7 +433,7 @@ fn is_in_table((group, kind): &(String, String)) -> bool {
 }
 
 /// Whether a rollout has neither a limit nor stages.
-fn all_at_once(document: &Document, module: &Written) -> Option<Finding> {
+fn all_at_once(document: &Document, module: &ValidModule) -> Option<Finding> {
     let Rollout {
         strategy,
         max_unready_clusters,
@@ -444,7 +447,8 @@ fn all_at_once(document: &Document, module: &Written) -> Option<Finding> {
         (Strategy::Incremental, _) => return None,
     };
     let address = module.identity.address();
-    let message = format!("{address} is rolled out to all clusters at once: a bad version would reach all of them");
+    let message =
+        format!("{address} is rolled out to all clusters at once: a bad version would reach all of them");
     stages
         .is_empty()
         .then(|| Finding::about(Code::AllAtOnce, document, &address, field, message))

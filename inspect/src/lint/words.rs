@@ -7,7 +7,7 @@ use muster_apiserver::schema::{Cause, reason};
 use muster_fleet::near;
 use serde_json::{Map, Value};
 
-use super::place::steps;
+use super::field_position::steps;
 
 /// The most fields of the same name that are suggested.
 const ALIKE: usize = 2;

@@ -39,7 +39,7 @@ impl Beat {
         self.start.elapsed().saturating_sub(last)
     }
 
-    fn note(&self) {
+    fn record_heartbeat(&self) {
         let now = u64::try_from(self.start.elapsed().as_millis()).unwrap_or(u64::MAX);
         self.last.store(now, Ordering::Relaxed);
     }
@@ -60,7 +60,7 @@ impl BeatingClock {
 
 impl Clock for BeatingClock {
     fn since_boot(&self) -> Duration {
-        self.beat.note();
+        self.beat.record_heartbeat();
         self.inner.since_boot()
     }
 
@@ -73,7 +73,7 @@ impl Clock for BeatingClock {
         while !left.is_zero() {
             let step = left.min(STEP);
             self.inner.sleep(step);
-            self.beat.note();
+            self.beat.record_heartbeat();
             left -= step;
         }
     }

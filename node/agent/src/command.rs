@@ -5,7 +5,7 @@ use std::{io, path::PathBuf, sync::Arc, time::Duration};
 
 use clap::{Args, Subcommand, ValueEnum};
 use comfy_table::{ContentArrangement, Table, presets};
-use muster_controllers::{process::until_signalled, runtime::call::explain};
+use muster_controllers::{process::until_signalled, runtime::call::error_chain};
 use muster_node::{RowStatus, Services, Status, duration};
 use thiserror::Error;
 use tokio::task::JoinError;
@@ -276,7 +276,7 @@ async fn serve(node: &Node, flags: RunFlags, program: &dyn Program) -> Result<u8
     match ended {
         Ok(()) => Ok(DONE),
         Err(error) => {
-            program.complain(&format!("error: {}", explain(&error)));
+            program.complain(&format!("error: {}", error_chain(&error)));
             Ok(FAILED)
         }
     }
@@ -364,7 +364,7 @@ fn lines(status: &Status) -> Vec<String> {
             .map(|outcome| outcome.message.as_str())
             .unwrap_or_default();
         let digest = row.confirmed.as_deref().unwrap_or("none");
-        table.add_row([&row.name, reason, short(digest), message]);
+        table.add_row([&row.name, reason, short_digest(digest), message]);
     }
     let inner = |line: &str| line.strip_prefix(' ').unwrap_or(line).trim_end().to_owned();
     lines.extend(table.lines().map(|line| inner(&line)));
@@ -372,7 +372,7 @@ fn lines(status: &Status) -> Vec<String> {
 }
 
 /// The first digits of a digest, as in other tables.
-fn short(digest: &str) -> &str {
+fn short_digest(digest: &str) -> &str {
     let digits = digest.strip_prefix("sha256:").unwrap_or(digest);
     digits.get(..12).unwrap_or(digits)
 }

@@ -16,7 +16,7 @@ use kube::{Client, Config, client::Body};
 use muster_controllers::{
     node::NAMESPACE,
     runtime::{
-        call::explain,
+        call::error_chain,
         sendable::{self, ConfigError},
     },
 };
@@ -134,7 +134,7 @@ impl Access {
         );
         // This crate retries on its own: with a limit, and only requests that may be repeated.
         config.default_retry = false;
-        Ok(sendable::client(config, Client::try_from)?)
+        Ok(sendable::sendable_client(config, Client::try_from)?)
     }
 
     fn token(&self) -> Result<HeaderValue, ConnectError> {
@@ -209,7 +209,7 @@ impl ApiServer for Probe {
             let answer = timeout(limit, client.send(request)).await;
             let answer = answer.map_err(|_elapsed| format!("no answer within {limit:?}"))?;
             // A response 401 or 403 is a response too.
-            match answer.map_err(|error| explain(&error))?.status() {
+            match answer.map_err(|error| error_chain(&error))?.status() {
                 status if status.is_server_error() => Err(format!("it answers {status}")),
                 _ => Ok(()),
             }

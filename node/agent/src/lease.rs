@@ -11,7 +11,7 @@ use kube::{
 use muster_api::labels::{self, label};
 use muster_controllers::{
     node::NAMESPACE,
-    runtime::{Api, CallError, Clock, call, call::explain},
+    runtime::{Api, CallError, Clock, call, call::error_chain},
 };
 use serde_json::{Value, json};
 use tracing::warn;
@@ -30,7 +30,7 @@ pub async fn renew(client: Client, node: String, uid: Option<String>, clock: Clo
     loop {
         ticks.tick().await;
         if let Err(error) = write(&leases, &node, uid.as_deref(), clock.now()).await {
-            warn!(error = explain(&error), "the Lease could not be renewed");
+            warn!(error = error_chain(&error), "the Lease could not be renewed");
         }
     }
 }

@@ -6,7 +6,7 @@ use std::{
 
 use kube::Client;
 use muster_controllers::runtime::{Clock, Shutdown};
-use muster_node::{Hold, PlainHttp, Services, Status, Surroundings, disk::DiskError};
+use muster_node::{AgentEnvironment, Hold, PlainHttp, Services, Status, disk::DiskError};
 use sd_notify::NotifyState;
 use thiserror::Error;
 use tokio::{runtime::Handle, sync::mpsc::unbounded_channel, task::JoinSet};
@@ -63,9 +63,7 @@ pub enum ProcessError {
         given: String,
     },
     /// The name of this node is unknown.
-    #[error(
-        "the token names no node (Kubernetes includes it from 1.32 on): set --node-name"
-    )]
+    #[error("the token names no node (Kubernetes includes it from 1.32 on): set --node-name")]
     NoName,
     /// The agent cannot start.
     #[error(transparent)]
@@ -194,13 +192,13 @@ impl Node {
         }
     }
 
-    fn surroundings(&self) -> Result<Surroundings, ProcessError> {
+    fn surroundings(&self) -> Result<AgentEnvironment, ProcessError> {
         if !self.folder.is_dir() {
             return Err(ProcessError::NotInstalled(self.folder.clone()));
         }
         let clock = self.platform.clock();
         let folder = self.folder.display().to_string();
-        Ok(Surroundings {
+        Ok(AgentEnvironment {
             disk: self.platform.disk(vec![folder.clone()]),
             host: self.platform.host(Rc::clone(&clock), Box::new(PlainHttp)),
             identity: self.platform.identity().map_err(ProcessError::Identity)?,

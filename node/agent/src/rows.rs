@@ -22,7 +22,7 @@ pub type Contents = BTreeMap<String, Option<Arc<NodeContent>>>;
 
 /// The request of a row.
 #[derive(Clone, Debug)]
-pub enum Asked {
+pub enum RowRequest {
     /// A change, or that content remains in place.
     Assignment(Box<Assignment>),
     /// Nothing: the row only has a token.
@@ -86,37 +86,37 @@ impl RowError {
 pub fn revision_name(row: &NodeRow) -> Option<String> {
     let uid = row.uid.as_deref().unwrap_or_default();
     let revision = row.revision.as_deref()?;
-    Some(names::node_revision(&row.name, uid, revision))
+    Some(names::node_revision_name(&row.name, uid, revision))
 }
 
 /// The request of a row, with the contents that were read.
-pub fn asked(row: &NodeRow, contents: &Contents) -> Asked {
+pub fn row_request(row: &NodeRow, contents: &Contents) -> RowRequest {
     match (row.withdraw, &row.digest) {
-        (None, None) => Asked::Nothing,
+        (None, None) => RowRequest::Nothing,
         (Some(NodeOnDelete::Orphan), _) => leaving(row, Content::default(), OnDelete::Orphan),
         (Some(NodeOnDelete::Restore), _) if row.revision.is_none() => {
             leaving(row, Content::default(), OnDelete::Restore)
         }
         (Some(NodeOnDelete::Restore), _) => match rendered(row, contents) {
             Ok(rendered) => leaving(row, content(rendered), OnDelete::Restore),
-            Err(asked) => *asked,
+            Err(asked) => *row_request,
         },
         (None, Some(wanted)) => match rendered(row, contents) {
             Ok(rendered) => carried(row, wanted, rendered),
-            Err(asked) => *asked,
+            Err(asked) => *row_request,
         },
     }
 }
 
-fn carried(row: &NodeRow, wanted: &str, rendered: Rendered) -> Asked {
+fn carried(row: &NodeRow, wanted: &str, rendered: Rendered) -> RowRequest {
     let digest = rendered.digest();
     if digest != wanted {
-        return Asked::Refused(RowError::OtherDigest {
+        return RowRequest::Refused(RowError::OtherDigest {
             wanted: wanted.to_owned(),
             rendered: digest,
         });
     }
-    Asked::Assignment(Box::new(Assignment {
+    RowRequest::Assignment(Box::new(Assignment {
         content: content(rendered),
         ..assignment(row, digest)
     }))
@@ -137,8 +137,8 @@ pub fn is_about(row: &NodeRow, report: &Report) -> bool {
     digest.as_ref() == Some(&report.digest) && row.token == report.token && row.attempt == report.attempt
 }
 
-fn leaving(row: &NodeRow, content: Content, on_delete: OnDelete) -> Asked {
-    Asked::Assignment(Box::new(Assignment {
+fn leaving(row: &NodeRow, content: Content, on_delete: OnDelete) -> RowRequest {
+    RowRequest::Assignment(Box::new(Assignment {
         deleting: true,
         content: Content { on_delete, ..content },
         ..assignment(row, withdrawal(row))
@@ -157,11 +157,11 @@ fn assignment(row: &NodeRow, digest: String) -> Assignment {
     }
 }
 
-fn rendered(row: &NodeRow, contents: &Contents) -> Result<Rendered, Box<Asked>> {
-    let refused = |error: RowError| Box::new(Asked::Refused(error));
+fn rendered(row: &NodeRow, contents: &Contents) -> Result<Rendered, Box<RowRequest>> {
+    let refused = |error: RowError| Box::new(RowRequest::Refused(error));
     let name = revision_name(row).unwrap_or_default();
     let content = match contents.get(&name) {
-        None => return Err(Box::new(Asked::Unread(name))),
+        None => return Err(Box::new(RowRequest::Unread(name))),
         Some(None) => return Err(refused(RowError::NoRevision(name))),
         Some(Some(content)) => content,
     };

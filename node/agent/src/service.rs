@@ -20,8 +20,8 @@ use muster_api::node::{
 use muster_controllers::runtime::Api;
 use muster_controllers::runtime::{
     CallError, Clock, Shutdown, call,
-    call::explain,
-    status::change,
+    call::error_chain,
+    status::merge_patch,
     watch::{self, watch_cluster},
 };
 use muster_node::{Assignment, Hold, Report, Server};
@@ -37,7 +37,7 @@ use crate::{
     MANAGER,
     config_file::{ConfigFile, Loaded},
     report,
-    rows::{self, Asked, Contents},
+    rows::{self, Contents, RowRequest},
     worker::{Event, Worker},
 };
 
@@ -87,7 +87,7 @@ pub async fn run(service: Service) -> Result<(), ServiceError> {
         tokio::select! {
             () = shutdown.cancelled() => return Ok(()),
             Some(event) = watch.next() => shell.read(event).await,
-            event = shell.events.recv() => shell.heard(event.ok_or(ServiceError::Ended)?).await,
+            event = shell.events.recv() => shell.handle_event(event.ok_or(ServiceError::Ended)?).await,
             _ = ticks.tick() => shell.tick().await?,
         }
     }
@@ -173,7 +173,7 @@ impl Shell {
             // Files stay as they are: only a row requests a removal.
             watcher::Event::Delete(_) => {
                 self.assemblage = None;
-                self.forget();
+                self.reset_reports();
             }
             watcher::Event::Init | watcher::Event::InitDone => {}
         }
@@ -182,14 +182,14 @@ impl Shell {
     async fn take(&mut self, assemblage: NodeAssemblage) {
         let known = self.assemblage.as_ref().map(|known| &known.metadata.uid);
         if known.is_some_and(|uid| *uid != assemblage.metadata.uid) {
-            self.forget();
+            self.reset_reports();
         }
         self.assemblage = Some(assemblage);
         self.give().await;
     }
 
     /// Reports about rows of another object do not apply: the agent is asked again, even if the rows are the same.
-    fn forget(&mut self) {
+    fn reset_reports(&mut self) {
         self.states.clear();
         self.given.clear();
     }
@@ -203,13 +203,13 @@ impl Shell {
         self.is_behind = !self.read_contents(&all).await;
         let mut given = Vec::new();
         for row in &all {
-            match rows::asked(row, &self.contents) {
-                Asked::Assignment(assignment) => given.push(*assignment),
-                Asked::Refused(error) => {
+            match rows::row_request(row, &self.contents) {
+                RowRequest::Assignment(assignment) => given.push(*assignment),
+                RowRequest::Refused(error) => {
                     let state = self.with_confirmed(error.state(row));
                     self.states.insert(row.name.clone(), state);
                 }
-                Asked::Unread(_) | Asked::Nothing => {}
+                RowRequest::Unread(_) | RowRequest::Nothing => {}
             }
         }
         if given != self.given {
@@ -245,7 +245,7 @@ impl Shell {
                         .insert(name, content.map(|revision| Arc::new(revision.spec.content)));
                 }
                 Err(error) => {
-                    warn!(error = explain(&error), "a NodeRevision could not be read");
+                    warn!(error = error_chain(&error), "a NodeRevision could not be read");
                     complete = false;
                     if error.is_unreachable() {
                         // The others would fail too, each after its timeout.
@@ -263,10 +263,10 @@ impl Shell {
     }
 
     /// Handles a message of the agent's thread.
-    async fn heard(&mut self, event: Event) {
+    async fn handle_event(&mut self, event: Event) {
         match event {
             Event::Begins(report, answer) => {
-                self.note(&report);
+                self.record_report(&report);
                 let begins = self.write().await && self.is_asked(&report);
                 // A thread that no longer waits has not started the change.
                 let _ = answer.send(begins);
@@ -274,7 +274,7 @@ impl Shell {
             Event::Stand { reports, hold } => {
                 self.hold = hold;
                 for report in &reports {
-                    self.note(report);
+                    self.record_report(report);
                 }
                 self.write().await;
             }
@@ -282,7 +282,7 @@ impl Shell {
     }
 
     /// Records a report, if it is about the current row.
-    fn note(&mut self, report: &Report) {
+    fn record_report(&mut self, report: &Report) {
         if let Some(row) = self.row(&report.row).filter(|row| rows::is_about(row, report)) {
             let state = report::state(row, report);
             self.states.insert(report.row.clone(), state);
@@ -311,7 +311,7 @@ impl Shell {
             json!(assemblage.status.clone().unwrap_or_default()),
             json!(status),
         );
-        let Some(body) = change(&old, new) else {
+        let Some(body) = merge_patch(&old, new) else {
             return true;
         };
         match self.patch(body).await {
@@ -322,7 +322,7 @@ impl Shell {
             }
             Err(error) => {
                 warn!(
-                    error = explain(&error),
+                    error = error_chain(&error),
                     "a report could not be written, it will be retried"
                 );
                 self.is_behind = true;
@@ -363,7 +363,9 @@ impl Shell {
                 info!(file = %watched.file.path().display(), "the configuration changed");
                 self.worker.configure(loaded.config, loaded.settled);
             }
-            Some(problem) => warn!(%problem, "the configuration cannot be used: the last valid one stays in use"),
+            Some(problem) => {
+                warn!(%problem, "the configuration cannot be used: the last valid one stays in use")
+            }
         }
         Ok(())
     }

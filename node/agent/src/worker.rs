@@ -12,8 +12,8 @@ use std::{
 };
 
 use muster_node::{
-    Agent, AgentError, ApiServer, Assignment, Config, Hold, Lock, LockError, Report, Server, Services,
-    Surroundings, held,
+    Agent, AgentEnvironment, AgentError, ApiServer, Assignment, Config, Hold, Lock, LockError, Report,
+    Server, Services, held,
 };
 use thiserror::Error;
 use tokio::sync::{mpsc::UnboundedSender, oneshot};
@@ -140,7 +140,7 @@ pub fn restore(start: Start) -> Result<bool, StartError> {
 
 struct Work {
     start: Start,
-    surroundings: Surroundings,
+    surroundings: AgentEnvironment,
     agent: Agent,
     rows: Vec<Assignment>,
     hold: Option<Hold>,
@@ -152,7 +152,7 @@ impl Work {
         let lock = Lock::take(&start.folder)?;
         let clock = Rc::new(BeatingClock::new(start.platform.clock(), beat));
         let api_server = Box::new(Shared(Arc::clone(&start.api_server)));
-        let surroundings = Surroundings {
+        let surroundings = AgentEnvironment {
             folder: start.folder.display().to_string(),
             disk: start.platform.disk(folders(&start)),
             host: start.platform.host(clock.clone(), api_server),

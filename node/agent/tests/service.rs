@@ -226,7 +226,7 @@ impl Bed {
 
     async fn record(&self, content: &NodeContent) {
         let revision = revision::revision(content);
-        let name = names::node_revision("fabric", "uid", &revision);
+        let name = names::node_revision_name("fabric", "uid", &revision);
         let spec = NodeRevisionSpec {
             module: "fabric".to_owned(),
             uid: Some("uid".to_owned()),
@@ -472,7 +472,7 @@ async fn a_node_that_is_held_says_so_and_is_not_written() {
     bed.roll(1, &content(&bed.path("etc/a"), "one")).await;
     bed.until_phase(1, NodePhase::Confirmed).await;
     let own = bed.path("own");
-    let surroundings = || muster_node::Surroundings {
+    let surroundings = || muster_node::AgentEnvironment {
         disk: Rc::new(HostDisk::new([own.clone()])),
         folder: own.clone(),
         clock: Rc::new(HostClock),
@@ -572,7 +572,7 @@ async fn a_withdrawal_that_failed_says_nothing_of_another() {
         revision: revision.clone(),
         content: other.clone(),
     };
-    let object = NodeRevision::new(&names::node_revision("other", "uid", &revision), spec);
+    let object = NodeRevision::new(&names::node_revision_name("other", "uid", &revision), spec);
     let revisions = Api::<NodeRevision>::all(bed.api.client_as("person"));
     revisions.create(&PostParams::default(), &object).await.unwrap();
     let other = named(row(1, &other, &Values::new()));

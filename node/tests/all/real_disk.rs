@@ -15,8 +15,8 @@ use std::{
 
 use jiff::Timestamp;
 use muster_node::{
-    Account, Agent, Assignment, Checks, Clock, Config, Content, Dialed, File, Host, Lock, Program, Server,
-    Services, State, Surroundings, Verdict, disk::HostDisk, journal::Identity,
+    Account, Agent, AgentEnvironment, Assignment, Checks, Clock, Config, Content, Dialed, File, Host, Lock,
+    Program, Server, Services, State, Verdict, disk::HostDisk, journal::Identity,
 };
 use tempfile::TempDir;
 
@@ -111,7 +111,7 @@ impl Node {
 
     pub(crate) fn agent(&self) -> Agent {
         let roots = [self.path("own"), self.path("etc")];
-        let surroundings = Surroundings {
+        let surroundings = AgentEnvironment {
             folder: self.path("own"),
             disk: Rc::new(HostDisk::new(roots)),
             clock: Rc::new(QuickClock::default()),

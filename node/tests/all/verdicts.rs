@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use muster_node::{Class, Outcome, State, Verdict, verdict};
+use muster_node::{ChangeOutcome, Class, State, Verdict, verdict};
 
 use crate::support::world::{World, ask, assign, file, path, reason, row, until_quiet};
 
@@ -13,11 +13,11 @@ fn node() -> World {
     world
 }
 
-fn try_with(world: &World, a: &str) -> Outcome {
+fn try_with(world: &World, a: &str) -> ChangeOutcome {
     let mut agent = world.start();
     match ask(&mut agent, &row(1, vec![file(&path("a"), a)])).state {
         State::Ended(outcome) => outcome,
-        State::Confirmed => Outcome {
+        State::Confirmed => ChangeOutcome {
             verdict: Verdict::Confirmed,
             message: String::new(),
             failing: Vec::new(),

@@ -84,7 +84,7 @@ impl Cluster {
         }
         let tell = ground.tell.clone();
         api.attach(async move {
-            if let Err(error) = process::agent(setup).await {
+            if let Err(error) = process::run_agent(setup).await {
                 tell.warn(&format!("error: an agent ended: {error}"));
             }
         });

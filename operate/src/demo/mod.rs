@@ -14,12 +14,12 @@
 
 mod cluster;
 mod folder;
+mod messages;
 mod name;
 mod narrator;
 mod nodes;
 mod plane;
 mod repository;
-mod tell;
 mod tour;
 mod zones;
 
@@ -129,7 +129,7 @@ pub async fn run(options: Options, shutdown: Shutdown, tell: Arc<dyn Tell>) -> a
         tell.line(&format!("dashboard: {url}"));
     }
     if !is_tour {
-        tell::how_to_look(&folder, &names, &tell);
+        messages::how_to_look(&folder, &names, &tell);
     }
     plane
         .sync(&repository, pace)
@@ -138,9 +138,9 @@ pub async fn run(options: Options, shutdown: Shutdown, tell: Arc<dyn Tell>) -> a
     let client = plane.client();
     let playing = async {
         if is_tour {
-            tour::play(&folder, &plane, &fleet, &spare, tell.clone()).await
+            tour::run_tour(&folder, &plane, &fleet, &spare, tell.clone()).await
         } else {
-            tell::what_moves(&client, &folder, &names, nodes, &tell)
+            messages::what_moves(&client, &folder, &names, nodes, &tell)
                 .await
                 .map(|()| true)
         }

@@ -88,7 +88,7 @@ pub(crate) async fn run(folder: Folder, ground: &Ground) -> anyhow::Result<()> {
 /// installation.
 fn objects() -> anyhow::Result<Vec<Value>> {
     let mut objects = vec![json!({
-        "apiVersion": "fleet.muster.dev/v1alpha1", "kind": "ZoneRollout", "metadata": {"name": names::zone_rollout(GROUP)},
+        "apiVersion": "fleet.muster.dev/v1alpha1", "kind": "ZoneRollout", "metadata": {"name": names::zone_rollout_name(GROUP)},
         "spec": {"group": GROUP, "progressDeadline": PROGRESS_DEADLINE},
     })];
     for text in EXAMPLE {
@@ -157,7 +157,7 @@ struct Prepared(Clock);
 
 #[async_trait]
 impl AskPods for Prepared {
-    async fn ask(&self, _: &Ask) -> Answered {
+    async fn send_request(&self, _: &Ask) -> Answered {
         let since = json!({"timestamp": self.0.now().as_second()});
         Ok(Answer {
             status: 200,

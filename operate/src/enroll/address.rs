@@ -19,7 +19,7 @@ pub(crate) enum Reach {
 
 impl Reach {
     /// The note about it; `None` if there is none.
-    pub(crate) const fn words(self) -> Option<&'static str> {
+    pub(crate) const fn note_text(self) -> Option<&'static str> {
         match self {
             Self::Anybody => None,
             Self::Loopback => {
@@ -37,7 +37,7 @@ impl Reach {
 
 /// An address that is valid in a kubeconfig of muster.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Address {
+pub(crate) struct ServerAddress {
     /// The address as given.
     pub server: String,
     /// Host, an IPv6 address in brackets.
@@ -46,7 +46,7 @@ pub(crate) struct Address {
     pub port: u16,
 }
 
-impl Address {
+impl ServerAddress {
     /// Parses `https://host[:port]`.
     pub(crate) fn parse(server: &str) -> Result<Self, String> {
         let uri: Uri = server
@@ -108,7 +108,7 @@ mod tests {
     use super::*;
 
     fn check(server: &str, expect: Result<(&str, u16, Reach), &str>) {
-        let got = Address::parse(server);
+        let got = ServerAddress::parse(server);
         let got = got
             .as_ref()
             .map(|address| (&*address.host, address.port, address.reach()));
@@ -142,7 +142,10 @@ mod tests {
             "api.example.com",
             Err("muster supports only https, not api.example.com"),
         );
-        check("https://", Err("https:// is not an address: write https://HOST:PORT"));
+        check(
+            "https://",
+            Err("https:// is not an address: write https://HOST:PORT"),
+        );
     }
 
     #[test]

@@ -9,7 +9,7 @@ use muster_api::labels::SYSTEM_NAMESPACE;
 use muster_controllers::runtime::Api;
 use muster_controllers::{
     registry::connect_over_network,
-    runtime::{CallError, call::explain, call_within},
+    runtime::{CallError, call::error_chain, call_within},
 };
 use muster_fleet::{
     apply::{self, Applied, DEADLINE, ObjectRef, is_by_command},
@@ -18,11 +18,11 @@ use muster_fleet::{
 use serde_json::Value;
 
 use super::{
-    Options, accepted, address::Address, labels::Labels, objects, objects::ACCOUNT, objects::Access, taken,
-    way::Way,
+    Options, accepted, address::ServerAddress, labels::Labels, objects, objects::ACCOUNT, objects::Access,
+    taken, way::Way,
 };
 use crate::install;
-use crate::steps::{Refusal, Step, Steps};
+use crate::steps::{Step, StepRefusal, Steps};
 
 /// The namespace whose uid identifies a cluster.
 const IDENTITY_NAMESPACE: &str = "kube-system";
@@ -45,9 +45,9 @@ pub(crate) struct Downstream {
 
 impl Downstream {
     /// Connects to the cluster, and reads its identity.
-    pub(crate) async fn look(way: Way, name: &str) -> Step<Self> {
-        let place = way.place();
-        let of_call = |error: CallError| Refusal::of_call(&place, &error);
+    pub(crate) async fn connect(way: Way, name: &str) -> Step<Self> {
+        let place = way.display_name();
+        let of_call = |error: CallError| StepRefusal::of_call(&place, &error);
         let version = call_within(DEADLINE, "asking for its version", way.client.apiserver_version());
         let version = version.await.map_err(of_call)?.git_version;
         let identity = match identity(&way.client).await {
@@ -65,7 +65,7 @@ impl Downstream {
     /// The objects for the cluster: the account, and the agent with its definitions.
     pub(crate) fn objects(options: &Options) -> Step<Vec<Value>> {
         let unreadable = |error: &dyn std::fmt::Display| {
-            Refusal::failed(format!("an object of this command is not valid YAML: {error}"))
+            StepRefusal::failed(format!("an object of this command is not valid YAML: {error}"))
         };
         let mut all = objects::account(options.bootstrap).map_err(|error| unreadable(&error))?;
         if options.no_agent {
@@ -186,7 +186,7 @@ impl Downstream {
     }
 
     /// The access for the management cluster: waits until the cluster has created a token.
-    pub(crate) async fn access(&self, address: Address) -> Step<Access> {
+    pub(crate) async fn access(&self, address: ServerAddress) -> Step<Access> {
         let secrets: Api<Secret> = Api::namespaced(self.way.client.clone(), SYSTEM_NAMESPACE);
         let filled = async {
             loop {
@@ -207,7 +207,7 @@ impl Downstream {
         let (token, authority) = match tokio::time::timeout(TOKEN, filled).await {
             Ok(read) => read.map_err(|error| self.refused(&error))?,
             Err(_elapsed) => {
-                return Err(Refusal::failed(format!(
+                return Err(StepRefusal::failed(format!(
                     "{} did not fill Secret {SYSTEM_NAMESPACE}/{ACCOUNT} with a token in {} s",
                     self.name,
                     TOKEN.as_secs()
@@ -221,12 +221,10 @@ impl Downstream {
             .clone()
             .or_else(|| authority.map(|pem| STANDARD.encode(pem)));
         let authority = authority.ok_or_else(|| {
-            Refusal::failed(format!(
-                "the certificate authority of {} is unknown",
-                self.name
-            ))
+            StepRefusal::failed(format!("the certificate authority of {} is unknown", self.name))
         })?;
-        let token = String::from_utf8(token).map_err(|_bytes| Refusal::failed("the token is not text"))?;
+        let token =
+            String::from_utf8(token).map_err(|_bytes| StepRefusal::failed("the token is not text"))?;
         Ok(Access {
             address,
             authority,
@@ -240,14 +238,19 @@ impl Downstream {
     pub(crate) async fn come_in(&self, access: &Access, other_address: bool, steps: Steps<'_>) -> Step<()> {
         let server = &access.address.server;
         let client = connect_over_network(&accepted(&self.name, access)?).map_err(|error| {
-            Refusal::failed(format!("no client can be created for {server}: {}", explain(&error)))
+            StepRefusal::failed(format!(
+                "no client can be created for {server}: {}",
+                error_chain(&error)
+            ))
         })?;
         match identity(&client).await {
-            Ok(seen) if self.identity.is_some() && seen != self.identity => Err(Refusal::failed(format!(
-                "{server} leads to another cluster than {}: the uids of their kube-systems differ",
-                self.way.place()
-            ))
-            .remedy("name the right address with --server")),
+            Ok(seen) if self.identity.is_some() && seen != self.identity => {
+                Err(StepRefusal::failed(format!(
+                    "{server} leads to another cluster than {}: the uids of their kube-systems differ",
+                    self.way.display_name()
+                ))
+                .remedy("name the right address with --server"))
+            }
             Ok(_) => {
                 steps.done(format!("the account has access at {server}, from this machine"));
                 Ok(())
@@ -255,20 +258,20 @@ impl Downstream {
             Err(error) if error.is_unreachable() && other_address => {
                 steps.note(format!(
                     "{server} does not answer from this machine ({}); the controller tries it from where it runs",
-                    explain(&error)
+                    error_chain(&error)
                 ));
                 Ok(())
             }
-            Err(error) => Err(Refusal::failed(format!(
+            Err(error) => Err(StepRefusal::failed(format!(
                 "the account has no access at {server}: {}",
-                explain(&error)
+                error_chain(&error)
             ))
             .remedy("is the address the cluster's own, with its certificate? Name another with --server")),
         }
     }
 
-    fn refused(&self, error: &CallError) -> Refusal {
-        taken(&self.way.place(), error)
+    fn refused(&self, error: &CallError) -> StepRefusal {
+        taken(&self.way.display_name(), error)
     }
 
     /// The flags with which `unenroll` removes the account as well.

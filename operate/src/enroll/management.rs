@@ -16,7 +16,7 @@ use muster_controllers::runtime::{CallError, call_within};
 use muster_fleet as fleet;
 use muster_fleet::apply::DEADLINE;
 
-use crate::steps::{Refusal, Step};
+use crate::steps::{Step, StepRefusal};
 
 /// Its name in messages.
 pub(crate) const PLACE: &str = "the management cluster";
@@ -36,9 +36,9 @@ impl Plane {
     pub(crate) async fn read(client: Client, namespace: String) -> Step<Self> {
         let served = match tokio::time::timeout(DEADLINE, fleet::served(&client)).await {
             Ok(served) => {
-                served.map_err(|error| Refusal::unknown(format!("{PLACE} does not answer: {error:#}")))
+                served.map_err(|error| StepRefusal::unknown(format!("{PLACE} does not answer: {error:#}")))
             }
-            Err(_elapsed) => Err(Refusal::unknown(format!(
+            Err(_elapsed) => Err(StepRefusal::unknown(format!(
                 "{PLACE} does not answer within {} s",
                 DEADLINE.as_secs()
             ))),
@@ -46,7 +46,7 @@ impl Plane {
         let version = served
             .map_err(|refusal| refusal.remedy("name another with --kubeconfig or --context"))?
             .ok_or_else(|| {
-                Refusal::failed(format!("{PLACE} has no kind Cluster"))
+                StepRefusal::failed(format!("{PLACE} has no kind Cluster"))
                     .remedy("muster crds --management --cluster-api | kubectl apply --server-side -f -")
             })?;
         let namespaces: Api<Namespace> = Api::all(client.clone());
@@ -57,12 +57,12 @@ impl Plane {
             Err(error) if error.code() == Some(403) => {}
             Ok(None) => {
                 return Err(
-                    Refusal::failed(format!("there is no namespace {namespace} in {PLACE}")).remedy(format!(
-                        "kubectl create namespace {namespace}, or name another with -n"
-                    )),
+                    StepRefusal::failed(format!("there is no namespace {namespace} in {PLACE}")).remedy(
+                        format!("kubectl create namespace {namespace}, or name another with -n"),
+                    ),
                 );
             }
-            Err(error) => return Err(Refusal::of_call(PLACE, &error)),
+            Err(error) => return Err(StepRefusal::of_call(PLACE, &error)),
         }
         Ok(Self {
             client,
@@ -86,15 +86,17 @@ impl Plane {
         let found = self
             .cluster(name)
             .await
-            .map_err(|error| Refusal::of_call(PLACE, &error))?;
+            .map_err(|error| StepRefusal::of_call(PLACE, &error))?;
         let manager =
             |cluster: &DynamicObject| cluster.annotations().get(annotation::CAPI_MANAGED_BY).cloned();
         match found {
-            Some(cluster) if manager(&cluster).as_deref() != Some(MUSTER) => Err(Refusal::failed(format!(
-                "Cluster {}/{name} was not enrolled: something else manages it",
-                self.namespace
-            ))
-            .remedy("choose another name, or leave it to what manages it")),
+            Some(cluster) if manager(&cluster).as_deref() != Some(MUSTER) => {
+                Err(StepRefusal::failed(format!(
+                    "Cluster {}/{name} was not enrolled: something else manages it",
+                    self.namespace
+                ))
+                .remedy("choose another name, or leave it to what manages it"))
+            }
             found => Ok(found),
         }
     }
@@ -113,7 +115,7 @@ impl Plane {
             Ok(list) => list.items,
             // Then the controller detects it, and reports it.
             Err(error) if error.code() == Some(403) => Vec::new(),
-            Err(error) => return Err(Refusal::of_call(PLACE, &error)),
+            Err(error) => return Err(StepRefusal::of_call(PLACE, &error)),
         };
         let of = |record: &ConfigMap, key: &str| record.data.as_ref().and_then(|data| data.get(key).cloned());
         let others = listed
@@ -128,8 +130,8 @@ impl Plane {
     /// The modules that select a cluster with these labels, as `podinfo v1.4.0`.
     pub(crate) async fn selecting(&self, labels: &BTreeMap<String, String>) -> anyhow::Result<Vec<String>> {
         let (modules, bootstrap) = tokio::try_join!(
-            fleet::all::<Module>(&self.client, &self.namespace),
-            fleet::all::<BootstrapModule>(&self.client, &self.namespace)
+            fleet::list_all::<Module>(&self.client, &self.namespace),
+            fleet::list_all::<BootstrapModule>(&self.client, &self.namespace)
         )?;
         let mut names: Vec<String> = modules
             .iter()

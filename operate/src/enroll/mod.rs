@@ -23,7 +23,7 @@ use kube::{ResourceExt, core::DynamicObject};
 use muster_api::{cluster::Version, validate::names as grammar};
 use muster_controllers::{
     registry::kubeconfig as allowed,
-    runtime::{CallError, call::explain},
+    runtime::{CallError, call::error_chain},
 };
 use muster_fleet::{
     apply::{self, Applied, ObjectRef},
@@ -33,16 +33,16 @@ use muster_fleet::{
 use muster_sync::build::print;
 
 use self::{
-    address::{Address, Reach, proposal},
+    address::{Reach, ServerAddress, proposal},
     downstream::Downstream,
     labels::Labels,
     management::{PLACE, Plane},
     objects::Access,
-    wait::Said,
+    wait::ReachReport,
     way::{Wanted, Way},
 };
 use crate::install::Sync;
-use crate::steps::{Refusal, Step, Steps};
+use crate::steps::{Step, StepRefusal, Steps};
 
 /// Which cluster to enroll, and how.
 #[derive(Clone, Debug)]
@@ -119,7 +119,7 @@ pub async fn enroll(target: &Target, options: &Options, steps: Steps<'_>) -> any
             labels: Labels::default(),
             steps,
         };
-        plan.carry_out(client, namespace, way).await
+        plan.run_enrolment(client, namespace, way).await
     }
     .await)
 }
@@ -128,15 +128,15 @@ fn valid_name(name: &str) -> Step<String> {
     match grammar::dns_label(name) {
         Ok(()) => Ok(name.to_owned()),
         Err(error) => Err(
-            Refusal::unknown(format!("{name:?} is not a valid cluster name: {error}"))
+            StepRefusal::unknown(format!("{name:?} is not a valid cluster name: {error}"))
                 .remedy("set its name in the fleet with --name"),
         ),
     }
 }
 
 impl Plan<'_> {
-    async fn carry_out(mut self, client: kube::Client, namespace: String, way: Way) -> Step<()> {
-        let down = Downstream::look(way, &self.name).await?;
+    async fn run_enrolment(mut self, client: kube::Client, namespace: String, way: Way) -> Step<()> {
+        let down = Downstream::connect(way, &self.name).await?;
         let objects = Downstream::objects(self.options)?;
         let plane = self.plane(client, namespace.clone(), &down).await?;
         let there = plane.as_ref().and_then(|(_, cluster)| cluster.as_ref());
@@ -150,7 +150,7 @@ impl Plan<'_> {
         let taken = down.would_take(&objects).await?;
         self.steps.done(format!(
             "{} answers ({}); you may write what is needed there",
-            down.way.place(),
+            down.way.display_name(),
             down.version
         ));
         if let Some(plane) = &plane {
@@ -200,9 +200,9 @@ impl Plan<'_> {
         if let Some(identity) = &down.identity
             && let Some(other) = plane.other_of(identity, &self.name).await?
         {
-            return Err(Refusal::failed(format!(
+            return Err(StepRefusal::failed(format!(
                 "{} is already in the fleet, as Cluster {other} (the uid of its kube-system is {identity})",
-                down.way.place()
+                down.way.display_name()
             ))
             .remedy(format!("remove it first: muster unenroll {other}")));
         }
@@ -210,15 +210,16 @@ impl Plan<'_> {
     }
 
     /// The address for the management cluster, and the notes about it.
-    fn address(&self, down: &Downstream, plane: Option<&Plane>) -> Step<Address> {
+    fn address(&self, down: &Downstream, plane: Option<&Plane>) -> Step<ServerAddress> {
         let server = self.options.server.as_deref().unwrap_or(&down.way.server);
         let other = "name the address that the management cluster reaches it at: --server https://HOST:PORT";
-        let address = Address::parse(server).map_err(|wrong| Refusal::unknown(wrong).remedy(other))?;
+        let address =
+            ServerAddress::parse(server).map_err(|wrong| StepRefusal::unknown(wrong).remedy(other))?;
         if plane.is_none() && !self.options.export {
             return Ok(address);
         }
         let named = self.options.server.is_some();
-        if let Some(words) = address.reach().words().filter(|_| !named) {
+        if let Some(words) = address.reach().note_text().filter(|_| !named) {
             self.steps.note(format!("{server} {words}"));
             let proposed = proposal(&down.way.context).unwrap_or_else(|| "https://HOST:PORT".to_owned());
             let how = if address.reach() == Reach::Loopback {
@@ -236,7 +237,7 @@ impl Plan<'_> {
     }
 
     /// Submits the objects for the management cluster as a dry run, with a placeholder token.
-    async fn would_take(&self, plane: &Plane, address: &Address) -> Step<()> {
+    async fn would_take(&self, plane: &Plane, address: &ServerAddress) -> Step<()> {
         let access = Access {
             address: address.clone(),
             authority: "cGxhY2Vob2xkZXI=".to_owned(),
@@ -316,30 +317,30 @@ impl Plan<'_> {
     async fn wait(&self, plane: &Plane, access: &Access, another_way: bool) -> Step<()> {
         let (name, limit) = (&self.name, self.options.wait);
         let of_call = |error: CallError| match error.code() {
-            Some(403) => Refusal::unknown(format!(
+            Some(403) => StepRefusal::unknown(format!(
                 "whether the controller reached {name} cannot be read with your rights: {}",
-                explain(&error)
+                error_chain(&error)
             ))
             .remedy("everything is written; --no-wait skips this check"),
-            _ => Refusal::of_call(PLACE, &error),
+            _ => StepRefusal::of_call(PLACE, &error),
         };
         let written = plane.cluster(name).await.map_err(of_call)?;
         let uid = written.and_then(|cluster| cluster.uid());
-        let uid = uid.ok_or_else(|| Refusal::failed(format!("Cluster {name} was deleted meanwhile")))?;
+        let uid = uid.ok_or_else(|| StepRefusal::failed(format!("Cluster {name} was deleted meanwhile")))?;
         let said = if another_way && wait::is_recorded(plane, name, &uid).await.map_err(of_call)? {
-            wait::reached_anew(plane, name, limit).await
+            wait::reached_with_new_access(plane, name, limit).await
         } else {
             wait::reached(plane, name, &uid, limit).await
         };
         match said.map_err(of_call)? {
-            Said::Reached => {
+            ReachReport::Reached => {
                 self.steps.done(format!(
                     "the controller reached {} with this account",
                     access.address.server
                 ));
                 Ok(())
             }
-            Said::Before => {
+            ReachReport::Before => {
                 self.steps.note("the controller reached the cluster before; no module selects it, so it is unknown whether the new access works");
                 self.steps.more(format!(
                     "kubectl logs -n muster-system deployment/muster-controller | grep {name}"
@@ -376,7 +377,7 @@ impl Plan<'_> {
         text += &print::yaml(&cluster);
         self.steps
             .text(&text)
-            .map_err(|error| Refusal::unknown(format!("{error:#}")))
+            .map_err(|error| StepRefusal::unknown(format!("{error:#}")))
     }
 
     fn tell_objects(
@@ -384,10 +385,10 @@ impl Plan<'_> {
         down: &Downstream,
         objects: &[serde_json::Value],
         namespace: &str,
-        address: &Address,
+        address: &ServerAddress,
     ) {
         self.steps
-            .done(format!("{} answers ({})", down.way.place(), down.version));
+            .done(format!("{} answers ({})", down.way.display_name(), down.version));
         for object in objects {
             self.steps
                 .note(format!("would apply {} in {}", ObjectRef::of(object), self.name));
@@ -397,7 +398,7 @@ impl Plan<'_> {
     }
 
     /// What would be written into the management cluster; with `--export` nothing is.
-    fn tell_management(&self, namespace: &str, address: &Address) {
+    fn tell_management(&self, namespace: &str, address: &ServerAddress) {
         if self.options.export {
             return;
         }
@@ -419,8 +420,8 @@ const fn would(applied: Applied) -> &'static str {
 }
 
 /// The error for an object that was not accepted, with a remedy if another manager owns a field.
-fn taken(place: &str, error: &CallError) -> Refusal {
-    let refusal = Refusal::of_call(place, error);
+fn taken(place: &str, error: &CallError) -> StepRefusal {
+    let refusal = StepRefusal::of_call(place, error);
     if error.is_conflict() {
         return refusal.remedy(
             "another manager owns these fields, and they are not taken from it: make them equal there, or give up that ownership (kubectl --show-managed-fields)",
@@ -431,6 +432,7 @@ fn taken(place: &str, error: &CallError) -> Refusal {
 
 /// A kubeconfig that the controller will accept.
 fn accepted(name: &str, access: &Access) -> Step<allowed::Access> {
-    allowed::parse(objects::kubeconfig(name, access).as_bytes())
-        .map_err(|error| Refusal::failed(format!("the controller would not accept the kubeconfig: {error}")))
+    allowed::parse(objects::kubeconfig(name, access).as_bytes()).map_err(|error| {
+        StepRefusal::failed(format!("the controller would not accept the kubeconfig: {error}"))
+    })
 }

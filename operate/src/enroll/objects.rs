@@ -11,7 +11,7 @@ use muster_api::{
 use muster_sync::yaml::{self, YamlError};
 use serde_json::{Value, json};
 
-use super::address::Address;
+use super::address::ServerAddress;
 pub(crate) use crate::install::ACCOUNT;
 
 const ACCOUNT_OBJECTS: &str = include_str!("../../../examples/enrol/enrol-account.yaml");
@@ -37,7 +37,7 @@ pub(crate) fn account(bootstrap: bool) -> Result<Vec<Value>, YamlError> {
 #[derive(Clone)]
 pub(crate) struct Access {
     /// Address of the API server.
-    pub address: Address,
+    pub address: ServerAddress,
     /// Certificate authority: PEM in base64.
     pub authority: String,
     /// Server name of the certificate, if it is not the host of the address.
@@ -92,7 +92,7 @@ pub(crate) fn cluster(
     namespace: &str,
     name: &str,
     labels: &BTreeMap<String, String>,
-    address: &Address,
+    address: &ServerAddress,
 ) -> Value {
     let mut metadata = json!({
         "name": name, "namespace": namespace,
@@ -118,7 +118,7 @@ mod tests {
 
     fn access(tls_name: Option<&str>) -> Access {
         Access {
-            address: Address::parse("https://api.example.com:6443").unwrap(),
+            address: ServerAddress::parse("https://api.example.com:6443").unwrap(),
             authority: STANDARD.encode("PEM"),
             tls_name: tls_name.map(str::to_owned),
             token: "canary".to_owned(),

@@ -21,8 +21,8 @@ use muster_controllers::runtime::{Api, CallError, Clock, call_within};
 use muster_fleet::apply::DEADLINE;
 use muster_kit::age;
 
-use super::{address::Address, management::Plane};
-use crate::steps::Refusal;
+use super::{address::ServerAddress, management::Plane};
+use crate::steps::StepRefusal;
 
 /// How often it is checked.
 const EVERY: Duration = Duration::from_secs(1);
@@ -31,7 +31,7 @@ const SETTLE: Duration = Duration::from_secs(10);
 
 /// What the controller reported about a cluster.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Said {
+pub(crate) enum ReachReport {
     /// It reached the cluster.
     Reached,
     /// It reached the cluster with an earlier credential, and has not reported about the current one.
@@ -48,21 +48,21 @@ pub(crate) async fn reached(
     name: &str,
     uid: &str,
     limit: Duration,
-) -> Result<Said, CallError> {
-    let mut last = Said::Nothing;
+) -> Result<ReachReport, CallError> {
+    let mut last = ReachReport::Nothing;
     let looking = async {
         let mut looks = tokio::time::interval(EVERY);
         loop {
             looks.tick().await;
-            match said(plane, name, uid).await? {
-                Said::Reached => return Ok(()),
-                Said::Nothing | Said::Before => {}
-                not_reached @ Said::NotReached(..) => last = not_reached,
+            match controller_report(plane, name, uid).await? {
+                ReachReport::Reached => return Ok(()),
+                ReachReport::Nothing | ReachReport::Before => {}
+                not_reached @ ReachReport::NotReached(..) => last = not_reached,
             }
         }
     };
     match tokio::time::timeout(limit, looking).await {
-        Ok(Ok(())) => Ok(Said::Reached),
+        Ok(Ok(())) => Ok(ReachReport::Reached),
         Ok(Err(error)) => Err(error),
         Err(_elapsed) => Ok(last),
     }
@@ -70,15 +70,19 @@ pub(crate) async fn reached(
 
 /// For a known cluster with changed access: its record is from the previous access, so only reports of the assemblage
 /// count, after the controller had time to try.
-pub(crate) async fn reached_anew(plane: &Plane, name: &str, limit: Duration) -> Result<Said, CallError> {
+pub(crate) async fn reached_with_new_access(
+    plane: &Plane,
+    name: &str,
+    limit: Duration,
+) -> Result<ReachReport, CallError> {
     tokio::time::sleep(SETTLE.min(limit)).await;
-    let mut last = Said::Before;
+    let mut last = ReachReport::Before;
     let looking = async {
         let mut looks = tokio::time::interval(EVERY);
         loop {
             looks.tick().await;
-            match told(plane, name).await? {
-                not_reached @ Said::NotReached(..) => last = not_reached,
+            match assemblage_report(plane, name).await? {
+                not_reached @ ReachReport::NotReached(..) => last = not_reached,
                 said => return Ok(said),
             }
         }
@@ -90,7 +94,7 @@ pub(crate) async fn reached_anew(plane: &Plane, name: &str, limit: Duration) -> 
 }
 
 /// The assemblage's report about the reachability of a cluster.
-async fn told(plane: &Plane, name: &str) -> Result<Said, CallError> {
+async fn assemblage_report(plane: &Plane, name: &str) -> Result<ReachReport, CallError> {
     let proxies: Api<ProxyAssemblage> = Api::namespaced(plane.client.clone(), &plane.namespace);
     let reading = proxies.get_opt(name);
     let proxy = call_within(DEADLINE, format!("reading ProxyAssemblage {name}"), reading).await?;
@@ -99,9 +103,9 @@ async fn told(plane: &Plane, name: &str) -> Result<Said, CallError> {
         .map(|status| status.conditions)
         .unwrap_or_default();
     Ok(match find(&conditions, REACHABLE) {
-        Some(reachable) if reachable.status == "True" => Said::Reached,
-        Some(reachable) => Said::NotReached(reachable.reason.clone(), reachable.message.clone()),
-        None => Said::Before,
+        Some(reachable) if reachable.status == "True" => ReachReport::Reached,
+        Some(reachable) => ReachReport::NotReached(reachable.reason.clone(), reachable.message.clone()),
+        None => ReachReport::Before,
     })
 }
 
@@ -114,9 +118,9 @@ pub(crate) async fn is_recorded(plane: &Plane, name: &str, uid: &str) -> Result<
     Ok(recorded.is_some())
 }
 
-async fn said(plane: &Plane, name: &str, uid: &str) -> Result<Said, CallError> {
+async fn controller_report(plane: &Plane, name: &str, uid: &str) -> Result<ReachReport, CallError> {
     if is_recorded(plane, name, uid).await? {
-        return Ok(Said::Reached);
+        return Ok(ReachReport::Reached);
     }
     let events: Api<Event> = Api::namespaced(plane.client.clone(), &plane.namespace);
     let about = ListParams::default().fields(&format!("involvedObject.uid={uid}"));
@@ -134,9 +138,9 @@ async fn said(plane: &Plane, name: &str, uid: &str) -> Result<Said, CallError> {
     told.sort_by_key(|event| (event.event_time.as_ref().map(|time| time.0), event.name_any()));
     let last = told.last().map(|event| {
         let (reason, message) = (event.reason.clone(), event.message.clone());
-        Said::NotReached(reason.unwrap_or_default(), message.unwrap_or_default())
+        ReachReport::NotReached(reason.unwrap_or_default(), message.unwrap_or_default())
     });
-    Ok(last.unwrap_or(Said::Nothing))
+    Ok(last.unwrap_or(ReachReport::Nothing))
 }
 
 fn is_of_controller(event: &Event) -> bool {
@@ -152,20 +156,20 @@ fn is_of_controller(event: &Event) -> bool {
 pub(crate) async fn refusal(
     plane: &Plane,
     name: &str,
-    address: &Address,
-    said: &Said,
+    address: &ServerAddress,
+    said: &ReachReport,
     limit: Duration,
-) -> Refusal {
+) -> StepRefusal {
     let waited = limit.as_secs();
-    let Said::NotReached(reason, message) = said else {
-        return nobody(plane, name, waited).await;
+    let ReachReport::NotReached(reason, message) = said else {
+        return no_controller_refusal(plane, name, waited).await;
     };
-    let refusal = Refusal::failed(format!(
+    let refusal = StepRefusal::failed(format!(
         "the management cluster did not reach {name} within {waited} s: {reason}: {message}"
     ));
     let is = |not_ready: NotReady| reason == not_ready.as_str();
     if is(NotReady::Unreachable) {
-        let reach = address.reach().words();
+        let reach = address.reach().note_text();
         let reach = reach.map_or_else(String::new, |words| format!(" {} {words}.", address.server));
         refusal.remedy(format!(
             "It tried {} from where the controller runs.{reach} Run this again with --server https://HOST:PORT, an address that can be reached from there",
@@ -181,7 +185,7 @@ pub(crate) async fn refusal(
 }
 
 /// Without any report: checks that a controller runs.
-async fn nobody(plane: &Plane, name: &str, waited: u64) -> Refusal {
+async fn no_controller_refusal(plane: &Plane, name: &str, waited: u64) -> StepRefusal {
     let namespace = &plane.namespace;
     let leases: Api<Lease> = Api::namespaced(plane.client.clone(), namespace);
     let reading = leases.get_opt(manager::CONTROLLER);
@@ -195,13 +199,13 @@ async fn nobody(plane: &Plane, name: &str, waited: u64) -> Refusal {
             now.duration_since(time.0).as_secs().max(0)
         });
     match since {
-        Some(since) if since < 60 => Refusal::failed(format!("the controller reported nothing about {name} within {waited} s"))
+        Some(since) if since < 60 => StepRefusal::failed(format!("the controller reported nothing about {name} within {waited} s"))
             .remedy("see its log: kubectl logs -n muster-system deployment/muster-controller"),
-        Some(since) => Refusal::failed(format!(
+        Some(since) => StepRefusal::failed(format!(
             "no controller tried to reach {name} within {waited} s: the controller for namespace {namespace} was last seen {} ago", age::human(since)
         ))
         .remedy("why: muster check"),
-        None => Refusal::failed(format!(
+        None => StepRefusal::failed(format!(
             "no controller tried to reach {name} within {waited} s: no controller runs for namespace {namespace} (there is no Lease)"
         ))
         .remedy("install it: muster install --export --management --crds | kubectl apply --server-side -f -"),

@@ -7,10 +7,10 @@ use kube::{
     Client,
     config::{Cluster, KubeConfigOptions, Kubeconfig},
 };
-use muster_controllers::runtime::{call::explain, sendable};
+use muster_controllers::runtime::{call::error_chain, sendable};
 use muster_fleet::connect;
 
-use crate::steps::{Refusal, Step};
+use crate::steps::{Step, StepRefusal};
 
 /// The connect timeout.
 const CONNECT: Duration = Duration::from_secs(10);
@@ -61,7 +61,7 @@ impl Way {
             .clone()
             .or_else(|| kubeconfig.current_context.clone())
         else {
-            return Err(Refusal::unknown(format!("{what} has no current context"))
+            return Err(StepRefusal::unknown(format!("{what} has no current context"))
                 .remedy("name one: kubectl config get-contexts shows them"));
         };
         let Some(cluster) = cluster_of(&kubeconfig, &context) else {
@@ -71,18 +71,18 @@ impl Way {
                 .map(|context| context.name.as_str())
                 .collect();
             return Err(
-                Refusal::unknown(format!("{what} has no context {context} with a cluster"))
+                StepRefusal::unknown(format!("{what} has no context {context} with a cluster"))
                     .remedy(format!("it has: {}", names.join(", "))),
             );
         };
         let Some(server) = cluster.server.clone() else {
-            return Err(Refusal::unknown(format!(
+            return Err(StepRefusal::unknown(format!(
                 "context {context} of {what} has no server"
             )));
         };
         let (tls_name, proxy) = (cluster.tls_server_name.clone(), cluster.proxy_url.is_some());
         let authority = authority(cluster).map_err(|error| {
-            Refusal::unknown(format!(
+            StepRefusal::unknown(format!(
                 "the certificate authority of context {context} cannot be read: {error}"
             ))
         })?;
@@ -94,7 +94,8 @@ impl Way {
         let mut config = config.map_err(|error| unusable(&what, &error))?;
         config.connect_timeout = Some(CONNECT);
         config.read_timeout = Some(SILENCE);
-        let client = sendable::client(config, Client::try_from).map_err(|error| unusable(&what, &error))?;
+        let client =
+            sendable::sendable_client(config, Client::try_from).map_err(|error| unusable(&what, &error))?;
         let flags = match &wanted.file {
             Some(file) => format!("--kubeconfig {} --context {context}", file.display()),
             None => format!("--context {context}"),
@@ -111,13 +112,13 @@ impl Way {
     }
 
     /// Its name in messages.
-    pub(crate) fn place(&self) -> String {
+    pub(crate) fn display_name(&self) -> String {
         format!("context {}", self.context)
     }
 }
 
-fn unusable(what: &str, error: &(dyn Error + 'static)) -> Refusal {
-    Refusal::unknown(format!("{what} cannot be used: {}", explain(error)))
+fn unusable(what: &str, error: &(dyn Error + 'static)) -> StepRefusal {
+    StepRefusal::unknown(format!("{what} cannot be used: {}", error_chain(error)))
         .remedy("name the cluster by --downstream-kubeconfig FILE, or by a context of your kubeconfig: kubectl config get-contexts")
 }
 

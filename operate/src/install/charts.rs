@@ -115,7 +115,7 @@ fn templates(role: Role) -> String {
         let flags = flags(role, sync, option, dashboard);
         let all = objects(&flags, works_in);
         all.iter()
-            .map(|object| (named(object), document(object)))
+            .map(|object| (object_identity(object), document(object)))
             .collect()
     };
     let (given, dashboard) = match role {
@@ -130,7 +130,7 @@ fn templates(role: Role) -> String {
     let mut text = String::new();
     // With all options there are the most objects, in their order.
     for object in objects(&flags(role, Sync::Builtin, true, dashboard), works_in) {
-        let name = named(&object);
+        let name = object_identity(&object);
         // The two authentications of the dashboard need different objects.
         let condition = if none.contains_key(&name) {
             ".Values.dashboard"
@@ -193,7 +193,7 @@ fn machines() -> String {
 }
 
 /// The identity of an object among the others.
-fn named(object: &Value) -> String {
+fn object_identity(object: &Value) -> String {
     let metadata = &object["metadata"];
     format!(
         "{} {} {}",

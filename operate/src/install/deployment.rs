@@ -16,7 +16,7 @@ pub(crate) const USER: u32 = 65_532;
 const NOTIFY: &str = "/etc/muster/notify";
 
 /// The arguments of a Deployment's containers.
-pub fn arguments(deployment: &Deployment) -> Vec<&str> {
+pub fn deployment_arguments(deployment: &Deployment) -> Vec<&str> {
     let spec = deployment
         .spec
         .as_ref()
@@ -29,7 +29,7 @@ pub fn arguments(deployment: &Deployment) -> Vec<&str> {
 
 /// The namespace that a controller manages, from its arguments.
 pub fn works_in(deployment: &Deployment) -> &str {
-    let said = arguments(deployment);
+    let said = deployment_arguments(deployment);
     said.iter()
         .find_map(|argument| argument.strip_prefix("--namespace="))
         .unwrap_or("default")

@@ -29,7 +29,7 @@ use muster_controllers::machines::config;
 use muster_sync::build::print;
 use serde_json::{Value, json};
 
-pub use self::deployment::{arguments, works_in};
+pub use self::deployment::{deployment_arguments, works_in};
 
 /// The account of the management cluster in a downstream cluster; the Secret with its token and its roles have the same
 /// name.

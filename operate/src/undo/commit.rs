@@ -93,7 +93,7 @@ impl Message<'_> {
         format!(
             "{}\n\n{reason}{version} (revision {}, commit {commit}) was {}{on}{at}.\n",
             self.subject(),
-            self.past.short(),
+            self.past.short_hash(),
             verdict.as_str()
         )
     }

@@ -70,7 +70,7 @@ impl VersionField {
 
 /// The module that was found.
 #[derive(Debug)]
-pub(crate) struct Found {
+pub(crate) struct VersionLocation {
     /// Path of the file, relative to the root of the work tree.
     pub path: String,
     /// Text of the file.
@@ -145,7 +145,11 @@ pub(crate) fn repository(folder: &Path) -> Result<Repository, NotFound> {
 }
 
 /// Searches the tracked files below a folder.
-pub(crate) fn find(repository: &Repository, folder: &Path, wanted: &Wanted<'_>) -> Result<Found, NotFound> {
+pub(crate) fn find(
+    repository: &Repository,
+    folder: &Path,
+    wanted: &Wanted<'_>,
+) -> Result<VersionLocation, NotFound> {
     let nowhere = |unread: String| NotFound::Nowhere {
         folder: folder.to_owned(),
         kind: wanted.kind,
@@ -199,7 +203,7 @@ pub(crate) fn find(repository: &Repository, folder: &Path, wanted: &Wanted<'_>) 
                 name: wanted.name.to_owned(),
                 place: place(&path, &root),
             })?;
-            Ok(Found {
+            Ok(VersionLocation {
                 path,
                 text,
                 field,

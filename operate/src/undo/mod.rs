@@ -22,7 +22,7 @@ use muster_sync::yaml::edit::{self, Edit, EditError};
 use similar::TextDiff;
 use thiserror::Error;
 
-use self::find::{Found, VersionField, Wanted};
+use self::find::{VersionField, VersionLocation, Wanted};
 pub use self::{commit::CommitError, find::NotFound, nodes::nodes};
 use crate::steps::Cause;
 
@@ -48,7 +48,7 @@ pub struct Options {
 
 /// Why nothing was changed.
 #[derive(Debug, Error)]
-pub enum Refusal {
+pub enum UndoRefusal {
     /// There is no revision to go back to.
     #[error(transparent)]
     NoWayBack(#[from] NoWayBack),
@@ -66,7 +66,7 @@ pub enum Refusal {
     Output(#[from] anyhow::Error),
 }
 
-impl Refusal {
+impl UndoRefusal {
     /// Whether it was refused or could not be found out; `None` if there is nothing to do.
     pub fn cause(&self) -> Option<Cause> {
         match self {
@@ -84,7 +84,7 @@ impl Refusal {
 }
 
 /// Prints the patch and how to use it, or commits it. No cluster is touched.
-pub fn go_back(namespace: &str, options: &Options, read: &Read, tell: &dyn Tell) -> Result<(), Refusal> {
+pub fn go_back(namespace: &str, options: &Options, read: &Read, tell: &dyn Tell) -> Result<(), UndoRefusal> {
     let Options {
         module,
         to_revision,
@@ -94,10 +94,10 @@ pub fn go_back(namespace: &str, options: &Options, read: &Read, tell: &dyn Tell)
     } = options;
     let now = &read.spec.sync.source.version();
     let past = read.history.back(now, to_revision.as_deref())?;
-    let (now, version) = (said(now), &past.version);
+    let (now, version) = (version_text(now), &past.version);
     tell.warn(&format!(
         "{module}: {now} -> {version} (revision {}, {}, commit {})",
-        past.short(),
+        past.short_hash(),
         past.verdict.as_str(),
         past.commit
     ));
@@ -114,7 +114,7 @@ pub fn go_back(namespace: &str, options: &Options, read: &Read, tell: &dyn Tell)
         return Ok(());
     };
     let (repository, found) = found(namespace, module, folder)?;
-    let Found { path, text, .. } = &found;
+    let VersionLocation { path, text, .. } = &found;
     let edited = edited(&found, &past.wanted)?;
     if edited == *text {
         tell.warn(&format!(
@@ -184,7 +184,7 @@ fn follow(namespace: &str, module: &ModuleName, past: &Past) -> String {
     format!("muster rollout status {module}{tag} -n {}", shell_word(namespace))
 }
 
-fn said(version: &GitVersion) -> String {
+fn version_text(version: &GitVersion) -> String {
     let commit = version.commit.as_deref().unwrap_or_default();
     version
         .tag
@@ -222,7 +222,7 @@ fn found(
     namespace: &str,
     module: &ModuleName,
     folder: &std::path::Path,
-) -> Result<(Repository, Found), NotFound> {
+) -> Result<(Repository, VersionLocation), NotFound> {
     let repository = find::repository(folder)?;
     let wanted = Wanted {
         kind: module.kind_of_modules(),
@@ -242,7 +242,7 @@ fn pair(version: &GitVersion, field: VersionField) -> (&'static str, Cow<'_, str
 }
 
 /// The text of the file with this version.
-fn edited(found: &Found, wanted: &GitVersion) -> Result<String, EditError> {
+fn edited(found: &VersionLocation, wanted: &GitVersion) -> Result<String, EditError> {
     let (key, value) = pair(wanted, found.field);
     let edits = [
         Edit {
@@ -521,7 +521,14 @@ mod tests {
             UNKNOWN,
             "there is no revision eeeeeeee of module/web; next: muster rollout history",
         );
-        refused(folder, Some("v1"), "v3", false, UNKNOWN, "\"v1\" is not a revision");
+        refused(
+            folder,
+            Some("v1"),
+            "v3",
+            false,
+            UNKNOWN,
+            "\"v1\" is not a revision",
+        );
         assert_eq!(fs::read_to_string(folder.join("web.yaml")).unwrap(), FILE);
     }
 

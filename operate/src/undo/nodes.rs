@@ -5,7 +5,7 @@ use anyhow::Context as _;
 use kube::{Client, ResourceExt as _};
 use muster_api::node::{NodeModule, NodeRevision, content::NodeContent, module::NodeModuleSpec};
 use muster_controllers::runtime::Api;
-use muster_dashboard::Outcome;
+use muster_dashboard::RevisionOutcome;
 use muster_fleet::{Tell, history, name::ModuleName};
 use muster_sync::build::print;
 use serde_json::{Value, json};
@@ -18,19 +18,19 @@ pub async fn nodes(
     to_revision: Option<&str>,
     tell: &dyn Tell,
 ) -> anyhow::Result<bool> {
-    let history = history::of(client, "", module).await?;
+    let history = history::read_history(client, "", module).await?;
     let mut good = history.revisions.iter();
     let past = match to_revision {
         Some(said) => history.find(said)?,
         None => good
-            .find(|past| past.verdict == Outcome::Good && !past.is_target)
+            .find(|past| past.verdict == RevisionOutcome::Good && !past.is_target)
             .with_context(|| {
                 format!(
                     "no other revision of {module} is on record as good; next: muster rollout history {module}, and choose one with --to-revision"
                 )
             })?,
     };
-    if past.is_target || past.verdict == Outcome::Bad {
+    if past.is_target || past.verdict == RevisionOutcome::Bad {
         let is = if past.is_target {
             "is what it asks for already"
         } else {
@@ -38,7 +38,7 @@ pub async fn nodes(
         };
         tell.warn(&format!(
             "error: revision {} of {module} {is}; next: choose another (muster rollout history {module})",
-            past.short()
+            past.short_hash()
         ));
         return Ok(past.is_target);
     }
@@ -52,7 +52,7 @@ pub async fn nodes(
     tell.text(&print::yaml(&with_content(&live, &revision.spec.content)?))?;
     tell.warn(&format!(
         "This is {module} with the content of revision {} ({}); next: commit it where the NodeModule is maintained: usually in git.",
-        past.short(),
+        past.short_hash(),
         past.verdict.as_str()
     ));
     Ok(true)

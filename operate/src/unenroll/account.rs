@@ -1,6 +1,6 @@
 //! The account of the management cluster in a cluster that is unenrolled: removes or lists its objects.
 
-use muster_controllers::runtime::call::explain;
+use muster_controllers::runtime::call::error_chain;
 use muster_fleet::apply::ObjectRef;
 
 use super::again;
@@ -31,7 +31,7 @@ impl Account {
             ),
             Self::Silent(way, why) => format!(
                 "the account in {name} stays there: {} does not answer ({why})",
-                way.place()
+                way.display_name()
             ),
             Self::Way(_) => format!(
                 "ServiceAccount, token and rights of the management cluster in {name} are deleted; namespace and agent stay"
@@ -51,7 +51,7 @@ impl Account {
             match (self, &why) {
                 (Self::Way(way), _) => {
                     if let Err(error) = again(|| name.delete(&way.client, false)).await {
-                        orphans.push(Orphan(name, explain(&error)));
+                        orphans.push(Orphan(name, error_chain(&error)));
                     }
                 }
                 (_, why) => orphans.push(Orphan(name, why.clone().unwrap_or_default())),
@@ -60,7 +60,7 @@ impl Account {
         if let (Self::Way(way), true) = (self, orphans.is_empty()) {
             steps.done(format!(
                 "the account of the management cluster in {} is gone",
-                way.place()
+                way.display_name()
             ));
         }
         orphans

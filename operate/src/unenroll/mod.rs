@@ -30,7 +30,7 @@ use crate::{
         management::{PLACE, Plane},
         way::{Wanted, Way},
     },
-    steps::{Refusal, Step, Steps},
+    steps::{Step, StepRefusal, Steps},
 };
 
 /// How often a request is tried.
@@ -80,7 +80,7 @@ pub async fn unenroll(
         namespace: Some(plane.namespace.clone()),
         name: kubeconfig_secret(name),
     };
-    let of_call = |error: CallError| Refusal::of_call(PLACE, &error);
+    let of_call = |error: CallError| StepRefusal::of_call(PLACE, &error);
     let has_secret = secret.metadata(&plane.client).await.map_err(of_call)?.is_some();
     let account = account(target, options, &plane, there.as_ref()).await?;
     if there.is_none() && !has_secret && matches!(account, Account::NoWay) {
@@ -89,7 +89,7 @@ pub async fn unenroll(
         ));
         return Ok(true);
     }
-    tell(&plane, options, there.as_ref(), has_secret, &account, steps).await?;
+    report_plan(&plane, options, there.as_ref(), has_secret, &account, steps).await?;
     if options.dry_run == DryRun::Server {
         let cluster = there.as_ref().map(|there| of_cluster(&plane, there));
         for what in cluster.iter().chain(has_secret.then_some(&secret)) {
@@ -97,7 +97,7 @@ pub async fn unenroll(
         }
     }
     if options.dry_run != DryRun::None {
-        steps.say(format!("Nothing was done{}.", options.dry_run.words()));
+        steps.say(format!("Nothing was done{}.", options.dry_run.suffix()));
         return Ok(true);
     }
     consent().await?;
@@ -149,11 +149,11 @@ async fn account(
         Err(error) if options.force => {
             return Ok(Account::Silent(
                 way,
-                muster_controllers::runtime::call::explain(&error),
+                muster_controllers::runtime::call::error_chain(&error),
             ));
         }
         Err(error) => {
-            return Err(Refusal::of_call(&way.place(), &error)
+            return Err(StepRefusal::of_call(&way.display_name(), &error)
                 .remedy("--force continues without it, and lists what is left there"));
         }
     };
@@ -161,9 +161,9 @@ async fn account(
         && let Some(known) = known(plane, &options.name, &uid).await?
         && seen.as_ref().is_some_and(|seen| *seen != known)
     {
-        return Err(Refusal::failed(format!(
+        return Err(StepRefusal::failed(format!(
             "{} leads to another cluster than Cluster {}: the uids of their kube-systems differ",
-            way.place(),
+            way.display_name(),
             options.name
         ))
         .remedy("name the right one by --downstream-kubeconfig or --downstream-context"));
@@ -181,12 +181,12 @@ async fn known(plane: &Plane, name: &str, uid: &str) -> Step<Option<String>> {
         records.get_opt(&record),
     )
     .await;
-    let read = read.map_err(|error| Refusal::of_call(PLACE, &error))?;
+    let read = read.map_err(|error| StepRefusal::of_call(PLACE, &error))?;
     Ok(read.and_then(|record| record.data?.remove("kubeSystemUid")))
 }
 
 /// Reports what will happen.
-async fn tell(
+async fn report_plan(
     plane: &Plane,
     options: &Options,
     there: Option<&DynamicObject>,
@@ -234,7 +234,7 @@ fn of_cluster(plane: &Plane, cluster: &DynamicObject) -> ObjectRef {
 /// Deletes a Cluster and waits until it is gone.
 async fn gone(plane: &Plane, cluster: &DynamicObject) -> Step<()> {
     let (name, what) = (cluster.name_any(), of_cluster(plane, cluster));
-    let of_call = |error: CallError| Refusal::of_call(PLACE, &error);
+    let of_call = |error: CallError| StepRefusal::of_call(PLACE, &error);
     again(|| what.delete(&plane.client, false))
         .await
         .map_err(of_call)?;
@@ -250,7 +250,7 @@ async fn gone(plane: &Plane, cluster: &DynamicObject) -> Step<()> {
     };
     match tokio::time::timeout(GONE, going).await {
         Ok(done) => done.map_err(of_call),
-        Err(_elapsed) => Err(Refusal::failed(format!(
+        Err(_elapsed) => Err(StepRefusal::failed(format!(
             "Cluster {}/{name} is not gone within {} s: it is held by {}",
             plane.namespace,
             GONE.as_secs(),

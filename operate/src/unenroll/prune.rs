@@ -21,14 +21,14 @@ use serde_json::{Value, json};
 use super::PAUSE;
 use crate::{
     enroll::management::{PLACE, Plane},
-    steps::{Refusal, Step},
+    steps::{Step, StepRefusal},
 };
 
 /// The modules that have a row in the cluster's assemblages.
 pub(crate) async fn rows(plane: &Plane, cluster: &str) -> Step<Vec<String>> {
     read(plane, cluster)
         .await
-        .map_err(|error| Refusal::of_call(PLACE, &error))
+        .map_err(|error| StepRefusal::of_call(PLACE, &error))
 }
 
 async fn read(plane: &Plane, cluster: &str) -> Result<Vec<String>, CallError> {
@@ -75,10 +75,11 @@ fn held(rows: &[Shared<SyncRow>], status: Option<&AssemblageStatus>) -> Vec<Stri
 pub(crate) async fn empty(plane: &Plane, cluster: &DynamicObject, limit: Duration) -> Step<()> {
     let name = cluster.name_any();
     let without = plane.selecting(&BTreeMap::new()).await;
-    let without = without
-        .map_err(|error| Refusal::unknown(format!("which modules select {name} is not known: {error:#}")))?;
+    let without = without.map_err(|error| {
+        StepRefusal::unknown(format!("which modules select {name} is not known: {error:#}"))
+    })?;
     if !without.is_empty() {
-        return Err(Refusal::failed(format!(
+        return Err(StepRefusal::failed(format!(
             "{} would keep {name} whatever its labels are, so that it cannot be emptied",
             without.join(", ")
         ))
@@ -102,7 +103,7 @@ pub(crate) async fn empty(plane: &Plane, cluster: &DynamicObject, limit: Duratio
         patching,
     )
     .await
-    .map_err(|error| Refusal::of_call(PLACE, &error))?;
+    .map_err(|error| StepRefusal::of_call(PLACE, &error))?;
     let mut left = Vec::new();
     let going = async {
         loop {
@@ -114,8 +115,8 @@ pub(crate) async fn empty(plane: &Plane, cluster: &DynamicObject, limit: Duratio
         }
     };
     match tokio::time::timeout(limit, going).await {
-        Ok(done) => done.map_err(|error| Refusal::of_call(PLACE, &error)),
-        Err(_elapsed) => Err(Refusal::failed(format!(
+        Ok(done) => done.map_err(|error| StepRefusal::of_call(PLACE, &error)),
+        Err(_elapsed) => Err(StepRefusal::failed(format!(
             "within {} s these modules were not withdrawn from {name}: {}",
             limit.as_secs(),
             left.join(", ")

@@ -37,7 +37,7 @@ use serde_json::json;
 
 use self::needs::Needs;
 use crate::install::{self, IMAGE, Sync};
-use crate::steps::{Cause, Refusal, Step, Steps};
+use crate::steps::{Cause, Step, StepRefusal, Steps};
 
 /// How long a deletion may take.
 const GONE: Duration = Duration::from_mins(1);
@@ -92,7 +92,7 @@ struct Uninstall<'a> {
 
 /// The existing objects of an installation.
 #[derive(Default)]
-struct Found {
+struct InstalledObjects {
     ours: Vec<ObjectRef>,
     foreign: Vec<ObjectRef>,
 }
@@ -125,7 +125,7 @@ impl Uninstall<'_> {
         let needs = Needs::read(&self.client, &self.namespace, self.options)
             .await
             .map_err(of_call)?;
-        self.tell(&found, &definitions, &needs);
+        self.report_plan(&found, &definitions, &needs);
         if let Some(refusal) = needs.refusal(self.options) {
             return Err(refusal);
         }
@@ -136,7 +136,8 @@ impl Uninstall<'_> {
             }
         }
         if dry_run != DryRun::None {
-            self.steps.say(format!("Nothing was removed{}.", dry_run.words()));
+            self.steps
+                .say(format!("Nothing was removed{}.", dry_run.suffix()));
             return Ok(());
         }
         consent().await?;
@@ -169,7 +170,7 @@ impl Uninstall<'_> {
         let reading = deployments.get_opt(install::CONTROLLER);
         let found = call_within(DEADLINE, what, reading).await.map_err(of_call)?;
         match found.as_ref().map(install::works_in) {
-            Some(other) if other != self.namespace => Err(Refusal::failed(format!(
+            Some(other) if other != self.namespace => Err(StepRefusal::failed(format!(
                 "nothing was removed: the controller works in namespace {other}, not in {}",
                 self.namespace
             ))
@@ -181,8 +182,8 @@ impl Uninstall<'_> {
     }
 
     /// Those of these objects that exist and have muster's labels.
-    async fn find(&self, names: Vec<ObjectRef>) -> Step<Found> {
-        let mut found = Found::default();
+    async fn find(&self, names: Vec<ObjectRef>) -> Step<InstalledObjects> {
+        let mut found = InstalledObjects::default();
         for name in names {
             let Some(there) = name.metadata(&self.client).await.map_err(of_call)? else {
                 continue;
@@ -225,7 +226,7 @@ impl Uninstall<'_> {
         Ok(names)
     }
 
-    fn tell(&self, found: &Found, definitions: &[ObjectRef], needs: &Needs) {
+    fn report_plan(&self, found: &InstalledObjects, definitions: &[ObjectRef], needs: &Needs) {
         self.steps.say("To be removed, in this order:");
         let (process, rest): (Vec<&ObjectRef>, Vec<&ObjectRef>) =
             found.ours.iter().partition(|name| name.kind == "Deployment");
@@ -233,10 +234,10 @@ impl Uninstall<'_> {
             self.steps.more(name);
         }
         self.tell_foreign(found);
-        needs.tell(self.steps);
+        needs.report(self.steps);
     }
 
-    fn tell_foreign(&self, found: &Found) {
+    fn tell_foreign(&self, found: &InstalledObjects) {
         for name in &found.foreign {
             self.steps
                 .note(format!("{name} exists without muster's labels: it stays"));
@@ -253,8 +254,11 @@ impl Uninstall<'_> {
             Err(error) if error.is_not_found() => {}
             Err(error) => return Err(of_call(error)),
         }
-        self.until_gone(name, "its pods do not terminate: kubectl get pods -n muster-system")
-            .await?;
+        self.until_gone(
+            name,
+            "its pods do not terminate: kubectl get pods -n muster-system",
+        )
+        .await?;
         self.steps.done(format!("{name} is gone, and so is its process"));
         Ok(())
     }
@@ -268,9 +272,11 @@ impl Uninstall<'_> {
         };
         match tokio::time::timeout(GONE, going).await {
             Ok(done) => done.map_err(of_call),
-            Err(_elapsed) => {
-                Err(Refusal::failed(format!("{name} is not gone within {} s", GONE.as_secs())).remedy(hint))
-            }
+            Err(_elapsed) => Err(StepRefusal::failed(format!(
+                "{name} is not gone within {} s",
+                GONE.as_secs()
+            ))
+            .remedy(hint)),
         }
     }
 
@@ -294,7 +300,7 @@ impl Uninstall<'_> {
 
     /// Removes muster's finalizers from the objects of a definition.
     async fn release(&self, definition: &ObjectRef) -> Result<(), CallError> {
-        let all = definitions::all();
+        let all = definitions::all_definitions();
         let Some(ours) = all.iter().find(|ours| ours.name_any() == definition.name) else {
             return Ok(());
         };
@@ -397,9 +403,9 @@ where
 }
 
 #[allow(clippy::needless_pass_by_value, reason = "made for map_err")]
-fn of_call(error: CallError) -> Refusal {
-    let refusal = Refusal::of_call("the cluster", &error);
-    Refusal {
+fn of_call(error: CallError) -> StepRefusal {
+    let refusal = StepRefusal::of_call("the cluster", &error);
+    StepRefusal {
         cause: if error.code().is_some() {
             Cause::Failed
         } else {

@@ -14,7 +14,7 @@ use muster_controllers::runtime::{CallError, call_within};
 use muster_fleet::apply::DEADLINE;
 
 use super::Options;
-use crate::steps::{Refusal, Steps};
+use crate::steps::{StepRefusal, Steps};
 
 /// The most names that are listed.
 const NAMED: usize = 3;
@@ -64,24 +64,27 @@ impl Needs {
     }
 
     /// Reports what still needs the installation.
-    pub(crate) fn tell(&self, steps: Steps<'_>) {
+    pub(crate) fn report(&self, steps: Steps<'_>) {
         for (what, all) in [
             ("modules that would no longer be rolled out", &self.modules),
-            ("enrolled clusters that would no longer be managed", &self.clusters),
+            (
+                "enrolled clusters that would no longer be managed",
+                &self.clusters,
+            ),
             ("assignments that would no longer be applied", &self.assigned),
         ] {
             if !all.is_empty() {
-                steps.note(format!("{what}: {}", named(all)));
+                steps.note(format!("{what}: {}", name_list(all)));
             }
         }
     }
 
     /// The refusal, unless a flag overrides it.
-    pub(crate) fn refusal(&self, options: &Options) -> Option<Refusal> {
+    pub(crate) fn refusal(&self, options: &Options) -> Option<StepRefusal> {
         if self.is_none() || options.force || options.keep_objects {
             return None;
         }
-        let refusal = Refusal::failed("nothing was removed: it is still needed");
+        let refusal = StepRefusal::failed("nothing was removed: it is still needed");
         let refusal = if self.modules.is_empty() {
             refusal
         } else {
@@ -144,7 +147,7 @@ async fn listed(
     }
 }
 
-fn named(all: &[String]) -> String {
+fn name_list(all: &[String]) -> String {
     let mut shown: Vec<String> = all.iter().take(NAMED).cloned().collect();
     if all.len() > NAMED {
         shown.push(format!("and {} more", all.len() - NAMED));

@@ -1,6 +1,6 @@
 //! The change of one assignment.
 
-use muster_rollout::{Content, Digest, How, Revision, Row, Step, Token, UnitId};
+use muster_rollout::{Assignment, Content, Digest, How, Revision, Step, Token, UnitId};
 
 use crate::Rules;
 
@@ -10,12 +10,12 @@ pub struct Change {
     /// The new token of the assignment.
     pub token: Token,
     /// The new content.
-    pub then: Then,
+    pub then: NewContent,
 }
 
 /// The content of an assignment after a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Then {
+pub enum NewContent {
     /// The unit should have this content.
     Assigned {
         /// The revision.
@@ -42,28 +42,28 @@ impl Change {
                 token,
             } => {
                 let (revision, digest) = (*revision, *digest);
-                (unit, token, Then::Assigned { revision, digest })
+                (unit, token, NewContent::Assigned { revision, digest })
             }
-            Step::Withdraw { unit, token, how } => (unit, token, Then::Withdrawn(*how)),
-            Step::Fence { unit, token } => (unit, token, Then::Fenced),
-            Step::Abandon { unit, token } => (unit, token, Then::Abandoned),
+            Step::Withdraw { unit, token, how } => (unit, token, NewContent::Withdrawn(*how)),
+            Step::Fence { unit, token } => (unit, token, NewContent::Fenced),
+            Step::Abandon { unit, token } => (unit, token, NewContent::Abandoned),
             Step::Evaluate { .. } | Step::Conclude { .. } => return None,
         };
         Some((unit, Self { token: *token, then }))
     }
 
     /// The assignment after the change.
-    pub fn applied(self, row: Option<Row>) -> Row {
+    pub fn applied(self, row: Option<Assignment>) -> Assignment {
         let content = match self.then {
-            Then::Assigned { revision, digest } => Content::Carries {
+            NewContent::Assigned { revision, digest } => Content::Carries {
                 revision: Some(revision),
                 digest,
             },
-            Then::Withdrawn(_) => Content::Withdraw,
-            Then::Fenced => row.map_or(Content::Nothing, |row| row.content),
-            Then::Abandoned => Content::Nothing,
+            NewContent::Withdrawn(_) => Content::Withdraw,
+            NewContent::Fenced => row.map_or(Content::Nothing, |row| row.content),
+            NewContent::Abandoned => Content::Nothing,
         };
-        Row {
+        Assignment {
             token: self.token,
             content,
         }
@@ -71,7 +71,7 @@ impl Change {
 
     /// Whether the assignment has this token or a greater one, so nothing must be written. Otherwise the write was not
     /// sent, is pending, or was lost, and must be sent (again): with its token it is the same write.
-    pub fn stands(self, row: Option<Token>) -> bool {
+    pub fn is_written(self, row: Option<Token>) -> bool {
         row >= Some(self.token)
     }
 }
@@ -89,14 +89,14 @@ pub struct Tested {
 impl Tested {
     /// The assignment after this write arrives at the existing one; `None` if the precondition fails and nothing
     /// changes (W3).
-    pub fn arrive(self, here: Option<Row>, rules: &Rules<'_>) -> Option<Row> {
+    pub fn arrive(self, here: Option<Assignment>, rules: &Rules<'_>) -> Option<Assignment> {
         let token = here.map(|row| row.token);
-        if rules.tests_rows && (token != self.read || self.change.stands(token)) {
+        if rules.tests_assignments && (token != self.read || self.change.is_written(token)) {
             return None;
         }
         let row = self.change.applied(here);
-        let kept = token.filter(|_| !rules.fences_raise && self.change.then == Then::Fenced);
-        Some(Row {
+        let kept = token.filter(|_| !rules.fences_raise && self.change.then == NewContent::Fenced);
+        Some(Assignment {
             token: kept.unwrap_or(row.token),
             ..row
         })
@@ -107,8 +107,8 @@ impl Tested {
 mod tests {
     use super::*;
 
-    fn row(token: u64) -> Row {
-        Row {
+    fn row(token: u64) -> Assignment {
+        Assignment {
             token: Token(token),
             content: Content::Withdraw,
         }
@@ -118,7 +118,7 @@ mod tests {
         Tested {
             change: Change {
                 token: Token(token),
-                then: Then::Fenced,
+                then: NewContent::Fenced,
             },
             read: read.map(Token),
         }
@@ -126,7 +126,7 @@ mod tests {
 
     #[test]
     fn a_write_changes_the_row_that_was_read_and_its_token_grows() {
-        let arrive = |write: Tested, here: Option<Row>| write.arrive(here, &Rules::shipped());
+        let arrive = |write: Tested, here: Option<Assignment>| write.arrive(here, &Rules::shipped());
         assert_eq!(arrive(fence(3, Some(2)), Some(row(2))), Some(row(3)));
         assert_eq!(arrive(fence(3, Some(1)), Some(row(2))), None, "another was there");
         assert_eq!(arrive(fence(3, None), Some(row(2))), None, "there was no row");
@@ -137,7 +137,7 @@ mod tests {
             "the token does not grow"
         );
         assert_eq!(arrive(fence(2, Some(3)), Some(row(3))), None, "it would fall");
-        let bare = Row {
+        let bare = Assignment {
             token: Token(1),
             content: Content::Nothing,
         };

@@ -2,7 +2,7 @@
 
 use std::{borrow::Cow, collections::BTreeMap};
 
-use muster_rollout::{Decision, Evidence, Memory, Millis, Revision, Row, Spec, Token, Unit, UnitId};
+use muster_rollout::{Assignment, Decision, Evidence, Memory, Millis, Revision, Spec, Token, Unit, UnitId};
 
 use crate::{Change, Rules, Tested};
 
@@ -80,12 +80,12 @@ impl Decided {
     }
 
     /// The changes that it will make once its memory is written, in the order of its steps: for inspection only.
-    pub fn planned<R: Rows + ?Sized>(&self, rows: &R) -> Vec<Planned> {
+    pub fn planned<R: Assignments + ?Sized>(&self, rows: &R) -> Vec<Planned> {
         planned(&self.decision, rows)
     }
 
     /// The number of assignments that it changes.
-    pub fn rows(&self) -> usize {
+    pub fn assignment_count(&self) -> usize {
         changes(&self.decision).count()
     }
 
@@ -119,14 +119,14 @@ impl Planned {
     }
 
     /// Whether the assignment is already as planned, or has a greater token.
-    pub fn stands(&self, row: Option<Token>) -> bool {
+    pub fn is_written(&self, row: Option<Token>) -> bool {
         self.change
-            .map_or_else(|| row.is_none(), |change| change.stands(row))
+            .map_or_else(|| row.is_none(), |change| change.is_written(row))
     }
 }
 
 /// The assignments of units, as they were read.
-pub trait Rows {
+pub trait Assignments {
     /// A write of one assignment that fails if it differs from what was read.
     type Write;
 
@@ -149,12 +149,12 @@ pub trait Rows {
 
 /// A write of one assignment that may be sent: the memory that names it is written.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct RowWrite<W> {
+pub struct AssignmentWrite<W> {
     planned: Planned,
     write: W,
 }
 
-impl<W> RowWrite<W> {
+impl<W> AssignmentWrite<W> {
     /// The unit and its change.
     pub fn planned(&self) -> &Planned {
         &self.planned
@@ -174,10 +174,10 @@ impl Remembered {
 
     /// The pending writes of assignments, in the order of the steps. Any of them may fail or be lost: the next decision
     /// repeats it with its token.
-    pub fn writes<R: Rows + ?Sized>(&self, rows: &R) -> Vec<RowWrite<R::Write>> {
+    pub fn writes<R: Assignments + ?Sized>(&self, rows: &R) -> Vec<AssignmentWrite<R::Write>> {
         let write = |planned: Planned| {
             let write = rows.write(&planned)?;
-            Some(RowWrite { planned, write })
+            Some(AssignmentWrite { planned, write })
         };
         planned(&self.decision, rows)
             .into_iter()
@@ -186,9 +186,9 @@ impl Remembered {
     }
 }
 
-fn planned<R: Rows + ?Sized>(decision: &Decision, rows: &R) -> Vec<Planned> {
+fn planned<R: Assignments + ?Sized>(decision: &Decision, rows: &R) -> Vec<Planned> {
     let planned = changes(decision).filter(|(unit, change)| {
-        let stands = change.stands(rows.token(unit));
+        let stands = change.is_written(rows.token(unit));
         !stands && rows.knows(unit, *change)
     });
     let planned: Vec<Planned> = planned
@@ -209,11 +209,11 @@ fn changes(decision: &Decision) -> impl Iterator<Item = (&UnitId, Change)> {
 }
 
 /// Simulated assignments of units, sorted by name.
-impl Rows for [Unit] {
+impl Assignments for [Unit] {
     type Write = Tested;
 
     fn token(&self, unit: &UnitId) -> Option<Token> {
-        row(self, unit).map(|row| row.token)
+        assignment_of(self, unit).map(|row| row.token)
     }
 
     fn write(&self, planned: &Planned) -> Option<Tested> {
@@ -222,7 +222,7 @@ impl Rows for [Unit] {
     }
 }
 
-fn row(units: &[Unit], id: &UnitId) -> Option<Row> {
+fn assignment_of(units: &[Unit], id: &UnitId) -> Option<Assignment> {
     let place = units.binary_search_by(|unit| unit.id.cmp(id)).ok()?; // a unit that is not there has no row
     units.get(place)?.assigned
 }

@@ -20,7 +20,9 @@ mod decide;
 mod missing;
 mod rules;
 
-pub use change::{Change, Tested, Then};
-pub use decide::{Decided, Facts, Planned, Recalled, Remembered, RowWrite, Rows, Verdicts, decide, rebuild};
+pub use change::{Change, NewContent, Tested};
+pub use decide::{
+    AssignmentWrite, Assignments, Decided, Facts, Planned, Recalled, Remembered, Verdicts, decide, rebuild,
+};
 pub use missing::{Holder, missing};
 pub use rules::{Plan, Rules};

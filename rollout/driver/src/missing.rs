@@ -34,10 +34,10 @@ pub fn missing(
 ) -> Vec<Holder> {
     let is_missing = |holder: &Holder| !read(&holder.unit).is_some_and(|incarnation| holder.is(incarnation));
     match memory {
-        Some(_) if !rules.checks_charged => Vec::new(),
+        Some(_) if !rules.checks_in_flight => Vec::new(),
         None if !rules.checks_holders => Vec::new(),
         Some(memory) => {
-            let charged = memory.charges.iter().map(|(unit, charge)| Holder {
+            let charged = memory.in_flight.iter().map(|(unit, charge)| Holder {
                 unit: unit.clone(),
                 incarnation: Some(charge.incarnation),
             });

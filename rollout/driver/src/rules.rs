@@ -12,11 +12,11 @@ pub struct Rules<'a> {
     /// The decision function.
     pub plan: &'a Plan<'a>,
     /// W3: a write changes only the assignment that was read, and a token never decreases.
-    pub tests_rows: bool,
+    pub tests_assignments: bool,
     /// W5: a fence raises the token of the assignment.
     pub fences_raise: bool,
     /// W1: a unit in flight that is missing among those read is read again before anything is decided.
-    pub checks_charged: bool,
+    pub checks_in_flight: bool,
     /// W7: the same for a unit that has an assignment, when the memory is rebuilt from assignments.
     pub checks_holders: bool,
 }
@@ -26,9 +26,9 @@ impl Rules<'_> {
     pub fn shipped() -> Self {
         Self {
             plan: &plan,
-            tests_rows: true,
+            tests_assignments: true,
             fences_raise: true,
-            checks_charged: true,
+            checks_in_flight: true,
             checks_holders: true,
         }
     }

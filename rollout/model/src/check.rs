@@ -13,7 +13,7 @@ use crate::wrong::Wrong;
 
 /// The result of exploring all states of a world, or of finding a broken law.
 #[derive(Clone, Debug, Default)]
-pub struct Found {
+pub struct CheckResult {
     /// The number of states.
     pub states: usize,
     /// The depth of the last state.
@@ -26,7 +26,7 @@ pub struct Found {
     pub reached: Vec<&'static str>,
 }
 
-impl Found {
+impl CheckResult {
     /// The differences from the table; empty if all is as expected.
     pub fn problems(&self, scope: &Scope) -> Vec<String> {
         let mut problems = Vec::new();
@@ -58,7 +58,7 @@ impl Reporter<World> for Clock {
 }
 
 /// Explores all states of a world.
-pub fn exhaust(world: World, threads: usize) -> Found {
+pub fn exhaust(world: World, threads: usize) -> CheckResult {
     search(world, threads, None)
 }
 
@@ -81,7 +81,7 @@ pub fn shortest(scope: &Scope, wrong: Wrong, law: &str) -> Option<Vec<String>> {
 }
 
 /// `fewer_than`: limits the search to paths with fewer steps.
-fn search(world: World, threads: usize, fewer_than: Option<usize>) -> Found {
+fn search(world: World, threads: usize, fewer_than: Option<usize>) -> CheckResult {
     let mut clock = Clock::default();
     let checker = world.checker().threads(threads);
     // The first state counts as one.
@@ -94,18 +94,18 @@ fn search(world: World, threads: usize, fewer_than: Option<usize>) -> Found {
         .spawn_bfs()
         .join_and_report(&mut clock);
     let world = checker.model();
-    let mut found = Found {
+    let mut found = CheckResult {
         states: checker.unique_state_count(),
         depth: clock.depth,
         took: clock.took,
-        ..Found::default()
+        ..CheckResult::default()
     };
     for (name, path) in checker.discoveries() {
         if reached::NAMES.contains(&name) {
             found.reached.push(name);
         } else {
             let way = path.into_actions();
-            let way = way.iter().map(|what| world.told(what)).collect();
+            let way = way.iter().map(|what| world.describe_event(what)).collect();
             found.broken.insert(name, way);
         }
     }

@@ -10,12 +10,12 @@ use std::sync::Arc;
 use muster_rollout::{Absence, Content, State::Succeeded};
 use stateright::Property;
 
-use crate::eye::{Eye, REVISIONS};
 use crate::normal::{NOW, pass};
+use crate::observer::{Observer, REVISIONS};
 use crate::scope::Feature;
 use crate::set::Set;
-use crate::shell::told;
-use crate::state::{Cluster, Fit, Said, State};
+use crate::shell::recorded_verdicts;
+use crate::state::{Cluster, Fit, RevisionCommand, State};
 use crate::world::{APPROVE, BAD_GOAL, GOAL, World, revision};
 
 /// Maximum number of rounds of a fair time.
@@ -50,9 +50,10 @@ pub(crate) fn goals(world: &World) -> Vec<Property<World>> {
         Property::always("EL4 a stuck cluster does not block the others", |world, state| {
             world.reaches(state, Goal::BesideStuck)
         }),
-        Property::always("EL4 an absent cluster does not block the others", |world, state| {
-            world.reaches(state, Goal::BesideAway)
-        }),
+        Property::always(
+            "EL4 an absent cluster does not block the others",
+            |world, state| world.reaches(state, Goal::BesideAway),
+        ),
         Property::always("EL5 a lost memory is recovered", |world, state| {
             world.reaches(state, Goal::Recovered)
         }),
@@ -155,7 +156,7 @@ impl World {
         let module = &mut state.module;
         (module.paused, module.given_up, module.said) = (false, Set::default(), [None; 3]);
         module.target = if goal == Goal::Condemned { BAD_GOAL } else { GOAL };
-        module.said[APPROVE] = Some(Said {
+        module.said[APPROVE] = Some(RevisionCommand {
             revision: module.target,
             fresh: true,
         });
@@ -185,8 +186,8 @@ impl World {
                 cluster.entry.present && cluster.entry.selected && !(beside && *at == 0)
             });
         let has = |cluster: &Cluster| {
-            let row = cluster.sheet.row;
-            let echo = cluster.sheet.echo.as_ref();
+            let row = cluster.sheet.assignment;
+            let echo = cluster.sheet.report.as_ref();
             let carries = matches!(row.map(|row| row.content), Some(Content::Carries { revision: Some(of), .. }) if of == revision(GOAL));
             carries
                 && echo.is_some_and(|echo| {
@@ -205,11 +206,11 @@ impl World {
             }
             Goal::Good | Goal::Recovered | Goal::BesideStuck | Goal::BesideAway => {
                 if let Some((at, _)) = selected.clone().find(|(_, cluster)| !has(cluster)) {
-                    return Err(format!("EL1: {at} does not have it: {:?}", memory.charges));
+                    return Err(format!("EL1: {at} does not have it: {:?}", memory.in_flight));
                 }
                 let whole = !beside && selected.next().is_some();
-                if whole && (!memory.charges.is_empty() || memory.last_good != Some(revision(GOAL))) {
-                    return Err(format!("EL1: it is not good: {:?}", memory.charges));
+                if whole && (!memory.in_flight.is_empty() || memory.last_good != Some(revision(GOAL))) {
+                    return Err(format!("EL1: it is not good: {:?}", memory.in_flight));
                 }
                 let left =
                     state
@@ -219,7 +220,7 @@ impl World {
                         .skip(usize::from(beside))
                         .find(|(_, cluster)| {
                             let carries = matches!(
-                                cluster.sheet.row.map(|row| row.content),
+                                cluster.sheet.assignment.map(|row| row.content),
                                 Some(Content::Carries { .. })
                             );
                             cluster.entry.present && !cluster.entry.selected && carries
@@ -234,12 +235,17 @@ impl World {
 }
 
 /// The observer stops here: the events of a fair time are checked elsewhere.
-fn blind(state: &State) -> Eye {
-    let mut eye = Eye {
-        bad: state.module.memory.as_deref().map_or(state.module.told, told).bad,
+fn blind(state: &State) -> Observer {
+    let mut eye = Observer {
+        bad: state
+            .module
+            .memory
+            .as_deref()
+            .map_or(state.module.told, recorded_verdicts)
+            .bad,
         returned: Set::bits(0b1111),
         good: Set::bits(0b1111_1111),
-        ..Eye::default()
+        ..Observer::default()
     };
     eye.failed = [Set::bits(0b1111); REVISIONS];
     eye

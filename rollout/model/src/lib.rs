@@ -9,12 +9,12 @@
 //! See `docs/model.md`.
 
 pub mod check;
-pub mod eye;
+pub mod event;
 pub mod fair;
-pub mod flying;
-pub mod happen;
 pub mod model;
 pub mod normal;
+pub mod observer;
+pub mod pending_write;
 pub mod reached;
 pub mod scope;
 pub mod set;

@@ -2,7 +2,7 @@
 
 use stateright::{Model, Property};
 
-use crate::happen::Happens;
+use crate::event::Event;
 use crate::reached;
 use crate::state::State;
 use crate::world::World;
@@ -44,19 +44,19 @@ laws! {
 
 impl Model for World {
     type State = State;
-    type Action = Happens;
+    type Action = Event;
 
     fn init_states(&self) -> Vec<State> {
         vec![self.begin()]
     }
 
-    fn actions(&self, state: &State, all: &mut Vec<Happens>) {
+    fn actions(&self, state: &State, all: &mut Vec<Event>) {
         self.possible(state, all);
     }
 
-    fn next_state(&self, state: &State, what: Happens) -> Option<State> {
+    fn next_state(&self, state: &State, what: Event) -> Option<State> {
         let mut next = state.clone();
-        self.happen(&mut next, &what);
+        self.apply(&mut next, &what);
         self.put_in_order(&mut next);
         (next != *state).then_some(next)
     }

@@ -18,10 +18,10 @@ use std::collections::{BTreeMap, BTreeSet, hash_map::DefaultHasher};
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
-use muster_rollout::{Charge, Clock, Echo, Memory, Millis, Spec, Token, UnitId};
+use muster_rollout::{Clock, InFlight, Memory, Millis, Report, Spec, Token, UnitId};
 
-use crate::flying::Flying;
-use crate::state::{Sheet, State};
+use crate::pending_write::PendingWrite;
+use crate::state::{Assemblage, State};
 
 /// The time of every state.
 pub const NOW: Millis = Millis(1 << 42);
@@ -33,7 +33,7 @@ pub const NEVER: Millis = Millis(1 << 38);
 /// The duration of this number of ticks.
 pub fn pass(memory: &mut Memory, time: Millis) {
     let earlier = |at: &mut Millis| *at = at.since(time);
-    for charge in memory.charges.values_mut() {
+    for charge in memory.in_flight.values_mut() {
         let instants = [
             &mut charge.clock.from,
             &mut charge.absent_since,
@@ -46,14 +46,14 @@ pub fn pass(memory: &mut Memory, time: Millis) {
 
 /// The memory, with instants reduced to what matters.
 pub fn settled(memory: &mut Memory, spec: &Spec) {
-    for charge in memory.charges.values_mut() {
+    for charge in memory.in_flight.values_mut() {
         let deadlines = &spec.deadlines;
         let allowed = if charge.picked_up {
             deadlines.progress
         } else {
             deadlines.pickup
         };
-        *charge = Charge {
+        *charge = InFlight {
             since: NOW,
             succeeded_since: charge.succeeded_since.map(|at| at_most(at, spec.min_ready)),
             absent_since: charge.absent_since.map(|at| at_most(at, deadlines.absence)),
@@ -84,12 +84,12 @@ pub fn settled(memory: &mut Memory, spec: &Spec) {
 }
 
 fn at_most(at: Millis, longest: Millis) -> Millis {
-    NOW.since(told(NOW.since(at), longest))
+    NOW.since(clamp_to_setting(NOW.since(at), longest))
 }
 
 /// The part of a duration that matters to a setting. On the way to a limit that is never reached all distances are
 /// equal.
-fn told(time: Millis, setting: Millis) -> Millis {
+fn clamp_to_setting(time: Millis, setting: Millis) -> Millis {
     if setting == NEVER && time < NEVER {
         Millis(0)
     } else {
@@ -100,7 +100,7 @@ fn told(time: Millis, setting: Millis) -> Millis {
 fn stopped(clock: Clock, allowed: Millis) -> Clock {
     let running = clock.from.map_or(Millis(0), |from| NOW.since(from));
     Clock {
-        spent: told(clock.spent.plus(running), allowed),
+        spent: clamp_to_setting(clock.spent.plus(running), allowed),
         from: clock.from.map(|_| NOW),
         // No unit of the model reports steps.
         ..clock
@@ -121,7 +121,7 @@ pub fn normal(state: &mut State, spec: &Spec, wrong: bool, returns: bool, tokens
     let rows: Vec<Option<Token>> = state
         .clusters
         .iter()
-        .map(|cluster| cluster.sheet.row.map(|row| row.token))
+        .map(|cluster| cluster.sheet.assignment.map(|row| row.token))
         .collect();
     for (intent, row) in state.eye.intents.iter_mut().zip(rows) {
         // A write that was applied is not sent again; and if no cluster returns it does not matter which did.
@@ -129,7 +129,7 @@ pub fn normal(state: &mut State, spec: &Spec, wrong: bool, returns: bool, tokens
     }
     if !returns {
         let flying = std::mem::take(&mut state.flying).into_iter();
-        let plain = flying.map(|flying| Flying {
+        let plain = flying.map(|flying| PendingWrite {
             confirmed: false,
             ..flying
         });
@@ -154,7 +154,7 @@ pub fn normal(state: &mut State, spec: &Spec, wrong: bool, returns: bool, tokens
         flying.retain(|write| {
             let cluster = &clusters[write.cluster];
             let lives = cluster.entry.present && cluster.entry.life == write.life;
-            let token = cluster.sheet.row.map(|row| row.token);
+            let token = cluster.sheet.assignment.map(|row| row.token);
             lives && write.write.read.is_none_or(|read| token == Some(read))
         });
     }
@@ -194,10 +194,15 @@ fn renumber(state: &mut State, matter: Tokens<'_>) {
     let mut apart = None;
     if let Tokens::OfClusters(names) = matter {
         let clusters = 0..state.clusters.len();
-        let known: Vec<Known> = clusters.map(|at| Known::of(state, at, names)).collect();
+        let known: Vec<ClusterTokens> = clusters.map(|at| ClusterTokens::of(state, at, names)).collect();
         forget_reports(state, &known);
         raise_firsts(state);
-        apart = Some(known.iter().flat_map(Known::pairs).collect::<BTreeSet<_>>());
+        apart = Some(
+            known
+                .iter()
+                .flat_map(ClusterTokens::pairs)
+                .collect::<BTreeSet<_>>(),
+        );
     }
     let mut tokens = BTreeSet::new();
     each_token(state, &mut |token| {
@@ -229,7 +234,7 @@ fn raise_firsts(state: &mut State) {
         return;
     };
     let memory = Arc::make_mut(memory);
-    for charge in memory.charges.values_mut() {
+    for charge in memory.in_flight.values_mut() {
         let own = charge.token;
         if let Some(first) = &mut charge.sent {
             let next = others.range(first.0..).next().map(|next| Token(*next));
@@ -239,51 +244,58 @@ fn raise_firsts(state: &mut State) {
 }
 
 /// The tokens of one cluster.
-struct Known {
+struct ClusterTokens {
     /// Those that its assignment has, had in the view of a leader, or may get.
-    rows: BTreeSet<u64>,
+    assignments: BTreeSet<u64>,
     /// That of its in-flight change.
-    charge: Option<u64>,
+    in_flight: Option<u64>,
 }
 
-impl Known {
+impl ClusterTokens {
     fn of(state: &State, at: usize, names: &[UnitId]) -> Self {
         let cluster = &state.clusters[at];
         let views = state
             .leaders
             .iter()
-            .filter_map(|leader| leader.sheets.get(at)?.row);
-        let rows = cluster.sheet.row.into_iter().chain(cluster.mirror).chain(views);
+            .filter_map(|leader| leader.sheets.get(at)?.assignment);
+        let rows = cluster
+            .sheet
+            .assignment
+            .into_iter()
+            .chain(cluster.mirror)
+            .chain(views);
         let flying = state.flying.iter().filter(|flying| flying.cluster == at);
         let written = flying.map(|flying| flying.write.change.token);
         let memory = state.module.memory.as_ref();
-        let charge = memory.and_then(|memory| memory.charges.get(names.get(at)?));
+        let charge = memory.and_then(|memory| memory.in_flight.get(names.get(at)?));
         Self {
-            rows: rows
+            assignments: rows
                 .map(|row| row.token)
                 .chain(written)
                 .map(|token| token.0)
                 .collect(),
-            charge: charge.map(|charge| charge.token.0),
+            in_flight: charge.map(|charge| charge.token.0),
         }
     }
 
     /// Tokens that must not become consecutive if they are not: that of an assignment, and that of the change after it.
     fn pairs(&self) -> impl Iterator<Item = (u64, u64)> {
-        self.rows.iter().filter_map(|row| Some((*row, self.charge?)))
+        self.assignments
+            .iter()
+            .filter_map(|row| Some((*row, self.in_flight?)))
     }
 }
 
 /// A report is compared with an assignment and an in-flight change by its token. Without a matching one it has no
 /// effect.
-fn forget_reports(state: &mut State, known: &[Known]) {
-    let forget = |at: usize, sheet: &mut Sheet| {
-        let says = |echo: &Echo| {
-            known
-                .get(at)
-                .is_none_or(|known| known.rows.contains(&echo.token.0) || known.charge == Some(echo.token.0))
+fn forget_reports(state: &mut State, known: &[ClusterTokens]) {
+    let forget = |at: usize, sheet: &mut Assemblage| {
+        let says = |echo: &Report| {
+            known.get(at).is_none_or(|known| {
+                known.assignments.contains(&echo.token.0) || known.in_flight == Some(echo.token.0)
+            })
         };
-        sheet.echo = sheet.echo.take().filter(says);
+        sheet.report = sheet.report.take().filter(says);
     };
     for (at, cluster) in state.clusters.iter_mut().enumerate() {
         forget(at, &mut cluster.sheet);
@@ -302,7 +314,7 @@ fn each_token(state: &mut State, look: &mut dyn FnMut(&mut Token)) {
         .iter_mut()
         .filter_map(|leader| leader.memory.as_mut());
     for memory in state.module.memory.iter_mut().chain(of_leaders) {
-        let charges = Arc::make_mut(memory).charges.values_mut();
+        let charges = Arc::make_mut(memory).in_flight.values_mut();
         charges.flat_map(|charge| &mut charge.sent).for_each(&mut *look);
     }
 }
@@ -311,7 +323,7 @@ fn each_but_firsts(state: &mut State, look: &mut dyn FnMut(&mut Token)) {
     let of_memory = |memory: &mut Arc<Memory>, look: &mut dyn FnMut(&mut Token)| {
         let memory = Arc::make_mut(memory);
         look(&mut memory.seq);
-        for charge in memory.charges.values_mut() {
+        for charge in memory.in_flight.values_mut() {
             look(&mut charge.token);
         }
     };
@@ -336,7 +348,7 @@ fn each_but_firsts(state: &mut State, look: &mut dyn FnMut(&mut Token)) {
         }
     }
     let flying = std::mem::take(&mut state.flying);
-    let each = |mut write: Flying| {
+    let each = |mut write: PendingWrite| {
         write.write.read.iter_mut().for_each(&mut *look);
         look(&mut write.write.change.token);
         write
@@ -344,11 +356,11 @@ fn each_but_firsts(state: &mut State, look: &mut dyn FnMut(&mut Token)) {
     state.flying = flying.into_iter().map(each).collect();
 }
 
-fn of_sheet(sheet: &mut Sheet, look: &mut dyn FnMut(&mut Token)) {
-    if let Some(row) = &mut sheet.row {
+fn of_sheet(sheet: &mut Assemblage, look: &mut dyn FnMut(&mut Token)) {
+    if let Some(row) = &mut sheet.assignment {
         look(&mut row.token);
     }
-    if let Some(echo) = &mut sheet.echo {
+    if let Some(echo) = &mut sheet.report {
         look(&mut echo.token);
     }
     sheet.fence.iter_mut().for_each(look);

@@ -1,9 +1,9 @@
 //! Events that a scope must reach, so that an empty state space is not taken for a correct one.
 
-use muster_rollout::{Charge, Content, Kind, Memory, RunState};
+use muster_rollout::{Content, InFlight, Kind, Memory, RunState};
 use stateright::Property;
 
-use crate::shell::charge;
+use crate::shell::in_flight_of;
 use crate::state::{Fit, State};
 use crate::world::World;
 
@@ -15,16 +15,16 @@ fn run(state: &State, wanted: RunState) -> bool {
     memory(state, |memory| memory.run.is_some_and(|run| run.state == wanted))
 }
 
-fn any(state: &State, is: impl Fn(&Charge) -> bool) -> bool {
-    memory(state, |memory| memory.charges.values().any(&is))
+fn any(state: &State, is: impl Fn(&InFlight) -> bool) -> bool {
+    memory(state, |memory| memory.in_flight.values().any(&is))
 }
 
 fn kind(state: &State, kind: Kind) -> bool {
     any(state, |charge| charge.kind == kind)
 }
 
-fn cluster(world: &World, state: &State, is: impl Fn(usize, Option<&Charge>) -> bool) -> bool {
-    (0..state.clusters.len()).any(|at| is(at, charge(world, state, at)))
+fn cluster(world: &World, state: &State, is: impl Fn(usize, Option<&InFlight>) -> bool) -> bool {
+    (0..state.clusters.len()).any(|at| is(at, in_flight_of(world, state, at)))
 }
 
 fn flying(state: &State, more_than: usize) -> bool {
@@ -52,7 +52,7 @@ reached! {
     "two pending writes to one cluster": |_, state| {
         state.flying.iter().zip(state.flying.iter().skip(1)).any(|(one, other)| one.cluster == other.cluster)
     };
-    "done": |_, state| run(state, RunState::Good) && memory(state, |memory| memory.charges.is_empty());
+    "done": |_, state| run(state, RunState::Good) && memory(state, |memory| memory.in_flight.is_empty());
     "halted": |_, state| run(state, RunState::Halted);
     "known to be bad": |_, state| run(state, RunState::KnownBad);
     "aborted": |_, state| run(state, RunState::Aborted);
@@ -101,18 +101,18 @@ reached! {
     };
     "a stale mirror": |_, state| {
         state.clusters.iter().any(|cluster| {
-            cluster.mirror.is_some_and(|mirror| cluster.sheet.row != Some(mirror))
+            cluster.mirror.is_some_and(|mirror| cluster.sheet.assignment != Some(mirror))
         })
     };
     "a tombstone": |_, state| {
-        state.clusters.iter().any(|cluster| cluster.sheet.row.is_some_and(|row| !carries(row.content)))
+        state.clusters.iter().any(|cluster| cluster.sheet.assignment.is_some_and(|row| !carries(row.content)))
     };
     "reported without an assignment": |_, state| {
-        state.clusters.iter().any(|cluster| cluster.sheet.row.is_none() && cluster.sheet.echo.is_some())
+        state.clusters.iter().any(|cluster| cluster.sheet.assignment.is_none() && cluster.sheet.report.is_some())
     };
     "a greater token is reported": |world, state| {
         cluster(world, state, |at, charge| {
-            let echo = state.clusters[at].sheet.echo.as_ref();
+            let echo = state.clusters[at].sheet.report.as_ref();
             charge.zip(echo).is_some_and(|(charge, echo)| echo.token > charge.token)
         })
     };
@@ -120,7 +120,7 @@ reached! {
     "paused during a change": |_, state| state.module.paused && !state.eye.counted.is_empty();
     "a target that returned": |_, state| {
         memory(state, |memory| {
-            memory.charges.values().any(|charge| {
+            memory.in_flight.values().any(|charge| {
                 charge.revision.is_some() && charge.revision == memory.last_good && charge.kind == Kind::Assign
             })
         })

@@ -7,28 +7,28 @@
 
 use std::{convert::Infallible, sync::Arc};
 
-use muster_driver::{Change, Decided, Facts, Holder, Planned, Rows, Tested, Then, Verdicts};
+use muster_driver::{Assignments, Change, Decided, Facts, Holder, NewContent, Planned, Tested, Verdicts};
 use muster_rollout::{
-    Charge, Content, Decision, Echo, Evidence, Kind, Memory, Row, Spec, State as Phase, Step, Token, Unit,
-    UnitId, Verdict,
+    Assignment, Content, Decision, Evidence, InFlight, Kind, Memory, Report, Spec, State as Phase, Step,
+    Token, Unit, UnitId, Verdict,
 };
 
 use muster_simulator::laws::{self, Case, Law};
 
-use crate::eye::{Assigned, Judged};
-use crate::flying::Flying;
 use crate::normal::NOW;
+use crate::observer::{Assigned, Judged};
+use crate::pending_write::PendingWrite;
 use crate::set::Set;
-use crate::state::{Entry, Leader, Sheet, State, Told};
+use crate::state::{Assemblage, Entry, Leader, RecordedVerdicts, State};
 use crate::world::{RETRY, World, entries, incarnation, life, number_of, revision, sheets};
 use crate::wrong::Wrong;
 
 /// The input of a leader's decision.
-pub(crate) struct Seen {
+pub(crate) struct LeaderView {
     pub(crate) spec: Spec,
     pub(crate) memory: Arc<Memory>,
     pub(crate) units: Vec<Unit>,
-    sheets: Arc<Vec<Sheet>>,
+    sheets: Arc<Vec<Assemblage>>,
     entries: Arc<Vec<Entry>>,
     returned: Set,
     confirmed: Set,
@@ -37,7 +37,7 @@ pub(crate) struct Seen {
 
 impl World {
     /// The view of a leader. Without separate views leaders see the current state.
-    pub(crate) fn see(&self, state: &State, leader: Option<&Leader>) -> Seen {
+    pub(crate) fn see(&self, state: &State, leader: Option<&Leader>) -> LeaderView {
         let mut sheets = leader.map_or_else(|| Arc::new(sheets(state)), |leader| Arc::clone(&leader.sheets));
         let entries = leader.map_or_else(|| Arc::new(entries(state)), |leader| Arc::clone(&leader.entries));
         let mut confirmed = leader.map(|leader| leader.confirmed).unwrap_or_default();
@@ -50,7 +50,7 @@ impl World {
             // W7: from a list of all assignments, not from the state of a watch.
             let mut list = crate::world::sheets(state);
             if let Some(last) = list.last_mut().filter(|_| self.wrong == Wrong::PartialList) {
-                (last.row, last.echo) = (None, None);
+                (last.assignment, last.report) = (None, None);
             }
             (sheets, confirmed) = (Arc::new(list), Set::default());
             let empty = Memory::default();
@@ -64,7 +64,7 @@ impl World {
             (*memory).clone()
         };
         let units = self.units(&state.module, &known, &sheets, &entries);
-        Seen {
+        LeaderView {
             spec: self.spec(&state.module),
             memory,
             units,
@@ -78,11 +78,11 @@ impl World {
 
     /// The registry view lacks a cluster that is in flight, or from whose assemblage the memory is rebuilt, and reading
     /// that cluster shows that it exists: then nothing is decided until the view has it.
-    fn is_behind(&self, state: &State, seen: &Seen) -> bool {
+    fn is_behind(&self, state: &State, seen: &LeaderView) -> bool {
         let memory = (!seen.rebuilt).then_some(&*seen.memory);
         let holders = self.names.iter().zip(seen.sheets.iter());
         let holders = holders
-            .filter(|(_, sheet)| sheet.row.is_some())
+            .filter(|(_, sheet)| sheet.assignment.is_some())
             .map(|(id, sheet)| Holder {
                 unit: id.clone(),
                 incarnation: Some(life(sheet.life)),
@@ -108,7 +108,7 @@ impl World {
         }
         let decided = self.decided(&seen);
         let decision = decided.decision();
-        if let Err(broken) = self.look_at(state, &seen, decision) {
+        if let Err(broken) = self.check_decision(state, &seen, decision) {
             state.broken.get_or_insert_with(|| broken.into());
         }
         let returned = state.eye.returned;
@@ -116,7 +116,7 @@ impl World {
             let charged = self
                 .names
                 .get(at)
-                .is_some_and(|id| decision.memory.charges.contains_key(id));
+                .is_some_and(|id| decision.memory.in_flight.contains_key(id));
             if !charged && !seen.returned.contains(at) {
                 state.eye.returned.remove(at);
             }
@@ -127,7 +127,7 @@ impl World {
             }
         }
         state.module.memory = Some(Arc::new(decision.memory.clone()));
-        let all = decided.rows();
+        let all = decided.assignment_count();
         // The decision and the write of its memory are one step.
         let Ok(remembered) = decided.written(Ok::<(), Infallible>(()));
         let writes = remembered.writes(&View {
@@ -141,12 +141,12 @@ impl World {
         }
         if sent >= all {
             // A leader that dies before reports it with the next plan.
-            state.module.told = told(&remembered.decision().memory);
+            state.module.told = recorded_verdicts(&remembered.decision().memory);
         }
         Some(remembered.decision().clone())
     }
 
-    pub(crate) fn decided(&self, seen: &Seen) -> Decided {
+    pub(crate) fn decided(&self, seen: &LeaderView) -> Decided {
         let facts = Facts {
             spec: &seen.spec,
             memory: &seen.memory,
@@ -160,10 +160,15 @@ impl World {
     /// The number of writes that a leader would send now.
     pub(crate) fn writes(&self, state: &State, leader: Option<usize>) -> usize {
         let seen = self.see(state, leader.and_then(|at| state.leaders.get(at)));
-        self.decided(&seen).rows()
+        self.decided(&seen).assignment_count()
     }
 
-    fn look_at(&self, state: &mut State, seen: &Seen, decision: &Decision) -> Result<(), String> {
+    fn check_decision(
+        &self,
+        state: &mut State,
+        seen: &LeaderView,
+        decision: &Decision,
+    ) -> Result<(), String> {
         let plan = self.wrong.decision();
         let case = Case {
             decide: &plan,
@@ -179,17 +184,17 @@ impl World {
             held => held?,
         }
         if seen.rebuilt {
-            for at in self.charged(&seen.memory).iter() {
+            for at in self.in_flight_set(&seen.memory).iter() {
                 state.eye.returned.insert(at);
             }
         }
-        let taken = |word: usize, said: &crate::state::Said| {
+        let taken = |word: usize, said: &crate::state::RevisionCommand| {
             let id = crate::normal::number(word, said.fresh);
             decision.taken.contains(&(id, true)) && word == RETRY
         };
-        self.look_at_failures(state, seen, decision);
+        self.observe_failures(state, seen, decision);
         let mut judged = Judged {
-            bad: told(&decision.memory).bad,
+            bad: recorded_verdicts(&decision.memory).bad,
             good: decision.steps.iter().find_map(concluded_good),
             tried: Set::default(),
         };
@@ -212,19 +217,19 @@ impl World {
     }
 
     /// Rules 3 and 6: readiness is read when a unit becomes in flight; failures are read while it is.
-    fn look_at_failures(&self, state: &mut State, seen: &Seen, decision: &Decision) {
+    fn observe_failures(&self, state: &mut State, seen: &LeaderView, decision: &Decision) {
         for (at, id) in self.names.iter().enumerate() {
-            let (Some(charge), Some(sheet)) = (decision.memory.charges.get(id), seen.sheets.get(at)) else {
+            let (Some(charge), Some(sheet)) = (decision.memory.in_flight.get(id), seen.sheets.get(at)) else {
                 continue;
             };
-            let before = seen.memory.charges.get(id);
+            let before = seen.memory.in_flight.get(id);
             let relapsed = charge.kind == Kind::Relapsed && !state.eye.counted.contains(at);
             // A slot may end and another begin in one decision.
             if before.is_none() || is_ready(sheet) && before.map(|was| was.token) != Some(charge.token) {
-                state.eye.charged(at, is_ready(sheet) || relapsed);
+                state.eye.becomes_in_flight(at, is_ready(sheet) || relapsed);
             }
-            let Some(row) = sheet.row else { continue };
-            let fails = matches!(says(sheet, row.token), Some(Phase::Failed { .. }));
+            let Some(row) = sheet.assignment else { continue };
+            let fails = matches!(reported_phase(sheet, row.token), Some(Phase::Failed { .. }));
             if let (
                 Content::Carries {
                     revision: Some(of), ..
@@ -237,10 +242,10 @@ impl World {
         }
     }
 
-    pub(crate) fn charged(&self, memory: &Memory) -> Set {
+    pub(crate) fn in_flight_set(&self, memory: &Memory) -> Set {
         let mut charged = Set::default();
         for (at, id) in self.names.iter().enumerate() {
-            if memory.charges.contains_key(id) {
+            if memory.in_flight.contains_key(id) {
                 charged.insert(at);
             }
         }
@@ -256,7 +261,7 @@ impl World {
     }
 
     /// A write arrives: it is applied if its precondition is met (W3).
-    pub(crate) fn deliver(&self, state: &mut State, flying: &Flying) {
+    pub(crate) fn deliver(&self, state: &mut State, flying: &PendingWrite) {
         state.flying.remove(flying);
         let cluster = &mut state.clusters[flying.cluster];
         if !cluster.entry.present || cluster.entry.life != flying.life {
@@ -264,14 +269,14 @@ impl World {
         }
         let sheet = &mut cluster.sheet;
         let plan = self.wrong.decision();
-        let Some(row) = flying.write.arrive(sheet.row, &self.wrong.rules(&plan)) else {
+        let Some(row) = flying.write.arrive(sheet.assignment, &self.wrong.rules(&plan)) else {
             return;
         };
         let Change { token, then } = flying.write.change;
         let marked =
-            then == Then::Fenced && matches!(self.wrong, Wrong::FenceOfSameToken | Wrong::FenceFrees);
+            then == NewContent::Fenced && matches!(self.wrong, Wrong::FenceOfSameToken | Wrong::FenceFrees);
         sheet.fence = marked.then_some(token);
-        sheet.row = Some(row);
+        sheet.assignment = Some(row);
         let content = row.content;
         if let Err(broken) = state.eye.wrote(flying, content, self.measure()) {
             state.broken.get_or_insert_with(|| broken.into());
@@ -282,23 +287,23 @@ impl World {
             Content::Carries { digest, .. } => Some(digest),
             Content::Nothing | Content::Withdraw => None,
         };
-        let same = sheet.echo.as_ref().filter(|echo| echo.digest == carried);
+        let same = sheet.report.as_ref().filter(|echo| echo.digest == carried);
         if same.is_some_and(|echo| echo.token == token && echo.state == Phase::Succeeded) {
             state.eye.succeeded(flying.cluster);
         }
     }
 
     /// The assignment as the shell reads it.
-    pub(crate) fn seen_row(&self, row: Row, sheet: &Sheet) -> Row {
+    pub(crate) fn observed_assignment(&self, row: Assignment, sheet: &Assemblage) -> Assignment {
         let raised = sheet.fence.filter(|_| self.wrong == Wrong::FenceOfSameToken);
-        Row {
+        Assignment {
             token: row.token.max(raised.unwrap_or_default()),
             ..row
         }
     }
 
     /// What a deliberately wrong shell makes of an assignment and its report.
-    pub(crate) fn mistaken(&self, unit: &mut Unit, sheet: &Sheet) {
+    pub(crate) fn mistaken(&self, unit: &mut Unit, sheet: &Assemblage) {
         let Some(row) = unit.assigned else { return };
         let Content::Carries { digest, .. } = row.content else {
             return;
@@ -307,7 +312,7 @@ impl World {
         match (self.wrong, &mut unit.observed) {
             (Wrong::NoTokenInEcho, Some(echo)) if echo.digest == Some(digest) => echo.token = row.token,
             (Wrong::FenceFrees, observed) if fenced => {
-                *observed = Some(Echo {
+                *observed = Some(Report {
                     digest: Some(digest),
                     token: row.token,
                     state: Phase::Succeeded,
@@ -321,32 +326,34 @@ impl World {
 /// The assignments as a leader has read them.
 struct View<'a> {
     world: &'a World,
-    seen: &'a Seen,
+    seen: &'a LeaderView,
 }
 
 impl View<'_> {
     /// The assemblage of a cluster, its registry entry, and the assignment in it; an assignment of another incarnation
     /// is ignored.
-    fn row(&self, cluster: usize) -> Option<(&Sheet, Entry, Option<Row>)> {
+    fn row(&self, cluster: usize) -> Option<(&Assemblage, Entry, Option<Assignment>)> {
         let (sheet, entry) = (self.seen.sheets.get(cluster)?, *self.seen.entries.get(cluster)?);
-        let row = sheet.row.filter(|_| sheet.life == entry.life || !entry.present);
+        let row = sheet
+            .assignment
+            .filter(|_| sheet.life == entry.life || !entry.present);
         Some((sheet, entry, row))
     }
 }
 
-impl Rows for View<'_> {
-    type Write = Flying;
+impl Assignments for View<'_> {
+    type Write = PendingWrite;
 
     fn token(&self, unit: &UnitId) -> Option<Token> {
         let (sheet, _, row) = self.row(self.world.number(unit)?)?;
-        row.map(|row| self.world.seen_row(row, sheet).token)
+        row.map(|row| self.world.observed_assignment(row, sheet).token)
     }
 
-    fn write(&self, planned: &Planned) -> Option<Flying> {
+    fn write(&self, planned: &Planned) -> Option<PendingWrite> {
         let (cluster, change) = (self.world.number(&planned.unit)?, planned.change?);
         let (_, entry, row) = self.row(cluster)?;
         let read = row.map(|row| row.token);
-        Some(Flying {
+        Some(PendingWrite {
             cluster,
             life: entry.life,
             write: Tested { change, read },
@@ -367,36 +374,36 @@ fn concluded_good(step: &Step) -> Option<usize> {
     }
 }
 
-fn is_ready(sheet: &Sheet) -> bool {
-    match sheet.row.map(|row| (row.token, row.content)) {
+fn is_ready(sheet: &Assemblage) -> bool {
+    match sheet.assignment.map(|row| (row.token, row.content)) {
         None | Some((_, Content::Nothing)) => true,
         Some((token, Content::Withdraw)) => {
-            says(sheet, token).is_some_and(|phase| *phase == Phase::Withdrawn)
+            reported_phase(sheet, token).is_some_and(|phase| *phase == Phase::Withdrawn)
         }
         Some((token, Content::Carries { .. })) => {
-            says(sheet, token).is_some_and(|phase| *phase == Phase::Succeeded)
+            reported_phase(sheet, token).is_some_and(|phase| *phase == Phase::Succeeded)
         }
     }
 }
 
-fn says(sheet: &Sheet, token: Token) -> Option<&Phase> {
-    let echo = sheet.echo.as_ref().filter(|echo| echo.token == token)?;
+fn reported_phase(sheet: &Assemblage, token: Token) -> Option<&Phase> {
+    let echo = sheet.report.as_ref().filter(|echo| echo.token == token)?;
     Some(&echo.state)
 }
 
 /// Verdicts as they are recorded after a decision.
-pub(crate) fn told(memory: &Memory) -> Told {
+pub(crate) fn recorded_verdicts(memory: &Memory) -> RecordedVerdicts {
     let mut bad = Set::default();
     for revision in memory.bad.keys() {
         bad.insert(usize::from(number_of(*revision)));
     }
-    Told {
+    RecordedVerdicts {
         good: memory.last_good.map(number_of),
         bad,
     }
 }
 
-fn rebuilt_from(units: &[Unit], told: Told) -> Memory {
+fn rebuilt_from(units: &[Unit], told: RecordedVerdicts) -> Memory {
     let evidence = |number: usize| {
         let number = u8::try_from(number).unwrap_or(u8::MAX);
         let evidence = Evidence::new("a".into(), "told", NOW);
@@ -410,7 +417,7 @@ fn rebuilt_from(units: &[Unit], told: Told) -> Memory {
 }
 
 /// The in-flight change of a cluster.
-pub(crate) fn charge<'a>(world: &World, state: &'a State, at: usize) -> Option<&'a Charge> {
+pub(crate) fn in_flight_of<'a>(world: &World, state: &'a State, at: usize) -> Option<&'a InFlight> {
     let memory = state.module.memory.as_ref()?;
-    memory.charges.get(world.names.get(at)?)
+    memory.in_flight.get(world.names.get(at)?)
 }

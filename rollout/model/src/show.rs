@@ -2,11 +2,11 @@
 
 use std::fmt::Write as _;
 
-use muster_driver::Then;
-use muster_rollout::{Content, Echo, Kind, Memory, Row, State as Phase};
+use muster_driver::NewContent;
+use muster_rollout::{Assignment, Content, Kind, Memory, Report, State as Phase};
 
-use crate::flying::Flying;
-use crate::happen::Happens;
+use crate::event::Event;
+use crate::pending_write::PendingWrite;
 use crate::state::{Fit, State};
 use crate::world::{ABORT, APPROVE, World, number_of};
 
@@ -20,33 +20,33 @@ impl World {
     }
 
     /// The event in a few words.
-    pub fn told(&self, what: &Happens) -> String {
+    pub fn describe_event(&self, what: &Event) -> String {
         let name = |at: &usize| self.name(*at);
         match what {
-            Happens::SeesRows(at) => format!("leader {at} sees all assignments"),
-            Happens::SeesClusters(at) => format!("leader {at} sees all clusters"),
-            Happens::Decides(at) => format!("leader {at} decides"),
-            Happens::Dies(at, sent) => format!("leader {at} decides, and dies after {sent} rows"),
-            Happens::Arrives(flying) => format!("{} arrives", self.flying(flying)),
-            Happens::AllLost => "the pending writes are lost".to_owned(),
-            Happens::Mirrors(at) => format!("the row of {} is mirrored", name(at)),
-            Happens::Begins(at) => format!("{} begins", name(at)),
-            Happens::Ends(at) => format!("{} has finished its assignment", name(at)),
-            Happens::Relapses(at) => format!("{} fails", name(at)),
-            Happens::Target(number) => format!("the target is {}", letter(*number)),
-            Happens::Pause(true) => "paused".to_owned(),
-            Happens::Pause(false) => "not paused any more".to_owned(),
-            Happens::Select(at, true) => format!("{} is selected", name(at)),
-            Happens::Select(at, false) => format!("{} is not selected any more", name(at)),
-            Happens::Fit(at, Fit::Ready) => format!("{} is back", name(at)),
-            Happens::Fit(at, Fit::Away) => format!("{} is away", name(at)),
-            Happens::Fit(at, Fit::Held) => format!("{} is held", name(at)),
-            Happens::Fit(at, Fit::Unavailable) => format!("{} is not available", name(at)),
-            Happens::Fit(at, Fit::Closed) => format!("the window of {} closes", name(at)),
-            Happens::Leaves(at) => format!("{} is gone", name(at)),
-            Happens::Joins(at) => format!("another {} joins", name(at)),
-            Happens::Forgotten => "the memory is lost".to_owned(),
-            Happens::Says(word, number) => {
+            Event::SeesRows(at) => format!("leader {at} sees all assignments"),
+            Event::SeesClusters(at) => format!("leader {at} sees all clusters"),
+            Event::Decides(at) => format!("leader {at} decides"),
+            Event::Dies(at, sent) => format!("leader {at} decides, and dies after {sent} rows"),
+            Event::Arrives(flying) => format!("{} arrives", self.flying(flying)),
+            Event::AllLost => "the pending writes are lost".to_owned(),
+            Event::Mirrors(at) => format!("the row of {} is mirrored", name(at)),
+            Event::Begins(at) => format!("{} begins", name(at)),
+            Event::Ends(at) => format!("{} has finished its assignment", name(at)),
+            Event::Relapses(at) => format!("{} fails", name(at)),
+            Event::Target(number) => format!("the target is {}", letter(*number)),
+            Event::Pause(true) => "paused".to_owned(),
+            Event::Pause(false) => "not paused any more".to_owned(),
+            Event::Select(at, true) => format!("{} is selected", name(at)),
+            Event::Select(at, false) => format!("{} is not selected any more", name(at)),
+            Event::Fit(at, Fit::Ready) => format!("{} is back", name(at)),
+            Event::Fit(at, Fit::Away) => format!("{} is away", name(at)),
+            Event::Fit(at, Fit::Held) => format!("{} is held", name(at)),
+            Event::Fit(at, Fit::Unavailable) => format!("{} is not available", name(at)),
+            Event::Fit(at, Fit::Closed) => format!("the window of {} closes", name(at)),
+            Event::Leaves(at) => format!("{} is gone", name(at)),
+            Event::Joins(at) => format!("another {} joins", name(at)),
+            Event::Forgotten => "the memory is lost".to_owned(),
+            Event::Says(word, number) => {
                 let word = match *word {
                     APPROVE => "approve",
                     ABORT => "abort",
@@ -54,31 +54,35 @@ impl World {
                 };
                 format!("{word} {}", letter(*number))
             }
-            Happens::Acknowledged => "the withdrawal is acknowledged".to_owned(),
-            Happens::GivenUp(at, true) => format!("{} is given up", name(at)),
-            Happens::GivenUp(at, false) => format!("{} is no longer abandoned", name(at)),
-            Happens::Beat => "time passes".to_owned(),
-            Happens::Back => "the module is deleted and re-created".to_owned(),
+            Event::Acknowledged => "the withdrawal is acknowledged".to_owned(),
+            Event::GivenUp(at, true) => format!("{} is given up", name(at)),
+            Event::GivenUp(at, false) => format!("{} is no longer abandoned", name(at)),
+            Event::Beat => "time passes".to_owned(),
+            Event::Back => "the module is deleted and re-created".to_owned(),
         }
     }
 
-    fn flying(&self, flying: &Flying) -> String {
+    fn flying(&self, flying: &PendingWrite) -> String {
         let name = self.name(flying.cluster);
         let change = flying.write.change;
         match change.then {
-            Then::Fenced => format!("{name}: fence {}", change.token),
-            Then::Assigned { .. } | Then::Withdrawn(_) | Then::Abandoned => {
+            NewContent::Fenced => format!("{name}: fence {}", change.token),
+            NewContent::Assigned { .. } | NewContent::Withdrawn(_) | NewContent::Abandoned => {
                 format!("{name}: {}", row(change.applied(None)))
             }
         }
     }
 
     /// Prints a state.
-    pub fn shown(&self, state: &State) -> String {
+    pub fn describe_state(&self, state: &State) -> String {
         let mut text = format!("target {}", letter(state.module.target));
         for (at, cluster) in state.clusters.iter().enumerate() {
-            let stands = cluster.sheet.row.map_or_else(|| "-".to_owned(), row);
-            let says = cluster.sheet.echo.as_ref().map_or(String::new(), echo);
+            let stands = cluster.sheet.assignment.map_or_else(|| "-".to_owned(), row);
+            let says = cluster
+                .sheet
+                .report
+                .as_ref()
+                .map_or(String::new(), describe_report);
             let counts = if state.eye.counted.contains(at) { " *" } else { "" };
             // Writing to a String cannot fail.
             let _ = write!(text, " | {}: {stands} {says}{counts}", self.name(at));
@@ -93,7 +97,7 @@ impl World {
     }
 }
 
-fn row(row: Row) -> String {
+fn row(row: Assignment) -> String {
     let token = row.token;
     match row.content {
         Content::Nothing => format!("nothing {token}"),
@@ -104,7 +108,7 @@ fn row(row: Row) -> String {
     }
 }
 
-fn echo(echo: &Echo) -> String {
+fn describe_report(echo: &Report) -> String {
     let word = match &echo.state {
         Phase::Updating | Phase::Progressing(_) => "begun",
         Phase::Succeeded => "done",
@@ -117,7 +121,7 @@ fn echo(echo: &Echo) -> String {
 
 fn memory(memory: &Memory) -> String {
     let mut text = format!("seq {}", memory.seq);
-    for (unit, charge) in &memory.charges {
+    for (unit, charge) in &memory.in_flight {
         let kind = match charge.kind {
             Kind::Assign => "",
             Kind::Join => " join",

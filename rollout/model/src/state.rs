@@ -3,10 +3,10 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use muster_rollout::{Echo, Memory, Row, Token};
+use muster_rollout::{Assignment, Memory, Report, Token};
 
-use crate::eye::Eye;
-use crate::flying::Flying;
+use crate::observer::Observer;
+use crate::pending_write::PendingWrite;
 use crate::set::Set;
 
 /// A state of the world. Its time is always [`NOW`](crate::normal::NOW): see [`crate::normal`].
@@ -19,11 +19,11 @@ pub struct State {
     /// The views of leaders; empty if views are never stale.
     pub leaders: Vec<Leader>,
     /// Pending writes of assignments.
-    pub flying: BTreeSet<Flying>,
+    pub flying: BTreeSet<PendingWrite>,
     /// Number of events that may still happen.
     pub left: u8,
     /// The observations of the observer.
-    pub eye: Eye,
+    pub eye: Observer,
     /// The law that is broken.
     pub broken: Option<Arc<str>>,
 }
@@ -36,7 +36,7 @@ pub struct Module {
     /// The rollout is paused: no change may start.
     pub paused: bool,
     /// The one-time commands: approve, abort, retry.
-    pub said: [Option<Said>; 3],
+    pub said: [Option<RevisionCommand>; 3],
     /// The acknowledged withdrawal.
     pub acknowledged: Option<String>,
     /// The abandoned clusters.
@@ -44,12 +44,12 @@ pub struct Module {
     /// The memory; None if it is lost.
     pub memory: Option<Arc<Memory>>,
     /// The verdicts recorded in objects of their own.
-    pub told: Told,
+    pub told: RecordedVerdicts,
 }
 
 /// A one-time command about a revision.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Said {
+pub struct RevisionCommand {
     /// The revision.
     pub revision: u8,
     /// It is not taken yet.
@@ -58,7 +58,7 @@ pub struct Said {
 
 /// Recorded verdicts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub struct Told {
+pub struct RecordedVerdicts {
     /// The last good revision.
     pub good: Option<u8>,
     /// The bad revisions.
@@ -71,9 +71,9 @@ pub struct Cluster {
     /// The registry entry of the cluster.
     pub entry: Entry,
     /// The assemblage of the cluster.
-    pub sheet: Sheet,
+    pub sheet: Assemblage,
     /// The assignment as it was mirrored into the cluster.
-    pub mirror: Option<Row>,
+    pub mirror: Option<Assignment>,
 }
 
 /// The registry entry of a cluster.
@@ -113,13 +113,13 @@ impl Fit {
 
 /// An assemblage with the module's assignment, and its status.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Sheet {
+pub struct Assemblage {
     /// The incarnation of the cluster that owns it.
     pub life: u8,
     /// The assignment.
-    pub row: Option<Row>,
+    pub assignment: Option<Assignment>,
     /// The last report of the cluster.
-    pub echo: Option<Echo>,
+    pub report: Option<Report>,
     /// The token of the fence that wrote it last: only for worlds with wrong fences.
     pub fence: Option<Token>,
 }
@@ -128,7 +128,7 @@ pub struct Sheet {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Leader {
     /// The assemblages in its watch.
-    pub sheets: Arc<Vec<Sheet>>,
+    pub sheets: Arc<Vec<Assemblage>>,
     /// The registry in its watch.
     pub entries: Arc<Vec<Entry>>,
     /// The memory as it read it: only for a world without compare-and-swap.

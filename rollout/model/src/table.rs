@@ -192,7 +192,12 @@ pub const SCOPES: &[Scope] = &[
         failing: C_FAILS,
         events: 2,
         fair: true,
-        reaches: &["relapsed", "another incarnation", "aborted", "joins with the last good"],
+        reaches: &[
+            "relapsed",
+            "another incarnation",
+            "aborted",
+            "joins with the last good",
+        ],
         states: 234_600,
         ..PLAIN
     },

@@ -4,15 +4,15 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Mutex};
 
 use muster_rollout::{
-    Control, Deadlines, Desired, Digest, Domain, Domains, Eligible, Incarnation, Ineligible, Limit, Memory,
-    Millis, Place, Revision, Says, Spec, Stage, Unit, UnitId, Withdraw,
+    Control, ControlCommand, Deadlines, Desired, Digest, Domain, Domains, Eligible, Incarnation, Ineligible,
+    Limit, Memory, Millis, Revision, Spec, Stage, StagePosition, Unit, UnitId, Withdraw,
 };
 
-use crate::eye::{Eye, Measure};
 use crate::normal::{BEAT, NEVER, Tokens, normal, number};
+use crate::observer::{Measure, Observer};
 use crate::scope::{Feature, Scope};
 use crate::set::Set;
-use crate::state::{Cluster, Entry, Fit, Leader, Module, Sheet, State, Told};
+use crate::state::{Assemblage, Cluster, Entry, Fit, Leader, Module, RecordedVerdicts, State};
 use crate::wrong::Wrong;
 
 /// The one-time commands, in the order of [`Module::said`].
@@ -92,10 +92,10 @@ impl World {
             selected: true,
             fit: Fit::Ready,
         };
-        let sheet = Sheet {
+        let sheet = Assemblage {
             life: 0,
-            row: None,
-            echo: None,
+            assignment: None,
+            report: None,
             fence: None,
         };
         let cluster = Cluster {
@@ -111,13 +111,13 @@ impl World {
                 acknowledged: None,
                 given_up: Set::default(),
                 memory: Some(Arc::new(Memory::default())),
-                told: Told::default(),
+                told: RecordedVerdicts::default(),
             },
             clusters: vec![cluster; self.scope.clusters],
             leaders: Vec::new(),
             flying: BTreeSet::new(),
             left: self.scope.events,
-            eye: Eye::default(),
+            eye: Observer::default(),
             broken: None,
         };
         if self.scope.settled {
@@ -125,7 +125,7 @@ impl World {
             state.module.target = 1;
         }
         if self.scope.has(Feature::Stale) {
-            let leader = self.looked(&state);
+            let leader = self.leader_with_current_view(&state);
             state.leaders = vec![leader; self.scope.leaders];
         }
         self.put_in_order(&mut state);
@@ -133,7 +133,7 @@ impl World {
     }
 
     /// A leader with a current view.
-    pub(crate) fn looked(&self, state: &State) -> Leader {
+    pub(crate) fn leader_with_current_view(&self, state: &State) -> Leader {
         Leader {
             sheets: Arc::new(sheets(state)),
             entries: Arc::new(entries(state)),
@@ -219,15 +219,15 @@ impl World {
         &self,
         module: &Module,
         memory: &Memory,
-        sheets: &[Sheet],
+        sheets: &[Assemblage],
         entries: &[Entry],
     ) -> Vec<Unit> {
         let mut units = Vec::with_capacity(entries.len());
         for (at, (sheet, entry)) in sheets.iter().zip(entries).enumerate() {
             let Some(id) = self.names.get(at) else { continue };
             let own = entry.present && sheet.life == entry.life;
-            let row = sheet.row.filter(|_| own || !entry.present);
-            let charged = memory.charges.contains_key(id);
+            let row = sheet.assignment.filter(|_| own || !entry.present);
+            let charged = memory.in_flight.contains_key(id);
             let wanted = entry.present && (entry.selected || charged);
             if !wanted && row.is_none() {
                 continue;
@@ -236,10 +236,10 @@ impl World {
                 id: id.clone(),
                 incarnation: incarnation(*entry),
                 desired: Self::desired(module, memory, *entry),
-                assigned: row.map(|row| self.seen_row(row, sheet)),
-                observed: sheet.echo.clone().filter(|_| row.is_some() || own),
+                assigned: row.map(|row| self.observed_assignment(row, sheet)),
+                observed: sheet.report.clone().filter(|_| row.is_some() || own),
                 eligible: eligible(self.scope.absence, sheet, *entry),
-                place: self.place(at),
+                place: self.stage_position(at),
                 domain: self.domain(at),
                 available: entry.fit != Fit::Unavailable,
                 pinned: false,
@@ -263,12 +263,12 @@ impl World {
     }
 
     /// With stages the first cluster is the canary, two are most, and the others come last.
-    fn place(&self, at: usize) -> Place {
+    fn stage_position(&self, at: usize) -> StagePosition {
         match at {
-            _ if !self.scope.has(Feature::Stages) => Place::Last,
-            0 => Place::Stage(0),
-            1 | 2 => Place::Stage(1),
-            _ => Place::Last,
+            _ if !self.scope.has(Feature::Stages) => StagePosition::Last,
+            0 => StagePosition::Stage(0),
+            1 | 2 => StagePosition::Stage(1),
+            _ => StagePosition::Last,
         }
     }
 
@@ -307,9 +307,9 @@ fn controls(module: &Module) -> Vec<Control> {
         controls.push(Control {
             id: number(word, said.fresh),
             says: match word {
-                APPROVE => Says::Approve(of, CANARY.into()),
-                ABORT => Says::Abort(of),
-                _ => Says::Retry(of),
+                APPROVE => ControlCommand::Approve(of, CANARY.into()),
+                ABORT => ControlCommand::Abort(of),
+                _ => ControlCommand::Retry(of),
             },
         });
     }
@@ -329,7 +329,7 @@ pub(crate) fn life(number: u8) -> Incarnation {
     Incarnation::of(["0", "1", "2", "3"].get(usize::from(number)).unwrap_or(&"n"))
 }
 
-fn eligible(absence: muster_rollout::Absence, sheet: &Sheet, entry: Entry) -> Eligible {
+fn eligible(absence: muster_rollout::Absence, sheet: &Assemblage, entry: Entry) -> Eligible {
     let no = |rank: u8, absence| {
         Eligible::No(Ineligible {
             code: rank,
@@ -342,7 +342,7 @@ fn eligible(absence: muster_rollout::Absence, sheet: &Sheet, entry: Entry) -> El
         _ if !entry.present => no(0, skip),
         Fit::Away => no(5, absence),
         Fit::Held => no(8, skip),
-        _ if sheet.row.is_some() && sheet.life != entry.life => no(10, skip),
+        _ if sheet.assignment.is_some() && sheet.life != entry.life => no(10, skip),
         Fit::Closed => Eligible::Closed {
             why: Ineligible {
                 code: 26,
@@ -357,7 +357,7 @@ fn eligible(absence: muster_rollout::Absence, sheet: &Sheet, entry: Entry) -> El
 }
 
 /// The content of the assemblages.
-pub(crate) fn sheets(state: &State) -> Vec<Sheet> {
+pub(crate) fn sheets(state: &State) -> Vec<Assemblage> {
     state
         .clusters
         .iter()

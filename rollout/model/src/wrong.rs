@@ -108,9 +108,9 @@ impl Wrong {
     pub fn rules<'a>(self, plan: &'a Plan<'a>) -> Rules<'a> {
         Rules {
             plan,
-            tests_rows: self != Self::TokenFalls,
+            tests_assignments: self != Self::TokenFalls,
             fences_raise: self != Self::FenceOfSameToken,
-            checks_charged: self != Self::BelievesGone,
+            checks_in_flight: self != Self::BelievesGone,
             checks_holders: self != Self::OldRegistry,
         }
     }
@@ -151,7 +151,7 @@ impl Wrong {
             Self::NeverCondemns => spec.max_failed = Limit::Count(9),
             Self::OneFailureCondemns => spec.max_failed = Limit::Count(0),
             Self::BlamesAll => memory
-                .charges
+                .in_flight
                 .values_mut()
                 .for_each(|charge| charge.was_ready = true),
             Self::NeverGood => memory.last_good = memory.last_good.map(|_| Revision::new([7; 16])),
@@ -187,7 +187,7 @@ impl Wrong {
                 renumber(decision, old, new);
             }
             Self::NoFence => {
-                let charges = &mut decision.memory.charges;
+                let charges = &mut decision.memory.in_flight;
                 charges.retain(|_, charge| charge.kind != Kind::Fence || charge.skipped);
                 decision.steps.retain(|step| !matches!(step, Step::Fence { .. }));
             }
@@ -195,11 +195,11 @@ impl Wrong {
                 let known = |step: &Step| {
                     let charge = step
                         .unit()
-                        .and_then(|unit| Some((before.charges.get(unit)?, unit)));
+                        .and_then(|unit| Some((before.in_flight.get(unit)?, unit)));
                     charge.is_some_and(|(was, unit)| {
                         decision
                             .memory
-                            .charges
+                            .in_flight
                             .get(unit)
                             .is_some_and(|charge| charge.token == was.token)
                     })
@@ -242,7 +242,7 @@ fn renumber(decision: &mut Decision, from: Token, to: Token) {
         }
     };
     change(&mut decision.memory.seq);
-    for charge in decision.memory.charges.values_mut() {
+    for charge in decision.memory.in_flight.values_mut() {
         change(&mut charge.token);
         charge.sent.iter_mut().for_each(change);
     }

@@ -79,11 +79,7 @@ fn the_table_is_large_enough() {
 }
 
 /// Reached wherever any event happens.
-const TRIVIAL: &[&str] = &[
-    "a pending write",
-    "as many counted as the limit",
-    "a stale view",
-];
+const TRIVIAL: &[&str] = &["a pending write", "as many counted as the limit", "a stale view"];
 
 #[test]
 fn the_docs_have_the_table() {

@@ -1,9 +1,6 @@
 //! Deliberately wrong worlds: each breaks the law that it is about, on a shortest path. Without that the model proves
 //! nothing.
-#![allow(
-    clippy::panic,
-    reason = "a test ends at the first failed assertion"
-)]
+#![allow(clippy::panic, reason = "a test ends at the first failed assertion")]
 
 use muster_model::check::shortest;
 use muster_model::scope::Feature::{

@@ -22,7 +22,7 @@ fn main() -> ExitCode {
     let began = Instant::now();
     let (mut all, mut units, mut time) = (Tally::default(), 0, 0);
     for run in 0..runs {
-        match random::play(first.wrapping_add(run), &plan) {
+        match random::run_history(first.wrapping_add(run), &plan) {
             Ok(told) => {
                 add(&mut all, &told.tally);
                 units += told.units;
@@ -60,7 +60,7 @@ fn number(name: &str) -> Result<Option<u64>, String> {
 fn add(all: &mut Tally, one: &Tally) {
     all.events += one.events;
     all.decisions += one.decisions;
-    all.rows += one.rows;
+    all.assignments += one.assignments;
     all.refused += one.refused;
     all.lost += one.lost;
     all.overtaken += one.overtaken;

@@ -14,17 +14,17 @@
 //! Invariant: nothing here knows Kubernetes, I/O or a clock.
 
 mod content;
+mod fleet_event;
 pub mod laws;
 mod member;
 mod queue;
 pub mod random;
 mod simulation;
 pub mod steps;
-mod wish;
 mod witness;
 
 pub use content::{digest, revision};
+pub use fleet_event::{FleetEvent, SpecChange, UnitEvent};
 pub use member::{Closure, Fault, Member, Pace, Trouble};
-pub use simulation::{Rest, Simulation, Surroundings, Tally};
-pub use wish::{Happening, What, Wish};
+pub use simulation::{Delays, Rest, Simulation, Tally};
 pub use witness::{Laws, Witness};

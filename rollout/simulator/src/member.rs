@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use muster_rollout::{
-    Class, Content, Desired, Digest, Domain, Echo, Eligible, Incarnation, Ineligible, Memory, Millis, Place,
-    Revision, Row, State, Token, Unit, UnitId,
+    Assignment, Class, Content, Desired, Digest, Domain, Eligible, Incarnation, Ineligible, Memory, Millis,
+    Report, Revision, StagePosition, State, Token, Unit, UnitId,
 };
 
 use crate::digest;
@@ -61,7 +61,7 @@ pub struct Member {
     /// Its desired content is known.
     pub resolved: bool,
     /// Its position in the order of stages.
-    pub place: Place,
+    pub place: StagePosition,
     /// Its domain.
     pub domain: Option<Domain>,
     /// The number of its values.
@@ -77,9 +77,9 @@ pub struct Member {
     /// It is disconnected: it sends no reports, and reads nothing.
     pub away: bool,
     /// The assignment that is written for it.
-    pub row: Option<Row>,
+    pub assignment: Option<Assignment>,
     /// The report that others see.
-    pub echo: Option<Echo>,
+    pub report: Option<Report>,
     /// How long it takes.
     pub pace: Pace,
     /// The problem of the unit.
@@ -103,7 +103,7 @@ impl Member {
             incarnation: Incarnation::default(),
             selected: true,
             resolved: true,
-            place: Place::Last,
+            place: StagePosition::Last,
             domain: None,
             values: 0,
             pin: None,
@@ -111,8 +111,8 @@ impl Member {
             closed: None,
             available: true,
             away: false,
-            row: None,
-            echo: None,
+            assignment: None,
+            report: None,
             pace,
             trouble: None,
             faults: BTreeMap::new(),
@@ -149,8 +149,8 @@ impl Member {
             eligible: unit.eligible,
             available: unit.available,
             away: !unit.is_eligible(),
-            row: unit.assigned,
-            echo: unit.observed.clone(),
+            assignment: unit.assigned,
+            report: unit.observed.clone(),
             known,
             ..Self::new(pace)
         }
@@ -168,8 +168,8 @@ impl Member {
             id: id.clone(),
             incarnation: self.incarnation,
             desired: self.desired(target, memory),
-            assigned: self.row,
-            observed: self.echo.clone(),
+            assigned: self.assignment,
+            observed: self.report.clone(),
             eligible: self.eligible,
             place: self.place,
             domain: self.domain,
@@ -204,8 +204,8 @@ impl Member {
     }
 
     /// The assignment that it can read, if it has content or is a withdrawal.
-    pub(crate) fn task(&self) -> Option<Row> {
-        self.row
+    pub(crate) fn task(&self) -> Option<Assignment> {
+        self.assignment
             .filter(|row| !self.away && row.content != Content::Nothing)
     }
 

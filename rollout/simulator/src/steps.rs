@@ -3,7 +3,7 @@
 use muster_rollout::{Decision, Step, Why};
 
 /// The steps that change assignments.
-pub fn row_steps(decision: &Decision) -> Vec<&Step> {
+pub fn assignment_steps(decision: &Decision) -> Vec<&Step> {
     decision
         .steps
         .iter()

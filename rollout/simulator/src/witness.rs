@@ -30,7 +30,7 @@ pub trait Witness {
     fn is_gone(&mut self, _unit: &UnitId, _now: Millis) {}
 
     /// The memory was lost, and this unit was adopted for its assignment.
-    fn is_charged_anew(&mut self, _unit: &UnitId, _view: usize) {}
+    fn is_adopted(&mut self, _unit: &UnitId, _view: usize) {}
 
     /// No change is pending.
     fn calm(&mut self, _spec: &Spec, _view: &[Unit]) {}
@@ -83,8 +83,8 @@ impl Witness for Laws {
         self.observer.is_gone(unit, now);
     }
 
-    fn is_charged_anew(&mut self, unit: &UnitId, view: usize) {
-        self.observer.is_charged_anew(unit, view);
+    fn is_adopted(&mut self, unit: &UnitId, view: usize) {
+        self.observer.is_adopted(unit, view);
     }
 
     fn calm(&mut self, spec: &Spec, view: &[Unit]) {

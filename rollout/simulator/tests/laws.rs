@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 use muster_rollout::{
-    Content, Decision, Domains, Eligible, Limit, Memory, Millis, Place, Spec, Step, Token, Unit, plan,
+    Content, Decision, Domains, Eligible, Limit, Memory, Millis, Spec, StagePosition, Step, Token, Unit, plan,
 };
 use muster_simulator::{
     laws::{Decide, Law},
@@ -40,7 +40,7 @@ fn hold_of_the_shipped_function() {
     println!("{runs} histories from seed {first}");
     let once = BROKE_ONCE.into_iter().filter(|_| named.is_none());
     for seed in once.chain(first..first + runs) {
-        if let Err(found) = random::play(seed, &plan) {
+        if let Err(found) = random::run_history(seed, &plan) {
             panic!("{found}\nagain: MUSTER_SEED={seed}");
         }
     }
@@ -48,7 +48,7 @@ fn hold_of_the_shipped_function() {
 
 #[test]
 fn a_seed_plays_the_same_history_again() {
-    let tell = |seed| format!("{:?}", random::play(seed, &plan));
+    let tell = |seed| format!("{:?}", random::run_history(seed, &plan));
     for seed in 0..10 {
         assert_eq!(tell(seed), tell(seed));
     }
@@ -58,8 +58,8 @@ fn a_seed_plays_the_same_history_again() {
 /// Some history breaks one of these laws. Others may be broken before: one error leads to others.
 fn check(what: &str, decide: Decide<'_>, laws: &[Law]) {
     const PATIENCE: u64 = 3000;
-    let is_it = |found: &random::Found| laws.contains(&found.broken.law);
-    let found = (0..PATIENCE).find_map(|seed| random::play(seed, decide).err().filter(is_it));
+    let is_it = |found: &random::FailedHistory| laws.contains(&found.broken.law);
+    let found = (0..PATIENCE).find_map(|seed| random::run_history(seed, decide).err().filter(is_it));
     let found = found.unwrap_or_else(|| panic!("{what}: {laws:?} did not notice in {PATIENCE} histories"));
     println!("{what}: {found:.160}");
 }
@@ -183,7 +183,7 @@ fn stages_are_nothing() {
             .iter()
             .map(|unit| Unit {
                 place: match unit.place {
-                    Place::Stage(_) => Place::Stage(0),
+                    StagePosition::Stage(_) => StagePosition::Stage(0),
                     place => place,
                 },
                 ..unit.clone()

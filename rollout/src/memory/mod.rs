@@ -15,11 +15,12 @@ use serde::{Deserialize, Serialize};
 
 use crate::id::StageId;
 use crate::{
-    Deadlines, Digest, Incarnation, Millis, Outcome, Revision, Says, State, Token, Unit, UnitId, Verdict,
+    ControlCommand, Deadlines, Digest, GateResult, Incarnation, Millis, Revision, State, Token, Unit, UnitId,
+    Verdict,
 };
 
 /// Maximum number of in-flight changes; a larger limit is used in waves of this size.
-pub const MAX_CHARGES: usize = 500;
+pub const MAX_IN_FLIGHT: usize = 500;
 /// Maximum number of marks stored by name; others are only counted.
 pub const MAX_MARKS: usize = 100;
 /// Maximum number of revisions remembered as bad; the oldest one that is not the target is dropped first.
@@ -41,7 +42,7 @@ pub struct Memory {
     /// The current run, or the last one.
     pub run: Option<Run>,
     /// The units in flight. Any other unit is confirmed at its assignment, or has nothing.
-    pub charges: BTreeMap<UnitId, Charge>,
+    pub in_flight: BTreeMap<UnitId, InFlight>,
     /// The units whose failure counts against the target of the run, with the time of the mark.
     pub marks: BTreeMap<UnitId, Millis>,
     /// Number of failures beyond the marks that are stored.
@@ -105,7 +106,7 @@ pub struct GateCount {
     /// Number of consecutive passes.
     pub passes: u32,
     /// The time and the result of the last reading.
-    pub last: Option<(Millis, Outcome)>,
+    pub last: Option<(Millis, GateResult)>,
 }
 
 /// The rollout of one target, running or ended.
@@ -150,7 +151,7 @@ impl Run {
 
 /// A unit in flight, which takes a slot of the limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Charge {
+pub struct InFlight {
     /// The incarnation of the unit.
     pub incarnation: Incarnation,
     /// The kind of change.
@@ -264,7 +265,7 @@ impl Kind {
     }
 }
 
-impl Charge {
+impl InFlight {
     /// A new change of a unit, with nothing done yet.
     pub(crate) fn new(unit: &Unit, kind: Kind, token: Token, now: Millis) -> Self {
         Self {
@@ -343,7 +344,7 @@ impl Charge {
     /// or an earlier one, and the unit does not report success at it. A change that is not written has not begun, and
     /// neither has one that only has a new token. The fence of a change that was given up for another reason, before a
     /// window closed, counts as written: it cannot be distinguished from a change with the same content.
-    pub(crate) fn is_in_flight(&self, unit: &Unit) -> bool {
+    pub(crate) fn has_begun(&self, unit: &Unit) -> bool {
         let earlier = !self.resumed && (self.is_counted(unit) || self.is_found(unit));
         let written = self.is_written(unit) && !unit.is_quiet();
         !self.unbegun && (written || earlier) && !unit.has_only_a_new_token()
@@ -475,9 +476,9 @@ impl Memory {
     /// change of it is pending that is not confirmed or fenced. A caller that uses this reports such a unit as
     /// [`Eligible::No`](crate::Eligible::No) with [`Absence::Skip`](crate::Absence::Skip).
     pub fn may_skip(&self, unit: &Unit) -> bool {
-        let charge = self.charges.get(&unit.id);
+        let charge = self.in_flight.get(&unit.id);
         // A unit that was released and has returned may be working on its assignment: it takes a slot again (rule 4).
-        let is_open = |charge: &Charge| !charge.skipped || !unit.is_quiet();
+        let is_open = |charge: &InFlight| !charge.skipped || !unit.is_quiet();
         let charged = charge.is_some_and(|charge| charge.incarnation == unit.incarnation && is_open(charge));
         unit.selected() && !unit.has_desired() && !charged
     }
@@ -489,13 +490,15 @@ impl Memory {
     }
 
     /// Whether a control would have an effect now. Which stages exist is known only from the spec.
-    pub fn heeds(&self, says: &Says) -> bool {
+    pub fn heeds(&self, says: &ControlCommand) -> bool {
         let run_of = |revision: Revision| self.run.filter(|run| run.target == revision);
         let open = |revision| run_of(revision).is_some_and(|run| run.state == RunState::Open);
         match says {
-            Says::Abort(revision) => open(*revision),
-            Says::Retry(revision) => self.is_bad(*revision) || run_of(*revision).is_some_and(Run::is_refused),
-            Says::Approve(revision, stage) | Says::Promote(revision, stage) => {
+            ControlCommand::Abort(revision) => open(*revision),
+            ControlCommand::Retry(revision) => {
+                self.is_bad(*revision) || run_of(*revision).is_some_and(Run::is_refused)
+            }
+            ControlCommand::Approve(revision, stage) | ControlCommand::Promote(revision, stage) => {
                 open(*revision) && !self.course.passed.contains(&StageId::of(stage))
             }
         }

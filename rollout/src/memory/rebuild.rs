@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-use super::{Charge, Evidence, Kind, MAX_BAD, MAX_CHARGES, Memory};
+use super::{Evidence, InFlight, Kind, MAX_BAD, MAX_IN_FLIGHT, Memory};
 use crate::{Content, Millis, Revision, State, Token, Unit};
 
 impl Memory {
@@ -36,10 +36,10 @@ impl Memory {
         let unconfirmed = units
             .iter()
             .filter_map(|unit| Some((unit.id.clone(), unconfirmed(unit, now)?)));
-        memory.charges = unconfirmed
+        memory.in_flight = unconfirmed
             .collect::<BTreeMap<_, _>>()
             .into_iter()
-            .take(MAX_CHARGES)
+            .take(MAX_IN_FLIGHT)
             .collect();
         memory
     }
@@ -51,7 +51,7 @@ impl Memory {
     /// started: time spent before remains. The soak continues: success remains observed, whichever process observed it.
     #[must_use]
     pub fn after_gap(mut self, gap: Millis, now: Millis) -> Self {
-        for charge in self.charges.values_mut() {
+        for charge in self.in_flight.values_mut() {
             for instant in [&mut charge.clock.from, &mut charge.absent_since]
                 .into_iter()
                 .flatten()
@@ -78,21 +78,23 @@ pub(crate) fn greatest_token<'a>(units: impl IntoIterator<Item = &'a Unit>) -> T
     tokens.max().unwrap_or_default()
 }
 
-fn unconfirmed(unit: &Unit, now: Millis) -> Option<Charge> {
+fn unconfirmed(unit: &Unit, now: Millis) -> Option<InFlight> {
     let row = unit.assigned?;
     let charge = match row.content {
-        Content::Carries { revision, digest } if unit.state_at_row() != Some(&State::Succeeded) => Charge {
-            revision,
-            digest: Some(digest),
-            ..Charge::new(unit, Kind::Assign, row.token, now)
-        },
-        Content::Withdraw if unit.being_withdrawn() => Charge::new(unit, Kind::Withdraw, row.token, now),
+        Content::Carries { revision, digest } if unit.state_at_assignment() != Some(&State::Succeeded) => {
+            InFlight {
+                revision,
+                digest: Some(digest),
+                ..InFlight::new(unit, Kind::Assign, row.token, now)
+            }
+        }
+        Content::Withdraw if unit.being_withdrawn() => InFlight::new(unit, Kind::Withdraw, row.token, now),
         Content::Carries { .. } | Content::Withdraw | Content::Nothing => return None,
     };
     // A unit that reported about its assignment may have been confirmed once.
-    let reported = unit.state_at_row().is_some();
+    let reported = unit.state_at_assignment().is_some();
     let changes = charge.kind != Kind::Withdraw;
-    Some(Charge {
+    Some(InFlight {
         sent: (changes && !reported).then_some(row.token),
         doubtful: changes && reported,
         ..charge

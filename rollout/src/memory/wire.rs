@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
-use super::{Acknowledged, Charge, Clock, Course, Evidence, Kind, Memory, Run};
+use super::{Acknowledged, Clock, Course, Evidence, InFlight, Kind, Memory, Run};
 use crate::{Digest, Incarnation, Millis, Revision, Token, UnitId};
 
 #[derive(Serialize, Deserialize)]
@@ -18,7 +18,7 @@ pub(super) struct Wire {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     revs: Vec<Revision>,
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    charges: BTreeMap<UnitId, WireCharge>,
+    in_flight: BTreeMap<UnitId, WireInFlight>,
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     marks: BTreeMap<UnitId, Millis>,
     #[serde(default, skip_serializing_if = "is_zero")]
@@ -42,7 +42,7 @@ pub(super) struct Wire {
 /// or, if none was issued, 1 for a doubtful change. 0 means none (an index counts from 1). For a unit with steps also:
 /// the completed steps, and the time spent on them.
 #[derive(Serialize, Deserialize)]
-struct WireCharge(
+struct WireInFlight(
     Incarnation,
     u16,
     Option<Digest>,
@@ -85,21 +85,21 @@ const RESUMED: u16 = 1 << 15;
 impl From<Memory> for Wire {
     fn from(memory: Memory) -> Self {
         let mut revs: Vec<Revision> = memory
-            .charges
+            .in_flight
             .values()
             .filter_map(|charge| charge.revision)
             .collect();
         revs.sort_unstable();
         revs.dedup();
         let charges = memory
-            .charges
+            .in_flight
             .into_iter()
             .map(|(unit, charge)| {
                 let place = charge
                     .revision
                     .and_then(|revision| revs.binary_search(&revision).ok());
                 let place = place.map_or(0, |place| u16::try_from(place + 1).unwrap_or(0));
-                (unit, WireCharge::new(&charge, place))
+                (unit, WireInFlight::new(&charge, place))
             })
             .collect();
         Self {
@@ -107,7 +107,7 @@ impl From<Memory> for Wire {
             seq: memory.seq,
             run: memory.run,
             revs,
-            charges,
+            in_flight: charges,
             marks: memory.marks,
             beyond: memory.marks_beyond,
             good: memory.last_good,
@@ -132,7 +132,7 @@ impl TryFrom<Wire> for Memory {
         }
         let revs = wire.revs;
         let charges = wire
-            .charges
+            .in_flight
             .into_iter()
             .map(|(unit, charge)| match charge.read(&revs) {
                 Some(charge) => Ok((unit, charge)),
@@ -144,7 +144,7 @@ impl TryFrom<Wire> for Memory {
         Ok(Self {
             seq: wire.seq,
             run: wire.run,
-            charges,
+            in_flight: charges,
             marks: wire.marks,
             marks_beyond: wire.beyond,
             last_good: wire.good,
@@ -157,8 +157,8 @@ impl TryFrom<Wire> for Memory {
     }
 }
 
-impl WireCharge {
-    fn new(charge: &Charge, place: u16) -> Self {
+impl WireInFlight {
+    fn new(charge: &InFlight, place: u16) -> Self {
         let kind = match charge.kind {
             Kind::Assign => 0,
             Kind::Join => 1,
@@ -207,7 +207,7 @@ impl WireCharge {
         )
     }
 
-    fn read(self, revs: &[Revision]) -> Option<Charge> {
+    fn read(self, revs: &[Revision]) -> Option<InFlight> {
         let Self(incarnation, place, digest, token, flags, since, succeeded, spent, at, before, steps) = self;
         let (done, spent_before) = steps.unwrap_or_default();
         let set = |flag: u16| flags & flag != 0;
@@ -215,7 +215,7 @@ impl WireCharge {
             Some(place) => Some(*revs.get(place)?),
             None => None,
         };
-        Some(Charge {
+        Some(InFlight {
             incarnation,
             kind: *KINDS.get(usize::from(flags & KIND_MASK))?,
             revision,

@@ -1,18 +1,18 @@
 //! Rule 15: abandoned units that are not selected. The engine does not wait for them, and empties their assignments.
 
 use super::{Pass, evidence::returned, withdraw};
-use crate::{Charge, Content, Kind, Unit};
+use crate::{Content, InFlight, Kind, Unit};
 
 impl<'a> Pass<'a> {
     /// It is abandoned: it is not selected, the spec names it, and a complete read shows that something of it remains.
-    pub(super) fn gives_up(&self, unit: &Unit) -> bool {
+    pub(super) fn is_abandoned(&self, unit: &Unit) -> bool {
         self.may_withdraw && !unit.selected() && !unit.is_empty() && self.spec.abandoned.contains(&unit.id)
     }
 
     /// All abandoned units: few, if any.
-    fn given_up(&self) -> impl Iterator<Item = &'a Unit> {
+    fn abandoned_units(&self) -> impl Iterator<Item = &'a Unit> {
         let named = self.spec.abandoned.iter().filter_map(|id| self.unit(id));
-        named.filter(|unit| self.gives_up(unit))
+        named.filter(|unit| self.is_abandoned(unit))
     }
 
     /// No wait is needed. During a change its slot of the limit becomes free when the assignment is emptied: until then
@@ -24,13 +24,13 @@ impl<'a> Pass<'a> {
         self.shrink_acknowledged();
         self.forget_withdrawals();
         let begun = |unit: &Unit| {
-            self.charge_of(unit)
+            self.in_flight_of(unit)
                 .is_some_and(|charge| charge.kind == Kind::Abandon)
         };
-        let given_up: Vec<&Unit> = self.given_up().filter(|unit| !begun(unit)).collect();
+        let given_up: Vec<&Unit> = self.abandoned_units().filter(|unit| !begun(unit)).collect();
         for unit in given_up {
             let charge = self.on_its_way_out(unit);
-            if self.charge(unit, charge) {
+            if self.add_in_flight(unit, charge) {
                 self.issue();
             }
         }
@@ -38,8 +38,8 @@ impl<'a> Pass<'a> {
 
     /// It keeps its slot: a change that was issued and is not written may arrive, and one that is written and not
     /// confirmed counts. So does one that was released while the unit was absent, if the unit returns.
-    fn on_its_way_out(&self, unit: &Unit) -> Charge {
-        let new = Charge::new(unit, Kind::Abandon, self.token, self.now);
+    fn on_its_way_out(&self, unit: &Unit) -> InFlight {
+        let new = InFlight::new(unit, Kind::Abandon, self.token, self.now);
         let Some(slot) = self.slot_of(unit).filter(|slot| slot.counts() || slot.skipped) else {
             return new;
         };
@@ -48,7 +48,7 @@ impl<'a> Pass<'a> {
         if !comes && unit.is_quiet() {
             return new;
         }
-        Charge {
+        InFlight {
             sent: charge.sent.or_else(|| (!charge.skipped).then_some(self.token)),
             doubtful: false,
             ..charge
@@ -56,8 +56,8 @@ impl<'a> Pass<'a> {
     }
 
     /// The slot of an abandoned unit. A unit that returned unconfirmed has one again (rule 4).
-    fn slot_of(&self, unit: &Unit) -> Option<Charge> {
-        match self.charge_of(unit).copied() {
+    fn slot_of(&self, unit: &Unit) -> Option<InFlight> {
+        match self.in_flight_of(unit).copied() {
             Some(charge) if unit.is_eligible() => Some(returned(unit, charge)),
             None if unit.is_eligible() => self.unconfirmed(unit),
             charge => charge,
@@ -68,16 +68,19 @@ impl<'a> Pass<'a> {
     fn forget_withdrawals(&mut self) {
         for id in &self.spec.abandoned {
             let gone = |unit: &&Unit| !unit.selected() && unit.is_empty();
-            let charge = self.unit(id).filter(gone).and_then(|unit| self.charge_of(unit));
+            let charge = self
+                .unit(id)
+                .filter(gone)
+                .and_then(|unit| self.in_flight_of(unit));
             if charge.is_some_and(|charge| charge.kind == Kind::Withdraw && !charge.counts()) {
-                self.memory.charges.remove(id);
+                self.memory.in_flight.remove(id);
             }
         }
     }
 
     /// The result for the in-flight change: it ends with the assignment. If the unit is not abandoned after all, late
     /// writes to its slot are fenced; without a slot it is dropped.
-    pub(super) fn weigh_abandoned(&mut self, unit: &Unit, charge: Charge) -> Option<Charge> {
+    pub(super) fn weigh_abandoned(&mut self, unit: &Unit, charge: InFlight) -> Option<InFlight> {
         let row = unit.assigned.filter(|row| row.token >= charge.token);
         let named = !unit.selected() && self.spec.abandoned.contains(&unit.id);
         if row.is_some_and(|row| row.content == Content::Nothing) {
@@ -96,7 +99,7 @@ impl<'a> Pass<'a> {
     /// An acknowledged withdrawal continues without units that are abandoned now.
     fn shrink_acknowledged(&mut self) {
         let begun = |unit: &Unit| {
-            self.charge_of(unit)
+            self.in_flight_of(unit)
                 .is_some_and(|charge| charge.kind == Kind::Withdraw)
         };
         let waiting =
@@ -109,7 +112,7 @@ impl<'a> Pass<'a> {
             .units
             .iter()
             .filter(waiting)
-            .filter(|unit| self.gives_up(unit)));
+            .filter(|unit| self.is_abandoned(unit)));
         if let Some(acknowledged) = self.memory.acknowledged.as_mut().filter(|it| it.left == all) {
             acknowledged.left = acknowledged.left.wrapping_sub(given_up);
         }

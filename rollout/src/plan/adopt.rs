@@ -4,39 +4,39 @@
 //! that the memory lacks, and so also repairs a memory that is older than the assignments.
 
 use super::Pass;
-use crate::{Charge, Clock, Content, Desired, Kind, RunState, Unit};
+use crate::{Clock, Content, Desired, InFlight, Kind, RunState, Unit};
 
 impl Pass<'_> {
     pub(super) fn adopt_unconfirmed(&mut self) {
-        let found: Vec<(&Unit, Charge)> = self
+        let found: Vec<(&Unit, InFlight)> = self
             .units
             .iter()
             .filter(|unit| unit.is_eligible())
             .filter_map(|unit| Some((*unit, self.unconfirmed(unit)?)))
-            .filter(|(unit, _)| self.charge_of(unit).is_none() && !self.gives_up(unit))
+            .filter(|(unit, _)| self.in_flight_of(unit).is_none() && !self.is_abandoned(unit))
             .collect();
         for (unit, charge) in found {
-            self.charge(unit, charge);
+            self.add_in_flight(unit, charge);
         }
     }
 
     /// The change to adopt if the unit is not confirmed at its assignment.
-    pub(super) fn unconfirmed(&self, unit: &Unit) -> Option<Charge> {
+    pub(super) fn unconfirmed(&self, unit: &Unit) -> Option<InFlight> {
         let row = unit.assigned?;
         match row.content {
-            Content::Carries { revision, digest } => match unit.state_at_row() {
+            Content::Carries { revision, digest } => match unit.state_at_assignment() {
                 None => {
-                    let charge = Charge::new(unit, Kind::Assign, row.token, self.now);
-                    Some(Charge {
+                    let charge = InFlight::new(unit, Kind::Assign, row.token, self.now);
+                    Some(InFlight {
                         revision,
                         digest: Some(digest),
                         doubtful: true,
                         ..running(charge, self.now)
                     })
                 }
-                Some(_) if unit.failure_at_row().is_some() && self.relapses(unit) => {
-                    let charge = Charge::new(unit, Kind::Relapsed, row.token, self.now);
-                    Some(Charge {
+                Some(_) if unit.failure_at_assignment().is_some() && self.relapses(unit) => {
+                    let charge = InFlight::new(unit, Kind::Relapsed, row.token, self.now);
+                    Some(InFlight {
                         revision,
                         digest: Some(digest),
                         picked_up: true,
@@ -47,7 +47,7 @@ impl Pass<'_> {
                 Some(_) => None,
             },
             Content::Withdraw if unit.being_withdrawn() => {
-                Some(Charge::new(unit, Kind::Withdraw, row.token, self.now))
+                Some(InFlight::new(unit, Kind::Withdraw, row.token, self.now))
             }
             Content::Withdraw | Content::Nothing => None,
         }
@@ -66,8 +66,8 @@ impl Pass<'_> {
     }
 }
 
-fn running(charge: Charge, now: crate::Millis) -> Charge {
-    Charge {
+fn running(charge: InFlight, now: crate::Millis) -> InFlight {
+    InFlight {
         clock: Clock {
             from: Some(now),
             ..Clock::default()

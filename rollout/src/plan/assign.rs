@@ -3,15 +3,17 @@
 use std::sync::Arc;
 
 use super::Pass;
+use super::next_content::{NextContent, waits};
 use super::order::is_ready;
 use super::stages::NAMED;
-use super::wanted::{Wanted, waits};
 use super::window::must_wait;
-use crate::{Charge, Desired, Digest, Kind, MAX_CHARGES, OnFailure, OnJoin, Place, Revision, Unit, UnitId};
+use crate::{
+    Desired, Digest, InFlight, Kind, MAX_IN_FLIGHT, OnFailure, OnJoin, Revision, StagePosition, Unit, UnitId,
+};
 
 impl Pass<'_> {
     /// What this unit gets next; None if that is unknown or known to be bad (rule 7).
-    pub(super) fn wanted(&self, unit: &Unit, charge: Option<&Charge>) -> Option<Wanted> {
+    pub(super) fn next_content(&self, unit: &Unit, charge: Option<&InFlight>) -> Option<NextContent> {
         let Desired::Content {
             revision,
             digest,
@@ -32,12 +34,12 @@ impl Pass<'_> {
             .filter(|_| joins && self.spec.on_join == OnJoin::LastGood);
         let good = self.memory.last_good.filter(|good| *good != revision);
         match (first, good, last_good) {
-            (Some(_), Some(revision), Some(digest)) => Some(Wanted {
+            (Some(_), Some(revision), Some(digest)) => Some(NextContent {
                 revision,
                 digest,
                 kind: Kind::Join,
             }),
-            _ => Some(Wanted {
+            _ => Some(NextContent {
                 revision,
                 digest,
                 kind: Kind::Assign,
@@ -47,7 +49,12 @@ impl Pass<'_> {
 
     /// Rule 6: with `onFailure: Revert`, a unit that has a condemned revision returns to the last good revision; so
     /// does a unit without content.
-    fn way_back(&self, unit: &Unit, charge: Option<&Charge>, last_good: Option<Digest>) -> Option<Wanted> {
+    fn way_back(
+        &self,
+        unit: &Unit,
+        charge: Option<&InFlight>,
+        last_good: Option<Digest>,
+    ) -> Option<NextContent> {
         let refused = |revision: Revision| self.memory.refuses(revision);
         let good = self.memory.last_good.filter(|good| !refused(*good))?;
         let has_it = unit.carried_revision().is_some_and(refused)
@@ -55,7 +62,7 @@ impl Pass<'_> {
                 .is_some_and(|charge| charge.kind == Kind::Revert || charge.revision.is_some_and(refused));
         let joins = unit.is_empty() && self.spec.on_join == OnJoin::LastGood;
         let wished = self.spec.on_failure == OnFailure::Revert && !unit.pinned;
-        Some(Wanted {
+        Some(NextContent {
             revision: good,
             digest: last_good.filter(|_| wished && (has_it || joins))?,
             kind: Kind::Revert,
@@ -67,14 +74,14 @@ impl Pass<'_> {
         if self.spec.paused {
             return;
         }
-        for (id, charge) in self.memory.charges.clone() {
+        for (id, charge) in self.memory.in_flight.clone() {
             if !charge.counts() {
                 continue;
             }
             let Some(unit) = self.unit_of(&id, &charge).filter(|unit| unit.is_eligible()) else {
                 continue;
             };
-            let Some(wanted) = self.wanted(unit, Some(&charge)) else {
+            let Some(wanted) = self.next_content(unit, Some(&charge)) else {
                 continue;
             };
             let there = match charge.kind {
@@ -85,12 +92,12 @@ impl Pass<'_> {
             };
             if !there && !must_wait(unit, &charge, wanted.kind) {
                 let charge = self.redirect(unit, charge, wanted);
-                self.memory.charges.insert(id, charge);
+                self.memory.in_flight.insert(id, charge);
             }
         }
     }
 
-    fn redirect(&mut self, unit: &Unit, charge: Charge, wanted: Wanted) -> Charge {
+    fn redirect(&mut self, unit: &Unit, charge: InFlight, wanted: NextContent) -> InFlight {
         if charge.unbegun {
             self.take_place();
         }
@@ -103,7 +110,7 @@ impl Pass<'_> {
         // Reverted, but its withdrawal was written anyway: no observer counts it until it is written again.
         let left = charge.kind == Kind::Fence && unit.being_withdrawn();
         let redirected = charge.redirected(wanted.kind, self.issue(), self.now);
-        Charge {
+        InFlight {
             sent: redirected.sent.filter(|_| !left),
             returned: redirected.returned && !left,
             unbegun: false,
@@ -118,7 +125,7 @@ impl Pass<'_> {
 
     /// W5: a change that is not written and will not be applied leaves its slot only after a fence.
     pub(super) fn give_up(&mut self) {
-        for (id, charge) in self.memory.charges.clone() {
+        for (id, charge) in self.memory.in_flight.clone() {
             let intent = charge.kind.is_assignment() && !charge.skipped;
             let Some(unit) = self.unit_of(&id, &charge).filter(|unit| unit.is_eligible()) else {
                 continue;
@@ -126,12 +133,12 @@ impl Pass<'_> {
             let wanted = match unit.desired {
                 Desired::Nothing => false,
                 Desired::Unresolved => true,
-                Desired::Content { .. } => self.wanted(unit, Some(&charge)).is_some(),
+                Desired::Content { .. } => self.next_content(unit, Some(&charge)).is_some(),
             };
             if intent && !wanted && !charge.is_written(unit) {
                 let token = self.issue();
                 self.memory
-                    .charges
+                    .in_flight
                     .insert(id, charge.redirected(Kind::Fence, token, charge.since));
             }
         }
@@ -145,25 +152,25 @@ impl Pass<'_> {
         let mut any = false;
         let kept = self
             .memory
-            .charges
+            .in_flight
             .values()
             .filter(|charge| !charge.skipped)
             .count();
-        let room = usize::try_from(self.limit().saturating_sub(self.charged())).unwrap_or(usize::MAX);
-        let room = room.min(MAX_CHARGES.saturating_sub(kept));
+        let room = usize::try_from(self.limit().saturating_sub(self.in_flight_count())).unwrap_or(usize::MAX);
+        let room = room.min(MAX_IN_FLIGHT.saturating_sub(kept));
         let mut batch = self.batch();
         let left = batch.map_or(usize::MAX, |open| {
             usize::try_from(open.left).unwrap_or(usize::MAX)
         });
         for (unit, wanted) in self.first(room.min(left)) {
-            let charge = Charge {
+            let charge = InFlight {
                 revision: Some(wanted.revision),
                 digest: Some(wanted.digest),
                 was_ready: is_ready(unit),
                 values_only: unit.carried_revision() == Some(wanted.revision),
-                ..Charge::new(unit, wanted.kind, self.token, self.now)
+                ..InFlight::new(unit, wanted.kind, self.token, self.now)
             };
-            if self.charge(unit, charge) {
+            if self.add_in_flight(unit, charge) {
                 any = true;
                 self.issue();
                 if let Some(open) = &mut batch {
@@ -177,17 +184,17 @@ impl Pass<'_> {
 
     /// What a unit without a slot would get; None if it needs nothing or must not be changed. `charge` is the in-flight
     /// change of its name.
-    pub(super) fn next(&self, unit: &Unit, charge: Option<&Charge>) -> Option<Wanted> {
+    pub(super) fn next(&self, unit: &Unit, charge: Option<&InFlight>) -> Option<NextContent> {
         let leaves = match charge {
             None => false,
             // A previous unit of the same name, which was not observed to be gone, still has the slot.
             Some(charge) if charge.incarnation != unit.incarnation || charge.counts() => return None,
             Some(charge) => charge.kind.empties(),
         };
-        if !unit.is_eligible() || unit.place == Place::Excluded {
+        if !unit.is_eligible() || unit.place == StagePosition::Excluded {
             return None;
         }
-        let wanted = self.wanted(unit, None)?;
+        let wanted = self.next_content(unit, None)?;
         if waits(unit, wanted.kind) {
             return None;
         }
@@ -196,8 +203,8 @@ impl Pass<'_> {
     }
 
     /// Some of the units that fill the limit, for the reasons of waiting units.
-    pub(super) fn holders(&self, filling: impl Fn(&Charge) -> bool) -> Arc<[UnitId]> {
-        let holders = self.memory.charges.iter().filter(|(_, charge)| filling(charge));
+    pub(super) fn holders(&self, filling: impl Fn(&InFlight) -> bool) -> Arc<[UnitId]> {
+        let holders = self.memory.in_flight.iter().filter(|(_, charge)| filling(charge));
         holders.take(NAMED).map(|(id, _)| id.clone()).collect()
     }
 }

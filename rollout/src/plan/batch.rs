@@ -6,7 +6,7 @@ use crate::OpenBatch;
 impl Pass<'_> {
     /// Units in flight for a previous target when a run starts are part of its first batch.
     pub(super) fn begin_batches(&mut self) {
-        if self.memory.course.batch.is_none() && self.charged() > 0 {
+        if self.memory.course.batch.is_none() && self.in_flight_count() > 0 {
             self.memory.course.batch = self.batch();
         }
     }
@@ -21,10 +21,12 @@ impl Pass<'_> {
         };
         Some(match self.memory.course.batch {
             None => OpenBatch {
-                left: of(wish.start).left.saturating_sub(self.charged()),
+                left: of(wish.start).left.saturating_sub(self.in_flight_count()),
                 ..of(wish.start)
             },
-            Some(last) if last.left == 0 && self.charged() == 0 => of(last.size.saturating_mul(wish.factor)),
+            Some(last) if last.left == 0 && self.in_flight_count() == 0 => {
+                of(last.size.saturating_mul(wish.factor))
+            }
             Some(open) => open,
         })
     }

@@ -2,7 +2,7 @@
 //! unavailable.
 
 use super::{Pass, limit::count, stages::NAMED, withdraw::is_active};
-use crate::{Charge, Place, Unit, UnitId, Why};
+use crate::{InFlight, StagePosition, Unit, UnitId, Why};
 
 /// How many more available units may start to change; None: no limit.
 pub(super) struct Budget(Option<u32>);
@@ -19,7 +19,7 @@ impl Pass<'_> {
 
     /// Whether a change of the unit uses the budget: it is available and not changing yet.
     pub(super) fn uses_budget(&self, unit: &Unit) -> bool {
-        !is_unavailable(unit) && !self.charge_of(unit).is_some_and(changes)
+        !is_unavailable(unit) && !self.in_flight_of(unit).is_some_and(changes)
     }
 
     /// The reason of units that do not fit into the budget; None without a budget.
@@ -33,23 +33,23 @@ impl Pass<'_> {
 
     /// The same for units in flight to which nothing was sent yet: the number that fits in addition to all others.
     pub(super) fn budget_of_unsent(&self) -> Budget {
-        let unsent = |unit: &Unit, charge: &Charge| {
+        let unsent = |unit: &Unit, charge: &InFlight| {
             charge.counts() && charge.sent.is_none() && !charge.doubtful && !charge.is_written(unit)
         };
         self.budget_beside(|unit, charge| !unsent(unit, charge))
     }
 
-    fn budget_beside(&self, those: impl Fn(&Unit, &Charge) -> bool) -> Budget {
+    fn budget_beside(&self, those: impl Fn(&Unit, &InFlight) -> bool) -> Budget {
         let limit = self.budget_limit();
         Budget(limit.map(|limit| limit.saturating_sub(count(self.disrupted(those)))))
     }
 
     /// The selected units that are unavailable, and all that are changing; of the units in flight in the view only the
     /// changing ones.
-    fn disrupted(&self, those: impl Fn(&Unit, &Charge) -> bool) -> impl Iterator<Item = &UnitId> {
-        let charges = self.memory.charges.iter().filter(|(_, charge)| changes(charge));
+    fn disrupted(&self, those: impl Fn(&Unit, &InFlight) -> bool) -> impl Iterator<Item = &UnitId> {
+        let charges = self.memory.in_flight.iter().filter(|(_, charge)| changes(charge));
         let hidden = charges.filter(|(id, charge)| self.unit_of(id, charge).is_none());
-        let seen = self.with_charges().filter(move |(unit, charge)| {
+        let seen = self.with_in_flight().filter(move |(unit, charge)| {
             let own = charge.filter(|charge| charge.incarnation == unit.incarnation && changes(charge));
             own.is_some_and(|charge| those(unit, charge)) || is_unavailable(unit)
         });
@@ -77,10 +77,10 @@ impl Budget {
 
 /// Whether the unit is selected and unavailable.
 pub(super) fn is_unavailable(unit: &Unit) -> bool {
-    unit.selected() && unit.place != Place::Excluded && !unit.is_available()
+    unit.selected() && unit.place != StagePosition::Excluded && !unit.is_available()
 }
 
 /// Whether the unit of this in-flight change is changing: it takes a slot, or is being withdrawn from.
-fn changes(charge: &Charge) -> bool {
+fn changes(charge: &InFlight) -> bool {
     charge.counts() || is_active(charge)
 }

@@ -35,6 +35,6 @@ impl Pass<'_> {
 
     /// Whether the unit is not in flight and has its desired content.
     pub(super) fn is_confirmed(&self, unit: &Unit) -> bool {
-        unit.has_desired() && self.charge_of(unit).is_none()
+        unit.has_desired() && self.in_flight_of(unit).is_none()
     }
 }

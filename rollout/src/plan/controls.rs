@@ -3,7 +3,9 @@
 use std::collections::BTreeSet;
 
 use super::Pass;
-use crate::{Charge, Control, Kind, MAX_CONTROLS, Revision, Run, RunState, Says, StageId, UnitId};
+use crate::{
+    Control, ControlCommand, InFlight, Kind, MAX_CONTROLS, Revision, Run, RunState, StageId, UnitId,
+};
 
 impl Pass<'_> {
     pub(super) fn take_controls(&mut self) {
@@ -14,7 +16,7 @@ impl Pass<'_> {
             if !self.memory.taken.insert(*id) {
                 continue;
             }
-            let approves = matches!(says, Says::Approve(..) | Says::Promote(..));
+            let approves = matches!(says, ControlCommand::Approve(..) | ControlCommand::Promote(..));
             if self.memory.rebuilt && !approves {
                 continue; // It may have been taken before the memory was lost, and things have gone on since.
             }
@@ -27,24 +29,24 @@ impl Pass<'_> {
     }
 
     /// Whether the stage that the control names, if any, exists in this spec.
-    fn knows(&self, says: &Says) -> bool {
+    fn knows(&self, says: &ControlCommand) -> bool {
         match says {
-            Says::Abort(_) | Says::Retry(_) => true,
-            Says::Approve(_, stage) | Says::Promote(_, stage) => {
+            ControlCommand::Abort(_) | ControlCommand::Retry(_) => true,
+            ControlCommand::Approve(_, stage) | ControlCommand::Promote(_, stage) => {
                 self.spec.stages.iter().any(|known| known.name == *stage)
             }
         }
     }
 
-    fn heed(&mut self, says: &Says) {
+    fn heed(&mut self, says: &ControlCommand) {
         let course = &mut self.memory.course;
         match says {
-            Says::Abort(_) => self.abort(),
-            Says::Retry(revision) => self.retry(*revision),
-            Says::Approve(_, stage) => {
+            ControlCommand::Abort(_) => self.abort(),
+            ControlCommand::Retry(revision) => self.retry(*revision),
+            ControlCommand::Approve(_, stage) => {
                 course.approved.insert(StageId::of(stage));
             }
-            Says::Promote(_, stage) => {
+            ControlCommand::Promote(_, stage) => {
                 course.approved.insert(StageId::of(stage));
                 course.promoted.insert(StageId::of(stage));
             }
@@ -64,19 +66,19 @@ impl Pass<'_> {
         let Some(run) = self.memory.run.filter(ended) else {
             return;
         };
-        let charges = self.memory.charges.iter();
+        let charges = self.memory.in_flight.iter();
         let failed = charges.filter(|(_, charge)| charge.failed && charge.revision == Some(revision));
-        let failed: Vec<(UnitId, Charge)> = failed.map(|(id, charge)| (id.clone(), *charge)).collect();
+        let failed: Vec<(UnitId, InFlight)> = failed.map(|(id, charge)| (id.clone(), *charge)).collect();
         self.begin(run.target, RunState::Open);
         for (id, charge) in failed {
             // Earlier reports no longer count, as they are about another token.
-            let again = Charge {
+            let again = InFlight {
                 revision: charge.revision,
                 digest: charge.digest,
                 marked: false,
                 ..charge.redirected(Kind::Assign, self.issue(), self.now)
             };
-            self.memory.charges.insert(id, again);
+            self.memory.in_flight.insert(id, again);
         }
     }
 }

@@ -13,7 +13,7 @@ pub(super) type Key<'a> = Result<Domain, &'a UnitId>;
 #[derive(Default)]
 pub(super) struct DomainWindows<'a> {
     /// Number of units in flight of each domain.
-    charged: BTreeMap<Key<'a>, u32>,
+    in_flight: BTreeMap<Key<'a>, u32>,
     /// Units in flight that are not in the view: each may be of any domain.
     unknown: u32,
     /// Maximum number of domains that may change at the same time.
@@ -46,7 +46,7 @@ impl<'a> Pass<'a> {
                 .map(|(key, size)| (key, limit.of(size)))
                 .collect();
         }
-        for (id, charge) in self.memory.charges.iter().filter(|(_, charge)| charge.counts()) {
+        for (id, charge) in self.memory.in_flight.iter().filter(|(_, charge)| charge.counts()) {
             match self.unit_of(id, charge) {
                 Some(unit) => windows.take(unit),
                 None => windows.unknown += 1,
@@ -112,8 +112,8 @@ impl<'a> DomainWindows<'a> {
             return true;
         }
         let key = key(unit);
-        let charged = self.charged.get(&key).copied();
-        let changing = u32::try_from(self.charged.len()).unwrap_or(u32::MAX) + u32::from(charged.is_none());
+        let charged = self.in_flight.get(&key).copied();
+        let changing = u32::try_from(self.in_flight.len()).unwrap_or(u32::MAX) + u32::from(charged.is_none());
         let at_once = self
             .at_once
             .is_none_or(|most| changing.saturating_add(self.unknown) <= most);
@@ -130,7 +130,7 @@ impl<'a> DomainWindows<'a> {
         if !self.is_bounded() {
             return;
         }
-        *self.charged.entry(key(unit)).or_default() += 1;
+        *self.in_flight.entry(key(unit)).or_default() += 1;
     }
 }
 

@@ -1,14 +1,14 @@
 //! Rules 1, 4, 5: what a report means for an in-flight change. A report about another digest or token means nothing.
 
 use super::Pass;
-use crate::{Absence, Charge, Class, Content, Eligible, Kind, State, Unit, UnitId};
+use crate::{Absence, Class, Content, Eligible, InFlight, Kind, State, Unit, UnitId};
 
 /// The result for an in-flight change.
 enum Fate {
     /// The unit is confirmed, or there is nothing left to confirm.
     Ends,
     /// The change stays in flight.
-    Stays(Charge),
+    Stays(InFlight),
 }
 
 impl Pass<'_> {
@@ -17,9 +17,9 @@ impl Pass<'_> {
         if !self.spec.complete {
             return;
         }
-        let mut charges = std::mem::take(&mut self.memory.charges);
+        let mut charges = std::mem::take(&mut self.memory.in_flight);
         charges.retain(|id, charge| self.unit_of(id, charge).is_some());
-        self.memory.charges = charges;
+        self.memory.in_flight = charges;
         if self.open_run().is_some() {
             self.forget_marks();
         }
@@ -31,30 +31,30 @@ impl Pass<'_> {
         for id in left {
             self.memory.marks.remove(&id);
             // If it is selected again while it is still in flight, it may fail again.
-            if let Some(charge) = self.memory.charges.get_mut(&id) {
+            if let Some(charge) = self.memory.in_flight.get_mut(&id) {
                 (charge.failed, charge.marked) = (false, false);
             }
         }
     }
 
     pub(super) fn read_evidence(&mut self) {
-        for (id, charge) in std::mem::take(&mut self.memory.charges) {
+        for (id, charge) in std::mem::take(&mut self.memory.in_flight) {
             let fate = match self.unit_of(&id, &charge) {
                 Some(unit) => self.assess(unit, charge),
                 None => Fate::Stays(self.miss(None, charge)),
             };
             if let Fate::Stays(charge) = fate {
-                self.memory.charges.insert(id, charge);
+                self.memory.in_flight.insert(id, charge);
             }
         }
     }
 
-    fn assess(&mut self, unit: &Unit, charge: Charge) -> Fate {
+    fn assess(&mut self, unit: &Unit, charge: InFlight) -> Fate {
         if charge.kind == Kind::Abandon {
             let stays = self.weigh_abandoned(unit, confirmed(unit, charge));
             return stays.map_or(Fate::Ends, Fate::Stays);
         }
-        let charge = match read_row(unit, charge) {
+        let charge = match read_assignment(unit, charge) {
             Fate::Stays(charge) => confirmed(unit, charge),
             Fate::Ends => return Fate::Ends,
         };
@@ -73,7 +73,7 @@ impl Pass<'_> {
     }
 
     /// Rule 4, for a change that stays in flight: handles its eligibility.
-    pub(super) fn attend(&mut self, unit: &Unit, charge: Charge) -> Charge {
+    pub(super) fn attend(&mut self, unit: &Unit, charge: InFlight) -> InFlight {
         if unit.is_eligible() {
             returned(unit, charge)
         } else {
@@ -82,7 +82,7 @@ impl Pass<'_> {
     }
 
     /// Rule 1: confirmed or not; rules 5 and 6: overdue or failed.
-    fn weigh(&mut self, unit: &Unit, mut charge: Charge) -> Fate {
+    fn weigh(&mut self, unit: &Unit, mut charge: InFlight) -> Fate {
         let report = charge.report(unit);
         if report.is_some() && !charge.picked_up {
             charge.picked_up = true;
@@ -132,7 +132,7 @@ impl Pass<'_> {
         Fate::Stays(charge)
     }
 
-    fn fails(&self, charge: &Charge, report: Option<&State>) -> bool {
+    fn fails(&self, charge: &InFlight, report: Option<&State>) -> bool {
         match report {
             Some(State::Failed {
                 class: Class::Revision,
@@ -158,7 +158,7 @@ impl Pass<'_> {
 
     /// Rule 4: a unit in flight that is not eligible, or is missing from a partial view, keeps its slot for
     /// `deadlines.absence`. Then it is fenced and released, and remembered as unconfirmed, unless the run waits for it.
-    fn miss(&mut self, unit: Option<&Unit>, mut charge: Charge) -> Charge {
+    fn miss(&mut self, unit: Option<&Unit>, mut charge: InFlight) -> InFlight {
         let since = *charge.absent_since.get_or_insert(self.now);
         charge.clock.set(false, self.now);
         let absence = match unit.map(|unit| unit.eligible) {
@@ -177,7 +177,7 @@ impl Pass<'_> {
             charge.marked |= self.mark(unit, &charge, "absent for too long".into());
         }
         let token = self.issue();
-        Charge {
+        InFlight {
             skipped: true,
             ..charge.redirected(Kind::Fence, token, charge.since)
         }
@@ -185,10 +185,10 @@ impl Pass<'_> {
 }
 
 /// Rule 4: a unit that returns unconfirmed is in flight again at once, above the limit if necessary.
-pub(super) fn returned(unit: &Unit, charge: Charge) -> Charge {
+pub(super) fn returned(unit: &Unit, charge: InFlight) -> InFlight {
     let counted = charge.skipped && charge.kind != Kind::Withdraw && !unit.is_quiet();
     let sent = charge.sent.or_else(|| counted.then_some(unit.token()));
-    Charge {
+    InFlight {
         sent,
         returned: sent.is_some() && (charge.returned || charge.skipped),
         doubtful: charge.doubtful && sent.is_none(),
@@ -199,14 +199,14 @@ pub(super) fn returned(unit: &Unit, charge: Charge) -> Charge {
 }
 
 /// A change that was issued and is confirmed no longer counts; one that was issued after it may still arrive.
-fn confirmed(unit: &Unit, charge: Charge) -> Charge {
+fn confirmed(unit: &Unit, charge: InFlight) -> InFlight {
     let over = unit.is_quiet() && charge.sent.is_some_and(|first| unit.token() >= first);
     let sent = if over {
         (unit.token() < charge.token).then_some(unit.token().next())
     } else {
         charge.sent
     };
-    Charge {
+    InFlight {
         sent,
         returned: charge.returned && sent.is_some(),
         doubtful: charge.doubtful && sent.is_none() && !unit.is_quiet(),
@@ -216,7 +216,7 @@ fn confirmed(unit: &Unit, charge: Charge) -> Charge {
 
 /// What the assignment means for the change: it is written, or the assignment is newer, and that is what has to be
 /// confirmed now (W6: for a fenced unit, its current content).
-fn read_row(unit: &Unit, mut charge: Charge) -> Fate {
+fn read_assignment(unit: &Unit, mut charge: InFlight) -> Fate {
     let Some(row) = unit.assigned.filter(|row| row.token >= charge.token) else {
         return Fate::Stays(charge);
     };
@@ -232,7 +232,7 @@ fn read_row(unit: &Unit, mut charge: Charge) -> Fate {
         Content::Withdraw => Fate::Stays(charge.redirected(Kind::Withdraw, row.token, charge.since)),
         Content::Carries { revision, digest } => {
             let found = charge.redirected(Kind::Assign, row.token, charge.since);
-            Fate::Stays(Charge {
+            Fate::Stays(InFlight {
                 revision,
                 digest: Some(digest),
                 doubtful: found.sent.is_none(),
@@ -244,7 +244,7 @@ fn read_row(unit: &Unit, mut charge: Charge) -> Fate {
     }
 }
 
-fn weigh_withdrawal(unit: &Unit, mut charge: Charge) -> Fate {
+fn weigh_withdrawal(unit: &Unit, mut charge: InFlight) -> Fate {
     let reported = unit.state_at(None, charge.token) == Some(&State::Withdrawn);
     let withdrawn = reported && charge.is_written(unit);
     let tidied = unit

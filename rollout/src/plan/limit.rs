@@ -1,7 +1,7 @@
 //! Rule 2: how many units change at once.
 
 use super::Pass;
-use crate::{Limit, Place, Strategy};
+use crate::{Limit, StagePosition, Strategy};
 
 /// Numbers of units, which percentages refer to.
 #[derive(Clone, Copy, Default)]
@@ -20,11 +20,11 @@ impl Pass<'_> {
     pub(super) fn count_units(&self) -> Counts {
         let mut counts = Counts::default();
         for unit in &self.units {
-            let included = unit.selected() && unit.place != Place::Excluded;
+            let included = unit.selected() && unit.place != StagePosition::Excluded;
             counts.selected += u32::from(included);
             counts.eligible += u32::from(included && unit.is_eligible());
             counts.leaving += u32::from(!unit.selected() && unit.carries().is_some());
-            counts.carrying += u32::from(!unit.is_empty() && !self.gives_up(unit));
+            counts.carrying += u32::from(!unit.is_empty() && !self.is_abandoned(unit));
         }
         counts
     }
@@ -41,8 +41,8 @@ impl Pass<'_> {
     }
 
     /// The units that take its slots.
-    pub(super) fn charged(&self) -> u32 {
-        count(self.memory.charges.values().filter(|charge| charge.counts()))
+    pub(super) fn in_flight_count(&self) -> u32 {
+        count(self.memory.in_flight.values().filter(|charge| charge.counts()))
     }
 
     /// How many failures are tolerated. A percentage does not refer to eligible units only: unreachable units must not

@@ -10,6 +10,7 @@ mod controls;
 mod domain;
 mod evidence;
 mod limit;
+mod next_content;
 mod order;
 mod overtake;
 mod reasons;
@@ -20,7 +21,6 @@ mod steps;
 mod summary;
 mod verdict;
 mod wake;
-mod wanted;
 mod window;
 mod withdraw;
 
@@ -29,7 +29,7 @@ use std::sync::Arc;
 
 use self::limit::Counts;
 use crate::memory::greatest_token;
-use crate::{Charge, Decision, MAX_CHARGES, Memory, Millis, Spec, Step, Token, Unit, UnitId};
+use crate::{Decision, InFlight, MAX_IN_FLIGHT, Memory, Millis, Spec, Step, Token, Unit, UnitId};
 
 /// Decides which units change next, and what their reports mean.
 ///
@@ -47,7 +47,7 @@ pub fn plan(spec: &Spec, memory: &Memory, units: &[Unit], now: Millis) -> Decisi
     pass.read_evidence();
     pass.judge();
     pass.release_unsent();
-    pass.take_back();
+    pass.reverse_withdrawals();
     pass.pass_stages();
     pass.retarget();
     pass.overtake();
@@ -120,7 +120,7 @@ impl<'a> Pass<'a> {
             self.memory.rebuilt = false;
         }
         let mut steps = self.steps();
-        let (reasons, summary) = self.tell();
+        let (reasons, summary) = self.reasons_and_summary();
         let wake_at = self.wake_at();
         let open = self.why_stage();
         steps.extend(self.readings_to_take());
@@ -143,15 +143,15 @@ impl<'a> Pass<'a> {
     }
 
     /// The unit of an in-flight change; None if it is not in the view, or only another incarnation is.
-    fn unit_of(&self, id: &UnitId, charge: &Charge) -> Option<&'a Unit> {
+    fn unit_of(&self, id: &UnitId, charge: &InFlight) -> Option<&'a Unit> {
         self.unit(id)
             .filter(|unit| unit.incarnation == charge.incarnation)
     }
 
     /// All units in order, each with the in-flight change of its name, if any, possibly of another incarnation. One
     /// walk over both, as thousands of lookups would take longer than everything else.
-    fn with_charges(&self) -> impl Iterator<Item = (&'a Unit, Option<&Charge>)> {
-        let mut charges = self.memory.charges.iter().peekable();
+    fn with_in_flight(&self) -> impl Iterator<Item = (&'a Unit, Option<&InFlight>)> {
+        let mut charges = self.memory.in_flight.iter().peekable();
         self.units.iter().map(move |unit| {
             while charges.next_if(|(id, _)| **id < unit.id).is_some() {}
             let charge = charges.next_if(|(id, _)| **id == unit.id);
@@ -159,9 +159,9 @@ impl<'a> Pass<'a> {
         })
     }
 
-    fn charge_of(&self, unit: &Unit) -> Option<&Charge> {
+    fn in_flight_of(&self, unit: &Unit) -> Option<&InFlight> {
         self.memory
-            .charges
+            .in_flight
             .get(&unit.id)
             .filter(|charge| charge.incarnation == unit.incarnation)
     }
@@ -175,15 +175,15 @@ impl<'a> Pass<'a> {
     /// Stores an in-flight change. If the memory is full, the unit that was released first makes room: if it returns
     /// unconfirmed, its assignment still shows it. False if there is no room, or another incarnation of the unit is in
     /// flight.
-    fn charge(&mut self, unit: &Unit, charge: Charge) -> bool {
-        let charges = &mut self.memory.charges;
+    fn add_in_flight(&mut self, unit: &Unit, charge: InFlight) -> bool {
+        let charges = &mut self.memory.in_flight;
         if charges
             .get(&unit.id)
             .is_some_and(|other| other.incarnation != unit.incarnation)
         {
             return false;
         }
-        if charges.len() >= MAX_CHARGES && !charges.contains_key(&unit.id) {
+        if charges.len() >= MAX_IN_FLIGHT && !charges.contains_key(&unit.id) {
             let released = charges.iter().filter(|(_, charge)| charge.skipped);
             let oldest = released.min_by_key(|(id, charge)| (charge.absent_since, (*id).clone()));
             let Some(oldest) = oldest.map(|(id, _)| id.clone()) else {

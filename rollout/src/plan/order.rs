@@ -6,9 +6,9 @@ use std::collections::BTreeMap;
 use super::{
     Pass,
     domain::{Key, key},
-    wanted::Wanted,
+    next_content::NextContent,
 };
-use crate::{Kind, Place, State, Unit};
+use crate::{Kind, StagePosition, State, Unit};
 
 /// The class of a unit in the order: smaller ones first.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -22,13 +22,13 @@ enum Class {
 }
 
 /// The sort key: stage, domain if domains are ordered, and class.
-type Turn<'a> = (Place, Option<Key<'a>>, Class);
+type Turn<'a> = (StagePosition, Option<Key<'a>>, Class);
 
 impl<'a> Pass<'a> {
     /// The first of the units that may get a slot, with their content. They are ordered by stage, in each by domain if
     /// domains are ordered, then by class, then by name, which is the order of the units. Units that revert come first
     /// by their last change, latest first, whatever their stage.
-    pub(super) fn first(&self, most: usize) -> Vec<(&'a Unit, Wanted)> {
+    pub(super) fn first(&self, most: usize) -> Vec<(&'a Unit, NextContent)> {
         let mut chosen = Vec::new();
         if most == 0 {
             return chosen;
@@ -52,18 +52,18 @@ impl<'a> Pass<'a> {
         chosen
     }
 
-    fn candidates(&self, most: usize) -> impl Iterator<Item = (&'a Unit, Wanted)> {
-        let mut groups: BTreeMap<Turn<'_>, Vec<(&Unit, Wanted)>> = BTreeMap::new();
+    fn candidates(&self, most: usize) -> impl Iterator<Item = (&'a Unit, NextContent)> {
+        let mut groups: BTreeMap<Turn<'_>, Vec<(&Unit, NextContent)>> = BTreeMap::new();
         let spec = self.spec;
         let plain = spec.stages.is_empty() && !spec.domains.constrain() && spec.unavailable.is_none();
-        for (unit, charge) in self.with_charges() {
+        for (unit, charge) in self.with_in_flight() {
             let wanted = self
                 .next(unit, charge)
                 .filter(|wanted| self.is_open(unit, wanted.kind));
             let Some(wanted) = wanted else { continue };
             let class = self.class(unit);
             let place = if wanted.kind == Kind::Revert {
-                Place::default()
+                StagePosition::default()
             } else {
                 unit.place
             };
@@ -100,5 +100,5 @@ impl<'a> Pass<'a> {
 
 /// It is observed as succeeded at its assignment, or has nothing.
 pub(super) fn is_ready(unit: &Unit) -> bool {
-    unit.is_empty() || unit.state_at_row() == Some(&State::Succeeded)
+    unit.is_empty() || unit.state_at_assignment() == Some(&State::Succeeded)
 }

@@ -3,7 +3,7 @@
 //! namespace re-created), and an assignment with a smaller token is ignored there.
 
 use super::Pass;
-use crate::{Charge, Unit};
+use crate::{InFlight, Unit};
 
 impl Pass<'_> {
     /// The change gets a token above the reported one, on its slot. The change itself and its deadlines stay the same:
@@ -13,7 +13,7 @@ impl Pass<'_> {
         if self.spec.paused {
             return;
         }
-        for (id, charge) in self.memory.charges.clone() {
+        for (id, charge) in self.memory.in_flight.clone() {
             let unit = self.unit_of(&id, &charge).filter(|unit| unit.is_eligible());
             let Some(unit) = unit.filter(|unit| self.is_overtaken(unit, &charge)) else {
                 continue;
@@ -22,25 +22,25 @@ impl Pass<'_> {
                 continue;
             }
             let charge = charge.above(self.issue());
-            self.memory.charges.insert(id, charge);
+            self.memory.in_flight.insert(id, charge);
         }
     }
 
     /// A token that this pass could not exceed is ignored (see `greatest_token`).
-    pub(super) fn is_overtaken(&self, unit: &Unit, charge: &Charge) -> bool {
+    pub(super) fn is_overtaken(&self, unit: &Unit, charge: &InFlight) -> bool {
         let reported = unit.observed.as_ref().map(|echo| echo.token);
         reported.is_some_and(|token| token < self.token) && charge.is_overtaken(unit)
     }
 
     /// The content to write is still desired; otherwise the next change gets a greater token anyway.
-    fn still_means(&self, unit: &Unit, charge: &Charge) -> bool {
+    fn still_means(&self, unit: &Unit, charge: &InFlight) -> bool {
         if charge.kind.empties() {
             return !unit.selected() && self.may_withdraw;
         }
         match charge.digest {
             None => true,
             Some(digest) => self
-                .wanted(unit, Some(charge))
+                .next_content(unit, Some(charge))
                 .is_some_and(|wanted| wanted.digest == digest),
         }
     }

@@ -2,15 +2,15 @@
 
 use std::sync::Arc;
 
-use super::{Pass, budget::Budget, domain::DomainWindows, wanted::waits, withdraw};
+use super::{Pass, budget::Budget, domain::DomainWindows, next_content::waits, withdraw};
 use crate::{
-    Charge, Class, Desired, Eligible, Kind, MAX_CHARGES, Millis, Place, Revision, RunState, State, Summary,
-    Unit, UnitId, Why,
+    Class, Desired, Eligible, InFlight, Kind, MAX_IN_FLIGHT, Millis, Revision, RunState, StagePosition,
+    State, Summary, Unit, UnitId, Why,
 };
 
 /// The limit is never larger than what the memory can store.
 #[allow(clippy::cast_possible_truncation)] // five hundred
-const MOST: u32 = MAX_CHARGES as u32;
+const MOST: u32 = MAX_IN_FLIGHT as u32;
 
 /// The reasons shared by all waiting units, computed once.
 struct Windows<'a> {
@@ -39,10 +39,10 @@ impl Windows<'_> {
 
 impl Pass<'_> {
     /// The reasons, and the counts derived from them.
-    pub(super) fn tell(&self) -> (Vec<(UnitId, Why)>, Summary) {
+    pub(super) fn reasons_and_summary(&self) -> (Vec<(UnitId, Why)>, Summary) {
         let windows = Windows {
             change: Why::WaitingTurn {
-                holders: self.holders(Charge::counts),
+                holders: self.holders(InFlight::counts),
                 limit: self.limit().min(MOST),
             },
             withdrawal: Why::WaitingTurn {
@@ -51,19 +51,19 @@ impl Pass<'_> {
             },
             stage: self.why_stage(),
             domain: Why::WaitingDomain {
-                holders: self.holders(Charge::counts),
+                holders: self.holders(InFlight::counts),
             },
             domains: self.domains(),
             budget: self.full_budget().map(|why| (self.budget(), why)),
             batch: self.full_batch().map(|size| Why::WaitingBatch {
-                holders: self.holders(Charge::counts),
+                holders: self.holders(InFlight::counts),
                 size,
             }),
             stages: self.full_stages(),
         };
         let mut summary = self.summary();
         let mut reasons = Vec::with_capacity(self.units.len());
-        for (unit, charge) in self.with_charges() {
+        for (unit, charge) in self.with_in_flight() {
             let charge = charge.filter(|charge| charge.incarnation == unit.incarnation);
             let why = self.why(unit, charge, &windows);
             summary.add(unit, charge, &why);
@@ -72,7 +72,7 @@ impl Pass<'_> {
         (reasons, summary)
     }
 
-    fn why(&self, unit: &Unit, charge: Option<&Charge>, windows: &Windows<'_>) -> Why {
+    fn why(&self, unit: &Unit, charge: Option<&InFlight>, windows: &Windows<'_>) -> Why {
         let held = charge.filter(|charge| !charge.skipped);
         let why = match held {
             Some(charge) if let Some(why) = self.why_not_written(unit, charge) => why,
@@ -81,8 +81,8 @@ impl Pass<'_> {
                 withdrawing(unit, charge)
             }
             _ if !unit.selected() => self.why_leaving(unit, charge, windows),
-            Some(charge) if charge.kind != Kind::Withdraw => self.why_charged(unit, charge, windows),
-            _ => self.why_uncharged(unit, charge, windows),
+            Some(charge) if charge.kind != Kind::Withdraw => self.why_in_flight(unit, charge, windows),
+            _ => self.why_not_in_flight(unit, charge, windows),
         };
         let why = if unit.pinned && unit.selected() {
             pinned(unit, why)
@@ -98,9 +98,9 @@ impl Pass<'_> {
         }
     }
 
-    fn why_leaving(&self, unit: &Unit, charge: Option<&Charge>, windows: &Windows<'_>) -> Why {
+    fn why_leaving(&self, unit: &Unit, charge: Option<&InFlight>, windows: &Windows<'_>) -> Why {
         match (&self.held, charge) {
-            _ if self.gives_up(unit) => Why::Excluded,
+            _ if self.is_abandoned(unit) => Why::Excluded,
             (_, Some(charge)) if unit.carries().is_none() && charge.kind != Kind::Abandon => {
                 withdrawing(unit, charge)
             }
@@ -126,7 +126,7 @@ impl Pass<'_> {
         }
     }
 
-    fn why_charged(&self, unit: &Unit, charge: &Charge, windows: &Windows<'_>) -> Why {
+    fn why_in_flight(&self, unit: &Unit, charge: &InFlight, windows: &Windows<'_>) -> Why {
         if !charge.is_written(unit) {
             return self.why_unwritten(unit, charge, windows);
         }
@@ -172,7 +172,7 @@ impl Pass<'_> {
 
     /// When its failure was counted, if it was for this change; otherwise since when it is in flight, as no other time
     /// is stored.
-    fn failed_since(&self, unit: &Unit, charge: &Charge) -> Millis {
+    fn failed_since(&self, unit: &Unit, charge: &InFlight) -> Millis {
         let counted = self.memory.marks.get(&unit.id).copied();
         counted
             .filter(|at| charge.failed && *at >= charge.since)
@@ -180,7 +180,7 @@ impl Pass<'_> {
     }
 
     /// In flight, but not written in the assignment yet: in progress, or held up.
-    fn why_unwritten(&self, unit: &Unit, charge: &Charge, windows: &Windows<'_>) -> Why {
+    fn why_unwritten(&self, unit: &Unit, charge: &InFlight, windows: &Windows<'_>) -> Why {
         let condemned = match unit.desired {
             Desired::Unresolved => return Why::Unresolved,
             Desired::Content { revision, .. } if charge.kind != Kind::Revert => self.why_refused(revision),
@@ -199,19 +199,19 @@ impl Pass<'_> {
         }
     }
 
-    fn why_uncharged(&self, unit: &Unit, charge: Option<&Charge>, windows: &Windows<'_>) -> Why {
+    fn why_not_in_flight(&self, unit: &Unit, charge: Option<&InFlight>, windows: &Windows<'_>) -> Why {
         let Desired::Content { revision, digest, .. } = unit.desired else {
             return Why::Unresolved;
         };
         // It is selected again, and its withdrawal must still be fenced: it waits for a slot.
         let fenced_off = charge.is_none_or(|charge| charge.skipped);
         let back = self
-            .wanted(unit, None)
+            .next_content(unit, None)
             .filter(|wanted| wanted.kind == Kind::Revert);
         let carried = unit.carries().map(|(_, carried)| carried);
         let there = fenced_off && back.is_none() && carried == Some(digest);
         let unready = unit
-            .failure_at_row()
+            .failure_at_assignment()
             .map(|(class, message)| (class, message.clone()));
         match (there, unready) {
             (true, Some((class, message))) => Why::Failed {
@@ -238,7 +238,9 @@ impl Pass<'_> {
                 Some(why) => why,
                 None if self.spec.paused => Why::Paused,
                 // A previous unit of the same name was not observed to be gone: only a complete read shows it.
-                None if !self.spec.complete && self.memory.charges.contains_key(&unit.id) => Why::WaitingRead,
+                None if !self.spec.complete && self.memory.in_flight.contains_key(&unit.id) => {
+                    Why::WaitingRead
+                }
                 None => self.why_waiting(unit, windows),
             },
         }
@@ -246,12 +248,14 @@ impl Pass<'_> {
 
     /// Only other units are in its way.
     fn why_waiting(&self, unit: &Unit, windows: &Windows<'_>) -> Why {
-        let kind = self.wanted(unit, None).map_or(Kind::Assign, |wanted| wanted.kind);
+        let kind = self
+            .next_content(unit, None)
+            .map_or(Kind::Assign, |wanted| wanted.kind);
         let in_order = self.is_in_order(unit, kind);
         let place = match unit.place {
-            Place::Stage(place) => windows.stages.get(usize::from(place)).cloned().flatten(),
-            Place::Last => None,
-            Place::Excluded => return Why::Excluded,
+            StagePosition::Stage(place) => windows.stages.get(usize::from(place)).cloned().flatten(),
+            StagePosition::Last => None,
+            StagePosition::Excluded => return Why::Excluded,
         };
         match (unit.eligible, &windows.stage) {
             (Eligible::NotYet(reason), _) if waits(unit, kind) => Why::NotYet { reason },
@@ -289,12 +293,12 @@ fn pinned(unit: &Unit, why: Why) -> Why {
     let message = match why {
         Why::UpToDate => None,
         Why::KnownBad { evidence, .. } | Why::Halted { evidence, .. } => Some(evidence.message),
-        _ => unit.failure_at_row().map(|(_, message)| message.clone()),
+        _ => unit.failure_at_assignment().map(|(_, message)| message.clone()),
     };
     Why::Pinned { message }
 }
 
-fn withdrawing(unit: &Unit, charge: &Charge) -> Why {
+fn withdrawing(unit: &Unit, charge: &InFlight) -> Why {
     let message = match unit.state_at(None, charge.token) {
         Some(State::Failed { message, .. }) => Some(message.clone()),
         _ => None,
@@ -305,7 +309,7 @@ fn withdrawing(unit: &Unit, charge: &Charge) -> Why {
     }
 }
 
-fn updating(charge: &Charge, until: Option<Millis>, message: Option<Arc<str>>) -> Why {
+fn updating(charge: &InFlight, until: Option<Millis>, message: Option<Arc<str>>) -> Why {
     let since = charge.since;
     if charge.kind == Kind::Revert {
         return Why::Reverting {

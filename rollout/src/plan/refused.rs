@@ -1,11 +1,11 @@
 //! Assignments that cannot be written. A refused write is never a failure of the revision: the unit did not get it.
 
 use super::Pass;
-use crate::{Charge, Kind, Millis, Refusal, Unit, Why};
+use crate::{InFlight, Kind, Millis, RefusedWrite, Unit, Why};
 
 impl Pass<'_> {
     /// Why the assignment of this change cannot be written, if the write was refused.
-    pub(super) fn refusal(&self, unit: &Unit, charge: &Charge) -> Option<&Refusal> {
+    pub(super) fn refusal(&self, unit: &Unit, charge: &InFlight) -> Option<&RefusedWrite> {
         let refusal = self.spec.refused.get(&unit.id)?;
         (refusal.token == charge.token && !charge.is_written(unit)).then_some(refusal)
     }
@@ -18,27 +18,27 @@ impl Pass<'_> {
         }
         for id in &self.spec.abandoned {
             let unit = self.unit(id).filter(|unit| !unit.selected());
-            let Some((unit, charge)) = unit.and_then(|unit| Some((unit, *self.charge_of(unit)?))) else {
+            let Some((unit, charge)) = unit.and_then(|unit| Some((unit, *self.in_flight_of(unit)?))) else {
                 continue;
             };
             if self.refusal(unit, &charge).is_none() {
                 continue;
             }
             if unit.is_empty() {
-                self.memory.charges.remove(id);
+                self.memory.in_flight.remove(id);
             } else if charge.kind == Kind::Abandon {
-                let free = Charge {
+                let free = InFlight {
                     sent: None,
                     returned: false,
                     ..charge
                 };
-                self.memory.charges.insert(id.clone(), free);
+                self.memory.in_flight.insert(id.clone(), free);
             }
         }
     }
 
     /// The reason of such a change.
-    pub(super) fn why_not_written(&self, unit: &Unit, charge: &Charge) -> Option<Why> {
+    pub(super) fn why_not_written(&self, unit: &Unit, charge: &InFlight) -> Option<Why> {
         let refusal = self.refusal(unit, charge)?;
         Some(Why::WriteFailed {
             since: charge.since,
@@ -51,13 +51,13 @@ impl Pass<'_> {
     pub(super) fn write_deadlines(&self) -> impl Iterator<Item = Millis> {
         self.spec.refused.keys().filter_map(|id| {
             let unit = self.unit(id)?;
-            let charge = self.charge_of(unit)?;
+            let charge = self.in_flight_of(unit)?;
             self.refusal(unit, charge)?;
             Some(self.write_deadline(charge))
         })
     }
 
-    fn write_deadline(&self, charge: &Charge) -> Millis {
+    fn write_deadline(&self, charge: &InFlight) -> Millis {
         charge.since.plus(self.spec.deadlines.pickup)
     }
 }

@@ -33,7 +33,7 @@ impl Pass<'_> {
         self.memory.course = Course::default();
         self.memory.marks.clear();
         self.memory.marks_beyond = 0;
-        for charge in self.memory.charges.values_mut() {
+        for charge in self.memory.in_flight.values_mut() {
             (charge.failed, charge.marked) = (false, false);
         }
     }

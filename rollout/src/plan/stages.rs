@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use super::{Pass, limit::count};
 use crate::{
-    Desired, Gate, GateCount, GateId, Kind, Millis, Outcome, Place, Reading, Stage, StageId, Step, Unit,
-    UnitId, Why,
+    Desired, Gate, GateCount, GateId, GateResult, Kind, Millis, Reading, Stage, StageId, StagePosition, Step,
+    Unit, UnitId, Why,
 };
 
 /// Maximum number of units named in the reason of waiting units.
@@ -41,7 +41,7 @@ impl<'a> Pass<'a> {
             set.retain(|stage| known.contains(stage));
         }
         while let Some((place, stage)) = self.open_stage() {
-            self.look_at(place, stage);
+            self.update_course(place, stage);
             if self.lack(place, stage).is_some() {
                 return;
             }
@@ -68,8 +68,8 @@ impl<'a> Pass<'a> {
         };
         match unit.place {
             _ if unit.pinned && !self.is_run_for(unit) => true,
-            Place::Stage(place) => usize::from(place) <= open,
-            Place::Last | Place::Excluded => false,
+            StagePosition::Stage(place) => usize::from(place) <= open,
+            StagePosition::Last | StagePosition::Excluded => false,
         }
     }
 
@@ -80,7 +80,7 @@ impl<'a> Pass<'a> {
     }
 
     /// Updates since when its units are confirmed, and the results of its gates since then.
-    fn look_at(&mut self, place: usize, stage: &Stage) {
+    fn update_course(&mut self, place: usize, stage: &Stage) {
         if !self.unconfirmed_in(place).is_empty() {
             self.memory.course.clear_since = None;
             self.memory.course.gates.clear();
@@ -214,7 +214,7 @@ impl<'a> Pass<'a> {
         let stages = self.spec.stages.iter().enumerate();
         let room = stages.map(|(place, stage)| {
             let limit = self.stage_limit(place, stage)?;
-            Some(limit.saturating_sub(count(self.charged_in(place))))
+            Some(limit.saturating_sub(count(self.in_flight_in_stage(place))))
         });
         StageWindows { room: room.collect() }
     }
@@ -224,7 +224,7 @@ impl<'a> Pass<'a> {
         let stages = self.spec.stages.iter().enumerate();
         let full = stages.map(|(place, stage)| {
             let limit = self.stage_limit(place, stage)?;
-            let holders: Vec<UnitId> = self.charged_in(place).cloned().collect();
+            let holders: Vec<UnitId> = self.in_flight_in_stage(place).cloned().collect();
             (count(holders.iter()) >= limit).then(|| Why::WaitingTurn {
                 holders: holders.into_iter().take(NAMED).collect(),
                 limit,
@@ -240,8 +240,8 @@ impl<'a> Pass<'a> {
     }
 
     /// The units that take slots of a stage's limit.
-    fn charged_in(&self, place: usize) -> impl Iterator<Item = &UnitId> {
-        let charges = self.memory.charges.iter().filter(|(_, charge)| charge.counts());
+    fn in_flight_in_stage(&self, place: usize) -> impl Iterator<Item = &UnitId> {
+        let charges = self.memory.in_flight.iter().filter(|(_, charge)| charge.counts());
         let of_it = charges
             .filter(move |(id, charge)| self.unit_of(id, charge).is_some_and(|unit| unit.place.is(place)));
         of_it.map(|(id, _)| id)
@@ -255,7 +255,7 @@ impl StageWindows {
     }
 
     pub(super) fn take(&mut self, unit: &Unit) {
-        if let Place::Stage(place) = unit.place
+        if let StagePosition::Stage(place) = unit.place
             && let Some(Some(room)) = self.room.get_mut(usize::from(place))
         {
             *room = room.saturating_sub(1);
@@ -264,8 +264,8 @@ impl StageWindows {
 
     fn room_of(&self, unit: &Unit) -> Option<u32> {
         match unit.place {
-            Place::Stage(place) => self.room.get(usize::from(place)).copied().flatten(),
-            Place::Last | Place::Excluded => None,
+            StagePosition::Stage(place) => self.room.get(usize::from(place)).copied().flatten(),
+            StagePosition::Last | StagePosition::Excluded => None,
         }
     }
 }
@@ -294,14 +294,14 @@ impl GateCount {
         }
         self.last = Some((reading.at, reading.outcome));
         match reading.outcome {
-            Outcome::Pass => self.passes = self.passes.saturating_add(1),
-            Outcome::NoData if !gate.no_data_fails => {}
-            Outcome::Fail | Outcome::NoData => self.passes = 0,
+            GateResult::Pass => self.passes = self.passes.saturating_add(1),
+            GateResult::NoData if !gate.no_data_fails => {}
+            GateResult::Fail | GateResult::NoData => self.passes = 0,
         }
     }
 }
 
-impl Place {
+impl StagePosition {
     fn is(self, stage: usize) -> bool {
         matches!(self, Self::Stage(place) if usize::from(place) == stage)
     }

@@ -8,14 +8,14 @@ use super::Pass;
 use super::budget::is_unavailable;
 use super::limit::count;
 use super::window::is_barred;
-use crate::{Charge, Kind, Step, Token, Unit, UnitId};
+use crate::{InFlight, Kind, Step, Token, Unit, UnitId};
 
 impl Pass<'_> {
     pub(super) fn steps(&mut self) -> Vec<Step> {
         let mut steps = Vec::new();
         let (mut fresh, mut doubtful): (Vec<Pending>, Vec<Pending>) = Default::default();
         let (mut returned, mut repeated): (Vec<Pending>, Vec<Pending>) = Default::default();
-        for (id, charge) in &self.memory.charges {
+        for (id, charge) in &self.memory.in_flight {
             let Some(unit) = self.unit_of(id, charge).filter(|unit| !charge.is_written(unit)) else {
                 continue;
             };
@@ -60,7 +60,7 @@ impl Pass<'_> {
         for (_, id, step) in fresh {
             steps.push(step);
             let row = self.unit(&id);
-            if let Some(charge) = self.memory.charges.get_mut(&id) {
+            if let Some(charge) = self.memory.in_flight.get_mut(&id) {
                 let found = row.filter(|unit| charge.is_found(unit));
                 let first = found.map_or(charge.token, Unit::token);
                 (charge.sent, charge.doubtful) = (Some(first), false);
@@ -76,7 +76,7 @@ impl Pass<'_> {
     fn split_fresh(&self, doubtful: &mut Vec<Pending>, others: &mut Vec<Pending>) -> Vec<Pending> {
         doubtful.sort_unstable();
         others.sort_unstable();
-        let taken = self.memory.charges.iter().filter(|(id, charge)| {
+        let taken = self.memory.in_flight.iter().filter(|(id, charge)| {
             // A unit that was adopted for its assignment and is not in the view: perhaps nothing was sent to it, but an
             // observer may count it.
             let moves = |unit: &Unit| (charge.is_written(unit) || charge.doubtful) && !unit.is_quiet();
@@ -108,8 +108,8 @@ impl Pass<'_> {
 
     /// A change that was sent and may be lost is repeated only if it fits beside the units that are changing: if other
     /// units returned since, it waits for them. `beside` selects the changes whose slot is taken whatever was observed.
-    fn room_to_repeat(&self, beside: impl Fn(&Charge) -> bool) -> usize {
-        let busy = self.memory.charges.iter().filter(|(id, charge)| {
+    fn room_to_repeat(&self, beside: impl Fn(&InFlight) -> bool) -> usize {
+        let busy = self.memory.in_flight.iter().filter(|(id, charge)| {
             let moves = |unit: &Unit| charge.is_counted(unit) || charge.is_written(unit) && !unit.is_quiet();
             // An assignment is emptied instead of the change that it replaces, which may still arrive until then.
             let taken = charge.kind.empties() || beside(charge);
@@ -122,7 +122,7 @@ impl Pass<'_> {
         usize::try_from(self.limit().saturating_sub(taken)).unwrap_or(usize::MAX)
     }
 
-    fn step(&self, unit: &Unit, charge: &Charge) -> Option<Step> {
+    fn step(&self, unit: &Unit, charge: &InFlight) -> Option<Step> {
         let (id, token) = (unit.id.clone(), charge.token);
         let free = unit.is_eligible() && !self.spec.paused && !is_barred(unit, charge);
         match charge.kind {
@@ -134,7 +134,7 @@ impl Pass<'_> {
                 how: self.spec.withdraw.how,
             }),
             Kind::Assign | Kind::Join | Kind::Relapsed | Kind::Revert if free => {
-                let wanted = self.wanted(unit, Some(charge))?;
+                let wanted = self.next_content(unit, Some(charge))?;
                 let still = charge.digest == Some(wanted.digest);
                 still.then_some(Step::Assign {
                     unit: id,

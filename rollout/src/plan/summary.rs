@@ -1,13 +1,13 @@
 //! The counts: each selected unit is in exactly one of them, by its reason.
 
 use super::Pass;
-use crate::{Charge, Kind, Phase, RunState, State, Summary, Unit, Why};
+use crate::{InFlight, Kind, Phase, RunState, State, Summary, Unit, Why};
 
 impl Pass<'_> {
     /// The counts that need no loop over the units.
     pub(super) fn summary(&self) -> Summary {
         Summary {
-            charged: self.charged(),
+            in_flight: self.in_flight_count(),
             limit: self.limit(),
             phase: self.phase(),
             ..Summary::default()
@@ -17,7 +17,7 @@ impl Pass<'_> {
     fn phase(&self) -> Phase {
         match self.memory.run.map(|run| run.state) {
             None => Phase::Idle,
-            Some(RunState::Halted | RunState::KnownBad | RunState::Aborted) if self.goes_back() => {
+            Some(RunState::Halted | RunState::KnownBad | RunState::Aborted) if self.is_reverting() => {
                 Phase::Reverting
             }
             Some(RunState::Halted | RunState::KnownBad) => Phase::Halted,
@@ -31,15 +31,15 @@ impl Pass<'_> {
 
 impl Pass<'_> {
     /// Whether a unit is reverting to the last good revision.
-    fn goes_back(&self) -> bool {
-        let mut charges = self.memory.charges.values();
+    fn is_reverting(&self) -> bool {
+        let mut charges = self.memory.in_flight.values();
         charges.any(|charge| charge.kind == Kind::Revert && charge.counts())
     }
 }
 
 impl Summary {
     /// Counts one unit by its reason.
-    pub(super) fn add(&mut self, unit: &Unit, charge: Option<&Charge>, why: &Why) {
+    pub(super) fn add(&mut self, unit: &Unit, charge: Option<&InFlight>, why: &Why) {
         if !unit.selected() {
             self.withdrawing += u32::from(!matches!(why, Why::Excluded) && !unit.is_empty());
             return;
@@ -48,7 +48,7 @@ impl Summary {
         if charge.is_none() && unit.has_desired() {
             // The content of a pinned unit is not the target.
             self.updated += u32::from(!unit.pinned);
-            let now = unit.state_at_row() == Some(&State::Succeeded);
+            let now = unit.state_at_assignment() == Some(&State::Succeeded);
             self.ready += u32::from(now && unit.is_eligible());
         }
         let counter = match why {

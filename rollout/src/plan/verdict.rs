@@ -5,13 +5,13 @@ use std::sync::Arc;
 
 use super::Pass;
 use crate::{
-    Charge, Evidence, Kind, MAX_BAD, MAX_MARKS, OnFailure, Revision, Run, RunState, Step, Unit, Verdict,
+    Evidence, InFlight, Kind, MAX_BAD, MAX_MARKS, OnFailure, Revision, Run, RunState, Step, Unit, Verdict,
 };
 
 impl Pass<'_> {
     /// Counts the failure of a unit in flight against the target, if it says anything about it (rules 3 and 6). True if
     /// it does.
-    pub(super) fn mark(&mut self, unit: &Unit, charge: &Charge, message: Arc<str>) -> bool {
+    pub(super) fn mark(&mut self, unit: &Unit, charge: &InFlight, message: Arc<str>) -> bool {
         let blames = self
             .open_run()
             .is_some_and(|run| charge.revision == Some(run.target));

@@ -2,7 +2,7 @@
 //! opens or closes. Nothing is polled.
 
 use super::Pass;
-use crate::{Charge, Kind, Millis};
+use crate::{InFlight, Kind, Millis};
 
 impl Pass<'_> {
     pub(super) fn wake_at(&self) -> Option<Millis> {
@@ -11,7 +11,7 @@ impl Pass<'_> {
             return Some(self.now);
         }
         self.memory
-            .charges
+            .in_flight
             .values()
             .flat_map(|charge| self.ends(charge))
             .flatten()
@@ -22,7 +22,7 @@ impl Pass<'_> {
             .min()
     }
 
-    fn ends(&self, charge: &Charge) -> [Option<Millis>; 3] {
+    fn ends(&self, charge: &InFlight) -> [Option<Millis>; 3] {
         let soak = charge
             .succeeded_since
             .map(|since| since.plus(self.spec.min_ready));

@@ -3,41 +3,45 @@
 
 use super::Pass;
 use super::limit::count;
-use super::wanted::{Wanted, waits};
+use super::next_content::{NextContent, waits};
 use super::window::is_closed;
 use crate::id::fnv64;
-use crate::{Acknowledged, Charge, Eligible, Kind, Unit};
+use crate::{Acknowledged, Eligible, InFlight, Kind, Unit};
 
 impl Pass<'_> {
     /// Rule 8: a unit that is no longer selected, and to which nothing was sent on its slot, leaves at once: no late
     /// write can arrive.
     pub(super) fn release_unsent(&mut self) {
-        let mut charges = std::mem::take(&mut self.memory.charges);
+        let mut charges = std::mem::take(&mut self.memory.in_flight);
         charges.retain(|id, charge| {
             let left = |unit: &Unit| !unit.selected() && unit.is_quiet();
             let intent = charge.kind.is_assignment() && charge.sent.is_none() && !charge.skipped;
             !intent || !self.unit_of(id, charge).is_some_and(left)
         });
-        self.memory.charges = charges;
+        self.memory.in_flight = charges;
     }
 
     /// A unit that is selected again before its withdrawal was written gets its desired content, on the slot that it
     /// kept, or when there is room. If there is none (the target is bad or unknown), the withdrawal is still fenced
     /// (W5).
-    pub(super) fn take_back(&mut self) {
-        for (id, charge) in self.memory.charges.clone() {
+    pub(super) fn reverse_withdrawals(&mut self) {
+        for (id, charge) in self.memory.in_flight.clone() {
             let Some(unit) = self.unit_of(&id, &charge).filter(|unit| unit.selected()) else {
                 continue;
             };
             let open = is_active(&charge) && unit.is_eligible() && !charge.is_written(unit);
-            let goes_on = |wanted: &Wanted| !is_closed(unit) || !waits(unit, wanted.kind);
-            if !open || self.wanted(unit, None).is_some_and(|wanted| goes_on(&wanted)) {
+            let goes_on = |wanted: &NextContent| !is_closed(unit) || !waits(unit, wanted.kind);
+            if !open
+                || self
+                    .next_content(unit, None)
+                    .is_some_and(|wanted| goes_on(&wanted))
+            {
                 continue;
             }
-            if charge.counts() || self.charged() < self.limit() {
+            if charge.counts() || self.in_flight_count() < self.limit() {
                 let token = self.issue();
                 let fence = charge.redirected(Kind::Fence, token, self.now);
-                self.memory.charges.insert(id, fence);
+                self.memory.in_flight.insert(id, fence);
             }
         }
     }
@@ -59,8 +63,8 @@ impl Pass<'_> {
         let held = self.held.is_some();
         // A withdrawal that was reverted and is not written goes no further: it must not block the unit whose slot it
         // waits for.
-        let goes_on = |unit: &Unit, charge: &Charge| !unit.selected() || charge.is_written(unit);
-        let active = count(self.memory.charges.iter().filter(|(id, charge)| {
+        let goes_on = |unit: &Unit, charge: &InFlight| !unit.selected() || charge.is_written(unit);
+        let active = count(self.memory.in_flight.iter().filter(|(id, charge)| {
             is_active(charge) && self.unit_of(id, charge).is_none_or(|unit| goes_on(unit, charge))
         }));
         let mut room = self.withdraw_limit().saturating_sub(active);
@@ -83,14 +87,14 @@ impl Pass<'_> {
             }
             budget.take(uses);
             let slot = self
-                .charge_of(unit)
+                .in_flight_of(unit)
                 .filter(|charge| charge.counts() && (charge.sent.is_some() || !unit.is_quiet()));
-            let charge = Charge {
+            let charge = InFlight {
                 sent: slot.map(|charge| charge.sent.unwrap_or(self.token)),
                 was_ready: slot.is_some_and(|charge| charge.was_ready),
-                ..Charge::new(unit, Kind::Withdraw, self.token, self.now)
+                ..InFlight::new(unit, Kind::Withdraw, self.token, self.now)
             };
-            if !self.charge(unit, charge) {
+            if !self.add_in_flight(unit, charge) {
                 return any;
             }
             any = true;
@@ -107,9 +111,9 @@ impl Pass<'_> {
     /// Whether the unit must be withdrawn from, and that has not begun.
     pub(super) fn leaves(&self, unit: &Unit) -> bool {
         let begun = self
-            .charge_of(unit)
+            .in_flight_of(unit)
             .is_some_and(|charge| charge.kind == Kind::Withdraw);
-        !unit.selected() && unit.carries().is_some() && !begun && !self.gives_up(unit)
+        !unit.selected() && unit.carries().is_some() && !begun && !self.is_abandoned(unit)
     }
 
     /// Whether its content moves to another owner, as the caller says.
@@ -148,7 +152,7 @@ impl Pass<'_> {
 }
 
 /// Whether it takes a slot of the limit of withdrawals.
-pub(super) fn is_active(charge: &Charge) -> bool {
+pub(super) fn is_active(charge: &InFlight) -> bool {
     charge.kind == Kind::Withdraw && !charge.skipped
 }
 

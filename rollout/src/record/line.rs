@@ -56,7 +56,7 @@ struct Decided {
 
 impl Line {
     /// Creates a complete line.
-    pub(super) fn whole(origin: &Origin, case: &Case) -> Self {
+    pub(super) fn complete(origin: &Origin, case: &Case) -> Self {
         Self {
             schema: Some(SCHEMA.to_owned()),
             origin: Some(origin.clone()),

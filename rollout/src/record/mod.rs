@@ -146,7 +146,7 @@ impl Recorder {
         }
         let line = match &self.last {
             Some(last) => Line::after(last, &case),
-            None => Line::whole(&self.origin, &case),
+            None => Line::complete(&self.origin, &case),
         };
         let text = serde_json::to_string(&line)? + "\n";
         self.last = Some(case);

@@ -2,7 +2,7 @@
 
 use muster_rollout::{Content, Limit, Millis, State, Step, Token, UnitId, Why};
 
-use crate::world::{Member, World, row_steps, show};
+use crate::world::{Member, World, assignment_steps, show};
 
 fn fleet(size: usize) -> World {
     let names: Vec<String> = (0..size).map(|at| format!("u{at:02}")).collect();
@@ -15,7 +15,7 @@ fn give_up(world: &mut World, names: &[&str]) {
 
 fn shown(world: &mut World) -> Vec<String> {
     let decision = world.step();
-    let shown = row_steps(&decision).into_iter().map(show);
+    let shown = assignment_steps(&decision).into_iter().map(show);
     shown
         .map(|step| step.split('#').next().unwrap().to_owned())
         .collect()
@@ -55,7 +55,7 @@ fn who_came_back_unconfirmed_takes_a_slot_until_nothing_is_left_of_its_row() {
         world.find("u00");
         give_up(&mut world, &["u00"]);
         let decision = world.remember();
-        let [step @ Step::Abandon { .. }] = row_steps(&decision)[..] else {
+        let [step @ Step::Abandon { .. }] = assignment_steps(&decision)[..] else {
             panic!("u01 waits: {given_up_while_away} {decision:?}")
         };
         world.carry_out(step);

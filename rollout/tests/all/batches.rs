@@ -2,7 +2,7 @@
 
 use muster_rollout::{Batch, Limit, Millis, UnitId, Why};
 
-use crate::world::{World, row_steps};
+use crate::world::{World, assignment_steps};
 
 const NAMES: [&str; 9] = ["a", "b", "c", "d", "e", "f", "g", "h", "i"];
 
@@ -40,7 +40,7 @@ fn one_that_is_late_keeps_the_next_batch_shut() {
     world.succeed("a");
     world.step();
     world.succeed("b");
-    assert!(row_steps(&world.step()).is_empty(), "c is not confirmed");
+    assert!(assignment_steps(&world.step()).is_empty(), "c is not confirmed");
     assert_eq!(
         world.why("d"),
         Why::WaitingBatch {

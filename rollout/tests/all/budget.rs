@@ -73,7 +73,7 @@ fn a_row_that_is_not_written_waits_for_it() {
     let mut world = rolling(Limit::Count(2));
     let decision = world.decide();
     world.memory = decision.memory;
-    for charge in world.memory.charges.values_mut() {
+    for charge in world.memory.in_flight.values_mut() {
         charge.sent = None;
     }
     world.member("c").available = false;

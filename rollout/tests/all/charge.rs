@@ -1,9 +1,9 @@
 //! Rule 1: a unit is in flight from the decision until the change is confirmed, and only a report about that change
 //! counts.
 
-use muster_rollout::{Class, Echo, Kind, Millis, State, Token};
+use muster_rollout::{Class, Kind, Millis, Report, State, Token};
 
-use crate::world::{World, digest, failure, rev, row_steps};
+use crate::world::{World, assignment_steps, digest, failure, rev};
 
 /// One unit is in flight to r2 with token 2; what does this report lead to?
 fn check(echo: Option<(&str, u64, &State)>, still_charged: bool) {
@@ -11,7 +11,7 @@ fn check(echo: Option<(&str, u64, &State)>, still_charged: bool) {
     world.aim("r2");
     world.step();
     assert_eq!(world.token("a"), 2);
-    world.member("a").echo = echo.map(|(revision, token, state)| Echo {
+    world.member("a").echo = echo.map(|(revision, token, state)| Report {
         digest: Some(digest(revision, 0)),
         token: Token(token),
         state: state.clone(),
@@ -42,7 +42,7 @@ fn a_target_that_comes_back_is_confirmed_by_its_new_token_only() {
     world.aim("r1");
     world.step();
     assert_eq!((world.on("r1"), world.token("a")), (vec!["a"], 3));
-    world.member("a").echo = Some(Echo {
+    world.member("a").echo = Some(Report {
         digest: Some(digest("r1", 0)),
         token: Token(1),
         state: State::Succeeded,
@@ -106,7 +106,7 @@ fn a_confirmed_unit_that_fails_during_the_run_is_charged_again_and_takes_a_slot(
     world.report("a", failure(Class::Unit, false));
     world.step();
     assert_eq!(world.charged(), ["a", "b"]);
-    assert_eq!(world.memory.charges["a"].kind, Kind::Relapsed);
+    assert_eq!(world.memory.in_flight["a"].kind, Kind::Relapsed);
     world.succeed("b");
     world.step();
     assert_eq!(world.on("r2"), ["a", "b"], "the relapsed one fills the window");
@@ -120,7 +120,7 @@ fn after_the_run_a_failure_is_told_and_charges_nobody() {
     let mut world = World::settled(&["a"], "r1");
     world.fail("a");
     let decision = world.step();
-    assert!(world.charged().is_empty() && row_steps(&decision).is_empty());
+    assert!(world.charged().is_empty() && assignment_steps(&decision).is_empty());
     assert_eq!(world.words(), "a:Failed");
     assert_eq!(world.memory.last_good, Some(rev("r1")));
 }

@@ -43,13 +43,13 @@ impl Coverage {
             was.is_some_and(|run| run.state == RunState::Open && is.is_some_and(|it| it.id > run.id));
         self.note_if(
             "a target replaced in mid-run",
-            replaced && !before.charges.is_empty(),
+            replaced && !before.in_flight.is_empty(),
         );
         self.note_if(
             "a known bad target",
             is.is_some_and(|run| run.state == RunState::KnownBad),
         );
-        let counted = after.charges.values().filter(|charge| charge.counts()).count();
+        let counted = after.in_flight.values().filter(|charge| charge.counts()).count();
         self.note_if(
             "more in flight than the limit",
             counted > decision.summary.limit as usize,
@@ -63,7 +63,7 @@ impl Coverage {
         let unwritten = decision.reasons.iter().any(|(id, why)| {
             *why == Why::Paused
                 && after
-                    .charges
+                    .in_flight
                     .get(id)
                     .is_some_and(|charge| charge.kind == Kind::Assign)
         });
@@ -75,8 +75,8 @@ impl Coverage {
 
     fn charges(&self, before: &Memory, decision: &Decision) {
         let after = &decision.memory;
-        for (id, charge) in &after.charges {
-            let was = before.charges.get(id);
+        for (id, charge) in &after.in_flight {
+            let was = before.in_flight.get(id);
             let new = was.is_none_or(|was| was.token != charge.token);
             self.note_if(
                 "released after its absence",
@@ -98,10 +98,9 @@ impl Coverage {
             let back = was.is_some_and(|was| was.kind == Kind::Withdraw && charge.kind == Kind::Fence);
             self.note_if("taken back", back && !charge.skipped);
         }
-        let confirmed = before
-            .charges
-            .iter()
-            .any(|(id, charge)| charge.counts() && !after.charges.contains_key(id) && after.verdict_is_bad());
+        let confirmed = before.in_flight.iter().any(|(id, charge)| {
+            charge.counts() && !after.in_flight.contains_key(id) && after.verdict_is_bad()
+        });
         self.note_if("confirmed after the halt", confirmed);
     }
 

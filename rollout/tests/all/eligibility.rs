@@ -2,7 +2,7 @@
 
 use muster_rollout::{Limit, Millis, State, Step, Why};
 
-use crate::world::{UNREACHABLE, World, row_steps};
+use crate::world::{UNREACHABLE, World, assignment_steps};
 
 #[test]
 fn an_ineligible_unit_is_skipped_and_taken_when_it_can_be_touched() {
@@ -29,7 +29,7 @@ fn a_charged_unit_that_disappears_is_fenced_and_released_after_its_absence() {
     let decision = world.step();
     assert_eq!(decision.wake_at, Some(world.now.plus(Millis::minutes(5))));
     world.pass(Millis::seconds(299));
-    assert!(row_steps(&world.step()).is_empty());
+    assert!(assignment_steps(&world.step()).is_empty());
     world.pass(Millis::seconds(1));
     let decision = world.step();
     assert!(
@@ -77,7 +77,7 @@ fn who_was_done_while_away_is_confirmed_without_a_slot() {
     world.succeed("a");
     world.step();
     assert_eq!(world.charged(), ["b"]);
-    assert!(!world.memory.charges.contains_key("a"));
+    assert!(!world.memory.in_flight.contains_key("a"));
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use muster_rollout::{Class, Limit, Millis, Phase, RunState, Step, Verdict, Why};
 
-use crate::world::{World, failure, rev, row_steps};
+use crate::world::{World, assignment_steps, failure, rev};
 
 fn rolling(max_failed: Limit, limit: u32) -> World {
     let mut world = World::settled(&["a", "b", "c", "d"], "r1");
@@ -134,7 +134,7 @@ fn the_very_first_revision_may_be_bad() {
     world.fail("a");
     world.step();
     assert_eq!(world.words(), "a:Failed b:Halted");
-    assert!(row_steps(&world.step()).is_empty());
+    assert!(assignment_steps(&world.step()).is_empty());
 }
 
 #[test]
@@ -207,7 +207,7 @@ fn one_unit_is_counted_once_whatever_fails_on_its_slot() {
     assert_eq!(world.memory.marks_beyond, 2, "those that are not kept by name");
     let beyond = world
         .memory
-        .charges
+        .in_flight
         .iter()
         .filter(|(id, charge)| charge.marked && !world.memory.marks.contains_key(*id));
     let beyond: Vec<String> = beyond.map(|(id, _)| id.to_string()).collect();

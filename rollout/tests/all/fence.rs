@@ -3,7 +3,7 @@
 
 use muster_rollout::{Content, Millis, Step, Token};
 
-use crate::world::{World, digest, rev, row_steps};
+use crate::world::{World, assignment_steps, digest, rev};
 
 #[test]
 fn a_late_write_that_arrives_before_the_fence_is_what_has_to_be_confirmed() {
@@ -20,7 +20,7 @@ fn a_late_write_that_arrives_before_the_fence_is_what_has_to_be_confirmed() {
     world.find("a");
     world.step();
     assert_eq!(world.charged(), ["a", "b"]);
-    assert_eq!(world.memory.charges["a"].digest, Some(digest("r2", 0)));
+    assert_eq!(world.memory.in_flight["a"].digest, Some(digest("r2", 0)));
 }
 
 #[test]
@@ -33,7 +33,7 @@ fn a_fence_that_was_lost_is_repeated() {
     world.pass(Millis::minutes(5));
     let fences = |world: &mut World| {
         let decision = world.remember();
-        row_steps(&decision)
+        assignment_steps(&decision)
             .iter()
             .filter(|step| matches!(step, Step::Fence { token: Token(4), .. }))
             .count()
@@ -50,7 +50,7 @@ fn a_row_written_by_another_hand_is_what_has_to_be_confirmed() {
         revision: Some(rev("r1")),
         digest: digest("r1", 0),
     };
-    world.member("a").row = Some(muster_rollout::Row {
+    world.member("a").row = Some(muster_rollout::Assignment {
         token: Token(9),
         content: carries,
     });
@@ -73,7 +73,7 @@ fn a_unit_taken_back_too_late_keeps_the_slot_that_it_never_left() {
     world.reselect("a");
     let decision = world.remember();
     assert!(
-        matches!(row_steps(&decision)[..], [Step::Assign { unit, .. }] if unit.as_str() == "a"),
+        matches!(assignment_steps(&decision)[..], [Step::Assign { unit, .. }] if unit.as_str() == "a"),
         "a came back and is still changing: {decision:?}"
     );
     late.steps.iter().for_each(|step| world.carry_out(step));
@@ -113,5 +113,8 @@ fn who_was_confirmed_and_failed_is_not_fenced_beside_others() {
     world.remember();
     world.remember_on("a", &before);
     let decision = world.remember();
-    assert!(row_steps(&decision).is_empty(), "b is changing: {decision:?}");
+    assert!(
+        assignment_steps(&decision).is_empty(),
+        "b is changing: {decision:?}"
+    );
 }

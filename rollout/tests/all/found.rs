@@ -15,7 +15,7 @@ fn check(events: &[Event]) {
     let coverage = Coverage::default();
     let mut play = play(&coverage, events, &Settings::PLAIN).unwrap();
     play.fair_run("r9", 1, &[]).unwrap();
-    assert!(play.world.memory.charges.is_empty());
+    assert!(play.world.memory.in_flight.is_empty());
 }
 
 #[test]

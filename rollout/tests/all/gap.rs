@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use muster_rollout::{Charge, Memory, Millis, UnitId};
+use muster_rollout::{InFlight, Memory, Millis, UnitId};
 use proptest::prelude::*;
 
 use crate::coverage::Coverage;
@@ -10,7 +10,7 @@ use crate::histories::{history, play, runner};
 use crate::play::Settings;
 
 /// The time spent of the deadline of an in-flight change, and of its absence.
-fn spent(charge: &Charge, now: Millis) -> (Millis, Option<Millis>) {
+fn spent(charge: &InFlight, now: Millis) -> (Millis, Option<Millis>) {
     let running = charge.clock.from.map_or(Millis(0), |from| now.since(from));
     (
         charge.clock.spent.plus(running),
@@ -20,7 +20,7 @@ fn spent(charge: &Charge, now: Millis) -> (Millis, Option<Millis>) {
 
 fn all_spent(memory: &Memory, now: Millis) -> BTreeMap<UnitId, (Millis, Option<Millis>)> {
     memory
-        .charges
+        .in_flight
         .iter()
         .map(|(id, charge)| (id.clone(), spent(charge, now)))
         .collect()
@@ -54,8 +54,8 @@ fn nothing_runs_over_a_gap_and_nothing_is_prolonged_by_none() {
         let later = now.plus(Millis(beyond));
         let told = memory.clone().after_gap(Millis(gap), later);
         let all = memory.clone().after_gap(Millis(u64::MAX), later);
-        for (id, charge) in &memory.charges {
-            let ran = |memory: &Memory| spent(&memory.charges[id], later);
+        for (id, charge) in &memory.in_flight {
+            let ran = |memory: &Memory| spent(&memory.in_flight[id], later);
             let (before, part, none) = (spent(charge, later), ran(&told), ran(&all));
             prop_assert!(part.0 <= before.0 && part.1 <= before.1, "a gap adds nothing");
             let lost = |some: Millis, less: Millis| some.since(less) <= Millis(gap);
@@ -68,17 +68,17 @@ fn nothing_runs_over_a_gap_and_nothing_is_prolonged_by_none() {
             prop_assert!(none.0 >= charge.clock.spent, "what was spent stays spent");
         }
         let was: Vec<_> = memory
-            .charges
+            .in_flight
             .values()
             .map(|charge| (charge.failed, charge.skipped))
             .collect();
         play.world.now = now;
         play.world.memory = after;
         let decision = play.lead(0, 0).map_err(TestCaseError::fail)?;
-        if memory.charges.keys().eq(decision.memory.charges.keys()) {
+        if memory.in_flight.keys().eq(decision.memory.in_flight.keys()) {
             let is: Vec<_> = decision
                 .memory
-                .charges
+                .in_flight
                 .values()
                 .map(|charge| (charge.failed, charge.skipped))
                 .collect();

@@ -1,6 +1,6 @@
 //! Rule 10: gates are read elsewhere, at intervals, and must pass several times in a row.
 
-use muster_rollout::{Gate, GateId, Millis, Outcome, Reading, Says, Stage, Step, Why};
+use muster_rollout::{ControlCommand, Gate, GateId, GateResult, Millis, Reading, Stage, Step, Why};
 
 use crate::stages::{stage, staged};
 use crate::world::{World, rev};
@@ -20,7 +20,7 @@ fn gated(no_data_fails: bool) -> World {
     })
 }
 
-fn read(world: &mut World, outcome: Outcome) {
+fn read(world: &mut World, outcome: GateResult) {
     let at = world.now;
     world.spec.readings = vec![Reading {
         gate: GATE,
@@ -48,14 +48,14 @@ fn it_is_read_when_the_units_are_confirmed_and_then_at_intervals() {
         [Step::Evaluate { gate: GATE }],
         "until it is read"
     );
-    read(&mut world, Outcome::Pass);
+    read(&mut world, GateResult::Pass);
     let decision = world.decide();
     assert!(decision.steps.is_empty());
     assert_eq!(decision.wake_at, Some(world.now.plus(Millis::minutes(1))));
     assert_eq!(passes(&world), (1, 2));
     world.pass(Millis::minutes(1));
     assert_eq!(world.step().steps, [Step::Evaluate { gate: GATE }]);
-    read(&mut world, Outcome::Pass);
+    read(&mut world, GateResult::Pass);
     assert_eq!(world.charged(), ["a", "c"]);
 }
 
@@ -64,12 +64,12 @@ fn it_has_to_hold_in_a_row_and_one_reading_counts_once() {
     let mut world = gated(false);
     world.succeed("b");
     world.step();
-    read(&mut world, Outcome::Pass);
+    read(&mut world, GateResult::Pass);
     world.step();
     world.step();
     assert_eq!(passes(&world), (1, 2));
     world.pass(Millis::minutes(1));
-    read(&mut world, Outcome::Fail);
+    read(&mut world, GateResult::Fail);
     assert_eq!(passes(&world), (0, 2));
 }
 
@@ -78,9 +78,9 @@ fn check(no_data_fails: bool, expect: u32) {
     let mut world = gated(no_data_fails);
     world.succeed("b");
     world.step();
-    read(&mut world, Outcome::Pass);
+    read(&mut world, GateResult::Pass);
     world.pass(Millis::minutes(1));
-    read(&mut world, Outcome::NoData);
+    read(&mut world, GateResult::NoData);
     assert_eq!(passes(&world).0, expect);
 }
 
@@ -93,7 +93,7 @@ fn no_data_says_nothing_or_is_as_bad_as_a_failure() {
 #[test]
 fn what_was_read_before_the_units_were_confirmed_says_nothing() {
     let mut world = gated(false);
-    read(&mut world, Outcome::Pass);
+    read(&mut world, GateResult::Pass);
     world.pass(Millis::seconds(1));
     world.succeed("b");
     world.step();
@@ -105,7 +105,7 @@ fn a_promotion_waits_for_no_gate() {
     let mut world = gated(false);
     world.succeed("b");
     world.step();
-    assert!(world.say(Says::Promote(rev("r2"), "canary".into())));
+    assert!(world.say(ControlCommand::Promote(rev("r2"), "canary".into())));
     assert_eq!(world.charged(), ["a", "c"]);
 }
 
@@ -114,7 +114,7 @@ fn what_was_said_about_something_else_counts_for_nothing() {
     let mut world = gated(false);
     world.succeed("b");
     world.step();
-    read(&mut world, Outcome::Pass);
+    read(&mut world, GateResult::Pass);
     assert_eq!(passes(&world), (1, 2));
     world.spec.readings.clear();
     world.spec.stages[0].gates[0].definition = 2;
@@ -124,7 +124,7 @@ fn what_was_said_about_something_else_counts_for_nothing() {
         [Step::Evaluate { gate: GATE }],
         "what is asked now is read at once"
     );
-    read(&mut world, Outcome::Pass);
+    read(&mut world, GateResult::Pass);
     // It now requires fewer consecutive passes: earlier results are about the same gate.
     world.spec.stages[0].gates[0].passes = 1;
     world.step();
@@ -151,7 +151,7 @@ fn the_stage_that_is_open_is_told_also_when_nobody_waits_behind_it() {
     let decision = world.step();
     assert_eq!(world.why("a"), Why::UpToDate);
     assert!(matches!(decision.open, Some(Why::WaitingGate { gate: GATE, .. })));
-    read(&mut world, Outcome::Pass);
+    read(&mut world, GateResult::Pass);
     assert_eq!(world.memory.last_good, Some(rev("r2")));
     assert_eq!(world.decide().open, None);
 }

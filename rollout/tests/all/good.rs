@@ -2,7 +2,7 @@
 
 use muster_rollout::{Kind, Limit, OnJoin, Step, Verdict};
 
-use crate::world::{World, rev, row_steps};
+use crate::world::{World, assignment_steps, rev};
 
 #[test]
 fn good_when_every_eligible_selected_unit_is_confirmed_and_told_once() {
@@ -54,7 +54,7 @@ fn who_joins_mid_run_gets_the_last_good_first_and_then_its_turn() {
     world.succeed("b");
     world.step();
     assert_eq!((world.on("r1"), world.on("r2")), (vec!["a", "c"], vec!["b"]));
-    assert_eq!(world.memory.charges["a"].kind, Kind::Join);
+    assert_eq!(world.memory.in_flight["a"].kind, Kind::Join);
     world.succeed("a");
     world.step();
     assert_eq!(world.on("r2"), ["a", "b"]);
@@ -121,7 +121,7 @@ fn another_life_of_a_unit_is_another_unit() {
     world.step();
     world.join("a");
     world.step();
-    assert_eq!(world.memory.charges["a"].kind, Kind::Join);
+    assert_eq!(world.memory.in_flight["a"].kind, Kind::Join);
     assert!(world.token("a") > 2, "its tokens go on");
-    assert_eq!(row_steps(&world.step()).len(), 0);
+    assert_eq!(assignment_steps(&world.step()).len(), 0);
 }

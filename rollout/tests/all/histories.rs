@@ -4,7 +4,7 @@
 //! lost, there is no leader for a while; units join, leave, fail, are held up, disappear, return and are re-created;
 //! targets change and return; settings change during a run.
 
-use muster_rollout::{Domains, Limit, OnFailure, OnJoin, Outcome};
+use muster_rollout::{Domains, GateResult, Limit, OnFailure, OnJoin};
 use proptest::prelude::*;
 use proptest::test_runner::{RngSeed, TestRunner};
 
@@ -65,7 +65,7 @@ pub(crate) enum Event {
     /// A one-time command is given, about a past target or the current one.
     Say(Word, Option<usize>),
     /// The gate is read.
-    Gate(Outcome),
+    Gate(GateResult),
 }
 
 fn leaders() -> impl Strategy<Value = Event> {
@@ -120,7 +120,7 @@ fn settings() -> impl Strategy<Value = Event> {
         9 => Just(Event::Acknowledge),
         2 => proptest::collection::vec(0..4usize, 0..3).prop_map(Event::GiveUp),
         6 => (word(), proptest::option::weighted(0.2, 0..6usize)).prop_map(|(word, target)| Event::Say(word, target)),
-        4 => prop_oneof![4 => Just(Outcome::Pass), 1 => Just(Outcome::Fail), 1 => Just(Outcome::NoData)]
+        4 => prop_oneof![4 => Just(GateResult::Pass), 1 => Just(GateResult::Fail), 1 => Just(GateResult::NoData)]
             .prop_map(Event::Gate),
     ]
 }
@@ -251,7 +251,7 @@ fn then_a_fair_time_reaches_a_good_target() {
         if selected > 0 {
             prop_assert_eq!(world.memory.last_good, Some(rev("r9")));
         }
-        prop_assert!(world.memory.charges.is_empty(), "{:?}", world.memory.charges);
+        prop_assert!(world.memory.in_flight.is_empty(), "{:?}", world.memory.in_flight);
         Ok(())
     });
     result.unwrap_or_else(|error| panic!("{error}"));

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use muster_rollout::{Class, Evidence, Limit, MAX_BAD, MAX_MESSAGE, Memory, Millis, State};
 
-use crate::world::{World, failure, rev, row_steps};
+use crate::world::{World, assignment_steps, failure, rev};
 
 fn forget(world: &mut World) {
     world.memory = Memory::rebuild(
@@ -28,7 +28,7 @@ fn unconfirmed_rows_are_charged_and_tokens_go_on() {
         (world.charged(), world.memory.seq),
         (vec!["a".to_owned(), "b".to_owned()], seq)
     );
-    assert!(row_steps(&world.step()).is_empty(), "the window is full");
+    assert!(assignment_steps(&world.step()).is_empty(), "the window is full");
     world.settle();
     assert_eq!(world.memory.last_good, Some(rev("r2")));
 }
@@ -39,9 +39,9 @@ fn nothing_is_withdrawn_on_that_pass_and_then_it_is() {
     world.deselect(&["a"]);
     forget(&mut world);
     let decision = world.step();
-    assert!(row_steps(&decision).is_empty());
+    assert!(assignment_steps(&decision).is_empty());
     assert_eq!(decision.wake_at, Some(world.now));
-    assert_eq!(row_steps(&world.step()).len(), 1);
+    assert_eq!(assignment_steps(&world.step()).len(), 1);
 }
 
 #[test]
@@ -61,7 +61,7 @@ fn bad_stays_bad() {
     world.fail("a");
     world.step();
     forget(&mut world);
-    assert!(row_steps(&world.step()).is_empty());
+    assert!(assignment_steps(&world.step()).is_empty());
     assert_eq!(world.words(), "a:AlreadyUnready b:KnownBad");
 }
 

@@ -1,7 +1,7 @@
 //! E13: the size limits and the serialized form of the memory.
 
 use muster_rollout::{
-    Charge, Clock, Evidence, Incarnation, Kind, Limit, MAX_BAD, MAX_BYTES, MAX_CHARGES, MAX_MARKS,
+    Clock, Evidence, InFlight, Incarnation, Kind, Limit, MAX_BAD, MAX_BYTES, MAX_IN_FLIGHT, MAX_MARKS,
     MAX_MESSAGE, Memory, Millis, State, Token, UnitId,
 };
 
@@ -19,8 +19,8 @@ fn full() -> Memory {
         marks_beyond: u32::MAX,
         ..Memory::default()
     };
-    for at in 0..MAX_CHARGES {
-        let charge = Charge {
+    for at in 0..MAX_IN_FLIGHT {
+        let charge = InFlight {
             incarnation: Incarnation::of("6ad1-whatever"),
             kind: Kind::Assign,
             revision: Some(rev(&format!("revision-{at}"))),
@@ -47,7 +47,7 @@ fn full() -> Memory {
             unbegun: true,
             resumed: true,
         };
-        memory.charges.insert(long_name(at), charge);
+        memory.in_flight.insert(long_name(at), charge);
     }
     memory.marks = (0..MAX_MARKS).map(|at| (long_name(at), NOW)).collect();
     let message = "\"\\\u{7}\n".repeat(200);

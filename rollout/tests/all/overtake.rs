@@ -5,11 +5,11 @@
 use std::collections::BTreeMap;
 
 use muster_rollout::{
-    Content, Echo, Limit, Memory, Millis, OnFailure, Row, State, Step, Token, Verdict, Why,
+    Assignment, Content, Limit, Memory, Millis, OnFailure, Report, State, Step, Token, Verdict, Why,
 };
 use proptest::prelude::*;
 
-use crate::world::{World, digest, rev, row_steps};
+use crate::world::{World, assignment_steps, digest, rev};
 
 /// What a cluster has from a forgotten incarnation.
 #[derive(Clone, Copy, Debug)]
@@ -24,7 +24,7 @@ struct Left {
 /// Clusters whose mirrored assignments have a life of their own: a smaller token changes nothing there.
 struct Fleet {
     world: World,
-    there: BTreeMap<String, Row>,
+    there: BTreeMap<String, Assignment>,
 }
 
 impl Fleet {
@@ -40,7 +40,7 @@ impl Fleet {
             } else {
                 Content::Withdraw
             };
-            let row = Row {
+            let row = Assignment {
                 token: Token(left.token),
                 content,
             };
@@ -56,7 +56,7 @@ impl Fleet {
     fn report(&mut self, name: &str) {
         let member = self.world.member(name);
         let own = self.there.get(name).copied();
-        let newer = |row: &Row| own.is_none_or(|own| own.token <= row.token);
+        let newer = |row: &Assignment| own.is_none_or(|own| own.token <= row.token);
         let Some(row) = member.row.filter(newer).or(own) else {
             return;
         };
@@ -65,7 +65,7 @@ impl Fleet {
             Content::Carries { digest, .. } => (Some(digest), State::Succeeded),
             Content::Withdraw | Content::Nothing => (None, State::Withdrawn),
         };
-        member.echo = Some(Echo {
+        member.echo = Some(Report {
             digest,
             token: row.token,
             state,
@@ -76,7 +76,7 @@ impl Fleet {
     fn changing(&self) -> usize {
         let moves = |name: &String| {
             let member = &self.world.members[name];
-            let confirmed = |row: Row| {
+            let confirmed = |row: Assignment| {
                 let echo = member.echo.as_ref();
                 echo.is_some_and(|echo| echo.token == row.token && echo.state == State::Succeeded)
             };
@@ -89,16 +89,19 @@ impl Fleet {
     fn settle(&mut self, limit: usize) {
         for _ in 0..4 * self.there.len() + 4 {
             self.world.step();
-            assert!(self.changing() <= limit, "{:?}", self.world.memory.charges);
+            assert!(self.changing() <= limit, "{:?}", self.world.memory.in_flight);
             for name in self.world.names() {
                 self.report(&name);
             }
         }
-        assert!(row_steps(&self.world.decide()).is_empty(), "it does not settle");
         assert!(
-            self.world.memory.charges.is_empty(),
+            assignment_steps(&self.world.decide()).is_empty(),
+            "it does not settle"
+        );
+        assert!(
+            self.world.memory.in_flight.is_empty(),
             "{:?}",
-            self.world.memory.charges
+            self.world.memory.in_flight
         );
     }
 }
@@ -112,7 +115,7 @@ fn carries(revision: &str) -> Content {
 
 /// The unit reports about this token of another incarnation, whatever its assignment is.
 fn reports(world: &mut World, name: &str, token: u64) {
-    world.member(name).echo = Some(Echo {
+    world.member(name).echo = Some(Report {
         digest: None,
         token: Token(token),
         state: State::Withdrawn,
@@ -138,11 +141,11 @@ fn a_new_row_starts_above_what_is_reported_without_one() {
 fn a_report_that_comes_after_the_row_raises_its_token_on_its_slot() {
     let mut world = World::new(&["a", "b"], "r1");
     world.step();
-    let before = world.memory.charges["a"];
+    let before = world.memory.in_flight["a"];
     reports(&mut world, "a", 5);
     world.pass(Millis::minutes(1));
     world.step();
-    let after = world.memory.charges["a"];
+    let after = world.memory.in_flight["a"];
     assert_eq!((world.token("a"), world.token("b")), (6, 0));
     assert_eq!((after.since, after.sent), (before.since, before.sent));
     assert_eq!(world.words(), "a:Updating b:WaitingTurn");
@@ -199,7 +202,7 @@ fn a_soak_begins_anew_and_what_was_picked_up_stays_so() {
     let token = world.token("a");
     reports(&mut world, "a", token + 1);
     world.remember();
-    let charge = world.memory.charges["a"];
+    let charge = world.memory.in_flight["a"];
     assert_eq!((charge.picked_up, charge.succeeded_since), (true, None));
     assert_eq!(charge.token, Token(token + 2));
     assert_eq!(charge.clock.from, Some(world.now), "its deadline runs on");
@@ -218,10 +221,10 @@ fn a_success_that_came_late_and_was_overtaken_fails_in_the_same_decision() {
     world.pass(progress);
     world.succeed("a");
     world.step();
-    assert!(!world.memory.charges["a"].failed);
+    assert!(!world.memory.in_flight["a"].failed);
     reports(&mut world, "a", token + 1);
     world.remember();
-    assert!(world.memory.charges["a"].failed);
+    assert!(world.memory.in_flight["a"].failed);
     assert_eq!(world.decide().memory, world.memory, "decided again");
 }
 
@@ -264,7 +267,10 @@ fn nothing_is_raised_while_it_is_paused_or_the_unit_is_away() {
             world.lose("a");
         }
         world.step();
-        assert_eq!((world.token("a"), world.memory.charges["a"].token), (1, Token(1)));
+        assert_eq!(
+            (world.token("a"), world.memory.in_flight["a"].token),
+            (1, Token(1))
+        );
         world.spec.paused = false;
         world.find("a");
         world.step();
@@ -277,7 +283,7 @@ fn a_token_that_no_decision_gave_out_is_not_believed() {
     let mut world = World::new(&["a"], "r1");
     world.step();
     reports(&mut world, "a", u64::MAX);
-    assert!(row_steps(&world.step()).is_empty());
+    assert!(assignment_steps(&world.step()).is_empty());
     assert_eq!(world.token("a"), 1);
 }
 
@@ -303,7 +309,7 @@ proptest! {
         fleet.world.spec.on_failure = OnFailure::Halt;
         for at in 0..cut {
             let decision = fleet.world.remember();
-            for step in row_steps(&decision) {
+            for step in assignment_steps(&decision) {
                 let (Step::Assign { token, unit, .. } | Step::Fence { token, unit } | Step::Withdraw { token, unit, .. }
                     | Step::Abandon { token, unit }) = step else { continue };
                 prop_assert!(token.0 > fleet.world.token(unit.as_str()), "{step:?}");

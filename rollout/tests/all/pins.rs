@@ -1,9 +1,9 @@
 //! Rules 4 and 15: pins, holds, and units that wait for a reason of the caller.
 
-use muster_rollout::{Absence, Eligible, Millis, OnFailure, Place, Why};
+use muster_rollout::{Absence, Eligible, Millis, OnFailure, StagePosition, Why};
 
 use crate::stages::stage;
-use crate::world::{World, ineligible, rev, row_steps};
+use crate::world::{World, assignment_steps, ineligible, rev};
 
 #[test]
 fn a_pinned_unit_gets_its_pin_and_proves_nothing() {
@@ -171,7 +171,7 @@ fn who_is_needed_by_others_is_left_after_them() {
 #[test]
 fn who_is_left_out_keeps_what_it_has() {
     let mut world = World::settled(&["a", "b"], "r1");
-    world.member("a").place = Place::Excluded;
+    world.member("a").place = StagePosition::Excluded;
     world.aim("r2");
     world.settle();
     assert_eq!(
@@ -203,7 +203,7 @@ fn what_an_absence_means() {
 
     let mut wait = away(Absence::Wait);
     assert_eq!(wait.charged(), ["a"], "it keeps its slot");
-    assert!(row_steps(&wait.decide()).is_empty());
+    assert!(assignment_steps(&wait.decide()).is_empty());
     wait.find("a");
     wait.settle();
     assert_eq!(wait.on("r2"), ["a", "b"]);

@@ -4,9 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use muster_driver::{Facts, Recalled, Rules, Tested};
 use muster_rollout::{
-    Absence, Batch, Charge, Class, Content, Control, Decision, Domain, Domains, Echo, Eligible, Gate, GateId,
-    Incarnation, Ineligible, Kind, Limit, Memory, Millis, OnFailure, OnJoin, Outcome, Place, Reading,
-    Refusal, Says, Spec, Stage, State, Step, Unit, UnitId, Why, plan,
+    Absence, Batch, Class, Content, Control, ControlCommand, Decision, Domain, Domains, Eligible, Gate,
+    GateId, GateResult, InFlight, Incarnation, Ineligible, Kind, Limit, Memory, Millis, OnFailure, OnJoin,
+    Reading, RefusedWrite, Report, Spec, Stage, StagePosition, State, Step, Unit, UnitId, Why, plan,
 };
 
 use muster_simulator::laws::{self, Case, Observer, Verdicts};
@@ -129,9 +129,9 @@ fn settle_in(world: &mut World, name: &str) {
     let staged = !world.spec.stages.is_empty();
     let member = world.member(name);
     member.place = match name {
-        "a" if staged => Place::Stage(0),
-        "b" | "c" if staged => Place::Stage(1),
-        _ => Place::Last,
+        "a" if staged => StagePosition::Stage(0),
+        "b" | "c" if staged => StagePosition::Stage(1),
+        _ => StagePosition::Last,
     };
     member.domain = match name {
         "a" | "b" => Domain::nth(0),
@@ -208,7 +208,7 @@ impl<'a> Play<'a> {
             }
             setting => self.set(setting),
         }
-        if self.flying.is_empty() && self.world.memory.charges.is_empty() {
+        if self.flying.is_empty() && self.world.memory.in_flight.is_empty() {
             self.eye.calm(&self.world.spec, &self.world.view());
         }
         self.views.push(self.world.view());
@@ -249,10 +249,10 @@ impl<'a> Play<'a> {
                 let target = rev(target.map_or(wished.as_str(), |at| TARGETS[at]));
                 self.said += 1;
                 let says = match word {
-                    Word::Abort => Says::Abort(target),
-                    Word::Retry => Says::Retry(target),
-                    Word::Approve => Says::Approve(target, "canary".into()),
-                    Word::Promote => Says::Promote(target, "most".into()),
+                    Word::Abort => ControlCommand::Abort(target),
+                    Word::Retry => ControlCommand::Retry(target),
+                    Word::Approve => ControlCommand::Approve(target, "canary".into()),
+                    Word::Promote => ControlCommand::Promote(target, "most".into()),
                 };
                 self.world.spec.controls = vec![Control { id: self.said, says }];
             }
@@ -350,7 +350,7 @@ impl<'a> Play<'a> {
             "held up by its environment",
             known && trouble == Some(Class::Infra),
         );
-        member.echo = Some(Echo {
+        member.echo = Some(Report {
             digest,
             token: row.token,
             state: state.clone(),
@@ -413,7 +413,7 @@ impl<'a> Play<'a> {
     fn forget(&mut self) -> Verdict {
         self.flying.clear();
         let read = self.read(0);
-        let charged = !read.memory.charges.is_empty();
+        let charged = !read.memory.in_flight.is_empty();
         self.coverage.note_if("memory lost during a run", charged);
         let verdicts = muster_driver::Verdicts {
             last_good: read.memory.last_good,
@@ -423,8 +423,8 @@ impl<'a> Play<'a> {
             .believed(&read.view, read.now)
             .into_owned();
         self.world.memory = memory.clone();
-        for name in memory.charges.keys() {
-            self.eye.is_charged_anew(name, read.number);
+        for name in memory.in_flight.keys() {
+            self.eye.is_adopted(name, read.number);
         }
         self.decide(&Snapshot { memory, ..read }, u8::MAX).map(drop)
     }
@@ -434,7 +434,7 @@ impl<'a> Play<'a> {
         self.pass(gap);
         let read = self.read(0);
         self.coverage
-            .note_if("a gap in mid-run", !read.memory.charges.is_empty());
+            .note_if("a gap in mid-run", !read.memory.in_flight.is_empty());
         let memory = &read.memory;
         let memory = Recalled::Kept { memory, gap }
             .believed(&read.view, read.now)
@@ -485,13 +485,13 @@ impl<'a> Play<'a> {
 
     /// The API server refuses the write, and would refuse it again.
     fn refuse(&mut self, flying: &Flying) {
-        let refusal = Refusal {
+        let refusal = RefusedWrite {
             token: flying.write.change.token,
             message: "denied".into(),
         };
         // An abandoned unit takes no slot once its assignment cannot be written, whatever it still does (rule 15).
-        let charge = self.world.memory.charges.get(&flying.unit);
-        let given_up = |charge: &Charge| charge.kind == Kind::Abandon && charge.token == refusal.token;
+        let charge = self.world.memory.in_flight.get(&flying.unit);
+        let given_up = |charge: &InFlight| charge.kind == Kind::Abandon && charge.token == refusal.token;
         if charge.is_some_and(given_up) {
             self.eye.is_gone(&flying.unit, self.world.now);
         }
@@ -553,7 +553,7 @@ impl<'a> Play<'a> {
         let readings = self.world.spec.readings.clone();
         for step in &decision.steps {
             if let Step::Evaluate { gate } = step {
-                let (gate, at, outcome) = (*gate, self.world.now, Outcome::Pass);
+                let (gate, at, outcome) = (*gate, self.world.now, GateResult::Pass);
                 self.world.spec.readings = vec![Reading { gate, at, outcome }];
             }
         }
@@ -574,7 +574,7 @@ impl<'a> Play<'a> {
             self.said += 1;
             Control {
                 id: self.said,
-                says: Says::Approve(rev(target), stage.name.clone()),
+                says: ControlCommand::Approve(rev(target), stage.name.clone()),
             }
         };
         self.world.spec.controls = stages().iter().map(approved).collect();

@@ -119,7 +119,7 @@ fn every_unit_has_one_and_each_is_counted_once() {
         (4, 1, 1, 1, 1)
     );
     assert_eq!(
-        (it.failed, it.skipped, it.withdrawing, it.charged, it.limit),
+        (it.failed, it.skipped, it.withdrawing, it.in_flight, it.limit),
         (0, 1, 1, 1, 1)
     );
 }

@@ -72,7 +72,7 @@ fn every_decision_of_random_histories_is_read_and_made_again() {
     for seed in first..first + runs {
         println!("MUSTER_SEED={seed}");
         let pair = RefCell::new(Pair::new());
-        let told = random::play(seed, &|spec, memory, units, now| {
+        let told = random::run_history(seed, &|spec, memory, units, now| {
             let case = case(spec, memory, units, now);
             pair.borrow_mut().pass(&case);
             case.decision

@@ -3,18 +3,18 @@
 
 use std::collections::BTreeSet;
 
-use muster_rollout::{Content, Echo, Millis, Refusal, State, Token, UnitId, Verdict, Why};
+use muster_rollout::{Content, Millis, RefusedWrite, Report, State, Token, UnitId, Verdict, Why};
 
 use muster_driver::Change;
 
-use crate::world::{World, digest, rev, row_steps, show};
+use crate::world::{World, assignment_steps, digest, rev, show};
 
 const WORDS: &str = "admission webhook \"rows.example.com\" denied the request";
 
 /// Decides, and applies the steps of other units; the assignment of this unit is refused as the API server would.
 fn step_refusing(world: &mut World, name: &str) -> String {
     let decision = world.remember();
-    for step in row_steps(&decision) {
+    for step in assignment_steps(&decision) {
         if step.unit().is_some_and(|unit| unit.as_str() == name) {
             let (_, change) = Change::of(step).unwrap();
             refuse(world, name, change.token);
@@ -27,7 +27,10 @@ fn step_refusing(world: &mut World, name: &str) -> String {
 
 fn refuse(world: &mut World, name: &str, token: Token) {
     let message = WORDS.into();
-    world.spec.refused.insert(name.into(), Refusal { token, message });
+    world
+        .spec
+        .refused
+        .insert(name.into(), RefusedWrite { token, message });
 }
 
 fn why(world: &World, name: &str) -> Why {
@@ -98,7 +101,7 @@ fn a_deadline_that_runs_stands_still_while_the_row_cannot_be_written() {
     world.step();
     world.pass(Millis::minutes(9));
     let later = Token(world.member("a").row.unwrap().token.0 + 5);
-    world.member("a").echo = Some(Echo {
+    world.member("a").echo = Some(Report {
         digest: Some(digest("r0", 0)),
         token: later,
         state: State::Updating,
@@ -157,7 +160,7 @@ fn a_unit_that_leaves_or_is_abandoned_frees_its_slot() {
     assert_ne!(world.member("a").row.unwrap().content, Content::Nothing);
     let decision = world.step();
     assert_eq!(
-        row_steps(&decision)
+        assignment_steps(&decision)
             .into_iter()
             .map(show)
             .next()

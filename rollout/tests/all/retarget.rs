@@ -2,7 +2,7 @@
 
 use muster_rollout::{Limit, Step};
 
-use crate::world::{World, rev, row_steps};
+use crate::world::{World, assignment_steps, rev};
 
 #[test]
 fn the_charged_ones_are_retargeted_on_the_slot_they_have() {
@@ -38,7 +38,7 @@ fn back_to_what_the_rows_carry_is_written_once_more_with_a_new_token() {
     world.aim("r1");
     let decision = world.step();
     assert!(
-        matches!(row_steps(&decision)[..], [Step::Assign { revision, token, .. }]
+        matches!(assignment_steps(&decision)[..], [Step::Assign { revision, token, .. }]
         if *revision == rev("r1") && token.0 == 3)
     );
     world.succeed("a");
@@ -63,6 +63,6 @@ fn a_step_that_was_lost_is_repeated_with_its_token() {
     world.aim("r2");
     let first = world.remember();
     let second = world.remember();
-    assert_eq!(row_steps(&first), row_steps(&second));
+    assert_eq!(assignment_steps(&first), assignment_steps(&second));
     assert_eq!(first.memory, second.memory);
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use muster_rollout::{Evidence, Memory, RunState, Says};
+use muster_rollout::{ControlCommand, Evidence, Memory, RunState};
 
 use crate::world::{World, rev};
 
@@ -20,7 +20,7 @@ fn condemned() -> World {
 fn who_failed_is_asked_again_and_what_it_said_before_counts_no_more() {
     let mut world = condemned();
     let token = world.token("a");
-    assert!(world.say(Says::Retry(rev("r2"))));
+    assert!(world.say(ControlCommand::Retry(rev("r2"))));
     assert!(world.token("a") > token, "a new token, so a new answer");
     world.step();
     assert_eq!(world.words(), "a:Updating b:WaitingTurn");
@@ -32,7 +32,7 @@ fn who_failed_is_asked_again_and_what_it_said_before_counts_no_more() {
 #[test]
 fn failed_again_it_is_condemned_again_and_the_word_is_spent() {
     let mut world = condemned();
-    world.say(Says::Retry(rev("r2")));
+    world.say(ControlCommand::Retry(rev("r2")));
     world.fail("a");
     world.step();
     world.step();
@@ -46,10 +46,13 @@ fn of_a_revision_that_is_not_the_target_only_the_memory_goes() {
     world.aim("r3");
     world.settle();
     let run = world.memory.run;
-    assert!(world.say(Says::Retry(rev("r2"))));
+    assert!(world.say(ControlCommand::Retry(rev("r2"))));
     assert!(!world.memory.is_bad(rev("r2")));
     assert_eq!(world.memory.run, run);
-    assert!(!world.say(Says::Retry(rev("r9"))), "nothing is known of that");
+    assert!(
+        !world.say(ControlCommand::Retry(rev("r9"))),
+        "nothing is known of that"
+    );
 }
 
 #[test]
@@ -57,7 +60,7 @@ fn after_a_loss_of_memory_an_old_word_does_nothing() {
     let mut world = condemned();
     let evidence = Evidence::new("a".into(), "broken", world.now);
     let bad = BTreeMap::from([(rev("r2"), evidence)]);
-    world.say(Says::Retry(rev("r2")));
+    world.say(ControlCommand::Retry(rev("r2")));
     world.memory = Memory::rebuild(&world.view(), Some(rev("r1")), bad, world.now);
     assert!(world.step().taken.is_empty());
     assert!(world.memory.is_bad(rev("r2")));

@@ -3,7 +3,7 @@
 
 use muster_rollout::{Decision, Millis, Step, UnitId};
 
-use crate::world::{World, row_steps};
+use crate::world::{World, assignment_steps};
 
 /// `a` is absent, and was released with a pending change; `b` has the slot, and its write is pending, too.
 fn released() -> World {
@@ -20,7 +20,7 @@ fn released() -> World {
 
 /// The units whose assignments are written.
 fn written(decision: &Decision) -> Vec<&str> {
-    let steps = row_steps(decision).into_iter();
+    let steps = assignment_steps(decision).into_iter();
     steps.filter_map(Step::unit).map(UnitId::as_str).collect()
 }
 

@@ -3,7 +3,7 @@
 use muster_rollout::{Kind, Limit, OnFailure, Phase, Why};
 
 use crate::stages::stage;
-use crate::world::{World, rev, row_steps};
+use crate::world::{World, assignment_steps, rev};
 
 /// Two units have r2 and are confirmed, a third fails at it.
 fn condemned() -> World {
@@ -25,7 +25,7 @@ fn who_is_in_flight_goes_first_and_then_the_newest_first() {
     let mut world = condemned();
     assert!(world.memory.is_bad(rev("r2")));
     assert_eq!(world.words(), "a:WaitingTurn b:WaitingTurn c:Reverting d:Halted");
-    assert_eq!(world.memory.charges["c"].kind, Kind::Revert);
+    assert_eq!(world.memory.in_flight["c"].kind, Kind::Revert);
     assert_eq!(world.decide().summary.phase, Phase::Reverting);
     let mut order = Vec::new();
     while let [one] = &world.charged()[..] {
@@ -92,7 +92,7 @@ fn values_are_those_of_today() {
     let mut world = condemned();
     world.member("c").values = 7;
     world.step();
-    let digest = world.memory.charges["c"].digest.unwrap();
+    let digest = world.memory.in_flight["c"].digest.unwrap();
     assert_eq!(crate::world::label(digest), "r1.7");
 }
 
@@ -124,7 +124,7 @@ fn a_wish_to_go_back_is_heard_after_the_halt() {
     halted.step();
     halted.fail("a");
     halted.step();
-    assert!(row_steps(&halted.step()).is_empty());
+    assert!(assignment_steps(&halted.step()).is_empty());
     halted.spec.on_failure = OnFailure::Revert;
     halted.step();
     assert_eq!(halted.on("r1"), ["a", "b"]);
@@ -162,7 +162,7 @@ fn to_go_on_records_it_once() {
     assert_eq!(world.step().steps.len(), 1, "a verdict, and nothing else");
     world.succeed("b");
     let steps = world.step().steps;
-    assert_eq!(row_steps(&world.decide()).len(), 0);
+    assert_eq!(assignment_steps(&world.decide()).len(), 0);
     assert!(
         steps.iter().all(|step| step.unit().is_some()),
         "reported once: {steps:?}"

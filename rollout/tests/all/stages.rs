@@ -1,6 +1,6 @@
 //! Rule 10, E7: stages follow each other, soak, and are approved.
 
-use muster_rollout::{Limit, Millis, Says, Stage, UnitId, Why};
+use muster_rollout::{ControlCommand, Limit, Millis, Stage, UnitId, Why};
 
 use crate::world::{World, rev};
 
@@ -86,11 +86,11 @@ fn somebody_approves_this_stage_of_this_revision() {
         ..stage("canary")
     });
     assert!(
-        !world.say(Says::Approve(rev("r1"), "canary".into())),
+        !world.say(ControlCommand::Approve(rev("r1"), "canary".into())),
         "another revision"
     );
     assert!(
-        !world.say(Says::Approve(rev("r2"), "canaries".into())),
+        !world.say(ControlCommand::Approve(rev("r2"), "canaries".into())),
         "no such stage"
     );
     world.succeed("b");
@@ -101,11 +101,11 @@ fn somebody_approves_this_stage_of_this_revision() {
             stage: "canary".into()
         }
     );
-    assert!(world.say(Says::Approve(rev("r2"), "canary".into())));
+    assert!(world.say(ControlCommand::Approve(rev("r2"), "canary".into())));
     assert_eq!(world.charged(), ["a", "c"]);
     world.settle();
     assert!(
-        !world.say(Says::Approve(rev("r2"), "canary".into())),
+        !world.say(ControlCommand::Approve(rev("r2"), "canary".into())),
         "it is over"
     );
     world.aim("r3");
@@ -125,7 +125,7 @@ fn an_approval_may_come_early_and_a_promotion_waits_for_units_only() {
         soak: Millis::minutes(10),
         ..stage("canary")
     });
-    assert!(world.say(Says::Promote(rev("r2"), "canary".into())));
+    assert!(world.say(ControlCommand::Promote(rev("r2"), "canary".into())));
     assert_eq!(world.charged(), ["b"], "not before its units are confirmed");
     world.succeed("b");
     world.step();
@@ -140,7 +140,7 @@ fn the_last_stage_is_waited_for_too() {
     world.settle();
     assert_eq!(world.on("r2").len(), 4);
     assert_eq!(world.memory.last_good, Some(rev("r1")));
-    assert!(world.say(Says::Approve(rev("r2"), "all".into())));
+    assert!(world.say(ControlCommand::Approve(rev("r2"), "all".into())));
     assert_eq!(world.memory.last_good, Some(rev("r2")));
 }
 

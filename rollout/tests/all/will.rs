@@ -2,7 +2,7 @@
 
 use muster_rollout::{Limit, Phase};
 
-use crate::world::{World, row_steps};
+use crate::world::{World, assignment_steps};
 
 #[test]
 fn paused_charges_nobody_and_lets_the_charged_finish() {
@@ -12,7 +12,7 @@ fn paused_charges_nobody_and_lets_the_charged_finish() {
     world.spec.paused = true;
     world.succeed("a");
     let decision = world.step();
-    assert!(world.charged().is_empty() && row_steps(&decision).is_empty());
+    assert!(world.charged().is_empty() && assignment_steps(&decision).is_empty());
     assert_eq!(
         (decision.summary.phase, world.words().as_str()),
         (Phase::Paused, "a:UpToDate b:Paused")
@@ -29,10 +29,10 @@ fn paused_writes_nobody_who_was_charged_but_not_written() {
     world.aim("r2");
     world.remember();
     world.spec.paused = true;
-    assert!(row_steps(&world.step()).is_empty());
+    assert!(assignment_steps(&world.step()).is_empty());
     assert_eq!(world.words(), "a:Paused b:Paused");
     world.aim("r3");
-    assert!(row_steps(&world.step()).is_empty());
+    assert!(assignment_steps(&world.step()).is_empty());
     world.spec.paused = false;
     world.step();
     assert_eq!(world.on("r3"), ["a", "b"]);
@@ -43,7 +43,7 @@ fn paused_withdraws_nothing() {
     let mut world = World::settled(&["a", "b"], "r1");
     world.spec.paused = true;
     world.deselect(&["a"]);
-    assert!(row_steps(&world.step()).is_empty());
+    assert!(assignment_steps(&world.step()).is_empty());
     assert_eq!(world.words(), "a:Paused b:UpToDate");
 }
 
@@ -52,6 +52,6 @@ fn without_a_target_nothing_moves_and_nothing_is_withdrawn() {
     let mut world = World::settled(&["a", "b"], "r1");
     world.target = None;
     world.spec.target = None;
-    assert!(row_steps(&world.step()).is_empty());
+    assert!(assignment_steps(&world.step()).is_empty());
     assert_eq!(world.words(), "a:Unresolved b:Unresolved");
 }

@@ -9,7 +9,7 @@ use muster_rollout::{
 use proptest::prelude::*;
 
 use crate::stages::stage;
-use crate::world::{World, ineligible, rev, row_steps};
+use crate::world::{World, assignment_steps, ineligible, rev};
 
 const CLOSED: Eligible = closed(true, false);
 
@@ -38,7 +38,7 @@ impl World {
 fn decided_and_not_written() -> (World, Step) {
     let mut world = World::settled(&["a", "b"], "r1");
     world.aim("r2");
-    let late = row_steps(&world.remember())[0].clone();
+    let late = assignment_steps(&world.remember())[0].clone();
     world.close(&["a", "b"]);
     (world, late)
 }
@@ -49,7 +49,7 @@ fn nothing_begins_and_nothing_fails() {
     world.close(&["a", "b"]);
     world.aim("r2");
     for _ in 0..30 {
-        assert!(row_steps(&world.step()).is_empty());
+        assert!(assignment_steps(&world.step()).is_empty());
         world.pass(Millis::minutes(24 * 60));
     }
     assert_eq!(world.words(), "a:Closed b:Closed");
@@ -84,7 +84,7 @@ fn a_change_in_flight_is_confirmed() {
     world.aim("r2");
     world.step();
     world.close(&["a", "b"]);
-    assert!(row_steps(&world.step()).is_empty(), "no fence");
+    assert!(assignment_steps(&world.step()).is_empty(), "no fence");
     assert_eq!(world.words(), "a:Updating b:Closed");
     world.succeed("a");
     world.step();
@@ -116,7 +116,7 @@ fn a_change_in_flight_is_retargeted() {
     world.remember(); // the write is lost
     let again = world.step();
     assert!(
-        matches!(row_steps(&again)[..], [Step::Assign { .. }]),
+        matches!(assignment_steps(&again)[..], [Step::Assign { .. }]),
         "{again:?}"
     );
     assert_eq!(
@@ -127,7 +127,10 @@ fn a_change_in_flight_is_retargeted() {
     world.step();
     assert!(world.charged().is_empty());
     world.aim("r4");
-    assert!(row_steps(&world.step()).is_empty(), "that would be a beginning");
+    assert!(
+        assignment_steps(&world.step()).is_empty(),
+        "that would be a beginning"
+    );
 }
 
 /// It has completed its assignment; its next content would be another change.
@@ -140,7 +143,7 @@ fn a_unit_that_soaks_is_not_retargeted() {
     world.succeed("a");
     world.close(&["a", "b"]);
     world.aim("r3");
-    assert!(row_steps(&world.step()).is_empty());
+    assert!(assignment_steps(&world.step()).is_empty());
     assert_eq!(world.charged(), ["a"], "it soaks at what it has");
     world.pass(Millis::seconds(30));
     world.step();
@@ -160,12 +163,12 @@ fn a_change_that_is_found_in_flight_is_retargeted_and_stays_in_flight() {
     world.aim("r3");
     let (first, again) = (world.remember(), world.remember());
     assert!(
-        matches!(row_steps(&first)[..], [Step::Assign { .. }]),
+        matches!(assignment_steps(&first)[..], [Step::Assign { .. }]),
         "{first:?}"
     );
     assert_eq!(
-        row_steps(&again),
-        row_steps(&first),
+        assignment_steps(&again),
+        assignment_steps(&first),
         "the write of the first was lost"
     );
 }
@@ -176,14 +179,14 @@ fn what_is_not_written_is_fenced() {
     assert_eq!(world.words(), "a:Closed b:Closed");
     let decision = world.step();
     assert!(
-        matches!(row_steps(&decision)[..], [Step::Fence { .. }]),
+        matches!(assignment_steps(&decision)[..], [Step::Fence { .. }]),
         "{decision:?}"
     );
     world.carry_out(&late);
     assert_eq!(world.on("r1"), ["a", "b"], "a late write fails");
     assert_eq!(world.charged(), ["a"], "W6: until it reports the token");
     world.aim("r3");
-    assert!(row_steps(&world.step()).is_empty());
+    assert!(assignment_steps(&world.step()).is_empty());
     assert_eq!(world.words(), "a:Closed b:Closed");
     world.succeed("a");
     world.step();
@@ -201,7 +204,7 @@ fn a_fence_that_was_lost_is_repeated_and_given_up_when_the_window_opens() {
     let (mut world, _) = decided_and_not_written();
     let fences = |world: &mut World| {
         let decision = world.remember();
-        row_steps(&decision)
+        assignment_steps(&decision)
             .iter()
             .filter(|step| matches!(step, Step::Fence { .. }))
             .count()
@@ -219,7 +222,7 @@ fn a_fence_that_was_lost_is_repeated_and_given_up_when_the_window_opens() {
 fn a_write_that_arrives_before_the_fence_is_in_flight() {
     let (mut world, late) = decided_and_not_written();
     world.carry_out(&late);
-    assert!(row_steps(&world.step()).is_empty());
+    assert!(assignment_steps(&world.step()).is_empty());
     assert_eq!(
         (world.on("r2"), world.words().as_str()),
         (vec!["a"], "a:Updating b:Closed")
@@ -229,7 +232,7 @@ fn a_write_that_arrives_before_the_fence_is_in_flight() {
 #[test]
 fn a_unit_that_never_had_anything_is_fenced_by_name_and_token() {
     let mut world = World::new(&["a"], "r1");
-    let late = row_steps(&world.remember())[0].clone();
+    let late = assignment_steps(&world.remember())[0].clone();
     world.close(&["a"]);
     world.step();
     world.carry_out(&late);
@@ -259,7 +262,7 @@ fn reverts_begin_unless_the_window_says_otherwise() {
         for name in ["a", "b"] {
             world.member(name).eligible = closed(reverts, false);
         }
-        world.say(muster_rollout::Says::Abort(rev("r2")));
+        world.say(muster_rollout::ControlCommand::Abort(rev("r2")));
         world.settle();
         assert_eq!(world.on("r1"), on, "reverts: {reverts}");
         let expect = if reverts {
@@ -305,7 +308,7 @@ fn a_withdrawal_that_is_not_written_is_fenced() {
     for back in [false, true] {
         let mut world = World::settled(&["a", "b"], "r1");
         world.deselect(&["a"]);
-        let late = row_steps(&world.remember())[0].clone();
+        let late = assignment_steps(&world.remember())[0].clone();
         assert!(matches!(late, Step::Withdraw { .. }));
         world.close(&["a"]);
         if back {
@@ -345,7 +348,10 @@ fn what_is_fenced_gets_nothing_else_while_it_applies_the_same_again() {
         world.close(&["a"]);
         world.step();
         world.report("a", State::Updating);
-        assert!(row_steps(&world.step()).is_empty(), "a withdrawal: {withdrawn}");
+        assert!(
+            assignment_steps(&world.step()).is_empty(),
+            "a withdrawal: {withdrawn}"
+        );
         assert_eq!(
             (world.on("r1"), world.words().as_str()),
             (vec!["a"], "a:Closed"),
@@ -363,12 +369,12 @@ fn what_is_decided_anew_and_not_written_is_fenced_again() {
     world.step();
     world.open(&["a"]);
     world.fail("a"); // at what it carries: so its fence is not confirmed
-    let late = row_steps(&world.remember())[0].clone();
+    let late = assignment_steps(&world.remember())[0].clone();
     assert!(matches!(late, Step::Assign { .. }));
     world.close(&["a"]);
     let decision = world.step();
     assert!(
-        matches!(row_steps(&decision)[..], [Step::Fence { .. }]),
+        matches!(assignment_steps(&decision)[..], [Step::Fence { .. }]),
         "{decision:?}"
     );
     world.carry_out(&late);
@@ -538,7 +544,7 @@ fn what_was_recorded_before_is_read() {
     let before = serde_json::to_string(&world.memory).unwrap();
     assert_eq!(serde_json::from_str::<Memory>(&before).unwrap(), world.memory);
     world.step();
-    assert!(world.memory.charges.values().any(|charge| charge.unbegun));
+    assert!(world.memory.in_flight.values().any(|charge| charge.unbegun));
     let fenced = serde_json::to_string(&world.memory).unwrap();
     assert_eq!(serde_json::from_str::<Memory>(&fenced).unwrap(), world.memory);
     let unit = &world.view()[0];
@@ -623,13 +629,13 @@ impl Observed {
 
     fn decide(&mut self, late: bool) {
         for unit in self.world.view() {
-            let ended = unit.state_at_row() == Some(&State::Succeeded);
+            let ended = unit.state_at_assignment() == Some(&State::Succeeded);
             if ended {
                 self.in_flight.insert(unit.id.to_string(), false);
             }
         }
         let decision = self.world.remember();
-        for step in row_steps(&decision) {
+        for step in assignment_steps(&decision) {
             self.judge(step);
             if late {
                 self.late.push(step.clone());
@@ -679,7 +685,7 @@ impl Observed {
         let before = self.world.token(&name);
         self.world.carry_out(step);
         // The fence of a change that was given up before the window closed counts as its change does: see `is_in_flight`.
-        let charge = self.world.memory.charges.get(name.as_str());
+        let charge = self.world.memory.in_flight.get(name.as_str());
         let begins = match step {
             Step::Fence { .. } => charge.is_some_and(|charge| !charge.unbegun),
             step => matches!(step, Step::Assign { .. } | Step::Withdraw { .. }),

@@ -2,7 +2,7 @@
 
 use muster_rollout::{Absence, Eligible, How, Limit, State, Step, Why};
 
-use crate::world::{World, ineligible, row_steps};
+use crate::world::{World, assignment_steps, ineligible};
 
 fn fleet(size: usize) -> World {
     let names: Vec<String> = (0..size).map(|at| format!("u{at:02}")).collect();
@@ -10,7 +10,7 @@ fn fleet(size: usize) -> World {
 }
 
 fn withdrawn(world: &mut World) -> usize {
-    row_steps(&world.step())
+    assignment_steps(&world.step())
         .iter()
         .filter(|step| matches!(step, Step::Withdraw { .. }))
         .count()
@@ -22,7 +22,7 @@ fn a_deselected_unit_is_withdrawn_from_until_it_says_so() {
     world.deselect(&["u01"]);
     let decision = world.step();
     assert!(matches!(
-        row_steps(&decision)[..],
+        assignment_steps(&decision)[..],
         [Step::Withdraw { how: How::Prune, .. }]
     ));
     assert_eq!(world.words(), "u00:UpToDate u01:Withdrawing u02:UpToDate");
@@ -30,7 +30,7 @@ fn a_deselected_unit_is_withdrawn_from_until_it_says_so() {
     world.step();
     assert!(world.charged().is_empty());
     assert_eq!(world.words(), "u00:UpToDate u01:Excluded u02:UpToDate");
-    assert!(row_steps(&world.step()).is_empty());
+    assert!(assignment_steps(&world.step()).is_empty());
 }
 
 #[test]
@@ -177,7 +177,7 @@ fn a_unit_that_never_got_anything_is_fenced_though_nobody_is_selected_any_more()
     world.deselect(&["a"]);
     world.step();
     world.step();
-    assert!(world.memory.charges.is_empty(), "{}", world.words());
+    assert!(world.memory.in_flight.is_empty(), "{}", world.words());
 }
 
 #[test]
@@ -203,7 +203,7 @@ fn a_unit_that_never_got_anything_is_fenced_when_it_is_deselected() {
     world.deselect(&["a"]);
     let decision = world.step();
     assert!(
-        matches!(row_steps(&decision)[..], [Step::Fence { .. }]),
+        matches!(assignment_steps(&decision)[..], [Step::Fence { .. }]),
         "{decision:?}"
     );
     world.step();
@@ -222,7 +222,7 @@ fn who_is_selected_again_gets_its_withdrawal_fenced_off_when_nothing_is_wanted()
     world.member("u00").resolved = false;
     let decision = world.step();
     assert!(
-        matches!(row_steps(&decision)[..], [Step::Fence { .. }]),
+        matches!(assignment_steps(&decision)[..], [Step::Fence { .. }]),
         "{decision:?}"
     );
     late.steps.iter().for_each(|step| world.carry_out(step));

@@ -5,12 +5,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
-pub use muster_simulator::steps::{row_steps, word};
+pub use muster_simulator::steps::{assignment_steps, word};
 
 use muster_driver::Change;
 use muster_rollout::{
-    Absence, Class, Content, Control, Decision, Desired, Digest, Domain, Echo, Eligible, Incarnation,
-    Ineligible, Memory, Millis, Place, Revision, Row, Says, Spec, State, Step, Unit, UnitId, Why, plan,
+    Absence, Assignment, Class, Content, Control, ControlCommand, Decision, Desired, Digest, Domain,
+    Eligible, Incarnation, Ineligible, Memory, Millis, Report, Revision, Spec, StagePosition, State, Step,
+    Unit, UnitId, Why, plan,
 };
 
 /// The revision of a label, which contains its text.
@@ -55,10 +56,10 @@ pub struct Member {
     pub resolved: bool,
     pub values: u32,
     pub life: u32,
-    pub row: Option<Row>,
-    pub echo: Option<Echo>,
+    pub row: Option<Assignment>,
+    pub echo: Option<Report>,
     pub eligible: Eligible,
-    pub place: Place,
+    pub place: StagePosition,
     pub domain: Option<Domain>,
     pub available: bool,
     /// The content that it is pinned to.
@@ -104,7 +105,10 @@ impl World {
             self.step();
             self.names().iter().for_each(|name| self.succeed(name));
         }
-        assert!(row_steps(&self.decide()).is_empty(), "the world does not settle");
+        assert!(
+            assignment_steps(&self.decide()).is_empty(),
+            "the world does not settle"
+        );
     }
 
     pub fn names(&self) -> Vec<String> {
@@ -127,7 +131,7 @@ impl World {
             row: None,
             echo: None,
             eligible,
-            place: Place::Last,
+            place: StagePosition::Last,
             domain: None,
             available: true,
             pin: None,
@@ -159,7 +163,7 @@ impl World {
     pub fn stage(&mut self, names: &[&str], stage: u8) {
         names
             .iter()
-            .for_each(|name| self.member(name).place = Place::Stage(stage));
+            .for_each(|name| self.member(name).place = StagePosition::Stage(stage));
     }
 
     pub fn domain(&mut self, names: &[&str], domain: usize) {
@@ -169,7 +173,7 @@ impl World {
     }
 
     /// Gives a one-time command; returns whether it had an effect.
-    pub fn say(&mut self, says: Says) -> bool {
+    pub fn say(&mut self, says: ControlCommand) -> bool {
         let id = self.spec.controls.len() as u64 + 1;
         self.spec.controls.push(Control { id, says });
         let decision = self.step();
@@ -251,7 +255,7 @@ impl World {
         let Some(member) = self.members.get_mut(unit.as_str()) else {
             return;
         };
-        if !change.stands(member.row.map(|row| row.token)) {
+        if !change.is_written(member.row.map(|row| row.token)) {
             member.row = Some(change.applied(member.row));
         }
     }
@@ -265,7 +269,7 @@ impl World {
             Content::Withdraw => (None, State::Withdrawn),
             Content::Nothing => return,
         };
-        member.echo = Some(Echo {
+        member.echo = Some(Report {
             digest,
             token: row.token,
             state,
@@ -295,7 +299,7 @@ impl World {
 
     /// The units in flight.
     pub fn charged(&self) -> Vec<String> {
-        let charges = self.memory.charges.iter().filter(|(_, charge)| !charge.skipped);
+        let charges = self.memory.in_flight.iter().filter(|(_, charge)| !charge.skipped);
         charges.map(|(id, _)| id.to_string()).collect()
     }
 

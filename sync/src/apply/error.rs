@@ -59,7 +59,7 @@ impl ObjectFailure {
     /// A call that failed: `action` is what was tried, such as `dry-run` or `apply`.
     pub fn call(id: ObjectId, action: &str, error: &CallError) -> Self {
         let reason = error.reason().to_owned();
-        let words = words(&id, error);
+        let words = refusal_text(&id, error);
         let message = format!("{action} failed ({reason}): {words}");
         Self {
             id,
@@ -228,7 +228,7 @@ impl ObjectFailure {
 
 /// The server's message, truncated if it is long. A server quotes invalid values, so for a Secret only the fields are
 /// named.
-fn words(id: &ObjectId, error: &CallError) -> String {
+fn refusal_text(id: &ObjectId, error: &CallError) -> String {
     match error {
         CallError::Refused(status) if id.group.is_empty() && id.kind == "Secret" => {
             let causes = status.details.iter().flat_map(|details| &details.causes);

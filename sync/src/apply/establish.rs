@@ -65,7 +65,9 @@ async fn established(cluster: &Cluster, object: &Prepared) -> Result<(), ObjectF
             .await
             .map_err(|error| failed(object, &error))?;
         // The status rule for definitions does not depend on time.
-        let health = live.map_or_else(Health::not_found, |live| health::of(&live, Timestamp::UNIX_EPOCH));
+        let health = live.map_or_else(Health::not_found, |live| {
+            health::health_of(&live, Timestamp::UNIX_EPOCH)
+        });
         if health.is_current() {
             return Ok(());
         }

@@ -111,7 +111,7 @@ async fn hand_over_one(
         let Some(patch) = live.and_then(|live| patch(&live, owner, heir)) else {
             return Ok(false);
         };
-        let written = carry_out(cluster, &kind, id, &patch).await;
+        let written = send_patch(cluster, &kind, id, &patch).await;
         if written.map_err(failed("handing it over"))?.is_some() {
             return Ok(true);
         }
@@ -120,7 +120,7 @@ async fn hand_over_one(
 }
 
 /// Sends a patch. Returns the resulting object; `None` if the object has changed in the meantime or is gone.
-pub(super) async fn carry_out(
+pub(super) async fn send_patch(
     cluster: &Cluster,
     kind: &Kind,
     id: &ObjectId,

@@ -33,9 +33,9 @@ pub fn fields(status: &Status) -> Option<Vec<String>> {
             &WORDS_OF_POLICIES
         };
         let refused = (400..500).contains(&status.code);
-        return (refused && says(&status.message, words)).then(|| vec!["the object".to_owned()]);
+        return (refused && contains_phrase(&status.message, words)).then(|| vec!["the object".to_owned()]);
     }
-    if !causes.iter().all(|cause| says(&cause.message, &WORDS)) {
+    if !causes.iter().all(|cause| contains_phrase(&cause.message, &WORDS)) {
         return None;
     }
     let mut fields: Vec<String> = causes
@@ -52,7 +52,7 @@ pub fn fields(status: &Status) -> Option<Vec<String>> {
     Some(fields)
 }
 
-fn says(message: &str, words: &[&str]) -> bool {
+fn contains_phrase(message: &str, words: &[&str]) -> bool {
     let message = message.to_lowercase();
     words.iter().any(|word| message.contains(word))
 }

@@ -37,7 +37,7 @@ mod takeover;
 pub use self::{
     error::{ApplyError, LedgerError, ObjectFailure, PlanError},
     handover::{HandedOver, Heir, hand_over},
-    outcome::{Applied, Outcome},
+    outcome::{Applied, ApplyOutcome},
     plan::{Plan, plan},
     prepare::{Options, Owner},
     prune::{Pruned, prune},

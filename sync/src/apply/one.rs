@@ -6,11 +6,12 @@ use serde_json::Value;
 use tokio::time::sleep;
 
 use super::{
-    CallError, Cluster, Declarers, Heir, Jobs, Kind, LOOKS, ObjectFailure, Options, Outcome, Plan, Prepared,
+    ApplyOutcome, CallError, Cluster, Declarers, Heir, Jobs, Kind, LOOKS, ObjectFailure, Options, Plan,
+    Prepared,
     drift::drifted,
     error::immutable_fields,
     handover,
-    prepare::{Wishes, text},
+    prepare::{ObjectPolicy, text_at},
     shared, takeover,
 };
 use crate::health::evidence::{self, Before, Change};
@@ -20,12 +21,12 @@ const GONE_POLL: Duration = Duration::from_millis(200);
 
 /// What was done to an object, and the evidence of it.
 pub(super) struct Done {
-    pub outcome: Outcome,
+    pub outcome: ApplyOutcome,
     pub change: Change,
 }
 
 impl Done {
-    const fn nothing(outcome: Outcome) -> Self {
+    const fn nothing(outcome: ApplyOutcome) -> Self {
         Self {
             outcome,
             change: Change::Nothing,
@@ -41,7 +42,7 @@ pub(super) async fn apply_one(
     declarers: &dyn Declarers,
 ) -> Result<Done, ObjectFailure> {
     if object.wishes.ignore {
-        return Ok(Done::nothing(Outcome::Skipped));
+        return Ok(Done::nothing(ApplyOutcome::Skipped));
     }
     let api_version = object.api_version();
     let kind = cluster
@@ -59,7 +60,7 @@ pub(super) async fn apply_one(
     };
     let mut before = None;
     for _ in 0..LOOKS {
-        if let Some(done) = one.look(&mut before).await? {
+        if let Some(done) = one.attempt(&mut before).await? {
             return Ok(done);
         }
     }
@@ -79,35 +80,35 @@ struct One<'a> {
 impl One<'_> {
     /// One attempt: reads the object and acts on it. `None` if the object changed before our write. `before` keeps its
     /// state at the first attempt.
-    async fn look(&self, before: &mut Option<Before>) -> Result<Option<Done>, ObjectFailure> {
+    async fn attempt(&self, before: &mut Option<Before>) -> Result<Option<Done>, ObjectFailure> {
         let live = self.cluster.get(&self.kind, &self.object.id).await;
         let Some(live) = live.map_err(|error| self.failed("reading it", &error))? else {
             if self.jobs.is_done(self.object) {
-                return Ok(Some(Done::nothing(Outcome::Unchanged)));
+                return Ok(Some(Done::nothing(ApplyOutcome::Unchanged)));
             }
             let created = self.apply().await?;
             self.jobs.applied(self.object, None);
             return Ok(Some(Done {
-                outcome: Outcome::Created,
+                outcome: ApplyOutcome::Created,
                 change: evidence::change(before.as_ref(), &created),
             }));
         };
         let before = before.get_or_insert_with(|| Before::of(&live));
-        let wishes = Wishes::of(&live);
+        let wishes = ObjectPolicy::of(&live);
         if self.object.wishes.if_not_present || wishes.ignore {
-            return Ok(Some(Done::nothing(Outcome::Skipped)));
+            return Ok(Some(Done::nothing(ApplyOutcome::Skipped)));
         }
         if live.pointer("/metadata/deletionTimestamp").is_some() {
             self.jobs.observed(&self.object.id, Some(&live));
             if self.jobs.is_done(self.object) {
-                return Ok(Some(Done::nothing(Outcome::Unchanged)));
+                return Ok(Some(Done::nothing(ApplyOutcome::Unchanged)));
             }
             return Err(ObjectFailure::terminating(self.object.id.clone()));
         }
         if let Some(holder) = self.holder(&live).await? {
             shared::compare(self.cluster, &self.kind, self.object, &live, &holder).await?;
             self.jobs.applied(self.object, Some(&live));
-            return Ok(Some(Done::nothing(Outcome::Shared)));
+            return Ok(Some(Done::nothing(ApplyOutcome::Shared)));
         }
         let Some((live, taken_over)) = self.take_over(live, &wishes).await? else {
             return Ok(None);
@@ -121,8 +122,8 @@ impl One<'_> {
                 let written = self.configure(&live, &dry_run).await?;
                 self.jobs.applied(self.object, Some(&live));
                 let outcome = match written {
-                    Some(_) => Outcome::Configured,
-                    None => Outcome::Unchanged,
+                    Some(_) => ApplyOutcome::Configured,
+                    None => ApplyOutcome::Unchanged,
                 };
                 Ok(Some(Done {
                     outcome: outcome.after(taken_over),
@@ -145,7 +146,7 @@ impl One<'_> {
         let Some(patch) = handover::patch(&live, &self.options.owner, Heir::Builtin) else {
             return Ok(Some((live, false)));
         };
-        let written = handover::carry_out(self.cluster, &self.kind, &self.object.id, &patch).await;
+        let written = handover::send_patch(self.cluster, &self.kind, &self.object.id, &patch).await;
         let written = written.map_err(|error| self.failed("taking it over from Flux", &error))?;
         Ok(written.map(|live| (live, true)))
     }
@@ -153,7 +154,11 @@ impl One<'_> {
     /// Takes over what Flux applied for the same Kustomization, fields set with kubectl, and defaults that conflict
     /// with the manifest. All of it happens before the dry run, which the server would refuse while both are set.
     /// Returns the resulting object, and whether there was a write; `None` if the object changed before our write.
-    async fn take_over(&self, live: Value, wishes: &Wishes) -> Result<Option<(Value, bool)>, ObjectFailure> {
+    async fn take_over(
+        &self,
+        live: Value,
+        wishes: &ObjectPolicy,
+    ) -> Result<Option<(Value, bool)>, ObjectFailure> {
         let Some((live, inherited)) = self.inherit(live).await? else {
             return Ok(None);
         };
@@ -163,7 +168,7 @@ impl One<'_> {
         let Some(patch) = takeover::patch(&live, &self.object.body, merges) else {
             return Ok(Some((live, inherited)));
         };
-        let written = handover::carry_out(self.cluster, &self.kind, &self.object.id, &patch).await;
+        let written = handover::send_patch(self.cluster, &self.kind, &self.object.id, &patch).await;
         let written = written.map_err(|error| self.failed("taking it over from kubectl", &error))?;
         Ok(written.map(|live| (live, true)))
     }
@@ -181,7 +186,7 @@ impl One<'_> {
     async fn around_immutable(
         &self,
         live: &Value,
-        wishes: &Wishes,
+        wishes: &ObjectPolicy,
         error: CallError,
     ) -> Result<Option<Done>, ObjectFailure> {
         let id = &self.object.id;
@@ -192,7 +197,7 @@ impl One<'_> {
         if !self.options.force && !self.object.wishes.force && !wishes.force {
             return Err(ObjectFailure::immutable(id.clone(), &error, &fields));
         }
-        let uid = text(live, "/metadata/uid");
+        let uid = text_at(live, "/metadata/uid");
         match self.cluster.delete(&self.kind, id, live).await {
             Err(error) if error.is_conflict() => return Ok(None),
             Err(error) if !error.is_not_found() => return Err(self.failed("delete", &error)),
@@ -205,7 +210,7 @@ impl One<'_> {
         let created = self.apply().await?;
         self.jobs.applied(self.object, None);
         Ok(Some(Done {
-            outcome: Outcome::Recreated,
+            outcome: ApplyOutcome::Recreated,
             change: evidence::change(None, &created),
         }))
     }
@@ -216,7 +221,7 @@ impl One<'_> {
             let there = self.cluster.get(&self.kind, &self.object.id).await;
             match there.map_err(|error| self.failed("reading it", &error))? {
                 None => return Ok(()),
-                Some(found) if text(&found, "/metadata/uid") == uid => sleep(GONE_POLL).await,
+                Some(found) if text_at(&found, "/metadata/uid") == uid => sleep(GONE_POLL).await,
                 // Another client created a new object: leave it alone until the next run reads it.
                 Some(_) => return Err(ObjectFailure::terminating(self.object.id.clone())),
             }

@@ -6,7 +6,7 @@ use crate::{health::evidence::Change, inventory::ObjectId};
 
 /// What was done to an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Outcome {
+pub enum ApplyOutcome {
     /// The object did not exist.
     Created,
     /// The object was different.
@@ -25,12 +25,12 @@ pub enum Outcome {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Applied {
     /// Outcomes by object.
-    pub outcomes: Vec<(ObjectId, Outcome)>,
+    pub outcomes: Vec<(ObjectId, ApplyOutcome)>,
     /// What the controllers of custom resources must report before the objects are healthy, by object.
     pub changes: BTreeMap<ObjectId, Change>,
 }
 
-impl Outcome {
+impl ApplyOutcome {
     /// Whether the object was written.
     pub fn is_change(self) -> bool {
         match self {
@@ -55,7 +55,7 @@ impl Applied {
     }
 
     /// How many objects had this outcome.
-    pub fn count(&self, wanted: Outcome) -> usize {
+    pub fn count(&self, wanted: ApplyOutcome) -> usize {
         self.outcomes
             .iter()
             .filter(|(_, outcome)| *outcome == wanted)

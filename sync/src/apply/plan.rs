@@ -7,8 +7,8 @@ use serde_json::Value;
 
 use super::{
     Cluster, Jobs, ObjectFailure, Options, PlanError, Prepared,
-    kinds::split,
-    prepare::{defined_kinds, duplicates, identity, is_definition, prepare, sort, text},
+    kinds::split_api_version,
+    prepare::{defined_kinds, duplicates, identity, is_definition, prepare, sort, text_at},
     stage::{self, Stage},
 };
 use crate::inventory::{Inventory, ObjectId};
@@ -102,7 +102,7 @@ pub async fn plan(cluster: &Cluster, manifests: Vec<Value>, options: Options) ->
     let mut failures = Vec::new();
     for manifest in manifests {
         let id = identity(&manifest);
-        let api_version = text(&manifest, "/apiVersion").to_owned();
+        let api_version = text_at(&manifest, "/apiVersion").to_owned();
         let Some(namespaced) = scopes.get(&(api_version.clone(), id.kind.clone())) else {
             failures.push(ObjectFailure::unknown_kind(id, &api_version));
             continue;
@@ -136,11 +136,11 @@ async fn scopes(
         .collect();
     let named: BTreeSet<(&str, &str)> = manifests
         .iter()
-        .map(|manifest| (text(manifest, "/apiVersion"), text(manifest, "/kind")))
+        .map(|manifest| (text_at(manifest, "/apiVersion"), text_at(manifest, "/kind")))
         .collect();
     for (api_version, kind) in named {
         let key = (api_version.to_owned(), kind.to_owned());
-        if scopes.contains_key(&key) || split(api_version).1.is_empty() {
+        if scopes.contains_key(&key) || split_api_version(api_version).1.is_empty() {
             continue;
         }
         let served = cluster.kind(api_version, kind).await;

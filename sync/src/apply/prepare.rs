@@ -6,10 +6,10 @@ use muster_api::labels::label;
 use serde_json::{Map, Value};
 
 use super::{error::ObjectFailure, normalize::normalize};
-pub use crate::prepared::{Prepared, Wishes};
+pub use crate::prepared::{ObjectPolicy, Prepared};
 use crate::{
     build::names,
-    cluster::kinds::split,
+    cluster::kinds::split_api_version,
     inventory::{ObjectId, stage},
 };
 
@@ -55,7 +55,7 @@ impl Owner {
 /// Prepares one manifest, given its `kind` as served.
 pub fn prepare(manifest: Value, namespaced: bool, options: &Options) -> Result<Prepared, Box<ObjectFailure>> {
     let mut id = identity(&manifest);
-    let version = split(text(&manifest, "/apiVersion")).1.to_owned();
+    let version = split_api_version(text_at(&manifest, "/apiVersion")).1.to_owned();
     id.namespace = match (namespaced, &options.target_namespace) {
         (false, _) => String::new(),
         (true, Some(target)) => target.clone(),
@@ -63,7 +63,7 @@ pub fn prepare(manifest: Value, namespaced: bool, options: &Options) -> Result<P
         (true, None) => id.namespace,
     };
     check_names(&id)?;
-    let wishes = Wishes::of(&manifest);
+    let wishes = ObjectPolicy::of(&manifest);
     let mut body = manifest;
     if let Some(object) = body.as_object_mut() {
         normalize(&id, object);
@@ -118,19 +118,19 @@ fn check_names(id: &ObjectId) -> Result<(), Box<ObjectFailure>> {
 /// The identity given in a manifest; its scope may override the namespace.
 pub fn identity(manifest: &Value) -> ObjectId {
     ObjectId {
-        namespace: text(manifest, "/metadata/namespace").to_owned(),
-        name: text(manifest, "/metadata/name").to_owned(),
-        group: split(text(manifest, "/apiVersion")).0.to_owned(),
-        kind: text(manifest, "/kind").to_owned(),
+        namespace: text_at(manifest, "/metadata/namespace").to_owned(),
+        name: text_at(manifest, "/metadata/name").to_owned(),
+        group: split_api_version(text_at(manifest, "/apiVersion")).0.to_owned(),
+        kind: text_at(manifest, "/kind").to_owned(),
     }
 }
 
 /// The kinds that a definition declares: the `apiVersion` of each served version, the kind, and whether it is
 /// namespaced.
 pub fn defined_kinds(definition: &Value) -> impl Iterator<Item = (String, String, bool)> {
-    let group = text(definition, "/spec/group");
-    let kind = text(definition, "/spec/names/kind");
-    let namespaced = text(definition, "/spec/scope") == "Namespaced";
+    let group = text_at(definition, "/spec/group");
+    let kind = text_at(definition, "/spec/names/kind");
+    let namespaced = text_at(definition, "/spec/scope") == "Namespaced";
     let versions = definition.pointer("/spec/versions").and_then(Value::as_array);
     versions
         .into_iter()
@@ -138,7 +138,7 @@ pub fn defined_kinds(definition: &Value) -> impl Iterator<Item = (String, String
         .filter(|version| version["served"] == true)
         .map(move |version| {
             (
-                format!("{group}/{}", text(version, "/name")),
+                format!("{group}/{}", text_at(version, "/name")),
                 kind.to_owned(),
                 namespaced,
             )
@@ -155,7 +155,7 @@ pub fn sort(objects: &mut [Prepared]) {
     objects.sort_by_cached_key(|object| {
         let (group, kind) = (object.id.group.as_str(), object.id.kind.as_str());
         (
-            stage::of(group, kind),
+            stage::stage_of(group, kind),
             stage::rank(group, kind),
             object.id.clone(),
         )
@@ -173,7 +173,7 @@ pub fn duplicates(objects: &[Prepared]) -> Vec<ObjectFailure> {
 }
 
 /// The text at a pointer; empty if there is none.
-pub(super) fn text<'a>(object: &'a Value, pointer: &str) -> &'a str {
+pub(super) fn text_at<'a>(object: &'a Value, pointer: &str) -> &'a str {
     object
         .pointer(pointer)
         .and_then(Value::as_str)

@@ -17,7 +17,7 @@ use super::{
     managed::LAST_APPLIED,
     masked::{self, Sides},
     normalize::SERVER_METADATA,
-    prepare::Wishes,
+    prepare::ObjectPolicy,
     shared::{OWNERSHIP, applied_from},
     takeover,
 };
@@ -88,7 +88,7 @@ pub async fn preview(
     };
     let (namespaces, others): (Vec<_>, Vec<_>) =
         plan.objects.iter().partition(|object| is_namespace(&object.id));
-    let mut look = Look {
+    let mut look = Previewer {
         cluster,
         options: &plan.options,
         ownership,
@@ -98,7 +98,7 @@ pub async fn preview(
     look.pending = seen
         .iter()
         .filter_map(|seen| match seen {
-            Ok(Seen::Changed(change)) if change.fate == Fate::Create => Some(change.id.name.clone()),
+            Ok(ObjectPreview::Changed(change)) if change.fate == Fate::Create => Some(change.id.name.clone()),
             Ok(_) | Err(_) => None,
         })
         .collect();
@@ -111,18 +111,18 @@ pub async fn preview(
 }
 
 impl Preview {
-    fn take(&mut self, seen: Result<Seen, ObjectFailure>) {
+    fn take(&mut self, seen: Result<ObjectPreview, ObjectFailure>) {
         match seen {
-            Ok(Seen::Changed(change)) if change.before == change.after => self.owned.push(change.id),
-            Ok(Seen::Changed(change)) => self.changes.push(change),
-            Ok(Seen::Unchanged) => self.unchanged += 1,
-            Ok(Seen::Nothing) => {}
+            Ok(ObjectPreview::Changed(change)) if change.before == change.after => self.owned.push(change.id),
+            Ok(ObjectPreview::Changed(change)) => self.changes.push(change),
+            Ok(ObjectPreview::Unchanged) => self.unchanged += 1,
+            Ok(ObjectPreview::Nothing) => {}
             Err(failure) => self.failures.push(failure),
         }
     }
 }
 
-enum Seen {
+enum ObjectPreview {
     Changed(Change),
     Unchanged,
     /// Does not exist, and should not.
@@ -152,7 +152,7 @@ impl Taken {
     }
 }
 
-struct Look<'a> {
+struct Previewer<'a> {
     cluster: &'a Cluster,
     options: &'a Options,
     ownership: Ownership,
@@ -160,15 +160,15 @@ struct Look<'a> {
     pending: BTreeSet<String>,
 }
 
-impl Look<'_> {
-    async fn all(&self, objects: &[&Prepared]) -> Vec<Result<Seen, ObjectFailure>> {
+impl Previewer<'_> {
+    async fn all(&self, objects: &[&Prepared]) -> Vec<Result<ObjectPreview, ObjectFailure>> {
         let looks: Vec<_> = objects.iter().map(|object| self.one(object)).collect();
         stream::iter(looks).buffered(CONCURRENCY).collect().await
     }
 
-    async fn one(&self, object: &Prepared) -> Result<Seen, ObjectFailure> {
+    async fn one(&self, object: &Prepared) -> Result<ObjectPreview, ObjectFailure> {
         if object.wishes.ignore {
-            return Ok(Seen::Unchanged);
+            return Ok(ObjectPreview::Unchanged);
         }
         let id = &object.id;
         let failed = |action: &str, error: &CallError| ObjectFailure::call(id.clone(), action, error);
@@ -180,9 +180,9 @@ impl Look<'_> {
         let Some(live) = live.map_err(|error| failed("reading it", &error))? else {
             return self.absent(object, &kind).await;
         };
-        let wishes = Wishes::of(&live);
+        let wishes = ObjectPolicy::of(&live);
         if object.wishes.if_not_present || wishes.ignore {
-            return Ok(Seen::Unchanged);
+            return Ok(ObjectPreview::Unchanged);
         }
         if live.pointer("/metadata/deletionTimestamp").is_some() {
             return Err(ObjectFailure::terminating(id.clone()));
@@ -255,12 +255,12 @@ impl Look<'_> {
         live: Value,
         dry_run: Value,
         taken: Taken,
-    ) -> Result<Seen, ObjectFailure> {
+    ) -> Result<ObjectPreview, ObjectFailure> {
         let id = &object.id;
         if !taken.is_something() {
             return Ok(configured(id, live, dry_run));
         }
-        let foretold = takeover::foretold(&live, &dry_run, |entry| taken.holds(entry));
+        let foretold = takeover::predicted(&live, &dry_run, |entry| taken.holds(entry));
         let after = if foretold == dry_run {
             dry_run
         } else {
@@ -272,7 +272,7 @@ impl Look<'_> {
     }
 
     /// An object that does not exist: the result of a dry run, or the manifest if its namespace does not exist yet.
-    async fn absent(&self, object: &Prepared, kind: &Kind) -> Result<Seen, ObjectFailure> {
+    async fn absent(&self, object: &Prepared, kind: &Kind) -> Result<ObjectPreview, ObjectFailure> {
         let id = &object.id;
         let body = self.body(object, None);
         if self.pending.contains(&id.namespace) {
@@ -285,7 +285,7 @@ impl Look<'_> {
     }
 
     /// An object whose kind, or version of it, is added by a definition among the manifests.
-    async fn of_new_kind(&self, object: &Prepared) -> Result<Seen, ObjectFailure> {
+    async fn of_new_kind(&self, object: &Prepared) -> Result<ObjectPreview, ObjectFailure> {
         let id = &object.id;
         let failed = |error: CallError| ObjectFailure::call(id.clone(), "discovery", &error);
         let served = self.cluster.kind_in_any_version(id, &object.version).await;
@@ -335,7 +335,7 @@ impl Look<'_> {
         &self,
         owner: &Owner,
         objects: &[(ObjectId, String)],
-    ) -> Vec<Result<Seen, ObjectFailure>> {
+    ) -> Vec<Result<ObjectPreview, ObjectFailure>> {
         let looks: Vec<_> = objects
             .iter()
             .map(|(id, version)| self.pruned(owner, id, version))
@@ -344,7 +344,12 @@ impl Look<'_> {
     }
 
     /// An object that pruning would delete, by the same rules.
-    async fn pruned(&self, owner: &Owner, id: &ObjectId, version: &str) -> Result<Seen, ObjectFailure> {
+    async fn pruned(
+        &self,
+        owner: &Owner,
+        id: &ObjectId,
+        version: &str,
+    ) -> Result<ObjectPreview, ObjectFailure> {
         let failed = |error: CallError| ObjectFailure::call(id.clone(), "reading it", &error);
         let Some(kind) = self
             .cluster
@@ -352,24 +357,24 @@ impl Look<'_> {
             .await
             .map_err(failed)?
         else {
-            return Ok(Seen::Nothing);
+            return Ok(ObjectPreview::Nothing);
         };
         let Some(live) = self.cluster.get(&kind, id).await.map_err(failed)? else {
-            return Ok(Seen::Nothing);
+            return Ok(ObjectPreview::Nothing);
         };
         let leaves = live.pointer("/metadata/deletionTimestamp").is_some();
-        if leaves || !owner.owns(&live) || Wishes::of(&live).keep {
-            return Ok(Seen::Nothing);
+        if leaves || !owner.owns(&live) || ObjectPolicy::of(&live).keep {
+            return Ok(ObjectPreview::Nothing);
         }
         Ok(changed(id, Fate::Delete, Some(live), None))
     }
 }
 
-fn configured(id: &ObjectId, live: Value, dry_run: Value) -> Seen {
+fn configured(id: &ObjectId, live: Value, dry_run: Value) -> ObjectPreview {
     if drifted(&live, &dry_run) {
         changed(id, Fate::Configure, Some(live), Some(dry_run))
     } else {
-        Seen::Unchanged
+        ObjectPreview::Unchanged
     }
 }
 
@@ -377,7 +382,7 @@ fn is_namespace(id: &ObjectId) -> bool {
     id.group.is_empty() && id.kind == "Namespace"
 }
 
-fn changed(id: &ObjectId, fate: Fate, before: Option<Value>, after: Option<Value>) -> Seen {
+fn changed(id: &ObjectId, fate: Fate, before: Option<Value>, after: Option<Value>) -> ObjectPreview {
     let mut sides = Sides {
         before: before.map(content),
         after: after.map(content),
@@ -387,7 +392,7 @@ fn changed(id: &ObjectId, fate: Fate, before: Option<Value>, after: Option<Value
     }
     let id = id.clone();
     let Sides { before, after } = sides;
-    Seen::Changed(Change {
+    ObjectPreview::Changed(Change {
         id,
         fate,
         before,

@@ -4,7 +4,7 @@ use futures::{StreamExt, stream};
 
 use super::{
     CONCURRENCY, CallError, Cluster, DELETE_TRIES, Declarers, ObjectFailure, Owner,
-    prepare::Wishes,
+    prepare::ObjectPolicy,
     shared::release,
     stage::{self, Stage},
 };
@@ -116,7 +116,7 @@ async fn prune_one(
                 None => Ok(Fate::Gone),
             };
         };
-        if !owner.owns(&live) || Wishes::of(&live).keep {
+        if !owner.owns(&live) || ObjectPolicy::of(&live).keep {
             return Ok(Fate::Released);
         }
         if live.pointer("/metadata/deletionTimestamp").is_some() {

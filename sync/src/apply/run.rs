@@ -7,7 +7,7 @@ use super::{
     Applied, ApplyError, CONCURRENCY, Cluster, Declarers, LedgerError, ObjectFailure, Plan, Prepared,
     establish::await_definitions,
     one::{Done, apply_one},
-    prepare::{is_definition, text},
+    prepare::{is_definition, text_at},
     stage::{self, Stage},
 };
 use crate::{
@@ -90,6 +90,6 @@ pub async fn run(
 /// After a definition was written: the scope of its kinds may have changed.
 fn forget_kinds_of(object: &Prepared, cluster: &Cluster) {
     if is_definition(&object.id) {
-        cluster.forget_group(text(&object.body, "/spec/group"));
+        cluster.drop_cached_group(text_at(&object.body, "/spec/group"));
     }
 }

@@ -19,7 +19,7 @@ use super::{
     CallError, Cluster, Kind, ObjectFailure, Owner, Prepared,
     drift::{VOLATILE, drifted_content},
     error::immutable_fields,
-    handover::carry_out,
+    handover::send_patch,
     managed,
 };
 use crate::inventory::ObjectId;
@@ -180,7 +180,7 @@ pub(super) async fn release(
     live: &Value,
     to: &Successor,
 ) -> Result<bool, CallError> {
-    let written = carry_out(cluster, kind, id, &relabelled(live, to)).await?;
+    let written = send_patch(cluster, kind, id, &relabelled(live, to)).await?;
     Ok(written.is_some())
 }
 

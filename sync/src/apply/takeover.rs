@@ -17,7 +17,7 @@ use serde_json::{Map, Value, json};
 use super::{
     FIELD_MANAGER,
     managed::{self, LAST_APPLIED, union},
-    prepare::text,
+    prepare::text_at,
 };
 use crate::inventory::ObjectId;
 
@@ -79,7 +79,7 @@ struct Strategy {
 }
 
 fn strategy(live: &Value, body: &Value) -> Option<Strategy> {
-    if !text(live, "/apiVersion").starts_with("apps/") {
+    if !text_at(live, "/apiVersion").starts_with("apps/") {
         return None;
     }
     let (_, field) = STRATEGIES.into_iter().find(|(kind, _)| live["kind"] == *kind)?;
@@ -95,7 +95,9 @@ fn strategy(live: &Value, body: &Value) -> Option<Strategy> {
     Some(Strategy {
         field,
         wanted: wanted.to_owned(),
-        owners: owners.map(|entry| text(entry, "/manager").to_owned()).collect(),
+        owners: owners
+            .map(|entry| text_at(entry, "/manager").to_owned())
+            .collect(),
     })
 }
 
@@ -191,7 +193,7 @@ fn fields_of(object: &Value, chosen: impl Fn(&Value) -> bool) -> Map<String, Val
 
 /// The expected result of the apply once we own the fields of the entries that match `theirs`: `dry_run` without the
 /// fields that no other manager owns. Defaults that the server sets for removed fields are missing.
-pub(super) fn foretold(live: &Value, dry_run: &Value, theirs: impl Fn(&Value) -> bool) -> Value {
+pub(super) fn predicted(live: &Value, dry_run: &Value, theirs: impl Fn(&Value) -> bool) -> Value {
     let (gone, kept) = (
         fields_of(live, &theirs),
         fields_of(dry_run, |entry| !theirs(entry)),
@@ -205,14 +207,14 @@ pub(super) fn foretold(live: &Value, dry_run: &Value, theirs: impl Fn(&Value) ->
 fn remove(object: &mut Value, fields: &Map<String, Value>, kept: &Map<String, Value>) {
     let none = Map::new();
     for (step, below) in fields {
-        let Some(place) = place(object, step) else {
+        let Some(place) = child_key(object, step) else {
             continue;
         };
         let below = below.as_object().unwrap_or(&none);
         let keeps = kept.get(step).map(|kept| kept.as_object().unwrap_or(&none));
         let child = match &place {
-            Place::Field(name) => object.get_mut(name),
-            Place::Item(index) => object.get_mut(index),
+            ChildKey::Field(name) => object.get_mut(name),
+            ChildKey::Item(index) => object.get_mut(index),
         };
         let Some(child) = child else { continue };
         remove(child, below, keeps.unwrap_or(&none));
@@ -220,25 +222,25 @@ fn remove(object: &mut Value, fields: &Map<String, Value>, kept: &Map<String, Va
         if !goes || keeps.is_some() {
             continue;
         }
-        if let (Place::Field(name), Some(fields)) = (&place, object.as_object_mut()) {
+        if let (ChildKey::Field(name), Some(fields)) = (&place, object.as_object_mut()) {
             fields.remove(name);
-        } else if let (Place::Item(index), Some(items)) = (&place, object.as_array_mut()) {
+        } else if let (ChildKey::Item(index), Some(items)) = (&place, object.as_array_mut()) {
             items.remove(*index);
         }
     }
 }
 
 /// The child that a step of a `fieldsV1` path selects.
-enum Place {
+enum ChildKey {
     Field(String),
     Item(usize),
 }
 
 /// `f:NAME` is a field, `k:{…}` the list item with these keys, `v:VALUE` the list item with that value.
-fn place(object: &Value, step: &str) -> Option<Place> {
+fn child_key(object: &Value, step: &str) -> Option<ChildKey> {
     let (kind, rest) = step.split_once(':')?;
     if kind == "f" {
-        return Some(Place::Field(rest.to_owned()));
+        return Some(ChildKey::Field(rest.to_owned()));
     }
     let wanted: Value = serde_json::from_str(rest).ok()?; // another kind of step
     let found = object.as_array()?.iter().position(|item| match (kind, &wanted) {
@@ -246,7 +248,7 @@ fn place(object: &Value, step: &str) -> Option<Place> {
         ("v", value) => item == value,
         _ => false,
     });
-    found.map(Place::Item)
+    found.map(ChildKey::Item)
 }
 
 fn is_empty(value: &Value) -> bool {

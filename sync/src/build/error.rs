@@ -47,7 +47,7 @@ pub enum BuildError {
 
 impl BuildError {
     /// The location to show first: file and position.
-    fn place(&self) -> Option<(&str, Position)> {
+    fn location(&self) -> Option<(&str, Position)> {
         Some(match self {
             Self::Yaml(error) => (&error.file, error.at),
             Self::Substitute(error) => (&error.file, error.at),
@@ -82,7 +82,7 @@ impl BuildErrors {
         if errors.is_empty() {
             return Ok(());
         }
-        errors.sort_by(|a, b| a.place().cmp(&b.place()));
+        errors.sort_by(|a, b| a.location().cmp(&b.location()));
         Err(Self(errors))
     }
 

@@ -112,7 +112,7 @@ pub(crate) async fn exchange(
 async fn patiently(client: &Client, request: Request<Bytes>, deadline: Duration) -> Result<Bytes, CallError> {
     let mut waited = Duration::ZERO;
     loop {
-        match once(client, request.clone()).await? {
+        match send_once(client, request.clone()).await? {
             Answer::Body(body) => return Ok(body),
             Answer::Refusal(_, Some(wait)) if waited + wait < deadline => {
                 waited += wait;
@@ -123,7 +123,7 @@ async fn patiently(client: &Client, request: Request<Bytes>, deadline: Duration)
     }
 }
 
-async fn once(client: &Client, request: Request<Bytes>) -> Result<Answer, CallError> {
+async fn send_once(client: &Client, request: Request<Bytes>) -> Result<Answer, CallError> {
     let response = client.send(request.map(Body::from)).await.map_err(unreachable)?;
     let (head, body) = response.into_parts();
     let body = read(body).await?;

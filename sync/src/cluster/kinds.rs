@@ -28,7 +28,7 @@ impl Kinds {
 
     /// Caches the server's list for an `apiVersion`, and returns it by kind.
     pub(crate) fn learn(&self, api_version: &str, list: &APIResourceList) -> BTreeMap<String, Kind> {
-        let (group, version) = split(api_version);
+        let (group, version) = split_api_version(api_version);
         let kinds: BTreeMap<String, Kind> = list
             .resources
             .iter()
@@ -51,14 +51,14 @@ impl Kinds {
     }
 
     /// Drops every version of a group.
-    pub(crate) fn forget(&self, group: &str) {
+    pub(crate) fn drop_group(&self, group: &str) {
         self.0
             .write()
-            .retain(|api_version, _| split(api_version).0 != group);
+            .retain(|api_version, _| split_api_version(api_version).0 != group);
     }
 }
 
 /// Splits an `apiVersion` into group and version.
-pub(crate) fn split(api_version: &str) -> (&str, &str) {
+pub(crate) fn split_api_version(api_version: &str) -> (&str, &str) {
     api_version.split_once('/').unwrap_or(("", api_version))
 }

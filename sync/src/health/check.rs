@@ -14,9 +14,10 @@ use super::{
     Health, State,
     evidence::{NO_EVIDENCE, Target, Watch},
     expressions,
-    fields::{list, selector, text},
+    fields::{list, selector, string_at},
+    health_of,
     judged::Judged,
-    of, pods,
+    pods,
     report::{Report, Unhealthy},
     zones,
 };
@@ -78,7 +79,7 @@ async fn read_all(
     let reads: Vec<_> = indices
         .iter()
         .map(|index| &watch.targets[*index])
-        .map(|target| look(cluster, target, jobs, now))
+        .map(|target| read_target(cluster, target, jobs, now))
         .collect();
     let looks: Vec<Result<(Judged, Option<Value>), CallError>> =
         stream::iter(reads).buffered(CONCURRENCY).collect().await;
@@ -98,7 +99,7 @@ async fn read_all(
     Ok(unhealthy)
 }
 
-async fn look(
+async fn read_target(
     cluster: &Cluster,
     target: &Target,
     jobs: &Jobs,
@@ -115,12 +116,13 @@ async fn look(
         }
         Ok(Some(live)) => {
             if let Some(expressions) = &target.expressions {
-                let judged = expressions::judge(&live, expressions, target.needs_answer()).await;
+                let judged =
+                    expressions::judge_by_expressions(&live, expressions, target.needs_answer()).await;
                 return Ok((judged, Some(live)));
             }
             let judged = match zones::group(&live) {
-                Some(group) => zones::judge(cluster, &live, group).await?,
-                None => since_our_write(of(&live, now), &live).into(),
+                Some(group) => zones::judge_zones(cluster, &live, group).await?,
+                None => since_our_write(health_of(&live, now), &live).into(),
             };
             Ok((judged, Some(live)))
         }
@@ -204,15 +206,15 @@ fn written(live: &Value) -> Option<Timestamp> {
 
 /// An unparsable time is unknown.
 fn time(object: &Value, pointer: &str) -> Option<Timestamp> {
-    text(object, pointer)?.parse().ok()
+    string_at(object, pointer)?.parse().ok()
 }
 
 /// Why a workload is not ready, from its pods. If listing them is forbidden, the cause is just missing.
 async fn cause(cluster: &Cluster, workload: &Value) -> Result<Option<String>, CallError> {
-    if text(workload, "/kind") == Some("Pod") {
+    if string_at(workload, "/kind") == Some("Pod") {
         return Ok(pods::cause(workload));
     }
-    let (Some(namespace), Some(selector)) = (text(workload, "/metadata/namespace"), selector(workload))
+    let (Some(namespace), Some(selector)) = (string_at(workload, "/metadata/namespace"), selector(workload))
     else {
         return Ok(None);
     };
@@ -221,13 +223,13 @@ async fn cause(cluster: &Cluster, workload: &Value) -> Result<Option<String>, Ca
         Err(error) if error.is_of_cluster() => return Err(error),
         Err(_) => return Ok(None),
     };
-    pods.retain(|pod| text(pod, "/metadata/deletionTimestamp").is_none());
+    pods.retain(|pod| string_at(pod, "/metadata/deletionTimestamp").is_none());
     // The newest first: after an update the old pods still run, but the new ones decide.
     pods.sort_by(|a, b| {
         let order = |pod: &Value| {
             (
-                text(pod, "/metadata/creationTimestamp").map(str::to_owned),
-                text(pod, "/metadata/name").map(str::to_owned),
+                string_at(pod, "/metadata/creationTimestamp").map(str::to_owned),
+                string_at(pod, "/metadata/name").map(str::to_owned),
             )
         };
         order(b).cmp(&order(a))
@@ -236,7 +238,7 @@ async fn cause(cluster: &Cluster, workload: &Value) -> Result<Option<String>, Ca
         let cause = pods::cause(pod)?;
         Some(format!(
             "pod {}: {cause}",
-            text(pod, "/metadata/name").unwrap_or_default()
+            string_at(pod, "/metadata/name").unwrap_or_default()
         ))
     }))
 }
@@ -266,7 +268,7 @@ mod tests {
                 {"type": "Progressing", "status": "False", "reason": GAVE_UP, "lastUpdateTime": said},
             ]},
         });
-        let health = since_our_write(of(&live, Timestamp::UNIX_EPOCH), &live);
+        let health = since_our_write(health_of(&live, Timestamp::UNIX_EPOCH), &live);
         assert_eq!(health.terminal, terminal, "{said} {written:?}: {health:?}");
     }
 

@@ -4,12 +4,12 @@ use serde_json::Value;
 
 use super::{
     Health,
-    fields::{conditions, text},
+    fields::{conditions, string_at},
 };
 
 pub(super) fn service(object: &Value) -> Health {
-    let balanced = text(object, "/spec/type") == Some("LoadBalancer");
-    let address = text(object, "/spec/clusterIP").unwrap_or_default();
+    let balanced = string_at(object, "/spec/type") == Some("LoadBalancer");
+    let address = string_at(object, "/spec/clusterIP").unwrap_or_default();
     if balanced && address.is_empty() {
         Health::in_progress("NoIPAssigned", "ClusterIP not set. Service type: LoadBalancer")
     } else {
@@ -18,7 +18,7 @@ pub(super) fn service(object: &Value) -> Health {
 }
 
 pub(super) fn claim(object: &Value) -> Health {
-    match text(object, "/status/phase").unwrap_or("unknown") {
+    match string_at(object, "/status/phase").unwrap_or("unknown") {
         "Bound" => Health::current("PVC is Bound"),
         phase => Health::in_progress("NotBound", format!("PVC is not Bound. phase: {phase}")),
     }

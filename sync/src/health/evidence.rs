@@ -32,7 +32,7 @@ use serde_json::{Map, Value};
 
 use super::{
     Health, State,
-    fields::{integer, list, text},
+    fields::{integer, list, string_at},
     judged::Zone,
 };
 use crate::inventory::ObjectId;
@@ -105,7 +105,7 @@ impl Before {
     pub(crate) fn of(object: &Value) -> Self {
         let generation = integer(object, "/metadata/generation");
         Self {
-            uid: text(object, "/metadata/uid").map(str::to_owned),
+            uid: string_at(object, "/metadata/uid").map(str::to_owned),
             content: generation.is_none().then(|| content(object)),
             generation,
         }
@@ -114,7 +114,8 @@ impl Before {
 
 /// What was changed to get from `before` to `after`.
 pub(crate) fn change(before: Option<&Before>, after: &Value) -> Change {
-    let Some(before) = before.filter(|before| before.uid.as_deref() == text(after, "/metadata/uid")) else {
+    let Some(before) = before.filter(|before| before.uid.as_deref() == string_at(after, "/metadata/uid"))
+    else {
         return Change::Created(conditions_of(after));
     };
     let now = Before::of(after);
@@ -138,9 +139,9 @@ fn content(object: &Value) -> Value {
 }
 
 fn conditions_of(object: &Value) -> Conditions {
-    let part = |condition: &Value, field: &str| text(condition, field).unwrap_or_default().to_owned();
+    let part = |condition: &Value, field: &str| string_at(condition, field).unwrap_or_default().to_owned();
     list(object, "/status/conditions")
-        .filter(|condition| matches!(text(condition, "/type"), Some("Ready" | "Stalled")))
+        .filter(|condition| matches!(string_at(condition, "/type"), Some("Ready" | "Stalled")))
         .map(|condition| {
             let said = (part(condition, "/status"), part(condition, "/reason"));
             (part(condition, "/type"), said)
@@ -188,7 +189,7 @@ fn of_this_generation(object: &Value, health: Health, by_expressions: bool) -> H
     // Zero is not a generation: some kinds always write the field.
     let older = |observed: Option<i64>| observed.filter(|observed| *observed > 0 && *observed != generation);
     if let Some(observed) = older(number(object, "/status/observedGeneration")) {
-        let kind = text(object, "/kind").unwrap_or_default();
+        let kind = string_at(object, "/kind").unwrap_or_default();
         return Health::in_progress(
             "LatestGenerationNotObserved",
             format!("{kind} generation is {generation}, but latest observed generation is {observed}"),
@@ -203,7 +204,7 @@ fn of_this_generation(object: &Value, health: Health, by_expressions: bool) -> H
             "ConditionNotObserved",
             format!(
                 "generation is {generation}, but condition {} is about generation {observed}",
-                text(condition, "/type").unwrap_or_default()
+                string_at(condition, "/type").unwrap_or_default()
             ),
         ),
         None => health,
@@ -218,7 +219,7 @@ fn rests_on<'a>(object: &'a Value, health: &Health) -> Option<&'a Value> {
         State::InProgress | State::Terminating | State::NotFound => return None,
     };
     list(object, "/status/conditions").find(|condition| {
-        text(condition, "/type") == Some(kind) && text(condition, "/status") == Some("True")
+        string_at(condition, "/type") == Some(kind) && string_at(condition, "/status") == Some("True")
     })
 }
 
@@ -241,7 +242,7 @@ pub(super) fn progress(object: &Value) -> Option<Progress> {
         let steps = integer(object, &format!("/status/progress/{field}"))?;
         u32::try_from(steps).ok() // what cannot be counted is no progress
     };
-    let waiting = text(object, "/status/progress/waiting").filter(|waiting| !waiting.is_empty());
+    let waiting = string_at(object, "/status/progress/waiting").filter(|waiting| !waiting.is_empty());
     Some(Progress {
         done: steps("done")?,
         total: steps("total")?,
@@ -287,7 +288,7 @@ fn prove(object: &Value, health: &Health, need: &Need) -> Result<(), Lack> {
     if generation.is_some() && observed.contains(&generation) {
         return Ok(());
     }
-    let part = |field: &str| text(condition, field).unwrap_or_default();
+    let part = |field: &str| string_at(condition, field).unwrap_or_default();
     if let Need::Answer(created) = need {
         let before = created.get(part("/type"));
         if before.is_none_or(|(status, reason)| {
@@ -656,7 +657,12 @@ mod tests {
     }
 
     fn found(target: &mut Target, live: &Value, second: i64) -> String {
-        let health = target.found(Some(live), super::super::of(live, at(second)), at(second), SETTLE);
+        let health = target.found(
+            Some(live),
+            super::super::health_of(live, at(second)),
+            at(second),
+            SETTLE,
+        );
         match target.verdict {
             Verdict::Pending => format!("{}: {}", health.state.as_str(), health.message),
             Verdict::Well(_) => "well".to_owned(),

@@ -16,7 +16,11 @@ const NO_VALUE: &str = "NoValue";
 
 /// Evaluates the expressions of a kind for an object; with `needs_answer` also whether they depend on a status that the
 /// controller wrote.
-pub(super) async fn judge(live: &Value, expressions: &Arc<Expressions>, needs_answer: bool) -> Judged {
+pub(super) async fn judge_by_expressions(
+    live: &Value,
+    expressions: &Arc<Expressions>,
+    needs_answer: bool,
+) -> Judged {
     if let Some(terminating) = terminating(live) {
         return terminating.into();
     }

@@ -12,7 +12,7 @@ pub(super) struct Condition<'a> {
 }
 
 /// The string at a JSON pointer.
-pub(super) fn text<'a>(object: &'a Value, pointer: &str) -> Option<&'a str> {
+pub(super) fn string_at<'a>(object: &'a Value, pointer: &str) -> Option<&'a str> {
     object.pointer(pointer)?.as_str()
 }
 
@@ -64,9 +64,9 @@ pub(super) fn selector(workload: &Value) -> Option<String> {
         .filter_map(|(key, value)| Some(format!("{key}={}", value.as_str()?)))
         .collect();
     for expression in list(workload, "/spec/selector/matchExpressions") {
-        let key = text(expression, "/key")?;
+        let key = string_at(expression, "/key")?;
         let values: Vec<&str> = list(expression, "/values").filter_map(Value::as_str).collect();
-        terms.push(match text(expression, "/operator")? {
+        terms.push(match string_at(expression, "/operator")? {
             "In" => format!("{key} in ({})", values.join(",")),
             "NotIn" => format!("{key} notin ({})", values.join(",")),
             "Exists" => key.to_owned(),

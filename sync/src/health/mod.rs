@@ -32,7 +32,7 @@ use serde_json::Value;
 
 pub use self::expressions::NOT_BOOLEAN;
 
-use self::fields::{conditions, integer, text};
+use self::fields::{conditions, integer, string_at};
 
 /// The state of an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -139,7 +139,7 @@ impl Health {
 }
 
 /// The health of an object as it was read at `now`.
-pub fn of(object: &Value, now: Timestamp) -> Health {
+pub fn health_of(object: &Value, now: Timestamp) -> Health {
     generic(object)
         .or_else(|| by_kind(object, now))
         .or_else(|| ready(object))
@@ -148,10 +148,14 @@ pub fn of(object: &Value, now: Timestamp) -> Health {
 
 /// The health of an object by the expressions of its kind or, without them, by the rules of its kind; this does not
 /// check for evidence.
-pub async fn judge(object: &Value, now: Timestamp, by: Option<&Arc<Expressions>>) -> Health {
+pub async fn judge_health(object: &Value, now: Timestamp, by: Option<&Arc<Expressions>>) -> Health {
     match by {
-        Some(expressions) => expressions::judge(object, expressions, false).await.health,
-        None => of(object, now),
+        Some(expressions) => {
+            expressions::judge_by_expressions(object, expressions, false)
+                .await
+                .health
+        }
+        None => health_of(object, now),
     }
 }
 
@@ -165,7 +169,7 @@ fn generic(object: &Value) -> Option<Health> {
         integer(object, "/status/observedGeneration"),
     ) && generation != observed
     {
-        let kind = text(object, "/kind").unwrap_or_default();
+        let kind = string_at(object, "/kind").unwrap_or_default();
         return Some(Health::in_progress(
             "LatestGenerationNotObserved",
             format!("{kind} generation is {generation}, but latest observed generation is {observed}"),
@@ -183,7 +187,7 @@ fn generic(object: &Value) -> Option<Health> {
 
 /// Deletion overrides every other state.
 fn terminating(object: &Value) -> Option<Health> {
-    let deleted = text(object, "/metadata/deletionTimestamp").is_some_and(|time| !time.is_empty());
+    let deleted = string_at(object, "/metadata/deletionTimestamp").is_some_and(|time| !time.is_empty());
     deleted.then(|| Health {
         state: State::Terminating,
         reason: "Terminating".into(),
@@ -194,9 +198,9 @@ fn terminating(object: &Value) -> Option<Health> {
 
 /// The rule for a kind that has one.
 fn by_kind(object: &Value, now: Timestamp) -> Option<Health> {
-    let api_version = text(object, "/apiVersion").unwrap_or_default();
+    let api_version = string_at(object, "/apiVersion").unwrap_or_default();
     let group = api_version.split_once('/').map_or("", |(group, _)| group);
-    let health = match (group, text(object, "/kind").unwrap_or_default()) {
+    let health = match (group, string_at(object, "/kind").unwrap_or_default()) {
         ("apps" | "extensions", "Deployment") => workloads::deployment(object),
         ("apps", "StatefulSet") => workloads::stateful_set(object),
         ("apps" | "extensions", "DaemonSet") => workloads::daemon_set(object),

@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use super::{
     Health,
-    fields::{condition, list, text},
+    fields::{condition, list, string_at},
 };
 
 /// How long a pod may be without a node before it is reported as unschedulable.
@@ -15,7 +15,7 @@ const SCHEDULE_WINDOW: SignedDuration = SignedDuration::from_secs(15);
 const ORDINARY: [&str; 2] = ["ContainerCreating", "PodInitializing"];
 
 pub(super) fn pod(object: &Value, now: Timestamp) -> Health {
-    match text(object, "/status/phase").unwrap_or_default() {
+    match string_at(object, "/status/phase").unwrap_or_default() {
         "Succeeded" => Health::current("Pod has completed successfully"),
         "Failed" => Health::current("Pod has completed, but not successfully"),
         "Running" => running(object),
@@ -40,8 +40,8 @@ fn running(object: &Value) -> Health {
         return Health::current("Pod is Ready");
     }
     let crashing: Vec<&str> = list(object, "/status/containerStatuses")
-        .filter(|container| text(container, "/state/waiting/reason") == Some("CrashLoopBackOff"))
-        .filter_map(|container| text(container, "/name"))
+        .filter(|container| string_at(container, "/state/waiting/reason") == Some("CrashLoopBackOff"))
+        .filter_map(|container| string_at(container, "/name"))
         .collect();
     if crashing.is_empty() {
         Health::in_progress("PodRunningNotReady", "Pod is running but is not Ready")
@@ -59,7 +59,8 @@ fn pending(object: &Value, now: Timestamp) -> Health {
     if !unschedulable {
         return Health::in_progress("PodPending", "Pod is in the Pending phase");
     }
-    let created = text(object, "/metadata/creationTimestamp").and_then(|time| time.parse::<Timestamp>().ok());
+    let created =
+        string_at(object, "/metadata/creationTimestamp").and_then(|time| time.parse::<Timestamp>().ok());
     // A pod without a valid creation time gets no grace period: its age is unknown.
     if created.is_some_and(|created| now.duration_since(created) < SCHEDULE_WINDOW) {
         Health::in_progress("PodNotScheduled", "Pod has not been scheduled")
@@ -69,18 +70,18 @@ fn pending(object: &Value, now: Timestamp) -> Health {
 }
 
 fn container_cause(container: &Value) -> Option<String> {
-    let name = text(container, "/name").unwrap_or_default();
+    let name = string_at(container, "/name").unwrap_or_default();
     let (state, reason) = ["/state/waiting", "/state/terminated"]
         .into_iter()
         .find_map(|path| {
             let state = container.pointer(path)?;
-            Some((state, text(state, "/reason")?))
+            Some((state, string_at(state, "/reason")?))
         })?;
     if ORDINARY.contains(&reason) || reason == "Completed" {
         return None;
     }
     Some(
-        match text(state, "/message").filter(|message| !message.is_empty()) {
+        match string_at(state, "/message").filter(|message| !message.is_empty()) {
             Some(message) => format!("container {name}: {reason} ({message})"),
             None => format!("container {name}: {reason}"),
         },

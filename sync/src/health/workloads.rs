@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use super::{
     Health,
-    fields::{conditions, integer, integer_or, text},
+    fields::{conditions, integer, integer_or, string_at},
 };
 
 /// The value that the deployment controller treats as "no deadline".
@@ -145,7 +145,7 @@ pub(super) fn stateful_set(object: &Value) -> Health {
     if let Some(unfinished) = first_short(&[step]) {
         return unfinished;
     }
-    if text(object, "/status/currentRevision") != text(object, "/status/updateRevision") {
+    if string_at(object, "/status/currentRevision") != string_at(object, "/status/updateRevision") {
         return Health::in_progress(
             "RevisionMismatch",
             "Waiting for updated revision to match current",
@@ -263,7 +263,7 @@ pub(super) fn job(object: &Value) -> Health {
             _ => {}
         }
     }
-    let health = if text(object, "/status/startTime").is_none() {
+    let health = if string_at(object, "/status/startTime").is_none() {
         Health::in_progress("JobNotStarted", "Job not started")
     } else {
         let active = count("active");
@@ -283,7 +283,7 @@ pub(super) fn job(object: &Value) -> Health {
 const BY_HAND: &str = "pods are replaced when they are deleted (spec.updateStrategy.type OnDelete)";
 
 fn is_updated_by_hand(object: &Value) -> bool {
-    text(object, "/spec/updateStrategy/type") == Some("OnDelete")
+    string_at(object, "/spec/updateStrategy/type") == Some("OnDelete")
 }
 
 /// Whether pods that are replaced by hand are waited for.
@@ -323,7 +323,7 @@ mod tests {
             "apiVersion": "apps/v1", "kind": kind, "metadata": {"name": "x", "generation": 2, "annotations": waits},
             "spec": spec, "status": status,
         });
-        let health = super::super::of(&object, Timestamp::UNIX_EPOCH);
+        let health = super::super::health_of(&object, Timestamp::UNIX_EPOCH);
         assert_eq!(
             format!("{}: {}", health.state.as_str(), health.message),
             expect,

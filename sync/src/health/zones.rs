@@ -16,7 +16,7 @@ use serde_json::Value;
 
 use super::{
     Health, evidence,
-    fields::{condition, conditions, integer, integer_or, selector, text},
+    fields::{condition, conditions, integer, integer_or, selector, string_at},
     generic,
     judged::{Judged, Zone},
 };
@@ -30,7 +30,8 @@ const PODS: u16 = 5_000;
 
 /// The rollout group of a live object, if it is a StatefulSet that belongs to one.
 pub(super) fn group(live: &Value) -> Option<&str> {
-    let is_set = text(live, "/apiVersion") == Some("apps/v1") && text(live, "/kind") == Some("StatefulSet");
+    let is_set =
+        string_at(live, "/apiVersion") == Some("apps/v1") && string_at(live, "/kind") == Some("StatefulSet");
     let labels = live.pointer("/metadata/labels").filter(|_| is_set)?;
     labels[ROLLOUT_GROUP].as_str()
 }
@@ -39,35 +40,37 @@ pub(super) fn group(live: &Value) -> Option<&str> {
 /// set, at the revision that the ZoneRollout gave up on: a Module that declares both, and now has another template,
 /// does not fail because of the previous template.
 pub(super) fn is_about_a_set(object: &Value, reason: &str) -> bool {
-    text(object, "/apiVersion") == Some(API_VERSION)
-        && text(object, "/kind") == Some("ZoneRollout")
+    string_at(object, "/apiVersion") == Some(API_VERSION)
+        && string_at(object, "/kind") == Some("ZoneRollout")
         && reason == PROGRESS_DEADLINE_EXCEEDED
 }
 
 /// Reads the pods and the ZoneRollout of a set and determines its health. Objects that the server refuses to show count
 /// as missing.
-pub(super) async fn judge(cluster: &Cluster, set: &Value, group: &str) -> Result<Judged, CallError> {
-    let namespace = text(set, "/metadata/namespace").unwrap_or_default();
+pub(super) async fn judge_zones(cluster: &Cluster, set: &Value, group: &str) -> Result<Judged, CallError> {
+    let namespace = string_at(set, "/metadata/namespace").unwrap_or_default();
     let pods = match selector(set) {
-        Some(selector) => shown(cluster.pods(namespace, &selector, PODS.into()).await)?.unwrap_or_default(),
+        Some(selector) => {
+            if_readable(cluster.pods(namespace, &selector, PODS.into()).await)?.unwrap_or_default()
+        }
         None => Vec::new(),
     };
     let rollout = match cluster.kind(API_VERSION, "ZoneRollout").await? {
         Some(kind) => {
             let id = ObjectId {
                 namespace: namespace.to_owned(),
-                name: names::zone_rollout(group),
+                name: names::zone_rollout_name(group),
                 group: muster_api::kind::GROUP.to_owned(),
                 kind: "ZoneRollout".to_owned(),
             };
-            shown(cluster.get(&kind, &id).await)?.flatten()
+            if_readable(cluster.get(&kind, &id).await)?.flatten()
         }
         None => None,
     };
     Ok(of_group(set, &pods, rollout.as_ref()))
 }
 
-fn shown<T>(answer: Result<T, CallError>) -> Result<Option<T>, CallError> {
+fn if_readable<T>(answer: Result<T, CallError>) -> Result<Option<T>, CallError> {
     match answer {
         Ok(answer) => Ok(Some(answer)),
         Err(error) if error.is_of_cluster() => Err(error),
@@ -137,14 +140,16 @@ impl Pods {
         let declared = integer_or(set, "/spec/replicas", 1);
         let observed = integer_or(set, "/status/replicas", 0);
         let wanted = declared.max(observed).clamp(0, i64::from(PODS));
-        let name = text(set, "/metadata/name").unwrap_or_default();
-        let uid = text(set, "/metadata/uid");
-        let revision = text(set, "/status/updateRevision").unwrap_or_default();
+        let name = string_at(set, "/metadata/name").unwrap_or_default();
+        let uid = string_at(set, "/metadata/uid");
+        let revision = string_at(set, "/status/updateRevision").unwrap_or_default();
         let mut done = 0;
         let mut first = None;
         for ordinal in start..start.saturating_add(wanted) {
             let name = format!("{name}-{ordinal}");
-            let pod = pods.iter().find(|pod| text(pod, "/metadata/name") == Some(&name));
+            let pod = pods
+                .iter()
+                .find(|pod| string_at(pod, "/metadata/name") == Some(&name));
             match unfinished(pod, uid, revision) {
                 None => done += 1,
                 Some(why) => {
@@ -200,16 +205,17 @@ fn unfinished(pod: Option<&Value>, set: Option<&str>, revision: &str) -> Option<
 }
 
 /// The entry of a ZoneRollout for this set and revision, if there is one.
-fn said<'a>(set: &Value, rollout: &'a Value) -> Option<&'a Value> {
+fn reported_set<'a>(set: &Value, rollout: &'a Value) -> Option<&'a Value> {
     let sets = rollout.pointer("/status/sets")?;
-    let said = sets.get(text(set, "/metadata/name")?)?;
-    let is_of = |field: &str, own: &str| said[field].is_string() && said[field].as_str() == text(set, own);
+    let said = sets.get(string_at(set, "/metadata/name")?)?;
+    let is_of =
+        |field: &str, own: &str| said[field].is_string() && said[field].as_str() == string_at(set, own);
     (is_of("uid", "/metadata/uid") && is_of("updateRevision", "/status/updateRevision")).then_some(said)
 }
 
 /// The failure, if the rollout of the group is stalled. A report about an older revision or another set is ignored.
 fn gave_up(set: &Value, rollout: &Value) -> Option<Health> {
-    let said = said(set, rollout)?;
+    let said = reported_set(set, rollout)?;
     let generation = integer(rollout, "/metadata/generation");
     if integer(rollout, "/status/observedGeneration") != generation {
         return None;
@@ -221,28 +227,28 @@ fn gave_up(set: &Value, rollout: &Value) -> Option<Health> {
     }
     Some(Health::stalled(
         stalled.reason,
-        format!("{}: {}", named(rollout), stalled.message),
+        format!("{}: {}", rollout_label(rollout), stalled.message),
     ))
 }
 
 fn not_done(set: &Value, rollout: &Value) -> Option<Health> {
-    let done = said(set, rollout).is_some_and(|said| said["done"] == true);
+    let done = reported_set(set, rollout).is_some_and(|said| said["done"] == true);
     (!done).then(|| {
         Health::in_progress(
             "ZoneRolloutNotDone",
             format!(
                 "{} has not finished this StatefulSet at revision {}",
-                named(rollout),
-                text(set, "/status/updateRevision").unwrap_or_default()
+                rollout_label(rollout),
+                string_at(set, "/status/updateRevision").unwrap_or_default()
             ),
         )
     })
 }
 
-fn named(rollout: &Value) -> String {
+fn rollout_label(rollout: &Value) -> String {
     format!(
         "ZoneRollout {}",
-        text(rollout, "/metadata/name").unwrap_or_default()
+        string_at(rollout, "/metadata/name").unwrap_or_default()
     )
 }
 
@@ -463,7 +469,7 @@ mod tests {
     fn a_zone_rollout_is_not_failed_by_a_template_of_a_set() {
         let check = |reason: &str, expect: &str| {
             let stalled = json!([{"type": "Stalled", "status": "True", "reason": reason, "message": "m"}]);
-            let health = super::super::of(&rollout(json!({}), stalled), jiff::Timestamp::UNIX_EPOCH);
+            let health = super::super::health_of(&rollout(json!({}), stalled), jiff::Timestamp::UNIX_EPOCH);
             assert_eq!(
                 (health.state.as_str(), health.terminal),
                 (expect, expect == "Failed"),

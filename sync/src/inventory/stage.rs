@@ -40,7 +40,7 @@ const RANKS: [&str; 16] = [
 ];
 
 /// The stage of a kind.
-pub fn of(group: &str, kind: &str) -> Stage {
+pub fn stage_of(group: &str, kind: &str) -> Stage {
     match (group, kind) {
         ("", "Namespace") | ("apiextensions.k8s.io", "CustomResourceDefinition") => Stage::Definitions,
         ("rbac.authorization.k8s.io", "ClusterRole") => Stage::Classes,
@@ -51,7 +51,7 @@ pub fn of(group: &str, kind: &str) -> Stage {
 
 /// The stage of an object.
 pub fn of_id(id: &ObjectId) -> Stage {
-    of(&id.group, &id.kind)
+    stage_of(&id.group, &id.kind)
 }
 
 /// The position of a kind within its stage.

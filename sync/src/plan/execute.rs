@@ -15,11 +15,11 @@ use super::{OnFailure, Phase, Plan, Step, StepId, Strategy, reshape};
 const LONGEST_POLL: Duration = Duration::from_mins(1);
 
 /// The outcomes of this pass, for each step that was applied.
-pub type Observed = BTreeMap<StepId, Outcome>;
+pub type Observed = BTreeMap<StepId, StepOutcome>;
 
 /// The outcome of applying a step and checking its objects.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Outcome {
+pub enum StepOutcome {
     /// All objects are up to date and healthy, with evidence.
     Done,
     /// Some objects are not healthy yet.
@@ -206,18 +206,18 @@ impl Walk<'_> {
                     attempt: progress.attempt,
                 });
             }
-            Some(Outcome::Done) => end(progress, RunState::Complete, None, None),
-            Some(Outcome::Fatal { message }) => fail(progress, message.clone(), FailureClass::Revision),
-            Some(Outcome::Lost { message }) => {
+            Some(StepOutcome::Done) => end(progress, RunState::Complete, None, None),
+            Some(StepOutcome::Fatal { message }) => fail(progress, message.clone(), FailureClass::Revision),
+            Some(StepOutcome::Lost { message }) => {
                 progress.attempt += 1;
                 progress.lost += 1;
                 progress.status = RunState::Error;
                 progress.message = Some(message.clone());
             }
-            Some(Outcome::Failed { message }) if progress.attempt - progress.lost > step.retries => {
+            Some(StepOutcome::Failed { message }) if progress.attempt - progress.lost > step.retries => {
                 fail(progress, message.clone(), FailureClass::Revision);
             }
-            Some(Outcome::Failed { message }) => {
+            Some(StepOutcome::Failed { message }) => {
                 let tried = progress.attempt - progress.lost;
                 progress.attempt += 1;
                 progress.status = RunState::Error;
@@ -226,11 +226,11 @@ impl Walk<'_> {
                     step.retries.saturating_add(1)
                 ));
             }
-            Some(Outcome::Waiting { message }) => {
+            Some(StepOutcome::Waiting { message }) => {
                 progress.status = RunState::InProgress;
                 progress.message = (!message.is_empty()).then(|| message.clone());
             }
-            Some(Outcome::Transient { message, .. }) => {
+            Some(StepOutcome::Transient { message, .. }) => {
                 progress.status = RunState::Error;
                 progress.message = Some(message.clone());
             }
@@ -258,13 +258,14 @@ fn too_late(deadline: Duration) -> String {
 }
 
 /// The failure class if a timeout ends with this outcome.
-fn class(outcome: &Outcome) -> FailureClass {
+fn class(outcome: &StepOutcome) -> FailureClass {
     match outcome {
-        Outcome::Transient { class, .. } => *class,
-        Outcome::Lost { .. } => FailureClass::Unit,
-        Outcome::Done | Outcome::Waiting { .. } | Outcome::Failed { .. } | Outcome::Fatal { .. } => {
-            FailureClass::Revision
-        }
+        StepOutcome::Transient { class, .. } => *class,
+        StepOutcome::Lost { .. } => FailureClass::Unit,
+        StepOutcome::Done
+        | StepOutcome::Waiting { .. }
+        | StepOutcome::Failed { .. }
+        | StepOutcome::Fatal { .. } => FailureClass::Revision,
     }
 }
 

@@ -182,44 +182,44 @@ impl PlanFile {
 /// The document as parsed, before it is resolved.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-struct Written {
+struct RawPlanFile {
     #[serde(rename = "apiVersion")]
     _api_version: String,
     #[serde(rename = "kind")]
     _kind: String,
     #[serde(default, rename = "metadata")]
     _metadata: serde::de::IgnoredAny,
-    spec: WrittenSpec,
+    spec: RawSpec,
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-struct WrittenSpec {
-    plans: BTreeMap<String, WrittenPlan>,
+struct RawSpec {
+    plans: BTreeMap<String, RawPlan>,
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-struct WrittenPlan {
+struct RawPlan {
     #[serde(default)]
     strategy: Strategy,
     #[serde(default)]
-    phases: Vec<WrittenPhase>,
+    phases: Vec<RawPhase>,
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-struct WrittenPhase {
+struct RawPhase {
     name: String,
     #[serde(default)]
     strategy: Strategy,
     #[serde(default)]
-    steps: Vec<WrittenStep>,
+    steps: Vec<RawStep>,
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-struct WrittenStep {
+struct RawStep {
     name: String,
     when: Option<String>,
     #[serde(default)]
@@ -273,13 +273,13 @@ fn unreadable(error: &YamlError) -> PlanError {
     }
 }
 
-fn written(document: &Document) -> Result<Written, PlanError> {
+fn written(document: &Document) -> Result<RawPlanFile, PlanError> {
     let value = document.value().map_err(|error| unreadable(&error))?;
     serde_path_to_error::deserialize(value).map_err(|error| {
         let keys: Vec<Key<'_>> = error.path().iter().filter_map(Key::of).collect();
         PlanError {
             file: Arc::clone(&document.file),
-            at: place(&document.root, &keys),
+            at: position_of(&document.root, &keys),
             problem: Box::new(PlanProblem::Shape {
                 field: error.path().to_string(),
                 why: error.inner().to_string(),
@@ -306,7 +306,7 @@ impl<'a> Key<'a> {
 }
 
 /// The position of a field, or of its innermost existing parent.
-fn place(root: &Node, path: &[Key<'_>]) -> Position {
+fn position_of(root: &Node, path: &[Key<'_>]) -> Position {
     let mut node = root;
     for key in path {
         let next = match (key, &node.kind) {
@@ -350,11 +350,11 @@ struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
-    fn plans(&mut self, written: &BTreeMap<String, WrittenPlan>) -> BTreeMap<String, Plan> {
+    fn plans(&mut self, written: &BTreeMap<String, RawPlan>) -> BTreeMap<String, Plan> {
         if !written.contains_key(DEPLOY) {
             self.error(&["spec", "plans"].map(Key::Name), PlanProblem::NoDeploy);
         }
-        self.named = self.named(written);
+        self.named = self.files_named_by_steps(written);
         written
             .iter()
             .map(|(name, plan)| {
@@ -366,7 +366,7 @@ impl<'a> Reader<'a> {
     }
 
     /// The files that steps name by patterns other than [`REST`].
-    fn named(&self, written: &BTreeMap<String, WrittenPlan>) -> BTreeSet<String> {
+    fn files_named_by_steps(&self, written: &BTreeMap<String, RawPlan>) -> BTreeSet<String> {
         let patterns = written
             .values()
             .flat_map(|plan| &plan.phases)
@@ -382,7 +382,7 @@ impl<'a> Reader<'a> {
             .collect()
     }
 
-    fn plan(&mut self, at: &[Key<'_>], name: &str, written: &WrittenPlan) -> Plan {
+    fn plan(&mut self, at: &[Key<'_>], name: &str, written: &RawPlan) -> Plan {
         let mut phases = Vec::new();
         let mut names = BTreeSet::new();
         let mut taken = BTreeMap::new();
@@ -406,7 +406,7 @@ impl<'a> Reader<'a> {
         &mut self,
         at: &[Key<'_>],
         plan: &str,
-        written: &WrittenPhase,
+        written: &RawPhase,
         taken: &mut BTreeMap<String, StepId>,
     ) -> Phase {
         let mut steps = Vec::new();
@@ -432,7 +432,7 @@ impl<'a> Reader<'a> {
         at: &[Key<'_>],
         plan: &str,
         id: &StepId,
-        written: &WrittenStep,
+        written: &RawStep,
         taken: &mut BTreeMap<String, StepId>,
     ) -> Option<Step> {
         let runs = self.runs(at, written.when.as_deref());
@@ -533,7 +533,7 @@ impl<'a> Reader<'a> {
     }
 
     /// Checks that no step deletes what another one applies.
-    fn deletes(&mut self, at: &[Key<'_>], written: &WrittenPlan, plan: &Plan) {
+    fn deletes(&mut self, at: &[Key<'_>], written: &RawPlan, plan: &Plan) {
         for (path, _, step) in steps(at, written) {
             for (index, object) in step.delete.iter().enumerate() {
                 if let Some(by) = self.applied_by(plan, |manifest| is(manifest, object)) {
@@ -546,7 +546,7 @@ impl<'a> Reader<'a> {
     }
 
     /// Checks that no step applies an object whose Namespace or definition is applied by a later step.
-    fn cycles(&mut self, at: &[Key<'_>], written: &WrittenPlan, plan: &Plan) {
+    fn cycles(&mut self, at: &[Key<'_>], written: &RawPlan, plan: &Plan) {
         let mut order: BTreeMap<StepId, (usize, usize)> = BTreeMap::new();
         let mut brought: BTreeMap<String, StepId> = BTreeMap::new();
         for (number, phase) in plan.phases.iter().enumerate() {
@@ -624,7 +624,7 @@ impl<'a> Reader<'a> {
     fn error(&mut self, at: &[Key<'_>], problem: PlanProblem) {
         self.errors.push(PlanError {
             file: Arc::clone(&self.document.file),
-            at: place(&self.document.root, at),
+            at: position_of(&self.document.root, at),
             problem: Box::new(problem),
         });
     }
@@ -635,7 +635,7 @@ fn join<'a>(path: &[Key<'a>], further: &[Key<'a>]) -> Vec<Key<'a>> {
 }
 
 /// The steps as written, each with its path and its phase.
-fn steps<'a>(at: &[Key<'a>], written: &'a WrittenPlan) -> Vec<(Vec<Key<'a>>, &'a str, &'a WrittenStep)> {
+fn steps<'a>(at: &[Key<'a>], written: &'a RawPlan) -> Vec<(Vec<Key<'a>>, &'a str, &'a RawStep)> {
     let phases = written.phases.iter().enumerate();
     phases
         .flat_map(|(number, phase)| {

@@ -29,7 +29,7 @@ use crate::build::is_plan_document;
 
 pub use self::{
     control::{Control, ControlError, control},
-    execute::{Ended, Observed, Outcome, Pass, Task, ended, execute},
+    execute::{Ended, Observed, Pass, StepOutcome, Task, ended, execute},
     file::{Documents, PlanError, PlanFile, PlanProblem},
     planned::{Attempt, CLEANUP, Next, Planned, PlannedError, Planning, by_hand, is_job, job_name},
     reshape::{began, reshape},

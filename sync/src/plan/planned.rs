@@ -3,7 +3,7 @@
 use std::{fmt, time::Duration};
 
 use muster_api::{
-    digest::{SHORT_LENGTH, sha256_hex, short},
+    digest::{SHORT_LENGTH, sha256_hex, short_hash},
     labels::label,
     plan::{Completed, PlanRunStatus, RunState},
     schema::MAX_LABEL,
@@ -304,7 +304,7 @@ fn job(mut object: Value, attempt: &Attempt<'_>) -> Value {
 /// The name of a Job of an attempt: the name in the file, truncated to fit, and a hash of run, phase, step and attempt.
 pub fn job_name(stem: &str, attempt: &Attempt<'_>) -> String {
     let Attempt { uid, step, number } = attempt;
-    let hash = short(&[uid, &step.phase, &step.step, &number.to_string(), stem]);
+    let hash = short_hash(&[uid, &step.phase, &step.step, &number.to_string(), stem]);
     let room = MAX_LABEL - SHORT_LENGTH - 1;
     let cut = stem
         .char_indices()

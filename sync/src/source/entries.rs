@@ -4,7 +4,7 @@ use bytes::Bytes;
 
 use super::ignored::Ignored;
 pub(super) use super::ignored::join;
-use super::{File, Files, Limits, Refusal, SourceError};
+use super::{EntryRefusal, File, Files, Limits, SourceError};
 
 /// Longest path in bytes.
 const MAX_PATH: usize = 4096;
@@ -35,7 +35,9 @@ pub(super) fn components(path: &str) -> Result<Vec<&str>, SourceError> {
             "" => return Err(invalid("it has an empty component")),
             ".." => return Err(invalid("it leads outside with ..")),
             name => match refusal(name) {
-                Some(Refusal::ReservedName) => return Err(invalid("it contains a name that git reserves")),
+                Some(EntryRefusal::ReservedName) => {
+                    return Err(invalid("it contains a name that git reserves"));
+                }
                 Some(_) => return Err(invalid("it contains a backslash, control or invisible character")),
                 None => components.push(name),
             },
@@ -50,7 +52,7 @@ pub(super) fn entry_name<'a>(folder: &str, name: &'a [u8]) -> Result<&'a str, So
         path: join(folder, &name.escape_ascii().to_string()),
         why,
     };
-    let name = std::str::from_utf8(name).map_err(|_| refuse(Refusal::NotUtf8))?;
+    let name = std::str::from_utf8(name).map_err(|_| refuse(EntryRefusal::NotUtf8))?;
     match refusal(name) {
         Some(why) => Err(refuse(why)),
         None => Ok(name),
@@ -115,7 +117,7 @@ impl<'a> Collector<'a> {
         if bytes.starts_with(LFS_HEADER) {
             return Err(SourceError::Refused {
                 path,
-                why: Refusal::LfsPointer,
+                why: EntryRefusal::LfsPointer,
             });
         }
         self.files.push(File { path, bytes });
@@ -145,7 +147,7 @@ pub(super) fn check_depth(folder: &str, depth: usize, limits: &Limits) -> Result
 pub(super) fn refuse_unless_ignored(
     ignored: &Ignored,
     path: String,
-    why: Refusal,
+    why: EntryRefusal,
 ) -> Result<(), SourceError> {
     if ignored.is_ignored(&path, false) {
         Ok(())
@@ -155,16 +157,16 @@ pub(super) fn refuse_unless_ignored(
 }
 
 /// Why a name is refused, whatever its type.
-fn refusal(name: &str) -> Option<Refusal> {
+fn refusal(name: &str) -> Option<EntryRefusal> {
     if name.is_empty() || name.contains(['/', '\\']) {
-        return Some(Refusal::Separator);
+        return Some(EntryRefusal::Separator);
     }
     if is_reserved(name) {
-        return Some(Refusal::ReservedName);
+        return Some(EntryRefusal::ReservedName);
     }
     name.chars()
         .any(is_invisible)
-        .then_some(Refusal::ControlCharacter)
+        .then_some(EntryRefusal::ControlCharacter)
 }
 
 /// `.`, `..`, and `.git` as NTFS and HFS+ also see it: short name, alternate stream, trailing dots, ignored characters,
@@ -219,7 +221,7 @@ mod tests {
 
     #[test]
     fn names_of_entries() {
-        let check = |name: &[u8], expect: Option<Refusal>| {
+        let check = |name: &[u8], expect: Option<EntryRefusal>| {
             let got = entry_name("deploy", name).err().map(|error| match error {
                 SourceError::Refused { why, path } => {
                     assert!(path.starts_with("deploy/") && path.is_ascii(), "{path:?}");
@@ -247,12 +249,15 @@ mod tests {
             "..",
             ".",
         ] {
-            check(disguise.as_bytes(), Some(Refusal::ReservedName));
+            check(disguise.as_bytes(), Some(EntryRefusal::ReservedName));
         }
-        check(b"a\xff.yaml", Some(Refusal::NotUtf8));
-        check(b"a\x1b[31m.yaml", Some(Refusal::ControlCharacter));
-        check("a\u{202e}lmay.yaml".as_bytes(), Some(Refusal::ControlCharacter));
-        check(b"a\\b.yaml", Some(Refusal::Separator));
-        check(b"", Some(Refusal::Separator));
+        check(b"a\xff.yaml", Some(EntryRefusal::NotUtf8));
+        check(b"a\x1b[31m.yaml", Some(EntryRefusal::ControlCharacter));
+        check(
+            "a\u{202e}lmay.yaml".as_bytes(),
+            Some(EntryRefusal::ControlCharacter),
+        );
+        check(b"a\\b.yaml", Some(EntryRefusal::Separator));
+        check(b"", Some(EntryRefusal::Separator));
     }
 }

@@ -239,7 +239,7 @@ pub enum SourceError {
         /// Path of the entry.
         path: String,
         /// Why it is refused.
-        why: Refusal,
+        why: EntryRefusal,
     },
     /// A directory with a kustomization file, which needs kustomize.
     #[error(
@@ -332,7 +332,7 @@ pub enum HostKeyRefusal {
 
 /// Why an entry of a repository is refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Refusal {
+pub enum EntryRefusal {
     /// A symbolic link (mode 120000).
     #[error("it is a symbolic link; put the file itself there, or list it in .sourceignore")]
     Symlink,

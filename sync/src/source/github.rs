@@ -87,7 +87,7 @@ impl Tokens {
     }
 
     /// Drops a token that git refused.
-    pub(super) fn forget(&self, credentials: &Credentials, url: &GitUrl) {
+    pub(super) fn drop_token(&self, credentials: &Credentials, url: &GitUrl) {
         self.0.lock().remove(&key(credentials, url));
     }
 }
@@ -119,7 +119,8 @@ impl Exchange<'_> {
         let root = api.as_str().trim_end_matches('/');
         let (owner, name) = repository(&git).ok_or_else(|| {
             refuse(
-                "a GitHub App reads https://HOST/OWNER/REPOSITORY, but the url does not have this form".to_owned(),
+                "a GitHub App reads https://HOST/OWNER/REPOSITORY, but the url does not have this form"
+                    .to_owned(),
             )
         })?;
         let assertion = app.assertion(now)?;
@@ -138,7 +139,7 @@ impl Exchange<'_> {
             }
             Installation::Owner(_) => {
                 let at = format!("{root}/repos/{owner}/{name}/installation");
-                let installed: Installed = call.ask(Method::GET, &at, |request| request)?;
+                let installed: Installed = call.call_api(Method::GET, &at, |request| request)?;
                 if installed.suspended_at.is_some() {
                     return Err(call.refused(AppRefusal::Suspended));
                 }
@@ -147,7 +148,7 @@ impl Exchange<'_> {
         };
         let body = json!({"repositories": [name], "permissions": {"contents": "read"}});
         let at = format!("{root}/app/installations/{id}/access_tokens");
-        let given: Given = call.ask(Method::POST, &at, |request| request.body(body.to_string()))?;
+        let given: Given = call.call_api(Method::POST, &at, |request| request.body(body.to_string()))?;
         // The token becomes a header value.
         let is_token = !given.token.is_empty() && given.token.bytes().all(|byte| byte.is_ascii_graphic());
         is_token
@@ -173,7 +174,7 @@ impl Call<'_> {
         }
     }
 
-    fn ask<T: for<'de> Deserialize<'de>>(
+    fn call_api<T: for<'de> Deserialize<'de>>(
         &self,
         method: Method,
         url: &str,

@@ -148,7 +148,7 @@ impl MemorySource {
     }
 
     /// Clears the failure; calls that hang continue.
-    pub fn mend(&self, url: &str) {
+    pub fn clear_fault(&self, url: &str) {
         if let Some(repository) = self.state.lock().repositories.get_mut(url) {
             repository.fault = None;
         }

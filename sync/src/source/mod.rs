@@ -26,7 +26,7 @@ use std::collections::BTreeSet;
 use async_trait::async_trait;
 
 pub use self::commit::{CommitId, InvalidCommitId};
-pub use self::error::{AppRefusal, HostKeyRefusal, Refusal, SourceError, SourceErrorClass, Unverified};
+pub use self::error::{AppRefusal, EntryRefusal, HostKeyRefusal, SourceError, SourceErrorClass, Unverified};
 #[doc(hidden)]
 pub use self::git::Objects;
 pub use self::git::{GitOptions, GitSource};

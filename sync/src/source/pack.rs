@@ -421,7 +421,10 @@ impl Pack {
             return Err(Problem::Damaged("an object is smaller than declared"));
         }
         let size = if object.is_delta() {
-            object.sizes.result().ok_or(Problem::Damaged("a delta is truncated"))?
+            object
+                .sizes
+                .result()
+                .ok_or(Problem::Damaged("a delta is truncated"))?
         } else {
             object.size
         };

@@ -163,9 +163,7 @@ impl Credentials {
             known_hosts: pem("known_hosts"),
         };
         if read.identity.is_some() && read.known_hosts.is_none() {
-            return refuse(
-                "identity also needs known_hosts: the lines that `ssh-keyscan <host>` prints",
-            );
+            return refuse("identity also needs known_hosts: the lines that `ssh-keyscan <host>` prints");
         }
         // With ssh, a password alone is a passphrase.
         let pair = read.username.is_some() == read.password.is_some();

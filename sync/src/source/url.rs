@@ -68,7 +68,9 @@ impl GitUrl {
             .chars()
             .any(|c| c.is_control() || c.is_whitespace() || "\\'\"<>`".contains(c))
         {
-            return Err(invalid("it contains a space, quote, backslash or control character"));
+            return Err(invalid(
+                "it contains a space, quote, backslash or control character",
+            ));
         }
         let Some((scheme, rest)) = url.split_once("://") else {
             return Err(match git::url(url, InsecureSources::Refused) {
@@ -169,7 +171,9 @@ impl GitUrl {
         let user = match parsed.username() {
             "" => DEFAULT_USER,
             user if plain(user) => user,
-            _ => return Err("its user may contain letters, digits, dots, hyphens and underscores".to_owned()),
+            _ => {
+                return Err("its user may contain letters, digits, dots, hyphens and underscores".to_owned());
+            }
         };
         let written = parsed.host_str().unwrap_or_default().to_ascii_lowercase();
         let host = written.trim_matches(['[', ']']);

@@ -13,7 +13,7 @@ use git2::Repository;
 
 use super::entries::{self, Collector};
 use super::ignored::{FILE_NAME, Ignored};
-use super::{Files, Limits, Refusal, Remote, SourceError};
+use super::{EntryRefusal, Files, Limits, Remote, SourceError};
 
 /// The entry that marks a work tree or a submodule.
 const GIT: &str = ".git";
@@ -92,7 +92,7 @@ pub fn read_folder(folder: &Path, limits: &Limits) -> Result<Files, FolderErrors
 }
 
 /// A directory, with its three paths.
-struct Place {
+struct FolderPaths {
     disk: PathBuf,
     /// Relative to the root of the work tree: what patterns match.
     from_root: String,
@@ -100,7 +100,7 @@ struct Place {
     shown: String,
 }
 
-impl Place {
+impl FolderPaths {
     fn below(&self, name: &str) -> Self {
         Self {
             disk: self.disk.join(name),
@@ -141,15 +141,15 @@ impl Tracked {
 
 /// The start directory, the patterns that apply in it, and the git state. No path component below the root is a
 /// symbolic link.
-fn enter(folder: &Path, limits: &Limits) -> Result<(Place, Ignored, Option<Tracked>), FolderError> {
-    let shown = shown(folder)?;
+fn enter(folder: &Path, limits: &Limits) -> Result<(FolderPaths, Ignored, Option<Tracked>), FolderError> {
+    let shown = display_prefix(folder)?;
     let disk = resolved(folder).map_err(|error| unreadable(&folder.display().to_string(), &error))?;
     let root = disk
         .ancestors()
         .find(|above| fs::symlink_metadata(above.join(GIT)).is_ok())
         .unwrap_or(&disk)
         .to_owned();
-    let mut place = Place {
+    let mut place = FolderPaths {
         disk: root.clone(),
         from_root: String::new(),
         shown: shown.clone(),
@@ -159,7 +159,7 @@ fn enter(folder: &Path, limits: &Limits) -> Result<(Place, Ignored, Option<Track
     let below = disk.strip_prefix(&root).unwrap_or_else(|_| Path::new(""));
     for component in below.components() {
         let name = entries::entry_name(&place.from_root, component.as_os_str().as_bytes())?.to_owned();
-        place = Place {
+        place = FolderPaths {
             shown: shown.clone(),
             ..place.below(&name)
         };
@@ -170,7 +170,7 @@ fn enter(folder: &Path, limits: &Limits) -> Result<(Place, Ignored, Option<Track
 }
 
 /// The displayed prefix of paths below the directory.
-fn shown(folder: &Path) -> Result<String, FolderError> {
+fn display_prefix(folder: &Path) -> Result<String, FolderError> {
     let text = folder.to_str().ok_or_else(|| SourceError::InvalidPath {
         path: folder.display().to_string(),
         why: "it is not UTF-8",
@@ -195,13 +195,13 @@ fn resolved(folder: &Path) -> io::Result<PathBuf> {
 }
 
 /// Refuses anything but a directory.
-fn check_folder(place: &Place) -> Result<(), FolderError> {
-    let path = || named(&place.shown);
+fn check_folder(place: &FolderPaths) -> Result<(), FolderError> {
+    let path = || display_name(&place.shown);
     match fs::symlink_metadata(&place.disk) {
         Ok(found) if found.is_dir() => Ok(()),
         Ok(found) if found.is_symlink() => Err(SourceError::Refused {
             path: path(),
-            why: Refusal::Symlink,
+            why: EntryRefusal::Symlink,
         }
         .into()),
         Ok(_) => Err(SourceError::InvalidPath {
@@ -214,7 +214,7 @@ fn check_folder(place: &Place) -> Result<(), FolderError> {
     }
 }
 
-fn named(shown: &str) -> String {
+fn display_name(shown: &str) -> String {
     if shown.is_empty() { "." } else { shown }.to_owned()
 }
 
@@ -236,7 +236,7 @@ struct Walk<'a> {
 
 impl Walk<'_> {
     /// Reads a directory. Refusals are collected and reading continues; a limit ends it.
-    fn folder(&mut self, place: &Place, ignored: &Ignored, depth: usize) -> Result<(), FolderError> {
+    fn folder(&mut self, place: &FolderPaths, ignored: &Ignored, depth: usize) -> Result<(), FolderError> {
         entries::check_depth(&place.shown, depth, self.limits)?;
         for entry in listed(place)? {
             if place.from_root.is_empty() && entry.file_name() == GIT {
@@ -245,7 +245,7 @@ impl Walk<'_> {
             self.entries += 1;
             if self.entries > self.limits.objects {
                 return Err(SourceError::LimitExceeded {
-                    what: format!("the number of entries below {:?}", named(&place.shown)),
+                    what: format!("the number of entries below {:?}", display_name(&place.shown)),
                     limit: self.limits.objects as u64,
                     option: "--git-max-objects",
                 }
@@ -262,7 +262,7 @@ impl Walk<'_> {
 
     fn entry(
         &mut self,
-        parent: &Place,
+        parent: &FolderPaths,
         entry: &fs::DirEntry,
         ignored: &Ignored,
         depth: usize,
@@ -291,9 +291,9 @@ impl Walk<'_> {
             .into())
         };
         if kind.is_symlink() {
-            refuse(Refusal::Symlink)
+            refuse(EntryRefusal::Symlink)
         } else if kind.is_dir() && fs::symlink_metadata(place.disk.join(GIT)).is_ok() {
-            refuse(Refusal::Submodule)
+            refuse(EntryRefusal::Submodule)
         } else if kind.is_dir() {
             let ignored = with_patterns(ignored, &place, self.limits)?;
             self.folder(&place, &ignored, depth + 1)
@@ -304,7 +304,7 @@ impl Walk<'_> {
         }
     }
 
-    fn file(&mut self, place: &Place, name: &str, ignored: &Ignored) -> Result<(), FolderError> {
+    fn file(&mut self, place: &FolderPaths, name: &str, ignored: &Ignored) -> Result<(), FolderError> {
         if ignored.is_ignored(&place.from_root, false) || !Collector::wants(&place.shown, name)? {
             return Ok(());
         }
@@ -314,15 +314,15 @@ impl Walk<'_> {
 }
 
 /// The entries of a directory, sorted by the bytes of their names.
-fn listed(place: &Place) -> Result<Vec<fs::DirEntry>, FolderError> {
+fn listed(place: &FolderPaths) -> Result<Vec<fs::DirEntry>, FolderError> {
     let entries: io::Result<Vec<_>> = fs::read_dir(&place.disk).and_then(Iterator::collect);
-    let mut entries = entries.map_err(|error| unreadable(&named(&place.shown), &error))?;
+    let mut entries = entries.map_err(|error| unreadable(&display_name(&place.shown), &error))?;
     entries.sort_by_key(fs::DirEntry::file_name);
     Ok(entries)
 }
 
 /// The patterns that apply in a directory, including those of its own file.
-fn with_patterns(ignored: &Ignored, place: &Place, limits: &Limits) -> Result<Ignored, FolderError> {
+fn with_patterns(ignored: &Ignored, place: &FolderPaths, limits: &Limits) -> Result<Ignored, FolderError> {
     let file = place.below(FILE_NAME);
     match fs::symlink_metadata(&file.disk) {
         Ok(found) if found.is_file() => {
@@ -336,7 +336,10 @@ fn with_patterns(ignored: &Ignored, place: &Place, limits: &Limits) -> Result<Ig
 }
 
 /// The content of a file of an admitted size; if the file grows meanwhile, no more than that is read.
-fn read(place: &Place, admit: impl FnOnce(u64) -> Result<(), SourceError>) -> Result<Vec<u8>, FolderError> {
+fn read(
+    place: &FolderPaths,
+    admit: impl FnOnce(u64) -> Result<(), SourceError>,
+) -> Result<Vec<u8>, FolderError> {
     let failed = |error| unreadable(&place.shown, &error);
     let file = fs::File::open(&place.disk).map_err(failed)?;
     let size = file.metadata().map_err(failed)?.len();

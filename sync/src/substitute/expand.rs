@@ -101,7 +101,7 @@ impl<'a> Parser<'a> {
 
     fn operator(&mut self, start: &str) -> Result<Operator, SubstituteProblem> {
         let unsupported = |form, next| {
-            let expression = shown(start).to_owned();
+            let expression = excerpt(start).to_owned();
             Err(SubstituteProblem::Unsupported {
                 form,
                 expression,
@@ -170,7 +170,7 @@ impl<'a> Parser<'a> {
                 self.take(1);
                 argument.push_str(self.take(1));
             } else if self.rest.starts_with("$$") {
-                let expression = shown(start).to_owned();
+                let expression = excerpt(start).to_owned();
                 let next = "set a variable for the text";
                 return Err(SubstituteProblem::Unsupported {
                     form: "$$ within ${}",
@@ -209,13 +209,13 @@ fn append(text: &mut String, made: &str) -> Result<(), SubstituteProblem> {
 
 fn malformed(start: &str, why: &'static str) -> SubstituteProblem {
     SubstituteProblem::Malformed {
-        expression: shown(start).to_owned(),
+        expression: excerpt(start).to_owned(),
         why,
     }
 }
 
 /// The expression for a message: up to its first closing brace, and at most 60 characters.
-fn shown(start: &str) -> &str {
+fn excerpt(start: &str) -> &str {
     let end = start.find('}').map_or(start.len(), |brace| brace + 1);
     let cut = start
         .char_indices()

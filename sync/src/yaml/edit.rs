@@ -131,7 +131,7 @@ fn same_node(
         (Kind::Scalar(old), Kind::Scalar(new)) => match wanted.get(&before.at) {
             Some(text) => {
                 *changed += 1;
-                value::of(&document.file, after).is_ok_and(|value| value.as_str() == Some(text))
+                value::value_of(&document.file, after).is_ok_and(|value| value.as_str() == Some(text))
             }
             None => old == new,
         },

@@ -13,10 +13,10 @@ use super::text::{self, Chunk};
 use super::{ALIAS_BUDGET, Document, Kind, MAX_DEPTH, Node, Position, Scalar, Tag, YamlError, YamlProblem};
 
 /// All documents of a text, including empty ones.
-pub(super) fn documents(file: &Arc<str>, text: Chunk<'_>) -> Result<Vec<Document>, YamlError> {
+pub(super) fn parse_documents(file: &Arc<str>, text: Chunk<'_>) -> Result<Vec<Document>, YamlError> {
     let mut documents = Vec::new();
     let mut again = lenient::budget(text.text);
-    for chunk in text::split(file, text)? {
+    for chunk in text::split_documents(file, text)? {
         documents.extend(document(file, chunk, &mut again)?.map(|root| Document {
             file: Arc::clone(file),
             root,
@@ -95,7 +95,7 @@ impl<'a> Builder<'a> {
     }
 
     fn take(&mut self, event: Event, marker: &Marker) -> Result<(), YamlError> {
-        let at = self.source.place(marker);
+        let at = self.source.position(marker);
         if !matches!(event, Event::SequenceEnd | Event::MappingEnd)
             && self.source.is_indented_by_tab(marker)
             && !self.is_in_flow()
@@ -142,10 +142,10 @@ impl<'a> Builder<'a> {
                         .block_header(marker)
                         .contains(|c: char| c.is_ascii_digit()) =>
             {
-                Err(self.error(self.source.place(marker), YamlProblem::TabIndentation))
+                Err(self.error(self.source.position(marker), YamlProblem::TabIndentation))
             }
             Some(c @ ('|' | '>' | '?' | ':')) if style == TScalarStyle::Plain && self.is_in_flow() => {
-                Err(self.error(self.source.place(marker), YamlProblem::PlainStart(c)))
+                Err(self.error(self.source.position(marker), YamlProblem::PlainStart(c)))
             }
             _ => Ok(text),
         }
@@ -163,7 +163,7 @@ impl<'a> Builder<'a> {
         tag: Option<&RawTag>,
         expected: &str,
     ) -> Result<(), YamlError> {
-        let at = self.source.place(marker);
+        let at = self.source.position(marker);
         if let Some(tag) = tag
             && core_name(tag) != Some(expected)
         {
@@ -301,5 +301,5 @@ fn syntax(file: &Arc<str>, text: &Lenient<'_>, error: &ScanError) -> YamlError {
     } else {
         YamlProblem::Syntax(said)
     };
-    YamlError::new(file, text.place(error.marker()), problem)
+    YamlError::new(file, text.position(error.marker()), problem)
 }

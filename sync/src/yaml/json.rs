@@ -9,7 +9,7 @@ use super::text::Chunk;
 use super::{Document, Kind, MAX_DEPTH, Node, Position, Scalar, YamlError, YamlProblem, events};
 
 /// All documents.
-pub(super) fn documents(file: &Arc<str>, text: &str) -> Result<Vec<Document>, YamlError> {
+pub(super) fn json_documents(file: &Arc<str>, text: &str) -> Result<Vec<Document>, YamlError> {
     let mut reader = Reader::new(file, text);
     let mut documents = Vec::new();
     loop {
@@ -29,7 +29,7 @@ pub(super) fn documents(file: &Arc<str>, text: &str) -> Result<Vec<Document>, Ya
             Err(error) if documents.len() > 1 || !matches!(error.problem, YamlProblem::Syntax(_)) => {
                 return Err(error);
             }
-            Err(error) => match events::documents(file, rest) {
+            Err(error) => match events::parse_documents(file, rest) {
                 Ok(more) => return Ok(documents.into_iter().chain(more).collect()),
                 // The reader that got further understood more of the text, so its error is used.
                 Err(other) => return Err(if other.at > error.at { other } else { error }),

@@ -50,10 +50,10 @@ impl<'a> Lenient<'a> {
     }
 
     /// The position in the file; the parser counts columns from 0.
-    pub(super) fn place(&self, marker: &Marker) -> Position {
+    pub(super) fn position(&self, marker: &Marker) -> Position {
         let inserted = self.inserted.get(&marker.line()).copied().unwrap_or_default();
         let column = marker.col().saturating_sub(inserted) + 1;
-        self.chunk.place(marker.line(), column)
+        self.chunk.position_at(marker.line(), column)
     }
 
     /// Corrects what the parser stopped at. False if it stopped at something else, or if `budget` does not suffice to
@@ -183,19 +183,19 @@ mod tests {
 
     #[test]
     fn places_are_those_of_the_file() {
-        let mut text = Lenient::new(Chunk::whole("x:\n  y: [\"a\nb\", c]]\n"));
+        let mut text = Lenient::new(Chunk::of_text("x:\n  y: [\"a\nb\", c]]\n"));
         let error = stop(text.text()).unwrap();
         assert!(text.put_right(&error, &mut 1_000));
         assert_eq!(text.text(), "x:\n  y: [\"a\n      b\", c]]\n");
         let error = stop(text.text()).unwrap();
         assert!(!text.put_right(&error, &mut 1_000), "{error}");
-        assert_eq!(text.place(error.marker()), Position { line: 3, column: 7 });
+        assert_eq!(text.position(error.marker()), Position { line: 3, column: 7 });
     }
 
     #[test]
     fn a_document_is_read_again_as_long_as_its_budget_lasts() {
         let document = "x: \"a\nb\"\n".to_owned() + &"y: 'c\nd'\n".repeat(9);
-        let mut text = Lenient::new(Chunk::whole(&document));
+        let mut text = Lenient::new(Chunk::of_text(&document));
         let again = 3;
         let mut budget = again * (document.len() + 20);
         let mut times = 0;
@@ -208,7 +208,7 @@ mod tests {
     #[test]
     fn a_text_that_would_become_far_longer_is_left_as_it_is() {
         let document = format!("x: {}\"a\n{}\"\n", " ".repeat(50_000), "b\n".repeat(25_000));
-        let mut text = Lenient::new(Chunk::whole(&document));
+        let mut text = Lenient::new(Chunk::of_text(&document));
         let error = stop(&document).unwrap();
         assert!(!text.put_right(&error, &mut budget(&document)));
         assert_eq!((text.text(), text.inserted.len()), (&*document, 0));

@@ -44,9 +44,9 @@ pub fn documents(file: &str, bytes: &[u8]) -> Result<Vec<Document>, YamlError> {
     let file: Arc<str> = file.into();
     let text = text::check(&file, bytes)?;
     let documents = if text.trim_start().starts_with('{') {
-        json::documents(&file, &text)?
+        json::json_documents(&file, &text)?
     } else {
-        events::documents(&file, Chunk::whole(&text))?
+        events::parse_documents(&file, Chunk::of_text(&text))?
     };
     Ok(documents
         .into_iter()

@@ -25,9 +25,13 @@ pub(super) fn resolve(scalar: &Scalar) -> Result<Resolved, YamlProblem> {
     let text = || Resolved::Text(scalar.text.clone());
     let mismatch = |tag| Err(YamlProblem::TagMismatch(tag));
     let Some(tag) = scalar.tag else {
-        return Ok(if scalar.plain { plain(&scalar.text) } else { text() });
+        return Ok(if scalar.plain {
+            resolve_plain(&scalar.text)
+        } else {
+            text()
+        });
     };
-    match (tag, plain(&scalar.text)) {
+    match (tag, resolve_plain(&scalar.text)) {
         (Tag::Merge, Resolved::Merge) => Ok(Resolved::Merge),
         (Tag::Str | Tag::Merge, _) => Ok(text()),
         (Tag::Int, int @ (Resolved::Int(_) | Resolved::UInt(_))) => Ok(int),
@@ -49,7 +53,7 @@ pub(super) fn resolve(scalar: &Scalar) -> Result<Resolved, YamlProblem> {
 }
 
 /// Resolves a plain scalar.
-pub(super) fn plain(text: &str) -> Resolved {
+pub(super) fn resolve_plain(text: &str) -> Resolved {
     let Some(first) = text.chars().next() else {
         return Resolved::Null;
     };

@@ -24,8 +24,8 @@ impl<'a> Source<'a> {
     }
 
     /// The position in the file; the parser counts columns from 0.
-    pub(super) fn place(&self, marker: &Marker) -> Position {
-        self.text.place(marker)
+    pub(super) fn position(&self, marker: &Marker) -> Position {
+        self.text.position(marker)
     }
 
     /// Whether there is a tab, and only white space, between the start of the line and this position.

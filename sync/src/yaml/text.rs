@@ -15,13 +15,13 @@ pub(super) struct Chunk<'a> {
 }
 
 impl<'a> Chunk<'a> {
-    pub(super) fn whole(text: &'a str) -> Self {
+    pub(super) fn of_text(text: &'a str) -> Self {
         let start = Position { line: 1, column: 1 };
         Self { start, text }
     }
 
     /// Converts a position in the chunk to a position in the file.
-    pub(super) fn place(&self, line: usize, column: usize) -> Position {
+    pub(super) fn position_at(&self, line: usize, column: usize) -> Position {
         if line <= 1 {
             let column = self.start.column + column - 1;
             return Position {
@@ -70,14 +70,14 @@ pub(super) fn check<'a>(file: &Arc<str>, bytes: &'a [u8]) -> Result<Cow<'a, str>
 }
 
 /// The documents of a chunk: split at lines that start with `---`, wherever they are, as kubectl splits a file.
-pub(super) fn split<'a>(file: &Arc<str>, whole: Chunk<'a>) -> Result<Vec<Chunk<'a>>, YamlError> {
+pub(super) fn split_documents<'a>(file: &Arc<str>, whole: Chunk<'a>) -> Result<Vec<Chunk<'a>>, YamlError> {
     let mut chunks = Vec::new();
     let (mut rest, mut line) = (whole.text, 1);
     loop {
         let separator = separator(rest);
         let (text, behind) = rest.split_at(separator.unwrap_or(rest.len()));
         let chunk = without_mark(Chunk {
-            start: whole.place(line, 1),
+            start: whole.position_at(line, 1),
             text,
         });
         check_outside(file, &chunk)?;
@@ -89,7 +89,11 @@ pub(super) fn split<'a>(file: &Arc<str>, whole: Chunk<'a>) -> Result<Vec<Chunk<'
         let behind = behind.strip_prefix(BOM).unwrap_or(behind);
         let (separator, behind) = behind.split_once('\n').unwrap_or((behind, ""));
         if !matches!(separator[3..].trim_start().chars().next(), None | Some('#')) {
-            return Err(YamlError::new(file, whole.place(line, 1), YamlProblem::Separator));
+            return Err(YamlError::new(
+                file,
+                whole.position_at(line, 1),
+                YamlProblem::Separator,
+            ));
         }
         (rest, line) = (behind, line + 1);
     }
@@ -112,7 +116,7 @@ fn without_mark(chunk: Chunk<'_>) -> Chunk<'_> {
         let text = content.strip_prefix(BOM);
         if text.is_some() {
             found = Chunk {
-                start: chunk.place(line, 1),
+                start: chunk.position_at(line, 1),
                 text: &chunk.text[offset + BOM.len()..],
             };
         }
@@ -134,7 +138,7 @@ fn check_outside(file: &Arc<str>, chunk: &Chunk<'_>) -> Result<(), YamlError> {
             .strip_prefix("...")
             .is_some_and(|rest| rest.is_empty() || rest.starts_with([' ', '\t', '\r']));
         let is_text = !content.trim().is_empty() && !content.trim_start().starts_with('#');
-        let error = |problem| Err(YamlError::new(file, chunk.place(line, 1), problem));
+        let error = |problem| Err(YamlError::new(file, chunk.position_at(line, 1), problem));
         if is_end {
             ended = true;
         } else if (before || ended) && content.starts_with('%') {

@@ -10,7 +10,7 @@ use super::{Document, Kind, Node, YamlError, YamlProblem};
 impl Document {
     /// The document as JSON: scalars resolved as in kubectl, merge keys applied. Duplicate keys are an error.
     pub fn value(&self) -> Result<Value, YamlError> {
-        of(&self.file, &self.root)
+        value_of(&self.file, &self.root)
     }
 
     /// Whether the document is empty.
@@ -20,7 +20,7 @@ impl Document {
 }
 
 /// The JSON of a node.
-pub(super) fn of(file: &Arc<str>, node: &Node) -> Result<Value, YamlError> {
+pub(super) fn value_of(file: &Arc<str>, node: &Node) -> Result<Value, YamlError> {
     match &node.kind {
         Kind::Scalar(scalar) => {
             let resolved = scalar::resolve(scalar).and_then(value);
@@ -28,7 +28,7 @@ pub(super) fn of(file: &Arc<str>, node: &Node) -> Result<Value, YamlError> {
         }
         Kind::Sequence(items) => items
             .iter()
-            .map(|item| of(file, item))
+            .map(|item| value_of(file, item))
             .collect::<Result<_, _>>()
             .map(Value::Array),
         Kind::Mapping(pairs) => mapping(file, pairs).map(Value::Object),
@@ -37,7 +37,7 @@ pub(super) fn of(file: &Arc<str>, node: &Node) -> Result<Value, YamlError> {
 
 /// Whether a plain scalar is null.
 pub(super) fn is_null(text: &str) -> bool {
-    scalar::plain(text) == Resolved::Null
+    scalar::resolve_plain(text) == Resolved::Null
 }
 
 fn mapping(file: &Arc<str>, pairs: &[(Arc<Node>, Arc<Node>)]) -> Result<Map<String, Value>, YamlError> {
@@ -46,7 +46,7 @@ fn mapping(file: &Arc<str>, pairs: &[(Arc<Node>, Arc<Node>)]) -> Result<Map<Stri
     for (key, node) in pairs {
         let is_duplicate = match key_of(file, key)? {
             Key::Merge => merge.replace(node).is_some(),
-            Key::Name(name) => own.insert(name, of(file, node)?).is_some(),
+            Key::Name(name) => own.insert(name, value_of(file, node)?).is_some(),
         };
         if is_duplicate {
             return Err(duplicate(file, pairs, key));

@@ -18,7 +18,7 @@ use muster_apiserver::{
     fault::{Failure, Fault, Match, Rule},
 };
 use muster_sync::{
-    apply::{self, ApplyError, Cluster, ObjectFailure, Outcome, RESPONSE_LIMIT},
+    apply::{self, ApplyError, ApplyOutcome, Cluster, ObjectFailure, RESPONSE_LIMIT},
     inventory::Inventory,
 };
 use serde_json::{Value, json};
@@ -130,7 +130,7 @@ async fn a_busy_server_is_asked_again_when_it_says() {
         let started = Instant::now();
         assert_eq!(
             bed.applied(&wanted()).await["ConfigMap/default/a"],
-            Outcome::Created
+            ApplyOutcome::Created
         );
         assert_eq!((started.elapsed().as_secs(), count(&bed, verb)), (6, 3));
     }

@@ -1,6 +1,6 @@
 //! Objects that are up to date are not written; drifted ones are restored.
 
-use muster_sync::apply::Outcome;
+use muster_sync::apply::ApplyOutcome;
 use serde_json::json;
 
 use crate::support::{Bed, config_map, deployment, namespace, secret, widget, widget_definition};
@@ -25,7 +25,9 @@ async fn a_second_time_nothing_is_written() {
     bed.api.recorder().clear();
     let outcomes = bed.applied(&all).await;
     assert!(
-        outcomes.values().all(|outcome| *outcome == Outcome::Unchanged),
+        outcomes
+            .values()
+            .all(|outcome| *outcome == ApplyOutcome::Unchanged),
         "{outcomes:?}"
     );
     assert_eq!(bed.writes(), Vec::<String>::new());
@@ -49,7 +51,7 @@ async fn a_hand_edited_field_is_put_back() {
     .await;
     assert_eq!(
         bed.applied(&wanted).await["ConfigMap/default/a"],
-        Outcome::Configured
+        ApplyOutcome::Configured
     );
     assert_eq!(
         bed.read(CONFIG).await.unwrap()["data"],
@@ -57,7 +59,7 @@ async fn a_hand_edited_field_is_put_back() {
     );
     assert_eq!(
         bed.applied(&wanted).await["ConfigMap/default/a"],
-        Outcome::Unchanged
+        ApplyOutcome::Unchanged
     );
 }
 
@@ -69,7 +71,7 @@ async fn a_deleted_object_comes_back() {
     bed.send("DELETE", CONFIG, None).await.unwrap();
     assert_eq!(
         bed.applied(&wanted).await["ConfigMap/default/a"],
-        Outcome::Created
+        ApplyOutcome::Created
     );
 }
 
@@ -80,7 +82,7 @@ async fn a_field_that_leaves_the_manifest_leaves_the_object() {
         .await;
     assert_eq!(
         bed.applied(&[config_map("a", &json!({"k": "v"}))]).await["ConfigMap/default/a"],
-        Outcome::Configured
+        ApplyOutcome::Configured
     );
     assert_eq!(bed.read(CONFIG).await.unwrap()["data"], json!({"k": "v"}));
 }
@@ -98,10 +100,10 @@ async fn an_object_that_was_there_already_is_taken_into_ownership() {
     let wanted = [config_map("a", &json!({"k": "v"}))];
     assert_eq!(
         bed.applied(&wanted).await["ConfigMap/default/a"],
-        Outcome::Configured
+        ApplyOutcome::Configured
     );
     assert_eq!(
         bed.applied(&wanted).await["ConfigMap/default/a"],
-        Outcome::Unchanged
+        ApplyOutcome::Unchanged
     );
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use muster_sync::apply::Outcome;
+use muster_sync::apply::ApplyOutcome;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 
@@ -25,7 +25,7 @@ async fn left_overs_of_an_export_do_no_harm() {
     assert_eq!(live["metadata"].get("annotations"), None);
     assert_eq!(
         bed.applied(&[exported]).await["ConfigMap/default/a"],
-        Outcome::Unchanged
+        ApplyOutcome::Unchanged
     );
 }
 
@@ -137,7 +137,7 @@ async fn a_placeholder_for_a_ca_bundle_is_not_sent() {
         bed.edit_as("cainjector", PATH, injected).await;
         let outcomes = bed.applied(&[converting(bundle)]).await;
         let definition = outcomes["CustomResourceDefinition/widgets.example.org"];
-        assert_eq!(definition, Outcome::Unchanged, "{bundle}");
+        assert_eq!(definition, ApplyOutcome::Unchanged, "{bundle}");
     }
 }
 
@@ -168,7 +168,7 @@ async fn a_placeholder_in_a_webhook_is_not_sent() {
     let outcomes = bed.applied(&[configuration]).await;
     assert_eq!(
         outcomes["ValidatingWebhookConfiguration/policy"],
-        Outcome::Unchanged
+        ApplyOutcome::Unchanged
     );
     assert_eq!(bed.writes(), Vec::<String>::new());
     let live = bed.read(PATH).await.unwrap();
@@ -204,7 +204,7 @@ async fn the_rules_of_an_aggregated_role_stay_as_they_are_filled_in() {
         let outcomes = bed.applied(&[role(declared.clone())]).await;
         assert_eq!(
             outcomes["ClusterRole/monitoring"],
-            Outcome::Unchanged,
+            ApplyOutcome::Unchanged,
             "{declared}"
         );
         assert_eq!(bed.writes(), Vec::<String>::new(), "{declared}");
@@ -227,7 +227,7 @@ async fn the_rules_of_a_plain_role_are_put_back() {
     bed.edit_as("somebody", PATH, json!({"rules": []})).await;
     assert_eq!(
         bed.applied(&[role]).await["ClusterRole/reader"],
-        Outcome::Configured
+        ApplyOutcome::Configured
     );
     assert_eq!(bed.read(PATH).await.unwrap()["rules"], rules);
 }

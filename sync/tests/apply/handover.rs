@@ -14,7 +14,7 @@ use muster_apiserver::{
 };
 use muster_sync::{
     apply::{
-        self, HandedOver, Heir, Outcome,
+        self, ApplyOutcome, HandedOver, Heir,
         preview::{self, Ownership},
     },
     inventory::ObjectId,
@@ -55,7 +55,7 @@ async fn what_flux_applied_goes_with_the_revision_that_drops_it() {
     bed.edit_as("autoscaler", CONFIG, json!({"data": {"theirs": "1"}}))
         .await;
     let wanted = [config_map("a", &json!({"x": "1"}))];
-    assert_eq!(bed.applied(&wanted).await[ID], Outcome::Configured);
+    assert_eq!(bed.applied(&wanted).await[ID], ApplyOutcome::Configured);
     let live = bed.read(CONFIG).await.unwrap();
     assert_eq!(live["data"], json!({"x": "1", "theirs": "1"}));
     assert_eq!(live["metadata"]["uid"], made["metadata"]["uid"]);
@@ -64,7 +64,7 @@ async fn what_flux_applied_goes_with_the_revision_that_drops_it() {
         ["muster-sync Apply", "autoscaler Update"]
     );
     bed.api.recorder().clear();
-    assert_eq!(bed.applied(&wanted).await[ID], Outcome::Unchanged);
+    assert_eq!(bed.applied(&wanted).await[ID], ApplyOutcome::Unchanged);
     assert_eq!(bed.writes(), Vec::<String>::new());
 }
 
@@ -76,7 +76,7 @@ async fn equal_content_is_handed_over_by_one_write() {
     bed.apply_as(FLUX, CONFIG, &by_flux(&wanted)).await;
     let wanted = [config_map("a", &wanted)];
     let before = bed.read(CONFIG).await.unwrap();
-    for (outcome, writes) in [(Outcome::Configured, 2), (Outcome::Unchanged, 1)] {
+    for (outcome, writes) in [(ApplyOutcome::Configured, 2), (ApplyOutcome::Unchanged, 1)] {
         bed.api.recorder().clear();
         assert_eq!(bed.applied(&wanted).await[ID], outcome);
         let dry = bed.api.recorder().requests().into_iter();
@@ -287,7 +287,7 @@ async fn a_handover_that_comes_too_late_looks_again_in_either_direction() {
                 "kustomize-controller Apply"
             }
             Heir::Builtin => {
-                assert_eq!(bed.applied(&wanted).await[ID], Outcome::Configured);
+                assert_eq!(bed.applied(&wanted).await[ID], ApplyOutcome::Configured);
                 "muster-sync Apply"
             }
         };

@@ -1,7 +1,7 @@
 //! An immutable field is named; with force the object is deleted and created again.
 
 use kube::core::Status;
-use muster_sync::apply::{ApplyError, Outcome, immutable};
+use muster_sync::apply::{ApplyError, ApplyOutcome, immutable};
 use serde_json::{Value, json};
 
 use crate::support::{Bed, config_map, deployment, secret};
@@ -37,7 +37,7 @@ async fn with_force_the_object_is_another_one() {
     bed.options.force = true;
     assert_eq!(
         bed.applied(&[with_other_selector()]).await["Deployment/default/d"],
-        Outcome::Recreated
+        ApplyOutcome::Recreated
     );
     let after = bed.read(PATH).await.unwrap();
     assert_ne!(before["metadata"]["uid"], after["metadata"]["uid"]);
@@ -52,7 +52,7 @@ async fn an_object_may_ask_for_force_by_itself() {
     other["metadata"]["annotations"] = json!({"kustomize.toolkit.fluxcd.io/force": "enabled"});
     assert_eq!(
         bed.applied(&[other]).await["Deployment/default/d"],
-        Outcome::Recreated
+        ApplyOutcome::Recreated
     );
 }
 
@@ -78,7 +78,7 @@ async fn the_live_object_may_ask_for_force_too() {
         .await;
     assert_eq!(
         bed.applied(&[with_other_selector()]).await["Deployment/default/d"],
-        Outcome::Recreated
+        ApplyOutcome::Recreated
     );
 }
 
@@ -126,7 +126,9 @@ async fn with_force_any_kind_is_another_one() {
         .applied(&[fixed("two"), typed("example.org/two"), binding("two")])
         .await;
     assert!(
-        outcomes.values().all(|outcome| *outcome == Outcome::Recreated),
+        outcomes
+            .values()
+            .all(|outcome| *outcome == ApplyOutcome::Recreated),
         "{outcomes:?}"
     );
 }

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use muster_sync::{apply::Outcome, inventory::Inventory};
+use muster_sync::{apply::ApplyOutcome, inventory::Inventory};
 use serde_json::{Value, json};
 
 use crate::support::{Bed, config_map, namespace, widget, widget_definition};
@@ -50,7 +50,7 @@ async fn five_thousand_are_applied_and_then_left_alone() {
     let started = tokio::time::Instant::now();
     let first = bed.applied(&manifests).await;
     assert_eq!(first.len(), OBJECTS);
-    assert!(first.values().all(|outcome| *outcome == Outcome::Created));
+    assert!(first.values().all(|outcome| *outcome == ApplyOutcome::Created));
     assert_eq!(bed.api.recorder().dropped().0, 0);
     // A read and a write each; two more reads of the definition, until it is established.
     assert_eq!(
@@ -58,7 +58,7 @@ async fn five_thousand_are_applied_and_then_left_alone() {
         BTreeMap::from([("discovery", 3), ("read", OBJECTS + 2), ("write", OBJECTS)])
     );
     let second = bed.applied(&manifests).await;
-    assert!(second.values().all(|outcome| *outcome == Outcome::Unchanged));
+    assert!(second.values().all(|outcome| *outcome == ApplyOutcome::Unchanged));
     assert_eq!(
         counts(&bed),
         BTreeMap::from([("dry run", OBJECTS), ("read", OBJECTS + 1)])

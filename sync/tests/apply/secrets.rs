@@ -5,7 +5,7 @@ use muster_apiserver::{
     Verb,
     fault::{Failure, Fault, Match, Rule},
 };
-use muster_sync::apply::{self, ApplyError, Outcome};
+use muster_sync::apply::{self, ApplyError, ApplyOutcome};
 use serde_json::{Value, json};
 
 use crate::support::{Bed, altered, hooked, pass, secret};
@@ -66,7 +66,7 @@ async fn a_secret_that_drifted() {
     let applied = apply::run(&bed.cluster, &plan, &bed.ledger, &apply::Alone)
         .await
         .unwrap();
-    assert_eq!(applied.count(Outcome::Configured), 1);
+    assert_eq!(applied.count(ApplyOutcome::Configured), 1);
     is_silent(&format!("{plan:?}{applied:?}{:?}", bed.ledger.recorded.lock()));
 }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use async_trait::async_trait;
 use muster_sync::{
-    apply::{self, ApplyError, Declarers, Outcome, Owner, Pruned, Successor},
+    apply::{self, ApplyError, ApplyOutcome, Declarers, Owner, Pruned, Successor},
     inventory::ObjectId,
 };
 use parking_lot::Mutex;
@@ -94,7 +94,7 @@ async fn apply_beside(
     bed: &Bed,
     others: &Others,
     manifests: &[Value],
-) -> Result<Vec<(String, Outcome)>, ApplyError> {
+) -> Result<Vec<(String, ApplyOutcome)>, ApplyError> {
     let plan = bed.plan(manifests).await;
     let applied = apply::run(&bed.cluster, &plan, &bed.ledger, others).await?;
     let outcomes = applied.outcomes.into_iter();
@@ -125,7 +125,10 @@ async fn what_another_one_holds_is_compared_and_not_written() {
         let outcomes = apply_beside(&bed, &others, &[config_map("a", &data)])
             .await
             .unwrap();
-        assert_eq!(outcomes, [("ConfigMap/default/a".to_owned(), Outcome::Shared)]);
+        assert_eq!(
+            outcomes,
+            [("ConfigMap/default/a".to_owned(), ApplyOutcome::Shared)]
+        );
     }
     assert_eq!(bed.read(A).await.unwrap(), before);
     assert_eq!(owner_of(&before), "base");
@@ -187,7 +190,7 @@ async fn what_is_held_by_none_any_more_is_taken_over() {
     let outcomes = apply_beside(&bed, &Others::default(), &[config_map("a", &json!({"x": "2"}))]).await;
     assert_eq!(
         outcomes.unwrap(),
-        [("ConfigMap/default/a".to_owned(), Outcome::Configured)]
+        [("ConfigMap/default/a".to_owned(), ApplyOutcome::Configured)]
     );
     let object = bed.read(A).await.unwrap();
     assert_eq!(
@@ -221,7 +224,7 @@ async fn what_another_one_declares_is_handed_over_and_not_deleted() {
     heir.applied(&[config_map("a", &json!({"y": "2"}))]).await;
     assert_eq!(bed.read(A).await.unwrap()["data"], json!({"y": "2"}));
     let again = heir.applied(&[config_map("a", &json!({"y": "2"}))]).await;
-    assert_eq!(again["ConfigMap/default/a"], Outcome::Unchanged);
+    assert_eq!(again["ConfigMap/default/a"], ApplyOutcome::Unchanged);
 }
 
 #[tokio::test]

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use muster_sync::apply::Outcome;
+use muster_sync::apply::ApplyOutcome;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
@@ -27,7 +27,7 @@ async fn namespaces_and_definitions_come_first_whatever_the_order() {
         ])
         .await;
     assert!(
-        outcomes.values().all(|outcome| *outcome == Outcome::Created),
+        outcomes.values().all(|outcome| *outcome == ApplyOutcome::Created),
         "{outcomes:?}"
     );
     assert_eq!(
@@ -157,7 +157,7 @@ async fn custom_resources_wait_for_their_kind() {
     let outcomes = bed
         .applied(&[widget_definition("Namespaced"), widget("w", 1)])
         .await;
-    assert_eq!(outcomes["Widget/default/w"], Outcome::Created);
+    assert_eq!(outcomes["Widget/default/w"], ApplyOutcome::Created);
     let requests = bed.api.recorder().requests();
     let widget = requests
         .iter()
@@ -183,7 +183,9 @@ async fn custom_resources_wait_for_their_version() {
     newer["apiVersion"] = json!("example.org/v2");
     let outcomes = bed.applied(&[newer, definition]).await;
     assert!(
-        outcomes.values().all(|outcome| *outcome == Outcome::Configured),
+        outcomes
+            .values()
+            .all(|outcome| *outcome == ApplyOutcome::Configured),
         "{outcomes:?}"
     );
     assert_eq!(bed.ledger.recorded.lock().len(), 2, "it is the same object");

@@ -9,7 +9,9 @@ use http_body_util::{BodyExt as _, combinators::UnsyncBoxBody};
 use kube::{Client, client::Body};
 use muster_apiserver::{ApiServer, send};
 use muster_sync::{
-    apply::{self, Applied, ApplyError, Cluster, Ledger, LedgerError, Options, Outcome, Owner, Plan, Pruned},
+    apply::{
+        self, Applied, ApplyError, ApplyOutcome, Cluster, Ledger, LedgerError, Options, Owner, Plan, Pruned,
+    },
     inventory::Inventory,
 };
 use parking_lot::Mutex;
@@ -83,7 +85,7 @@ impl Bed {
     }
 
     /// Applies manifests that must succeed; returns the outcomes by object.
-    pub(crate) async fn applied(&self, manifests: &[Value]) -> BTreeMap<String, Outcome> {
+    pub(crate) async fn applied(&self, manifests: &[Value]) -> BTreeMap<String, ApplyOutcome> {
         let applied = self
             .apply(manifests)
             .await

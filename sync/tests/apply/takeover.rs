@@ -9,7 +9,7 @@ use std::sync::{
 use http::{Request, header::CONTENT_TYPE};
 use kube::client::Body;
 use muster_sync::apply::{
-    ApplyError, Outcome,
+    ApplyError, ApplyOutcome,
     preview::{self, Ownership},
 };
 use serde_json::{Value, json};
@@ -38,13 +38,13 @@ async fn what_kubectl_edit_added_goes_and_then_nothing_is_written() {
     bed.applied(&wanted()).await;
     let theirs = json!({"data": {"k": "other", "theirs": "x"}, "metadata": {"labels": {"theirs": "x"}}});
     bed.edit(CONFIG, theirs).await;
-    assert_eq!(bed.applied(&wanted()).await[ID], Outcome::Configured);
+    assert_eq!(bed.applied(&wanted()).await[ID], ApplyOutcome::Configured);
     let live = bed.read(CONFIG).await.unwrap();
     assert_eq!(live["data"], json!({"k": "v"}));
     assert_eq!(live["metadata"]["labels"].get("theirs"), None);
     assert_eq!(bed.managers(CONFIG).await, ["muster-sync Apply"]);
     bed.api.recorder().clear();
-    assert_eq!(bed.applied(&wanted()).await[ID], Outcome::Unchanged);
+    assert_eq!(bed.applied(&wanted()).await[ID], ApplyOutcome::Unchanged);
     assert_eq!(bed.writes(), Vec::<String>::new());
 }
 
@@ -61,12 +61,20 @@ async fn an_object_that_kubectl_made_becomes_ours() {
         let mut theirs = config_map("a", &json!({"k": "old", "dropped": "x"}));
         theirs["metadata"]["annotations"] = json!({LAST_APPLIED: "{}", "dropped": "x"});
         bed.create_as(manager, CONFIGS, &theirs).await;
-        assert_eq!(bed.applied(&wanted()).await[ID], Outcome::Configured, "{manager}");
+        assert_eq!(
+            bed.applied(&wanted()).await[ID],
+            ApplyOutcome::Configured,
+            "{manager}"
+        );
         let live = bed.read(CONFIG).await.unwrap();
         assert_eq!(live["data"], json!({"k": "v"}), "{manager}");
         assert_eq!(live["metadata"].get("annotations"), None, "{manager}");
         assert_eq!(bed.managers(CONFIG).await, ["muster-sync Apply"], "{manager}");
-        assert_eq!(bed.applied(&wanted()).await[ID], Outcome::Unchanged, "{manager}");
+        assert_eq!(
+            bed.applied(&wanted()).await[ID],
+            ApplyOutcome::Unchanged,
+            "{manager}"
+        );
     }
 }
 
@@ -77,7 +85,7 @@ async fn what_kubectl_applied_server_side_goes() {
     let theirs = config_map("a", &json!({"k": "other", "theirs": "x"}));
     bed.apply_as("kubectl", CONFIG, &theirs).await;
     assert_eq!(bed.managers(CONFIG).await.len(), 2);
-    assert_eq!(bed.applied(&wanted()).await[ID], Outcome::Configured);
+    assert_eq!(bed.applied(&wanted()).await[ID], ApplyOutcome::Configured);
     assert_eq!(data(&bed).await, json!({"k": "v"}));
     assert_eq!(bed.managers(CONFIG).await, ["muster-sync Apply"]);
 }
@@ -89,7 +97,7 @@ async fn what_a_controller_owns_stays_its_own() {
     bed.edit_as("autoscaler", CONFIG, json!({"data": {"theirs": "x"}}))
         .await;
     bed.edit(CONFIG, json!({"data": {"by-hand": "x"}})).await;
-    assert_eq!(bed.applied(&wanted()).await[ID], Outcome::Configured);
+    assert_eq!(bed.applied(&wanted()).await[ID], ApplyOutcome::Configured);
     assert_eq!(data(&bed).await, json!({"k": "v", "theirs": "x"}));
     assert_eq!(
         bed.managers(CONFIG).await,
@@ -108,7 +116,7 @@ async fn a_status_is_left_to_who_wrote_it() {
         .await;
     assert_eq!(
         bed.applied(&wanted).await["Deployment/default/d"],
-        Outcome::Unchanged
+        ApplyOutcome::Unchanged
     );
     assert_eq!(
         bed.managers(PATH).await,
@@ -131,10 +139,10 @@ async fn who_asks_for_merge_keeps_what_they_added() {
         bed.edit(CONFIG, edit).await;
         assert_eq!(
             bed.applied(std::slice::from_ref(&manifest)).await[ID],
-            Outcome::Configured
+            ApplyOutcome::Configured
         );
         assert_eq!(data(&bed).await, json!({"k": "v", "theirs": "stays"}));
-        assert_eq!(bed.applied(&[manifest]).await[ID], Outcome::Unchanged);
+        assert_eq!(bed.applied(&[manifest]).await[ID], ApplyOutcome::Unchanged);
     }
 }
 
@@ -170,7 +178,7 @@ async fn a_takeover_that_comes_too_late_looks_again() {
     bed.edit(CONFIG, json!({"data": {"theirs": "x"}})).await;
     let (client, takeovers) = contested(&bed, 2);
     let bed = bed.through(client);
-    assert_eq!(bed.applied(&wanted()).await[ID], Outcome::Configured);
+    assert_eq!(bed.applied(&wanted()).await[ID], ApplyOutcome::Configured);
     assert_eq!(takeovers.load(Ordering::Relaxed), 3);
     assert_eq!(data(&bed).await, json!({"k": "v"}));
 }

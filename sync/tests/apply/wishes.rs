@@ -1,6 +1,6 @@
 //! Options set by annotations are honored.
 
-use muster_sync::apply::Outcome;
+use muster_sync::apply::ApplyOutcome;
 use serde_json::{Value, json};
 
 use crate::support::{Bed, config_map};
@@ -25,7 +25,7 @@ async fn hands_off_means_hands_off() {
         let outcomes = bed.applied(&[asking(key, value, &json!({"k": "v"}))]).await;
         assert_eq!(
             outcomes["ConfigMap/default/a"],
-            Outcome::Skipped,
+            ApplyOutcome::Skipped,
             "{key}: {value}"
         );
         assert!(bed.read(PATH).await.is_none());
@@ -44,7 +44,7 @@ async fn a_live_object_may_say_so_too() {
     .await;
     assert_eq!(
         bed.applied(&[config_map("a", &json!({"k": "v"}))]).await["ConfigMap/default/a"],
-        Outcome::Skipped
+        ApplyOutcome::Skipped
     );
     assert_eq!(bed.read(PATH).await.unwrap()["data"]["k"], "mine");
 }
@@ -55,11 +55,11 @@ async fn if_not_present_is_created_and_never_changed() {
     let wanted = |value: &str| [asking("ssa", "IfNotPresent", &json!({"k": value}))];
     assert_eq!(
         bed.applied(&wanted("v")).await["ConfigMap/default/a"],
-        Outcome::Created
+        ApplyOutcome::Created
     );
     assert_eq!(
         bed.applied(&wanted("w")).await["ConfigMap/default/a"],
-        Outcome::Skipped
+        ApplyOutcome::Skipped
     );
     assert_eq!(bed.read(PATH).await.unwrap()["data"]["k"], "v");
 }
@@ -72,6 +72,6 @@ async fn a_label_says_as_much_as_an_annotation() {
     object["metadata"]["labels"] = json!({"kustomize.toolkit.fluxcd.io/reconcile": "disabled"});
     assert_eq!(
         bed.applied(&[object]).await["ConfigMap/default/a"],
-        Outcome::Skipped
+        ApplyOutcome::Skipped
     );
 }

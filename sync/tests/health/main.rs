@@ -27,7 +27,7 @@ fn every_object_is_judged_as_kstatus_judges_it() {
     let mut deviations = 0;
     for case in &cases {
         let (name, object) = (&case["name"], &case["object"]);
-        let health = health::of(object, now);
+        let health = health::health_of(object, now);
         let got = format!("{}: {}", health.state.as_str(), health.message);
         let text = |field: &str| case[field].as_str().unwrap_or_default();
         let theirs = format!("{}: {}", text("status"), text("message"));
@@ -57,7 +57,7 @@ fn what_is_no_object_is_no_trouble() {
         json!({"status": 1}),
         json!({"metadata": []}),
     ] {
-        let health = health::of(&odd, Timestamp::UNIX_EPOCH);
+        let health = health::health_of(&odd, Timestamp::UNIX_EPOCH);
         assert_eq!(health.state, State::Current, "{odd}");
     }
 }

@@ -77,9 +77,9 @@ fn real_statuses_are_judged_as_their_operators_mean_them() {
 #[test]
 fn the_rules_of_kstatus_misread_each_kind() {
     for entry in V1 {
-        let misread = recorded(entry)
-            .iter()
-            .any(|object| health::of(object, Timestamp::UNIX_EPOCH).state.as_str() != expected(object));
+        let misread = recorded(entry).iter().any(|object| {
+            health::health_of(object, Timestamp::UNIX_EPOCH).state.as_str() != expected(object)
+        });
         assert!(misread, "{}: the table needs no entry for it", entry.kind);
     }
 }

@@ -9,7 +9,7 @@ use muster_api::{
     plan::{RunProgress, RunState, StepProgress},
 };
 use muster_sync::plan::{
-    Control, ControlError, Observed, OnFailure, Outcome, Pass, Phase, Plan, Step, StepId, Strategy, Task,
+    Control, ControlError, Observed, OnFailure, Pass, Phase, Plan, Step, StepId, StepOutcome, Strategy, Task,
     began, control, ended, execute, reshape,
 };
 use proptest::prelude::*;
@@ -57,8 +57,8 @@ fn id(text: &str) -> StepId {
     StepId::new(phase, step)
 }
 
-fn waits() -> Outcome {
-    Outcome::Waiting {
+fn waits() -> StepOutcome {
+    StepOutcome::Waiting {
         message: "Job db/migrate: 1 active".into(),
     }
 }
@@ -68,7 +68,7 @@ fn pass(
     plan: &Plan,
     progress: RunProgress,
     now: Timestamp,
-    outcome: impl Fn(&Task) -> Outcome,
+    outcome: impl Fn(&Task) -> StepOutcome,
 ) -> (Pass, Vec<Task>) {
     let mut observed = Observed::new();
     let mut applied = Vec::new();
@@ -125,7 +125,7 @@ fn a_serial_plan_goes_no_further_than_what_is_unfinished() {
         began(&schema(), "run-1", at(0)),
         at(1),
         |task| match task.step.step.as_str() {
-            "backup" => Outcome::Done,
+            "backup" => StepOutcome::Done,
             _ => waits(),
         },
     );
@@ -135,7 +135,7 @@ fn a_serial_plan_goes_no_further_than_what_is_unfinished() {
         one(&waiting.progress, "schema/migrate").message.as_deref(),
         Some("Job db/migrate: 1 active")
     );
-    let (done, applied) = pass(&schema(), waiting.progress, at(2), |_| Outcome::Done);
+    let (done, applied) = pass(&schema(), waiting.progress, at(2), |_| StepOutcome::Done);
     assert_eq!(names(&applied), ["schema/migrate 1", "app/rest 1"]);
     assert_eq!((done.progress.status, done.wake), (RunState::Complete, None));
 }
@@ -151,7 +151,7 @@ fn a_parallel_phase_waits_for_its_steps_together() {
 
 #[test]
 fn what_failed_for_good_stops_the_run_and_is_left_alone() {
-    let fatal = |_: &Task| Outcome::Fatal {
+    let fatal = |_: &Task| StepOutcome::Fatal {
         message: "Job db/backup: image not found".into(),
     };
     let (failed, applied) = pass(&schema(), began(&schema(), "run-1", at(0)), at(1), fatal);
@@ -161,7 +161,9 @@ fn what_failed_for_good_stops_the_run_and_is_left_alone() {
         one(&failed.progress, "schema/backup").class,
         Some(FailureClass::Revision)
     );
-    let (later, applied) = pass(&schema(), failed.progress.clone(), at(1_000), |_| Outcome::Done);
+    let (later, applied) = pass(&schema(), failed.progress.clone(), at(1_000), |_| {
+        StepOutcome::Done
+    });
     assert_eq!((later.progress, applied), (failed.progress, Vec::new()));
 }
 
@@ -172,7 +174,7 @@ fn a_job_that_gave_up_is_tried_as_often_as_the_step_says() {
     let mut progress = began(&plan, "run-1", at(0));
     let mut attempts = Vec::new();
     for second in 1..6 {
-        let gave_up = |_: &Task| Outcome::Failed {
+        let gave_up = |_: &Task| StepOutcome::Failed {
             message: "BackoffLimitExceeded".into(),
         };
         let (after, applied) = pass(&plan, progress, at(second), gave_up);
@@ -191,14 +193,14 @@ fn the_class_of_a_timeout_is_that_of_the_last_cause() {
     for (outcome, class) in [
         (waits(), FailureClass::Revision),
         (
-            Outcome::Transient {
+            StepOutcome::Transient {
                 message: "quota".into(),
                 class: FailureClass::Unit,
             },
             FailureClass::Unit,
         ),
         (
-            Outcome::Transient {
+            StepOutcome::Transient {
                 message: "503".into(),
                 class: FailureClass::Infra,
             },
@@ -236,7 +238,7 @@ fn the_deadline_bounds_the_whole_and_begins_nothing_after_it() {
     plan.deadline = Some(MINUTE);
     let (first, _) = pass(&plan, began(&plan, "run-1", at(0)), at(0), |_| waits());
     assert!(first.wake <= Some(at(60)));
-    let (late, applied) = pass(&plan, first.progress, at(61), |_| Outcome::Done);
+    let (late, applied) = pass(&plan, first.progress, at(61), |_| StepOutcome::Done);
     assert_eq!(
         names(&applied),
         ["schema/backup 1"],
@@ -257,10 +259,10 @@ fn a_step_that_may_fail_stops_nothing_and_still_says_that_it_failed() {
     plan.phases[0].steps[0].on_failure = OnFailure::Continue;
     let (done, _) = pass(&plan, began(&plan, "run-1", at(0)), at(1), |task| {
         match task.step.step.as_str() {
-            "backup" => Outcome::Fatal {
+            "backup" => StepOutcome::Fatal {
                 message: "no space".into(),
             },
-            _ => Outcome::Done,
+            _ => StepOutcome::Done,
         }
     });
     assert_eq!(done.progress.status, RunState::Complete);
@@ -279,7 +281,7 @@ fn progress_gets_the_shape_of_the_plan_and_completed_steps_stay() {
         began(&schema(), "run-1", at(0)),
         at(1),
         |task| match task.step.step.as_str() {
-            "backup" => Outcome::Done,
+            "backup" => StepOutcome::Done,
             _ => waits(),
         },
     );
@@ -311,7 +313,7 @@ fn progress_gets_the_shape_of_the_plan_and_completed_steps_stay() {
 
 #[test]
 fn a_control_is_for_one_run_and_one_step() {
-    let fatal = |_: &Task| Outcome::Fatal { message: "no".into() };
+    let fatal = |_: &Task| StepOutcome::Fatal { message: "no".into() };
     let (failed, _) = pass(&schema(), began(&schema(), "run-1", at(0)), at(1), fatal);
     let failed = failed.progress;
     let retry = Control::Retry(id("schema/backup"));
@@ -323,7 +325,7 @@ fn a_control_is_for_one_run_and_one_step() {
         "plan deploy has no step schema/nope: it has schema/backup, schema/migrate, app/rest"
     );
     let again = control(failed.clone(), "run-1", &retry, "the registry is back").unwrap();
-    let (done, applied) = pass(&schema(), again, at(2), |_| Outcome::Done);
+    let (done, applied) = pass(&schema(), again, at(2), |_| StepOutcome::Done);
     assert_eq!(
         names(&applied),
         ["schema/backup 2", "schema/migrate 1", "app/rest 1"]
@@ -336,7 +338,7 @@ fn a_control_is_for_one_run_and_one_step() {
         "made by hand",
     )
     .unwrap();
-    let (done, applied) = pass(&schema(), skipped, at(2), |_| Outcome::Done);
+    let (done, applied) = pass(&schema(), skipped, at(2), |_| StepOutcome::Done);
     assert_eq!(names(&applied), ["schema/migrate 1", "app/rest 1"]);
     assert!(one(&done.progress, "schema/backup").assumed);
     let ended = control(done.progress, "run-1", &Control::Abort, "r").unwrap_err();
@@ -376,12 +378,12 @@ proptest! {
                 let before = order.iter().take_while(|step| **step != task.step);
                 prop_assert!(!serial || before.into_iter().all(|step| complete.contains(step)));
                 let outcome = match said.next().unwrap() {
-                    0 => Outcome::Done,
-                    1 => Outcome::Transient { message: "503".into(), class: FailureClass::Infra },
-                    2 if second > 20 => Outcome::Fatal { message: "refused".into() },
+                    0 => StepOutcome::Done,
+                    1 => StepOutcome::Transient { message: "503".into(), class: FailureClass::Infra },
+                    2 if second > 20 => StepOutcome::Fatal { message: "refused".into() },
                     _ => waits(),
                 };
-                if outcome == Outcome::Done {
+                if outcome == StepOutcome::Done {
                     complete.push(task.step.clone());
                 }
                 observed.insert(task.step, outcome);

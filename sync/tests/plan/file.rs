@@ -140,7 +140,9 @@ fn a_word_that_is_none_is_refused_at_its_line() {
     let none = refused("apiVersion: fleet.muster.dev/v1alpha1\nkind: Plan\nspec:\n  plans: {backup: {}}\n");
     assert_eq!(
         none,
-        ["db/plan.yaml:4:10: there is no plan deploy: it is required for the first installation in a cluster"]
+        [
+            "db/plan.yaml:4:10: there is no plan deploy: it is required for the first installation in a cluster"
+        ]
     );
 }
 

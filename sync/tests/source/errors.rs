@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use std::time::Duration;
 
 use muster_sync::source::{
-    AppRefusal, CommitId, Credentials, HostKeyRefusal, Refusal, Remote, SourceError, Unverified,
+    AppRefusal, CommitId, Credentials, EntryRefusal, HostKeyRefusal, Remote, SourceError, Unverified,
 };
 
 const URL: &str = "https://git.example.com/fleet";
@@ -125,16 +125,16 @@ fn all() -> Vec<SourceError> {
     ];
     all.extend(of_ssh());
     let refusals = [
-        Refusal::Symlink,
-        Refusal::Submodule,
-        Refusal::NoFolder,
-        Refusal::LfsPointer,
-        Refusal::ReservedName,
-        Refusal::NotUtf8,
-        Refusal::ControlCharacter,
-        Refusal::Separator,
-        Refusal::Twice,
-        Refusal::UnknownMode(0o100_000),
+        EntryRefusal::Symlink,
+        EntryRefusal::Submodule,
+        EntryRefusal::NoFolder,
+        EntryRefusal::LfsPointer,
+        EntryRefusal::ReservedName,
+        EntryRefusal::NotUtf8,
+        EntryRefusal::ControlCharacter,
+        EntryRefusal::Separator,
+        EntryRefusal::Twice,
+        EntryRefusal::UnknownMode(0o100_000),
     ];
     all.extend(refusals.map(|why| SourceError::Refused {
         path: "deploy/a.yaml".to_owned(),
@@ -260,16 +260,16 @@ fn place(error: &SourceError) -> usize {
         SourceError::ProxyUnauthorized { .. } => 33,
         SourceError::GitHubApp { .. } => 34,
         SourceError::Refused { why, .. } => match why {
-            Refusal::Symlink => 22,
-            Refusal::Submodule => 23,
-            Refusal::NoFolder => 24,
-            Refusal::LfsPointer => 25,
-            Refusal::ReservedName => 26,
-            Refusal::NotUtf8 => 27,
-            Refusal::ControlCharacter => 28,
-            Refusal::Separator => 29,
-            Refusal::Twice => 30,
-            Refusal::UnknownMode(_) => 31,
+            EntryRefusal::Symlink => 22,
+            EntryRefusal::Submodule => 23,
+            EntryRefusal::NoFolder => 24,
+            EntryRefusal::LfsPointer => 25,
+            EntryRefusal::ReservedName => 26,
+            EntryRefusal::NotUtf8 => 27,
+            EntryRefusal::ControlCharacter => 28,
+            EntryRefusal::Separator => 29,
+            EntryRefusal::Twice => 30,
+            EntryRefusal::UnknownMode(_) => 31,
         },
         SourceError::KeyRefused { .. } => 35,
         SourceError::CommandFailed { .. } => 36,
@@ -343,8 +343,14 @@ fn secrets_become_credentials_or_an_error_without_a_value() {
         &[("tls.crt", b"pem"), ("tls.key", b"hunter2"), ("other", b"x")],
         Ok("Credentials{\"tls.crt\", \"tls.key\"}"),
     );
-    check(&[("username", b"ann")], Err("username and password must both be set"));
-    check(&[("tls.crt", b"pem")], Err("tls.crt and tls.key must be set together"));
+    check(
+        &[("username", b"ann")],
+        Err("username and password must both be set"),
+    );
+    check(
+        &[("tls.crt", b"pem")],
+        Err("tls.crt and tls.key must be set together"),
+    );
     check(
         &[("username", b"a"), ("password", b"b"), ("bearerToken", b"c")],
         Err("remove one"),

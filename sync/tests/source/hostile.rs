@@ -230,7 +230,13 @@ async fn answers_that_are_not_git_are_named() {
         "does not speak git as expected",
     )
     .await;
-    check(404, "text/plain", b"", "was not found: it is not a git repository").await;
+    check(
+        404,
+        "text/plain",
+        b"",
+        "was not found: it is not a git repository",
+    )
+    .await;
     check(403, "text/plain", b"", "answered 403: credentials are needed").await;
     check(
         418,

@@ -119,7 +119,7 @@ async fn a_remote_that_hangs_goes_on_when_it_is_mended() {
     let hour = tokio::time::timeout(Duration::from_hours(1), std::future::pending::<()>());
     hour.await.unwrap_err();
     assert!(!fetch.is_finished());
-    source.mend(URL);
+    source.clear_fault(URL);
     fetch.await.unwrap().unwrap();
 }
 

@@ -97,7 +97,11 @@ async fn paths_that_lead_nowhere_are_named() {
     .await;
     check("deploy/nowhere", "path not found: \"deploy/nowhere\"").await;
     check("DEPLOY", "path not found").await;
-    check("deploy/a.yaml", "it is a file; use the directory that contains it").await;
+    check(
+        "deploy/a.yaml",
+        "it is a file; use the directory that contains it",
+    )
+    .await;
     check("../deploy", "it leads outside").await;
     check("/deploy", "must be relative").await;
 }

@@ -138,8 +138,14 @@ fn what_is_no_value_is_an_error_with_its_place() {
         "!!str {a: 1}",
         "1:10: unknown tag !!str; quote the value, or remove the tag",
     );
-    check("!!int 5.5", "1:10: the text after !!int is not a valid value of that type");
-    check("!!null x", "1:11: the text after !!null is not a valid value of that type");
+    check(
+        "!!int 5.5",
+        "1:10: the text after !!int is not a valid value of that type",
+    );
+    check(
+        "!!null x",
+        "1:11: the text after !!null is not a valid value of that type",
+    );
     check(
         "!!timestamp soon",
         "1:16: the text after !!timestamp is not a valid value of that type",
@@ -247,7 +253,10 @@ fn aliases_have_a_budget() {
         YamlProblem::AliasBudget
     );
     let itself = yaml::to_json("a: &a [1, *a]\n").unwrap_err();
-    assert_eq!(itself.to_string(), "<text>:1:11: an alias to a node that contains it");
+    assert_eq!(
+        itself.to_string(),
+        "<text>:1:11: an alias to a node that contains it"
+    );
     // An anchor is only valid in its own document.
     assert!(yaml::documents("f", b"a: &a 1\n---\nb: *a\n").is_err());
 }

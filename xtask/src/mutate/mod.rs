@@ -20,7 +20,7 @@ use anyhow::{bail, ensure};
 pub use self::table::{check, page};
 use self::{
     copy::Copy,
-    run::{Outcome, Tests},
+    run::{TestOutcome, Tests},
     table::Mutation,
 };
 use crate::Problems;
@@ -38,12 +38,12 @@ pub struct Mutate {
 /// A mutation, the result of its test, and how long that took.
 struct Row {
     mutation: Mutation,
-    found: Found,
+    found: MutationResult,
     took: Duration,
 }
 
 /// The result of a mutation.
-enum Found {
+enum MutationResult {
     /// The test failed, as it must.
     Caught(&'static str),
     /// The test passed, or did not run.
@@ -53,7 +53,7 @@ enum Found {
 impl Mutate {
     /// Returns 0 if every mutation is caught, and the tests pass without it.
     pub fn run(&self) -> anyhow::Result<ExitCode> {
-        let mutations = self.wanted()?;
+        let mutations = self.selected_mutations()?;
         if self.list {
             print!("{}", table::listed(&mutations));
             return Ok(ExitCode::SUCCESS);
@@ -72,10 +72,10 @@ impl Mutate {
             rows.push(tried(mutation, &copy, &tests)?);
         }
         let red = red_without(&rows, &tests)?;
-        Ok(told(&rows, &red, began.elapsed()))
+        Ok(print_summary(&rows, &red, began.elapsed()))
     }
 
-    fn wanted(&self) -> anyhow::Result<Vec<Mutation>> {
+    fn selected_mutations(&self) -> anyhow::Result<Vec<Mutation>> {
         let all = table::read()?;
         for name in &self.names {
             if !all.iter().any(|mutation| mutation.name.starts_with(name)) {
@@ -97,12 +97,12 @@ fn tried(mutation: Mutation, copy: &Copy, tests: &Tests<'_>) -> anyhow::Result<R
     let began = Instant::now();
     let originals = copy.mutate(&mutation)?;
     let found = match tests.build(&mutation.caught_by)? {
-        Err(said) => Found::Survived(format!("it does not compile:\n{said}")),
+        Err(said) => MutationResult::Survived(format!("it does not compile:\n{said}")),
         Ok(binary) => match tests.run(&binary, &mutation.caught_by)? {
-            Outcome::Red => Found::Caught("red"),
-            Outcome::Hung => Found::Caught("no end"),
-            Outcome::Green => Found::Survived("the test passes".to_owned()),
-            Outcome::Unknown(said) => Found::Survived(format!("the test did not run:\n{said}")),
+            TestOutcome::Red => MutationResult::Caught("red"),
+            TestOutcome::Hung => MutationResult::Caught("no end"),
+            TestOutcome::Green => MutationResult::Survived("the test passes".to_owned()),
+            TestOutcome::Unknown(said) => MutationResult::Survived(format!("the test did not run:\n{said}")),
         },
     };
     Copy::put_back(&originals)?;
@@ -124,17 +124,17 @@ fn red_without(rows: &[Row], tests: &Tests<'_>) -> anyhow::Result<Problems> {
         match tests.build(test)? {
             Err(said) => red.push(format!("{test}: does not compile:\n{said}")),
             Ok(binary) => match tests.run(&binary, test)? {
-                Outcome::Green => {}
-                Outcome::Red => red.push(format!("{test}: red")),
-                Outcome::Hung => red.push(format!("{test}: does not end")),
-                Outcome::Unknown(said) => red.push(format!("{test}: did not run:\n{said}")),
+                TestOutcome::Green => {}
+                TestOutcome::Red => red.push(format!("{test}: red")),
+                TestOutcome::Hung => red.push(format!("{test}: does not end")),
+                TestOutcome::Unknown(said) => red.push(format!("{test}: did not run:\n{said}")),
             },
         }
     }
     Ok(red)
 }
 
-fn told(rows: &[Row], red: &Problems, took: Duration) -> ExitCode {
+fn print_summary(rows: &[Row], red: &Problems, took: Duration) -> ExitCode {
     println!("\n{} mutations, {:.0} s in all", rows.len(), took.as_secs_f64());
     for row in rows {
         println!("{}", line(row));
@@ -145,7 +145,9 @@ fn told(rows: &[Row], red: &Problems, took: Duration) -> ExitCode {
     for problem in red {
         println!("FAILED without any mutation: {problem}");
     }
-    let caught = rows.iter().all(|row| matches!(row.found, Found::Caught(_)));
+    let caught = rows
+        .iter()
+        .all(|row| matches!(row.found, MutationResult::Caught(_)));
     if caught && red.is_empty() {
         ExitCode::SUCCESS
     } else {
@@ -155,8 +157,8 @@ fn told(rows: &[Row], red: &Problems, took: Duration) -> ExitCode {
 
 fn line(row: &Row) -> String {
     let (word, more) = match &row.found {
-        Found::Caught(how) => ("caught", format!(" ({how})")),
-        Found::Survived(why) => ("SURVIVED", format!(": {why}")),
+        MutationResult::Caught(how) => ("caught", format!(" ({how})")),
+        MutationResult::Survived(why) => ("SURVIVED", format!(": {why}")),
     };
     format!(
         "{word:<8} {:>4.0} s  {}  by {}{more}",

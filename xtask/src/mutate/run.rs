@@ -31,7 +31,7 @@ pub(crate) struct Binary {
 }
 
 /// The result of a test.
-pub(crate) enum Outcome {
+pub(crate) enum TestOutcome {
     /// It passed.
     Green,
     /// It failed.
@@ -96,7 +96,7 @@ impl<'a> Tests<'a> {
     }
 
     /// Runs one test.
-    pub(crate) fn run(&self, binary: &Binary, test: &Test) -> anyhow::Result<Outcome> {
+    pub(crate) fn run(&self, binary: &Binary, test: &Test) -> anyhow::Result<TestOutcome> {
         let said = tempfile::NamedTempFile::new()?;
         let mut command = Command::new(&binary.executable);
         command.args(["--exact", &test.name]).current_dir(&binary.folder);
@@ -117,7 +117,7 @@ impl<'a> Tests<'a> {
             if began.elapsed() > LONGEST {
                 child.kill()?;
                 child.wait()?;
-                return Ok(Outcome::Hung);
+                return Ok(TestOutcome::Hung);
             }
             std::thread::sleep(LOOK);
         };
@@ -125,9 +125,9 @@ impl<'a> Tests<'a> {
         let said = String::from_utf8_lossy(&std::fs::read(said.path())?).into_owned();
         let ended = |word: &str| said.contains(&format!("test result: {word}. "));
         Ok(match status.success() {
-            true if ended("ok") && said.contains("\nrunning 1 test\n") => Outcome::Green,
-            false if ended("FAILED") => Outcome::Red,
-            _ => Outcome::Unknown(last(&said)),
+            true if ended("ok") && said.contains("\nrunning 1 test\n") => TestOutcome::Green,
+            false if ended("FAILED") => TestOutcome::Red,
+            _ => TestOutcome::Unknown(last(&said)),
         })
     }
 

@@ -232,7 +232,7 @@ impl Prepare {
         if in_group {
             self.take(job, &view, record, now)
         } else {
-            self.ask(job, None, 0, now)
+            self.ask_next_pods(job, None, 0, now)
         }
     }
 
@@ -255,7 +255,7 @@ impl Prepare {
     }
 
     /// Asks the next pods; when all are prepared, records the time.
-    fn ask(&mut self, job: Job, record: Option<Record>, asked: usize, now: Timestamp) -> Step {
+    fn ask_next_pods(&mut self, job: Job, record: Option<Record>, asked: usize, now: Timestamp) -> Step {
         let next: Vec<Ask> = job.posts.iter().skip(asked).take(AT_ONCE).cloned().collect();
         let operation = record
             .as_ref()
@@ -353,7 +353,7 @@ impl Prepare {
             (State::Create(job), Ok(_)) => self.read(job, State::Checks),
             (State::Take(job, mut record), Ok(version)) => {
                 record.version = version;
-                self.ask(job, Some(record), 0, now)
+                self.ask_next_pods(job, Some(record), 0, now)
             }
             (State::Confirm(job, _), Ok(_)) => self.allow(&job),
             (State::Leave(job, mut record, why), Ok(version)) => {
@@ -434,7 +434,7 @@ impl Webhook for Prepare {
             (State::Ask(job, record, asked, step), Fact::Answers(answers)) => {
                 let is_prepared = |answered: &Answered| answered.as_ref().is_ok_and(Answer::is_success);
                 if answers.len() == step && answers.iter().all(is_prepared) {
-                    self.ask(job, record, asked, now)
+                    self.ask_next_pods(job, record, asked, now)
                 } else {
                     self.fail(job, record, checks::NOT_PREPARED.to_owned())
                 }

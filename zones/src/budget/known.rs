@@ -8,7 +8,7 @@ use super::config::Budget;
 
 /// The valid budgets of a namespace, by name.
 #[derive(Clone, Debug, Default)]
-pub struct Known {
+pub struct KnownBudgets {
     budgets: BTreeMap<String, Budget>,
 }
 
@@ -45,7 +45,7 @@ impl Observed {
     }
 }
 
-impl Known {
+impl KnownBudgets {
     /// Handles an object that was added or changed.
     pub fn put(&mut self, object: &Value) -> Observed {
         let Ok(budget) = Budget::parse(object) else {

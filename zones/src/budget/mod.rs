@@ -9,8 +9,8 @@ mod rollout;
 
 pub use self::{
     config::{Budget, Invalid, Limit, NoPartition, Partition, validate},
-    known::{Known, ManyBudgets, Observed},
+    known::{KnownBudgets, ManyBudgets, Observed},
     ready::{ReadyTime, counts_as_ready, ready_time, ready_time_patch},
-    review::{Asked, Facts, MEMORY, Reason, Request, Verdict, is_under_way, judge, put_on_record},
+    review::{EvictionOrigin, Facts, MEMORY, Reason, Request, Verdict, is_under_way, judge, put_on_record},
     rollout::OfRollout,
 };

@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use super::{
     config::{Budget, Partition},
-    known::Known,
+    known::KnownBudgets,
     message::Disturbed,
     ready::counts_as_ready,
 };
@@ -30,12 +30,12 @@ pub struct Request {
     /// Whether the request is a dry run.
     pub dry_run: bool,
     /// The origin of the request.
-    pub asked: Asked,
+    pub asked: EvictionOrigin,
 }
 
 /// The origin of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Asked {
+pub enum EvictionOrigin {
     /// The webhook `/admission/pod-eviction`.
     Eviction,
     /// The rollout in the same process, with the limit that applies if the budget's own limit is 0.
@@ -46,7 +46,7 @@ pub enum Asked {
 #[derive(Clone, Debug)]
 pub struct Facts<'a> {
     /// The budgets of the namespace.
-    pub budgets: &'a Known,
+    pub budgets: &'a KnownBudgets,
     /// The pod to evict or delete.
     pub pod: Result<Pod, String>,
     /// The StatefulSet that controls the pod; `None` if the pod names no StatefulSet as its controller.
@@ -104,7 +104,7 @@ pub enum Reason {
     Denied,
 }
 
-impl Asked {
+impl EvictionOrigin {
     /// How an allowed pod is removed, for the record.
     fn why(self) -> Why {
         match self {
@@ -188,7 +188,7 @@ impl Request {
             namespace: text("namespace").to_owned(),
             name: text("name").to_owned(),
             dry_run: request["dryRun"].as_bool().unwrap_or_default(),
-            asked: Asked::Eviction,
+            asked: EvictionOrigin::Eviction,
         })
     }
 }
@@ -235,7 +235,7 @@ fn decide(request: &Request, facts: &Facts<'_>) -> Result<Verdict, Verdict> {
     };
     let own = owner(pod, facts)?;
     let limit = match (budget.limit.pods(own), request.asked) {
-        (0, Asked::Rollout(instead)) => instead,
+        (0, EvictionOrigin::Rollout(instead)) => instead,
         (limit, _) => limit,
     };
     if limit == 0 {

@@ -4,8 +4,8 @@ use jiff::Timestamp;
 use muster_api::zonerollout::{InFlight, Operation};
 
 use super::{
-    known::Known,
-    review::{Asked, Facts, Request, judge},
+    known::KnownBudgets,
+    review::{EvictionOrigin, Facts, Request, judge},
 };
 use crate::{
     model::{Pod, Set},
@@ -16,7 +16,7 @@ use crate::{
 /// next check.
 #[derive(Clone, Debug)]
 pub struct OfRollout<'a> {
-    budgets: &'a Known,
+    budgets: &'a KnownBudgets,
     namespace: &'a str,
     sets: &'a [Set],
     pods: &'a [Pod],
@@ -28,7 +28,7 @@ pub struct OfRollout<'a> {
 impl<'a> OfRollout<'a> {
     /// `sets` and `pods` are all of the namespace, `in_flight` is the record of all its ZoneRollouts.
     pub fn new(
-        budgets: &'a Known,
+        budgets: &'a KnownBudgets,
         namespace: &'a str,
         (sets, pods): (&'a [Set], &'a [Pod]),
         in_flight: Vec<InFlight>,
@@ -66,7 +66,7 @@ impl roll::Budget for OfRollout<'_> {
             namespace: self.namespace.to_owned(),
             name: pod.name.clone(),
             dry_run: false,
-            asked: Asked::Rollout(if_zero),
+            asked: EvictionOrigin::Rollout(if_zero),
         };
         let verdict = judge(
             &request,

@@ -45,8 +45,9 @@ pub struct Flag {
     pub help: &'static str,
 }
 
-const LIMITS: Effect =
-    Effect::None("muster uses a single client, and the API server limits its requests by priority and fairness");
+const LIMITS: Effect = Effect::None(
+    "muster uses a single client, and the API server limits its requests by priority and fairness",
+);
 const LOG: Effect = Effect::None("set RUST_LOG, and --log-format of muster");
 const CLUSTER_VALIDATION: Effect =
     Effect::None("muster does not read cluster validation labels; restrict access by a NetworkPolicy");

@@ -114,7 +114,7 @@ fn read(flag: &Flag, text: &str) -> Result<Value, Error> {
                 });
             }
         },
-        Kind::Int => Value::Int(whole(text).map_err(refuse)?),
+        Kind::Int => Value::Int(parse_integer(text).map_err(refuse)?),
         Kind::Float => Value::Float(text.parse().map_err(|_| refuse("parse error"))?),
         Kind::Duration => Value::Duration(duration::go(text).map_err(|_| refuse("parse error"))?),
         Kind::Days => {
@@ -128,7 +128,7 @@ fn read(flag: &Flag, text: &str) -> Result<Value, Error> {
 }
 
 /// An integer in Go's notation: a base prefix is allowed.
-fn whole(text: &str) -> Result<i64, &'static str> {
+fn parse_integer(text: &str) -> Result<i64, &'static str> {
     let (sign, digits) = match text.strip_prefix('-') {
         Some(digits) => ("-", digits),
         None => ("", text.strip_prefix('+').unwrap_or(text)),

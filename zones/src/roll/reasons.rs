@@ -120,7 +120,11 @@ impl Reasons {
     }
 
     pub(super) fn paused(&mut self, set: &Set) {
-        self.of_set(set, code::PAUSED, "it is paused; its unavailable pods still count");
+        self.of_set(
+            set,
+            code::PAUSED,
+            "it is paused; its unavailable pods still count",
+        );
     }
 
     pub(super) fn condemned(&mut self, group: &Group, condemned: &str) {

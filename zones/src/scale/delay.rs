@@ -110,8 +110,8 @@ fn prepared_since(answered: &Answered) -> Result<Timestamp, String> {
     if !answer.is_success() {
         return Err(format!("it answered {}", answer.status));
     }
-    let body: Value =
-        serde_json::from_str(&answer.body).map_err(|error| format!("its answer is not valid JSON: {error}"))?;
+    let body: Value = serde_json::from_str(&answer.body)
+        .map_err(|error| format!("its answer is not valid JSON: {error}"))?;
     // Go matches keys case-insensitively.
     let mut entries = body.as_object().into_iter().flatten();
     let timestamp = entries.find(|(key, _)| key.eq_ignore_ascii_case("timestamp"));

@@ -45,7 +45,7 @@ pub struct Downscale {
 
 /// The state of an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Standing {
+pub enum OperationState {
     /// The operation is in progress.
     Holds,
     /// The set has the new number of replicas, and the surplus pods are gone.
@@ -57,21 +57,21 @@ pub enum Standing {
 }
 
 /// The state of an operation in a fresh view of its group.
-pub fn standing(operation: &Operation, group: &Group, now: Timestamp) -> Standing {
+pub fn operation_state(operation: &Operation, group: &Group, now: Timestamp) -> OperationState {
     if operation.kind != OperationKind::Downscaling {
-        return Standing::Holds;
+        return OperationState::Holds;
     }
     let Some(set) = group.sets.iter().find(|set| set.uid == operation.set_uid) else {
-        return Standing::Void;
+        return OperationState::Void;
     };
     let to = operation.to.unwrap_or_default();
     let pods = u32::try_from(set.pods.len()).unwrap_or(u32::MAX);
     let is_changed = set.generation > operation.generation.unwrap_or_default();
     if set.desired() == to && is_changed {
         return if set.is_observed() && pods <= to {
-            Standing::Done
+            OperationState::Done
         } else {
-            Standing::Holds
+            OperationState::Holds
         };
     }
     let is_over = if is_changed {
@@ -80,9 +80,9 @@ pub fn standing(operation: &Operation, group: &Group, now: Timestamp) -> Standin
         operation.expires.as_ref().is_some_and(|expires| now >= expires.0)
     };
     if is_over {
-        Standing::Abandoned
+        OperationState::Abandoned
     } else {
-        Standing::Holds
+        OperationState::Holds
     }
 }
 
@@ -162,10 +162,10 @@ pub fn settle(group: &mut Group, now: Timestamp) {
     let Some(operation) = &group.status.operation else {
         return;
     };
-    match standing(operation, group, now) {
-        Standing::Holds | Standing::Abandoned => return,
-        Standing::Void => {}
-        Standing::Done => {
+    match operation_state(operation, group, now) {
+        OperationState::Holds | OperationState::Abandoned => return,
+        OperationState::Void => {}
+        OperationState::Done => {
             let set = group.sets.iter().find(|set| set.uid == operation.set_uid);
             if let Some(set) = set.filter(|set| Preparation::is_asked_for(set)) {
                 let set = set.name.clone();
@@ -182,9 +182,9 @@ pub fn advance(group: &mut Group, facts: &Facts, settings: &Settings, now: Times
     let Some(operation) = &group.status.operation else {
         return Vec::new();
     };
-    let mut standing = standing(operation, group, now);
+    let mut standing = operation_state(operation, group, now);
     let refused = facts.refused.as_ref().and_then(|refused| refused.holder.as_ref());
-    if let (Standing::Holds, Some(refused)) = (standing, refused)
+    if let (OperationState::Holds, Some(refused)) = (operation_state, refused)
         && operation.admission_uids.contains(refused)
         && is_as_it_was(operation, group)
     {
@@ -194,15 +194,15 @@ pub fn advance(group: &mut Group, facts: &Facts, settings: &Settings, now: Times
             }
             return Vec::new();
         }
-        standing = Standing::Abandoned;
+        operation_state = OperationState::Abandoned;
     }
-    match standing {
-        Standing::Holds => return Vec::new(),
-        Standing::Void | Standing::Done => {
+    match operation_state {
+        OperationState::Holds => return Vec::new(),
+        OperationState::Void | OperationState::Done => {
             settle(group, now);
             return Vec::new();
         }
-        Standing::Abandoned => {
+        OperationState::Abandoned => {
             let mut asks = undo(operation, group, settings);
             if !asks.is_empty() && !operation.admission_uids.is_empty() {
                 let is_ours = operation.admission_uids.iter().all(|uid| is_of_controller(uid));

@@ -5,8 +5,8 @@ use jiff::Timestamp;
 use muster_api::zonerollout::{InFlight, Operation, OperationKind, Why};
 use muster_zones::{
     budget::{
-        Asked, Facts, Known, Observed, OfRollout, Reason, Request, Verdict, is_under_way, judge,
-        put_on_record, ready_time_patch,
+        EvictionOrigin, Facts, KnownBudgets, Observed, OfRollout, Reason, Request, Verdict, is_under_way,
+        judge, put_on_record, ready_time_patch,
     },
     model::{Pod, Set},
     roll::Budget as _,
@@ -78,8 +78,8 @@ impl Cluster {
             .collect()
     }
 
-    fn budgets(&self) -> Known {
-        let mut budgets = Known::default();
+    fn budgets(&self) -> KnownBudgets {
+        let mut budgets = KnownBudgets::default();
         let budget = json!({
             "kind": "ZoneAwarePodDisruptionBudget", "metadata": {"name": "store", "generation": 1}, "spec": self.spec,
         });
@@ -87,7 +87,7 @@ impl Cluster {
         budgets
     }
 
-    fn ask(&mut self, name: &str, dry_run: bool, asked: Asked) -> Verdict {
+    fn ask(&mut self, name: &str, dry_run: bool, asked: EvictionOrigin) -> Verdict {
         let (budgets, sets) = (self.budgets(), self.set_rows());
         let pods = self.rows();
         let pod = pods.iter().find(|pod| pod.name == name).cloned();
@@ -120,7 +120,7 @@ impl Cluster {
     }
 
     fn evict(&mut self, name: &str) -> (Reason, String) {
-        let verdict = self.ask(name, false, Asked::Eviction);
+        let verdict = self.ask(name, false, EvictionOrigin::Eviction);
         (verdict.reason, verdict.message)
     }
 }
@@ -254,25 +254,25 @@ fn a_limit_of_zero_is_for_people_only() {
         (Reason::LimitZero, "max unavailable = 0".to_owned())
     );
     assert_eq!(
-        cluster.ask("store-a-0", false, Asked::Rollout(0)).reason,
+        cluster.ask("store-a-0", false, EvictionOrigin::Rollout(0)).reason,
         Reason::LimitZero
     );
     assert_eq!(
-        cluster.ask("store-a-0", false, Asked::Rollout(1)).reason,
+        cluster.ask("store-a-0", false, EvictionOrigin::Rollout(1)).reason,
         Reason::Allowed
     );
     assert_eq!(
-        cluster.ask("store-a-1", false, Asked::Rollout(1)).reason,
+        cluster.ask("store-a-1", false, EvictionOrigin::Rollout(1)).reason,
         Reason::Denied
     );
     // `if_zero` applies only if the budget's limit is 0.
     let mut cluster = Cluster::new(&json!({"maxUnavailable": 1}));
     assert_eq!(
-        cluster.ask("store-a-0", false, Asked::Rollout(3)).reason,
+        cluster.ask("store-a-0", false, EvictionOrigin::Rollout(3)).reason,
         Reason::Allowed
     );
     assert_eq!(
-        cluster.ask("store-a-1", false, Asked::Rollout(3)).reason,
+        cluster.ask("store-a-1", false, EvictionOrigin::Rollout(3)).reason,
         Reason::Denied
     );
 }
@@ -286,7 +286,7 @@ fn what_serves_nothing_goes_at_any_time() {
         ("/status/phase", json!("Failed")),
     ] {
         let mut cluster = Cluster::new(&zero).change("store-a-0", pointer, &value);
-        let verdict = cluster.ask("store-a-0", false, Asked::Eviction);
+        let verdict = cluster.ask("store-a-0", false, EvictionOrigin::Eviction);
         assert_eq!(
             (verdict.reason, verdict.record),
             (Reason::PodNotReady, None),
@@ -420,7 +420,7 @@ fn what_was_allowed_counts_for_two_minutes_or_until_the_pod_stops() {
 fn a_deletion_counts_until_its_pod_is_gone() {
     let mut cluster = Cluster::new(&json!({}));
     assert_eq!(
-        cluster.ask("store-a-0", false, Asked::Rollout(1)).reason,
+        cluster.ask("store-a-0", false, EvictionOrigin::Rollout(1)).reason,
         Reason::Allowed
     );
     let entry = cluster.in_flight[0].clone();
@@ -439,8 +439,14 @@ fn a_deletion_counts_until_its_pod_is_gone() {
 #[test]
 fn an_eviction_of_what_is_being_deleted_leaves_the_deletion_on_record() {
     let mut cluster = Cluster::new(&json!({}));
-    let deletion = cluster.ask("store-a-0", false, Asked::Rollout(1)).record.unwrap();
-    let eviction = cluster.ask("store-a-0", false, Asked::Eviction).record.unwrap();
+    let deletion = cluster
+        .ask("store-a-0", false, EvictionOrigin::Rollout(1))
+        .record
+        .unwrap();
+    let eviction = cluster
+        .ask("store-a-0", false, EvictionOrigin::Eviction)
+        .record
+        .unwrap();
     let mut record = vec![*deletion.clone()];
     for _ in 0..2 {
         put_on_record(&mut record, *eviction.clone());
@@ -480,7 +486,7 @@ fn the_rollout_asks_and_what_it_was_allowed_counts_at_once() {
 fn a_dry_run_leaves_nothing_behind() {
     let mut cluster = Cluster::new(&json!({}));
     assert_eq!(
-        cluster.ask("store-a-0", true, Asked::Eviction).reason,
+        cluster.ask("store-a-0", true, EvictionOrigin::Eviction).reason,
         Reason::Allowed
     );
     assert_eq!(cluster.in_flight, []);

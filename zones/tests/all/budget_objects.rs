@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use muster_zones::{
-    budget::{Budget, Known, Limit, Observed, validate},
+    budget::{Budget, KnownBudgets, Limit, Observed, validate},
     model::{Set, SetStatus},
 };
 use serde_json::{Value, json};
@@ -18,7 +18,7 @@ fn a_budget_made_anew_replaces_the_one_before() {
             "spec": {"maxUnavailable": limit, "selector": {"matchLabels": {"a": "b"}}},
         })
     };
-    let mut known = Known::default();
+    let mut known = KnownBudgets::default();
     assert_eq!(known.put(&budget("one", 4, 1)), Observed::Updated);
     assert_eq!(known.put(&budget("one", 3, 1)), Observed::Ignored);
     assert_eq!(known.put(&budget("one", 5, -1)), Observed::Invalid);

@@ -150,7 +150,7 @@ fn steps<'a>(side: Option<&'a Value>, list: &ListTy<'_>) -> BTreeMap<String, Vec
     let mut steps = BTreeMap::<String, Vec<&Value>>::new();
     for item in side.and_then(Value::as_array).into_iter().flatten() {
         // Validation has made sure that every item has an element.
-        if let Ok(step) = element::item(list, item) {
+        if let Ok(step) = element::list_item_step(list, item) {
             steps.entry(step).or_default().push(item);
         }
     }

@@ -73,7 +73,7 @@ impl<'a> Side<'a> {
         // Validation has made sure that every item has an element.
         let items: Vec<(String, &Value)> = items
             .iter()
-            .filter_map(|item| Some((element::item(list, item).ok()?, item)))
+            .filter_map(|item| Some((element::list_item_step(list, item).ok()?, item)))
             .collect();
         let mut by_step = BTreeMap::new();
         for (step, item) in &items {

@@ -12,7 +12,7 @@ pub(in super::super) fn remove(value: &Value, paths: &FieldSet, ty: Ty<'_>) -> V
         (Form::List(list), Value::Array(items)) if list.associative => {
             let kept = items.iter().filter_map(|item| {
                 // An item without an element cannot be addressed by a path.
-                let Ok(step) = element::item(&list, item) else {
+                let Ok(step) = element::list_item_step(&list, item) else {
                     return Some(item.clone());
                 };
                 if paths.has(&step) {

@@ -70,7 +70,7 @@ impl Walk {
         for (index, item) in items.iter().enumerate() {
             let mut step = format!("i:{index}");
             if list.associative {
-                step = match element::item(list, item) {
+                step = match element::list_item_step(list, item) {
                     Ok(step) => step,
                     Err(error) => return self.error(&format!("element {index}: {error}")),
                 };

@@ -8,12 +8,12 @@ use kube::ResourceExt as _;
 const INDEX: &str = "batch.kubernetes.io/job-completion-index";
 
 /// The index of a pod.
-pub(super) fn of(pod: &Pod) -> Option<usize> {
+pub(super) fn pod_index(pod: &Pod) -> Option<usize> {
     pod.annotations().get(INDEX)?.parse().ok() // not a number: no index
 }
 
 /// Gives a new pod its index: as annotation, label and variable.
-pub(super) fn set(pod: &mut Pod, index: usize) {
+pub(super) fn set_pod_index(pod: &mut Pod, index: usize) {
     pod.annotations_mut().insert(INDEX.to_owned(), index.to_string());
     pod.labels_mut().insert(INDEX.to_owned(), index.to_string());
     let spec = pod.spec.get_or_insert_default();
@@ -33,11 +33,11 @@ pub(super) fn set(pod: &mut Pod, index: usize) {
 
 /// The indexes of these pods.
 pub(super) fn done(pods: &[&Pod]) -> BTreeSet<usize> {
-    pods.iter().filter_map(|pod| of(pod)).collect()
+    pods.iter().filter_map(|pod| pod_index(pod)).collect()
 }
 
 /// Indexes as the status has them: `0,2-4`.
-pub(super) fn text(indexes: &BTreeSet<usize>) -> String {
+pub(super) fn format_indexes(indexes: &BTreeSet<usize>) -> String {
     let mut runs: Vec<(usize, usize)> = Vec::new();
     for index in indexes {
         match runs.last_mut() {
@@ -65,7 +65,7 @@ mod tests {
             (vec![0, 1], "0,1"),
             (vec![0, 2, 3, 4, 7, 8], "0,2-4,7,8"),
         ] {
-            assert_eq!(text(&indexes.into_iter().collect()), expected);
+            assert_eq!(format_indexes(&indexes.into_iter().collect()), expected);
         }
     }
 }

@@ -14,7 +14,7 @@ use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt as _;
 use kube::core::ObjectMeta;
 
-use super::plan::{Plan, Verb, after, count};
+use super::plan::{Plan, Verb, after, object_count};
 use super::pod;
 use super::settings::Settings;
 use super::template::{from_template, owner};
@@ -33,7 +33,7 @@ struct Row<'a> {
 
 /// Result of a Job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Outcome {
+enum JobOutcome {
     /// Still running.
     Open,
     /// Enough pods have succeeded.
@@ -57,13 +57,13 @@ pub(super) fn decide(job: &Job, pods: &[&Pod], settings: &Settings, now: Timesta
     let row = Row::of(job, pods);
     let outcome = row.outcome(now);
     match outcome {
-        Outcome::Open => {
+        JobOutcome::Open => {
             row.start(&mut plan, settings, now);
             if let Some(deadline) = row.deadline() {
                 plan.wake_at(deadline);
             }
         }
-        Outcome::Failed(..) | Outcome::Suspended | Outcome::Complete => {
+        JobOutcome::Failed(..) | JobOutcome::Suspended | JobOutcome::Complete => {
             for pod in &row.active {
                 plan.write(Verb::Delete, (*pod).clone());
             }
@@ -104,38 +104,38 @@ impl<'a> Row<'a> {
         }
     }
 
-    fn outcome(&self, now: Timestamp) -> Outcome {
+    fn outcome(&self, now: Timestamp) -> JobOutcome {
         if self.is_complete() {
-            return Outcome::Complete;
+            return JobOutcome::Complete;
         }
-        if count(self.failed.len()) > self.spec.backoff_limit.unwrap_or(BACKOFF_LIMIT) {
-            return Outcome::Failed(
+        if object_count(self.failed.len()) > self.spec.backoff_limit.unwrap_or(BACKOFF_LIMIT) {
+            return JobOutcome::Failed(
                 "BackoffLimitExceeded",
                 "Job has reached the specified backoff limit",
             );
         }
         if self.spec.suspend == Some(true) {
-            return Outcome::Suspended;
+            return JobOutcome::Suspended;
         }
         if self.deadline().is_some_and(|deadline| deadline <= now) {
-            return Outcome::Failed(
+            return JobOutcome::Failed(
                 "DeadlineExceeded",
                 "Job was active longer than specified deadline",
             );
         }
-        Outcome::Open
+        JobOutcome::Open
     }
 
     fn is_complete(&self) -> bool {
         match self.spec.completions {
-            Some(_) if self.is_indexed() => indexes::done(&self.succeeded).len() >= self.wanted(),
-            Some(_) => self.succeeded.len() >= self.wanted(),
+            Some(_) if self.is_indexed() => indexes::done(&self.succeeded).len() >= self.desired_active(),
+            Some(_) => self.succeeded.len() >= self.desired_active(),
             // A work queue: the first pod that succeeds means that no work is left.
             None => !self.succeeded.is_empty() && self.active.is_empty(),
         }
     }
 
-    fn wanted(&self) -> usize {
+    fn desired_active(&self) -> usize {
         usize::try_from(self.spec.completions.unwrap_or(1)).unwrap_or_default() // negative values are rejected
     }
 
@@ -154,9 +154,9 @@ impl<'a> Row<'a> {
         let parallelism = usize::try_from(self.spec.parallelism.unwrap_or(1)).unwrap_or_default(); // never negative
         let open = match self.spec.completions {
             Some(_) if self.is_indexed() => {
-                self.wanted() - indexes::done(&self.succeeded).len().min(self.wanted())
+                self.desired_active() - indexes::done(&self.succeeded).len().min(self.desired_active())
             }
-            Some(_) => self.wanted().saturating_sub(self.succeeded.len()),
+            Some(_) => self.desired_active().saturating_sub(self.succeeded.len()),
             None if self.succeeded.is_empty() => parallelism,
             None => 0,
         };
@@ -193,9 +193,9 @@ impl<'a> Row<'a> {
             .active
             .iter()
             .chain(&self.succeeded)
-            .filter_map(|pod| indexes::of(pod))
+            .filter_map(|pod| indexes::pod_index(pod))
             .collect();
-        (0..self.wanted())
+        (0..self.desired_active())
             .filter(|index| !taken.contains(index))
             .collect()
     }
@@ -209,7 +209,7 @@ impl<'a> Row<'a> {
         };
         let mut pod = from_template(&self.spec.template, metadata, owner(self.job));
         if let Some(index) = index {
-            indexes::set(&mut pod, index);
+            indexes::set_pod_index(&mut pod, index);
         }
         pod
     }

@@ -4,9 +4,9 @@ use jiff::Timestamp;
 use k8s_openapi::api::batch::v1::{Job, JobCondition, JobStatus, UncountedTerminatedPods};
 use k8s_openapi::api::core::v1::Pod;
 
-use super::super::plan::{Plan, Verb, count, nonzero, time};
+use super::super::plan::{Plan, Verb, nonzero, object_count, time};
 use super::super::pod;
-use super::{Outcome, Row, indexes};
+use super::{JobOutcome, Row, indexes};
 
 /// When a Job succeeded or failed.
 pub(super) fn finished_at(job: &Job) -> Option<Timestamp> {
@@ -17,13 +17,13 @@ pub(super) fn finished_at(job: &Job) -> Option<Timestamp> {
 }
 
 /// Writes the status if it has changed.
-pub(super) fn write(plan: &mut Plan, row: &Row<'_>, outcome: Outcome, now: Timestamp) {
+pub(super) fn write(plan: &mut Plan, row: &Row<'_>, outcome: JobOutcome, now: Timestamp) {
     let old = row.job.status.clone().unwrap_or_default(); // none yet
     let is_still = row.active.is_empty() && row.terminating == 0;
     let conditions = conditions(&old, outcome, is_still, now);
-    let is_complete = outcome == Outcome::Complete && is_still;
+    let is_complete = outcome == JobOutcome::Complete && is_still;
     // Pods that are about to be deleted do not count.
-    let active: &[&Pod] = if outcome == Outcome::Open {
+    let active: &[&Pod] = if outcome == JobOutcome::Open {
         &row.active
     } else {
         &[]
@@ -32,20 +32,20 @@ pub(super) fn write(plan: &mut Plan, row: &Row<'_>, outcome: Outcome, now: Times
         .iter()
         .filter(|pod| pod::ready_since(pod).is_some())
         .count();
-    let start = if outcome == Outcome::Suspended {
+    let start = if outcome == JobOutcome::Suspended {
         None
     } else {
         old.start_time.clone().or_else(|| Some(time(now)))
     };
     let status = JobStatus {
-        active: nonzero(count(active.len())),
-        ready: Some(count(ready)),
-        succeeded: nonzero(count(row.succeeded.len())),
-        failed: nonzero(count(row.failed.len())),
-        terminating: Some(count(row.terminating)),
+        active: nonzero(object_count(active.len())),
+        ready: Some(object_count(ready)),
+        succeeded: nonzero(object_count(row.succeeded.len())),
+        failed: nonzero(object_count(row.failed.len())),
+        terminating: Some(object_count(row.terminating)),
         completed_indexes: row
             .is_indexed()
-            .then(|| indexes::text(&indexes::done(&row.succeeded))),
+            .then(|| indexes::format_indexes(&indexes::done(&row.succeeded))),
         start_time: start,
         completion_time: is_complete.then(|| time(now)),
         uncounted_terminated_pods: Some(UncountedTerminatedPods::default()),
@@ -64,26 +64,26 @@ pub(super) fn write(plan: &mut Plan, row: &Row<'_>, outcome: Outcome, now: Times
 }
 
 /// The conditions: the expected result, and, when no pod is left, the final one.
-fn conditions(old: &JobStatus, outcome: Outcome, is_still: bool, now: Timestamp) -> Vec<JobCondition> {
+fn conditions(old: &JobStatus, outcome: JobOutcome, is_still: bool, now: Timestamp) -> Vec<JobCondition> {
     let wanted: Vec<(&str, &str, &str, &str)> = match outcome {
-        Outcome::Complete => {
+        JobOutcome::Complete => {
             let (reason, message) = ("CompletionsReached", "Reached expected number of succeeded pods");
             vec![
                 ("SuccessCriteriaMet", "True", reason, message),
                 ("Complete", "True", reason, message),
             ]
         }
-        Outcome::Failed(reason, message) => {
+        JobOutcome::Failed(reason, message) => {
             vec![
                 ("FailureTarget", "True", reason, message),
                 ("Failed", "True", reason, message),
             ]
         }
-        Outcome::Suspended => vec![("Suspended", "True", "JobSuspended", "Job suspended")],
-        Outcome::Open if find(old, "Suspended").is_some() => {
+        JobOutcome::Suspended => vec![("Suspended", "True", "JobSuspended", "Job suspended")],
+        JobOutcome::Open if find(old, "Suspended").is_some() => {
             vec![("Suspended", "False", "JobResumed", "Job resumed")]
         }
-        Outcome::Open => Vec::new(),
+        JobOutcome::Open => Vec::new(),
     };
     let due = wanted
         .into_iter()

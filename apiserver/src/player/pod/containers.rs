@@ -9,11 +9,11 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use super::super::hash::fnv;
 use super::super::plan::time;
-use super::super::shelf::uid;
+use super::super::shelf::meta_uid;
 use super::stage::{Stage, is_bad};
 
 /// The status of the containers.
-pub(super) fn of(pod: &Pod, stage: &Stage, now: Timestamp) -> Vec<ContainerStatus> {
+pub(super) fn container_statuses(pod: &Pod, stage: &Stage, now: Timestamp) -> Vec<ContainerStatus> {
     let Some(spec) = &pod.spec else { return Vec::new() };
     let known = pod
         .status
@@ -118,7 +118,7 @@ fn status(pod: &Pod, container: &Container, state: ContainerState, has_run: bool
         } else {
             String::new()
         },
-        container_id: has_run.then(|| format!("simulated://{}/{}", uid(&pod.metadata), container.name)),
+        container_id: has_run.then(|| format!("simulated://{}/{}", meta_uid(&pod.metadata), container.name)),
         image,
         state: Some(state),
         ..ContainerStatus::default()

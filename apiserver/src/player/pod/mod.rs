@@ -10,12 +10,12 @@ use k8s_openapi::api::core::v1::{Node, Pod};
 use super::node;
 use super::plan::{Plan, Verb, after};
 use super::settings::Settings;
-use super::shelf::Seen;
+use super::shelf::Observed;
 use super::world::is_placed;
 
 /// A node and how many pods it has.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Place<'a> {
+pub(super) struct NodeLoad<'a> {
     /// The node.
     pub node: &'a Node,
     /// How many pods are on it.
@@ -23,7 +23,12 @@ pub(super) struct Place<'a> {
 }
 
 /// Decides what to do about a pod.
-pub(super) fn decide(pod: &Seen<Pod>, places: &[Place<'_>], settings: &Settings, now: Timestamp) -> Plan {
+pub(super) fn decide(
+    pod: &Observed<Pod>,
+    places: &[NodeLoad<'_>],
+    settings: &Settings,
+    now: Timestamp,
+) -> Plan {
     let mut plan = Plan::default();
     if is_over(&pod.object) {
         return plan;
@@ -32,7 +37,7 @@ pub(super) fn decide(pod: &Seen<Pod>, places: &[Place<'_>], settings: &Settings,
         stop(&mut plan, pod, after(since, settings.stop_after), now);
     } else if is_placed(&pod.object) {
         live(&mut plan, pod, settings, now);
-    } else if let Some(node) = place(&pod.object, places) {
+    } else if let Some(node) = pick_node(&pod.object, places) {
         let mut changed = pod.object.clone();
         changed.spec.get_or_insert_default().node_name = Some(node);
         plan.write(Verb::Replace, changed);
@@ -110,7 +115,7 @@ impl Progress {
     }
 }
 
-fn stop(plan: &mut Plan, pod: &Seen<Pod>, end: Timestamp, now: Timestamp) {
+fn stop(plan: &mut Plan, pod: &Observed<Pod>, end: Timestamp, now: Timestamp) {
     let left = pod
         .object
         .metadata
@@ -123,8 +128,8 @@ fn stop(plan: &mut Plan, pod: &Seen<Pod>, end: Timestamp, now: Timestamp) {
     }
 }
 
-fn live(plan: &mut Plan, pod: &Seen<Pod>, settings: &Settings, now: Timestamp) {
-    let (stage, next) = stage::of(pod, settings, now);
+fn live(plan: &mut Plan, pod: &Observed<Pod>, settings: &Settings, now: Timestamp) {
+    let (stage, next) = stage::pod_stage(pod, settings, now);
     write_status(plan, &pod.object, status::at(&pod.object, &stage, now));
     if let Some(next) = next {
         plan.wake_at(next);
@@ -144,9 +149,9 @@ fn write_status(plan: &mut Plan, pod: &Pod, status: k8s_openapi::api::core::v1::
 }
 
 /// The node with the fewest pods that accepts the pod; of several, the first by name.
-fn place(pod: &Pod, places: &[Place<'_>]) -> Option<String> {
+fn pick_node(pod: &Pod, places: &[NodeLoad<'_>]) -> Option<String> {
     let wanted = pod.spec.as_ref().and_then(|spec| spec.node_selector.as_ref());
-    let fits = |place: &&Place<'_>| {
+    let fits = |place: &&NodeLoad<'_>| {
         node::is_schedulable(place.node) && wanted.is_none_or(|wanted| node::has_labels(place.node, wanted))
     };
     let best = places

@@ -5,7 +5,7 @@ use k8s_openapi::api::core::v1::Pod;
 
 use super::super::plan::after;
 use super::super::settings::{Failure, Settings};
-use super::super::shelf::Seen;
+use super::super::shelf::Observed;
 use super::{phase, ready_since};
 
 /// Stage of a pod.
@@ -32,7 +32,11 @@ pub(super) enum Stage {
 }
 
 /// The current stage, and when the next one begins without a change.
-pub(super) fn of(pod: &Seen<Pod>, settings: &Settings, now: Timestamp) -> (Stage, Option<Timestamp>) {
+pub(super) fn pod_stage(
+    pod: &Observed<Pod>,
+    settings: &Settings,
+    now: Timestamp,
+) -> (Stage, Option<Timestamp>) {
     let halfway = after(pod.since, settings.ready_after / 2);
     let ready = after(pod.since, settings.ready_after);
     // A pod that ran before it was observed keeps running: a restarted player stops nothing.

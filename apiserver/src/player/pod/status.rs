@@ -5,7 +5,7 @@ use k8s_openapi::api::core::v1::{HostIP, Pod, PodCondition, PodIP, PodStatus};
 
 use super::super::hash::fnv;
 use super::super::plan::time;
-use super::super::shelf::uid;
+use super::super::shelf::meta_uid;
 use super::containers;
 use super::stage::Stage;
 
@@ -17,7 +17,7 @@ pub(super) fn at(pod: &Pod, stage: &Stage, now: Timestamp) -> PodStatus {
     let old = pod.status.clone().unwrap_or_default(); // none yet
     let begun = !matches!(stage, Stage::Creating);
     let start = old.start_time.clone().unwrap_or_else(|| time(now));
-    let ip = begun.then(|| address(uid(&pod.metadata)));
+    let ip = begun.then(|| address(meta_uid(&pod.metadata)));
     PodStatus {
         phase: Some(phase_of(stage).to_owned()),
         conditions: Some(conditions(pod, stage, now)),
@@ -27,7 +27,7 @@ pub(super) fn at(pod: &Pod, stage: &Stage, now: Timestamp) -> PodStatus {
         pod_ip: ip,
         start_time: Some(start),
         init_container_statuses: containers::of_init(pod, stage, now),
-        container_statuses: Some(containers::of(pod, stage, now)),
+        container_statuses: Some(containers::container_statuses(pod, stage, now)),
         ..old
     }
 }

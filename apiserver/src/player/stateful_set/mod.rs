@@ -70,7 +70,7 @@ pub(super) fn decide(
             .any(|(_, pod)| pod.labels().get(revision::LABEL).is_some_and(|own| own == name));
         is_a_pods || name == row.current.0 || name == row.update
     };
-    revision::forget(&mut plan, revisions, row.spec.revision_history_limit, used);
+    revision::prune_history(&mut plan, revisions, row.spec.revision_history_limit, used);
     plan
 }
 

@@ -3,7 +3,7 @@
 use k8s_openapi::api::apps::v1::{StatefulSet, StatefulSetStatus};
 use kube::ResourceExt as _;
 
-use super::super::plan::{Plan, Verb, count, nonzero};
+use super::super::plan::{Plan, Verb, nonzero, object_count};
 use super::super::pod::Progress;
 use super::super::revision::LABEL;
 use super::Row;
@@ -18,9 +18,9 @@ pub(super) fn write(plan: &mut Plan, row: &Row<'_>) {
             .clone()
             .filter(|pod| pod.metadata.deletion_timestamp.is_none())
             .filter(|pod| pod.labels().get(LABEL).is_some_and(|own| own == revision));
-        count(own.count())
+        object_count(own.count())
     };
-    let (replicas, updated) = (count(row.pods.len()), of(&row.update));
+    let (replicas, updated) = (object_count(row.pods.len()), of(&row.update));
     // The rollout is complete when all desired pods have the newest revision and are ready.
     let wanted = row.end() - row.start();
     let is_over = row.rolls()

@@ -32,7 +32,7 @@ pub(in super::super) fn run(new: &Value, old: Option<&Value>, root: &Node) -> Ve
             new,
             old,
             root,
-            &Place {
+            &ValueLocation {
                 path: "",
                 resource: true,
                 ratchet,
@@ -48,13 +48,13 @@ fn print(item: &Value, old: Option<&Value>, schema: &Node) -> Option<u64> {
     (schema.has_rules() && old == Some(item)).then(|| schema.passed.print(item))
 }
 
-struct Place<'a> {
+struct ValueLocation<'a> {
     path: &'a str,
     resource: bool,
     ratchet: Ratchet,
 }
 
-fn visit(new: &Value, old: Option<&Value>, node: &Node, place: &Place<'_>, causes: &mut Vec<Cause>) {
+fn visit(new: &Value, old: Option<&Value>, node: &Node, place: &ValueLocation<'_>, causes: &mut Vec<Cause>) {
     if new.is_null() || !node.has_rules() {
         return;
     }
@@ -65,7 +65,7 @@ fn visit(new: &Value, old: Option<&Value>, node: &Node, place: &Place<'_>, cause
         Value::Array(items) => {
             let Some(schema) = &node.items else { return };
             for (index, item) in items.iter().enumerate() {
-                let old = correlate::item(old, node, index, item);
+                let old = correlate::correlated_item(old, node, index, item);
                 let print = print(item, old, schema);
                 if print.is_some_and(|print| schema.passed.has(print)) {
                     continue;
@@ -77,7 +77,7 @@ fn visit(new: &Value, old: Option<&Value>, node: &Node, place: &Place<'_>, cause
                     item,
                     old,
                     schema,
-                    &Place {
+                    &ValueLocation {
                         path: &path,
                         resource: schema.embedded,
                         ratchet,
@@ -103,7 +103,7 @@ fn visit(new: &Value, old: Option<&Value>, node: &Node, place: &Place<'_>, cause
                     value,
                     old,
                     schema,
-                    &Place {
+                    &ValueLocation {
                         path: &path,
                         resource: schema.embedded,
                         ratchet,
@@ -128,7 +128,13 @@ impl Ratchet {
     }
 }
 
-fn node_rules(new: &Value, old: Option<&Value>, node: &Node, place: &Place<'_>, causes: &mut Vec<Cause>) {
+fn node_rules(
+    new: &Value,
+    old: Option<&Value>,
+    node: &Node,
+    place: &ValueLocation<'_>,
+    causes: &mut Vec<Cause>,
+) {
     for rule in &node.rules {
         if rule.uses_old && old.is_none() && !rule.optional_old {
             continue;
@@ -175,7 +181,7 @@ fn broken(
     rule: &Rule,
     new: &Value,
     node: &Node,
-    place: &Place<'_>,
+    place: &ValueLocation<'_>,
     message: impl FnOnce() -> Option<String>,
 ) -> Cause {
     let detail = message().unwrap_or_else(|| {

@@ -76,7 +76,7 @@ pub(super) fn typed_members(
     members: Option<&BTreeSet<String>>,
 ) -> Cel {
     let (Value::Object(all), Some(members)) = (value, members) else {
-        return typed(value, node, resource);
+        return typed_value(value, node, resource);
     };
     let is_entry = node.additional.schema().is_some();
     let named = all.iter().filter(|(name, _)| {
@@ -87,22 +87,22 @@ pub(super) fn typed_members(
         }
     });
     let subset = named.map(|(name, value)| (name.clone(), value.clone())).collect();
-    typed(&Value::Object(subset), node, resource)
+    typed_value(&Value::Object(subset), node, resource)
 }
 
 /// The CEL value of `value` with the schema `node`; with `resource` it has type and metadata regardless of the schema.
-pub(super) fn typed(value: &Value, node: &Node, resource: bool) -> Cel {
+pub(super) fn typed_value(value: &Value, node: &Node, resource: bool) -> Cel {
     match value {
         Value::Number(number) if node.ty == Some(Type::Number) => {
             number.as_f64().map_or_else(|| untyped(value), Cel::Float)
         }
-        Value::Number(number) if number.is_f64() && node.ty == Some(Type::Integer) => whole(value),
+        Value::Number(number) if number.is_f64() && node.ty == Some(Type::Integer) => integer_value(value),
         Value::String(text) if !node.int_or_string => formatted(text, node.format.as_deref()),
         Value::Array(items) => match &node.items {
             Some(schema) => Cel::List(Arc::new(
                 items
                     .iter()
-                    .map(|item| typed(item, schema, schema.embedded))
+                    .map(|item| typed_value(item, schema, schema.embedded))
                     .collect(),
             )),
             None => untyped(value),
@@ -117,7 +117,7 @@ pub(super) fn typed(value: &Value, node: &Node, resource: bool) -> Cel {
                 };
                 let value = match (node.member(name), resource && name == "metadata") {
                     (_, true) => names_only(value),
-                    (Some(schema), false) => typed(value, schema, schema.embedded),
+                    (Some(schema), false) => typed_value(value, schema, schema.embedded),
                     (None, false) => untyped(value),
                 };
                 (Key::String(Arc::new(key)), value)
@@ -171,7 +171,7 @@ fn names_only(metadata: &Value) -> Cel {
 }
 
 /// An integer, also if written in JSON with a zero fraction.
-fn whole(value: &Value) -> Cel {
+fn integer_value(value: &Value) -> Cel {
     let digits = value.as_f64().map(|number| format!("{number:.0}"));
     digits
         .and_then(|digits| digits.parse().ok())

@@ -6,7 +6,9 @@ use kube_cel::cel::common::ast::{EntryExpr, Expr, IdedExpr};
 
 /// The members of `self` and `oldSelf` that expressions select, with escaped names; `None` if one of them uses either
 /// as a whole.
-pub(super) fn of<'a>(expressions: impl Iterator<Item = &'a IdedExpr>) -> Option<BTreeSet<String>> {
+pub(super) fn selected_members<'a>(
+    expressions: impl Iterator<Item = &'a IdedExpr>,
+) -> Option<BTreeSet<String>> {
     let mut members = BTreeSet::new();
     for expression in expressions {
         visit(expression, &mut members)?;
@@ -67,7 +69,7 @@ mod tests {
     #[test]
     fn only_what_is_selected_is_needed() {
         let check = |text: &str, expect: Option<&[&str]>| {
-            let members = of([parse(text).unwrap()].iter());
+            let members = selected_members([parse(text).unwrap()].iter());
             let expect = expect.map(|members| members.iter().map(|&member| member.to_owned()).collect());
             assert_eq!(members, expect, "{text}");
         };

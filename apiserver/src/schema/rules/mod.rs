@@ -50,7 +50,7 @@ impl Rule {
         Some(Self {
             text: text.to_owned(),
             uses_old: uses_old(&expression),
-            members: members::of(expressions.into_iter().flatten()),
+            members: members::selected_members(expressions.into_iter().flatten()),
             expression: evaluable(expression),
             message: self::text(rule, "message").trim().to_owned(),
             message_expression: message_expression.map(evaluable),

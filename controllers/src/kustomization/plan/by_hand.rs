@@ -117,7 +117,9 @@ fn changed(status: &mut PlanRunStatus, wanted: &PlanControl) -> Result<(), Strin
     let uid = wanted.run.as_deref().unwrap_or_default();
     let step = || {
         let text = wanted.step.as_deref().unwrap_or_default();
-        let (phase, step) = text.split_once('/').ok_or("the control names no step as PHASE/STEP")?;
+        let (phase, step) = text
+            .split_once('/')
+            .ok_or("the control names no step as PHASE/STEP")?;
         Ok::<_, String>(StepId::new(phase, step))
     };
     let what = match wanted.action {

@@ -15,7 +15,7 @@ use crate::{
         Error, Kustomizations,
         declarers::Others,
         manifests,
-        outcome::Outcome,
+        outcome::ReconcileOutcome,
         settings, source,
         work::{Aim, Work},
     },
@@ -32,7 +32,7 @@ pub(in crate::kustomization) async fn cleanup(
     cluster: &Cluster,
     others: &Others<'_>,
     kustomizations: &Kustomizations,
-) -> Result<Option<Outcome>, Error> {
+) -> Result<Option<ReconcileOutcome>, Error> {
     if !writer.object().annotations().contains_key(annotation::PLAN) {
         return Ok(None);
     }
@@ -76,15 +76,17 @@ pub(in crate::kustomization) async fn cleanup(
             Some(waits(writer, true, &way_out, RETRY))
         }
         Err(Trouble::Plan(outcome)) => Some(match *outcome {
-            Outcome::Stepping { message, after, .. } => waits(writer, false, &message, after),
-            Outcome::Waiting { message, after, .. } => waits(writer, false, &message, after.unwrap_or(RETRY)),
+            ReconcileOutcome::Stepping { message, after, .. } => waits(writer, false, &message, after),
+            ReconcileOutcome::Waiting { message, after, .. } => {
+                waits(writer, false, &message, after.unwrap_or(RETRY))
+            }
             outcome => outcome,
         }),
     })
 }
 
-fn waits(writer: &Writer, failed: bool, message: &str, after: Duration) -> Outcome {
-    Outcome::Finalizing {
+fn waits(writer: &Writer, failed: bool, message: &str, after: Duration) -> ReconcileOutcome {
+    ReconcileOutcome::Finalizing {
         failed,
         message: format!("cleanup: {message}"),
         inventory: writer.inventory().to_status(),

@@ -57,7 +57,7 @@ use self::{
 use super::{
     Kustomizations,
     declarers::Others,
-    outcome::{Failure, Line, NOT_READY, Outcome, Trouble},
+    outcome::{Failure, Line, NOT_READY, ReconcileOutcome, Trouble},
     status::Writer,
     variables,
     work::{Aim, Work},
@@ -189,7 +189,7 @@ fn unreadable(error: PlannedError) -> Failure {
 }
 
 fn waits(reason: &'static str, message: String) -> Trouble {
-    Trouble::Plan(Box::new(Outcome::Waiting {
+    Trouble::Plan(Box::new(ReconcileOutcome::Waiting {
         reason,
         message,
         after: Some(WAIT),
@@ -287,7 +287,7 @@ impl Held {
         let before = status.by_hand.take();
         remember(&mut status, before, &writer.inventory(), now);
         let control = self.record.spec().control.as_ref();
-        let uid = digest::short(&[
+        let uid = digest::short_hash(&[
             &writer.object().uid().unwrap_or_default(),
             &now.to_string(),
             control.map_or("", |control| &control.id),
@@ -318,7 +318,7 @@ impl Held {
         for run in before {
             remember(&mut status, run, &inventory, now);
         }
-        let uid = digest::short(&[
+        let uid = digest::short_hash(&[
             &writer.object().uid().unwrap_or_default(),
             self.planned.digest(),
             &now.to_string(),
@@ -375,12 +375,12 @@ impl Held {
                 status.completed.truncate(MAX_HISTORY);
             }
             self.store(&status, writer).await?;
-            tell(&ended(&before, &pass.progress), &pass.progress, writer).await;
+            publish_step_events(&ended(&before, &pass.progress), &pass.progress, writer).await;
             let Some(task) = pass.task else {
                 return Ok(pass.progress);
             };
             let outcome = self
-                .carry_out(&plan, &task, &pass.progress.uid, applying, writer)
+                .run_attempt(&plan, &task, &pass.progress.uid, applying, writer)
                 .await?;
             observed.insert(task.step, outcome);
         }
@@ -392,12 +392,12 @@ impl Held {
     }
 
     /// The report of a run in progress, with the wait before it is advanced again.
-    fn stepping(&self, progress: &RunProgress, applying: &Applying<'_>) -> Outcome {
+    fn stepping(&self, progress: &RunProgress, applying: &Applying<'_>) -> ReconcileOutcome {
         let why = current(progress)
             .and_then(|(_, _, step)| step.message.as_deref())
             .unwrap_or_default();
         let (done, total) = counted(progress);
-        Outcome::Stepping {
+        ReconcileOutcome::Stepping {
             aim: applying.work.aim.clone(),
             message: match why {
                 "" => text(progress),
@@ -583,7 +583,7 @@ fn failed(progress: &RunProgress) -> Failure {
 }
 
 /// Publishes one event for each step that has ended.
-async fn tell(steps: &[Ended], progress: &RunProgress, writer: &Writer) {
+async fn publish_step_events(steps: &[Ended], progress: &RunProgress, writer: &Writer) {
     for Ended {
         step,
         status,

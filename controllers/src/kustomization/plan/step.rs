@@ -9,13 +9,13 @@ use muster_api::{
     plan::{PlanRunStatus, RunProgress},
 };
 use muster_sync::{
-    apply::{self, ApplyError, Jobs, ObjectFailure, Options, Outcome as Of},
+    apply::{self, ApplyError, ApplyOutcome as Of, Jobs, ObjectFailure, Options},
     health::{
         State, check,
         evidence::{Need, Target, Watch},
     },
     inventory::{Inventory, ObjectId},
-    plan::{Attempt, Deleted, Outcome, Plan, Step, Task},
+    plan::{Attempt, Deleted, Plan, Step, StepOutcome, Task},
 };
 use serde_json::Value;
 
@@ -42,14 +42,14 @@ impl Underway {
 
 impl Held {
     /// Applies the rest of a try, and judges it once.
-    pub(super) async fn carry_out(
+    pub(super) async fn run_attempt(
         &mut self,
         plan: &Plan,
         task: &Task,
         uid: &str,
         applying: &Applying<'_>,
         writer: &mut Writer,
-    ) -> Result<Outcome, Trouble> {
+    ) -> Result<StepOutcome, Trouble> {
         let Some(step) = plan.step(&task.step) else {
             return Ok(fatal(format!("plan {} has no step {}", plan.name, task.step)));
         };
@@ -76,7 +76,10 @@ impl Held {
             Some(outcome) => outcome,
             None => applying.judge(underway).await,
         };
-        if !matches!(outcome, Outcome::Waiting { .. } | Outcome::Transient { .. }) {
+        if !matches!(
+            outcome,
+            StepOutcome::Waiting { .. } | StepOutcome::Transient { .. }
+        ) {
             self.steps.remove(&task.step);
         }
         Ok(outcome)
@@ -93,7 +96,7 @@ impl Applying<'_> {
         number: u32,
         absent: &mut BTreeSet<ObjectId>,
         writer: &mut Writer,
-    ) -> Result<Result<Underway, Outcome>, Trouble> {
+    ) -> Result<Result<Underway, StepOutcome>, Trouble> {
         let settings = &self.work.settings;
         let options = Options {
             owner: self.owner.clone(),
@@ -165,7 +168,7 @@ impl Applying<'_> {
         planned: &Inventory,
         absent: &BTreeSet<ObjectId>,
         writer: &Writer,
-    ) -> Result<Option<Outcome>, Trouble> {
+    ) -> Result<Option<StepOutcome>, Trouble> {
         let recorded = writer.inventory();
         for (id, version) in planned
             .iter()
@@ -176,7 +179,7 @@ impl Applying<'_> {
                 Ok(Some(_)) => {}
                 Ok(None) => {
                     let message = format!("{id} is gone, and it is unknown whether it ran");
-                    return Ok(Some(Outcome::Lost { message }));
+                    return Ok(Some(StepOutcome::Lost { message }));
                 }
                 Err(error) => return Ok(Some(away(error.to_string()))),
             }
@@ -201,7 +204,7 @@ impl Applying<'_> {
     }
 
     /// Deletes the objects of the inventory that a step names; `None` when none of them is left.
-    async fn delete(&self, step: &Step, writer: &mut Writer) -> Result<Option<Outcome>, Trouble> {
+    async fn delete(&self, step: &Step, writer: &mut Writer) -> Result<Option<StepOutcome>, Trouble> {
         let inventory = writer.inventory();
         let settings = &self.work.settings;
         let target = settings.target_namespace.as_deref();
@@ -215,8 +218,8 @@ impl Applying<'_> {
             return Ok(None);
         }
         Ok(match self.remove(unwanted, inventory, writer).await? {
-            Ok(left) => left.map(|message| Outcome::Waiting { message }),
-            Err(message) => Some(Outcome::Transient {
+            Ok(left) => left.map(|message| StepOutcome::Waiting { message }),
+            Err(message) => Some(StepOutcome::Transient {
                 message,
                 class: FailureClass::Unit,
             }),
@@ -247,7 +250,7 @@ impl Applying<'_> {
         let mut status = writer.status();
         status.inventory = Some(inventory.to_status());
         writer.write(status).await.map_err(Trouble::Error)?;
-        Ok(Ok(prune::waiting(&pruned, true)))
+        Ok(Ok(prune::prune_wait(&pruned, true)))
     }
 
     /// What a new run waits for, as text: Jobs of previous runs that have not ended. A Job of a failed run, or one
@@ -294,7 +297,7 @@ impl Applying<'_> {
     }
 
     /// Reads the objects of a try once.
-    async fn judge(&self, underway: &mut Underway) -> Outcome {
+    async fn judge(&self, underway: &mut Underway) -> StepOutcome {
         let settings = &self.work.settings;
         let now = self.kustomizations.context.clock.now();
         let Underway { watch, jobs, .. } = underway;
@@ -320,12 +323,12 @@ impl Applying<'_> {
             .find(|one| one.id.is_job() && one.health.state == State::NotFound);
         if let Some(gone) = gone {
             let message = format!("{} is gone before it was observed to complete", gone.id);
-            return Outcome::Lost { message };
+            return StepOutcome::Lost { message };
         }
         match checked.summary() {
-            _ if checked.is_healthy() => Outcome::Done,
-            message if checked.is_terminal() => Outcome::Failed { message },
-            message => Outcome::Waiting { message },
+            _ if checked.is_healthy() => StepOutcome::Done,
+            message if checked.is_terminal() => StepOutcome::Failed { message },
+            message => StepOutcome::Waiting { message },
         }
     }
 }
@@ -338,7 +341,7 @@ fn has_ended(job: &Value) -> bool {
 }
 
 /// The outcome of objects that were rejected.
-fn refused(failures: &[ObjectFailure], not_tried: usize) -> Outcome {
+fn refused(failures: &[ObjectFailure], not_tried: usize) -> StepOutcome {
     let message = apply::error::summary(failures, not_tried);
     let is_invalid = |failure: &ObjectFailure| ["Invalid", "BadRequest"].contains(&failure.reason.as_str());
     if failures
@@ -357,18 +360,18 @@ fn refused(failures: &[ObjectFailure], not_tried: usize) -> Outcome {
     } else {
         FailureClass::Revision
     };
-    Outcome::Transient { message, class }
+    StepOutcome::Transient { message, class }
 }
 
-fn away(message: String) -> Outcome {
-    Outcome::Transient {
+fn away(message: String) -> StepOutcome {
+    StepOutcome::Transient {
         message,
         class: FailureClass::Infra,
     }
 }
 
-fn fatal(message: String) -> Outcome {
-    Outcome::Fatal { message }
+fn fatal(message: String) -> StepOutcome {
+    StepOutcome::Fatal { message }
 }
 
 /// The Jobs of an inventory.

@@ -14,22 +14,21 @@ pub(crate) const PLACES: [&str; 5] = ["{namespace}", "{kind}", "{module}", "{rev
 
 /// A URL, or the file with it if it is secret.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Address {
+pub enum ReceiverUrl {
     /// The URL.
     Url(Url),
     /// The file with the URL.
     File(PathBuf),
 }
 
-impl Address {
+impl ReceiverUrl {
     /// The URL, read if it is in a file.
     pub fn open(&self) -> Result<Url, String> {
         match self {
             Self::Url(url) => Ok(url.clone()),
             // The URL in a file is secret: it is not shown.
-            Self::File(file) => {
-                url_of(&secret(file)?).map_err(|_| format!("{}: it contains no https address", file.display()))
-            }
+            Self::File(file) => url_of(&secret(file)?)
+                .map_err(|_| format!("{}: it contains no https address", file.display())),
         }
     }
 }
@@ -59,10 +58,10 @@ pub(crate) fn text_of(path: &Path) -> std::io::Result<String> {
 }
 
 /// The URL from one of two fields.
-pub(crate) fn address(url: Option<&str>, file: Option<PathBuf>) -> Result<Address, String> {
+pub(crate) fn parse_address(url: Option<&str>, file: Option<PathBuf>) -> Result<ReceiverUrl, String> {
     match (url, file) {
-        (Some(url), None) => url_of(url).map(Address::Url),
-        (None, Some(file)) => Ok(Address::File(file)),
+        (Some(url), None) => url_of(url).map(ReceiverUrl::Url),
+        (None, Some(file)) => Ok(ReceiverUrl::File(file)),
         _ => Err("set one of url and urlFile".to_owned()),
     }
 }

@@ -17,10 +17,10 @@ use muster_sync::yaml::{self, YamlError};
 use reqwest::Url;
 use thiserror::Error;
 
-pub(crate) use self::address::Address;
+pub(crate) use self::address::ReceiverUrl;
 pub(super) use self::address::secret;
 use self::address::{PLACES, link, normal, text_of};
-use super::{decide::Manner, phase::Phase, standing::Rollout};
+use super::{decide::Manner, phase::Phase, rollout_state::Rollout};
 
 /// Receivers of one process at most: each adds an annotation to each ModuleRevision.
 const MAX_RECEIVERS: usize = 16;
@@ -86,7 +86,7 @@ pub enum To {
     /// A POST of JSON, signed if there is a secret.
     Webhook {
         /// The URL of the webhook.
-        address: Address,
+        address: ReceiverUrl,
         /// The file with the signing key.
         secret: Option<PathBuf>,
     },
@@ -102,7 +102,7 @@ pub enum To {
     /// Messages by an incoming webhook, which cannot be edited.
     Incoming {
         /// The URL of the webhook.
-        address: Address,
+        address: ReceiverUrl,
     },
     /// Commit statuses of a repository at GitHub.
     GitHub(Project),

@@ -11,7 +11,7 @@ use serde::{Deserialize, de::DeserializeOwned};
 
 use super::{
     Project, Receiver, To,
-    address::{address, normal, url_of},
+    address::{normal, parse_address, url_of},
 };
 use crate::notify::phase::Phase;
 
@@ -24,7 +24,7 @@ const MAX_NAME: usize = 40;
 pub(crate) struct File {
     #[serde(default)]
     pub link: Option<String>,
-    pub receivers: Vec<Written>,
+    pub receivers: Vec<RawReceiver>,
 }
 
 #[derive(Clone, Copy, Deserialize, PartialEq, Eq)]
@@ -39,7 +39,7 @@ enum Kind {
 /// A receiver as written.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct Written {
+pub(crate) struct RawReceiver {
     pub name: String,
     kind: Kind,
     ca_file: Option<PathBuf>,
@@ -80,7 +80,11 @@ struct Git {
 }
 
 /// The converted receiver, or why it is invalid.
-pub(crate) fn receiver(written: &Written, folder: &Path, link: Option<&String>) -> Result<Receiver, String> {
+pub(crate) fn receiver(
+    written: &RawReceiver,
+    folder: &Path,
+    link: Option<&String>,
+) -> Result<Receiver, String> {
     let is_name = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
     let name = written.name.clone();
     if name.is_empty()
@@ -89,7 +93,9 @@ pub(crate) fn receiver(written: &Written, folder: &Path, link: Option<&String>) 
         || name.starts_with('-')
         || name.ends_with('-')
     {
-        return Err(format!("write a name of a-z, 0-9 and -, at most {MAX_NAME} characters long"));
+        return Err(format!(
+            "write a name of a-z, 0-9 and -, at most {MAX_NAME} characters long"
+        ));
     }
     let modules = selected(written.modules.as_ref())?;
     let every_phase = || Phase::ALL.iter().copied().collect();
@@ -119,12 +125,12 @@ fn selected(written: Option<&serde_json::Value>) -> Result<Matcher, String> {
     Matcher::new(Some(&selector)).map_err(|error: SelectorError| format!("modules: {error}"))
 }
 
-fn to(written: &Written, folder: &Path) -> Result<To, String> {
+fn to(written: &RawReceiver, folder: &Path) -> Result<To, String> {
     match written.kind {
         Kind::Webhook => {
             let webhook: Webhook = fields(written)?;
             Ok(To::Webhook {
-                address: address(
+                address: parse_address(
                     webhook.url.as_deref(),
                     webhook.url_file.map(|file| folder.join(file)),
                 )?,
@@ -144,7 +150,7 @@ fn to(written: &Written, folder: &Path) -> Result<To, String> {
 }
 
 /// The fields of a type. The error names the field that is not allowed, or is missing.
-fn fields<T: DeserializeOwned>(written: &Written) -> Result<T, String> {
+fn fields<T: DeserializeOwned>(written: &RawReceiver) -> Result<T, String> {
     serde_json::from_value(written.fields.clone().into()).map_err(|error| error.to_string())
 }
 
@@ -161,7 +167,7 @@ fn slack(slack: Slack, folder: &Path) -> Result<To, String> {
             token: file(token),
         }),
         (None, None) if slack.api.is_none() => Ok(To::Incoming {
-            address: address(slack.url.as_deref(), slack.url_file.map(file))?,
+            address: parse_address(slack.url.as_deref(), slack.url_file.map(file))?,
         }),
         _ => Err("set channel and tokenFile (and api), or one of url and urlFile alone".to_owned()),
     }

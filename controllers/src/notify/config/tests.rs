@@ -47,7 +47,7 @@ receivers:
     };
     assert_eq!(hook.phases, BTreeSet::from([Phase::Good, Phase::Bad]));
     assert!(
-        matches!(&hook.to, To::Webhook { address: Address::File(file), .. } if file == Path::new("/etc/muster/notify/hook-url"))
+        matches!(&hook.to, To::Webhook { address: ReceiverUrl::File(file), .. } if file == Path::new("/etc/muster/notify/hook-url"))
     );
     assert!(matches!(&chat.to, To::Channel { token, .. } if token == Path::new("/run/token")));
     assert!(

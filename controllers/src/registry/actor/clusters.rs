@@ -11,7 +11,7 @@ use super::{
     super::{entry::Entry, owners, watching},
     Actor, Clusters, Done, SETTLE,
 };
-use crate::runtime::{CallError, Key, call::explain};
+use crate::runtime::{CallError, Key, call::error_chain};
 
 /// How soon to look for Cluster API again while it is missing or discovery fails.
 const DISCOVER_AGAIN: Duration = Duration::from_secs(5);
@@ -45,7 +45,10 @@ impl Actor<'_> {
                 debug!("Cluster API is not installed");
                 self.complete();
             }
-            Err(error) => warn!(error = explain(&error), "the served versions of Cluster are not known"),
+            Err(error) => warn!(
+                error = error_chain(&error),
+                "the served versions of Cluster are not known"
+            ),
         }
         self.discover_in(if self.clusters.is_some() {
             DISCOVER_EVERY
@@ -127,7 +130,7 @@ impl Actor<'_> {
         // If another version is being read by now, it is updated separately.
         if let (Err(error), true) = (result, is_read) {
             warn!(
-                error = explain(&error),
+                error = error_chain(&error),
                 version = version.as_str(),
                 "some owner references still name a Cluster at another version than the one that is read"
             );
@@ -147,7 +150,7 @@ impl Actor<'_> {
         let key = Key::new(self.registry.setup.namespace.clone(), name);
         let Some(facts) = clusters.index.get(&key) else {
             if clusters.index.is_synced() {
-                self.forget(name);
+                self.remove_cluster(name);
             }
             return;
         };
@@ -162,7 +165,7 @@ impl Actor<'_> {
             }
         }
         if self.entries.get(name).is_some_and(Entry::needs_kubeconfig) {
-            self.look_for_kubeconfig(name);
+            self.load_kubeconfig(name);
         }
         self.keep_probing(name, Duration::ZERO);
         // The annotation that accepts an identity may have changed.
@@ -170,7 +173,7 @@ impl Actor<'_> {
         self.publish(name);
     }
 
-    fn forget(&mut self, name: &str) {
+    fn remove_cluster(&mut self, name: &str) {
         let entry = self.entries.remove(name);
         let published = self.registry.clusters.write().remove(name);
         if entry.is_some() || published.is_some() {

@@ -16,12 +16,12 @@ use tracing::{info, warn};
 use super::{
     super::{
         entry::{Entry, Identity, News},
-        identity::{self, Known, Sight, Verdict},
+        identity::{self, IdentityFacts, ObservedIdentity, Verdict},
         pins::{self, Pin, Pins},
     },
     Actor, Done,
 };
-use crate::runtime::{CallError, Event, call::explain};
+use crate::runtime::{CallError, Event, call::error_chain};
 
 /// The pause after records could not be read or written.
 const AGAIN: Duration = Duration::from_secs(2);
@@ -47,7 +47,7 @@ impl Actor<'_> {
             }
             Err(error) => {
                 warn!(
-                    error = explain(&error),
+                    error = error_chain(&error),
                     "the identities of clusters are not known; nothing is sent to clusters that were not identified yet"
                 );
                 self.read_pins_in(AGAIN);
@@ -77,7 +77,7 @@ impl Actor<'_> {
             return;
         }
         let facts = entry.facts.clone();
-        let known = Known {
+        let known = IdentityFacts {
             namespace: &self.registry.setup.namespace,
             cluster: name,
             pinned: pins.get(&facts.uid).map(|pin| pin.identity.as_str()),
@@ -87,9 +87,9 @@ impl Actor<'_> {
                 .map(String::as_str),
             holder: holder(&self.entries, pins, &facts, &sight),
         };
-        let identity = match (identity::judge(&known, &sight), sight) {
-            (Verdict::Same, Sight::Seen(uid)) => Identity::Known(Some(uid)),
-            (Verdict::Same, Sight::Unreadable) | (Verdict::Unknown, _) => Identity::Known(None),
+        let identity = match (identity::judge_identity(&known, &sight), sight) {
+            (Verdict::Same, ObservedIdentity::Seen(uid)) => Identity::Known(Some(uid)),
+            (Verdict::Same, ObservedIdentity::Unreadable) | (Verdict::Unknown, _) => Identity::Known(None),
             (Verdict::Pin(uid), _) => {
                 self.keep(facts, uid);
                 Identity::Keeping
@@ -123,7 +123,7 @@ impl Actor<'_> {
         let (cluster, uid) = (facts.name.clone(), facts.uid.clone());
         self.work.push(
             async move {
-                let result = pins::keep(client, namespace, facts, pin.clone()).await;
+                let result = pins::write_pin(client, namespace, facts, pin.clone()).await;
                 Done::Kept {
                     cluster,
                     uid,
@@ -139,7 +139,7 @@ impl Actor<'_> {
         let identity = match &result {
             Err(error) if error.is_conflict() => Identity::Refused(format!(
                 "which cluster it points to cannot be recorded: {}",
-                explain(error)
+                error_chain(error)
             )),
             // A recorded identity is checked like one that was read; if recording failed, it is checked again once the
             // present record is known.
@@ -155,7 +155,7 @@ impl Actor<'_> {
             Err(error) => {
                 warn!(
                     cluster = name,
-                    error = explain(&error),
+                    error = error_chain(&error),
                     "an identity was not recorded"
                 );
                 // The records are read again, and all identities are checked again.
@@ -176,7 +176,7 @@ impl Actor<'_> {
                 pin.identity
             );
             let event = Event::normal(EventReason::ControlApplied, "AcceptIdentity", note);
-            self.tell(&facts, event);
+            self.publish_event(&facts, event);
         }
         self.settle(name);
         self.publish(name);
@@ -213,20 +213,20 @@ impl Actor<'_> {
             }
         };
         let facts = entry.facts.clone();
-        self.tell(&facts, event);
+        self.publish_event(&facts, event);
     }
 
     fn tell_refused(&self, facts: &Facts, entry: &Entry, why: &str) {
         if !matches!(&entry.identity, Identity::Refused(before) if before == why) {
             let note = format!("nothing is sent with the kubeconfig of this Cluster: {why}");
-            self.tell(
+            self.publish_event(
                 facts,
                 Event::warning(ObjectReason::IdentityChanged, "Identify", note),
             );
         }
     }
 
-    fn tell(&self, facts: &Facts, event: Event) {
+    fn publish_event(&self, facts: &Facts, event: Event) {
         let (events, turns) = (self.events.clone(), Arc::clone(&self.turns));
         let about = ObjectReference {
             api_version: Some(facts.api_version.clone()),
@@ -253,9 +253,11 @@ fn holder<'a>(
     entries: &'a BTreeMap<String, Entry>,
     pins: &Pins,
     cluster: &Facts,
-    sight: &Sight,
+    sight: &ObservedIdentity,
 ) -> Option<&'a str> {
-    let Sight::Seen(identity) = sight else { return None };
+    let ObservedIdentity::Seen(identity) = sight else {
+        return None;
+    };
     let others = pins.others(identity, &cluster.uid);
     if others.is_empty() {
         return None;

@@ -8,17 +8,17 @@ use tokio::time::sleep;
 use tracing::warn;
 
 use super::{
-    super::{entry::Found, probe::Probe, watching},
+    super::{entry::KubeconfigLookup, probe::Probe, watching},
     Actor, Done,
 };
-use crate::runtime::{CallError, call::explain, isolated_future};
+use crate::runtime::{CallError, call::error_chain, isolated_future};
 
 /// The pause after a failed read of a Secret that is still unknown.
 const READ_AGAIN: Duration = Duration::from_secs(2);
 
 impl Actor<'_> {
     /// Takes the kubeconfig from a watch, or starts a read of the Secret.
-    pub(super) fn look_for_kubeconfig(&mut self, name: &str) {
+    pub(super) fn load_kubeconfig(&mut self, name: &str) {
         if !self.entries.contains_key(name) {
             return;
         }
@@ -32,7 +32,7 @@ impl Actor<'_> {
         }
     }
 
-    fn watched_kubeconfig(&self, name: &str) -> Option<Found> {
+    fn watched_kubeconfig(&self, name: &str) -> Option<KubeconfigLookup> {
         let key = watching::secret_key(&self.registry.setup.namespace, name);
         self.typed.get(&key).or_else(|| self.labelled.get(&key))
     }
@@ -46,7 +46,7 @@ impl Actor<'_> {
             .cloned()
             .collect();
         for name in names {
-            self.isolated(&name, |actor| actor.look_for_kubeconfig(&name));
+            self.isolated(&name, |actor| actor.load_kubeconfig(&name));
         }
     }
 
@@ -73,7 +73,7 @@ impl Actor<'_> {
     pub(super) fn secret_read(
         &mut self,
         name: &str,
-        found: Result<Found, CallError>,
+        found: Result<KubeconfigLookup, CallError>,
         refusal: Option<(String, u64)>,
     ) {
         let Some(entry) = self.entries.get_mut(name) else {
@@ -85,7 +85,7 @@ impl Actor<'_> {
             Err(error) => {
                 warn!(
                     cluster = name,
-                    error = explain(&error),
+                    error = error_chain(&error),
                     "the kubeconfig could not be read; the known one is kept"
                 );
                 if entry.needs_kubeconfig() {
@@ -114,7 +114,7 @@ impl Actor<'_> {
         self.probe_again(name);
     }
 
-    fn take_kubeconfig(&mut self, name: &str, found: Found) {
+    fn take_kubeconfig(&mut self, name: &str, found: KubeconfigLookup) {
         let generation = self.fresh_generation();
         let Some(entry) = self.entries.get_mut(name) else {
             return;

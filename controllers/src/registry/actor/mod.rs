@@ -23,8 +23,8 @@ use tracing::info;
 
 use super::{
     Published, Registry,
-    entry::{Entry, Found},
-    identity::Sight,
+    entry::{Entry, KubeconfigLookup},
+    identity::ObservedIdentity,
     pins::{Pin, Pins},
     probe::Probe,
     watching::{self, ClusterIndex, SecretIndex},
@@ -75,7 +75,7 @@ enum Done {
     Probed {
         cluster: String,
         generation: u64,
-        outcome: Result<(Probe, Option<Sight>), Panicked>,
+        outcome: Result<(Probe, Option<ObservedIdentity>), Panicked>,
     },
     /// All records of identities.
     Pins(Result<Pins, CallError>),
@@ -90,7 +90,7 @@ enum Done {
     Told,
     Read {
         cluster: String,
-        found: Result<Result<Found, CallError>, Panicked>,
+        found: Result<Result<KubeconfigLookup, CallError>, Panicked>,
         /// The refusal that caused the read of the Secret, with its generation.
         refusal: Option<(String, u64)>,
     },
@@ -138,7 +138,7 @@ impl<'a> Actor<'a> {
         loop {
             tokio::select! {
                 name = next(&mut self.clusters) => self.isolated(&name, |actor| actor.cluster_changed(&name)),
-                Some(name) = secrets.next() => self.isolated(&name, |actor| actor.look_for_kubeconfig(&name)),
+                Some(name) = secrets.next() => self.isolated(&name, |actor| actor.load_kubeconfig(&name)),
                 Some(done) = self.work.next() => self.take(done),
                 _ = read.tick() => self.read_unwatched(),
             }
@@ -241,7 +241,7 @@ impl<'a> Actor<'a> {
         let entry = self.entries.get_mut(name);
         let entry = entry.filter(|entry| entry.generation == generation);
         if entry.is_some_and(Entry::begin_again) {
-            self.look_for_kubeconfig(name);
+            self.load_kubeconfig(name);
         }
     }
 

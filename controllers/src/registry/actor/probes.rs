@@ -7,7 +7,7 @@ use tokio::time::sleep;
 
 use super::{
     super::{
-        identity::Sight,
+        identity::ObservedIdentity,
         probe::{self, Probe},
     },
     Actor, Done,
@@ -30,7 +30,7 @@ impl Actor<'_> {
             return;
         };
         let (cluster, generation, poke) = (name.to_owned(), entry.generation, Arc::clone(&entry.poke));
-        let ask = entry.ask();
+        let ask = entry.next_probe();
         // A cluster that fails is probed at its own interval, regardless of hints that it is unreachable.
         let pokes = entry.contact.failures == 0;
         entry.probing = Some(generation);
@@ -53,7 +53,13 @@ impl Actor<'_> {
         );
     }
 
-    pub(super) fn probed(&mut self, name: &str, generation: u64, probe: Probe, sight: Option<Sight>) {
+    pub(super) fn probed(
+        &mut self,
+        name: &str,
+        generation: u64,
+        probe: Probe,
+        sight: Option<ObservedIdentity>,
+    ) {
         let now = self.registry.setup.clock.now();
         let Some(entry) = self
             .entries

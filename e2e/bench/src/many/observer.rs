@@ -11,7 +11,7 @@ use kube::{Client, ResourceExt};
 use muster_api::assemblage::{Intent, ProxyAssemblage, SyncPhase};
 use tokio_util::task::AbortOnDropHandle;
 
-use crate::fleet::shown;
+use crate::fleet::watch_objects;
 
 /// Watches the assemblages of the fleet. A single watch delivers them in the order of their writes, so that every
 /// counted state did exist, as long as the watch does not break; a break is printed.
@@ -25,7 +25,7 @@ impl Observer {
         let most = Arc::<Mutex<usize>>::default();
         let shared = Arc::clone(&most);
         let task = tokio::spawn(async move {
-            let mut assemblages = shown::<ProxyAssemblage>(client, namespace);
+            let mut assemblages = watch_objects::<ProxyAssemblage>(client, namespace);
             let mut open: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
             let mut clusters: BTreeMap<String, usize> = BTreeMap::new();
             while let Some(assemblage) = assemblages.next().await {

@@ -40,7 +40,10 @@ impl Servers {
         let input = child.stdin.take().context("no standard input")?;
         let mut output = BufReader::new(child.stdout.take().context("no standard output")?).lines();
         let line = timeout(PATIENCE, output.next_line()).await??;
-        ensure!(line.as_deref() == Some("ready"), "unexpected output of the API servers: {line:?}");
+        ensure!(
+            line.as_deref() == Some("ready"),
+            "unexpected output of the API servers: {line:?}"
+        );
         Ok(Self { child, input, output })
     }
 

@@ -20,7 +20,7 @@ use super::{
     repository::{self, module},
     world::{FLEET, World},
 };
-use crate::fleet::{cluster, shown};
+use crate::fleet::{cluster, watch_objects};
 
 /// How long one version may take.
 const PATIENCE: Duration = Duration::from_mins(40);
@@ -97,7 +97,7 @@ pub(super) async fn flips(world: &World) -> anyhow::Result<Vec<Duration>> {
     let inside = world.inside.first().context("no cluster")?;
     let kustomizations: Api<Kustomization> = Api::namespaced(inside.clone(), SYSTEM_NAMESPACE);
     let name = names::kustomization(SYSTEM_NAMESPACE, &cluster(0), &module(0));
-    let mut modules = shown::<Module>(world.client.clone(), FLEET).filter(|module| {
+    let mut modules = watch_objects::<Module>(world.client.clone(), FLEET).filter(|module| {
         let is_it = module.name_any() == repository::module(0);
         std::future::ready(is_it)
     });
@@ -200,7 +200,7 @@ async fn until_confirmed(
     enough: usize,
 ) -> anyhow::Result<()> {
     let mut counts = BTreeMap::new();
-    let mut modules = shown::<Module>(world.client.clone(), FLEET);
+    let mut modules = watch_objects::<Module>(world.client.clone(), FLEET);
     let all = async {
         while let Some(module) = modules.next().await {
             let name = module.name_any();

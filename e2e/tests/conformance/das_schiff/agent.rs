@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, fs};
 
 use anyhow::{Context, bail};
 use jiff::Timestamp;
-use muster_node::{Outcome, Report, State, Verdict};
+use muster_node::{ChangeOutcome, Report, State, Verdict};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -311,7 +311,7 @@ fn set_status(input: &Input<'_>) -> anyhow::Result<Value> {
     let state = match input.status.as_str() {
         "provisioning" => State::Changing,
         "provisioned" => State::Confirmed,
-        "invalid" => State::Ended(Outcome {
+        "invalid" => State::Ended(ChangeOutcome {
             verdict: Verdict::Failed,
             message: input.error_message.clone().unwrap_or_default(),
             failing: Vec::new(),

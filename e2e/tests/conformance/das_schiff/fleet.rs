@@ -209,7 +209,7 @@ impl Fleet {
         let content = self.content(name)?;
         let facts = self.world.nodes.get(node);
         let labels = facts.map(|facts| facts.labels.clone()).unwrap_or_default();
-        let parts = render::parts(&content, &labels)?;
+        let parts = render::matching_parts(&content, &labels)?;
         let digest = render::render(&content, &parts, &Values::new())?.digest();
         let owner =
             facts.map(|facts| json!({"apiVersion": "v1", "kind": "Node", "name": node, "uid": facts.uid}));

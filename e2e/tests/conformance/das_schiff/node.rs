@@ -17,8 +17,8 @@ use std::{
 use anyhow::Context;
 use jiff::Timestamp;
 use muster_node::{
-    Account, Agent, Answer, Assignment, Checks, Clock, Config, Content, Dialed, Failing, File, Host, Piece,
-    Program, Report, Server, Services, State, Surroundings, disk::HostDisk, journal::Identity,
+    Account, Agent, AgentEnvironment, Answer, Assignment, Checks, Clock, Config, Content, Dialed, Failing,
+    File, Host, Piece, Program, Report, Server, Services, State, disk::HostDisk, journal::Identity,
 };
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -236,10 +236,10 @@ impl Node {
         Ok(node)
     }
 
-    fn surroundings(&self) -> anyhow::Result<Surroundings> {
+    fn surroundings(&self) -> anyhow::Result<AgentEnvironment> {
         let folder = fs::canonicalize(self.folder.path())?;
         let path = |name: &str| folder.join(name).display().to_string();
-        Ok(Surroundings {
+        Ok(AgentEnvironment {
             folder: path("own"),
             disk: Rc::new(HostDisk::new([path("own"), path("etc")])),
             clock: Rc::clone(&self.clock) as _,

@@ -437,7 +437,7 @@ fn match_selector(input: &Input<'_>) -> anyhow::Result<Value> {
     Ok(
         match selector.map(|selector| Matcher::new(Some(selector))).transpose() {
             Ok(_) => {
-                json!({"matches": !render::parts(&content, &input.labels)?.is_empty(), "selectorError": null})
+                json!({"matches": !render::matching_parts(&content, &input.labels)?.is_empty(), "selectorError": null})
             }
             Err(error) => json!({"matches": false, "selectorError": error.to_string()}),
         },

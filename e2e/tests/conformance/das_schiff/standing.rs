@@ -5,7 +5,7 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Node;
 use muster_api::conditions::NODE_CONFIGURED;
 use muster_controllers::node::{
-    configured::{self, Configured, Standing, StartupTaint},
+    configured::{self, Configured, ConfiguredStatus, StartupTaint},
     facts::NodeFacts,
 };
 use serde::Deserialize;
@@ -55,8 +55,8 @@ fn condition(input: &Input<'_>) -> anyhow::Result<Value> {
     let typed: Node = serde_json::from_value(node.clone())?;
     let wanted = Configured {
         status: match input.status.as_str() {
-            "True" => Standing::True,
-            "False" => Standing::False,
+            "True" => ConfiguredStatus::True,
+            "False" => ConfiguredStatus::False,
             other => anyhow::bail!("a status {other:?}"),
         },
         reason: input.reason,

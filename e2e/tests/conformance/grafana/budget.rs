@@ -8,8 +8,8 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use muster_api::zonerollout::{InFlight, Why};
 use muster_zones::{
     budget::{
-        Asked, Budget, Facts, Known, Limit, Partition, Request, Verdict, counts_as_ready, is_under_way,
-        judge, ready_time, ready_time_patch, validate,
+        Budget, EvictionOrigin, Facts, KnownBudgets, Limit, Partition, Request, Verdict, counts_as_ready,
+        is_under_way, judge, ready_time, ready_time_patch, validate,
     },
     model::{Pod, Set, SetStatus},
 };
@@ -104,7 +104,7 @@ enum Event {
 }
 
 fn known(input: &Input<'_>) -> anyhow::Result<Value> {
-    let mut known = Known::default();
+    let mut known = KnownBudgets::default();
     let mut results = Vec::new();
     for event in input.parse::<KnownInput>()?.events {
         results.push(match event {
@@ -256,7 +256,7 @@ struct Step {
 
 /// The cluster of a case, and the status of its ZoneRollout.
 struct World {
-    budgets: Known,
+    budgets: KnownBudgets,
     objects: Vec<Value>,
     errors: BTreeMap<String, String>,
     in_flight: Vec<InFlight>,
@@ -270,7 +270,7 @@ fn eviction(input: &Input<'_>) -> anyhow::Result<Value> {
     let now = instant(input)?;
     let input: EvictionInput = input.parse()?;
     let mut world = World {
-        budgets: Known::default(),
+        budgets: KnownBudgets::default(),
         objects: input.objects,
         errors: input.errors,
         in_flight: Vec::new(),
@@ -313,7 +313,7 @@ impl World {
                 namespace: "test-namespace".to_owned(),
                 name: name.clone(),
                 dry_run: false,
-                asked: Asked::Rollout(step.max_unavailable_if_zero),
+                asked: EvictionOrigin::Rollout(step.max_unavailable_if_zero),
             };
             let verdict = self.judge(&request)?;
             self.answer(&verdict, false);

@@ -27,7 +27,7 @@ struct HealthInput {
 
 fn judged(input: &Input<'_>) -> anyhow::Result<Value> {
     let given: HealthInput = input.parse()?;
-    let health = health::of(&given.object, Timestamp::UNIX_EPOCH);
+    let health = health::health_of(&given.object, Timestamp::UNIX_EPOCH);
     Ok(json!({"healthy": health.state == State::Current, "terminal": health.terminal}))
 }
 
@@ -46,6 +46,6 @@ struct ReadinessInput {
 
 fn ready(input: &Input<'_>) -> anyhow::Result<Value> {
     let given: ReadinessInput = input.parse()?;
-    let current = |object: &Value| health::of(object, Timestamp::UNIX_EPOCH).state == State::Current;
+    let current = |object: &Value| health::health_of(object, Timestamp::UNIX_EPOCH).state == State::Current;
     Ok(json!({"ready": given.objects.iter().all(current)}))
 }

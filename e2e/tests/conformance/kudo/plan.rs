@@ -10,7 +10,9 @@ use muster_api::{
     plan::{PhaseProgress, RunProgress, RunState, StepProgress},
 };
 use muster_sync::{
-    plan::{Observed, Outcome, Phase, Plan, Step, StepId, Strategy, Waited, began, execute, reshape, waited},
+    plan::{
+        Observed, Phase, Plan, Step, StepId, StepOutcome, Strategy, Waited, began, execute, reshape, waited,
+    },
     yaml,
 };
 use serde::Deserialize;
@@ -219,59 +221,59 @@ struct ExecuteInput {
 }
 
 /// The original's fields, as far as the result of a step has them.
-fn outcome(input: &ExecuteInput, step: &WrittenStep) -> Outcome {
-    let mut found = Outcome::Done;
+fn outcome(input: &ExecuteInput, step: &WrittenStep) -> StepOutcome {
+    let mut found = StepOutcome::Done;
     for name in &step.tasks {
         let Some(task) = input.tasks.iter().find(|task| task.name == *name) else {
-            return Outcome::Fatal {
+            return StepOutcome::Fatal {
                 message: format!("there is no task {name}"),
             };
         };
         let flag = |name| task.spec.get(name).and_then(Value::as_bool).unwrap_or_default();
         let one = match task.kind.as_str() {
-            "Dummy" if flag("wantErr") && flag("fatal") => Outcome::Fatal {
+            "Dummy" if flag("wantErr") && flag("fatal") => StepOutcome::Fatal {
                 message: format!("task {name}"),
             },
-            "Dummy" if flag("wantErr") => Outcome::Transient {
+            "Dummy" if flag("wantErr") => StepOutcome::Transient {
                 message: format!("task {name}"),
                 class: FailureClass::Infra,
             },
-            "Dummy" if flag("done") => Outcome::Done,
-            "Dummy" => Outcome::Waiting {
+            "Dummy" if flag("done") => StepOutcome::Done,
+            "Dummy" => StepOutcome::Waiting {
                 message: String::new(),
             },
             "Apply" => applied(input, task),
-            kind => Outcome::Fatal {
+            kind => StepOutcome::Fatal {
                 message: format!("task {name} is {kind}: a step has files and deletions"),
             },
         };
         match one {
-            Outcome::Fatal { .. } => return one,
-            Outcome::Done => {}
-            _ if matches!(found, Outcome::Transient { .. }) => {}
+            StepOutcome::Fatal { .. } => return one,
+            StepOutcome::Done => {}
+            _ if matches!(found, StepOutcome::Transient { .. }) => {}
             one => found = one,
         }
     }
     found
 }
 
-fn applied(input: &ExecuteInput, task: &Task) -> Outcome {
+fn applied(input: &ExecuteInput, task: &Task) -> StepOutcome {
     let resources = task.spec.get("resources").and_then(Value::as_array);
     for resource in resources.into_iter().flatten().filter_map(Value::as_str) {
         let Some(text) = input.templates.get(resource) else {
-            return Outcome::Fatal {
+            return StepOutcome::Fatal {
                 message: format!("no file {resource:?} below the folder"),
             };
         };
         // A template action is not YAML; muster reads the text between actions.
         let closed = text.matches("{{").count() == text.matches("}}").count();
         if let Err(error) = yaml::documents(resource, if closed { b"" } else { text.as_bytes() }) {
-            return Outcome::Fatal {
+            return StepOutcome::Fatal {
                 message: error.to_string(),
             };
         }
     }
-    Outcome::Done
+    StepOutcome::Done
 }
 
 fn failure(message: &str) -> Value {
@@ -387,7 +389,7 @@ fn requeued(input: &Input<'_>) -> anyhow::Result<Value> {
     };
     let mut progress = began(&plan, "run", stamp);
     progress.status = state(execution["status"].as_str().unwrap_or_default())?;
-    let waits = Outcome::Waiting {
+    let waits = StepOutcome::Waiting {
         message: String::new(),
     };
     let observed = Observed::from([(StepId::new("phase", "step"), waits)]);

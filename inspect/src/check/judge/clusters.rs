@@ -48,7 +48,7 @@ pub(crate) fn judge(world: &World) -> Vec<Finding> {
     findings.extend(states(&rows));
     findings.extend(agents(&live.proxies));
     findings.extend(match &world.identities {
-        Ok(identities) => seen(identities, &rows),
+        Ok(identities) => identity_findings(identities, &rows),
         Err(why) => vec![Finding::unknown(
             Code::Contact,
             "the identity records of the clusters",
@@ -259,7 +259,7 @@ fn agents(proxies: &[ProxyAssemblage]) -> Vec<Finding> {
     )
 }
 
-fn seen(identities: &BTreeMap<String, String>, rows: &[Arc<ClusterRow>]) -> Vec<Finding> {
+fn identity_findings(identities: &BTreeMap<String, String>, rows: &[Arc<ClusterRow>]) -> Vec<Finding> {
     // A cluster that cannot be reached for a reported reason has no record either.
     let never = rows
         .iter()

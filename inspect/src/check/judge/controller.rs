@@ -4,7 +4,7 @@ use jiff::Timestamp;
 use k8s_openapi::api::{apps::v1::Deployment, coordination::v1::LeaseSpec};
 use kube::ResourceExt;
 use muster_fleet::text::Age;
-use muster_operate::install::{arguments, works_in};
+use muster_operate::install::{deployment_arguments, works_in};
 
 use super::super::{
     code::Code,
@@ -40,16 +40,19 @@ pub(crate) fn judge(world: &World) -> Vec<Finding> {
     ];
     findings.extend(rights(world, &here));
     findings.extend(here.first().map(|deployment| version(deployment)));
-    let by_flux = |deployment: &&Deployment| arguments(deployment).contains(&"--sync=flux");
+    let by_flux = |deployment: &&Deployment| deployment_arguments(deployment).contains(&"--sync=flux");
     match &world.flux {
         _ if !here.iter().any(by_flux) => {}
-        Ok(flux) => findings.extend(flux.iter().map(|flux| flux::judge(Code::RemoteBases, flux))),
+        Ok(flux) => findings.extend(
+            flux.iter()
+                .map(|flux| flux::judge_deployment(Code::RemoteBases, flux)),
+        ),
         Err(why) => findings.push(Finding::unknown(Code::RemoteBases, "how Flux runs", why)),
     }
     findings
 }
 
-fn named(deployment: &Deployment) -> String {
+fn namespaced_name(deployment: &Deployment) -> String {
     format!(
         "{}/{}",
         deployment.namespace().unwrap_or_default(),
@@ -69,7 +72,10 @@ fn deployment(world: &World, all: &[Deployment], here: &[&Deployment]) -> Findin
                 Code::Deployment,
                 format!("no controller works in namespace {namespace}"),
             )
-            .reason(format!("Deployment {} works in namespace {works}", named(other)))
+            .reason(format!(
+                "Deployment {} works in namespace {works}",
+                namespaced_name(other)
+            ))
             .remedy(format!(
                 "check there: muster check -n {works}; or install one for {namespace}: {install}"
             ));
@@ -106,7 +112,7 @@ fn deployment(world: &World, all: &[Deployment], here: &[&Deployment]) -> Findin
         .iter()
         .find(|condition| condition.status == "False")
         .and_then(|condition| condition.message.clone());
-    let object = named(deployment);
+    let object = namespaced_name(deployment);
     let (place, name) = object.split_once('/').unwrap_or_default();
     if available > 0 {
         Finding::ok(
@@ -197,7 +203,10 @@ fn is_over(spec: &LeaseSpec, renewed: Timestamp, now: Timestamp) -> bool {
 fn one(here: &[&Deployment]) -> Finding {
     match here {
         [_, _, ..] => {
-            let names: Vec<String> = here.iter().map(|deployment| named(deployment)).collect();
+            let names: Vec<String> = here
+                .iter()
+                .map(|deployment| namespaced_name(deployment))
+                .collect();
             Finding::problem(
                 Code::OneController,
                 format!(

@@ -103,10 +103,7 @@ fn remediations(updates: &Updates) -> Vec<Finding> {
     let early = updates.checks.iter().filter_map(|check| early(check, updates));
     each(
         Code::Remediation,
-        || {
-            "no MachineHealthCheck remediates before an in-place update can finish"
-                .to_owned()
-        },
+        || "no MachineHealthCheck remediates before an in-place update can finish".to_owned(),
         early.collect(),
     )
 }

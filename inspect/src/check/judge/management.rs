@@ -111,7 +111,7 @@ fn installed(there: &BTreeMap<String, CustomResourceDefinition>) -> Vec<Finding>
 }
 
 fn schemas(there: &BTreeMap<String, CustomResourceDefinition>) -> Vec<Finding> {
-    let all = definitions::all();
+    let all = definitions::all_definitions();
     let ours = all.iter().filter_map(|ours| Some((ours, there.get(name(ours))?)));
     // Flux's own definitions are not checked.
     let differing = ours.filter(|(ours, there)| crds::is_ours(there) && !definitions::same(ours, there));

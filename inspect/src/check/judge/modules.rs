@@ -31,7 +31,7 @@ const LONG: SignedDuration = SignedDuration::from_hours(7 * 24);
 const LABELS: usize = 5;
 
 /// The parts of a module of either kind that are checked.
-struct Seen {
+struct CheckedModule {
     /// `module/podinfo`.
     name: String,
     meta: ObjectMeta,
@@ -42,7 +42,7 @@ struct Seen {
     suspended: bool,
 }
 
-impl Seen {
+impl CheckedModule {
     fn of<M: ModuleObject>(module: &M) -> Self {
         let name = module.meta().name.clone().unwrap_or_default(); // an object from the API server has one
         let status = module.status().cloned().unwrap_or_default();
@@ -60,7 +60,7 @@ impl Seen {
         find(&self.conditions, READY)
     }
 
-    fn says(&self, words: &[&str]) -> Option<&Condition> {
+    fn ready_with_reason(&self, words: &[&str]) -> Option<&Condition> {
         self.ready()
             .filter(|ready| words.contains(&ready.reason.as_str()))
     }
@@ -68,7 +68,7 @@ impl Seen {
     /// The message for this reason: of the module, or of a cluster while others still make progress.
     fn awaits(&self, word: Reason) -> Option<&str> {
         let clusters = || self.attention.iter().find(|one| one.reason == word.as_str());
-        self.says(&[word.as_str()])
+        self.ready_with_reason(&[word.as_str()])
             .map(|ready| ready.message.as_str())
             .or_else(|| clusters().map(|one| one.message.as_str()))
     }
@@ -80,7 +80,7 @@ impl Seen {
             Reason::Halted.as_str(),
             Reason::Aborted.as_str(),
         ];
-        is_true(&self.conditions, HALTED) || self.says(&bad).is_some()
+        is_true(&self.conditions, HALTED) || self.ready_with_reason(&bad).is_some()
     }
 
     fn why(&self) -> String {
@@ -93,8 +93,8 @@ pub(crate) fn judge(world: &World) -> Vec<Finding> {
     let Ok(live) = &world.live else {
         return Vec::new();
     };
-    let mut all: Vec<Seen> = live.modules.iter().map(Seen::of).collect();
-    all.extend(live.bootstrap_modules.iter().map(Seen::of));
+    let mut all: Vec<CheckedModule> = live.modules.iter().map(CheckedModule::of).collect();
+    all.extend(live.bootstrap_modules.iter().map(CheckedModule::of));
     if all.is_empty() {
         return vec![Finding::ok(
             Code::Selects,
@@ -129,7 +129,7 @@ pub(crate) fn judge(world: &World) -> Vec<Finding> {
         &all,
         Code::Bad,
         Level::Problem,
-        Seen::is_halted,
+        CheckedModule::is_halted,
         || "no module asks for a revision that is known to be bad".to_owned(),
     ));
     findings.extend(stalled(&all));
@@ -164,21 +164,27 @@ fn labels(clusters: &[DynamicObject]) -> String {
 
 /// A finding for modules whose Ready condition has one of these reasons.
 fn by_word(
-    all: &[Seen],
+    all: &[CheckedModule],
     code: Code,
     level: Level,
     words: &[&str],
     well: impl FnOnce() -> String,
 ) -> Vec<Finding> {
-    by_condition(all, code, level, |module| module.says(words).is_some(), well)
+    by_condition(
+        all,
+        code,
+        level,
+        |module| module.ready_with_reason(words).is_some(),
+        well,
+    )
 }
 
 /// A finding for modules that match, with the message of their Ready condition.
 fn by_condition(
-    all: &[Seen],
+    all: &[CheckedModule],
     code: Code,
     level: Level,
-    holds: impl Fn(&Seen) -> bool,
+    holds: impl Fn(&CheckedModule) -> bool,
     well: impl FnOnce() -> String,
 ) -> Vec<Finding> {
     let found = all.iter().filter(|module| holds(module));
@@ -192,7 +198,7 @@ fn by_condition(
     each(code, well, found.collect())
 }
 
-fn paused(all: &[Seen], now: Timestamp) -> Vec<Finding> {
+fn paused(all: &[CheckedModule], now: Timestamp) -> Vec<Finding> {
     let found = all.iter().filter_map(|module| {
         let paused = find(&module.conditions, PAUSED).filter(|paused| paused.status == "True");
         let (word, since, go_on) = match paused {
@@ -224,7 +230,7 @@ fn paused(all: &[Seen], now: Timestamp) -> Vec<Finding> {
 }
 
 /// Holds and pins on modules and on Clusters.
-fn held(live: &Live, all: &[Seen], now: Timestamp) -> Vec<Finding> {
+fn held(live: &Live, all: &[CheckedModule], now: Timestamp) -> Vec<Finding> {
     let clusters = live
         .clusters
         .iter()
@@ -258,7 +264,7 @@ fn held(live: &Live, all: &[Seen], now: Timestamp) -> Vec<Finding> {
             found.push(
                 Finding::warning(Code::Held, format!("{word} for {}", Age(at, now)))
                     .about(name.clone())
-                    .reason(control.told().trim().to_owned())
+                    .reason(control.provenance().trim().to_owned())
                     .remedy(format!("if it is no longer needed: muster {undo} --help")),
             );
         }
@@ -270,13 +276,13 @@ fn held(live: &Live, all: &[Seen], now: Timestamp) -> Vec<Finding> {
     )
 }
 
-fn stalled(all: &[Seen]) -> Vec<Finding> {
+fn stalled(all: &[CheckedModule]) -> Vec<Finding> {
     let found = all
         .iter()
         .filter(|module| is_true(&module.conditions, STALLED) && !module.is_halted());
     let found = found.filter(|module| {
         module
-            .says(&[ObjectReason::NoClusters.as_str(), Reason::WithdrawalHeld.as_str()])
+            .ready_with_reason(&[ObjectReason::NoClusters.as_str(), Reason::WithdrawalHeld.as_str()])
             .is_none()
     });
     let found = found.filter_map(|module| {
@@ -305,7 +311,7 @@ fn stalled(all: &[Seen]) -> Vec<Finding> {
 }
 
 /// The modules that wait for a user, each with the command to run.
-fn awaited(all: &[Seen], code: Code, word: Reason) -> Vec<Finding> {
+fn awaited(all: &[CheckedModule], code: Code, word: Reason) -> Vec<Finding> {
     let found = all.iter().filter_map(|module| {
         let message = module.awaits(word)?;
         let (reason, command) = command_of(message);
@@ -337,7 +343,7 @@ fn command_of(message: &str) -> (&str, Option<&str>) {
     (reason.strip_suffix("; next").unwrap_or(reason), command)
 }
 
-fn observed(all: &[Seen]) -> Vec<Finding> {
+fn observed(all: &[CheckedModule]) -> Vec<Finding> {
     let found = all
         .iter()
         .filter(|module| module.observed != module.meta.generation);
@@ -361,7 +367,7 @@ fn observed(all: &[Seen]) -> Vec<Finding> {
     )
 }
 
-fn moved(all: &[Seen]) -> Vec<Finding> {
+fn moved(all: &[CheckedModule]) -> Vec<Finding> {
     let found = all.iter().filter_map(|module| {
         let moved = find(&module.conditions, TAG_MOVED).filter(|moved| moved.status == "True")?;
         Some(

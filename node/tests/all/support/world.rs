@@ -11,8 +11,8 @@ use std::{
 
 use jiff::{SignedDuration, Timestamp};
 use muster_node::{
-    Account, Agent, Answer, Assignment, Checks, Clock, Config, Content, Dialed, File, FileState, Host, Piece,
-    Program, Report, Server, Services, State, Surroundings, journal::Identity,
+    Account, Agent, AgentEnvironment, Answer, Assignment, Checks, Clock, Config, Content, Dialed, File,
+    FileState, Host, Piece, Program, Report, Server, Services, State, journal::Identity,
 };
 use serde_json::json;
 
@@ -227,8 +227,8 @@ impl World {
         }
     }
 
-    pub(crate) fn surroundings(&self) -> Surroundings {
-        Surroundings {
+    pub(crate) fn surroundings(&self) -> AgentEnvironment {
+        AgentEnvironment {
             folder: OWN.to_owned(),
             disk: Rc::clone(&self.disk) as _,
             clock: Rc::clone(&self.clock) as _,

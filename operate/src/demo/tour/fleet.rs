@@ -2,7 +2,7 @@
 
 use super::{
     Tour,
-    rolling::{FIVE, holds, says},
+    rolling::{FIVE, contains_all, holds},
     world::{BACKUP, PODINFO, ready},
 };
 
@@ -45,7 +45,7 @@ impl Tour<'_> {
         let tree = self.guide.types("muster tree cluster/ap-1").await?;
         self.guide.check(
             "all modules are ready on it",
-            says(&tree, &["3 of 3 modules ready"]),
+            contains_all(&tree, &["3 of 3 modules ready"]),
         )?;
         self.limits()
     }
@@ -80,15 +80,16 @@ impl Tour<'_> {
         let matrix = self.guide.types("muster matrix").await?;
         self.guide.check(
             "the matrix shows it with its symbol",
-            says(&matrix, &["? v1.1.0", "skipped"]),
+            contains_all(&matrix, &["? v1.1.0", "skipped"]),
         )?;
 
         self.guide.types("rm ../clusters/us-2.unplugged").await?;
         let world = &self.world;
         self.guide
-            .until("it updates automatically: podinfo 6.2.0 runs in us-2", async || {
-                world.runs(PODINFO, "6.2.0", &["us-2"]).await
-            })
+            .until(
+                "it updates automatically: podinfo 6.2.0 runs in us-2",
+                async || world.runs(PODINFO, "6.2.0", &["us-2"]).await,
+            )
             .await?;
         self.guide
             .types(
@@ -124,7 +125,7 @@ impl Tour<'_> {
             .await?;
         let events = self.guide.types("kubectl get events --field-selector reason=WithdrawalHeld -o jsonpath='{.items[0].type}{\"\\n\"}'").await?;
         self.guide
-            .check("a Warning event says so", says(&events, &["Warning"]))?;
+            .check("a Warning event says so", contains_all(&events, &["Warning"]))?;
         let untouched = self.world.untouched(PODINFO, &before, &SIX).await?;
         self.guide.check("podinfo is in all six, untouched", untouched)?;
 
@@ -133,7 +134,7 @@ impl Tour<'_> {
         let shown = self.guide.types("muster rollout withdraw module/podinfo").await?;
         self.guide.check(
             "us-1 and us-2 would lose it, of six",
-            says(
+            contains_all(
                 &shown,
                 &["2 of 6 clusters would lose it (us-1, us-2)", "--acknowledge"],
             ),

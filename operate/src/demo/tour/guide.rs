@@ -47,7 +47,7 @@ pub(crate) enum Failed {
 }
 
 /// The result of a check: the observed state, as expected (`Ok`) or not (`Err`).
-pub(crate) type Seen = Result<String, String>;
+pub(crate) type CheckResult = Result<String, String>;
 
 /// Narrates, runs commands and checks.
 pub(crate) struct Guide {
@@ -152,7 +152,7 @@ impl Guide {
     }
 
     /// Checks a condition once.
-    pub(crate) fn check(&mut self, expected: &str, seen: Seen) -> anyhow::Result<()> {
+    pub(crate) fn check(&mut self, expected: &str, seen: CheckResult) -> anyhow::Result<()> {
         match seen {
             Ok(detail) => {
                 self.passed(expected, &detail, "");
@@ -170,7 +170,7 @@ impl Guide {
     pub(crate) async fn until(
         &mut self,
         expected: &str,
-        look: impl AsyncFn() -> anyhow::Result<Seen>,
+        look: impl AsyncFn() -> anyhow::Result<CheckResult>,
     ) -> anyhow::Result<()> {
         let began = Instant::now();
         loop {

@@ -32,7 +32,7 @@ struct Tour<'a> {
 }
 
 /// Runs the tour; true only if all checks passed.
-pub(crate) async fn play(
+pub(crate) async fn run_tour(
     folder: &Folder,
     plane: &Plane,
     fleet: &[Cluster],
@@ -81,9 +81,7 @@ fn begin(folder: &Path, clusters: usize, tell: &Narrator) {
         folder.display()
     ));
     tell.line("The clusters are simulated; git, HTTPS, kubectl, the controller and the agents are real.");
-    tell.line(
-        "  $  a command, run in the folder fleet (KUBECONFIG names the management plane)",
-    );
+    tell.line("  $  a command, run in the folder fleet (KUBECONFIG names the management plane)");
     tell.line(
         "  ✓  checked from outside muster: by API servers' objects and logs, git, and what commands print",
     );

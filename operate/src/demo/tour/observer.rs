@@ -10,7 +10,7 @@ use super::{
         cluster::{AGENT, Cluster},
         plane::{CONTROLLER, NAMESPACE, Plane},
     },
-    guide::Seen,
+    guide::CheckResult,
     rights,
     world::App,
 };
@@ -45,7 +45,7 @@ impl<'a> Observer<'a> {
 
     /// Whether no more than `limit` clusters were changing at any time since the start: from the write of another
     /// version to a cluster's Deployment until it is ready.
-    pub(crate) fn changing(&self, app: App, limit: usize) -> Seen {
+    pub(crate) fn changing(&self, app: App, limit: usize) -> CheckResult {
         let mut versions: BTreeMap<&str, &str> = BTreeMap::new();
         let mut changing: BTreeSet<&str> = BTreeSet::new();
         let mut most: BTreeSet<&str> = BTreeSet::new();
@@ -80,12 +80,13 @@ impl<'a> Observer<'a> {
 
     /// Whether no module was assigned to a further cluster while `limit` clusters had not reported it done: from a row
     /// with a new token to the report of that token, in the log of the management plane.
-    pub(crate) fn assigned(&self, resource: &str, module: &str, limit: usize) -> Seen {
+    pub(crate) fn assigned(&self, resource: &str, module: &str, limit: usize) -> CheckResult {
         let (mut tokens, mut open, mut most) = (BTreeMap::new(), BTreeSet::new(), 0);
         for event in log(self.management, "fleet.muster.dev", resource)? {
             let object = event.object();
             let cluster = object["metadata"]["name"].as_str().unwrap_or_default().to_owned();
-            let row = named(&object["spec"]["syncs"], module).filter(|_| event.kind() != ChangeKind::Deleted);
+            let row = find_by_name(&object["spec"]["syncs"], module)
+                .filter(|_| event.kind() != ChangeKind::Deleted);
             let Some((row, token)) = row.and_then(|row| Some((row, row["token"].as_u64()?))) else {
                 open.remove(&cluster);
                 continue;
@@ -98,7 +99,7 @@ impl<'a> Observer<'a> {
                     most = most.max(open.len());
                 }
             }
-            let done = named(&object["status"]["syncs"], module).is_some_and(|echo| {
+            let done = find_by_name(&object["status"]["syncs"], module).is_some_and(|echo| {
                 echo["token"] == token && echo["digest"] == row["digest"] && echo["state"] == "succeeded"
             });
             if done {
@@ -114,7 +115,7 @@ impl<'a> Observer<'a> {
 
     /// Whether muster sent only requests to the API servers that `muster install --export` allows. For an agent only
     /// requests for muster's and Flux's kinds count: it may apply anything from git.
-    pub(crate) fn rights(&self) -> Seen {
+    pub(crate) fn rights(&self) -> CheckResult {
         let controller = install::rights_of_controller(NAMESPACE);
         let of_controller = rights::suffice(self.management, CONTROLLER, &controller, |_| true)?;
         let agent = install::rights_of_agent();
@@ -195,7 +196,7 @@ fn log(api: &ApiServer, group: &str, resource: &str) -> Result<Vec<EventRecord>,
         .collect())
 }
 
-fn named<'a>(list: &'a Value, name: &str) -> Option<&'a Value> {
+fn find_by_name<'a>(list: &'a Value, name: &str) -> Option<&'a Value> {
     list.as_array()?.iter().find(|item| item["name"] == name)
 }
 

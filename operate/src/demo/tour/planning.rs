@@ -2,7 +2,7 @@
 
 use super::{
     Tour,
-    rolling::{holds, says},
+    rolling::{contains_all, holds},
     world::{DB, ready},
 };
 
@@ -38,7 +38,7 @@ impl Tour<'_> {
         ];
         self.guide.check(
             "it names the step, its Job, and what can be done",
-            says(&why, &words),
+            contains_all(&why, &words),
         )?;
         let untouched = self.world.untouched(DB, &before, &BOTH).await?;
         self.guide.check("the database is as it was in both", untouched)?;

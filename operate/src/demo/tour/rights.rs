@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use muster_apiserver::{ApiServer, record::RequestRecord};
 use serde_json::Value;
 
-use super::guide::Seen;
+use super::guide::CheckResult;
 
 /// A request in the terms of an RBAC rule.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -18,7 +18,12 @@ struct Ask {
 
 /// Whether these rights allow all requests of a user. Requests that apply objects from git are excluded: those rights
 /// are unlimited.
-pub(crate) fn suffice(api: &ApiServer, user: &str, rights: &[Value], matters: impl Fn(&str) -> bool) -> Seen {
+pub(crate) fn suffice(
+    api: &ApiServer,
+    user: &str,
+    rights: &[Value],
+    matters: impl Fn(&str) -> bool,
+) -> CheckResult {
     if api.recorder().dropped().0 > 0 {
         return Err("the log of an API server is not complete".to_owned());
     }
@@ -27,7 +32,7 @@ pub(crate) fn suffice(api: &ApiServer, user: &str, rights: &[Value], matters: im
         .iter()
         .filter(|request| request.client == user && !request.query.contains("fieldManager=muster-sync"));
     let asked: BTreeSet<Ask> = own
-        .filter_map(|request| ask(request))
+        .filter_map(|request| as_rbac_request(request))
         .filter(|ask| matters(&ask.group))
         .collect();
     let beyond: Vec<String> = asked
@@ -48,7 +53,7 @@ pub(crate) fn suffice(api: &ApiServer, user: &str, rights: &[Value], matters: im
 }
 
 /// A request in the terms of an RBAC rule; `None` for discovery, which is always allowed.
-fn ask(request: &RequestRecord) -> Option<Ask> {
+fn as_rbac_request(request: &RequestRecord) -> Option<Ask> {
     let verb = request.verb?.as_str();
     let parts: Vec<&str> = request.path.trim_matches('/').split('/').collect();
     let (group, rest) = match &parts[..] {

@@ -2,7 +2,7 @@
 
 use super::{
     Tour,
-    guide::Seen,
+    guide::CheckResult,
     world::{BACKUP, PODINFO, Versions, ready},
 };
 
@@ -34,8 +34,10 @@ impl Tour<'_> {
             .types("kubectl wait --for=condition=Ready --timeout=60s modules/podinfo modules/backup bootstrapmodules/base")
             .await?;
         let matrix = self.guide.types("muster matrix").await?;
-        self.guide
-            .check("the matrix shows that all is ready", says(&matrix, &["14 ready"]))?;
+        self.guide.check(
+            "the matrix shows that all is ready",
+            contains_all(&matrix, &["14 ready"]),
+        )?;
         let running = self.world.runs(PODINFO, "6.0.0", &FIVE).await?;
         self.guide.check(
             "podinfo 6.0.0 runs in all five clusters, as they report themselves",
@@ -62,7 +64,7 @@ impl Tour<'_> {
         let plan = self.guide.types_expecting("muster plan -f modules", 1).await?;
         self.guide.check(
             "the plan knows the variables, the order, and that the tag is still to come",
-            says(&plan, &["dev-1 → eu-1 → eu-2 → us-1 → us-2", "no tag v1.1.0 yet"]),
+            contains_all(&plan, &["dev-1 → eu-1 → eu-2 → us-1 → us-2", "no tag v1.1.0 yet"]),
         )?;
         self.record("6.1.0", "v1.1.0").await?;
         self.guide
@@ -128,7 +130,7 @@ impl Tour<'_> {
         let why = self.guide.types("muster why module/podinfo").await?;
         self.guide.check(
             "it names the cluster, the object, the cause and what to do",
-            says(
+            contains_all(
                 &why,
                 &[
                     FIRST,
@@ -142,7 +144,7 @@ impl Tour<'_> {
         let tree = self.guide.types("muster tree module/podinfo").await?;
         self.guide.check(
             "the tree shows one problem, and four clusters on one line",
-            says(&tree, &["Cluster/dev-1", "Clusters eu-1, eu-2, us-1, us-2"]),
+            contains_all(&tree, &["Cluster/dev-1", "Clusters eu-1, eu-2, us-1, us-2"]),
         )?;
         let status = self.world.module("podinfo").await?.status.unwrap_or_default(); // none: then nobody has a reason
         let mut told: Vec<String> = status.attention.iter().map(|told| told.cluster.clone()).collect();
@@ -153,7 +155,10 @@ impl Tour<'_> {
 
     pub(super) async fn recovery(&mut self) -> anyhow::Result<()> {
         let before = self.world.versions(PODINFO).await?;
-        self.guide.step("Recovery", "Only through git: the commit is reverted, and with it the version that the module names.");
+        self.guide.step(
+            "Recovery",
+            "Only through git: the commit is reverted, and with it the version that the module names.",
+        );
         self.guide.types("git revert --no-edit HEAD").await?;
         self.guide
             .types("muster rollout status module/podinfo --tag v1.1.0 --timeout 60s")
@@ -175,8 +180,10 @@ impl Tour<'_> {
                 1,
             )
             .await?;
-        self.guide
-            .check("it is refused as known to be bad", says(&said, &["KnownBad"]))?;
+        self.guide.check(
+            "it is refused as known to be bad",
+            contains_all(&said, &["KnownBad"]),
+        )?;
         let untouched = self.world.untouched(PODINFO, &before, &FIVE).await?;
         self.guide.check("no cluster was written to", untouched)?;
         self.guide.types("git revert --no-edit HEAD").await?;
@@ -261,7 +268,7 @@ impl Tour<'_> {
 }
 
 /// Whether a text contains all these words.
-pub(crate) fn says(text: &str, words: &[&str]) -> Seen {
+pub(crate) fn contains_all(text: &str, words: &[&str]) -> CheckResult {
     let missing: Vec<&str> = words
         .iter()
         .copied()
@@ -273,7 +280,7 @@ pub(crate) fn says(text: &str, words: &[&str]) -> Seen {
 }
 
 /// Whether two lists are equal.
-pub(crate) fn equal(seen: &[String], expected: &[&str]) -> Seen {
+pub(crate) fn equal(seen: &[String], expected: &[&str]) -> CheckResult {
     if seen == expected {
         Ok(seen.join(", "))
     } else {
@@ -282,6 +289,6 @@ pub(crate) fn equal(seen: &[String], expected: &[&str]) -> Seen {
 }
 
 /// The observed state, as expected if the condition is true.
-pub(crate) fn holds(it: bool, seen: impl FnOnce() -> String) -> Seen {
+pub(crate) fn holds(it: bool, seen: impl FnOnce() -> String) -> CheckResult {
     if it { Ok(String::new()) } else { Err(seen()) }
 }

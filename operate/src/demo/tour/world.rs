@@ -13,7 +13,7 @@ use super::{
         cluster::Cluster,
         plane::{NAMESPACE, Plane},
     },
-    guide::Seen,
+    guide::CheckResult,
 };
 
 /// The user name of the tour.
@@ -103,7 +103,12 @@ impl<'a> World<'a> {
     }
 
     /// Whether an application is at a version in these clusters, and ready, according to the clusters.
-    pub(crate) async fn runs(&self, app: App, version: &str, clusters: &[&str]) -> anyhow::Result<Seen> {
+    pub(crate) async fn runs(
+        &self,
+        app: App,
+        version: &str,
+        clusters: &[&str],
+    ) -> anyhow::Result<CheckResult> {
         let mut wrong = Vec::new();
         for cluster in clusters {
             let deployment = self.deployment(cluster, app).await?;
@@ -148,7 +153,7 @@ impl<'a> World<'a> {
         app: App,
         before: &Versions,
         clusters: &[&str],
-    ) -> anyhow::Result<Seen> {
+    ) -> anyhow::Result<CheckResult> {
         let now = self.versions(app).await?;
         let touched: Vec<String> = clusters
             .iter()
@@ -169,7 +174,7 @@ impl<'a> World<'a> {
     }
 
     /// Whether a namespace, with all its objects, is gone from these clusters.
-    pub(crate) async fn is_gone(&self, namespace: &str, clusters: &[&str]) -> anyhow::Result<Seen> {
+    pub(crate) async fn is_gone(&self, namespace: &str, clusters: &[&str]) -> anyhow::Result<CheckResult> {
         for cluster in clusters {
             let namespaces: Api<Namespace> = Api::all(self.client(cluster)?);
             if namespaces.get_opt(namespace).await?.is_some() {

@@ -4,12 +4,12 @@ use std::collections::BTreeSet;
 
 use muster_driver::Change;
 use muster_rollout::{
-    Absence, Charge, Content, Desired, Domain, Eligible, Kind, MAX_BYTES, MAX_CHARGES, Memory, Place, Row,
-    RunState, Stage, StageId, State, Step, Unit, UnitId,
+    Absence, Assignment, Content, Desired, Domain, Eligible, InFlight, Kind, MAX_BYTES, MAX_IN_FLIGHT,
+    Memory, RunState, Stage, StageId, StagePosition, State, Step, Unit, UnitId,
 };
 
 use super::{Broken, Case, Law, Verdict, amount, disrupted, selected, truth};
-use crate::steps::{row_steps, word};
+use crate::steps::{assignment_steps, word};
 
 /// Checks all laws of one decision.
 pub fn examine(case: &Case<'_>) -> Verdict {
@@ -21,7 +21,7 @@ pub fn examine(case: &Case<'_>) -> Verdict {
         decision,
         now,
     } = *case;
-    for step in row_steps(decision) {
+    for step in assignment_steps(decision) {
         examine_step(case, step)?;
     }
     let mut permuted = view.to_vec();
@@ -55,7 +55,7 @@ fn examine_brake(case: &Case<'_>) -> Verdict {
         ..
     } = *case;
     let withdrawing = |memory: &Memory| -> BTreeSet<_> {
-        let charges = memory.charges.iter();
+        let charges = memory.in_flight.iter();
         let those = charges.filter(|(_, charge)| charge.kind == Kind::Withdraw && !charge.picked_up);
         those.map(|(id, _)| id.clone()).collect()
     };
@@ -96,7 +96,7 @@ fn carrying(case: &Case<'_>, view: &[Unit]) -> u32 {
 }
 
 /// Units that become in flight with this decision, except those that were found in a pending change.
-fn begun<'a>(case: &Case<'a>) -> Vec<(&'a Unit, Charge)> {
+fn begun<'a>(case: &Case<'a>) -> Vec<(&'a Unit, InFlight)> {
     let Case {
         before,
         view,
@@ -104,10 +104,10 @@ fn begun<'a>(case: &Case<'a>) -> Vec<(&'a Unit, Charge)> {
         ..
     } = *case;
     let begun = |unit: &'a Unit| {
-        let charge = *decision.memory.charges.get(&unit.id)?;
+        let charge = *decision.memory.in_flight.get(&unit.id)?;
         // A unit that was released and has returned is in flight again regardless of other units (rule 4).
         let was = before
-            .charges
+            .in_flight
             .get(&unit.id)
             .is_some_and(|was| was.kind != Kind::Withdraw || was.counts());
         let new = charge.token > before.seq && charge.token == decision.memory.seq;
@@ -131,7 +131,7 @@ fn is_quiet(unit: &Unit) -> bool {
 }
 
 fn is_leaving(unit: &Unit) -> bool {
-    let told = |row: Row| {
+    let told = |row: Assignment| {
         let echo = unit.observed.as_ref();
         echo.is_some_and(|echo| echo.token == row.token && echo.state == State::Withdrawn)
     };
@@ -146,7 +146,7 @@ fn examine_domains(case: &Case<'_>) -> Verdict {
     let counting = case
         .decision
         .memory
-        .charges
+        .in_flight
         .iter()
         .filter(|(_, charge)| charge.counts());
     let charged: Vec<Option<Key>> = counting.map(|(id, _)| case.unit(id).map(key)).collect();
@@ -159,7 +159,7 @@ fn examine_domains(case: &Case<'_>) -> Verdict {
         let of_it = case.view.iter().filter(|other| {
             key(other) == key(unit)
                 && other.selected()
-                && other.place != Place::Excluded
+                && other.place != StagePosition::Excluded
                 && other.is_eligible()
         });
         let of_it = u32::try_from(of_it.count()).unwrap_or(u32::MAX);
@@ -209,11 +209,11 @@ fn domains_to_do(case: &Case<'_>) -> BTreeSet<Key> {
     let undone = case.view.iter().filter(|unit| {
         let needed = unit.selected() && !matches!(unit.eligible, Eligible::No(why) if why.absence != Absence::Wait);
         let come = match (unit.place, first) {
-            (Place::Excluded, _) | (Place::Last, Some(_)) => false,
+            (StagePosition::Excluded, _) | (StagePosition::Last, Some(_)) => false,
             (_, None) => true,
-            (Place::Stage(at), Some(first)) => usize::from(at) <= first,
+            (StagePosition::Stage(at), Some(first)) => usize::from(at) <= first,
         };
-        let charge = memory.charges.get(&unit.id).filter(|charge| charge.incarnation == unit.incarnation);
+        let charge = memory.in_flight.get(&unit.id).filter(|charge| charge.incarnation == unit.incarnation);
         let there = matches!(
             (unit.desired, unit.assigned.map(|row| row.content)),
             (Desired::Content { digest, .. }, Some(Content::Carries { digest: carried, .. })) if digest == carried
@@ -229,19 +229,20 @@ fn examine_budget(case: &Case<'_>) -> Verdict {
         return Ok(());
     };
     let Case { before, decision, .. } = *case;
-    let changed = |charge: &Charge| charge.counts() || charge.kind == Kind::Withdraw && !charge.skipped;
+    let changed = |charge: &InFlight| charge.counts() || charge.kind == Kind::Withdraw && !charge.skipped;
     let uses = |unit: &Unit| {
         let was = before
-            .charges
+            .in_flight
             .get(&unit.id)
             .filter(|was| was.incarnation == unit.incarnation);
-        let counted =
-            unit.selected() && unit.place != Place::Excluded && !(unit.available && unit.is_eligible());
+        let counted = unit.selected()
+            && unit.place != StagePosition::Excluded
+            && !(unit.available && unit.is_eligible());
         // A unit whose withdrawal is not reported as done is changing, whether the memory has it or not.
         !counted && !was.is_some_and(changed) && !is_leaving(unit)
     };
     let withdrawn = case.view.iter().filter(|unit| {
-        let is = decision.memory.charges.get(&unit.id);
+        let is = decision.memory.in_flight.get(&unit.id);
         is.is_some_and(|charge| charge.kind == Kind::Withdraw && charge.token > before.seq) && is_quiet(unit)
     });
     let begun = begun(case).into_iter().map(|(unit, _)| unit);
@@ -261,7 +262,7 @@ fn examine_budget(case: &Case<'_>) -> Verdict {
 
 /// E6: no change starts while its window is closed.
 fn examine_windows(case: &Case<'_>) -> Verdict {
-    let closed = |unit: &Unit, charge: Charge| match unit.eligible {
+    let closed = |unit: &Unit, charge: InFlight| match unit.eligible {
         Eligible::Closed { reverts, .. } => !(reverts && charge.kind == Kind::Revert && carries(unit)),
         _ => false,
     };
@@ -273,7 +274,7 @@ fn examine_windows(case: &Case<'_>) -> Verdict {
         let Step::Assign { unit, .. } = step else {
             return None;
         };
-        let charge = *case.decision.memory.charges.get(unit)?;
+        let charge = *case.decision.memory.in_flight.get(unit)?;
         case.unit(unit)
             .filter(|unit| is_quiet(unit) && closed(unit, charge))
     });
@@ -324,14 +325,14 @@ fn examine_stages(case: &Case<'_>) -> Verdict {
     let (was, is) = (&before.course, &decision.memory.course);
     for (place, stage) in spec.stages.iter().enumerate() {
         let id = StageId::of(&stage.name);
-        let of_it = |unit: &&Unit| matches!(unit.place, Place::Stage(at) if usize::from(at) == place);
+        let of_it = |unit: &&Unit| matches!(unit.place, StagePosition::Stage(at) if usize::from(at) == place);
         if is.passed.contains(&id) && !(same && was.passed.contains(&id)) {
             let open = view.iter().filter(of_it).filter(|unit| {
                 let needed = unit.selected()
                     && !matches!(unit.eligible, Eligible::No(why) if why.absence != Absence::Wait);
                 needed
-                    && before.charges.contains_key(&unit.id)
-                    && decision.memory.charges.contains_key(&unit.id)
+                    && before.in_flight.contains_key(&unit.id)
+                    && decision.memory.in_flight.contains_key(&unit.id)
             });
             let open: Vec<_> = open.map(|unit| &unit.id).collect();
             let word = !stage.approval || is.approved.contains(&id);
@@ -343,9 +344,9 @@ fn examine_stages(case: &Case<'_>) -> Verdict {
         if !is.passed.contains(&id) {
             for (unit, charge) in begun(case) {
                 let later = match unit.place {
-                    Place::Stage(at) => usize::from(at) > place,
-                    Place::Last => true,
-                    Place::Excluded => false,
+                    StagePosition::Stage(at) => usize::from(at) > place,
+                    StagePosition::Last => true,
+                    StagePosition::Excluded => false,
                 };
                 // A pin is not part of the rollout.
                 let target = charge.kind == Kind::Assign && charge.revision == Some(run.target);
@@ -398,7 +399,7 @@ fn examine_repetition(case: &Case<'_>) -> Verdict {
         ..
     } = *case;
     let again = decide(spec, &decision.memory, view, now);
-    if again.memory != decision.memory || row_steps(&again) != row_steps(decision) {
+    if again.memory != decision.memory || assignment_steps(&again) != assignment_steps(decision) {
         let what = format!("decided again: {:?} then {:?}", decision.memory, again.memory);
         return Err(Broken::new(Law::E10, what));
     }
@@ -415,13 +416,13 @@ fn examine_repetition(case: &Case<'_>) -> Verdict {
     let after = decide(spec, &decision.memory, &outcome, now);
     let frees = |memory: &Memory| {
         memory
-            .charges
+            .in_flight
             .values()
             .any(|charge| matches!(charge.kind, Kind::Withdraw | Kind::Abandon) && charge.counts())
     };
     // A unit that gets content for the first time changes the base of a percentage.
     let more = carrying(case, &outcome) > carrying(case, view);
-    let again = row_steps(&after)
+    let again = assignment_steps(&after)
         .into_iter()
         .any(|step| !(more && matches!(step, Step::Withdraw { .. })));
     if !fences && !frees(&decision.memory) && again {
@@ -436,7 +437,7 @@ fn examine_memory(memory: &Memory) -> Verdict {
     let unreadable = |error: serde_json::Error| Broken::new(Law::E13, error.to_string());
     let text = serde_json::to_string(memory).map_err(unreadable)?;
     let read: Memory = serde_json::from_str(&text).map_err(unreadable)?;
-    let bounded = memory.charges.len() <= MAX_CHARGES && text.len() <= MAX_BYTES;
+    let bounded = memory.in_flight.len() <= MAX_IN_FLIGHT && text.len() <= MAX_BYTES;
     if bounded && read == *memory {
         Ok(())
     } else {
@@ -452,7 +453,7 @@ fn examine_reasons(case: &Case<'_>) -> Verdict {
     if decision.reasons.len() != units.len() {
         return Err(Broken::new(Law::E12, "not one reason for each unit"));
     }
-    let told = truth::Told::of(case);
+    let told = truth::SharedFacts::of(case);
     for (unit, (id, why)) in units.into_iter().zip(&decision.reasons) {
         let facts = truth::Facts {
             case: *case,

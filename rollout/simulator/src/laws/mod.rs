@@ -8,7 +8,9 @@ mod verdicts;
 
 use std::fmt;
 
-use muster_rollout::{Charge, Decision, Kind, Limit, Memory, Millis, Place, Spec, Strategy, Unit, UnitId};
+use muster_rollout::{
+    Decision, InFlight, Kind, Limit, Memory, Millis, Spec, StagePosition, Strategy, Unit, UnitId,
+};
 use thiserror::Error;
 
 pub use self::{decision::examine, observer::Observer, verdicts::Verdicts};
@@ -40,7 +42,7 @@ pub enum Law {
 
 impl Law {
     /// The text of the law.
-    pub const fn says(self) -> &'static str {
+    pub const fn description(self) -> &'static str {
         match self {
             Self::E1 => "no more units change at once than the limit and the budget allow",
             Self::E2 => "no more domains change at once than allowed, in their order",
@@ -70,7 +72,7 @@ impl fmt::Display for Law {
 
 /// A law that is broken.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
-#[error("{law} ({}): {what}", law.says())]
+#[error("{law} ({}): {what}", law.description())]
 pub struct Broken {
     /// The law.
     pub law: Law,
@@ -125,13 +127,13 @@ impl<'a> Case<'a> {
 
 /// The units that are changing according to the new memory, and the selected ones that are unavailable.
 fn disrupted<'a>(case: &Case<'a>) -> impl Iterator<Item = &'a UnitId> {
-    let charges = &case.decision.memory.charges;
-    let is_changing = |charge: &Charge| charge.counts() || charge.kind == Kind::Withdraw && !charge.skipped;
+    let charges = &case.decision.memory.in_flight;
+    let is_changing = |charge: &InFlight| charge.counts() || charge.kind == Kind::Withdraw && !charge.skipped;
     let changing = charges
         .iter()
         .filter(move |(_, charge)| is_changing(charge))
         .map(|(id, _)| id);
-    let included = |unit: &&Unit| unit.selected() && unit.place != Place::Excluded;
+    let included = |unit: &&Unit| unit.selected() && unit.place != StagePosition::Excluded;
     let unavailable = |unit: &&Unit| !(unit.available && unit.is_eligible());
     let others = case
         .view
@@ -146,15 +148,15 @@ fn disrupted<'a>(case: &Case<'a>) -> impl Iterator<Item = &'a UnitId> {
 fn selected(view: &[Unit]) -> u32 {
     let included = view
         .iter()
-        .filter(|unit| unit.selected() && unit.place != Place::Excluded);
+        .filter(|unit| unit.selected() && unit.place != StagePosition::Excluded);
     u32::try_from(included.count()).unwrap_or(u32::MAX)
 }
 
 /// The limit in units, computed from the spec: the engine's own number is what is checked.
-pub fn limit(spec: &Spec, view: &[Unit]) -> u32 {
+pub fn limit_in_units(spec: &Spec, view: &[Unit]) -> u32 {
     let included = view
         .iter()
-        .filter(|unit| unit.selected() && unit.place != Place::Excluded);
+        .filter(|unit| unit.selected() && unit.place != StagePosition::Excluded);
     let (selected, eligible) = included.fold((0, 0), |(selected, eligible), unit| {
         (selected + 1, eligible + u32::from(unit.is_eligible()))
     });
@@ -166,7 +168,7 @@ pub fn limit(spec: &Spec, view: &[Unit]) -> u32 {
 
 /// The limit in units of this total.
 fn amount(limit: Limit, whole: u32) -> u32 {
-    match limit {
+    match limit_in_units {
         Limit::Count(count) => count,
         Limit::Percent(0) => 0,
         Limit::Percent(percent) => (whole.saturating_mul(percent.min(100).into()) / 100).max(1),

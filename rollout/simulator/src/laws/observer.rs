@@ -17,9 +17,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use muster_rollout::{Charge, Class, Content, Millis, Place, Revision, Spec, State, Unit, UnitId};
+use muster_rollout::{Class, Content, InFlight, Millis, Revision, Spec, StagePosition, State, Unit, UnitId};
 
-use super::{Broken, Case, Law, Verdict, amount, limit};
+use super::{Broken, Case, Law, Verdict, amount, limit_in_units};
 
 /// The observations so far.
 #[derive(Debug)]
@@ -141,7 +141,7 @@ impl Observer {
     }
 
     /// The memory was lost, and this unit was adopted for its assignment: it is unknown whether it was ever confirmed.
-    pub fn is_charged_anew(&mut self, unit: &UnitId, view: usize) {
+    pub fn is_adopted(&mut self, unit: &UnitId, view: usize) {
         self.returned.entry(unit.clone()).or_insert(view);
     }
 
@@ -162,16 +162,16 @@ impl Observer {
     /// it.
     pub fn decided(&mut self, case: &Case<'_>, number: usize) -> Verdict {
         self.judged(case)?;
-        self.limit = self.limit.max(limit(case.spec, case.view));
+        self.limit = self.limit.max(limit_in_units(case.spec, case.view));
         for unit in case.view.iter().filter(|unit| unit.is_eligible()) {
             self.unseen.remove(&unit.id);
         }
-        let charges = &case.decision.memory.charges;
+        let charges = &case.decision.memory.in_flight;
         self.newest = self.newest.max(number);
-        self.note_charged_without_a_success(case);
+        self.record_adopted_without_success(case);
         self.returned
             .retain(|unit, since| *since > number || charges.contains_key(unit));
-        let holds = |unit: &UnitId| charges.get(unit).is_some_and(Charge::counts);
+        let holds = |unit: &UnitId| charges.get(unit).is_some_and(InFlight::counts);
         self.slots.retain(|unit, _| holds(unit));
         for unit in charges.keys().filter(|unit| holds(unit)) {
             self.slots.entry(unit.clone()).or_insert(number);
@@ -182,19 +182,19 @@ impl Observer {
     /// No change is pending: the limit becomes the current one.
     pub fn calm(&mut self, spec: &Spec, view: &[Unit]) {
         if self.counted.is_empty() {
-            self.limit = limit(spec, view);
+            self.limit = limit_in_units(spec, view);
         }
     }
 
     /// The view does not show the success of a unit's assignment, because it is old or the report was lost: the unit is
     /// adopted as unconfirmed, above the limit, as after a lost memory.
-    fn note_charged_without_a_success(&mut self, case: &Case<'_>) {
-        let charges = &case.decision.memory.charges;
+    fn record_adopted_without_success(&mut self, case: &Case<'_>) {
+        let charges = &case.decision.memory.in_flight;
         let anew =
-            |unit: &&Unit| charges.contains_key(&unit.id) && !case.before.charges.contains_key(&unit.id);
+            |unit: &&Unit| charges.contains_key(&unit.id) && !case.before.in_flight.contains_key(&unit.id);
         for unit in case.view.iter().filter(anew) {
             if !self.counted.contains(&unit.id) && !shows_success(unit) {
-                self.is_charged_anew(&unit.id, self.newest + 1);
+                self.is_adopted(&unit.id, self.newest + 1);
             }
         }
     }
@@ -207,7 +207,7 @@ impl Observer {
                 self.note_if_late(unit, case.now);
             }
             let failed = self.failed_on.get(revision).map_or(0, BTreeSet::len);
-            let included = |unit: &&Unit| unit.selected() && unit.place != Place::Excluded;
+            let included = |unit: &&Unit| unit.selected() && unit.place != StagePosition::Excluded;
             let selected = case.view.iter().filter(included).count();
             let tolerated = amount(case.spec.max_failed, u32::try_from(selected).unwrap_or(u32::MAX));
             if failed <= tolerated as usize {
@@ -246,5 +246,5 @@ fn shows_success(unit: &Unit) -> bool {
     let carries = unit
         .assigned
         .is_some_and(|row| matches!(row.content, Content::Carries { .. }));
-    !carries || unit.state_at_row() == Some(&State::Succeeded)
+    !carries || unit.state_at_assignment() == Some(&State::Succeeded)
 }

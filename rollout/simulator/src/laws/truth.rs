@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 
 use muster_rollout::{
-    Charge, Class, Content, Course, Desired, Eligible, Kind, Millis, Place, RunState, Stage, StageId, State,
-    Unit, UnitId, Why,
+    Class, Content, Course, Desired, Eligible, InFlight, Kind, Millis, RunState, Stage, StageId,
+    StagePosition, State, Unit, UnitId, Why,
 };
 
 use super::{Case, disrupted, selected};
@@ -12,12 +12,12 @@ use super::{Case, disrupted, selected};
 /// The facts about one unit.
 pub(super) struct Facts<'a> {
     pub(super) case: Case<'a>,
-    pub(super) told: &'a Told<'a>,
+    pub(super) told: &'a SharedFacts<'a>,
     pub(super) unit: &'a Unit,
 }
 
 /// Facts about all units of a decision, computed once.
-pub(super) struct Told<'a> {
+pub(super) struct SharedFacts<'a> {
     up_to_date: BTreeSet<&'a UnitId>,
     /// Units that are changing, and selected units that are unavailable.
     disrupted: BTreeSet<&'a UnitId>,
@@ -29,9 +29,9 @@ pub(super) struct Told<'a> {
     withdrawing: usize,
 }
 
-impl<'a> Told<'a> {
+impl<'a> SharedFacts<'a> {
     pub(super) fn of(case: &Case<'a>) -> Self {
-        let charges = || case.decision.memory.charges.values();
+        let charges = || case.decision.memory.in_flight.values();
         let reasons = case.decision.reasons.iter();
         Self {
             up_to_date: reasons
@@ -46,17 +46,18 @@ impl<'a> Told<'a> {
     }
 }
 
-fn withdraws(charge: &Charge) -> bool {
+fn withdraws(charge: &InFlight) -> bool {
     charge.kind == Kind::Withdraw && !charge.skipped
 }
 
 #[allow(clippy::too_many_lines, reason = "the table has one entry per case")]
 pub(super) fn holds(it: &Facts<'_>, why: &Why) -> bool {
-    let active = it.charge().filter(|charge| !charge.skipped);
-    let changing = |is: &dyn Fn(&Charge) -> bool| it.unit.selected() && active.is_some_and(is);
+    let active = it.in_flight().filter(|charge| !charge.skipped);
+    let changing = |is: &dyn Fn(&InFlight) -> bool| it.unit.selected() && active.is_some_and(is);
     match why {
         Why::Ineligible { since, .. } => {
-            it.unit.eligible != Eligible::Yes && *since == it.charge().and_then(|charge| charge.absent_since)
+            it.unit.eligible != Eligible::Yes
+                && *since == it.in_flight().and_then(|charge| charge.absent_since)
         }
         Why::WithdrawalHeld { units, .. } => !it.unit.selected() && *units > 1,
         // An abandoned unit is being withdrawn from too, if its assignment is a withdrawal.
@@ -73,17 +74,17 @@ pub(super) fn holds(it: &Facts<'_>, why: &Why) -> bool {
             let told = matches!(it.state(), Some(State::Failed { class: told, .. }) if told == class);
             let since_charged = |at: Millis| {
                 let charge = it
-                    .charge()
+                    .in_flight()
                     .filter(|charge| at >= charge.since && at <= it.case.now);
                 // A unit that was released for its absence failed at its content, if it was ready before and should not
                 // keep it.
-                let released = |charge: &Charge| charge.was_ready && (!it.is_there() || it.is_refused());
+                let released = |charge: &InFlight| charge.was_ready && (!it.is_there() || it.is_refused());
                 charge.is_some_and(|charge| !charge.skipped || released(charge))
             };
             let is_so = since.map_or_else(|| active.is_none() && it.is_there(), since_charged);
             told && *class != Class::Infra && is_so
         }
-        Why::AlreadyUnready { .. } => !it.charge().is_some_and(|charge| charge.was_ready),
+        Why::AlreadyUnready { .. } => !it.in_flight().is_some_and(|charge| charge.was_ready),
         Why::Overdue { .. } => changing(&|charge| {
             let (deadlines, spent) = (&it.case.spec.deadlines, it.spent(charge));
             let in_all = charge.clock.before.plus(spent);
@@ -113,8 +114,8 @@ pub(super) fn holds(it: &Facts<'_>, why: &Why) -> bool {
         Why::Paused => it.case.spec.paused,
         Why::Unresolved => it.unit.desired == Desired::Unresolved,
         Why::WaitingTurn { holders, limit } => {
-            let fills: fn(&Charge) -> bool = if it.unit.selected() {
-                Charge::counts
+            let fills: fn(&InFlight) -> bool = if it.unit.selected() {
+                InFlight::counts
             } else {
                 withdraws
             };
@@ -123,7 +124,7 @@ pub(super) fn holds(it: &Facts<'_>, why: &Why) -> bool {
             } else {
                 it.told.withdrawing
             };
-            let charges = &it.case.decision.memory.charges;
+            let charges = &it.case.decision.memory.in_flight;
             let all = holders.iter().all(|id| charges.get(id).is_some_and(fills));
             // The limit of its stage may be used up by fewer units.
             let of_stage = it.has_stage_limit() && holders.len() >= 3.min(*limit as usize);
@@ -146,14 +147,14 @@ pub(super) fn holds(it: &Facts<'_>, why: &Why) -> bool {
         Why::WaitingStage { stage, units, until } => {
             let open = it.open_stage().is_some_and(|open| open.name == *stage);
             let known = |id: &UnitId| {
-                it.case.decision.memory.charges.contains_key(id) || !it.told.up_to_date.contains(id)
+                it.case.decision.memory.in_flight.contains_key(id) || !it.told.up_to_date.contains(id)
             };
             let soaks = until.is_some_and(|until| until > it.case.now && it.course().clear_since.is_some());
             open && (soaks || !it.case.spec.complete || !units.is_empty() && units.iter().all(known))
         }
         Why::WaitingDomain { holders } => {
             let domains = it.case.spec.domains;
-            let charges = &it.case.decision.memory.charges;
+            let charges = &it.case.decision.memory.in_flight;
             let apart = charges.keys().filter(|id| it.is_apart(id)).count();
             let known = |id: &UnitId| charges.contains_key(id) || !it.told.up_to_date.contains(id);
             let other = domains.at_once.is_some() && (apart > 0 || domains.ordered);
@@ -181,7 +182,7 @@ pub(super) fn holds(it: &Facts<'_>, why: &Why) -> bool {
                 && active.is_none()
                 && !matches!(it.state(), Some(State::Failed { class, .. }) if *class != Class::Infra)
         }
-        Why::Excluded if it.unit.selected() => it.unit.place == Place::Excluded,
+        Why::Excluded if it.unit.selected() => it.unit.place == StagePosition::Excluded,
         Why::Excluded => {
             let nothing = !matches!(it.content(), Some(Content::Carries { .. }));
             !it.unit.selected() && (nothing || it.case.spec.abandoned.contains(&it.unit.id))
@@ -190,8 +191,8 @@ pub(super) fn holds(it: &Facts<'_>, why: &Why) -> bool {
 }
 
 impl<'a> Facts<'a> {
-    fn charge(&self) -> Option<&'a Charge> {
-        let charge = self.case.decision.memory.charges.get(&self.unit.id)?;
+    fn in_flight(&self) -> Option<&'a InFlight> {
+        let charge = self.case.decision.memory.in_flight.get(&self.unit.id)?;
         (charge.incarnation == self.unit.incarnation).then_some(charge)
     }
 
@@ -217,7 +218,7 @@ impl<'a> Facts<'a> {
         }
     }
 
-    fn spent(&self, charge: &Charge) -> Millis {
+    fn spent(&self, charge: &InFlight) -> Millis {
         let running = charge
             .clock
             .from
@@ -226,7 +227,7 @@ impl<'a> Facts<'a> {
     }
 
     fn has_stage_limit(&self) -> bool {
-        let Place::Stage(place) = self.unit.place else {
+        let StagePosition::Stage(place) = self.unit.place else {
             return false;
         };
         let stage = self.case.spec.stages.get(usize::from(place));
@@ -240,7 +241,7 @@ impl<'a> Facts<'a> {
             .case
             .decision
             .memory
-            .charges
+            .in_flight
             .get(id)
             .map(|charge| charge.incarnation);
         let other = self.case.unit(id);

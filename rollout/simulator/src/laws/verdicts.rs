@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use muster_rollout::{Desired, MAX_BAD, Revision, Says, Step};
+use muster_rollout::{ControlCommand, Desired, MAX_BAD, Revision, Step};
 
 use super::{Broken, Case, Law, Verdict};
 
@@ -26,7 +26,7 @@ impl Verdicts {
 
     fn forget_what_is_tried_again(&mut self, case: &Case<'_>) {
         for control in &case.spec.controls {
-            if let Says::Retry(revision) = &control.says
+            if let ControlCommand::Retry(revision) = &control.says
                 && case.decision.taken.contains(&(control.id, true))
             {
                 self.bad.remove(revision);

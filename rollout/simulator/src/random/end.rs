@@ -1,19 +1,19 @@
 //! The fair end of a history: from now on everything works, so a good target is reached (EL1), whatever happened
 //! before, and a bad one ends condemned (EL2). Time passes only when a decision asked to be woken (EL3).
 
-use muster_rollout::{Content, Eligible, Limit, OnFailure, Place, UnitId};
+use muster_rollout::{Content, Eligible, Limit, OnFailure, StagePosition, UnitId};
 
 use super::scenario::Ending;
 use crate::laws::{Broken, Law, Verdict};
-use crate::{Happening, Member, Rest, Simulation, Surroundings, What, Wish, Witness};
+use crate::{Delays, FleetEvent, Member, Rest, Simulation, SpecChange, UnitEvent, Witness};
 
 /// Events that suffice for one unit: each is written, acknowledged, ended and decided on, a few times over.
 const EVENTS: u64 = 400;
 
 /// Runs the fair end of a history.
 pub(super) fn well<W: Witness>(simulation: &mut Simulation<'_, W>, ending: &Ending) -> Verdict {
-    mend(simulation, ending);
-    wish(simulation, Wish::Target(Some(ending.good)));
+    remove_problems(simulation, ending);
+    apply_change(simulation, SpecChange::Target(Some(ending.good)));
     settle(simulation)?;
     reached(simulation, ending)?;
     let needed = simulation
@@ -28,17 +28,17 @@ pub(super) fn well<W: Witness>(simulation: &mut Simulation<'_, W>, ending: &Endi
         return Ok(());
     };
     simulation.spec.max_failed = Limit::Count(0);
-    wish(simulation, Wish::Target(Some(bad)));
+    apply_change(simulation, SpecChange::Target(Some(bad)));
     settle(simulation)?;
     condemned(simulation, ending, bad)
 }
 
 /// Removes all problems.
-fn mend<W: Witness>(simulation: &mut Simulation<'_, W>, ending: &Ending) {
-    simulation.surroundings = Surroundings {
+fn remove_problems<W: Witness>(simulation: &mut Simulation<'_, W>, ending: &Ending) {
+    simulation.surroundings = Delays {
         think: simulation.surroundings.think,
         carry: simulation.surroundings.carry,
-        ..Surroundings::FAIR
+        ..Delays::FAIR
     };
     simulation.spec.withdraw.brake = None;
     simulation.spec.abandoned.clear();
@@ -52,8 +52,8 @@ fn mend<W: Witness>(simulation: &mut Simulation<'_, W>, ending: &Ending) {
         member.available = true;
         member.closed = None;
     }
-    for wished in [Wish::Pause(false), Wish::Limit(ending.limit)] {
-        wish(simulation, wished);
+    for wished in [SpecChange::Pause(false), SpecChange::Limit(ending.limit)] {
+        apply_change(simulation, wished);
     }
     let names: Vec<UnitId> = simulation.members.keys().cloned().collect();
     for name in names {
@@ -62,14 +62,18 @@ fn mend<W: Witness>(simulation: &mut Simulation<'_, W>, ending: &Ending) {
             .members
             .get(&name)
             .is_some_and(|member| member.eligible != Eligible::Yes);
-        let what = if away { What::Returns } else { What::Recovers };
-        simulation.plan_for(now, Happening::To(name, what));
+        let what = if away {
+            UnitEvent::Returns
+        } else {
+            UnitEvent::Recovers
+        };
+        simulation.plan_for(now, FleetEvent::To(name, what));
     }
 }
 
-fn wish<W: Witness>(simulation: &mut Simulation<'_, W>, wish: Wish) {
+fn apply_change<W: Witness>(simulation: &mut Simulation<'_, W>, wish: SpecChange) {
     let now = simulation.now();
-    simulation.plan_for(now, Happening::Wish(wish));
+    simulation.plan_for(now, FleetEvent::Wish(wish));
 }
 
 fn settle<W: Witness>(simulation: &mut Simulation<'_, W>) -> Verdict {
@@ -85,7 +89,7 @@ fn settle<W: Witness>(simulation: &mut Simulation<'_, W>) -> Verdict {
 }
 
 fn is_needed(member: &Member) -> bool {
-    member.selected && member.place != Place::Excluded
+    member.selected && member.place != StagePosition::Excluded
 }
 
 fn reached<W: Witness>(simulation: &Simulation<'_, W>, ending: &Ending) -> Verdict {
@@ -94,11 +98,11 @@ fn reached<W: Witness>(simulation: &Simulation<'_, W>, ending: &Ending) -> Verdi
         .clone()
         .filter(|(_, member)| {
             let wanted = member.digest(ending.good);
-            !matches!(member.row.map(|row| row.content), Some(Content::Carries { digest, .. }) if digest == wanted)
+            !matches!(member.assignment.map(|row| row.content), Some(Content::Carries { digest, .. }) if digest == wanted)
         })
         .map(|(id, _)| id)
         .collect();
-    let charged = !simulation.memory.charges.is_empty();
+    let charged = !simulation.memory.in_flight.is_empty();
     let unproven = needed.count() > 0 && simulation.memory.last_good != Some(ending.good);
     if behind.is_empty() && !charged && !unproven {
         return Ok(());

@@ -14,7 +14,7 @@ use crate::{Laws, Simulation, Tally};
 /// A history that breaks a law.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 #[error("seed {seed}, {units} units, {at} after the beginning: {broken}")]
-pub struct Found {
+pub struct FailedHistory {
     /// The seed that reproduces it.
     pub seed: u64,
     /// Number of units.
@@ -27,7 +27,7 @@ pub struct Found {
 
 /// A summary of a history.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Told {
+pub struct HistorySummary {
     /// Number of units at the end.
     pub units: usize,
     /// The simulated duration.
@@ -37,7 +37,7 @@ pub struct Told {
 }
 
 /// Runs the history of a seed, and checks the laws at every decision and every write.
-pub fn play(seed: u64, decide: Decide<'_>) -> Result<Told, Found> {
+pub fn run_history(seed: u64, decide: Decide<'_>) -> Result<HistorySummary, FailedHistory> {
     let scenario = Scenario::of(seed);
     let units = scenario.members.len();
     let laws = Laws::new(&scenario.spec);
@@ -70,12 +70,12 @@ pub fn play(seed: u64, decide: Decide<'_>) -> Result<Told, Found> {
         .and_then(|()| end::well(&mut simulation, &ending));
     let took = simulation.now().since(begin);
     match ended {
-        Ok(()) => Ok(Told {
+        Ok(()) => Ok(HistorySummary {
             units: simulation.members.len(),
             took,
             tally: simulation.tally,
         }),
-        Err(broken) => Err(Found {
+        Err(broken) => Err(FailedHistory {
             seed,
             units,
             at: took,

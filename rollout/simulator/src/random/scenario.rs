@@ -3,13 +3,13 @@
 use std::collections::BTreeMap;
 
 use muster_rollout::{
-    Batch, Class, Deadlines, Domain, Domains, Gate, Incarnation, Limit, Millis, OnFailure, OnJoin, Place,
-    Revision, Spec, Stage, Strategy, UnitId, Withdraw,
+    Batch, Class, Deadlines, Domain, Domains, Gate, Incarnation, Limit, Millis, OnFailure, OnJoin, Revision,
+    Spec, Stage, StagePosition, Strategy, UnitId, Withdraw,
 };
 use rand::{RngExt as _, SeedableRng as _, rngs::StdRng};
 
 use super::events;
-use crate::{Fault, Happening, Member, Pace, Surroundings, revision};
+use crate::{Delays, Fault, FleetEvent, Member, Pace, revision};
 
 /// The time at which every history begins.
 pub(super) const BEGIN: Millis = Millis(1_800_000_000_000);
@@ -26,9 +26,9 @@ pub struct Scenario {
     /// The properties of a unit that joins.
     pub newcomer: Member,
     /// Delays and losses between the leader and the units.
-    pub surroundings: Surroundings,
+    pub surroundings: Delays,
     /// The events, with their times since the beginning.
-    pub happenings: Vec<(Millis, Happening)>,
+    pub happenings: Vec<(Millis, FleetEvent)>,
     /// From then on everything works.
     pub horizon: Millis,
     /// The spec from then on.
@@ -68,7 +68,11 @@ impl Scenario {
         };
         let newcomer = Member {
             domain: Domain::nth(0),
-            place: if stages > 0 { Place::Stage(0) } else { Place::Last },
+            place: if stages > 0 {
+                StagePosition::Stage(0)
+            } else {
+                StagePosition::Last
+            },
             faults: faults(random, &ending),
             ..Member::new(pace(random))
         };
@@ -77,7 +81,7 @@ impl Scenario {
             .map(|id| {
                 let member = Member {
                     incarnation: Incarnation::of(id.as_str()),
-                    place: place(random, stages),
+                    place: random_position(random, stages),
                     domain: Domain::nth(random.random_range(0..domains)).filter(|_| random.random_bool(0.9)),
                     pace: pace(random),
                     ..newcomer.clone()
@@ -144,12 +148,12 @@ fn faults(random: &mut StdRng, ending: &Ending) -> BTreeMap<Revision, Fault> {
     faults
 }
 
-fn place(random: &mut StdRng, stages: u8) -> Place {
+fn random_position(random: &mut StdRng, stages: u8) -> StagePosition {
     match random.random_range(0..=stages) {
-        _ if stages == 0 => Place::Last,
-        stage if stage < stages => Place::Stage(stage),
-        _ if random.random_bool(0.15) => Place::Excluded,
-        _ => Place::Last,
+        _ if stages == 0 => StagePosition::Last,
+        stage if stage < stages => StagePosition::Stage(stage),
+        _ if random.random_bool(0.15) => StagePosition::Excluded,
+        _ => StagePosition::Last,
     }
 }
 
@@ -173,7 +177,7 @@ fn spec(random: &mut StdRng, stages: u8, count: usize) -> Spec {
             Domains::ANY
         },
         stages: (0..stages).map(|number| stage(random, number)).collect(),
-        limit: events::limit(random, count),
+        limit: events::random_limit(random, count),
         min_ready: Millis::seconds(
             ready
                 .get(random.random_range(0..ready.len()))
@@ -247,7 +251,7 @@ fn stage(random: &mut StdRng, number: u8) -> Stage {
     }
 }
 
-fn surroundings(random: &mut StdRng) -> Surroundings {
+fn surroundings(random: &mut StdRng) -> Delays {
     let calm = random.random_bool(0.2);
     let mut of_a_hundred = |most: u8| if calm { 0 } else { random.random_range(0..=most) };
     let (lost, twice, stale, slow) = (
@@ -256,7 +260,7 @@ fn surroundings(random: &mut StdRng) -> Surroundings {
         of_a_hundred(20),
         of_a_hundred(20),
     );
-    Surroundings {
+    Delays {
         think: (Millis(50), Millis(random.random_range(100..3_000))),
         carry: (Millis(5), Millis(random.random_range(10..5_000))),
         lost,

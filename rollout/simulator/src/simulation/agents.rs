@@ -1,6 +1,6 @@
 //! The agents of units: they read an assignment, start, finish, and report.
 
-use muster_rollout::{Content, Digest, Echo, Incarnation, Row, State, Token, UnitId};
+use muster_rollout::{Assignment, Content, Digest, Incarnation, Report, State, Token, UnitId};
 
 use super::{Event, Simulation};
 use crate::{Member, Trouble, Witness};
@@ -42,15 +42,15 @@ impl<W: Witness> Simulation<'_, W> {
     }
 
     /// It reads its assignment again, and repeats its report.
-    pub(super) fn looks(&mut self, id: &UnitId, life: Incarnation) {
+    pub(super) fn read_assignment(&mut self, id: &UnitId, life: Incarnation) {
         let Some(member) = self.alive(id, life) else {
             return;
         };
-        let Some(Row { token, .. }) = member.task() else {
+        let Some(Assignment { token, .. }) = member.task() else {
             return;
         };
         // A unit that had started before the simulation reports from the start again.
-        let said = member.echo.as_ref().is_some_and(|echo| echo.token == token);
+        let said = member.report.as_ref().is_some_and(|echo| echo.token == token);
         if member.acknowledged == token || said && member.acknowledged == Token(0) {
             member.acknowledged = token;
             self.finishes(id, life, token);
@@ -59,7 +59,7 @@ impl<W: Witness> Simulation<'_, W> {
         }
     }
 
-    fn say(&mut self, id: &UnitId, life: Incarnation, row: Row, state: State) {
+    fn say(&mut self, id: &UnitId, life: Incarnation, row: Assignment, state: State) {
         let loss = self.surroundings.lost;
         if self.chance(loss) {
             self.tally.lost += 1;
@@ -73,7 +73,7 @@ impl<W: Witness> Simulation<'_, W> {
         };
         let at = at.max(member.mail);
         member.mail = at;
-        let echo = Echo {
+        let echo = Report {
             digest: digest(row),
             token: row.token,
             state,
@@ -82,17 +82,17 @@ impl<W: Witness> Simulation<'_, W> {
     }
 
     /// The report becomes visible.
-    pub(super) fn reports(&mut self, id: &UnitId, life: Incarnation, echo: &Echo) {
+    pub(super) fn reports(&mut self, id: &UnitId, life: Incarnation, echo: &Report) {
         let view = self.views;
         let Some(member) = self.alive(id, life).filter(|member| !member.away) else {
             return;
         };
-        if member.echo.as_ref() == Some(echo) {
+        if member.report.as_ref() == Some(echo) {
             return;
         }
-        member.echo = Some(echo.clone());
+        member.report = Some(echo.clone());
         let row = member
-            .row
+            .assignment
             .filter(|row| row.token == echo.token && digest(*row) == echo.digest);
         if let Some(row) = row {
             let revision = match row.content {
@@ -111,7 +111,7 @@ impl<W: Witness> Simulation<'_, W> {
     }
 }
 
-fn digest(row: Row) -> Option<Digest> {
+fn digest(row: Assignment) -> Option<Digest> {
     match row.content {
         Content::Carries { digest, .. } => Some(digest),
         Content::Withdraw | Content::Nothing => None,

@@ -2,15 +2,16 @@
 
 use std::convert::Infallible;
 
-use muster_driver::{Facts, Recalled, RowWrite, Rules, Tested, Verdicts};
+use muster_driver::{AssignmentWrite, Facts, Recalled, Rules, Tested, Verdicts};
 use muster_rollout::{
-    Decision, Millis, Outcome, Reading, RunState, Says, Spec, Stage, StageId, Step, Token, Unit, Why,
+    ControlCommand, Decision, GateResult, Millis, Reading, RunState, Spec, Stage, StageId, Step, Token, Unit,
+    Why,
 };
 use rand::RngExt as _;
 
-use super::{Event, Flying, GateId, Read, Simulation};
+use super::{Event, GateId, PendingWrite, Read, Simulation};
 use crate::laws::{Case, Verdict};
-use crate::{Happening, Wish, Witness};
+use crate::{FleetEvent, SpecChange, Witness};
 
 /// Number of views kept for decisions on an old view.
 const OLD: usize = 4;
@@ -54,7 +55,7 @@ impl<W: Witness> Simulation<'_, W> {
         };
         self.change(); // it looks again
         // The spec is read with the memory; only assignments, reports and eligibility may be outdated.
-        let view = view.iter().map(|unit| with_wish(unit, &read.view)).collect();
+        let view = view.iter().map(|unit| with_desired(unit, &read.view)).collect();
         Read {
             spec: Spec {
                 complete: false,
@@ -105,7 +106,7 @@ impl<W: Witness> Simulation<'_, W> {
         Ok(())
     }
 
-    fn send(&mut self, write: &RowWrite<Tested>, read: &Read) {
+    fn send(&mut self, write: &AssignmentWrite<Tested>, read: &Read) {
         let Some(unit) = case_unit(&read.view, &write.planned().unit) else {
             return;
         };
@@ -116,7 +117,7 @@ impl<W: Witness> Simulation<'_, W> {
         }
         *self.flying.entry(key).or_default() += 1;
         let loss = self.surroundings.lost;
-        let flying = Flying {
+        let flying = PendingWrite {
             unit: unit.id.clone(),
             write: *write.write(),
             writes: self.members.get(&unit.id).map_or(0, |member| member.writes),
@@ -172,9 +173,9 @@ impl<W: Witness> Simulation<'_, W> {
             return;
         };
         if self.approving.insert((run.id, StageId::of(&stage.name))) {
-            let approves = Says::Approve(run.target, stage.name.clone());
+            let approves = ControlCommand::Approve(run.target, stage.name.clone());
             let at = self.now.plus(after);
-            self.plan_for(at, Happening::Wish(Wish::Say(approves)));
+            self.plan_for(at, FleetEvent::Wish(SpecChange::Say(approves)));
         }
     }
 
@@ -182,9 +183,9 @@ impl<W: Witness> Simulation<'_, W> {
         self.gates.remove(&gate);
         let holds = self.surroundings.holds;
         let outcome = match self.chance(holds) {
-            true => Outcome::Pass,
-            false if self.chance(50) => Outcome::Fail,
-            false => Outcome::NoData,
+            true => GateResult::Pass,
+            false if self.chance(50) => GateResult::Fail,
+            false => GateResult::NoData,
         };
         self.spec.readings.retain(|reading| reading.gate != gate);
         let at = self.now;
@@ -206,8 +207,8 @@ impl<W: Witness> Simulation<'_, W> {
             let memory = Recalled::Lost(verdicts)
                 .believed(&read.view, read.now)
                 .into_owned();
-            for id in memory.charges.keys() {
-                self.witness.is_charged_anew(id, read.number);
+            for id in memory.in_flight.keys() {
+                self.witness.is_adopted(id, read.number);
             }
             memory
         } else {
@@ -238,8 +239,8 @@ impl<W: Witness> Simulation<'_, W> {
     }
 
     /// A write arrives: it is applied if the assignment is still as it was read.
-    pub(super) fn arrive(&mut self, flying: &Flying) -> Verdict {
-        let Flying {
+    pub(super) fn arrive(&mut self, flying: &PendingWrite) -> Verdict {
+        let PendingWrite {
             unit: id,
             write,
             writes,
@@ -262,14 +263,16 @@ impl<W: Witness> Simulation<'_, W> {
             return Ok(());
         };
         let appends = write.read.is_none() && member.writes != *writes;
-        let row = write.arrive(member.row, &Rules::shipped()).filter(|_| !appends);
+        let row = write
+            .arrive(member.assignment, &Rules::shipped())
+            .filter(|_| !appends);
         let Some(row) = row else {
             self.tally.refused += 1;
             return Ok(());
         };
-        self.tally.rows += 1;
+        self.tally.assignments += 1;
         member.writes += 1;
-        member.row = Some(row);
+        member.assignment = Some(row);
         let picks = Event::Picks(id.clone(), *life, token);
         self.queue.push(self.now.plus(member.pace.pickup), picks);
         self.witness.wrote(id, Some(row.content), *view, self.now)
@@ -290,7 +293,7 @@ fn case_unit<'a>(view: &'a [Unit], id: &muster_rollout::UnitId) -> Option<&'a Un
     view.get(at)
 }
 
-fn with_wish(unit: &Unit, newest: &[Unit]) -> Unit {
+fn with_desired(unit: &Unit, newest: &[Unit]) -> Unit {
     let now = case_unit(newest, &unit.id).filter(|now| now.incarnation == unit.incarnation);
     Unit {
         desired: now.map_or(unit.desired, |now| now.desired),

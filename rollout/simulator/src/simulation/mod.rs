@@ -1,25 +1,25 @@
 //! The simulated fleet: events in order of time.
 
 mod agents;
-mod happen;
+mod events;
 mod lead;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use muster_driver::Tested;
 use muster_rollout::{
-    Content, Echo, GateId, Incarnation, Memory, Millis, Revision, RunState, Spec, StageId, Token, Unit,
+    Content, GateId, Incarnation, Memory, Millis, Report, Revision, RunState, Spec, StageId, Token, Unit,
     UnitId,
 };
 use rand::{RngExt as _, SeedableRng as _, rngs::StdRng};
 
 use crate::laws::{Broken, Decide, Verdict};
 use crate::queue::Queue;
-use crate::{Happening, Member, Witness};
+use crate::{FleetEvent, Member, Witness};
 
 /// Delays and losses between the leader and the units.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Surroundings {
+pub struct Delays {
     /// Minimum and maximum time from a change until a decision.
     pub think: (Millis, Millis),
     /// From a decision until the assignment is written, and from a report until it is visible.
@@ -40,7 +40,7 @@ pub struct Surroundings {
     pub holds: u8,
 }
 
-impl Surroundings {
+impl Delays {
     /// Nothing is lost, and nothing is delayed.
     pub const FAIR: Self = Self {
         think: (Millis(0), Millis(0)),
@@ -61,7 +61,7 @@ impl Surroundings {
 pub struct Tally {
     pub events: u64,
     pub decisions: u64,
-    pub rows: u64,
+    pub assignments: u64,
     pub refused: u64,
     pub lost: u64,
     pub overtaken: u64,
@@ -81,7 +81,7 @@ pub enum Rest {
 
 /// A pending write: it fails if the assignment is not as it was read (W3).
 #[derive(Clone, Debug)]
-struct Flying {
+struct PendingWrite {
     unit: UnitId,
     write: Tested,
     /// How often the unit's assignment was written: an append fails if that number has changed.
@@ -117,14 +117,14 @@ enum Event {
         gap: Millis,
         lost: bool,
     },
-    Write(Box<Flying>),
+    Write(Box<PendingWrite>),
     Picks(UnitId, Incarnation, Token),
     Finishes(UnitId, Incarnation, Token),
     Looks(UnitId, Incarnation),
-    Report(UnitId, Incarnation, Echo),
+    Report(UnitId, Incarnation, Report),
     /// A gate is read.
     Gate(GateId),
-    Happens(Happening),
+    Happens(FleetEvent),
 }
 
 /// A simulated fleet.
@@ -136,7 +136,7 @@ pub struct Simulation<'a, W> {
     /// The fleet.
     pub members: BTreeMap<UnitId, Member>,
     /// Delays and losses between the leader and the units.
-    pub surroundings: Surroundings,
+    pub surroundings: Delays,
     /// The witness of the simulation.
     pub witness: W,
     /// Counts of events so far.
@@ -182,7 +182,7 @@ impl<'a, W: Witness> Simulation<'a, W> {
             spec,
             memory,
             members,
-            surroundings: Surroundings::FAIR,
+            surroundings: Delays::FAIR,
             witness,
             tally: Tally::default(),
             now: Millis(0),
@@ -223,7 +223,7 @@ impl<'a, W: Witness> Simulation<'a, W> {
     }
 
     /// Adds an event.
-    pub fn plan_for(&mut self, at: Millis, happening: Happening) {
+    pub fn plan_for(&mut self, at: Millis, happening: FleetEvent) {
         self.queue.push(at, Event::Happens(happening));
     }
 
@@ -273,7 +273,7 @@ impl<'a, W: Witness> Simulation<'a, W> {
 
     /// The units that have this revision.
     pub fn carrying(&self, revision: Revision) -> usize {
-        let carries = |member: &&Member| match member.row.map(|row| row.content) {
+        let carries = |member: &&Member| match member.assignment.map(|row| row.content) {
             Some(Content::Carries {
                 revision: Some(carried),
                 ..
@@ -304,8 +304,8 @@ impl<'a, W: Witness> Simulation<'a, W> {
         }
         self.now = self.now.max(at);
         self.tally.events += 1;
-        self.happen(event)?;
-        if self.flying.is_empty() && self.memory.charges.is_empty() {
+        self.handle(event)?;
+        if self.flying.is_empty() && self.memory.in_flight.is_empty() {
             let view = self.view();
             self.witness.calm(&self.spec, &view);
         }
@@ -313,7 +313,7 @@ impl<'a, W: Witness> Simulation<'a, W> {
         Ok(())
     }
 
-    fn happen(&mut self, event: Event) -> Verdict {
+    fn handle(&mut self, event: Event) -> Verdict {
         match event {
             Event::Decide(_) => self.decide()?,
             Event::Wake(_) => {
@@ -325,7 +325,7 @@ impl<'a, W: Witness> Simulation<'a, W> {
             Event::Write(flying) => self.arrive(&flying)?,
             Event::Picks(id, life, token) => self.picks(&id, life, token),
             Event::Finishes(id, life, token) => self.finishes(&id, life, token),
-            Event::Looks(id, life) => self.looks(&id, life),
+            Event::Looks(id, life) => self.read_assignment(&id, life),
             Event::Report(id, life, echo) => self.reports(&id, life, &echo),
             Event::Gate(gate) => self.reads_gate(gate),
             Event::Happens(happening) => self.befalls(happening),

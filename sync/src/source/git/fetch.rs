@@ -10,8 +10,8 @@ use git2::{AutotagOption, Direction, ErrorCode, FetchOptions, Oid, RemoteCallbac
 use super::super::transport::Context;
 use super::super::{CommitId, SourceError, Want};
 use super::check_want;
-use super::job::{Found, Head, Job, Session};
-use super::mirror::{self, Part, Whole};
+use super::job::{Head, Job, ResolvedRef, Session};
+use super::mirror::{self, Part, StoredCommit};
 use super::tree::Problem;
 
 /// A way to fetch a commit; if a server refuses one, it may allow the next.
@@ -40,7 +40,7 @@ impl Job {
     }
 
     /// Fetches the commit into the mirror, if needed; also returns the keys that signed it.
-    pub(super) fn fetch(&self) -> Result<(CommitId, Whole, Option<String>), SourceError> {
+    pub(super) fn fetch(&self) -> Result<(CommitId, StoredCommit, Option<String>), SourceError> {
         self.mirror.sweep();
         if let Some(commit) = self.pinned()?.filter(|_| self.proven)
             && let Some(whole) = self.here(commit)?
@@ -73,7 +73,7 @@ impl Job {
         let context = self.context()?;
         let heads = self.heads(&context)?;
         let found = match self.pinned()? {
-            Some(commit) => Found {
+            Some(commit) => ResolvedRef {
                 name: None,
                 tag: None,
                 commit,
@@ -88,7 +88,7 @@ impl Job {
     }
 
     /// Transfers the commit into the mirror.
-    fn transfer(&self, session: &Session) -> Result<Whole, SourceError> {
+    fn transfer(&self, session: &Session) -> Result<StoredCommit, SourceError> {
         let Session {
             context,
             heads,
@@ -106,9 +106,9 @@ impl Job {
     }
 
     /// A commit that is in the mirror already, perhaps as part of another fetch.
-    fn here(&self, commit: Oid) -> Result<Option<Whole>, SourceError> {
+    fn here(&self, commit: Oid) -> Result<Option<StoredCommit>, SourceError> {
         self.mirror
-            .find_whole(commit, &self.options.limits, self.deadline)
+            .find_stored_commit(commit, &self.options.limits, self.deadline)
     }
 
     /// The ways to fetch a commit, the cheapest first: `name` is the requested reference, if any.
@@ -168,7 +168,7 @@ impl Job {
     }
 
     /// The requested reference, and its commit: the server peels annotated tags.
-    fn find(&self, heads: &[Head]) -> Result<Found, SourceError> {
+    fn find(&self, heads: &[Head]) -> Result<ResolvedRef, SourceError> {
         let url = self.url.text.clone();
         let (name, missing) = match &self.want {
             Want::Tag(tag) => (
@@ -190,7 +190,7 @@ impl Job {
         let named = |name: &str| heads.iter().find(|head| head.name == name).map(|head| head.id);
         let direct = named(&name).ok_or(missing)?;
         let peeled = named(&format!("{name}^{{}}"));
-        Ok(Found {
+        Ok(ResolvedRef {
             name: Some(name),
             tag: peeled.map(|_| direct),
             commit: peeled.unwrap_or(direct),
@@ -205,7 +205,7 @@ impl Job {
         plan: &Plan,
         commit: Oid,
         heads: &[Head],
-    ) -> Result<Result<Whole, Miss>, SourceError> {
+    ) -> Result<Result<StoredCommit, Miss>, SourceError> {
         let haves = self.mirror.haves(plan.part);
         let first = self.download(context, plan, commit, heads, &haves)?;
         if haves.is_empty() || !matches!(first, Err(Miss::Incomplete(_))) {
@@ -221,7 +221,7 @@ impl Job {
         commit: Oid,
         heads: &[Head],
         haves: &[Oid],
-    ) -> Result<Result<Whole, Miss>, SourceError> {
+    ) -> Result<Result<StoredCommit, Miss>, SourceError> {
         let scratch = self.mirror.scratch()?;
         let built_on = if haves.is_empty() {
             Vec::new()
@@ -241,7 +241,8 @@ impl Job {
         if let Err(error) = downloaded {
             return Ok(Err(Miss::Incomplete(self.failed(&error))));
         }
-        self.deadline.check(&self.url.text, "checking what was received")?;
+        self.deadline
+            .check(&self.url.text, "checking what was received")?;
         let size = match self.verify(&repository, commit)? {
             Ok(size) => size,
             Err(miss) => return Ok(Err(miss)),
@@ -249,7 +250,7 @@ impl Job {
         let tips: Vec<Oid> = heads.iter().map(|head| head.id).collect();
         self.mirror
             .adopt(scratch.path(), plan.part, (commit, size), &tips)?;
-        let whole = self.mirror.whole(commit);
+        let whole = self.mirror.stored_commit(commit);
         whole.map(Ok).ok_or_else(|| SourceError::Storage {
             what: "reading the mirror",
             why: format!("commit {commit} is not in it"),
@@ -339,7 +340,7 @@ pub(super) fn workshop(
     shallow: bool,
 ) -> Result<Repository, git2::Error> {
     let storage = |error: std::io::Error| git2::Error::from_str(&error.to_string());
-    let mut repository = Repository::init_opts(path, &mirror::plain())?;
+    let mut repository = Repository::init_opts(path, &mirror::init_options())?;
     if built_on.is_empty() {
         return Ok(repository);
     }

@@ -46,7 +46,7 @@ pub(super) struct Head {
 }
 
 /// What the requested name refers to.
-pub(super) struct Found {
+pub(super) struct ResolvedRef {
     /// The reference; `None` if a commit was requested.
     pub name: Option<String>,
     /// Id of the annotated tag object.
@@ -61,5 +61,5 @@ pub(super) type Remembered = Mutex<BTreeMap<(String, Oid), Arc<[u8]>>>;
 pub(super) struct Session {
     pub context: Arc<Context>,
     pub heads: Vec<Head>,
-    pub found: Found,
+    pub found: ResolvedRef,
 }

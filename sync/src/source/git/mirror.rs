@@ -45,7 +45,7 @@ pub(super) struct Mirror {
 
 /// A commit that is stored with all its objects.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Whole {
+pub(super) struct StoredCommit {
     /// Digest of its tree.
     pub digest: String,
     /// Total size of its files in bytes.
@@ -84,12 +84,12 @@ impl Mirror {
     }
 
     /// A commit, if it is complete.
-    pub(super) fn whole(&self, commit: Oid) -> Option<Whole> {
+    pub(super) fn stored_commit(&self, commit: Oid) -> Option<StoredCommit> {
         let size = self.marked(commit)?;
         let tree = self.sound(|repository| Ok(repository.find_commit(commit)?.tree_id()));
         // Nothing here is refused by a rule, so an error means damage.
         let tree = tree.ok().flatten()?;
-        Some(Whole {
+        Some(StoredCommit {
             digest: format!("sha1:{tree}"),
             size,
         })
@@ -126,13 +126,13 @@ impl Mirror {
 
     /// Marks a commit as complete that was fetched as part of another one, or whose mark is missing because the process
     /// was killed.
-    pub(super) fn find_whole(
+    pub(super) fn find_stored_commit(
         &self,
         commit: Oid,
         limits: &Limits,
         deadline: Deadline,
-    ) -> Result<Option<Whole>, SourceError> {
-        if let Some(whole) = self.whole(commit) {
+    ) -> Result<Option<StoredCommit>, SourceError> {
+        if let Some(whole) = self.stored_commit(commit) {
             return Ok(Some(whole));
         }
         let Some(repository) = self.open() else {
@@ -143,7 +143,7 @@ impl Mirror {
         }) {
             Ok(contents) => {
                 self.keep(commit, contents.size)?;
-                Ok(self.whole(commit))
+                Ok(self.stored_commit(commit))
             }
             Err(tree::Problem::Source(error)) => Err(error),
             // Missing or incomplete: it must be fetched.
@@ -211,7 +211,7 @@ impl Mirror {
         self.make()?;
         let here = self.part(part);
         if part == Part::History && !here.exists() {
-            self.place(&here, &[])?;
+            self.create_repository(&here, &[])?;
         }
         move_packs(&from.join(PACKS), &here.join(PACKS)).map_err(writing)?;
         if part == Part::History {
@@ -249,7 +249,7 @@ impl Mirror {
     }
 
     /// Removes the mark; the objects stay until the mirror is pruned.
-    pub(super) fn forget(&self, commit: Oid) -> Result<(), SourceError> {
+    pub(super) fn unmark(&self, commit: Oid) -> Result<(), SourceError> {
         fs::remove_file(self.mark(commit)).map_err(writing)
     }
 
@@ -281,11 +281,11 @@ impl Mirror {
         if self.path.exists() {
             return Ok(());
         }
-        self.place(&self.path, &[KEPT])
+        self.create_repository(&self.path, &[KEPT])
     }
 
     /// Creates a bare repository with these directories in a temporary place, then renames it.
-    fn place(&self, at: &Path, folders: &[&str]) -> Result<(), SourceError> {
+    fn create_repository(&self, at: &Path, folders: &[&str]) -> Result<(), SourceError> {
         let fresh = self.scratch()?;
         let made = fresh.path().join("made");
         init(&made)?;
@@ -385,14 +385,14 @@ impl Mirror {
 
 /// A bare repository without templates or hooks.
 fn init(path: &Path) -> Result<Repository, SourceError> {
-    Repository::init_opts(path, &plain()).map_err(|error| SourceError::Storage {
+    Repository::init_opts(path, &init_options()).map_err(|error| SourceError::Storage {
         what: "making a repository",
         why: error.message().to_owned(),
     })
 }
 
 /// Options for creating a repository.
-pub(super) fn plain() -> RepositoryInitOptions {
+pub(super) fn init_options() -> RepositoryInitOptions {
     let mut options = RepositoryInitOptions::new();
     options.bare(true).mkpath(true).external_template(false);
     options

@@ -38,7 +38,7 @@ use crate::proxy::Proxies;
 
 use self::gate::Gate;
 use self::job::{Job, Remembered};
-use self::mirror::{Mirror, Whole};
+use self::mirror::{Mirror, StoredCommit};
 #[doc(hidden)]
 pub use self::objects::Objects;
 use self::retention::Recent;
@@ -166,7 +166,7 @@ impl GitSource {
         url: &GitUrl,
         want: &Want,
         deadline: Deadline,
-    ) -> Result<Option<(CommitId, Whole)>, SourceError> {
+    ) -> Result<Option<(CommitId, StoredCommit)>, SourceError> {
         let Want::Commit(commit) = want else {
             return Ok(None);
         };
@@ -175,7 +175,7 @@ impl GitSource {
         }
         let (mirror, commit) = (self.mirror(url), commit.clone());
         blocking(url, deadline, move || {
-            let whole = mirror.whole(mirror::oid(&commit)?);
+            let whole = mirror.stored_commit(mirror::oid(&commit)?);
             Ok(whole.map(|whole| (commit, whole)))
         })
         .await
@@ -204,7 +204,7 @@ impl GitSource {
         want: &Want,
         url: &GitUrl,
         deadline: Deadline,
-    ) -> Result<(CommitId, Whole, Option<String>), SourceError> {
+    ) -> Result<(CommitId, StoredCommit, Option<String>), SourceError> {
         if let Some((commit, whole)) = self.held(remote, url, want, deadline).await? {
             return Ok((commit, whole, None));
         }
@@ -255,7 +255,7 @@ impl Source for GitSource {
         let deadline = self.deadline(remote);
         let url = self.url(remote)?;
         check_want(want)?;
-        let (commit, Whole { digest, size }, verified) =
+        let (commit, StoredCommit { digest, size }, verified) =
             self.fetch_within(remote, want, &url, deadline).await?;
         let at = self.clock.now();
         self.recent.used(&url.folder(), &commit, at);

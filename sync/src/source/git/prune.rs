@@ -32,7 +32,7 @@ impl Mirror {
         self.sweep();
         for commit in self.kept() {
             if !named.contains(&commit) {
-                self.forget(commit)?;
+                self.unmark(commit)?;
             }
         }
         let kept = self.kept();
@@ -59,7 +59,7 @@ impl Mirror {
             }
         }
         if self.is_worth_it(&repository, &live, limits)? {
-            self.write_anew(&repository, &live)?;
+            self.repack(&repository, &live)?;
         }
         Ok(())
     }
@@ -105,7 +105,7 @@ impl Mirror {
     }
 
     /// Writes the live objects into one pack, then removes all other packs and the history.
-    fn write_anew(&self, repository: &Repository, live: &BTreeSet<Oid>) -> Result<(), SourceError> {
+    fn repack(&self, repository: &Repository, live: &BTreeSet<Oid>) -> Result<(), SourceError> {
         let storage = |error: git2::Error| self.storage(&error);
         let old = self.packs();
         let scratch = self.scratch()?;

@@ -7,7 +7,7 @@ use git2::{Oid, Repository, Tree, TreeEntry};
 
 use super::super::entries::{self, Collector};
 use super::super::ignored::{FILE_NAME, Ignored};
-use super::super::{CommitId, Files, Limits, Refusal, Remote, SourceError};
+use super::super::{CommitId, EntryRefusal, Files, Limits, Remote, SourceError};
 
 /// File modes that git writes.
 mod mode {
@@ -66,9 +66,9 @@ pub(super) fn read(
         folder = entries::join(&folder, name);
         let why = match mode {
             mode::TREE => None,
-            mode::SYMLINK => Some(Refusal::Symlink),
-            mode::SUBMODULE => Some(Refusal::Submodule),
-            _ => Some(Refusal::NoFolder),
+            mode::SYMLINK => Some(EntryRefusal::Symlink),
+            mode::SUBMODULE => Some(EntryRefusal::Submodule),
+            _ => Some(EntryRefusal::NoFolder),
         };
         if let Some(why) = why {
             return Err(SourceError::Refused { path: folder, why }.into());
@@ -105,7 +105,7 @@ impl Reader<'_> {
                 let name = entry.name_bytes().escape_ascii().to_string();
                 return Err(SourceError::Refused {
                     path: entries::join(folder, &name),
-                    why: Refusal::Twice,
+                    why: EntryRefusal::Twice,
                 }
                 .into());
             }
@@ -141,11 +141,19 @@ impl Reader<'_> {
                 self.folder(&tree, &path, &ignored, depth + 1)
             }
             mode if mode::FILES.contains(&mode) => self.file(entry.id(), path, name, ignored),
-            mode::SYMLINK => Ok(entries::refuse_unless_ignored(ignored, path, Refusal::Symlink)?),
-            mode::SUBMODULE => Ok(entries::refuse_unless_ignored(ignored, path, Refusal::Submodule)?),
+            mode::SYMLINK => Ok(entries::refuse_unless_ignored(
+                ignored,
+                path,
+                EntryRefusal::Symlink,
+            )?),
+            mode::SUBMODULE => Ok(entries::refuse_unless_ignored(
+                ignored,
+                path,
+                EntryRefusal::Submodule,
+            )?),
             mode => Err(SourceError::Refused {
                 path,
-                why: Refusal::UnknownMode(mode.cast_unsigned()),
+                why: EntryRefusal::UnknownMode(mode.cast_unsigned()),
             }
             .into()),
         }

@@ -36,8 +36,9 @@ pub(super) fn client(credentials: Option<&Credentials>, proxies: &Proxies) -> Re
     if let Some((certificate, key)) = credentials.and_then(|c| c.tls_crt.as_deref().zip(c.tls_key.as_deref()))
     {
         let pem = [certificate, b"\n", key].concat();
-        let identity = Identity::from_pem(&pem)
-            .map_err(|_| refuse("keys \"tls.crt\" and \"tls.key\" are not a PEM certificate and its key".to_owned()))?;
+        let identity = Identity::from_pem(&pem).map_err(|_| {
+            refuse("keys \"tls.crt\" and \"tls.key\" are not a PEM certificate and its key".to_owned())
+        })?;
         builder = builder.identity(identity);
     }
     builder.build().map_err(|error| SourceError::Storage {

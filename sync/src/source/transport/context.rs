@@ -333,7 +333,7 @@ impl Context {
             status @ (StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN) => {
                 let given = self.credentials.as_ref().is_some_and(Credentials::identify);
                 if let Some(credentials) = &self.credentials {
-                    self.tokens.forget(credentials, &self.url);
+                    self.tokens.drop_token(credentials, &self.url);
                 }
                 return Err(SourceError::Unauthorized {
                     url,

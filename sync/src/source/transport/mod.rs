@@ -156,7 +156,7 @@ enum Answer {
 }
 
 impl Stream {
-    fn ask(&self) -> Result<Answer, SourceError> {
+    fn send_request(&self) -> Result<Answer, SourceError> {
         let context = &self.context;
         Ok(match &self.exchange {
             Exchange::References => Answer::References(context.references()?),
@@ -170,7 +170,7 @@ impl Stream {
     fn hand_on(&mut self, buffer: &mut [u8]) -> Result<usize, SourceError> {
         let mut answer = match self.answer.take() {
             Some(answer) => answer,
-            None => self.ask()?,
+            None => self.send_request()?,
         };
         let read = match &mut answer {
             Answer::References(text) => {

@@ -232,9 +232,7 @@ impl<'a> Headers<'a> {
 /// The time in a `tagger` or `committer` header: `name <address> seconds zone`.
 fn moment(who: &str) -> Result<i64, Unverified> {
     let seconds = who.rsplit(' ').nth(1).and_then(|seconds| seconds.parse().ok());
-    seconds.ok_or(Unverified::Malformed(
-        "an object without its creation time",
-    ))
+    seconds.ok_or(Unverified::Malformed("an object without its creation time"))
 }
 
 #[cfg(test)]

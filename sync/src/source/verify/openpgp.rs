@@ -120,7 +120,7 @@ pub(super) fn verify(
             let name = name(&key.primary_key);
             match signature.verify(&key.primary_key, payload) {
                 Err(_) => keep(Unverified::Bad(name)),
-                Ok(()) => match standing(key, None, made, now) {
+                Ok(()) => match check_signing_key(key, None, made, now) {
                     Ok(()) => return Ok(name),
                     Err(found) => keep(found),
                 },
@@ -133,7 +133,7 @@ pub(super) fn verify(
         {
             match signature.verify(&subkey.key, payload) {
                 Err(_) => keep(Unverified::Bad(name(&subkey.key))),
-                Ok(()) => match standing(key, Some(subkey), made, now) {
+                Ok(()) => match check_signing_key(key, Some(subkey), made, now) {
                     Ok(()) => return Ok(name(&key.primary_key)),
                     Err(found) => keep(found),
                 },
@@ -216,7 +216,7 @@ fn check(signature: &Signature, now: Timestamp) -> Result<i64, Unverified> {
 }
 
 /// Checks the key of a signature made at `at`: a subkey, or the primary key itself.
-fn standing(
+fn check_signing_key(
     key: &SignedPublicKey,
     subkey: Option<&SignedPublicSubKey>,
     made: i64,

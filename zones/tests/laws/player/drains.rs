@@ -5,7 +5,7 @@ use std::rc::Rc;
 use jiff::SignedDuration;
 use muster_api::zonerollout::ZoneRolloutStatus;
 use muster_zones::{
-    budget::{Asked, Facts, Reason, Request, judge, put_on_record},
+    budget::{EvictionOrigin, Facts, Reason, Request, judge, put_on_record},
     model::Set,
 };
 
@@ -85,7 +85,7 @@ impl World {
             namespace: "test".to_owned(),
             name: pod.name.clone(),
             dry_run: false,
-            asked: Asked::Eviction,
+            asked: EvictionOrigin::Eviction,
         };
         let verdict = judge(
             &request,

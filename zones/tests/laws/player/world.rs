@@ -8,7 +8,7 @@ use muster_api::{
     zonerollout::{Operation, ZoneRolloutSpec, ZoneRolloutStatus},
 };
 use muster_zones::{
-    budget::Known,
+    budget::KnownBudgets,
     model::{Group, Pod, Set},
     scale::{Settings, times::begun},
 };
@@ -71,7 +71,7 @@ pub(crate) struct World {
     /// Until when the network delays requests by minutes.
     pub outage: Timestamp,
     /// The budgets, if evictions are guarded.
-    pub budgets: Known,
+    pub budgets: KnownBudgets,
     /// Maximum number of unavailable pods of a zone, according to the budget.
     pub budget: Option<usize>,
     pub now: Timestamp,
@@ -116,7 +116,7 @@ impl World {
         spec.soak = chance.is(300).then(|| Duration::from_secs(40));
         let rows: Vec<Set> = sets.iter().map(SimSet::row).collect();
         let budget = (zones > 1 && chance.is(700)).then(|| 1 + chance.below(2));
-        let mut budgets = Known::default();
+        let mut budgets = KnownBudgets::default();
         if let Some(limit) = budget {
             budgets.put(&json!({
                 "kind": "ZoneAwarePodDisruptionBudget",

@@ -28,7 +28,9 @@ pub(super) fn read(identity: &[u8], passphrase: Option<&str>) -> Result<Arc<Priv
     match key.algorithm() {
         Algorithm::Ed25519 | Algorithm::Ecdsa { .. } | Algorithm::Rsa { .. } => Ok(Arc::new(key)),
         other => Err(SourceError::Credentials {
-            why: format!("key \"identity\" is of the type {other}, which is not supported; create an ed25519 key"),
+            why: format!(
+                "key \"identity\" is of the type {other}, which is not supported; create an ed25519 key"
+            ),
         }),
     }
 }

@@ -71,7 +71,7 @@ enum Hosts {
 }
 
 /// The lines of a file for one host.
-pub(super) struct Known<'a> {
+pub(super) struct HostLines<'a> {
     host: &'a Host,
     lines: Vec<&'a Line>,
 }
@@ -118,10 +118,10 @@ impl KnownHosts {
     }
 
     /// The lines for a host.
-    pub(super) fn of<'a>(&'a self, host: &'a Host) -> Known<'a> {
+    pub(super) fn of<'a>(&'a self, host: &'a Host) -> HostLines<'a> {
         let names = host.names();
         let lines = self.0.iter().filter(|line| line.hosts.match_any(&names));
-        Known {
+        HostLines {
             host,
             lines: lines.collect(),
         }
@@ -192,7 +192,7 @@ impl Hosts {
     }
 }
 
-impl Known<'_> {
+impl HostLines<'_> {
     /// The algorithms to offer, those of known keys first: a host has keys of several types and presents one.
     pub(super) fn algorithms(&self) -> Vec<Algorithm> {
         let known = |algorithm: &Algorithm| {

@@ -72,8 +72,11 @@ impl Session {
     pub(in super::super) fn open(context: &Context, login: &Arc<Login>) -> Result<Self, SourceError> {
         let driver = Driver::new()?;
         let handle = driver.within(context, "connecting", connect(context, login))?;
-        let (handle, channel) =
-            driver.within(context, "waiting for authentication", enter(context, login, handle))?;
+        let (handle, channel) = driver.within(
+            context,
+            "waiting for authentication",
+            enter(context, login, handle),
+        )?;
         Ok(Self {
             driver,
             deadline: context.deadline(),

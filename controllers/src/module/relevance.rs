@@ -14,16 +14,16 @@ use muster_api::{
 use muster_rollout::{self as engine, Memory};
 
 use super::{
-    command::Address,
-    facts::{CarrierSeen, ClusterSeen, Definition, Pinned, Values},
-    heard,
+    cluster_view::Pair,
+    command::ModuleAddress,
+    control_effects,
+    facts::{Definition, ObservedCarrier, ObservedCluster, Pinned, Values},
     holds::{self, Hold},
     kind::Rolled,
     observation::Observation,
-    pins::{self, Known, Pin},
+    pins::{self, KnownRevisions, Pin},
     reasons,
-    rows::{Asks, Head, SeenRow},
-    sight::Pair,
+    rows::{Asks, Head, ObservedRow},
     unit::Unit,
 };
 use crate::{
@@ -43,27 +43,27 @@ pub(crate) struct Candidate {
     /// The cluster's value of the `rollout.exclusive` label, if it has one.
     domain: Option<String>,
     /// The cluster's row of this module.
-    pub row: Option<Arc<SeenRow>>,
+    pub row: Option<Arc<ObservedRow>>,
     /// What the cluster reports of this module although it has no row of it.
-    left: Option<engine::Echo>,
+    left: Option<engine::Report>,
     /// The assemblage with the cluster's name, also if it is not ours.
     assemblage: Option<Arc<Head>>,
 }
 
 /// How a module relates to a pair of cluster and assemblage.
 #[derive(Clone, Debug)]
-pub(crate) enum Concern {
+pub(crate) enum Relevance {
     /// Neither selected nor assigned.
     None,
     /// The Cluster is gone, but a row still names it.
-    Orphan(Box<ClusterSeen>),
+    Orphan(Box<ObservedCluster>),
     /// A cluster of the registry that is selected, has a row or is in flight.
     Candidate(Box<Candidate>),
 }
 
 /// Determines whether a module affects a cluster, and the cluster's stage and domain in the rollout.
 #[derive(Debug)]
-pub(crate) struct Concerns<'a> {
+pub(crate) struct RelevanceCheck<'a> {
     module: String,
     selector: Option<&'a Matcher>,
     memory: &'a Memory,
@@ -71,7 +71,7 @@ pub(crate) struct Concerns<'a> {
     exclusive: Option<&'a str>,
 }
 
-impl<'a> Concerns<'a> {
+impl<'a> RelevanceCheck<'a> {
     /// From a module; one without a selector selects no clusters.
     pub(crate) fn of<K: ModuleObject>(
         module: &'a K,
@@ -104,14 +104,14 @@ impl<'a> Concerns<'a> {
 
     /// Classifies a pair: a module affects clusters that are selected, have a row or are in flight, and rows whose
     /// Cluster is gone.
-    pub(crate) fn about(&self, pair: &Pair) -> Concern {
+    pub(crate) fn about(&self, pair: &Pair) -> Relevance {
         let assemblage = pair.assemblage.as_ref();
         let own = assemblage.filter(|own| own.head.ours);
         let row = own.and_then(|own| own.of(&self.module));
         let Some(cluster) = &pair.cluster else {
             return match (own, row) {
-                (Some(own), Some(row)) => Concern::Orphan(Box::new(orphan(&own.head.name, row))),
-                _ => Concern::None,
+                (Some(own), Some(row)) => Relevance::Orphan(Box::new(orphan(&own.head.name, row))),
+                _ => Relevance::None,
             };
         };
         // Before the cluster has a row, an assemblage of the same name may belong to another Cluster.
@@ -121,11 +121,11 @@ impl<'a> Concerns<'a> {
             .selector
             .is_some_and(|selector| selector.matches(&cluster.labels));
         // A cluster that is in flight stays included, although its row may not be visible yet.
-        let is_charged = || self.memory.charges.contains_key(cluster.name.as_str());
+        let is_charged = || self.memory.in_flight.contains_key(cluster.name.as_str());
         if !selected && row.is_none() && !is_charged() {
-            return Concern::None;
+            return Relevance::None;
         }
-        Concern::Candidate(Box::new(Candidate {
+        Relevance::Candidate(Box::new(Candidate {
             selected,
             stage: self.stage(cluster),
             domain: self.domain(cluster),
@@ -138,9 +138,9 @@ impl<'a> Concerns<'a> {
 }
 
 /// A row whose Cluster is gone.
-fn orphan(cluster: &str, row: &Arc<SeenRow>) -> ClusterSeen {
+fn orphan(cluster: &str, row: &Arc<ObservedRow>) -> ObservedCluster {
     let message = format!("there is no Cluster {cluster} any more");
-    ClusterSeen {
+    ObservedCluster {
         name: cluster.to_owned(),
         uid: String::new(),
         selected: false,
@@ -154,7 +154,7 @@ fn orphan(cluster: &str, row: &Arc<SeenRow>) -> ClusterSeen {
         held_until: None,
         pinned: None,
         heard: Vec::new(),
-        carrier: CarrierSeen::default(),
+        carrier: ObservedCarrier::default(),
         row: Some(Arc::clone(row)),
         left: None,
         values: None,
@@ -164,7 +164,7 @@ fn orphan(cluster: &str, row: &Arc<SeenRow>) -> ClusterSeen {
 
 /// The controls that apply to one cluster.
 #[derive(Clone, Debug)]
-pub(crate) struct Said {
+pub(crate) struct ClusterControls {
     hold: Option<Hold>,
     pin: Option<Pin>,
     heard: Vec<ControlStatus>,
@@ -172,26 +172,27 @@ pub(crate) struct Said {
     annotated: bool,
 }
 
-impl Said {
+impl ClusterControls {
     /// From annotations of the Cluster and of the module.
     pub(crate) fn of(
         candidate: &Candidate,
-        module: &Address<'_>,
+        module: &ModuleAddress<'_>,
         seen: &Observation,
         now: Timestamp,
     ) -> Self {
         let cluster = &candidate.cluster;
         let revisions = seen.revisions.values();
-        let known = Known {
+        let known = KnownRevisions {
             revisions: revisions.map(|row| (row.revision.as_str(), row.status.verdict)),
             memory: &seen.memory.memory,
         };
         let unit = Unit::of_cluster(cluster);
-        let hold = holds::of(&unit, module, &seen.controls, now);
-        let pin = pins::of(&unit, module, seen.controls.pinned(now), &known, now).filter(|_| !seen.deleting);
+        let hold = holds::hold_of_unit(&unit, module, &seen.controls, now);
+        let pin = pins::pin_of_unit(&unit, module, seen.controls.pinned(now), &known, now)
+            .filter(|_| !seen.deleting);
         let pinned = pins::annotated(&unit, module);
         Self {
-            heard: heard::of_unit(&unit, pinned, hold.as_ref(), pin.as_ref(), now),
+            heard: control_effects::of_unit(&unit, pinned, hold.as_ref(), pin.as_ref(), now),
             annotated: pinned.is_some() || cluster.annotations.contains_key(annotation::HOLD),
             hold,
             pin,
@@ -212,9 +213,13 @@ impl Said {
     /// The pin with its revision in full, if that revision is recorded.
     pub(crate) fn pinned(&self, definition: Option<Definition>) -> Option<Pinned> {
         let (pin, definition) = self.pin.as_ref().zip(definition)?;
-        let version = definition.sync.source.version().short(Some(&definition.commit));
+        let version = definition
+            .sync
+            .source
+            .version()
+            .display_version(Some(&definition.commit));
         Some(Pinned {
-            message: pin.says(&version, &definition.revision),
+            message: pin.message(&version, &definition.revision),
             definition: Box::new(definition),
         })
     }
@@ -222,7 +227,7 @@ impl Said {
 
 /// The results of lookups for one cluster.
 #[derive(Clone, Debug)]
-pub(crate) struct Found {
+pub(crate) struct ClusterLookups {
     /// The pin with its revision in full.
     pub pinned: Option<Pinned>,
     /// Values of the bindings of the desired content.
@@ -232,13 +237,13 @@ pub(crate) struct Found {
 }
 
 /// Combines candidate, controls and lookups into the observed state of one cluster.
-pub(crate) fn seen<K: Rolled>(
+pub(crate) fn observed_cluster<K: Rolled>(
     candidate: Candidate,
-    said: Said,
-    found: Found,
+    said: ClusterControls,
+    found: ClusterLookups,
     module: &Key,
     seen: &Observation,
-) -> ClusterSeen {
+) -> ObservedCluster {
     let Candidate {
         cluster,
         selected,
@@ -248,13 +253,13 @@ pub(crate) fn seen<K: Rolled>(
         left,
         assemblage,
     } = candidate;
-    let Said {
+    let ClusterControls {
         hold,
         pin,
         heard,
         annotated: _,
     } = said;
-    let Found {
+    let ClusterLookups {
         pinned,
         values,
         last_good_values,
@@ -268,7 +273,7 @@ pub(crate) fn seen<K: Rolled>(
         Some((Reason::Pinned, pin.problem(&cluster.name, &error)))
     });
     let (closed, window_change) = seen.windows.of_cluster(&cluster);
-    ClusterSeen {
+    ObservedCluster {
         name: cluster.name.clone(),
         uid: cluster.uid.clone(),
         selected,
@@ -323,15 +328,15 @@ fn obstacle<K: Rolled>(cluster: &ClusterRow) -> Option<(Reason, String)> {
     };
     match state {
         ClusterState::Ready => None,
-        ClusterState::NotReady { reason, message } => Some((reasons::not_ready(reason), message)),
+        ClusterState::NotReady { reason, message } => Some((reasons::not_ready_reason(reason), message)),
     }
 }
 
-fn carrier<K: Rolled>(assemblage: Option<&Head>) -> CarrierSeen {
+fn carrier<K: Rolled>(assemblage: Option<&Head>) -> ObservedCarrier {
     match assemblage {
-        _ if !K::NEEDS_AGENT => CarrierSeen::Controller,
-        None => CarrierSeen::Absent,
-        Some(assemblage) => CarrierSeen::Agent {
+        _ if !K::NEEDS_AGENT => ObservedCarrier::Controller,
+        None => ObservedCarrier::Absent,
+        Some(assemblage) => ObservedCarrier::Agent {
             reports: assemblage.agent.clone(),
             made: assemblage.made,
         },
@@ -364,7 +369,7 @@ fn foreign<K: Rolled>(
 /// another manager suspended our object. No revision causes this, and none fixes it. A name conflict applies to every
 /// content of the row: where the whole `Assemblage` belongs to another management plane, its agent never reports our
 /// digest.
-fn in_the_way(row: &SeenRow) -> Option<(Reason, String)> {
+fn in_the_way(row: &ObservedRow) -> Option<(Reason, String)> {
     let echo = row.echo.as_ref().filter(|_| row.asks == Asks::Carry)?;
     let said = |reason: Reason| echo.reason.as_deref() == Some(reason.as_str());
     let reason = if said(Reason::NameConflict) {

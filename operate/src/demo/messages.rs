@@ -138,9 +138,9 @@ pub(crate) async fn what_moves(
 }
 
 /// The last printed reason and version of a module in a cluster.
-type Told = BTreeMap<(String, String), (String, Option<String>)>;
+type PrintedReasons = BTreeMap<(String, String), (String, Option<String>)>;
 
-fn changes(fleet: &Fleet, told: &mut Told, tell: &Narrator) {
+fn changes(fleet: &Fleet, told: &mut PrintedReasons, tell: &Narrator) {
     for module in &fleet.modules {
         // A message that several clusters share is printed once.
         let mut said: Option<&str> = None;

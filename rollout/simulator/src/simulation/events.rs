@@ -1,13 +1,13 @@
 //! Events of units and of users.
 
 use muster_rollout::{
-    Absence, Class, Content, Control, Digest, Echo, Eligible, Incarnation, Ineligible, Millis, State, Token,
-    UnitId,
+    Absence, Class, Content, Control, Digest, Eligible, Incarnation, Ineligible, Millis, Report, State,
+    Token, UnitId,
 };
 use rand::RngExt as _;
 
 use super::{Event, Simulation};
-use crate::{Happening, Member, What, Wish, Witness};
+use crate::{FleetEvent, Member, SpecChange, UnitEvent, Witness};
 
 /// The caller's codes of the reasons used here.
 const UNREACHABLE: u8 = 5;
@@ -23,12 +23,12 @@ const fn because(code: u8, absence: Absence) -> Ineligible {
 }
 
 impl<W: Witness> Simulation<'_, W> {
-    pub(super) fn befalls(&mut self, happening: Happening) {
+    pub(super) fn befalls(&mut self, happening: FleetEvent) {
         match happening {
-            Happening::To(id, what) => self.befalls_unit(&id, what),
-            Happening::Wish(wish) => self.wishes(wish),
-            Happening::Crash { .. } if self.leaderless => return,
-            Happening::Crash { gap, lost } => {
+            FleetEvent::To(id, what) => self.befalls_unit(&id, what),
+            FleetEvent::Wish(wish) => self.change_spec(wish),
+            FleetEvent::Crash { .. } if self.leaderless => return,
+            FleetEvent::Crash { gap, lost } => {
                 self.tally.crashes += 1;
                 self.leaderless = true;
                 (self.decide_at, self.wake_at) = (None, None);
@@ -38,12 +38,12 @@ impl<W: Witness> Simulation<'_, W> {
         self.change();
     }
 
-    fn befalls_unit(&mut self, id: &UnitId, what: What) {
+    fn befalls_unit(&mut self, id: &UnitId, what: UnitEvent) {
         let (now, view) = (self.now, self.views);
         match what {
-            What::Joins if !self.members.contains_key(id) => return self.join(id),
-            What::Leaves => return self.leave(id),
-            What::IsReplaced if self.members.contains_key(id) => {
+            UnitEvent::Joins if !self.members.contains_key(id) => return self.join(id),
+            UnitEvent::Leaves => return self.leave(id),
+            UnitEvent::IsReplaced if self.members.contains_key(id) => {
                 self.leave(id);
                 return self.join(id);
             }
@@ -53,53 +53,55 @@ impl<W: Witness> Simulation<'_, W> {
             return;
         };
         match what {
-            What::Breaks(trouble) => member.trouble = Some(trouble),
-            What::Recovers => member.trouble = None,
-            What::Takes(pace) => member.pace = pace,
-            What::Disappears(absence) => {
+            UnitEvent::Breaks(trouble) => member.trouble = Some(trouble),
+            UnitEvent::Recovers => member.trouble = None,
+            UnitEvent::Takes(pace) => member.pace = pace,
+            UnitEvent::Disappears(absence) => {
                 member.away = true;
                 member.eligible = Eligible::No(because(UNREACHABLE, absence));
                 self.witness.went_away(id, now);
             }
-            What::IsHeld(absence) => {
+            UnitEvent::IsHeld(absence) => {
                 member.eligible = Eligible::No(because(HELD, absence));
                 self.witness.went_away(id, now);
             }
-            What::IsBehind => {
+            UnitEvent::IsBehind => {
                 member.eligible = Eligible::NotYet(because(BEHIND, Absence::Skip));
                 member.away = false;
                 self.witness.came_back(id, view, now);
             }
-            What::Closes(closure) => member.closed = Some(closure),
-            What::Opens => member.closed = None,
-            What::IsUnavailable => member.available = false,
-            What::IsAvailable => member.available = true,
-            What::Returns => {
+            UnitEvent::Closes(closure) => member.closed = Some(closure),
+            UnitEvent::Opens => member.closed = None,
+            UnitEvent::IsUnavailable => member.available = false,
+            UnitEvent::IsAvailable => member.available = true,
+            UnitEvent::Returns => {
                 (member.away, member.eligible) = (false, Eligible::Yes);
                 self.witness.came_back(id, view, now);
             }
-            What::IsDeselected => member.selected = false,
-            What::IsReselected => member.selected = true,
-            What::GetsValues => member.values += 1,
-            What::IsUnresolved => member.resolved = false,
-            What::IsResolved => member.resolved = true,
-            What::IsPinned(revision) => member.pin = Some(revision),
-            What::IsUnpinned => member.pin = None,
-            What::IsForgotten => member.echo = None,
-            What::Lies => {
+            UnitEvent::IsDeselected => member.selected = false,
+            UnitEvent::IsReselected => member.selected = true,
+            UnitEvent::GetsValues => member.values += 1,
+            UnitEvent::IsUnresolved => member.resolved = false,
+            UnitEvent::IsResolved => member.resolved = true,
+            UnitEvent::IsPinned(revision) => member.pin = Some(revision),
+            UnitEvent::IsUnpinned => member.pin = None,
+            UnitEvent::IsForgotten => member.report = None,
+            UnitEvent::Lies => {
                 let number = self.random.random_range(0..5);
-                member.echo = Some(lie(member, number, self.memory.seq));
+                member.report = Some(lie(member, number, self.memory.seq));
             }
-            What::Joins | What::Leaves | What::IsReplaced => {}
+            UnitEvent::Joins | UnitEvent::Leaves | UnitEvent::IsReplaced => {}
         }
-        self.will_look(id, what);
+        self.schedule_read(id, what);
     }
 
     /// When it next reads its assignment without an event.
-    fn will_look(&mut self, id: &UnitId, what: What) {
+    fn schedule_read(&mut self, id: &UnitId, what: UnitEvent) {
         let after = match what {
-            What::Breaks(_) | What::Recovers | What::Returns | What::IsBehind => Millis(0),
-            What::IsForgotten | What::Lies => self.surroundings.resync,
+            UnitEvent::Breaks(_) | UnitEvent::Recovers | UnitEvent::Returns | UnitEvent::IsBehind => {
+                Millis(0)
+            }
+            UnitEvent::IsForgotten | UnitEvent::Lies => self.surroundings.resync,
             _ => return,
         };
         if let Some(life) = self.members.get(id).map(|member| member.incarnation) {
@@ -123,20 +125,20 @@ impl<W: Witness> Simulation<'_, W> {
         }
     }
 
-    fn wishes(&mut self, wish: Wish) {
+    fn change_spec(&mut self, wish: SpecChange) {
         self.version += 1;
         let spec = &mut self.spec;
         match wish {
-            Wish::Target(target) => spec.target = target,
-            Wish::Limit(limit) => spec.limit = limit,
-            Wish::Pause(paused) => spec.paused = paused,
-            Wish::Acknowledge => {
+            SpecChange::Target(target) => spec.target = target,
+            SpecChange::Limit(limit) => spec.limit = limit,
+            SpecChange::Pause(paused) => spec.paused = paused,
+            SpecChange::Acknowledge => {
                 if let Some(held) = self.held.take() {
                     spec.withdraw.acknowledged = Some(held);
                 }
             }
-            Wish::GiveUp(units) => spec.abandoned = units,
-            Wish::Say(says) => {
+            SpecChange::GiveUp(units) => spec.abandoned = units,
+            SpecChange::Say(says) => {
                 self.said += 1;
                 // A pending report is kept beside it.
                 let taken = &self.memory.taken;
@@ -148,8 +150,8 @@ impl<W: Witness> Simulation<'_, W> {
 }
 
 /// A report that is no evidence of anything.
-fn lie(member: &Member, number: u8, seq: Token) -> Echo {
-    let (token, digest) = match member.row.map(|row| (row.token, row.content)) {
+fn lie(member: &Member, number: u8, seq: Token) -> Report {
+    let (token, digest) = match member.assignment.map(|row| (row.token, row.content)) {
         Some((token, Content::Carries { digest, .. })) => (token, Some(digest)),
         Some((token, Content::Withdraw | Content::Nothing)) => (token, None),
         None => (Token(0), None),
@@ -170,5 +172,5 @@ fn lie(member: &Member, number: u8, seq: Token) -> Echo {
         // An assignment that was not written here.
         _ => (Token(seq.0.saturating_add(70_000)), other, State::Succeeded),
     };
-    Echo { digest, token, state }
+    Report { digest, token, state }
 }

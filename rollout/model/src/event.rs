@@ -1,19 +1,19 @@
 //! The possible events, and their effects on the world.
 
-use muster_rollout::{Class, Content, Echo, Millis, Row, State as Phase};
+use muster_rollout::{Assignment, Class, Content, Millis, Report, State as Phase};
 
-use crate::eye::Eye;
-use crate::flying::Flying;
 use crate::normal::{BEAT, pass};
+use crate::observer::Observer;
+use crate::pending_write::PendingWrite;
 use crate::scope::Feature;
 use crate::set::Set;
-use crate::state::{Cluster, Fit, Said, State, Told};
+use crate::state::{Cluster, Fit, RecordedVerdicts, RevisionCommand, State};
 use crate::world::{ABORT, APPROVE, RETRY, World, entries, number_of, sheets};
 use crate::wrong::Wrong;
 
 /// An event.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Happens {
+pub enum Event {
     /// A leader's watch of assemblages catches up.
     SeesRows(usize),
     /// A leader's watch of the registry catches up.
@@ -23,7 +23,7 @@ pub enum Happens {
     /// The same, but it dies after this number of writes.
     Dies(usize, usize),
     /// A write of an assignment arrives.
-    Arrives(Flying),
+    Arrives(PendingWrite),
     /// All pending writes are lost: their leader died.
     AllLost,
     /// The assignment is mirrored into its cluster.
@@ -62,7 +62,7 @@ pub enum Happens {
 
 impl World {
     /// All possible events.
-    pub(crate) fn possible(&self, state: &State, all: &mut Vec<Happens>) {
+    pub(crate) fn possible(&self, state: &State, all: &mut Vec<Event>) {
         if state.broken.is_some() {
             return;
         }
@@ -74,20 +74,20 @@ impl World {
                 self.to_cluster(state, at, all);
             }
         }
-        self.wishes(state, all);
+        self.user_events(state, all);
         if self.scope.has(Feature::Loss) && state.left > 0 && state.module.memory.is_some() {
             let known = state.flying.is_empty() || self.wrong == Wrong::LateOverLoss;
-            all.extend(known.then_some(Happens::Forgotten));
+            all.extend(known.then_some(Event::Forgotten));
         }
         if self.scope.has(Feature::Back) && state.left > 0 {
-            all.push(Happens::Back);
+            all.push(Event::Back);
         }
         if self.scope.has(Feature::Time) {
-            all.push(Happens::Beat);
+            all.push(Event::Beat);
         }
     }
 
-    fn leaders(&self, state: &State, all: &mut Vec<Happens>) {
+    fn leaders(&self, state: &State, all: &mut Vec<Event>) {
         for (at, leader) in state.leaders.iter().enumerate() {
             // One of two equivalent events is enough.
             if at > 0 && state.leaders.get(at - 1) == Some(leader) {
@@ -95,83 +95,87 @@ impl World {
             }
             let rows = *leader.sheets != sheets(state) || !leader.confirmed.is_empty();
             let memory = self.wrong == Wrong::NoCompareAndSwap && leader.memory != state.module.memory;
-            all.extend((rows || memory).then_some(Happens::SeesRows(at)));
+            all.extend((rows || memory).then_some(Event::SeesRows(at)));
             let clusters = *leader.entries != entries(state) || !leader.returned.is_empty();
-            all.extend(clusters.then_some(Happens::SeesClusters(at)));
+            all.extend(clusters.then_some(Event::SeesClusters(at)));
         }
         for at in 0..state.leaders.len().max(1) {
             if at > 0 && state.leaders.get(at - 1) == state.leaders.get(at) {
                 continue;
             }
-            all.push(Happens::Decides(at));
+            all.push(Event::Decides(at));
             if self.scope.has(Feature::Crash) && !self.scope.has(Feature::Late) {
                 let leader = state.leaders.get(at).map(|_| at);
-                all.extend((0..self.writes(state, leader)).map(|sent| Happens::Dies(at, sent)));
+                all.extend((0..self.writes(state, leader)).map(|sent| Event::Dies(at, sent)));
             }
         }
     }
 
-    fn writes_on_their_way(&self, state: &State, all: &mut Vec<Happens>) {
-        all.extend(state.flying.iter().cloned().map(Happens::Arrives));
+    fn writes_on_their_way(&self, state: &State, all: &mut Vec<Event>) {
+        all.extend(state.flying.iter().cloned().map(Event::Arrives));
         if self.scope.has(Feature::Crash) && !state.flying.is_empty() {
-            all.push(Happens::AllLost);
+            all.push(Event::AllLost);
         }
     }
 
     /// The events of a cluster itself.
-    fn of_cluster(&self, state: &State, at: usize, all: &mut Vec<Happens>) {
+    fn of_cluster(&self, state: &State, at: usize, all: &mut Vec<Event>) {
         let cluster = &state.clusters[at];
         let reachable = cluster.entry.present && cluster.entry.fit != Fit::Away;
         if !reachable {
             return;
         }
         if self.scope.has(Feature::Mirror) && cluster.mirror != self.mirrored(cluster) {
-            all.push(Happens::Mirrors(at));
+            all.push(Event::Mirrors(at));
         }
         let Some(ended) = self.ended(state, at) else {
             return;
         };
-        let known = cluster.sheet.echo.as_ref().map(|echo| (echo.token, &echo.digest));
+        let known = cluster
+            .sheet
+            .report
+            .as_ref()
+            .map(|echo| (echo.token, &echo.digest));
         let picked_up = known == Some((ended.token, &ended.digest));
         if self.scope.slow && !picked_up {
-            all.push(Happens::Begins(at));
-        } else if cluster.sheet.echo.as_ref() != Some(&ended) {
-            all.push(Happens::Ends(at));
+            all.push(Event::Begins(at));
+        } else if cluster.sheet.report.as_ref() != Some(&ended) {
+            all.push(Event::Ends(at));
         } else if self.scope.has(Feature::Relapse) && ended.state == Phase::Succeeded && state.left > 0 {
-            all.push(Happens::Relapses(at));
+            all.push(Event::Relapses(at));
         }
     }
 
     /// The assignment in the cluster after it is mirrored. Only a re-created module finds a greater token there, or
     /// content that it never wrote.
-    fn mirrored(&self, cluster: &Cluster) -> Option<Row> {
-        let (row, there) = (cluster.sheet.row, cluster.mirror);
+    fn mirrored(&self, cluster: &Cluster) -> Option<Assignment> {
+        let (row, there) = (cluster.sheet.assignment, cluster.mirror);
         if !self.scope.has(Feature::Back) {
             return row;
         }
         let Some((row, there)) = row.zip(there) else {
             return row.or(there);
         };
-        let withdrawn = |echo: &Echo| echo.token == there.token && echo.state == Phase::Withdrawn;
+        let withdrawn = |echo: &Report| echo.token == there.token && echo.state == Phase::Withdrawn;
         Some(match (row.content, there.content) {
             _ if there.token > row.token => there,
-            (Content::Nothing, Content::Withdraw) if cluster.sheet.echo.as_ref().is_some_and(withdrawn) => {
+            (Content::Nothing, Content::Withdraw) if cluster.sheet.report.as_ref().is_some_and(withdrawn) => {
                 row
             }
-            (Content::Nothing, content) => Row { content, ..row },
+            (Content::Nothing, content) => Assignment { content, ..row },
             _ => row,
         })
     }
 
     /// The final report of the agent about its content.
-    pub(crate) fn ended(&self, state: &State, at: usize) -> Option<Echo> {
+    pub(crate) fn ended(&self, state: &State, at: usize) -> Option<Report> {
         let cluster = &state.clusters[at];
         let row = if self.scope.has(Feature::Mirror) {
             cluster.mirror
         } else {
-            cluster.sheet.row
+            cluster.sheet.assignment
         };
-        let Row { token, content } = row?;
+        let Assignment { token, content } = row?;
         let (digest, phase) = match content {
             Content::Nothing => return None,
             Content::Withdraw => (None, Phase::Withdrawn),
@@ -183,7 +187,7 @@ impl World {
                 (Some(digest), phase)
             }
         };
-        Some(Echo {
+        Some(Report {
             digest,
             token,
             state: phase,
@@ -191,11 +195,11 @@ impl World {
     }
 
     /// The events that affect a cluster.
-    fn to_cluster(&self, state: &State, at: usize, all: &mut Vec<Happens>) {
+    fn to_cluster(&self, state: &State, at: usize, all: &mut Vec<Event>) {
         let entry = state.clusters[at].entry;
         let more = state.left > 0;
         if !entry.present {
-            all.push(Happens::Joins(at));
+            all.push(Event::Joins(at));
             return;
         }
         match entry.fit {
@@ -207,45 +211,45 @@ impl World {
                     (Feature::Windows, Fit::Closed),
                 ];
                 let possible = fits.into_iter().filter(|(feature, _)| self.scope.has(*feature));
-                all.extend(possible.map(|(_, fit)| Happens::Fit(at, fit)));
+                all.extend(possible.map(|(_, fit)| Event::Fit(at, fit)));
             }
             Fit::Ready => {}
-            Fit::Away | Fit::Held | Fit::Unavailable | Fit::Closed => all.push(Happens::Fit(at, Fit::Ready)),
+            Fit::Away | Fit::Held | Fit::Unavailable | Fit::Closed => all.push(Event::Fit(at, Fit::Ready)),
         }
         if self.scope.has(Feature::Withdraw) && !entry.selected {
-            all.push(Happens::Select(at, true));
+            all.push(Event::Select(at, true));
         } else if self.scope.has(Feature::Withdraw) && more {
-            all.push(Happens::Select(at, false));
+            all.push(Event::Select(at, false));
         }
         if self.scope.has(Feature::Joins) && more {
-            all.push(Happens::Leaves(at));
+            all.push(Event::Leaves(at));
         }
         if state.module.given_up.contains(at) {
-            all.push(Happens::GivenUp(at, false));
+            all.push(Event::GivenUp(at, false));
         } else if self.scope.has(Feature::GivenUp) && more && !entry.selected {
-            all.push(Happens::GivenUp(at, true));
+            all.push(Event::GivenUp(at, true));
         }
     }
 
     /// The events of users.
-    fn wishes(&self, state: &State, all: &mut Vec<Happens>) {
+    fn user_events(&self, state: &State, all: &mut Vec<Event>) {
         let module = &state.module;
         let more = state.left > 0;
         if self.scope.has(Feature::Targets) && more {
             let others = (0..self.scope.revisions).filter(|number| *number != module.target);
-            all.extend(others.map(Happens::Target));
+            all.extend(others.map(Event::Target));
         }
         if module.paused {
-            all.push(Happens::Pause(false));
+            all.push(Event::Pause(false));
         } else if self.scope.has(Feature::Pause) && more {
-            all.push(Happens::Pause(true));
+            all.push(Event::Pause(true));
         }
         if self.scope.has(Feature::Stages) && Self::waits_for_approval(state) {
-            all.push(Happens::Says(APPROVE, module.target));
+            all.push(Event::Says(APPROVE, module.target));
         }
         if self.scope.has(Feature::Words) && more {
             for word in [ABORT, RETRY] {
-                all.push(Happens::Says(word, module.target));
+                all.push(Event::Says(word, module.target));
             }
         }
         if self.scope.brake.is_some()
@@ -253,7 +257,7 @@ impl World {
                 .held(state)
                 .is_some_and(|held| module.acknowledged.as_ref() != Some(&held))
         {
-            all.push(Happens::Acknowledged);
+            all.push(Event::Acknowledged);
         }
     }
 
@@ -274,32 +278,32 @@ impl World {
     }
 
     /// Applies the event.
-    pub(crate) fn happen(&self, state: &mut State, what: &Happens) {
+    pub(crate) fn apply(&self, state: &mut State, what: &Event) {
         match what {
-            Happens::SeesRows(at) => self.sees_rows(state, *at),
-            Happens::SeesClusters(at) => {
+            Event::SeesRows(at) => self.refresh_assemblages(state, *at),
+            Event::SeesClusters(at) => {
                 let seen = entries(state);
                 let leader = &mut state.leaders[*at];
                 (leader.entries, leader.returned) = (seen.into(), Set::default());
             }
-            Happens::Decides(at) => self.leads(state, *at, usize::MAX),
-            Happens::Dies(at, sent) => self.leads(state, *at, *sent),
-            Happens::Arrives(flying) => self.deliver(state, flying),
-            Happens::AllLost => state.flying.clear(),
-            Happens::Mirrors(at) => state.clusters[*at].mirror = self.mirrored(&state.clusters[*at]),
-            Happens::Begins(at) => self.says(state, *at, Phase::Updating),
-            Happens::Ends(at) => {
+            Event::Decides(at) => self.leads(state, *at, usize::MAX),
+            Event::Dies(at, sent) => self.leads(state, *at, *sent),
+            Event::Arrives(flying) => self.deliver(state, flying),
+            Event::AllLost => state.flying.clear(),
+            Event::Mirrors(at) => state.clusters[*at].mirror = self.mirrored(&state.clusters[*at]),
+            Event::Begins(at) => self.report(state, *at, Phase::Updating),
+            Event::Ends(at) => {
                 if let Some(ended) = self.ended(state, *at) {
-                    self.says(state, *at, ended.state);
+                    self.report(state, *at, ended.state);
                 }
             }
-            Happens::Beat => self.beat(state),
-            Happens::Back => self.back(state),
+            Event::Beat => self.beat(state),
+            Event::Back => self.back(state),
             event => self.event(state, event),
         }
     }
 
-    fn sees_rows(&self, state: &mut State, at: usize) {
+    fn refresh_assemblages(&self, state: &mut State, at: usize) {
         let seen = sheets(state);
         let memory = state.module.memory.clone();
         let leader = &mut state.leaders[at];
@@ -320,12 +324,12 @@ impl World {
     }
 
     /// An agent reports about its content.
-    pub(crate) fn says(&self, state: &mut State, at: usize, phase: Phase) {
+    pub(crate) fn report(&self, state: &mut State, at: usize, phase: Phase) {
         let Some(ended) = self.ended(state, at) else {
             return;
         };
         let cluster = &mut state.clusters[at];
-        let row = cluster.sheet.row;
+        let row = cluster.sheet.assignment;
         let digest = match row.map(|row| row.content) {
             Some(Content::Carries { digest, .. }) => Some(digest),
             Some(Content::Withdraw | Content::Nothing) | None => None,
@@ -340,13 +344,13 @@ impl World {
                 intent.confirmed = true;
             }
             let flying = std::mem::take(&mut state.flying).into_iter();
-            let confirmed = flying.map(|flying| Flying {
+            let confirmed = flying.map(|flying| PendingWrite {
                 confirmed: flying.confirmed || flying.cluster == at,
                 ..flying
             });
             state.flying = confirmed.collect();
         }
-        cluster.sheet.echo = Some(Echo {
+        cluster.sheet.report = Some(Report {
             state: phase,
             ..ended
         });
@@ -356,19 +360,19 @@ impl World {
     fn back(&self, state: &mut State) {
         state.left -= 1;
         let module = &mut state.module;
-        (module.memory, module.told) = (None, Told::default());
+        (module.memory, module.told) = (None, RecordedVerdicts::default());
         (module.said, module.acknowledged, module.given_up) = ([None; 3], None, Set::default());
         for cluster in &mut state.clusters {
             let sheet = &mut cluster.sheet;
-            (sheet.row, sheet.echo, sheet.fence) = (None, None, None);
+            (sheet.assignment, sheet.report, sheet.fence) = (None, None, None);
         }
         state.flying.clear();
-        state.eye = Eye {
+        state.eye = Observer {
             away: state.eye.away,
             unseen: state.eye.unseen,
-            ..Eye::default()
+            ..Observer::default()
         };
-        let seen = self.looked(state);
+        let seen = self.leader_with_current_view(state);
         for leader in &mut state.leaders {
             *leader = seen.clone();
         }
@@ -383,8 +387,8 @@ impl World {
         state.eye.beat(late.unwrap_or(0), beats.absence);
         let Some(late) = late else { return };
         for at in 0..state.clusters.len() {
-            let row = state.clusters[at].sheet.row;
-            if let Some(Row {
+            let row = state.clusters[at].sheet.assignment;
+            if let Some(Assignment {
                 content: Content::Carries {
                     revision: Some(of), ..
                 },
@@ -398,50 +402,50 @@ impl World {
     }
 
     /// An event from outside of the world.
-    fn event(&self, state: &mut State, event: &Happens) {
+    fn event(&self, state: &mut State, event: &Event) {
         let costs = !matches!(
             event,
-            Happens::Pause(false)
-                | Happens::Select(_, true)
-                | Happens::Fit(_, Fit::Ready)
-                | Happens::Joins(_)
-                | Happens::GivenUp(_, false)
-                | Happens::Says(APPROVE, _)
-                | Happens::Acknowledged
+            Event::Pause(false)
+                | Event::Select(_, true)
+                | Event::Fit(_, Fit::Ready)
+                | Event::Joins(_)
+                | Event::GivenUp(_, false)
+                | Event::Says(APPROVE, _)
+                | Event::Acknowledged
         );
         state.left -= u8::from(costs && state.left > 0);
         match event {
-            Happens::Relapses(at) => self.says(state, *at, failed()),
-            Happens::Target(number) => state.module.target = *number,
-            Happens::Pause(paused) => state.module.paused = *paused,
-            Happens::Select(at, selected) => state.clusters[*at].entry.selected = *selected,
-            Happens::Fit(at, fit) => Self::fits(state, *at, *fit),
-            Happens::Leaves(at) => {
+            Event::Relapses(at) => self.report(state, *at, failed()),
+            Event::Target(number) => state.module.target = *number,
+            Event::Pause(paused) => state.module.paused = *paused,
+            Event::Select(at, selected) => state.clusters[*at].entry.selected = *selected,
+            Event::Fit(at, fit) => Self::fits(state, *at, *fit),
+            Event::Leaves(at) => {
                 let cluster = &mut state.clusters[*at];
                 cluster.entry.present = false;
                 (
-                    cluster.sheet.row,
-                    cluster.sheet.echo,
+                    cluster.sheet.assignment,
+                    cluster.sheet.report,
                     cluster.sheet.fence,
                     cluster.mirror,
                 ) = (None, None, None, None);
                 state.eye.is_gone(*at);
             }
-            Happens::Joins(at) => {
+            Event::Joins(at) => {
                 let entry = &mut state.clusters[*at].entry;
                 (entry.life, entry.present, entry.selected, entry.fit) =
                     (entry.life + 1, true, true, Fit::Ready);
                 state.clusters[*at].sheet.life = state.clusters[*at].entry.life;
             }
-            Happens::Forgotten => state.module.memory = None,
-            Happens::Says(word, number) => {
-                state.module.said[*word] = Some(Said {
+            Event::Forgotten => state.module.memory = None,
+            Event::Says(word, number) => {
+                state.module.said[*word] = Some(RevisionCommand {
                     revision: *number,
                     fresh: true,
                 });
             }
-            Happens::Acknowledged => state.module.acknowledged = self.held(state),
-            Happens::GivenUp(at, given_up) => {
+            Event::Acknowledged => state.module.acknowledged = self.held(state),
+            Event::GivenUp(at, given_up) => {
                 let set = &mut state.module.given_up;
                 if *given_up {
                     set.insert(*at);
@@ -480,7 +484,7 @@ impl World {
     pub(crate) fn settle(&self, state: &mut State) {
         for _ in 0..40 {
             if self.scope.has(Feature::Stages) && Self::waits_for_approval(state) {
-                self.event(state, &Happens::Says(APPROVE, state.module.target));
+                self.event(state, &Event::Says(APPROVE, state.module.target));
             }
             self.round(state, Set::default());
             if let Some(memory) = &mut state.module.memory {
@@ -501,7 +505,7 @@ impl World {
             if reachable {
                 let row = self.mirrored(&state.clusters[at]);
                 state.clusters[at].mirror = row.filter(|_| self.scope.has(Feature::Mirror));
-                self.happen(state, &Happens::Ends(at));
+                self.apply(state, &Event::Ends(at));
             }
         }
         decision.and_then(|decision| decision.wake_at)

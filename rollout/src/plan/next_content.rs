@@ -4,7 +4,7 @@ use crate::{Digest, Eligible, Kind, Revision, Unit};
 
 /// What a unit gets next.
 #[derive(Clone, Copy)]
-pub(super) struct Wanted {
+pub(super) struct NextContent {
     pub(super) revision: Revision,
     pub(super) digest: Digest,
     pub(super) kind: Kind,

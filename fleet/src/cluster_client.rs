@@ -8,7 +8,7 @@ use muster_controllers::registry::{connect_over_network, kubeconfig};
 use muster_controllers::runtime::Api;
 
 /// A client of a cluster.
-pub async fn there(client: &Client, namespace: &str, cluster: &str) -> anyhow::Result<Client> {
+pub async fn cluster_client(client: &Client, namespace: &str, cluster: &str) -> anyhow::Result<Client> {
     let name = kubeconfig_secret(cluster);
     let secrets: Api<Secret> = Api::namespaced(client.clone(), namespace);
     let secret = secrets

@@ -52,11 +52,11 @@ impl ModuleRow {
             uid: module.meta().uid.clone(),
             labels: module.labels().clone(),
             revision: status.and_then(|status| status.revision.clone()),
-            paused: conditions::find(conditions, conditions::PAUSED).map(|paused| short(&paused.message)),
+            paused: conditions::find(conditions, conditions::PAUSED).map(|paused| truncated(&paused.message)),
             // An approval is waited for only while nothing else is in progress.
             approval: waits
                 .filter(|_| summary.updating == 0)
-                .map(|waits| short(&waits.message)),
+                .map(|waits| truncated(&waits.message)),
             summary,
         }
     }
@@ -101,7 +101,7 @@ impl Rollout {
 
 /// The state of a rollout.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Standing {
+pub(crate) struct RolloutState {
     /// The identity of the rollout.
     pub rollout: Rollout,
     /// The phase of the rollout.
@@ -117,7 +117,10 @@ pub(crate) struct Standing {
 }
 
 /// The state of the rollout of a revision; `None` if there is no rollout, or none to notify.
-pub(crate) fn standing(revision: &ModuleRevision, module: Option<&ModuleRow>) -> Option<Standing> {
+pub(crate) fn rollout_standing(
+    revision: &ModuleRevision,
+    module: Option<&ModuleRow>,
+) -> Option<RolloutState> {
     let spec = &revision.spec;
     let status = revision.status.as_ref()?;
     // Revisions that are deleted with their module are not notified.
@@ -145,14 +148,14 @@ pub(crate) fn standing(revision: &ModuleRevision, module: Option<&ModuleRow>) ->
         _ if is_target => module.summary.clone(),
         _ => Summary::default(),
     };
-    let seen = |evidence: &Evidence| (evidence.cluster.clone(), short(&evidence.message));
-    Some(Standing {
+    let seen = |evidence: &Evidence| (evidence.cluster.clone(), truncated(&evidence.message));
+    Some(RolloutState {
         rollout: Rollout {
             namespace: revision.namespace().unwrap_or_default(),
             kind: spec.module_ref.kind,
             module: spec.module_ref.name.clone(),
             revision: spec.revision.clone(),
-            version: spec.sync.source.version().short(Some(&spec.commit)),
+            version: spec.sync.source.version().display_version(Some(&spec.commit)),
             commit: spec.commit.clone(),
             repository: spec.sync.source.url().to_owned(),
             started: status.started.as_ref()?.0,
@@ -165,6 +168,6 @@ pub(crate) fn standing(revision: &ModuleRevision, module: Option<&ModuleRow>) ->
     })
 }
 
-fn short(text: &str) -> String {
+fn truncated(text: &str) -> String {
     bounded(text, MAX_TEXT).into_owned()
 }

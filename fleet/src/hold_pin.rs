@@ -9,12 +9,12 @@ use muster_api::{
     labels::annotation::{HOLD, PIN, PIN_PREFIX},
     schema::MAX_LABEL,
 };
-use muster_dashboard::{Kind, Outcome};
+use muster_dashboard::{Kind, RevisionOutcome};
 use serde_json::{Value, json};
 
 use crate::{
-    Address, Tell,
-    control::{self, DryRun, Term, Wish, wish},
+    ObjectAddress, Tell,
+    control::{self, ControlWrite, DryRun, Term, control_write},
     history,
     name::ModuleName,
     nodes::{self, NodeError},
@@ -86,16 +86,16 @@ impl Held {
     }
 
     /// The address of a Cluster or Node and its name in messages; `None` for a module.
-    async fn unit(&self, client: &Client, namespace: &str) -> anyhow::Result<Option<(Address, &str)>> {
+    async fn unit(&self, client: &Client, namespace: &str) -> anyhow::Result<Option<(ObjectAddress, &str)>> {
         Ok(match self {
-            Self::Cluster(name) => Some((Address::of_cluster(client, namespace, name).await?, name)),
-            Self::Node(name) => Some((Address::of_node(client, name), name)),
+            Self::Cluster(name) => Some((ObjectAddress::of_cluster(client, namespace, name).await?, name)),
+            Self::Node(name) => Some((ObjectAddress::of_node(client, name), name)),
             Self::Module(_) => None,
         })
     }
 
     /// The kind that rolls over the unit, and the word for the unit.
-    const fn words(&self) -> (&'static str, &'static str) {
+    const fn kind_and_unit(&self) -> (&'static str, &'static str) {
         match self {
             Self::Node(_) => ("NodeModule", "node"),
             Self::Cluster(_) | Self::Module(_) => ("module", "cluster"),
@@ -138,15 +138,15 @@ pub async fn hold(
             let address = address.or_module("hold", " --clusters CLUSTERS");
             let object = address.get().await?;
             let wanted = term.control(client, "true").await?;
-            let verb = match wish(annotated(&object, HOLD), wanted, control::now(), |_| true) {
-                Wish::Stands(control) => format!("is already held{}", control.told()),
-                Wish::Write(control) => {
+            let verb = match control_write(annotated(&object, HOLD), wanted, control::now(), |_| true) {
+                ControlWrite::Stands(control) => format!("is already held{}", control.provenance()),
+                ControlWrite::Write(control) => {
                     control::annotate(&address, HOLD, &json!(control.to_text()), dry_run).await?;
-                    format!("held{}", control.told())
+                    format!("held{}", control.provenance())
                 }
             };
             tell.line(&control::done(&address, &verb, dry_run))?;
-            let (module, kind) = unit.words();
+            let (module, kind) = unit.kind_and_unit();
             tell.line(&format!(
                 "No {module} will change this {kind}. To release it: muster release {unit}"
             ))?;
@@ -164,16 +164,16 @@ async fn hold_of(
     dry_run: DryRun,
     tell: &dyn Tell,
 ) -> anyhow::Result<()> {
-    let address = Address::of(client, namespace, module);
+    let address = ObjectAddress::of(client, namespace, module);
     let object = address.get().await?;
     are_there(client, namespace, module, units).await?;
     let wanted = term.control(client, &units.join(",")).await?;
     let verb = match joined(annotated(&object, HOLD), wanted, module)? {
-        Wish::Stands(control) => format!("already holds {}{}", control.what, control.told()),
-        Wish::Write(control) => {
+        ControlWrite::Stands(control) => format!("already holds {}{}", control.what, control.provenance()),
+        ControlWrite::Write(control) => {
             let text = json!(control.to_text());
             control::replace(&address, &object, HOLD, &text, dry_run).await?;
-            format!("holds {}{}", control.what, control.told())
+            format!("holds {}{}", control.what, control.provenance())
         }
     };
     tell.line(&control::done(&address, &verb, dry_run))?;
@@ -199,13 +199,16 @@ async fn are_there(
         return Ok(());
     }
     for name in units {
-        Address::of_cluster(client, namespace, name).await?.get().await?;
+        ObjectAddress::of_cluster(client, namespace, name)
+            .await?
+            .get()
+            .await?;
     }
     Ok(())
 }
 
 /// Removes a hold; false if a module still holds the cluster or node.
-pub async fn release(
+pub async fn release_hold(
     (client, namespace): (&Client, &str),
     (top, units): (&Held, &[String]),
     dry_run: DryRun,
@@ -240,11 +243,11 @@ async fn release_of(
     dry_run: DryRun,
     tell: &dyn Tell,
 ) -> anyhow::Result<()> {
-    let address = Address::of(client, namespace, module);
+    let address = ObjectAddress::of(client, namespace, module);
     let object = address.get().await?;
     let verb = match annotated(&object, HOLD) {
         Some(text) if !units.is_empty() => match without(text, units, module)? {
-            Some(Wish::Write(left)) => {
+            Some(ControlWrite::Write(left)) => {
                 let text = json!(left.to_text());
                 control::replace(&address, &object, HOLD, &text, dry_run).await?;
                 format!(
@@ -253,7 +256,7 @@ async fn release_of(
                     left.what
                 )
             }
-            Some(Wish::Stands(_)) => format!("does not hold {}", units.join(",")),
+            Some(ControlWrite::Stands(_)) => format!("does not hold {}", units.join(",")),
             None => {
                 control::replace(&address, &object, HOLD, &Value::Null, dry_run).await?;
                 format!("releases {}", units.join(","))
@@ -311,18 +314,21 @@ pub async fn pin(
     if module.is_of_nodes() {
         are_there(client, namespace, module, &[name.to_owned()]).await?;
     }
-    let history = history::of(client, namespace, module).await?;
-    let past = history.named(revision)?;
-    if past.verdict == Outcome::Bad {
+    let history = history::read_history(client, namespace, module).await?;
+    let past = history.find_by_version(revision)?;
+    if past.verdict == RevisionOutcome::Bad {
         bail!(
             "{} (revision {}) is known to be bad and is not assigned to any unit; next: choose another (muster rollout history {module})",
             past.version,
-            past.short()
+            past.short_hash()
         );
     }
     let digits = control::digits(&past.revision);
     if let Some(twin) = module.twin()
-        && Address::of(client, namespace, &twin).find().await?.is_some()
+        && ObjectAddress::of(client, namespace, &twin)
+            .find()
+            .await?
+            .is_some()
     {
         bail!(
             "{module} and {twin} both obey the annotation {key} of a Cluster; next, for this one only: kubectl annotate --field-manager=muster-cli {module} {PIN}={name}@{digits}"
@@ -331,14 +337,17 @@ pub async fn pin(
     let wanted = term.control(client, digits).await?;
     let same = |before: &Control| past.revision.starts_with(&before.what.to_ascii_lowercase());
     let version = &past.version;
-    let verb = match wish(annotated(&object, &key), wanted, control::now(), same) {
-        Wish::Stands(control) => format!("is pinned to {version} of {module} already{}", control.told()),
-        Wish::Write(control) => {
+    let verb = match control_write(annotated(&object, &key), wanted, control::now(), same) {
+        ControlWrite::Stands(control) => format!(
+            "is pinned to {version} of {module} already{}",
+            control.provenance()
+        ),
+        ControlWrite::Write(control) => {
             control::annotate(&address, &key, &json!(control.to_text()), dry_run).await?;
             format!(
                 "pinned to {version} (revision {}) of {module}{}",
-                past.short(),
-                control.told()
+                past.short_hash(),
+                control.provenance()
             )
         }
     };
@@ -350,7 +359,7 @@ pub async fn pin(
     }
     tell.line(&format!(
         "It is applied when the rollout reaches the {}, and stays until it is unpinned: muster unpin {unit} --module {module}",
-        unit.words().1
+        unit.kind_and_unit().1
     ))
 }
 
@@ -429,7 +438,7 @@ async fn is_still_pinned(
     let found = match module {
         // A module that is gone pins nothing.
         Some(module) => {
-            let found = Address::of(client, namespace, module).find().await;
+            let found = ObjectAddress::of(client, namespace, module).find().await;
             found.map(|found| found.map(|object| (module.kind, object)).into_iter().collect())
         }
         None => rolling(client, namespace, unit).await,
@@ -473,7 +482,7 @@ fn in_force(object: &DynamicObject, key: &str) -> Option<Control> {
 
 /// Removes an annotation if it exists; returns the message for the result.
 async fn taken_away<'a>(
-    address: &Address,
+    address: &ObjectAddress,
     object: &DynamicObject,
     key: &str,
     dry_run: DryRun,
@@ -500,14 +509,14 @@ fn key(module: &ModuleName, cluster: &str) -> anyhow::Result<String> {
 
 /// Adds these units to the control of a module. All units in one annotation share its reason and end: if others are
 /// held with a different reason or end, nothing is written.
-pub fn joined(before: Option<&str>, wanted: Control, module: &ModuleName) -> anyhow::Result<Wish> {
+pub fn joined(before: Option<&str>, wanted: Control, module: &ModuleName) -> anyhow::Result<ControlWrite> {
     let now = control::now();
     // A value that cannot be parsed stops the module as well: the new control fixes it.
     let before = before
         .and_then(|text| Control::parse(text).ok())
         .filter(|control| control.holds(now));
     let Some(before) = before else {
-        return Ok(Wish::Write(wanted));
+        return Ok(ControlWrite::Write(wanted));
     };
     let (held, named) = (before.names(), wanted.names());
     let says_the_same = (wanted.reason.is_none() || wanted.reason == before.reason)
@@ -518,39 +527,39 @@ pub fn joined(before: Option<&str>, wanted: Control, module: &ModuleName) -> any
         bail!(
             "{module} already leaves {} alone{}, and all names of an annotation share one reason and end; next: name all with {} {}, or release the others first",
             others.join(","),
-            before.told(),
+            before.provenance(),
             flag(module),
             all.join(",")
         );
     }
     if says_the_same && named.is_subset(&held) {
-        return Ok(Wish::Stands(before));
+        return Ok(ControlWrite::Stands(before));
     }
     if !says_the_same {
-        return Ok(Wish::Write(wanted));
+        return Ok(ControlWrite::Write(wanted));
     }
     let what = held.union(&named).copied().collect::<Vec<_>>().join(",");
-    Ok(Wish::Write(Control {
+    Ok(ControlWrite::Write(Control {
         what,
         ..before.clone()
     }))
 }
 
 /// Removes these units from the hold of a module: what must be written; `None` if no unit is left.
-fn without(text: &str, clusters: &[String], module: &ModuleName) -> anyhow::Result<Option<Wish>> {
+fn without(text: &str, clusters: &[String], module: &ModuleName) -> anyhow::Result<Option<ControlWrite>> {
     let before = Control::parse(text)
         .with_context(|| format!("the annotation {HOLD} cannot be read; next: muster release {module}"))?;
     let named: BTreeSet<&str> = clusters.iter().map(String::as_str).collect();
     let held = before.names();
     if held.is_disjoint(&named) {
-        return Ok(Some(Wish::Stands(before)));
+        return Ok(Some(ControlWrite::Stands(before)));
     }
     let left: Vec<&str> = held.difference(&named).copied().collect();
     if left.is_empty() {
         return Ok(None);
     }
     let what = left.join(",");
-    Ok(Some(Wish::Write(Control {
+    Ok(Some(ControlWrite::Write(Control {
         what,
         ..before.clone()
     })))
@@ -608,8 +617,8 @@ mod tests {
     fn check_join(before: Option<&str>, wanted: Control, expect: Result<Option<&str>, &str>) {
         let joined = joined(before, wanted, &module()).map_err(|error| error.to_string());
         let said = joined.as_ref().map(|wish| match wish {
-            Wish::Stands(_) => None,
-            Wish::Write(control) => Some(control.to_text()),
+            ControlWrite::Stands(_) => None,
+            ControlWrite::Write(control) => Some(control.to_text()),
         });
         match (&said, expect) {
             (Ok(text), Ok(expect)) => assert_eq!(text.as_deref(), expect, "{before:?}"),
@@ -657,8 +666,8 @@ mod tests {
         let check = |text: &str, clusters: &[&str], expect: &str| {
             let clusters: Vec<String> = clusters.iter().map(|name| (*name).to_owned()).collect();
             let left = match without(text, &clusters, &module()) {
-                Ok(Some(Wish::Write(left))) => left.to_text(),
-                Ok(Some(Wish::Stands(_))) => "as it is".to_owned(),
+                Ok(Some(ControlWrite::Write(left))) => left.to_text(),
+                Ok(Some(ControlWrite::Stands(_))) => "as it is".to_owned(),
                 Ok(None) => "nothing".to_owned(),
                 Err(error) => error.to_string(),
             };

@@ -18,12 +18,12 @@ use crate::{
     bindings::{Objects, given},
     expand::{
         Setting,
-        values::{RowValues, again, bind, carried},
-        view::{Away, Refusal},
-        wish::{Values, unbound},
+        desired::{Values, unbound},
+        values::{RowValues, bind, carried, requeue_after},
+        view::{Away, RowError},
     },
     registry::owner,
-    runtime::call::explain,
+    runtime::call::error_chain,
 };
 
 /// How often bindings of another cluster are read again: no watch reports their changes here.
@@ -50,7 +50,9 @@ impl Remotes {
             }),
             suspend: self.leads_elsewhere(remote),
             away,
-            again: has_bindings.then_some(BINDINGS_AGAIN).or_else(|| again(&values)),
+            again: has_bindings
+                .then_some(BINDINGS_AGAIN)
+                .or_else(|| requeue_after(&values)),
             values,
         }
     }
@@ -85,8 +87,8 @@ impl Remotes {
         &self,
         remote: &RemoteAssemblage,
         row: &SyncRow,
-        there: Option<&Result<Client, Refusal>>,
-    ) -> Result<Values, Refusal> {
+        there: Option<&Result<Client, RowError>>,
+    ) -> Result<Values, RowError> {
         let mut known = self.given(remote);
         known.extend(row.values.clone());
         let known = bind(&self.objects, &row.control_plane_bindings, known).await?;
@@ -112,20 +114,20 @@ impl Remotes {
         given(&cluster.name, &labels)
     }
 
-    async fn client(&self, remote: &RemoteAssemblage) -> Result<Client, Refusal> {
+    async fn client(&self, remote: &RemoteAssemblage) -> Result<Client, RowError> {
         match (&remote.spec.cluster_ref, secret(remote)) {
             (Some(cluster), _) => self
                 .context
                 .registry
                 .client(&cluster.name)
-                .map_err(|error| unbound(&explain(&error))),
+                .map_err(|error| unbound(&error_chain(&error))),
             (None, Some(name)) => {
                 let client = self
                     .context
                     .remote
                     .client(&self.context.namespace, &name, None)
                     .await;
-                client.map_err(|error| unbound(&explain(&error)))
+                client.map_err(|error| unbound(&error_chain(&error)))
             }
             (None, None) => Err(unbound("the assemblage names no cluster")),
         }

@@ -33,7 +33,7 @@ pub struct ModuleRef {
 
 /// A page of the dashboard.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum Place {
+pub enum PageLocation {
     /// The whole fleet.
     Fleet,
     /// Events of the fleet.
@@ -58,7 +58,7 @@ pub enum Place {
 
 impl ModuleRef {
     /// The argument of commands about it: `module/web`.
-    pub fn said(&self) -> String {
+    pub fn command_argument(&self) -> String {
         self.kind.address(&self.name)
     }
 
@@ -73,7 +73,7 @@ impl ModuleRef {
     }
 }
 
-impl Place {
+impl PageLocation {
     /// The page of a unit: a cluster, or a node for NodeModules.
     pub fn unit(kind: Kind, name: String) -> Self {
         match kind {
@@ -174,26 +174,26 @@ mod tests {
             name: "web".to_owned(),
         };
         for (place, path, root) in [
-            (Place::Fleet, "", "./"),
-            (Place::Activity, "activity", "./"),
-            (Place::Zones, "zones", "./"),
-            (Place::Machines, "machines", "./"),
-            (Place::Module(web()), "module/web", "../"),
+            (PageLocation::Fleet, "", "./"),
+            (PageLocation::Activity, "activity", "./"),
+            (PageLocation::Zones, "zones", "./"),
+            (PageLocation::Machines, "machines", "./"),
+            (PageLocation::Module(web()), "module/web", "../"),
             (
-                Place::Revision(web(), "1a2b3c4d".to_owned()),
+                PageLocation::Revision(web(), "1a2b3c4d".to_owned()),
                 "module/web/revision/1a2b3c4d",
                 "../../../",
             ),
             (
-                Place::Assignment(web(), "a/b <c>".to_owned()),
+                PageLocation::Assignment(web(), "a/b <c>".to_owned()),
                 "module/web/on/a%2Fb%20%3Cc%3E",
                 "../../../",
             ),
-            (Place::Cluster("eu-1".to_owned()), "cluster/eu-1", "../"),
-            (Place::Nodes, "nodes", "./"),
-            (Place::Node("n1".to_owned()), "node/n1", "../"),
+            (PageLocation::Cluster("eu-1".to_owned()), "cluster/eu-1", "../"),
+            (PageLocation::Nodes, "nodes", "./"),
+            (PageLocation::Node("n1".to_owned()), "node/n1", "../"),
             (
-                Place::Module(ModuleRef {
+                PageLocation::Module(ModuleRef {
                     kind: Kind::NodeModule,
                     name: "fabric".to_owned(),
                 }),
@@ -202,7 +202,7 @@ mod tests {
             ),
         ] {
             assert_eq!((&*place.path(), &*place.root()), (path, root));
-            assert_eq!(Place::parse(path), Some(place));
+            assert_eq!(PageLocation::parse(path), Some(place));
         }
     }
 
@@ -229,8 +229,11 @@ mod tests {
             "module/web/on/",
             "module//on/x",
         ] {
-            assert_eq!(Place::parse(path), None, "{path:?}");
+            assert_eq!(PageLocation::parse(path), None, "{path:?}");
         }
-        assert_eq!(Place::parse(&format!("cluster/{}", "a".repeat(2_000))), None);
+        assert_eq!(
+            PageLocation::parse(&format!("cluster/{}", "a".repeat(2_000))),
+            None
+        );
     }
 }

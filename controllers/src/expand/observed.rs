@@ -76,12 +76,12 @@ pub struct Report {
     /// The progress of those of its objects that perform a rollout themselves.
     pub progress: Option<Progress>,
     /// The progress of its plan.
-    pub plan: Option<PlanSeen>,
+    pub plan: Option<ObservedPlan>,
 }
 
 /// The progress of a plan.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct PlanSeen {
+pub struct ObservedPlan {
     /// The run as reported, and the last control that was handled.
     pub report: PlanReport,
     /// The class of the failure, if the run failed.
@@ -172,7 +172,7 @@ impl SourceRow {
             uid: object.uid().unwrap_or_default(),
             resource_version: object.resource_version().unwrap_or_default(),
             print: source_print(object),
-            ours: super::labels::is_ours(object.labels()) && is_named_by_content(object),
+            ours: super::labels::has_muster_labels(object.labels()) && is_named_by_content(object),
             suspended: object.suspend() == Some(true),
             deleting: object.meta().deletion_timestamp.is_some(),
             commit: current
@@ -273,12 +273,12 @@ fn progress(conditions: &[Condition], generation: Option<i64>) -> Option<Progres
 }
 
 /// The plan in the condition `Plan`.
-fn plan(conditions: &[Condition]) -> Option<PlanSeen> {
+fn plan(conditions: &[Condition]) -> Option<ObservedPlan> {
     let plan = find(conditions, PLAN)?;
     let class = [FailureClass::Revision, FailureClass::Unit, FailureClass::Infra]
         .into_iter()
         .find(|class| plan.status == "False" && plan.reason == format!("{class:?}"));
-    Some(PlanSeen {
+    Some(ObservedPlan {
         report: PlanReport::parse(&plan.message),
         class,
     })

@@ -14,7 +14,7 @@ use crate::registry::ClusterRow;
 
 /// Fails if a Cluster exists that is in flight, or whose row the memory is rebuilt from, and is missing in `seen`,
 /// which is sorted by name.
-pub(crate) async fn look<K: Rolled>(
+pub(crate) async fn check_missing<K: Rolled>(
     module: &str,
     memory: &Recalled,
     rows: &[Arc<AssemblageRow>],

@@ -6,8 +6,8 @@ use muster_api::flux::Kustomization;
 use super::{
     expander::{ExpandError, Expander},
     flux_object::{FluxObject, SourceKind},
+    observed::{KustomizationRow, SourceRow},
     print::{Print, kustomization_print, source_print},
-    seen::{KustomizationRow, SourceRow},
     view::Live,
 };
 use crate::runtime::{Api, Index, Key, call};
@@ -20,7 +20,7 @@ impl Expander {
         wanted: Option<&Kustomization>,
     ) -> Result<Live<KustomizationRow, Kustomization>, ExpandError> {
         let Some(row) = self.kustomizations.get(&self.key(name)) else {
-            self.memory.forget(name);
+            self.memory.remove(name);
             return Ok(Live::Absent);
         };
         let wanted: Option<Print> = wanted.map(kustomization_print);

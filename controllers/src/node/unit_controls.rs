@@ -7,46 +7,46 @@ use muster_api::{control_status::ControlStatus, reasons::Reason};
 
 use super::{
     facts::Obstacle,
-    observation::{NodeSeen, Observation, Pinned},
+    observation::{Observation, ObservedNode, Pinned},
 };
 use crate::module::{
-    command::Address,
-    heard,
+    command::ModuleAddress,
+    control_effects,
     holds::{self, Hold},
-    pins::{self, Known, Pin},
-    reasons::Words,
+    pins::{self, KnownRevisions, Pin},
+    reasons::Vocabulary,
     unit::Unit,
 };
 
 /// The controls set by annotations of the Node and of the NodeModule.
 #[derive(Clone, Debug)]
-pub struct Said {
+pub struct UnitControls {
     hold: Option<Hold>,
     pin: Option<Pin>,
     /// The status of each control.
     pub heard: Vec<ControlStatus>,
 }
 
-impl Said {
+impl UnitControls {
     /// The controls of a node. A NodeModule that is being deleted is withdrawn, pinned or not.
-    pub fn of(node: &NodeSeen, module: &Address<'_>, seen: &Observation, now: Timestamp) -> Self {
+    pub fn of(node: &ObservedNode, module: &ModuleAddress<'_>, seen: &Observation, now: Timestamp) -> Self {
         static NONE: BTreeMap<String, String> = BTreeMap::new();
         let unit = Unit {
-            words: &Words::NODES,
+            words: &Vocabulary::NODES,
             name: &node.name,
             annotations: node.node.as_ref().map_or(&NONE, |facts| &facts.annotations),
         };
         let revisions = seen.revisions.iter();
-        let known = Known {
+        let known = KnownRevisions {
             revisions: revisions.map(|known| (known.definition.revision.as_str(), known.status.verdict)),
             memory: &seen.memory.memory,
         };
-        let hold = holds::of(&unit, module, &seen.controls, now);
-        let pin = pins::of(&unit, module, seen.controls.pinned(now), &known, now);
+        let hold = holds::hold_of_unit(&unit, module, &seen.controls, now);
+        let pin = pins::pin_of_unit(&unit, module, seen.controls.pinned(now), &known, now);
         let pin = pin.filter(|_| !seen.deleting);
         let annotated = pins::annotated(&unit, module);
         Self {
-            heard: heard::of_unit(&unit, annotated, hold.as_ref(), pin.as_ref(), now),
+            heard: control_effects::of_unit(&unit, annotated, hold.as_ref(), pin.as_ref(), now),
             hold,
             pin,
         }
@@ -66,7 +66,7 @@ impl Said {
     }
 
     /// The revision that it is pinned to, if the pin is valid and the node is selected.
-    pub fn pinned(&self, node: &NodeSeen, seen: &Observation) -> Option<Pinned> {
+    pub fn pinned(&self, node: &ObservedNode, seen: &Observation) -> Option<Pinned> {
         let pin = self.pin.as_ref().filter(|_| node.selected)?;
         let revision = pin.revision.as_ref().ok()?; // an error is reported as an obstacle
         let known = seen.revisions.iter();
@@ -77,7 +77,7 @@ impl Said {
     }
 
     /// Why its pin cannot be applied.
-    pub fn unmeant(&self, node: &NodeSeen, is_found: bool) -> Option<Obstacle> {
+    pub fn unmeant(&self, node: &ObservedNode, is_found: bool) -> Option<Obstacle> {
         let pin = self.pin.as_ref().filter(|_| !is_found)?;
         let error = pin.hindrance(node.selected)?;
         Some((Reason::Pinned, pin.problem(&node.name, &error)))

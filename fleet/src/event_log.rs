@@ -9,7 +9,7 @@ use jiff::Timestamp;
 use k8s_openapi::api::events::v1::Event as ApiEvent;
 use kube::{ResourceExt, runtime::watcher::Event};
 use muster_api::{cluster, kind};
-use muster_dashboard::{Happened, Trouble};
+use muster_dashboard::{FleetEvent, Trouble};
 
 /// Number of events kept: several rollouts over a large fleet.
 const KEPT: usize = 1_000;
@@ -18,7 +18,7 @@ const KEPT: usize = 1_000;
 #[derive(Debug, Default)]
 pub(crate) struct Log {
     /// By time, and by name for the same time.
-    by_time: BTreeMap<(Timestamp, String), Arc<Happened>>,
+    by_time: BTreeMap<(Timestamp, String), Arc<FleetEvent>>,
     times: HashMap<String, Timestamp>,
     failing: Option<Trouble>,
 }
@@ -43,7 +43,7 @@ impl Log {
     }
 
     fn put(&mut self, event: &ApiEvent) -> bool {
-        let Some(happened) = happened(event) else {
+        let Some(happened) = read_event(event) else {
             return false;
         };
         let name = event.name_any();
@@ -76,7 +76,7 @@ impl Log {
     }
 
     /// Newest first.
-    pub(crate) fn newest(&self) -> Vec<Arc<Happened>> {
+    pub(crate) fn newest(&self) -> Vec<Arc<FleetEvent>> {
         self.by_time.values().rev().cloned().collect()
     }
 
@@ -87,7 +87,7 @@ impl Log {
 }
 
 /// Reads an event, if it is about an object of the fleet.
-pub fn happened(event: &ApiEvent) -> Option<Happened> {
+pub fn read_event(event: &ApiEvent) -> Option<FleetEvent> {
     let regarding = event.regarding.as_ref()?;
     let group = regarding
         .api_version
@@ -102,7 +102,7 @@ pub fn happened(event: &ApiEvent) -> Option<Happened> {
     let first = event.event_time.as_ref().map(|time| time.0);
     let created = event.creation_timestamp().map(|time| time.0);
     let text = |part: &Option<String>| part.clone().unwrap_or_default();
-    Some(Happened {
+    Some(FleetEvent {
         at: series.or(old).or(first).or(created)?,
         warning: event.type_.as_deref() == Some("Warning"),
         reason: text(&event.reason),

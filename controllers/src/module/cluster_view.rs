@@ -16,7 +16,7 @@ use parking_lot::Mutex;
 
 use super::{
     contents::Units,
-    facts::{ClusterSeen, Definition},
+    facts::{Definition, ObservedCluster},
     rows::{AssemblageRow, Head, is_same},
     windows,
 };
@@ -69,7 +69,7 @@ impl Pair {
 pub(crate) fn pairs(
     clusters: Vec<Arc<ClusterRow>>,
     assemblages: Vec<Arc<AssemblageRow>>,
-    before: &Sight,
+    before: &ClusterView,
 ) -> Vec<Pair> {
     let mut pairs = Vec::with_capacity(clusters.len().max(assemblages.len()));
     let mut assemblages = assemblages.into_iter().peekable();
@@ -105,16 +105,16 @@ fn head(assemblage: Option<&Arc<AssemblageRow>>) -> Option<&Arc<Head>> {
 
 /// The observed state of one pair.
 #[derive(Clone, Debug)]
-pub(crate) struct Seen {
+pub(crate) struct ObservedPair {
     /// The cluster; `None` if the module does not affect it.
-    pub cluster: Option<ClusterSeen>,
+    pub cluster: Option<ObservedCluster>,
     /// Whether it depends on more than its pair and the basis.
     pub fleeting: bool,
 }
 
 /// A pair with its result.
 #[derive(Clone, Debug)]
-struct Place {
+struct CachedPair {
     pair: Pair,
     /// Index in the list of clusters; `None` if the module does not affect it.
     cluster: Option<usize>,
@@ -123,12 +123,12 @@ struct Place {
 
 /// The observed clusters of a module.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Sight {
+pub(crate) struct ClusterView {
     /// What the clusters depend on; `None` if nothing may be kept for the next decision.
     basis: Option<Basis>,
-    places: Vec<Place>,
+    places: Vec<CachedPair>,
     /// The clusters, sorted by name.
-    pub clusters: Vec<ClusterSeen>,
+    pub clusters: Vec<ObservedCluster>,
     /// The clusters as units.
     pub units: Units,
 }
@@ -142,7 +142,7 @@ pub(crate) enum Again {
     These(Vec<usize>),
 }
 
-impl Sight {
+impl ClusterView {
     /// Without clusters.
     pub(crate) fn new(basis: Option<Basis>) -> Self {
         Self {
@@ -181,15 +181,15 @@ impl Sight {
     }
 
     /// Whether its change windows may give a different answer by now.
-    fn has_window_change(&self, place: &Place, now: Timestamp) -> bool {
+    fn has_window_change(&self, place: &CachedPair, now: Timestamp) -> bool {
         let cluster = place.cluster.and_then(|cluster| self.clusters.get(cluster));
         let change = cluster.and_then(|cluster| cluster.window_change);
         change.is_some_and(|at| at <= now)
     }
 
     /// Adds the next pair.
-    pub(crate) fn push(&mut self, pair: Pair, seen: Seen) {
-        let place = Place {
+    pub(crate) fn push(&mut self, pair: Pair, seen: ObservedPair) {
+        let place = CachedPair {
             pair,
             cluster: seen.cluster.is_some().then_some(self.clusters.len()),
             fleeting: seen.fleeting,
@@ -208,7 +208,12 @@ impl Sight {
 
     /// Replaces a pair that was read again; returns the index of its cluster. Fails if the cluster was added or
     /// removed, so that the other indexes are no longer valid.
-    pub(crate) fn replace(&mut self, place: usize, pair: Pair, seen: Seen) -> Result<Option<usize>, Moved> {
+    pub(crate) fn replace(
+        &mut self,
+        place: usize,
+        pair: Pair,
+        seen: ObservedPair,
+    ) -> Result<Option<usize>, Moved> {
         let place = self.places.get_mut(place).ok_or(Moved)?;
         let cluster = place.cluster.and_then(|cluster| self.clusters.get_mut(cluster));
         match (cluster, seen.cluster) {
@@ -228,18 +233,18 @@ pub(crate) struct Moved;
 
 /// The observed clusters of modules that decided recently, the latest last.
 #[derive(Debug, Default)]
-pub(crate) struct Sights(Mutex<Vec<(Key, Sight)>>);
+pub(crate) struct ClusterViews(Mutex<Vec<(Key, ClusterView)>>);
 
-impl Sights {
+impl ClusterViews {
     /// Removes and returns what was kept for a module; empty if nothing was.
-    pub(crate) fn take(&self, module: &Key) -> Sight {
+    pub(crate) fn take(&self, module: &Key) -> ClusterView {
         let mut kept = self.0.lock();
         let place = kept.iter().position(|(key, _)| key == module);
         place.map(|place| kept.remove(place).1).unwrap_or_default()
     }
 
     /// Keeps the observed clusters for the next decision of a module.
-    pub(crate) fn keep(&self, module: Key, sight: Sight) {
+    pub(crate) fn keep(&self, module: Key, sight: ClusterView) {
         if sight.basis.is_none() {
             return;
         }
@@ -260,7 +265,7 @@ impl Sights {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{module::facts::CarrierSeen, registry::ClusterState};
+    use crate::{module::facts::ObservedCarrier, registry::ClusterState};
 
     fn cluster(name: &str) -> Arc<ClusterRow> {
         Arc::new(ClusterRow {
@@ -300,9 +305,9 @@ mod tests {
         })
     }
 
-    fn seen(name: &str) -> Seen {
-        Seen {
-            cluster: Some(ClusterSeen {
+    fn seen(name: &str) -> ObservedPair {
+        ObservedPair {
+            cluster: Some(ObservedCluster {
                 name: name.to_owned(),
                 uid: String::new(),
                 selected: true,
@@ -316,7 +321,7 @@ mod tests {
                 held_until: None,
                 pinned: None,
                 heard: Vec::new(),
-                carrier: CarrierSeen::default(),
+                carrier: ObservedCarrier::default(),
                 row: None,
                 left: None,
                 values: None,
@@ -329,7 +334,7 @@ mod tests {
     type Clusters = Vec<Arc<ClusterRow>>;
     type Assemblages = Vec<Arc<AssemblageRow>>;
 
-    const NOTHING: Seen = Seen {
+    const NOTHING: ObservedPair = ObservedPair {
         cluster: None,
         fleeting: false,
     };
@@ -352,12 +357,12 @@ mod tests {
         (clusters, ["dev", "gone", "us"].map(assemblage).to_vec())
     }
 
-    fn sight((clusters, assemblages): (Clusters, Assemblages)) -> Sight {
-        let mut sight = Sight {
+    fn sight((clusters, assemblages): (Clusters, Assemblages)) -> ClusterView {
+        let mut sight = ClusterView {
             basis: Some(basis(1)),
-            ..Sight::default()
+            ..ClusterView::default()
         };
-        for pair in pairs(clusters, assemblages, &Sight::default()) {
+        for pair in pairs(clusters, assemblages, &ClusterView::default()) {
             let seen = if pair.name() == "eu" {
                 NOTHING
             } else {
@@ -384,11 +389,11 @@ mod tests {
         ];
         let (clusters, assemblages) = fleet();
         let before = sight((clusters.clone(), assemblages.clone()));
-        let check = |before: &Sight| {
+        let check = |before: &ClusterView| {
             let pairs = pairs(clusters.clone(), assemblages.clone(), before);
             assert_eq!(names(&pairs), expect);
         };
-        check(&Sight::default());
+        check(&ClusterView::default());
         check(&before);
         // One that joined before all others, one that left, and one whose assemblage is new.
         let joined = [vec![cluster("alpha")], clusters.clone()].concat();
@@ -399,14 +404,14 @@ mod tests {
 
     #[test]
     fn only_what_changed_is_looked_at_again() {
-        let check = |change: &dyn Fn(&mut Sight, &mut Clusters, &mut Assemblages), expect: Again| {
+        let check = |change: &dyn Fn(&mut ClusterView, &mut Clusters, &mut Assemblages), expect: Again| {
             let (mut clusters, mut assemblages) = fleet();
             let mut before = sight((clusters.clone(), assemblages.clone()));
             change(&mut before, &mut clusters, &mut assemblages);
             let pairs = pairs(clusters, assemblages, &before);
-            let new = Sight {
+            let new = ClusterView {
                 basis: Some(basis(1)),
-                ..Sight::default()
+                ..ClusterView::default()
             };
             assert_eq!(before.again("web", &pairs, &new, [].into_iter(), at(9)), expect);
         };
@@ -428,7 +433,7 @@ mod tests {
         );
         check(&|before, _, _| before.places[3].fleeting = true, these(&[3]));
         let change = |seconds: i64| {
-            move |before: &mut Sight, _: &mut Clusters, _: &mut Assemblages| {
+            move |before: &mut ClusterView, _: &mut Clusters, _: &mut Assemblages| {
                 before.clusters[2].window_change = Some(at(seconds));
             }
         };
@@ -452,7 +457,7 @@ mod tests {
     #[test]
     fn who_comes_in_sight_or_goes_out_of_it_moves_the_others() {
         let mut sight = sight(fleet());
-        let pair = |sight: &Sight, place: usize| sight.places[place].pair.clone();
+        let pair = |sight: &ClusterView, place: usize| sight.places[place].pair.clone();
         let (dev, eu, us) = (pair(&sight, 0), pair(&sight, 1), pair(&sight, 3));
         assert_eq!(sight.replace(3, us.clone(), seen("us")), Ok(Some(2)));
         assert_eq!(sight.replace(1, eu.clone(), NOTHING), Ok(None));
@@ -463,7 +468,7 @@ mod tests {
 
     #[test]
     fn as_many_clusters_are_kept_as_there_is_room_for_the_latest_first() {
-        let sights = Sights::default();
+        let sights = ClusterViews::default();
         let key = |name: &str| Key::new("fleet", name);
         let large = || {
             let mut large = sight(fleet());

@@ -13,7 +13,7 @@
 
 use muster_rollout::{Content, Token};
 
-use crate::flying::Flying;
+use crate::pending_write::PendingWrite;
 use crate::set::Set;
 
 /// No violation, or its message.
@@ -37,7 +37,7 @@ pub struct Intent {
 
 /// The observations so far.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub struct Eye {
+pub struct Observer {
     /// The clusters that count.
     pub counted: Set,
     /// The clusters that returned or were adopted, and are still in flight.
@@ -93,9 +93,9 @@ pub struct Measure {
     pub absence: Option<u8>,
 }
 
-impl Eye {
+impl Observer {
     /// E1: an assignment was written.
-    pub fn wrote(&mut self, flying: &Flying, content: Content, measure: Measure) -> Verdict {
+    pub fn wrote(&mut self, flying: &PendingWrite, content: Content, measure: Measure) -> Verdict {
         let at = flying.cluster;
         let Content::Carries { .. } = content else {
             self.counted.remove(at);
@@ -130,11 +130,11 @@ impl Eye {
 
     /// A write with the token of an earlier decision is the same write, whenever it is sent again: they cannot be
     /// distinguished.
-    pub fn decided_before(&mut self, flying: Flying) -> Flying {
+    pub fn decided_before(&mut self, flying: PendingWrite) -> PendingWrite {
         let token = flying.write.change.token;
         let intent = &mut self.intents[flying.cluster];
         if let Some(known) = intent.filter(|known| known.token == token) {
-            return Flying {
+            return PendingWrite {
                 returned: known.returned,
                 confirmed: known.confirmed,
                 ..flying
@@ -149,7 +149,7 @@ impl Eye {
     }
 
     /// A cluster is in flight now, and was not before. `ready`: it was observed as confirmed, or without content.
-    pub fn charged(&mut self, at: usize, ready: bool) {
+    pub fn becomes_in_flight(&mut self, at: usize, ready: bool) {
         if ready {
             self.ready.insert(at);
         } else {

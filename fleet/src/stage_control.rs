@@ -8,11 +8,11 @@ use muster_api::{
     module::ModuleStatus,
 };
 use muster_dashboard::{Fleet, HeldWithdrawal, Objects, listed, withdrawal_name};
-use muster_rollout::{Memory, Revision, Says};
+use muster_rollout::{ControlCommand, Memory, Revision};
 use serde_json::{Value, json};
 
 use crate::{
-    Address, Tell,
+    ObjectAddress, Tell,
     control::{self, DryRun},
     history,
     name::ModuleName,
@@ -23,11 +23,12 @@ use crate::{
 const LISTED: usize = 5;
 
 /// The error while the status is about an older spec.
-const NOT_OBSERVED: &str = "the controller has not observed this change of the module yet: try again in a moment";
+const NOT_OBSERVED: &str =
+    "the controller has not observed this change of the module yet: try again in a moment";
 
 /// What is written with the control.
 #[derive(Clone, Debug, Default)]
-pub struct Word {
+pub struct ControlOptions {
     /// The reason; recorded in an event of the module.
     pub reason: Option<String>,
     /// Whether the write is a dry run.
@@ -38,15 +39,15 @@ pub struct Word {
 pub async fn approve(
     (client, namespace): (&Client, &str),
     (module, stage): (&ModuleName, Option<&str>),
-    word: &Word,
+    word: &ControlOptions,
     promote: bool,
     tell: &dyn Tell,
 ) -> anyhow::Result<bool> {
-    let address = Address::of(client, namespace, module);
+    let address = ObjectAddress::of(client, namespace, module);
     let object = address.get().await?;
     let stage = stage_of(&object, stage)?;
     let revision = target(&object)?;
-    let approve = |revision| Says::Approve(revision, stage.as_str().into());
+    let approve = |revision| ControlCommand::Approve(revision, stage.as_str().into());
     if !heeded(&object, &revision, approve) {
         let why = format!("revision {revision} is not being rolled out, or has passed stage {stage}");
         refuse(module, &why, tell);
@@ -68,10 +69,10 @@ pub async fn approve(
 pub async fn abort(
     at: (&Client, &str),
     of: (&ModuleName, Option<&str>),
-    word: &Word,
+    word: &ControlOptions,
     tell: &dyn Tell,
 ) -> anyhow::Result<bool> {
-    about_revision(at, of, word, tell, (ABORT, Says::Abort), |revision| {
+    about_revision(at, of, word, tell, (ABORT, ControlCommand::Abort), |revision| {
         (
             format!("revision {revision} aborted"),
             format!("revision {revision} is not being rolled out"),
@@ -84,10 +85,10 @@ pub async fn abort(
 pub async fn retry(
     at: (&Client, &str),
     of: (&ModuleName, Option<&str>),
-    word: &Word,
+    word: &ControlOptions,
     tell: &dyn Tell,
 ) -> anyhow::Result<bool> {
-    about_revision(at, of, word, tell, (RETRY, Says::Retry), |revision| {
+    about_revision(at, of, word, tell, (RETRY, ControlCommand::Retry), |revision| {
         (
             format!("revision {revision} is retried"),
             format!("revision {revision} is neither bad nor aborted"),
@@ -118,7 +119,7 @@ pub async fn withdraw(
     namespace: &str,
     module: &ModuleName,
     acknowledge: bool,
-    word: &Word,
+    word: &ControlOptions,
 ) -> anyhow::Result<Withdrawal> {
     let (fleet, status) = withdrawing(client, namespace, module).await?;
     let view = fleet
@@ -141,7 +142,7 @@ pub async fn withdraw(
             view.within()
         )
     })?;
-    let address = Address::of(client, namespace, module);
+    let address = ObjectAddress::of(client, namespace, module);
     say(client, &address, ACKNOWLEDGE_WITHDRAWAL, name, word).await?;
     let clusters = listed(held.clusters.iter().map(String::as_str), LISTED);
     let verb = format!("withdrawal from {clusters} acknowledged");
@@ -159,7 +160,7 @@ async fn withdrawing(
     module: &ModuleName,
 ) -> anyhow::Result<(Fleet, Option<ModuleStatus>)> {
     let (objects, fleet) = if module.is_of_nodes() {
-        let nodes = nodes::objects(client).await?;
+        let nodes = nodes::read_node_objects(client).await?;
         let fleet = Fleet::of_nodes(&nodes);
         (
             Objects {
@@ -169,7 +170,7 @@ async fn withdrawing(
             fleet,
         )
     } else {
-        let objects = read::objects(client, namespace).await?;
+        let objects = read::read_objects(client, namespace).await?;
         let fleet = Fleet::of(&objects);
         (objects, fleet)
     };
@@ -182,16 +183,16 @@ async fn withdrawing(
 async fn about_revision(
     (client, namespace): (&Client, &str),
     (module, revision): (&ModuleName, Option<&str>),
-    word: &Word,
+    word: &ControlOptions,
     tell: &dyn Tell,
-    (key, says): (&str, fn(Revision) -> Says),
+    (key, says): (&str, fn(Revision) -> ControlCommand),
     texts: impl FnOnce(&str) -> (String, String),
 ) -> anyhow::Result<bool> {
-    let address = Address::of(client, namespace, module);
+    let address = ObjectAddress::of(client, namespace, module);
     let object = address.get().await?;
     let revision = match revision {
         Some(said) => {
-            let history = history::of(client, namespace, module).await?;
+            let history = history::read_history(client, namespace, module).await?;
             control::digits(&history.find(said)?.revision).to_owned()
         }
         None => target(&object)?,
@@ -208,7 +209,7 @@ async fn about_revision(
 
 /// Whether the control would have an effect, according to the rollout's memory. If that cannot be read, the controller
 /// reports it in an event.
-fn heeded(object: &DynamicObject, revision: &str, says: impl Fn(Revision) -> Says) -> bool {
+fn heeded(object: &DynamicObject, revision: &str, says: impl Fn(Revision) -> ControlCommand) -> bool {
     let pointer = |pointer: &str| object.data.pointer(pointer).and_then(Value::as_str);
     let own = pointer("/status/rollout/uid") == object.metadata.uid.as_deref();
     let memory = pointer("/status/rollout/memory").filter(|_| own);
@@ -230,7 +231,7 @@ fn refuse(module: &ModuleName, why: &str, tell: &dyn Tell) {
     ));
 }
 
-impl Word {
+impl ControlOptions {
     /// The control with this value, for `what`.
     pub async fn control(&self, client: &Client, what: &str) -> Control {
         Control {
@@ -243,7 +244,13 @@ impl Word {
     }
 }
 
-async fn say(client: &Client, address: &Address, key: &str, what: &str, word: &Word) -> anyhow::Result<()> {
+async fn say(
+    client: &Client,
+    address: &ObjectAddress,
+    key: &str,
+    what: &str,
+    word: &ControlOptions,
+) -> anyhow::Result<()> {
     let control = word.control(client, what).await;
     control::annotate(address, key, &json!(control.to_text()), word.dry_run).await
 }
@@ -359,18 +366,18 @@ mod tests {
         memory.bad.insert(bad, evidence);
         let mut module = module(&json!([]));
         module.data["status"]["rollout"] = json!({"memory": serde_json::to_string(&memory).unwrap()});
-        let stage = |name: &'static str| move |revision| Says::Approve(revision, name.into());
+        let stage = |name: &'static str| move |revision| ControlCommand::Approve(revision, name.into());
         let (running, bad) = ("01010101", "02020202");
         assert!(heeded(&module, running, stage("all")));
         assert!(!heeded(&module, running, stage("canary")), "it was passed");
         assert!(!heeded(&module, bad, stage("all")));
-        assert!(heeded(&module, running, Says::Abort));
-        assert!(!heeded(&module, bad, Says::Abort));
-        assert!(heeded(&module, bad, Says::Retry));
-        assert!(!heeded(&module, running, Says::Retry));
-        assert!(!heeded(&module, "03030303", Says::Retry));
+        assert!(heeded(&module, running, ControlCommand::Abort));
+        assert!(!heeded(&module, bad, ControlCommand::Abort));
+        assert!(heeded(&module, bad, ControlCommand::Retry));
+        assert!(!heeded(&module, running, ControlCommand::Retry));
+        assert!(!heeded(&module, "03030303", ControlCommand::Retry));
         module.data["status"]["rollout"] = json!({"memory": "of a newer version"});
-        assert!(heeded(&module, running, Says::Retry));
+        assert!(heeded(&module, running, ControlCommand::Retry));
     }
 
     #[test]
@@ -378,6 +385,11 @@ mod tests {
         let mut module = module(&json!([]));
         assert_eq!(target(&module).unwrap(), "0123456789abcdef");
         module.metadata.generation = Some(3);
-        assert!(target(&module).unwrap_err().to_string().contains("has not observed"));
+        assert!(
+            target(&module)
+                .unwrap_err()
+                .to_string()
+                .contains("has not observed")
+        );
     }
 }

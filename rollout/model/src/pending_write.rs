@@ -6,7 +6,7 @@ use crate::set::Set;
 
 /// A pending write of an assignment.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Flying {
+pub struct PendingWrite {
     /// The cluster.
     pub cluster: usize,
     /// The incarnation that it was decided for.

@@ -4,7 +4,7 @@ use muster_sync::yaml::{Kind, Node, Position};
 
 /// The position of a field by its path in the API server's form, such as `spec.dependsOn[0].name`; of the closest
 /// parent, if it is not set.
-pub(crate) fn of(root: &Node, path: &str) -> Position {
+pub(crate) fn field_position(root: &Node, path: &str) -> Position {
     nearest(root, path).1
 }
 
@@ -58,7 +58,11 @@ mod tests {
 
     fn check(path: &str, line: usize, column: usize) {
         let document = yaml::documents("f", TEXT.as_bytes()).unwrap().remove(0);
-        assert_eq!(of(&document.root, path), Position { line, column }, "{path}");
+        assert_eq!(
+            field_position(&document.root, path),
+            Position { line, column },
+            "{path}"
+        );
     }
 
     #[test]

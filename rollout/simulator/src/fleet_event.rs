@@ -2,17 +2,17 @@
 
 use std::collections::BTreeSet;
 
-use muster_rollout::{Absence, Limit, Millis, Revision, Says, UnitId};
+use muster_rollout::{Absence, ControlCommand, Limit, Millis, Revision, UnitId};
 
 use crate::{Closure, Pace, Trouble};
 
 /// An event at some time.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Happening {
+pub enum FleetEvent {
     /// An event of a unit.
-    To(UnitId, What),
+    To(UnitId, UnitEvent),
     /// A change of the desired state.
-    Wish(Wish),
+    Wish(SpecChange),
     /// The leader dies, and there is none for some time. Its pending writes may still arrive.
     Crash {
         /// The duration without a leader.
@@ -24,7 +24,7 @@ pub enum Happening {
 
 /// An event of a unit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum What {
+pub enum UnitEvent {
     /// It gets this problem.
     Breaks(Trouble),
     /// Its problem is gone.
@@ -76,7 +76,7 @@ pub enum What {
 
 /// A change of the desired state.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Wish {
+pub enum SpecChange {
     /// Another target, or an unknown one.
     Target(Option<Revision>),
     /// Another limit.
@@ -88,5 +88,5 @@ pub enum Wish {
     /// Exactly these units are abandoned.
     GiveUp(BTreeSet<UnitId>),
     /// A one-time command is given.
-    Say(Says),
+    Say(ControlCommand),
 }

@@ -16,7 +16,7 @@ use super::{
     controls::Controls,
     holds::Hold,
     pins::{self, Pin},
-    reasons::Words,
+    reasons::Vocabulary,
     unit::Unit,
 };
 use crate::runtime::Event;
@@ -45,7 +45,7 @@ pub(crate) fn of_unit(
     let read = |text: &str| Control::parse(text).and_then(|control| control.meant(now));
     let kept = unit.annotations.get(annotation::HOLD);
     let kept = kept.and_then(|text| match read(text) {
-        Ok(control) => standing(
+        Ok(control) => level_effect(
             &control,
             now,
             &format!("kept as it is, for all {}", unit.words.modules),
@@ -86,7 +86,7 @@ fn pinned(pin: &Pin, unit: &str, hold: Option<&Hold>) -> Option<(Effect, String)
 
 /// A unit, and the effects of its own controls.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Heard<'a> {
+pub(crate) struct UnitEffects<'a> {
     /// Name of the unit.
     pub name: &'a str,
     /// Whether the module selects it.
@@ -97,9 +97,9 @@ pub(crate) struct Heard<'a> {
 
 /// The effects of all controls of a module and its units: ineffective ones first, and no more than a status can hold.
 pub(crate) fn all<'a>(
-    words: &Words,
+    words: &Vocabulary,
     controls: &Controls,
-    units: impl Iterator<Item = Heard<'a>> + Clone,
+    units: impl Iterator<Item = UnitEffects<'a>> + Clone,
     now: Timestamp,
 ) -> Vec<ControlStatus> {
     let mut levels = controls.levels().peekable();
@@ -115,14 +115,14 @@ pub(crate) fn all<'a>(
 }
 
 fn of_module(
-    words: &Words,
+    words: &Vocabulary,
     key: &'static str,
     control: &Control,
     known: &BTreeSet<&str>,
     now: Timestamp,
 ) -> Vec<ControlStatus> {
     if key == annotation::PAUSED || control.is_over(now) {
-        let said = standing(control, now, "no new updates start");
+        let said = level_effect(control, now, "no new updates start");
         return said
             .map(|(effect, message)| entry(key, None, effect, &message))
             .into_iter()
@@ -147,24 +147,24 @@ fn of_module(
             annotation::RELEASE => "no longer waited for",
             _ => "kept as it is",
         };
-        let message = format!("{}: {does}{}", here.join(", "), control.told());
+        let message = format!("{}: {does}{}", here.join(", "), control.provenance());
         heard.push(entry(key, None, Effect::Applied, &message));
     }
     heard
 }
 
 /// The effect of a control that can be parsed; nothing for `false`.
-fn standing(control: &Control, now: Timestamp, does: &str) -> Option<(Effect, String)> {
+fn level_effect(control: &Control, now: Timestamp, does: &str) -> Option<(Effect, String)> {
     if control.is_over(now) {
         return Some((Effect::Over, ended(control)));
     }
     control
         .holds(now)
-        .then(|| (Effect::Applied, format!("{does}{}", control.told())))
+        .then(|| (Effect::Applied, format!("{does}{}", control.provenance())))
 }
 
 fn ended(control: &Control) -> String {
-    format!("expired{}", control.told())
+    format!("expired{}", control.provenance())
 }
 
 pub(crate) fn entry(control: &str, unit: Option<&str>, effect: Effect, message: &str) -> ControlStatus {
