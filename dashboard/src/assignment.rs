@@ -28,7 +28,7 @@ pub struct Assignment {
     /// What is assigned; `None` if nothing is.
     pub row: Option<RowView>,
     /// What the cluster reports; `None` if it has not reported.
-    pub echo: Option<EchoView>,
+    pub report: Option<ReportView>,
     /// The unhealthy object, if the cluster's report names one.
     pub failing: Option<ObjectName>,
     /// The conditions of the assemblage.
@@ -76,7 +76,7 @@ pub struct RowView {
 /// What the cluster reports.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct EchoView {
+pub struct ReportView {
     /// State: succeeded, failed, updating, withdrawing, withdrawn.
     pub state: &'static str,
     /// Whether the report is about the current assignment and not about an earlier one.
@@ -120,22 +120,22 @@ impl Assignment {
                 .map(|found| of_node(found, name)),
             kind => objects.assemblage(kind, cluster).map(|found| parts(found, name)),
         };
-        let (row, echo, conditions) = parts.unwrap_or_default();
+        let (row, report, conditions) = parts.unwrap_or_default();
         Some(Self {
             cell: cell.clone(),
             why: why_on(objects, fleet, module, cluster)?,
             assemblage,
-            failing: echo.as_ref().and_then(failing),
+            failing: report.as_ref().and_then(failing),
             row,
-            echo,
+            report,
             conditions,
         })
     }
 }
 
 /// The object at the start of a report: `Deployment/web/podinfo status: 'Failed': …`, or `Namespace/web …`.
-fn failing(echo: &EchoView) -> Option<ObjectName> {
-    let said = echo.message.as_deref().filter(|_| echo.is_current)?;
+fn failing(report: &ReportView) -> Option<ObjectName> {
+    let said = report.message.as_deref().filter(|_| report.is_current)?;
     let (object, says) = said.split_once(' ')?;
     let mut parts = object.split('/');
     let (kind, second, third) = (parts.next()?, parts.next()?, parts.next());
@@ -153,14 +153,14 @@ fn failing(echo: &EchoView) -> Option<ObjectName> {
     })
 }
 
-type Parts = (Option<RowView>, Option<EchoView>, Vec<ConditionView>);
+type Parts = (Option<RowView>, Option<ReportView>, Vec<ConditionView>);
 
 fn parts((spec, status): (&TargetedAssemblageSpec, Option<&AssemblageStatus>), module: &str) -> Parts {
     let row = spec.syncs.iter().find(|row| row.name == module);
     let state = status.and_then(|status| status.syncs.iter().find(|state| state.name == module));
     let conditions = status.map_or_else(Vec::new, |status| ConditionView::all(&status.conditions));
-    let echo = row.zip(state).map(|(row, state)| echo(row, state));
-    (row.map(|row| view(row)), echo, conditions)
+    let report = row.zip(state).map(|(row, state)| report(row, state));
+    (row.map(|row| view(row)), report, conditions)
 }
 
 fn view(row: &SyncRow) -> RowView {
@@ -184,8 +184,8 @@ fn view(row: &SyncRow) -> RowView {
     }
 }
 
-fn echo(row: &SyncRow, state: &SyncState) -> EchoView {
-    EchoView {
+fn report(row: &SyncRow, state: &SyncState) -> ReportView {
+    ReportView {
         state: match state.state {
             SyncPhase::Succeeded => "succeeded",
             SyncPhase::Failed => "failed",
@@ -238,8 +238,8 @@ fn given(row: &NodeRow) -> RowView {
 }
 
 /// Converts an agent's report about a NodeModule.
-pub(crate) fn reported(state: &NodeRowState, is_current: bool) -> EchoView {
-    EchoView {
+pub(crate) fn reported(state: &NodeRowState, is_current: bool) -> ReportView {
+    ReportView {
         state: match state.state {
             NodePhase::Confirmed => "confirmed",
             NodePhase::Failed => "failed",

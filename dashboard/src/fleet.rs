@@ -104,7 +104,7 @@ fn rows<'a>(
     let mut rows = Rows::new();
     for (name, spec, status) in assemblages {
         for row in &spec.syncs {
-            rows.insert((name.clone(), &row.name), Row::echoed(row, status));
+            rows.insert((name.clone(), &row.name), Row::reported(row, status));
         }
     }
     rows

@@ -13,7 +13,7 @@ use muster_api::{
 use serde::Serialize;
 
 use crate::{
-    Carried, EchoView, Fleet, Kind, NodeObjects, Shape, Snapshot, Tree,
+    Carried, ReportView, Fleet, Kind, NodeObjects, Shape, Snapshot, Tree,
     assignment::reported,
     cluster::{cluster_modules, controls},
     group::natural,
@@ -43,7 +43,7 @@ pub struct NodeView {
     /// NodeModules that are not assigned because another one writes the same path, with their messages.
     pub conflicts: Vec<(String, String)>,
     /// Last report of the agent about each NodeModule.
-    pub reports: Vec<(String, EchoView)>,
+    pub reports: Vec<(String, ReportView)>,
 }
 
 /// The agent of a node.
@@ -162,7 +162,7 @@ fn conflicts(fleet: &Fleet, modules: &[Carried]) -> Vec<(String, String)> {
         .collect()
 }
 
-fn reports(snapshot: &Snapshot, name: &str) -> Vec<(String, EchoView)> {
+fn reports(snapshot: &Snapshot, name: &str) -> Vec<(String, ReportView)> {
     let Some(assemblage) = snapshot.objects.nodes.assemblage(name) else {
         return Vec::new();
     };

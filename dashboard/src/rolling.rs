@@ -58,13 +58,13 @@ impl<'a> Row<'a> {
         module: &str,
     ) -> Option<Self> {
         let row = spec.syncs.iter().find(|row| row.name == module)?;
-        Some(Self::echoed(row, status))
+        Some(Self::reported(row, status))
     }
 
-    pub(crate) fn echoed(row: &'a SyncRow, status: Option<&'a AssemblageStatus>) -> Self {
+    pub(crate) fn reported(row: &'a SyncRow, status: Option<&'a AssemblageStatus>) -> Self {
         let mut syncs = status.into_iter().flat_map(|status| &status.syncs);
-        let echo = syncs.find(|state| state.name == row.name);
-        Self(row, echo.map(|state| &**state))
+        let report = syncs.find(|state| state.name == row.name);
+        Self(row, report.map(|state| &**state))
     }
 }
 
@@ -83,8 +83,8 @@ impl Carries for Row<'_> {
     }
 
     fn succeeded(&self) -> Option<bool> {
-        let Self(row, echo) = self;
-        let answer = echo.filter(|echo| echo.token == row.token && echo.digest == row.digest)?;
+        let Self(row, report) = self;
+        let answer = report.filter(|report| report.token == row.token && report.digest == row.digest)?;
         Some(answer.state == SyncPhase::Succeeded)
     }
 

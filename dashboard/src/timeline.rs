@@ -91,14 +91,14 @@ impl Timeline {
         }
         // A failed change remains in flight after the end of its run.
         let memory = recall::memory(status).unwrap_or_default();
-        for (unit, charge) in &memory.in_flight {
+        for (unit, change) in &memory.in_flight {
             let (Some(began), cell) = (
-                recall::instant(charge.since),
+                recall::instant(change.since),
                 view.cells.iter().find(|cell| cell.cluster == unit.as_str()),
             ) else {
                 continue;
             };
-            if charge.kind == Kind::Withdraw || !run.holds(began) {
+            if change.kind == Kind::Withdraw || !run.holds(began) {
                 continue;
             }
             bars.retain(|bar| bar.cluster != unit.as_str());

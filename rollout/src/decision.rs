@@ -342,6 +342,7 @@ pub struct Summary {
     /// Units that are or must be withdrawn from.
     pub withdrawing: u32,
     /// Units in flight that count against the limit.
+    #[serde(rename = "charged")]
     pub in_flight: u32,
     /// The current limit in units.
     pub limit: u32,

@@ -290,9 +290,9 @@ impl Unit {
 
     /// The reported state, if the report is about this token and, if given, this digest.
     pub(crate) fn state_at(&self, digest: Option<Digest>, token: Token) -> Option<&State> {
-        let echo = self.observed.as_ref()?;
-        let same = token != Token(0) && echo.token == token && (digest.is_none() || echo.digest == digest);
-        same.then_some(&echo.state)
+        let report = self.observed.as_ref()?;
+        let same = token != Token(0) && report.token == token && (digest.is_none() || report.digest == digest);
+        same.then_some(&report.state)
     }
 
     /// The reported state at its assignment; None if there is no report or it is about something else.
@@ -312,9 +312,9 @@ impl Unit {
     /// Whether it reports success at the digest of its assignment, only with a smaller token.
     pub(crate) fn has_only_a_new_token(&self) -> bool {
         let carried = self.carries().map(|(_, digest)| digest);
-        self.observed.as_ref().is_some_and(|echo| {
-            let same = carried.is_some() && echo.digest == carried && echo.state == State::Succeeded;
-            same && echo.token < self.token()
+        self.observed.as_ref().is_some_and(|report| {
+            let same = carried.is_some() && report.digest == carried && report.state == State::Succeeded;
+            same && report.token < self.token()
         })
     }
 

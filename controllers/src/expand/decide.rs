@@ -182,7 +182,7 @@ enum Step<'a> {
 fn kustomization_step<'a>(scope: &Scope, view: &'a View<'_>, derived: &Derived) -> Step<'a> {
     match &view.kustomization {
         Live::Absent => Step::Write(Write::Create(Box::new(derived.kustomization.clone()))),
-        Live::AsDerived(row) => settled(view, decide_row, derived),
+        Live::AsDerived(row) => settled(view, row, derived),
         Live::Differs(row, live) => match (
             untouchable(scope, view.row, live),
             drift::repaired(live, &derived.kustomization, &scope.manager),
@@ -192,7 +192,7 @@ fn kustomization_step<'a>(scope: &Scope, view: &'a View<'_>, derived: &Derived) 
             (None, Some(next)) => Step::Write(Write::Replace(Box::new(with_reconcile_request(
                 view.row, live, next,
             )))),
-            (None, None) => settled(view, decide_row, derived),
+            (None, None) => settled(view, row, derived),
         },
     }
 }
@@ -201,7 +201,7 @@ fn kustomization_step<'a>(scope: &Scope, view: &'a View<'_>, derived: &Derived) 
 /// the change gets a reconcile request of its own.
 fn with_reconcile_request(row: &SyncRow, live: &Kustomization, mut next: Kustomization) -> Kustomization {
     if derived_annotations(live) != derived_annotations(&next) {
-        let request = reconcile_request(decide_row, derived_annotations(&next));
+        let request = reconcile_request(row, derived_annotations(&next));
         next.annotations_mut()
             .insert(RECONCILE_REQUESTED_AT.to_owned(), reconcile_request);
     }
@@ -212,7 +212,7 @@ fn with_reconcile_request(row: &SyncRow, live: &Kustomization, mut next: Kustomi
 fn answers(handled: &str, request: &str, row: &SyncRow) -> bool {
     let of_token = |token| format!("{}-{token}", labels::MUSTER);
     handled == reconcile_request
-        || decide_row.token.map(of_token).is_some_and(|asked| {
+        || row.token.map(of_token).is_some_and(|asked| {
             handled
                 .strip_prefix(&asked)
                 .is_some_and(|rest| rest.is_empty() || rest.starts_with('-'))
@@ -220,14 +220,14 @@ fn answers(handled: &str, request: &str, row: &SyncRow) -> bool {
 }
 
 fn settled<'a>(view: &View<'_>, row: &'a KustomizationRow, derived: &Derived) -> Step<'a> {
-    if decide_row.deleting {
+    if row.deleting {
         let message = format!(
             "Kustomization {} is being deleted; it is re-created once it is gone",
             kustomization_name(derived)
         );
         return Step::Blocked(Box::new(echo::updating(view.row, &message)));
     }
-    Step::Settled(decide_row)
+    Step::Settled(row)
 }
 
 fn judge(scope: &Scope, view: &View<'_>, derived: &Derived, current: &KustomizationRow) -> SyncState {
@@ -239,7 +239,7 @@ fn judge(scope: &Scope, view: &View<'_>, derived: &Derived, current: &Kustomizat
         .source
         .row()
         .map_or(Some("the source does not exist"), |row| {
-            decide_row.trouble.as_deref()
+            row.trouble.as_deref()
         });
     let trouble =
         trouble.map(|trouble| format!("{} {}: {trouble}", derived.source.kind(), derived.source.name()));
@@ -259,22 +259,22 @@ fn judge(scope: &Scope, view: &View<'_>, derived: &Derived, current: &Kustomizat
 /// Whether the reported status is still valid: the controller is reconciling a state again that it has reported on.
 /// Flux sets this at each interval and each retry; reporting it would cause a write in every cluster.
 fn is_still_valid(said: &SyncState, row: &SyncRow, evidence: &Evidence<'_>) -> bool {
-    let is_of_row = (&said.digest, said.token) == (&decide_row.digest, decide_row.token);
+    let is_of_row = (&said.digest, said.token) == (&row.digest, row.token);
     if !is_of_row || !evidence.is_looking_again() || evidence.away.is_some() {
         return false;
     }
     match said.state {
         SyncPhase::Succeeded => evidence.is_carried_out(),
         // Without a digest it is unknown what failed.
-        SyncPhase::Failed => decide_row.digest.is_some(),
+        SyncPhase::Failed => row.digest.is_some(),
         SyncPhase::Updating | SyncPhase::Withdrawing | SyncPhase::Withdrawn => false,
     }
 }
 
 fn away(scope: &Scope, row: &SyncRow) -> SyncState {
     match &scope.away {
-        Some(Away { reason, message }) => echo::waiting_state(decide_row, reason.clone(), message),
-        None => echo::updating(decide_row, "waiting for the cluster"),
+        Some(Away { reason, message }) => echo::waiting_state(row, reason.clone(), message),
+        None => echo::updating(row, "waiting for the cluster"),
     }
 }
 
@@ -282,7 +282,7 @@ fn bare(scope: &Scope, view: &View<'_>) -> SyncState {
     if view
         .kustomization
         .row()
-        .is_some_and(|row| owned(scope, decide_row))
+        .is_some_and(|row| owned(scope, row))
     {
         let message = "the objects of an earlier row still exist; a row with withdraw removes them";
         return echo::row_state(
@@ -304,7 +304,7 @@ fn refused(row: &SyncRow, refusal: &RowError) -> SyncState {
     SyncState {
         class: Some(refusal.class),
         terminal: refusal.terminal,
-        ..echo::row_state(decide_row, phase, refusal.reason.clone(), Some(&refusal.message))
+        ..echo::row_state(row, phase, refusal.reason.clone(), Some(&refusal.message))
     }
 }
 
@@ -312,13 +312,13 @@ fn refused(row: &SyncRow, refusal: &RowError) -> SyncState {
 fn installed(scope: &Scope, view: &View<'_>) -> Option<String> {
     view.kustomization
         .row()
-        .filter(|row| owned(scope, decide_row))
-        .and_then(|row| decide_row.report.applied_commit.clone())
+        .filter(|row| owned(scope, row))
+        .and_then(|row| row.report.applied_commit.clone())
 }
 
 /// Whether a Kustomization is owned by this assemblage.
 pub fn owned(scope: &Scope, row: &KustomizationRow) -> bool {
-    decide_row
+    row
         .owner
         .as_ref()
         .is_some_and(|owner| owner.kind == scope.kind && owner.name == scope.assemblage)

@@ -85,18 +85,18 @@ fn carrying<'a>(clusters: &'a [ObservedCluster], cluster: &str) -> Option<&'a Ob
     let seen = clusters.iter().find(|seen| seen.name == cluster)?;
     let row = seen.row.as_deref()?;
     // For a sync that is being withdrawn, the cluster's report says whether it has a plan.
-    let has_plan = row.plan || row.echo.as_ref().is_some_and(|echo| echo.plan.is_some());
+    let has_plan = row.plan || row.report.as_ref().is_some_and(|report| report.plan.is_some());
     (row.asks != Asks::Bare && has_plan).then_some(row)
 }
 
 fn is_taken(row: &ObservedRow, control: &PlanControl) -> bool {
-    let taken = row.echo.as_ref().and_then(|echo| echo.taken.as_ref());
+    let taken = row.report.as_ref().and_then(|report| report.taken.as_ref());
     taken.is_some_and(|taken| taken.id == control.id)
 }
 
 /// Why the cluster rejected the control, if it did.
 fn refused<'a>(row: &'a ObservedRow, control: &PlanControl) -> Option<&'a str> {
-    let taken = row.echo.as_ref()?.taken.as_ref()?;
+    let taken = row.report.as_ref()?.taken.as_ref()?;
     (taken.id == control.id).then_some(taken.refused.as_deref())?
 }
 

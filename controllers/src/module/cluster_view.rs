@@ -158,7 +158,7 @@ impl ClusterView {
         module: &str,
         pairs: &[Pair],
         new: &Self,
-        charged: impl Iterator<Item = &'a str>,
+        in_flight: impl Iterator<Item = &'a str>,
         now: Timestamp,
     ) -> Again {
         if self.basis.is_none() || self.basis != new.basis || self.places.len() != pairs.len() {
@@ -172,7 +172,7 @@ impl ClusterView {
         if self.clusters.len() < pairs.len() {
             // A cluster that is in flight is included, even if it is neither selected nor has a row.
             let place = |name: &str| pairs.binary_search_by(|pair| pair.name().cmp(name));
-            let places = charged.filter_map(|name| place(name).ok());
+            let places = in_flight.filter_map(|name| place(name).ok());
             again.extend(places);
             again.sort_unstable();
             again.dedup();

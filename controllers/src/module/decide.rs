@@ -332,9 +332,9 @@ pub(super) fn background<'a, K: ModuleObject>(
 fn progress(seen: &Observation) -> BTreeMap<&str, String> {
     let progress = seen.clusters().iter().filter_map(|cluster| {
         let row = cluster.row.as_deref()?;
-        let echo = row.echo.as_ref()?;
-        let progress = echo.progress.as_ref()?;
-        let is_of_row = echo.token == row.token && echo.digest == row.digest;
+        let report = row.report.as_ref()?;
+        let progress = report.progress.as_ref()?;
+        let is_of_row = report.token == row.token && report.digest == row.digest;
         is_of_row.then(|| (cluster.name.as_str(), progress.to_string()))
     });
     progress.collect()
@@ -383,11 +383,11 @@ fn module_state<K: ModuleObject>(
 
 /// Whether the row's report says that another module holds some of its objects: by then all of them are recorded.
 fn waits_for_holder(row: &ObservedRow) -> bool {
-    let echo = row.echo.as_ref().filter(|_| row.asks == Asks::Carry);
-    echo.is_some_and(|echo| {
-        echo.digest == row.digest
-            && echo.token == row.token
-            && echo.reason.as_deref() == Some(ObjectReason::SharedObject.as_str())
+    let report = row.report.as_ref().filter(|_| row.asks == Asks::Carry);
+    report.is_some_and(|report| {
+        report.digest == row.digest
+            && report.token == row.token
+            && report.reason.as_deref() == Some(ObjectReason::SharedObject.as_str())
     })
 }
 

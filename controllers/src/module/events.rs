@@ -173,8 +173,8 @@ pub(crate) fn unit_events<'a>(
         .collect();
     let of = |told: &Explained<'a>| {
         let is_new = known.get(told.cluster).copied() != Some(told.reason.as_str());
-        let was_charged = memory.in_flight.contains_key(told.cluster);
-        let is_over = was_charged && !decision.memory.in_flight.contains_key(told.cluster);
+        let was_in_flight = memory.in_flight.contains_key(told.cluster);
+        let is_over = was_in_flight && !decision.memory.in_flight.contains_key(told.cluster);
         let with_reason = || format!("{}: {}", told.reason, told.message());
         let (reason, note, is_warning) = match told.reason {
             Reason::UpToDate if is_over => (words.updated, told.message(), false),

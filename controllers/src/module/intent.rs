@@ -104,8 +104,8 @@ impl Rows<'_> {
 fn attempt(seen: &ObservedRow, content: &SyncRow, token: u64) -> Option<u64> {
     content.package.as_ref()?.plan.as_ref()?;
     let is_same = seen.digest == content.digest && seen.digest.is_some();
-    let failed = seen.echo.as_ref().is_some_and(|echo| {
-        echo.phase == SyncPhase::Failed && echo.digest == seen.digest && echo.token == seen.token
+    let failed = seen.report.as_ref().is_some_and(|report| {
+        report.phase == SyncPhase::Failed && report.digest == seen.digest && report.token == seen.token
     });
     if is_same && failed && seen.token.is_none_or(|before| before < token) {
         Some(token)
@@ -247,7 +247,7 @@ mod tests {
             print: 0,
             revision: None,
             asks: Asks::Carry,
-            echo: None,
+            report: None,
             attempt: None,
             plan: false,
             control: None,
@@ -300,7 +300,7 @@ mod tests {
     /// The plan runs again only for content that failed here and is assigned again.
     #[test]
     fn an_attempt_rises_where_the_same_content_failed() {
-        use crate::module::rows::Echo;
+        use crate::module::rows::Report;
         let content = |digest: &str, plan: bool| SyncRow {
             digest: Some(digest.to_owned()),
             package: Some(
@@ -313,7 +313,7 @@ mod tests {
                 let seen = ObservedRow {
                     digest: Some("a".to_owned()),
                     attempt: before,
-                    echo: Some(Echo {
+                    report: Some(Report {
                         digest: Some("a".to_owned()),
                         token: Some(reported),
                         phase,

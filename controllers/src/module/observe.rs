@@ -88,8 +88,8 @@ async fn clusters<K: Rolled>(
         reader,
         modules,
     };
-    let charged = seen.memory.memory.in_flight.keys().map(UnitId::as_str);
-    if let Again::These(places) = sight.again(&key.name, &pairs, &new, charged, seen.windows.now)
+    let in_flight = seen.memory.memory.in_flight.keys().map(UnitId::as_str);
+    if let Again::These(places) = sight.again(&key.name, &pairs, &new, in_flight, seen.windows.now)
         && let Ok(changed) = gatherer.replace(&mut sight, &pairs, &places).await?
     {
         gatherer.reader.units(&mut sight, Some(&changed));

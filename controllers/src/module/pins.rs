@@ -350,22 +350,22 @@ pub(crate) fn pin_messages<'a>(
     decision: &Decision,
     placed: impl Iterator<Item = PinnedUnit<'a>>,
 ) -> BTreeMap<String, String> {
-    let charges = || {
+    let changes = || {
         let all = decision.memory.in_flight.iter();
-        all.filter(|(_, charge)| charge.counts())
+        all.filter(|(_, change)| change.counts())
     };
     let limit = decision.summary.limit;
     let turn = LazyCell::new(|| {
-        let holders: Vec<UnitId> = charges().map(|(unit, _)| unit.clone()).collect();
+        let holders: Vec<UnitId> = changes().map(|(unit, _)| unit.clone()).collect();
         if u32::try_from(holders.len()).is_ok_and(|held| held < limit) {
             return "it waits for its turn".to_owned();
         }
         reasons::waiting_message(words, &holders, limit, "it")
     });
     let told = placed.map(|placed| {
-        let charge = decision.memory.in_flight.get(placed.unit);
-        let step = match charge {
-            Some(charge) if charge.counts() => "; it is on its way there".to_owned(),
+        let change = decision.memory.in_flight.get(placed.unit);
+        let step = match change {
+            Some(change) if change.counts() => "; it is on its way there".to_owned(),
             _ if placed.carries => String::new(),
             _ => format!("; {}", *turn),
         };

@@ -106,7 +106,7 @@ pub(crate) fn of_engine(rows: &Rows) -> BTreeMap<UnitId, engine::RefusedWrite> {
 /// be removed.
 pub(crate) fn remaining_refusals(rows: &Rows, memory: &Memory, planned: &[Planned]) -> Rows {
     let wanted = |cluster: &UnitId, token: Token| match memory.in_flight.get(cluster) {
-        Some(charge) => charge.token == token,
+        Some(change) => change.token == token,
         None => planned
             .iter()
             .any(|planned| planned.unit == *cluster && planned.token() == token),

@@ -121,8 +121,8 @@ impl<'a> RelevanceCheck<'a> {
             .selector
             .is_some_and(|selector| selector.matches(&cluster.labels));
         // A cluster that is in flight stays included, although its row may not be visible yet.
-        let is_charged = || self.memory.in_flight.contains_key(cluster.name.as_str());
-        if !selected && row.is_none() && !is_charged() {
+        let is_in_flight = || self.memory.in_flight.contains_key(cluster.name.as_str());
+        if !selected && row.is_none() && !is_in_flight() {
             return Relevance::None;
         }
         Relevance::Candidate(Box::new(Candidate {
@@ -370,14 +370,14 @@ fn foreign<K: Rolled>(
 /// content of the row: where the whole `Assemblage` belongs to another management plane, its agent never reports our
 /// digest.
 fn in_the_way(row: &ObservedRow) -> Option<(Reason, String)> {
-    let echo = row.echo.as_ref().filter(|_| row.asks == Asks::Carry)?;
-    let said = |reason: Reason| echo.reason.as_deref() == Some(reason.as_str());
+    let report = row.report.as_ref().filter(|_| row.asks == Asks::Carry)?;
+    let said = |reason: Reason| report.reason.as_deref() == Some(reason.as_str());
     let reason = if said(Reason::NameConflict) {
         Reason::NameConflict
-    } else if said(Reason::Held) && echo.digest == row.digest {
+    } else if said(Reason::Held) && report.digest == row.digest {
         Reason::Held
     } else {
         return None;
     };
-    Some((reason, echo.message.clone().unwrap_or_default())) // the word alone says enough
+    Some((reason, report.message.clone().unwrap_or_default())) // the word alone says enough
 }

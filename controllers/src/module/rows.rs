@@ -129,7 +129,7 @@ pub(crate) struct ObservedRow {
     /// What the row requests.
     pub asks: Asks,
     /// The last report of the cluster about this sync.
-    pub echo: Option<Echo>,
+    pub report: Option<Report>,
     /// The number of the retry of content that failed there.
     pub attempt: Option<u64>,
     /// Whether it has a plan.
@@ -175,10 +175,10 @@ impl ObservedRow {
 
     /// Whether nothing of it is left in the cluster: it never requested anything, or its withdrawal was reported.
     pub(crate) fn is_withdrawn(&self) -> bool {
-        let echoed = |echo: &Echo| echo.phase == SyncPhase::Withdrawn && echo.token == self.token;
+        let reported = |report: &Report| report.phase == SyncPhase::Withdrawn && report.token == self.token;
         match self.asks {
             Asks::Carry => false,
-            Asks::Withdraw(_) => self.echo.as_ref().is_some_and(echoed),
+            Asks::Withdraw(_) => self.report.as_ref().is_some_and(reported),
             Asks::Bare => true,
         }
     }
@@ -197,7 +197,7 @@ pub(crate) enum Asks {
 
 /// The report of a cluster about a sync.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Echo {
+pub(crate) struct Report {
     /// The digest that the report is about.
     pub digest: Option<String>,
     /// The token that the report is about.
@@ -313,7 +313,7 @@ fn observed_row(position: usize, (sync, state): &Parts) -> ObservedRow {
         print: print(sync),
         revision: sync.revision.clone(),
         asks,
-        echo: state.map(|state| echo(state)),
+        report: state.map(|state| report(state)),
         attempt: sync.attempt,
         plan: sync
             .package
@@ -325,8 +325,8 @@ fn observed_row(position: usize, (sync, state): &Parts) -> ObservedRow {
     }
 }
 
-fn echo(state: &SyncState) -> Echo {
-    Echo {
+fn report(state: &SyncState) -> Report {
+    Report {
         digest: state.digest.clone(),
         token: state.token,
         phase: state.state,

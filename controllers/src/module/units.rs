@@ -469,8 +469,8 @@ pub(crate) fn apply_windows(sight: &mut ClusterView, memory: &engine::Memory, ro
 }
 
 fn is_in_flight(unit: &engine::Unit, memory: &engine::Memory) -> bool {
-    memory.in_flight.get(&unit.id).is_some_and(|charge| {
-        let counts = charge.incarnation == unit.incarnation && !charge.skipped && !charge.unbegun;
-        counts && unit.token() >= charge.token
+    memory.in_flight.get(&unit.id).is_some_and(|change| {
+        let counts = change.incarnation == unit.incarnation && !change.skipped && !change.unbegun;
+        counts && unit.token() >= change.token
     })
 }

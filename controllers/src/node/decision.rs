@@ -104,11 +104,11 @@ pub fn wanted_nodes(module: &NodeModule, seen: &Observation, now: Timestamp) -> 
             change.then,
             NewContent::Assigned { .. } | NewContent::Withdrawn(_)
         );
-        let charged = memory.in_flight.contains_key(unit);
+        let in_flight = memory.in_flight.contains_key(unit);
         let at = seen.units.binary_search_by(|known| known.id.cmp(unit));
         let known = at.ok().and_then(|at| seen.units.get(at)); // every step is about one of them
         let token = known.map_or(0, |known| known.token().0);
-        (begins && !charged).then(|| (unit.clone(), token))
+        (begins && !in_flight).then(|| (unit.clone(), token))
     };
     decided
         .decision()
@@ -121,8 +121,8 @@ pub fn wanted_nodes(module: &NodeModule, seen: &Observation, now: Timestamp) -> 
 
 /// The nodes on which a NodeModule keeps its claim after a decision: those that it changes.
 pub fn changing(memory: &Memory) -> BTreeSet<&str> {
-    let charged = memory.in_flight.iter().filter(|(_, charge)| charge.counts());
-    charged.map(|(unit, _)| unit.as_str()).collect()
+    let in_flight = memory.in_flight.iter().filter(|(_, change)| change.counts());
+    in_flight.map(|(unit, _)| unit.as_str()).collect()
 }
 
 fn assigns(planned: &Planned) -> bool {

@@ -109,7 +109,7 @@ pub fn decision_events(decided: &Decided<'_>, status: &NodeModuleStatus, now: Ti
 fn of_nodes(decided: &Decided<'_>, memory: &Memory, scene: &Scene<'_>) -> Vec<(String, Event)> {
     let name = decided.module.metadata.name.as_deref().unwrap_or_default();
     let begins = |told: &&Explained<'_>| {
-        let token = |memory: &Memory| memory.in_flight.get(told.cluster).map(|charge| charge.token);
+        let token = |memory: &Memory| memory.in_flight.get(told.cluster).map(|change| change.token);
         let moves = matches!(
             told.reason,
             Reason::Updating | Reason::Reverting | Reason::Withdrawing

@@ -280,12 +280,12 @@ impl RowFacts {
 
     /// The report in the engine's form.
     pub fn observed(&self) -> Option<engine::Report> {
-        self.state.as_ref().map(|state| echo(self.row.token, state))
+        self.state.as_ref().map(|state| report(self.row.token, state))
     }
 }
 
 /// A report in the engine's form, if the row has token `assigned`.
-pub fn echo(assigned: u64, state: &NodeRowState) -> engine::Report {
+pub fn report(assigned: u64, state: &NodeRowState) -> engine::Report {
     let believed = assigned.max(BELIEVED);
     let message = state.message.as_deref().or(state.reason.as_deref());
     engine::Report {

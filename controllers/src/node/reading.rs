@@ -219,20 +219,20 @@ impl Reader<'_> {
     /// A node that never had any content is not evidence against a revision while it is not Ready: the missing content
     /// may be the reason.
     fn observed(&self, node: &ObservedNode) -> Option<engine::Report> {
-        let mut echo = if let Some(row) = node.row(self.name) {
+        let mut report = if let Some(row) = node.row(self.name) {
             row.observed()?
         } else {
             let left = &node.assemblage.as_ref()?.left;
-            facts::echo(0, left.iter().find(|state| state.name == self.name)?)
+            facts::report(0, left.iter().find(|state| state.name == self.name)?)
         };
         let is_ready = node.node.as_ref().is_some_and(|facts| facts.ready);
-        if let engine::State::Failed { class, .. } = &mut echo.state
+        if let engine::State::Failed { class, .. } = &mut report.state
             && !is_ready
             && !self.was_confirmed(node)
         {
             *class = engine::Class::Infra;
         }
-        Some(echo)
+        Some(report)
     }
 
     /// Why a node cannot be changed now, for a reason of the node itself.
@@ -309,8 +309,8 @@ impl Reader<'_> {
 
     /// The agent has acknowledged a change that the engine has not finished.
     fn began(&self, node: &ObservedNode) -> bool {
-        let charged = self.seen.memory.memory.in_flight.contains_key(node.name.as_str());
-        charged && node.row(self.name).is_some_and(|row| row.is_acknowledged())
+        let in_flight = self.seen.memory.memory.in_flight.contains_key(node.name.as_str());
+        in_flight && node.row(self.name).is_some_and(|row| row.is_acknowledged())
     }
 
     fn eligible(&self, node: &ObservedNode, obstacle: Option<&Obstacle>) -> engine::Eligible {
@@ -340,8 +340,8 @@ impl Reader<'_> {
         let token = node
             .row(self.name)
             .map_or(engine::Token(0), |row| engine::Token(row.row.token));
-        let charge = self.seen.memory.memory.in_flight.get(node.name.as_str());
-        charge.is_some_and(|charge| charge.token > token)
+        let change = self.seen.memory.memory.in_flight.get(node.name.as_str());
+        change.is_some_and(|change| change.token > token)
     }
 
     /// Why a node is not changed yet because of other nodes.
@@ -353,8 +353,8 @@ impl Reader<'_> {
         if busy {
             return Some(Reason::BusyWith);
         }
-        let charged = self.seen.memory.memory.in_flight.contains_key(node.name.as_str());
-        (!charged && self.around.room.is_full_for(&node.name)).then_some(Reason::BudgetFull)
+        let in_flight = self.seen.memory.memory.in_flight.contains_key(node.name.as_str());
+        (!in_flight && self.around.room.is_full_for(&node.name)).then_some(Reason::BudgetFull)
     }
 
     /// What an unavailable node means. One that was lost during its change is waited for unless it is released.

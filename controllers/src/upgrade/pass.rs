@@ -254,9 +254,9 @@ fn observation(upgrade: &ClusterUpgrade, lists: &Lists<'_>) -> Result<Observatio
     let clusters = lists.clusters.iter().filter_map(|facts| {
         let selected = facts.asks && selector.matches(&facts.labels);
         // A started change is finished, even if the Cluster is not selected any more.
-        let charged = memory.memory.in_flight.contains_key(facts.name.as_str());
+        let in_flight = memory.memory.in_flight.contains_key(facts.name.as_str());
         let reading = lists.readings.get(&facts.name);
-        (selected || charged).then(|| UpgradeCluster {
+        (selected || in_flight).then(|| UpgradeCluster {
             facts: Arc::clone(facts),
             reading: reading.and_then(|reading| reading.clone().ok()), // why not is its obstacle
             selected,
@@ -376,15 +376,15 @@ struct Shown {
 impl Reader<'_> {
     fn made_of(&self, cluster: &UpgradeCluster, seen: &Observation) -> Made {
         let facts = &cluster.facts;
-        let charge = seen.memory.memory.in_flight.get(facts.name.as_str());
+        let change = seen.memory.memory.in_flight.get(facts.name.as_str());
         let reading = cluster.reading.as_deref();
-        let shown = reading.and_then(|reading| self.present_content(reading, charge));
+        let shown = reading.and_then(|reading| self.present_content(reading, change));
         let is_newer = reading
             .and_then(Reading::oldest)
             .is_some_and(|oldest| oldest > self.target);
         let standing = shown
             .zip(reading)
-            .and_then(|(shown, reading)| self.version_state(reading, shown, charge.is_some()));
+            .and_then(|(shown, reading)| self.version_state(reading, shown, change.is_some()));
         let (revision, digest) = hashes(self.target).unzip();
         let assigned = shown.and_then(|shown| {
             let (revision, digest) = hashes(shown.version)?;
@@ -415,7 +415,7 @@ impl Reader<'_> {
             module: self.address,
         };
         let hold = holds::hold_of_unit(&named, &address, &seen.controls, now);
-        let moves = charge.is_some() || shown.is_some_and(|shown| shown.version == self.target);
+        let moves = change.is_some() || shown.is_some_and(|shown| shown.version == self.target);
         let way = self.way(cluster, hold.as_ref(), moves);
         let row = (self.lists.row)(&facts.name);
         let (closed, opens) = row.map_or((None, None), |row| self.window(&row));
@@ -468,26 +468,26 @@ impl Reader<'_> {
 
     /// The content of a Cluster as the engine sees it: from the first field on the version of the in-flight change,
     /// otherwise the oldest version. A version newer than the target counts as the target.
-    fn present_content(&self, reading: &Reading, charge: Option<&engine::InFlight>) -> Option<Shown> {
+    fn present_content(&self, reading: &Reading, change: Option<&engine::InFlight>) -> Option<Shown> {
         let oldest = reading.oldest()?;
         let first = reading.carriers.first()?.wanted?;
         let of = |version: Version| version.min(self.target).max(oldest.min(self.target));
-        let Some(charge) = charge else {
+        let Some(change) = change else {
             return Some(Shown {
                 version: of(oldest),
                 token: engine::Token(1),
             });
         };
         let (first, oldest) = (of(first), of(oldest));
-        Some(match charge.digest {
+        Some(match change.digest {
             Some(digest) if hashes(first).is_some_and(|(_, known)| known == digest) => Shown {
                 version: first,
-                token: charge.token,
+                token: change.token,
             },
             // A fence writes nothing: it is complete once the memory contains it.
             None => Shown {
                 version: oldest,
-                token: charge.token,
+                token: change.token,
             },
             Some(_) => Shown {
                 version: oldest,
@@ -496,12 +496,12 @@ impl Reader<'_> {
         })
     }
 
-    /// `is_charged`: whether a change of it is in flight.
+    /// `is_in_flight`: whether a change of it is in flight.
     fn version_state(
         &self,
         reading: &Reading,
         shown: Shown,
-        is_charged: bool,
+        is_in_flight: bool,
     ) -> Option<evidence::VersionState> {
         if let Some(newer) = reading.oldest().filter(|oldest| *oldest > self.target) {
             return Some(evidence::VersionState {
@@ -510,7 +510,7 @@ impl Reader<'_> {
             });
         }
         let is_target = shown.version == self.target;
-        if is_target || is_charged {
+        if is_target || is_in_flight {
             let what = if is_target {
                 &self.upgrade.spec.what[..]
             } else {
@@ -656,9 +656,9 @@ pub fn following(seen: &Observation, memory: &Memory) -> Vec<(String, Vec<Carrie
     let digest = hashes(target).map(|(_, digest)| digest);
     // A Cluster that is held or cannot be changed is not written to.
     let free = seen.clusters.iter().zip(&seen.units).filter(|(cluster, unit)| {
-        let charge = memory.in_flight.get(cluster.facts.name.as_str());
+        let change = memory.in_flight.get(cluster.facts.name.as_str());
         let is_free = !matches!(unit.eligible, engine::Eligible::No(_));
-        is_free && charge.is_some_and(|charge| charge.digest == digest)
+        is_free && change.is_some_and(|change| change.digest == digest)
     });
     free.filter_map(|(cluster, _)| {
         let reading = cluster

@@ -4,7 +4,7 @@ use maud::{Markup, html};
 
 use super::{Page, Part, Request, layout, lists, module, parts};
 use crate::{
-    Assignment, EchoView, Kind, ModuleRef, ObjectName, PageLocation, RowView, Shape, Snapshot, shell_word,
+    Assignment, ReportView, Kind, ModuleRef, ObjectName, PageLocation, RowView, Shape, Snapshot, shell_word,
     words::diff_command,
 };
 
@@ -24,7 +24,7 @@ pub(super) fn page(
             hero(&view, module, request),
             module::reasons(&view.why, module, request),
             failing(&view),
-            report_part(view.echo.as_ref(), module),
+            report_part(view.report.as_ref(), module),
             assigned(view.row.as_ref(), module, request),
             Part::unsplit("conditions", lists::conditions(&view.conditions)),
             commands(&view, module, rolling.url(), &snapshot.namespace),
@@ -62,23 +62,23 @@ fn failing(view: &Assignment) -> Part {
     Part::unsplit("failing", markup)
 }
 
-fn report_part(echo: Option<&EchoView>, module: &ModuleRef) -> Part {
+fn report_part(report: Option<&ReportView>, module: &ModuleRef) -> Part {
     let markup = html! {
         section #said aria-labelledby="said-title" {
             h2 #said-title { "Reported by the " (module.kind.unit()) }
-            @match echo {
+            @match report {
                 None => { p { "Nothing yet." } }
-                Some(echo) => {
+                Some(report) => {
                     dl.facts {
                         dt { "state" }
-                        dd { (echo.state) @if !echo.is_current { " (about an earlier assignment)" } }
-                        @if let Some(class) = echo.class { dt { "failure" } dd { (class) @if echo.terminal { "; it will not recover by itself" } } }
-                        (fact("reason", echo.reason.as_deref()))
-                        @if let Some(message) = &echo.message { dt { "message" } dd.message { (parts::text(message)) } }
-                        (fact("plan", echo.plan.as_deref()))
-                        (fact("last ready commit", echo.commit.as_deref()))
-                        (fact("confirmed last", echo.carries.as_deref()))
-                        @if !echo.drift.is_empty() { dt { "changed by something else" } dd { (parts::text(&echo.drift.join(", "))) } }
+                        dd { (report.state) @if !report.is_current { " (about an earlier assignment)" } }
+                        @if let Some(class) = report.class { dt { "failure" } dd { (class) @if report.terminal { "; it will not recover by itself" } } }
+                        (fact("reason", report.reason.as_deref()))
+                        @if let Some(message) = &report.message { dt { "message" } dd.message { (parts::text(message)) } }
+                        (fact("plan", report.plan.as_deref()))
+                        (fact("last ready commit", report.commit.as_deref()))
+                        (fact("confirmed last", report.carries.as_deref()))
+                        @if !report.drift.is_empty() { dt { "changed by something else" } dd { (parts::text(&report.drift.join(", "))) } }
                     }
                 }
             }

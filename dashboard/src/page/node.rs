@@ -4,7 +4,7 @@ use maud::{Markup, html};
 
 use super::{Page, Part, Request, cluster, layout, lists, parts};
 use crate::{
-    AgentView, BudgetView, Carried, EchoView, FleetEvent, Kind, ModuleRef, NodeView, PageLocation, Shape,
+    AgentView, BudgetView, Carried, ReportView, FleetEvent, Kind, ModuleRef, NodeView, PageLocation, Shape,
     Snapshot, shell_word, why,
 };
 
@@ -128,7 +128,7 @@ fn reports(view: &NodeView, request: &Request) -> Part {
     Part::unsplit("reports", markup)
 }
 
-fn reported(module: &str, report: &EchoView, node: &str, request: &Request) -> Markup {
+fn reported(module: &str, report: &ReportView, node: &str, request: &Request) -> Markup {
     let place = PageLocation::Assignment(of_nodes(module), node.to_owned());
     let text = |value: &Option<String>| value.clone().unwrap_or_default();
     html! {

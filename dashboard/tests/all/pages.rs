@@ -147,7 +147,7 @@ fn the_stages_of_a_rollout() {
     assert_eq!(told_of(&lane), ["rest open dev-1,eu-1,eu-2 []"]);
 }
 
-fn charge(since: &str) -> InFlight {
+fn change(since: &str) -> InFlight {
     InFlight {
         incarnation: Incarnation::of("uid"),
         kind: Kind::Assign,
@@ -175,7 +175,7 @@ fn charge(since: &str) -> InFlight {
 #[test]
 fn a_rollout_over_time() {
     let mut memory = memory(RunState::Open);
-    memory.in_flight.insert("eu-2".into(), charge("03:03:00"));
+    memory.in_flight.insert("eu-2".into(), change("03:03:00"));
     let snapshot = with(told(&[("eu-2", "Updating", "on its way")]), &json!({}), &memory);
     let view = snapshot.fleet().module(ModuleKind::Module, "web").unwrap();
     let status = &snapshot.objects.module(&web()).unwrap().status;

@@ -47,7 +47,7 @@ pub enum Observation {
     /// The cluster itself reports success for a digest and a token.
     Succeeded(Option<String>, u64),
     /// The management cluster reports the same about the cluster.
-    Echo(Option<String>, u64),
+    Report(Option<String>, u64),
     /// The Cluster was deleted: it no longer counts.
     Left,
     /// The cluster became unreachable.
@@ -152,7 +152,7 @@ impl Observer {
         match &sight.what {
             Observation::Row(row) => self.see_row(at, name, row),
             Observation::Inside(row) => self.see_inside(at, name, row),
-            Observation::Echo(digest, token) => self.see_echo(at, name, digest.as_ref(), *token),
+            Observation::Report(digest, token) => self.see_report(at, name, digest.as_ref(), *token),
             Observation::Succeeded(digest, token) => {
                 self.known(name).succeeded.insert((digest.clone(), *token));
             }
@@ -234,7 +234,7 @@ impl Observer {
         }
     }
 
-    fn see_echo(&mut self, at: Instant, name: &str, digest: Option<&String>, token: u64) {
+    fn see_report(&mut self, at: Instant, name: &str, digest: Option<&String>, token: u64) {
         let remote = self.kind.resource() == kinds::REMOTE_ASSEMBLAGE.resource();
         let known = self.known(name);
         let is_of_row =
@@ -318,7 +318,7 @@ impl Bed {
 
     /// The largest number of changing clusters at the write of a new token; fails if an observer without a limit finds
     /// a violation.
-    pub fn most_charged(&self, kind: Kind, sync: &str) -> usize {
+    pub fn most_in_flight(&self, kind: Kind, sync: &str) -> usize {
         let mut observer = Observer::new(kind, sync, usize::MAX);
         self.show(&mut observer);
         observer.must_be_content();
@@ -330,9 +330,9 @@ fn inside(at: Instant, cluster: &str, object: Option<&Value>, sync: &str, sights
     let row = object.and_then(|object| row(object, sync));
     let what = row.map_or(Observation::NothingInside, Observation::Inside);
     sights.push(cluster_event(at, cluster, what));
-    let echo = object.and_then(|object| succeeded(object, sync));
+    let report = object.and_then(|object| succeeded(object, sync));
     sights.extend(
-        echo.map(|(digest, token)| cluster_event(at, cluster, Observation::Succeeded(digest, token))),
+        report.map(|(digest, token)| cluster_event(at, cluster, Observation::Succeeded(digest, token))),
     );
 }
 
@@ -343,8 +343,8 @@ fn upstream(at: Instant, cluster: &str, object: Option<&Value>, sync: &str, sigh
         cluster,
         row.map_or(Observation::NoRow, Observation::Row),
     ));
-    let echo = object.and_then(|object| succeeded(object, sync));
-    sights.extend(echo.map(|(digest, token)| cluster_event(at, cluster, Observation::Echo(digest, token))));
+    let report = object.and_then(|object| succeeded(object, sync));
+    sights.extend(report.map(|(digest, token)| cluster_event(at, cluster, Observation::Report(digest, token))));
 }
 
 fn cluster_event(at: Instant, cluster: &str, what: Observation) -> ClusterEvent {
@@ -362,16 +362,16 @@ fn row(object: &Value, sync: &str) -> Option<Row> {
 }
 
 fn succeeded(object: &Value, sync: &str) -> Option<(Option<String>, u64)> {
-    let echo = observer::find_by_name(&object["status"]["syncs"], sync)?;
-    let token = echo["token"].as_u64()?;
-    (echo["state"] == "succeeded").then(|| (echo["digest"].as_str().map(str::to_owned), token))
+    let report = observer::find_by_name(&object["status"]["syncs"], sync)?;
+    let token = report["token"].as_u64()?;
+    (report["state"] == "succeeded").then(|| (report["digest"].as_str().map(str::to_owned), token))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// One entry per event, one second apart: `a row 1 x`, `a fence 2`, `a in 1 x`, `a ok 1 x`, `a echo 1 x`, `a gone`,
+    /// One entry per event, one second apart: `a row 1 x`, `a fence 2`, `a in 1 x`, `a ok 1 x`, `a report 1 x`, `a gone`,
     /// `a left`, `a away`, `a back`; `wait` is six minutes.
     fn check(limit: usize, log: &str, expect: &[&str]) {
         let mut observer = Observer::new(kinds::PROXY_ASSEMBLAGE, "web", limit);
@@ -391,7 +391,7 @@ mod tests {
                 Some(&("row" | "fence")) => Observation::Row(row()),
                 Some(&"in") => Observation::Inside(row()),
                 Some(&"ok") => Observation::Succeeded(digest(), token()),
-                Some(&"echo") => Observation::Echo(digest(), token()),
+                Some(&"echo") => Observation::Report(digest(), token()),
                 Some(&"gone") => Observation::NoRow,
                 Some(&"left") => Observation::Left,
                 Some(&"away") => Observation::Away,

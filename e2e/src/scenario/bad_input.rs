@@ -139,7 +139,7 @@ pub async fn stops_at_the_first_cluster(ground: Ground) {
         set_package(&bed, "apps/web", &good).await;
         bed.until_ready("web", &good).await;
     }
-    assert_eq!(bed.most_charged(kinds::PROXY_ASSEMBLAGE, "web"), 1);
+    assert_eq!(bed.most_in_flight(kinds::PROXY_ASSEMBLAGE, "web"), 1);
 }
 
 /// Per case: what is wrong, the manifests (none: another path), and the text that the message must contain. The

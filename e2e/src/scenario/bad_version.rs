@@ -61,7 +61,7 @@ pub async fn stops_and_is_fixed(ground: Ground) {
     let took = bed.until_ready("web", &version).await;
     println!("fixed over {} clusters: {took:?}", CLUSTERS.len());
     assert_eq!(bed.order(&workload("web"), &version), CLUSTERS);
-    assert_eq!(bed.most_charged(kinds::PROXY_ASSEMBLAGE, "web"), 1);
+    assert_eq!(bed.most_in_flight(kinds::PROXY_ASSEMBLAGE, "web"), 1);
     assert_eq!(bed.most_changing(&workload("web")), 1);
     assert!(
         bed.premature_claims("web").is_empty(),

@@ -18,7 +18,7 @@ const LONG: Duration = Duration::from_mins(15);
 pub async fn needs_no_agent(ground: Ground) {
     let bed = deployed(ground).await;
     assert_eq!(bed.order(&workload("web"), "web-v1"), ["eu-1", "eu-2"]);
-    assert_eq!(bed.most_charged(kinds::REMOTE_ASSEMBLAGE, "web"), 1);
+    assert_eq!(bed.most_in_flight(kinds::REMOTE_ASSEMBLAGE, "web"), 1);
     assert_eq!(bed.most_changing(&workload("web")), 1);
     bed.fleet().delete(kinds::BOOTSTRAP_MODULE, "web").await;
     let look = async || match bed.fleet().get(kinds::BOOTSTRAP_MODULE, "web").await {

@@ -60,7 +60,7 @@ pub async fn is_all_it_takes(ground: Ground) {
     println!("from commit to ready on five clusters: {took:?}");
     let podinfo = Workload::new("web", "podinfo");
     assert_eq!(bed.order(&podinfo, "6.1.0"), FIVE.map(|(name, _)| name));
-    assert_eq!(bed.most_charged(kinds::PROXY_ASSEMBLAGE, "podinfo"), 1);
+    assert_eq!(bed.most_in_flight(kinds::PROXY_ASSEMBLAGE, "podinfo"), 1);
     let backup = bed.module("backup").await;
     assert_eq!(
         backup["status"]["source"]["tag"],

@@ -59,7 +59,7 @@ pub async fn told_to_end(ground: Ground) {
 
 async fn held(bed: &Bed, version: &str) {
     assert_eq!(bed.order(&workload("web"), version), FOUR);
-    assert_eq!(bed.most_charged(kinds::PROXY_ASSEMBLAGE, "web"), 1);
+    assert_eq!(bed.most_in_flight(kinds::PROXY_ASSEMBLAGE, "web"), 1);
     assert_eq!(bed.most_changing(&workload("web")), 1);
     assert!(
         bed.premature_claims("web").is_empty(),

@@ -90,7 +90,7 @@ pub async fn who_is_overtaken_tries_again(ground: Ground) {
         names.sort_unstable();
         assert_eq!(names, ["other", "web"], "{cluster}");
     }
-    assert_eq!(bed.most_charged(kinds::PROXY_ASSEMBLAGE, "web"), 1);
+    assert_eq!(bed.most_in_flight(kinds::PROXY_ASSEMBLAGE, "web"), 1);
 }
 
 fn uid(object: &Value) -> Value {

@@ -21,7 +21,7 @@ pub async fn one_after_another(ground: Ground) {
     for version in ["web-v1", "web-v2"] {
         assert_eq!(bed.order(&workload("web"), version), CLUSTERS);
     }
-    assert_eq!(bed.most_charged(kinds::PROXY_ASSEMBLAGE, "web"), 1);
+    assert_eq!(bed.most_in_flight(kinds::PROXY_ASSEMBLAGE, "web"), 1);
     assert_eq!(bed.most_changing(&workload("web")), 1);
     assert!(
         bed.premature_claims("web").is_empty(),
@@ -51,7 +51,7 @@ pub async fn two_at_a_time(ground: Ground) {
         .create(kinds::MODULE, json!({"metadata": {"name": "web"}, "spec": spec}))
         .await;
     bed.until_ready("web", &version).await;
-    assert_eq!(bed.most_charged(kinds::PROXY_ASSEMBLAGE, "web"), 2);
+    assert_eq!(bed.most_in_flight(kinds::PROXY_ASSEMBLAGE, "web"), 2);
     let most = bed.most_changing(&workload("web"));
     // The pods of real control planes become ready within milliseconds: two changing clusters need not be observed at
     // once.
@@ -72,7 +72,7 @@ pub async fn newest_wins(ground: Ground) {
         ["eu-1"],
         "the version in between went no further"
     );
-    assert_eq!(bed.most_charged(kinds::PROXY_ASSEMBLAGE, "web"), 1);
+    assert_eq!(bed.most_in_flight(kinds::PROXY_ASSEMBLAGE, "web"), 1);
     assert_eq!(bed.most_changing(&workload("web")), 1);
 }
 

@@ -430,7 +430,7 @@ pub async fn pinned(ground: Ground) {
     bed.until_wanted("eu-2", "web", &version).await;
     bed.until_not_named("web", "eu-2", ROLLED).await;
     assert_eq!(
-        bed.most_charged(kinds::PROXY_ASSEMBLAGE, "web"),
+        bed.most_in_flight(kinds::PROXY_ASSEMBLAGE, "web"),
         1,
         "a pin takes its turn"
     );

@@ -35,7 +35,7 @@ pub async fn servers_restart(ground: Ground) {
     for cluster in CLUSTERS {
         assert_eq!(bed.version_in(cluster, "web").await.as_deref(), Some(&*version));
     }
-    assert_eq!(bed.most_charged(kinds::PROXY_ASSEMBLAGE, "web"), 1);
+    assert_eq!(bed.most_in_flight(kinds::PROXY_ASSEMBLAGE, "web"), 1);
 }
 
 /// Clocks of API servers are an hour ahead and an hour behind: nothing depends on them.
@@ -54,7 +54,7 @@ pub async fn clocks_are_wrong(ground: Ground) {
         bed.order(&workload("web"), &version),
         ["ahead", "behind", "right"]
     );
-    assert_eq!(bed.most_charged(kinds::PROXY_ASSEMBLAGE, "web"), 1);
+    assert_eq!(bed.most_in_flight(kinds::PROXY_ASSEMBLAGE, "web"), 1);
 }
 
 /// A cluster's certificate expires, then is replaced by one of another authority: the cluster is unreachable for a

@@ -44,7 +44,7 @@ pub async fn freeze_in_mid_run(ground: Ground) {
         "it began before the freeze was over"
     );
     assert_eq!(bed.order(&workload("web"), &version), CLUSTERS);
-    assert_eq!(bed.most_charged(kinds::PROXY_ASSEMBLAGE, "web"), 1);
+    assert_eq!(bed.most_in_flight(kinds::PROXY_ASSEMBLAGE, "web"), 1);
     never_failed(&bed).await;
 }
 

@@ -167,7 +167,7 @@ fn member(unit: &Unit, last_good: Option<Revision>) -> Member {
         Content::Carries { revision, .. } => revision,
         Content::Nothing | Content::Withdraw => None,
     });
-    let failing = unit.observed.as_ref().map(|echo| &echo.state);
+    let failing = unit.observed.as_ref().map(|report| &report.state);
     if let (Some(carried), Some(State::Failed { class, terminal, .. })) = (carried, failing)
         && !matches!(unit.desired, Desired::Content { revision, .. } if revision == carried)
     {

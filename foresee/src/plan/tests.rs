@@ -212,14 +212,14 @@ fn proxy(cluster: &str, modules: &[Module]) -> ProxyAssemblage {
             }
         })
         .collect();
-    let echoes: Vec<Value> = rows
+    let reports: Vec<Value> = rows
         .iter()
         .map(|row| json!({"name": row.name, "digest": row.digest, "token": 1, "state": "succeeded"}))
         .collect();
     serde_json::from_value(json!({
         "apiVersion": "fleet.muster.dev/v1alpha1", "kind": "ProxyAssemblage",
         "metadata": {"name": cluster, "namespace": NS, "labels": {"fleet.muster.dev/managed-by": "muster"}},
-        "spec": {"clusterRef": {"name": cluster}, "syncs": rows}, "status": {"syncs": echoes},
+        "spec": {"clusterRef": {"name": cluster}, "syncs": rows}, "status": {"syncs": reports},
     }))
     .unwrap()
 }

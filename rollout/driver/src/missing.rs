@@ -37,11 +37,11 @@ pub fn missing(
         Some(_) if !rules.checks_in_flight => Vec::new(),
         None if !rules.checks_holders => Vec::new(),
         Some(memory) => {
-            let charged = memory.in_flight.iter().map(|(unit, charge)| Holder {
+            let in_flight = memory.in_flight.iter().map(|(unit, change)| Holder {
                 unit: unit.clone(),
-                incarnation: Some(charge.incarnation),
+                incarnation: Some(change.incarnation),
             });
-            charged.filter(is_missing).collect()
+            in_flight.filter(is_missing).collect()
         }
         None => holders.into_iter().filter(is_missing).collect(),
     }

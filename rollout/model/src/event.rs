@@ -135,7 +135,7 @@ impl World {
             .sheet
             .report
             .as_ref()
-            .map(|echo| (echo.token, &echo.digest));
+            .map(|report| (report.token, &report.digest));
         let picked_up = known == Some((ended.token, &ended.digest));
         if self.scope.slow && !picked_up {
             all.push(Event::Begins(at));
@@ -156,7 +156,7 @@ impl World {
         let Some((row, there)) = row.zip(there) else {
             return row.or(there);
         };
-        let withdrawn = |echo: &Report| echo.token == there.token && echo.state == Phase::Withdrawn;
+        let withdrawn = |report: &Report| report.token == there.token && report.state == Phase::Withdrawn;
         Some(match (row.content, there.content) {
             _ if there.token > row.token => there,
             (Content::Nothing, Content::Withdraw) if cluster.sheet.report.as_ref().is_some_and(withdrawn) => {

@@ -187,11 +187,11 @@ impl World {
             });
         let has = |cluster: &Cluster| {
             let row = cluster.sheet.assignment;
-            let echo = cluster.sheet.report.as_ref();
+            let report = cluster.sheet.report.as_ref();
             let carries = matches!(row.map(|row| row.content), Some(Content::Carries { revision: Some(of), .. }) if of == revision(GOAL));
             carries
-                && echo.is_some_and(|echo| {
-                    Some(echo.token) == row.map(|row| row.token) && echo.state == Succeeded
+                && report.is_some_and(|report| {
+                    Some(report.token) == row.map(|row| row.token) && report.state == Succeeded
                 })
         };
         match goal {

@@ -33,11 +33,11 @@ pub const NEVER: Millis = Millis(1 << 38);
 /// The duration of this number of ticks.
 pub fn pass(memory: &mut Memory, time: Millis) {
     let earlier = |at: &mut Millis| *at = at.since(time);
-    for charge in memory.in_flight.values_mut() {
+    for change in memory.in_flight.values_mut() {
         let instants = [
-            &mut charge.clock.from,
-            &mut charge.absent_since,
-            &mut charge.succeeded_since,
+            &mut change.clock.from,
+            &mut change.absent_since,
+            &mut change.succeeded_since,
         ];
         instants.into_iter().flatten().for_each(earlier);
     }
@@ -46,19 +46,19 @@ pub fn pass(memory: &mut Memory, time: Millis) {
 
 /// The memory, with instants reduced to what matters.
 pub fn settled(memory: &mut Memory, spec: &Spec) {
-    for charge in memory.in_flight.values_mut() {
+    for change in memory.in_flight.values_mut() {
         let deadlines = &spec.deadlines;
-        let allowed = if charge.picked_up {
+        let allowed = if change.picked_up {
             deadlines.progress
         } else {
             deadlines.pickup
         };
-        *charge = InFlight {
+        *change = InFlight {
             since: NOW,
-            succeeded_since: charge.succeeded_since.map(|at| at_most(at, spec.min_ready)),
-            absent_since: charge.absent_since.map(|at| at_most(at, deadlines.absence)),
-            clock: stopped(charge.clock, allowed),
-            ..*charge
+            succeeded_since: change.succeeded_since.map(|at| at_most(at, spec.min_ready)),
+            absent_since: change.absent_since.map(|at| at_most(at, deadlines.absence)),
+            clock: stopped(change.clock, allowed),
+            ..*change
         };
     }
     let soak = spec
@@ -234,9 +234,9 @@ fn raise_firsts(state: &mut State) {
         return;
     };
     let memory = Arc::make_mut(memory);
-    for charge in memory.in_flight.values_mut() {
-        let own = charge.token;
-        if let Some(first) = &mut charge.sent {
+    for change in memory.in_flight.values_mut() {
+        let own = change.token;
+        if let Some(first) = &mut change.sent {
             let next = others.range(first.0..).next().map(|next| Token(*next));
             *first = next.filter(|next| *next != own).unwrap_or(*first);
         }
@@ -267,14 +267,14 @@ impl ClusterTokens {
         let flying = state.flying.iter().filter(|flying| flying.cluster == at);
         let written = flying.map(|flying| flying.write.change.token);
         let memory = state.module.memory.as_ref();
-        let charge = memory.and_then(|memory| memory.in_flight.get(names.get(at)?));
+        let change = memory.and_then(|memory| memory.in_flight.get(names.get(at)?));
         Self {
             assignments: rows
                 .map(|row| row.token)
                 .chain(written)
                 .map(|token| token.0)
                 .collect(),
-            in_flight: charge.map(|charge| charge.token.0),
+            in_flight: change.map(|change| change.token.0),
         }
     }
 
@@ -290,9 +290,9 @@ impl ClusterTokens {
 /// effect.
 fn forget_reports(state: &mut State, known: &[ClusterTokens]) {
     let forget = |at: usize, sheet: &mut Assemblage| {
-        let says = |echo: &Report| {
+        let says = |report: &Report| {
             known.get(at).is_none_or(|known| {
-                known.assignments.contains(&echo.token.0) || known.in_flight == Some(echo.token.0)
+                known.assignments.contains(&report.token.0) || known.in_flight == Some(report.token.0)
             })
         };
         sheet.report = sheet.report.take().filter(says);
@@ -314,8 +314,8 @@ fn each_token(state: &mut State, look: &mut dyn FnMut(&mut Token)) {
         .iter_mut()
         .filter_map(|leader| leader.memory.as_mut());
     for memory in state.module.memory.iter_mut().chain(of_leaders) {
-        let charges = Arc::make_mut(memory).in_flight.values_mut();
-        charges.flat_map(|charge| &mut charge.sent).for_each(&mut *look);
+        let changes = Arc::make_mut(memory).in_flight.values_mut();
+        changes.flat_map(|change| &mut change.sent).for_each(&mut *look);
     }
 }
 
@@ -323,8 +323,8 @@ fn each_but_firsts(state: &mut State, look: &mut dyn FnMut(&mut Token)) {
     let of_memory = |memory: &mut Arc<Memory>, look: &mut dyn FnMut(&mut Token)| {
         let memory = Arc::make_mut(memory);
         look(&mut memory.seq);
-        for charge in memory.in_flight.values_mut() {
-            look(&mut charge.token);
+        for change in memory.in_flight.values_mut() {
+            look(&mut change.token);
         }
     };
     if let Some(memory) = &mut state.module.memory {
@@ -360,8 +360,8 @@ fn of_sheet(sheet: &mut Assemblage, look: &mut dyn FnMut(&mut Token)) {
     if let Some(row) = &mut sheet.assignment {
         look(&mut row.token);
     }
-    if let Some(echo) = &mut sheet.report {
-        look(&mut echo.token);
+    if let Some(report) = &mut sheet.report {
+        look(&mut report.token);
     }
     sheet.fence.iter_mut().for_each(look);
 }

@@ -20,7 +20,7 @@ fn any(state: &State, is: impl Fn(&InFlight) -> bool) -> bool {
 }
 
 fn kind(state: &State, kind: Kind) -> bool {
-    any(state, |charge| charge.kind == kind)
+    any(state, |change| change.kind == kind)
 }
 
 fn cluster(world: &World, state: &State, is: impl Fn(usize, Option<&InFlight>) -> bool) -> bool {
@@ -62,24 +62,24 @@ reached! {
     "relapsed": |_, state| kind(state, Kind::Relapsed);
     "withdrawing": |_, state| kind(state, Kind::Withdraw);
     "abandoned during a change": |_, state| kind(state, Kind::Abandon);
-    "in doubt": |_, state| any(state, |charge| charge.doubtful);
-    "released": |_, state| any(state, |charge| charge.skipped);
+    "in doubt": |_, state| any(state, |change| change.doubtful);
+    "released": |_, state| any(state, |change| change.skipped);
     "in flight and not selected": |world, state| {
-        cluster(world, state, |at, charge| charge.is_some() && !state.clusters[at].entry.selected)
+        cluster(world, state, |at, change| change.is_some() && !state.clusters[at].entry.selected)
     };
     "in flight and absent": |world, state| {
-        cluster(world, state, |at, charge| charge.is_some() && state.clusters[at].entry.fit == Fit::Away)
+        cluster(world, state, |at, change| change.is_some() && state.clusters[at].entry.fit == Fit::Away)
     };
     "in flight and held": |world, state| {
-        cluster(world, state, |at, charge| charge.is_some() && state.clusters[at].entry.fit == Fit::Held)
+        cluster(world, state, |at, change| change.is_some() && state.clusters[at].entry.fit == Fit::Held)
     };
     "in flight and unavailable": |world, state| {
-        cluster(world, state, |at, charge| charge.is_some() && state.clusters[at].entry.fit == Fit::Unavailable)
+        cluster(world, state, |at, change| change.is_some() && state.clusters[at].entry.fit == Fit::Unavailable)
     };
     "in flight and closed": |world, state| {
-        cluster(world, state, |at, charge| charge.is_some() && state.clusters[at].entry.fit == Fit::Closed)
+        cluster(world, state, |at, change| change.is_some() && state.clusters[at].entry.fit == Fit::Closed)
     };
-    "a change that waits for its window": |_, state| any(state, |charge| charge.unbegun);
+    "a change that waits for its window": |_, state| any(state, |change| change.unbegun);
     "more counted than the limit": |world, state| state.eye.counted.len() > world.scope.limit;
     "as many counted as the limit": |world, state| state.eye.counted.len() == world.scope.limit;
     "a mark that condemns nothing": |_, state| {
@@ -111,17 +111,17 @@ reached! {
         state.clusters.iter().any(|cluster| cluster.sheet.assignment.is_none() && cluster.sheet.report.is_some())
     };
     "a greater token is reported": |world, state| {
-        cluster(world, state, |at, charge| {
-            let echo = state.clusters[at].sheet.report.as_ref();
-            charge.zip(echo).is_some_and(|(charge, echo)| echo.token > charge.token)
+        cluster(world, state, |at, change| {
+            let report = state.clusters[at].sheet.report.as_ref();
+            change.zip(report).is_some_and(|(change, report)| report.token > change.token)
         })
     };
     "another incarnation": |_, state| state.clusters.iter().any(|cluster| cluster.entry.life > 0 && cluster.entry.present);
     "paused during a change": |_, state| state.module.paused && !state.eye.counted.is_empty();
     "a target that returned": |_, state| {
         memory(state, |memory| {
-            memory.in_flight.values().any(|charge| {
-                charge.revision.is_some() && charge.revision == memory.last_good && charge.kind == Kind::Assign
+            memory.in_flight.values().any(|change| {
+                change.revision.is_some() && change.revision == memory.last_good && change.kind == Kind::Assign
             })
         })
     };

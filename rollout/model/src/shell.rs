@@ -113,11 +113,11 @@ impl World {
         }
         let returned = state.eye.returned;
         for at in returned.iter() {
-            let charged = self
+            let in_flight = self
                 .names
                 .get(at)
                 .is_some_and(|id| decision.memory.in_flight.contains_key(id));
-            if !charged && !seen.returned.contains(at) {
+            if !in_flight && !seen.returned.contains(at) {
                 state.eye.returned.remove(at);
             }
         }
@@ -219,13 +219,13 @@ impl World {
     /// Rules 3 and 6: readiness is read when a unit becomes in flight; failures are read while it is.
     fn observe_failures(&self, state: &mut State, seen: &LeaderView, decision: &Decision) {
         for (at, id) in self.names.iter().enumerate() {
-            let (Some(charge), Some(sheet)) = (decision.memory.in_flight.get(id), seen.sheets.get(at)) else {
+            let (Some(change), Some(sheet)) = (decision.memory.in_flight.get(id), seen.sheets.get(at)) else {
                 continue;
             };
             let before = seen.memory.in_flight.get(id);
-            let relapsed = charge.kind == Kind::Relapsed && !state.eye.counted.contains(at);
+            let relapsed = change.kind == Kind::Relapsed && !state.eye.counted.contains(at);
             // A slot may end and another begin in one decision.
-            if before.is_none() || is_ready(sheet) && before.map(|was| was.token) != Some(charge.token) {
+            if before.is_none() || is_ready(sheet) && before.map(|was| was.token) != Some(change.token) {
                 state.eye.becomes_in_flight(at, is_ready(sheet) || relapsed);
             }
             let Some(row) = sheet.assignment else { continue };
@@ -243,13 +243,13 @@ impl World {
     }
 
     pub(crate) fn in_flight_set(&self, memory: &Memory) -> Set {
-        let mut charged = Set::default();
+        let mut in_flight = Set::default();
         for (at, id) in self.names.iter().enumerate() {
             if memory.in_flight.contains_key(id) {
-                charged.insert(at);
+                in_flight.insert(at);
             }
         }
-        charged
+        in_flight
     }
 
     fn cluster_of(&self, step: &Step) -> Option<usize> {
@@ -287,8 +287,8 @@ impl World {
             Content::Carries { digest, .. } => Some(digest),
             Content::Nothing | Content::Withdraw => None,
         };
-        let same = sheet.report.as_ref().filter(|echo| echo.digest == carried);
-        if same.is_some_and(|echo| echo.token == token && echo.state == Phase::Succeeded) {
+        let same = sheet.report.as_ref().filter(|report| report.digest == carried);
+        if same.is_some_and(|report| report.token == token && report.state == Phase::Succeeded) {
             state.eye.succeeded(flying.cluster);
         }
     }
@@ -310,7 +310,7 @@ impl World {
         };
         let fenced = sheet.fence == Some(row.token);
         match (self.wrong, &mut unit.observed) {
-            (Wrong::NoTokenInEcho, Some(echo)) if echo.digest == Some(digest) => echo.token = row.token,
+            (Wrong::NoTokenInReport, Some(report)) if report.digest == Some(digest) => report.token = row.token,
             (Wrong::FenceFrees, observed) if fenced => {
                 *observed = Some(Report {
                     digest: Some(digest),
@@ -387,8 +387,8 @@ fn is_ready(sheet: &Assemblage) -> bool {
 }
 
 fn reported_phase(sheet: &Assemblage, token: Token) -> Option<&Phase> {
-    let echo = sheet.report.as_ref().filter(|echo| echo.token == token)?;
-    Some(&echo.state)
+    let report = sheet.report.as_ref().filter(|report| report.token == token)?;
+    Some(&report.state)
 }
 
 /// Verdicts as they are recorded after a decision.

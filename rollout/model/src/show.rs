@@ -108,21 +108,21 @@ fn row(row: Assignment) -> String {
     }
 }
 
-fn describe_report(echo: &Report) -> String {
-    let word = match &echo.state {
+fn describe_report(report: &Report) -> String {
+    let word = match &report.state {
         Phase::Updating | Phase::Progressing(_) => "begun",
         Phase::Succeeded => "done",
         Phase::Failed { .. } => "failed",
         Phase::Withdrawn => "withdrawn",
         Phase::Unknown => "unknown",
     };
-    format!("({word} {})", echo.token)
+    format!("({word} {})", report.token)
 }
 
 fn memory(memory: &Memory) -> String {
     let mut text = format!("seq {}", memory.seq);
-    for (unit, charge) in &memory.in_flight {
-        let kind = match charge.kind {
+    for (unit, change) in &memory.in_flight {
+        let kind = match change.kind {
             Kind::Assign => "",
             Kind::Join => " join",
             Kind::Relapsed => " relapsed",
@@ -131,12 +131,12 @@ fn memory(memory: &Memory) -> String {
             Kind::Revert => " back",
             Kind::Abandon => " given up",
         };
-        let of = charge
+        let of = change
             .revision
             .map_or(String::new(), |of| letter(number_of(of)).to_string());
-        let released = if charge.skipped { " released" } else { "" };
+        let released = if change.skipped { " released" } else { "" };
         // Writing to a String cannot fail.
-        let _ = write!(text, ", {unit}{kind} {of}{}{released}", charge.token);
+        let _ = write!(text, ", {unit}{kind} {of}{}{released}", change.token);
     }
     if let Some(run) = memory.run {
         let _ = write!(text, ", {:?} {}", run.state, letter(number_of(run.target)));

@@ -227,8 +227,8 @@ impl World {
             let Some(id) = self.names.get(at) else { continue };
             let own = entry.present && sheet.life == entry.life;
             let row = sheet.assignment.filter(|_| own || !entry.present);
-            let charged = memory.in_flight.contains_key(id);
-            let wanted = entry.present && (entry.selected || charged);
+            let in_flight = memory.in_flight.contains_key(id);
+            let wanted = entry.present && (entry.selected || in_flight);
             if !wanted && row.is_none() {
                 continue;
             }

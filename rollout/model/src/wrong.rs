@@ -19,7 +19,7 @@ pub enum Wrong {
     /// W3: an assignment is written without its precondition, and its token may decrease.
     TokenFalls,
     /// W4: a report is accepted by its digest alone.
-    NoTokenInEcho,
+    NoTokenInReport,
     /// W5: a change is given up without a fence.
     NoFence,
     /// W5: a fence does not raise the assignment's token.
@@ -91,7 +91,7 @@ impl Wrong {
     /// accepted.
     pub fn is_of_tokens(self) -> bool {
         let twice = matches!(self, Self::NoCompareAndSwap | Self::SameToken);
-        twice || self.is_of_writes() || self == Self::NoTokenInEcho
+        twice || self.is_of_writes() || self == Self::NoTokenInReport
     }
 
     /// Whether the error is about planning twice, or there is none.
@@ -153,7 +153,7 @@ impl Wrong {
             Self::BlamesAll => memory
                 .in_flight
                 .values_mut()
-                .for_each(|charge| charge.was_ready = true),
+                .for_each(|change| change.was_ready = true),
             Self::NeverGood => memory.last_good = memory.last_good.map(|_| Revision::new([7; 16])),
             Self::AllEligible => units.iter_mut().for_each(|unit| unit.eligible = Eligible::Yes),
             Self::NotPaused => spec.paused = false,
@@ -187,21 +187,21 @@ impl Wrong {
                 renumber(decision, old, new);
             }
             Self::NoFence => {
-                let charges = &mut decision.memory.in_flight;
-                charges.retain(|_, charge| charge.kind != Kind::Fence || charge.skipped);
+                let changes = &mut decision.memory.in_flight;
+                changes.retain(|_, change| change.kind != Kind::Fence || change.skipped);
                 decision.steps.retain(|step| !matches!(step, Step::Fence { .. }));
             }
             Self::OnlyOnce => {
                 let known = |step: &Step| {
-                    let charge = step
+                    let change = step
                         .unit()
                         .and_then(|unit| Some((before.in_flight.get(unit)?, unit)));
-                    charge.is_some_and(|(was, unit)| {
+                    change.is_some_and(|(was, unit)| {
                         decision
                             .memory
                             .in_flight
                             .get(unit)
-                            .is_some_and(|charge| charge.token == was.token)
+                            .is_some_and(|change| change.token == was.token)
                     })
                 };
                 decision.steps.retain(|step| !known(step));
@@ -225,26 +225,26 @@ impl Wrong {
 }
 
 fn unconfirmed(unit: &mut Unit) {
-    if let Some(echo) = unit
+    if let Some(report) = unit
         .observed
         .as_mut()
-        .filter(|echo| echo.state == State::Succeeded)
+        .filter(|report| report.state == State::Succeeded)
     {
-        echo.state = State::Updating;
+        report.state = State::Updating;
     }
 }
 
 /// All assignments with this token get that one.
 fn renumber(decision: &mut Decision, from: Token, to: Token) {
-    let change = |token: &mut Token| {
+    let renumber_token = |token: &mut Token| {
         if *token == from {
             *token = to;
         }
     };
-    change(&mut decision.memory.seq);
-    for charge in decision.memory.in_flight.values_mut() {
-        change(&mut charge.token);
-        charge.sent.iter_mut().for_each(change);
+    renumber_token(&mut decision.memory.seq);
+    for change in decision.memory.in_flight.values_mut() {
+        renumber_token(&mut change.token);
+        change.sent.iter_mut().for_each(renumber_token);
     }
     for step in &mut decision.steps {
         match step {

@@ -94,7 +94,7 @@ fn w3_a_token_falls() {
 #[test]
 fn w4_no_token_in_the_echo() {
     check(
-        Wrong::NoTokenInEcho,
+        Wrong::NoTokenInReport,
         "E1",
         9,
         &Scope {

@@ -87,10 +87,10 @@ fn confirmed_by_the_digest_alone() {
             .map(|unit| {
                 let mut unit = unit.clone();
                 let row = unit.assigned;
-                if let (Some(row), Some(echo)) = (row, &mut unit.observed)
-                    && matches!(row.content, Content::Carries { digest, .. } if echo.digest == Some(digest))
+                if let (Some(row), Some(report)) = (row, &mut unit.observed)
+                    && matches!(row.content, Content::Carries { digest, .. } if report.digest == Some(digest))
                 {
-                    echo.token = row.token;
+                    report.token = row.token;
                 }
                 unit
             })

@@ -364,7 +364,7 @@ impl InFlight {
     /// Whether the unit reports about an assignment that is not remembered: its token is greater than that of this
     /// change, or equal although no assignment has it here.
     pub(crate) fn is_overtaken(&self, unit: &Unit) -> bool {
-        let reported = unit.observed.as_ref().map(|echo| echo.token);
+        let reported = unit.observed.as_ref().map(|report| report.token);
         reported > Some(self.token) || reported == Some(self.token) && !self.is_written(unit)
     }
 
@@ -476,11 +476,11 @@ impl Memory {
     /// change of it is pending that is not confirmed or fenced. A caller that uses this reports such a unit as
     /// [`Eligible::No`](crate::Eligible::No) with [`Absence::Skip`](crate::Absence::Skip).
     pub fn may_skip(&self, unit: &Unit) -> bool {
-        let charge = self.in_flight.get(&unit.id);
+        let change = self.in_flight.get(&unit.id);
         // A unit that was released and has returned may be working on its assignment: it takes a slot again (rule 4).
-        let is_open = |charge: &InFlight| !charge.skipped || !unit.is_quiet();
-        let charged = charge.is_some_and(|charge| charge.incarnation == unit.incarnation && is_open(charge));
-        unit.selected() && !unit.has_desired() && !charged
+        let is_open = |change: &InFlight| !change.skipped || !unit.is_quiet();
+        let in_flight = change.is_some_and(|change| change.incarnation == unit.incarnation && is_open(change));
+        unit.selected() && !unit.has_desired() && !in_flight
     }
 
     /// Whether this revision is condemned or its run was aborted, so it is never newly assigned.

@@ -51,8 +51,8 @@ impl Memory {
     /// started: time spent before remains. The soak continues: success remains observed, whichever process observed it.
     #[must_use]
     pub fn after_gap(mut self, gap: Millis, now: Millis) -> Self {
-        for charge in self.in_flight.values_mut() {
-            for instant in [&mut charge.clock.from, &mut charge.absent_since]
+        for change in self.in_flight.values_mut() {
+            for instant in [&mut change.clock.from, &mut change.absent_since]
                 .into_iter()
                 .flatten()
             {
@@ -68,19 +68,19 @@ impl Memory {
 pub(crate) fn greatest_token<'a>(units: impl IntoIterator<Item = &'a Unit>) -> Token {
     const BELIEVABLE: Token = Token(1 << 53);
     let tokens = units.into_iter().map(|unit| {
-        let echoed = unit
+        let reported = unit
             .observed
             .as_ref()
-            .map(|echo| echo.token)
+            .map(|report| report.token)
             .filter(|token| *token < BELIEVABLE);
-        unit.token().max(echoed.unwrap_or_default())
+        unit.token().max(reported.unwrap_or_default())
     });
     tokens.max().unwrap_or_default()
 }
 
 fn unconfirmed(unit: &Unit, now: Millis) -> Option<InFlight> {
     let row = unit.assigned?;
-    let charge = match row.content {
+    let change = match row.content {
         Content::Carries { revision, digest } if unit.state_at_assignment() != Some(&State::Succeeded) => {
             InFlight {
                 revision,
@@ -93,10 +93,10 @@ fn unconfirmed(unit: &Unit, now: Millis) -> Option<InFlight> {
     };
     // A unit that reported about its assignment may have been confirmed once.
     let reported = unit.state_at_assignment().is_some();
-    let changes = charge.kind != Kind::Withdraw;
+    let is_change = change.kind != Kind::Withdraw;
     Some(InFlight {
-        sent: (changes && !reported).then_some(row.token),
-        doubtful: changes && reported,
-        ..charge
+        sent: (is_change && !reported).then_some(row.token),
+        doubtful: is_change && reported,
+        ..change
     })
 }

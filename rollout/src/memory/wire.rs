@@ -17,7 +17,7 @@ pub(super) struct Wire {
     /// Revisions that in-flight changes refer to by index.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     revs: Vec<Revision>,
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[serde(default, rename = "charges", skip_serializing_if = "BTreeMap::is_empty")]
     in_flight: BTreeMap<UnitId, WireInFlight>,
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     marks: BTreeMap<UnitId, Millis>,
@@ -87,19 +87,19 @@ impl From<Memory> for Wire {
         let mut revs: Vec<Revision> = memory
             .in_flight
             .values()
-            .filter_map(|charge| charge.revision)
+            .filter_map(|change| change.revision)
             .collect();
         revs.sort_unstable();
         revs.dedup();
-        let charges = memory
+        let changes = memory
             .in_flight
             .into_iter()
-            .map(|(unit, charge)| {
-                let place = charge
+            .map(|(unit, change)| {
+                let place = change
                     .revision
                     .and_then(|revision| revs.binary_search(&revision).ok());
                 let place = place.map_or(0, |place| u16::try_from(place + 1).unwrap_or(0));
-                (unit, WireInFlight::new(&charge, place))
+                (unit, WireInFlight::new(&change, place))
             })
             .collect();
         Self {
@@ -107,7 +107,7 @@ impl From<Memory> for Wire {
             seq: memory.seq,
             run: memory.run,
             revs,
-            in_flight: charges,
+            in_flight: changes,
             marks: memory.marks,
             beyond: memory.marks_beyond,
             good: memory.last_good,
@@ -131,11 +131,11 @@ impl TryFrom<Wire> for Memory {
             ));
         }
         let revs = wire.revs;
-        let charges = wire
+        let changes = wire
             .in_flight
             .into_iter()
-            .map(|(unit, charge)| match charge.read(&revs) {
-                Some(charge) => Ok((unit, charge)),
+            .map(|(unit, change)| match change.read(&revs) {
+                Some(change) => Ok((unit, change)),
                 None => Err(format!(
                     "the in-flight change of {unit} cannot be read: rebuild the memory from the assignments"
                 )),
@@ -144,7 +144,7 @@ impl TryFrom<Wire> for Memory {
         Ok(Self {
             seq: wire.seq,
             run: wire.run,
-            in_flight: charges,
+            in_flight: changes,
             marks: wire.marks,
             marks_beyond: wire.beyond,
             last_good: wire.good,
@@ -158,8 +158,8 @@ impl TryFrom<Wire> for Memory {
 }
 
 impl WireInFlight {
-    fn new(charge: &InFlight, place: u16) -> Self {
-        let kind = match charge.kind {
+    fn new(change: &InFlight, place: u16) -> Self {
+        let kind = match change.kind {
             Kind::Assign => 0,
             Kind::Join => 1,
             Kind::Relapsed => 2,
@@ -169,41 +169,41 @@ impl WireInFlight {
             Kind::Revert => 6,
         };
         let flags = [
-            (charge.picked_up, PICKED_UP),
-            (charge.sent.is_some(), SENT),
-            (charge.was_ready, WAS_READY),
-            (charge.values_only, VALUES_ONLY),
-            (charge.failed, FAILED),
-            (charge.marked, MARKED),
-            (charge.returned, RETURNED),
-            (charge.skipped, SKIPPED),
-            (charge.unbegun, UNBEGUN),
-            (charge.resumed, RESUMED),
-            (charge.clock.from.is_some(), RUNNING),
-            (charge.absent_since.is_some(), ABSENT),
-            (charge.succeeded_since.is_some(), SUCCEEDED),
+            (change.picked_up, PICKED_UP),
+            (change.sent.is_some(), SENT),
+            (change.was_ready, WAS_READY),
+            (change.values_only, VALUES_ONLY),
+            (change.failed, FAILED),
+            (change.marked, MARKED),
+            (change.returned, RETURNED),
+            (change.skipped, SKIPPED),
+            (change.unbegun, UNBEGUN),
+            (change.resumed, RESUMED),
+            (change.clock.from.is_some(), RUNNING),
+            (change.absent_since.is_some(), ABSENT),
+            (change.succeeded_since.is_some(), SUCCEEDED),
         ];
         let flags = flags
             .iter()
             .filter(|(set, _)| *set)
             .fold(kind, |sum, (_, flag)| sum | flag);
         Self(
-            charge.incarnation,
+            change.incarnation,
             place,
-            charge.digest,
-            charge.token,
+            change.digest,
+            change.token,
             flags,
-            charge.since,
-            charge
+            change.since,
+            change
                 .succeeded_since
-                .map_or(Millis(0), |at| at.since(charge.since)),
-            charge.clock.spent,
-            charge.clock.from.or(charge.absent_since).unwrap_or_default(),
-            match charge.sent {
-                Some(first) => charge.token.0.saturating_sub(first.0),
-                None => charge.doubtful.into(),
+                .map_or(Millis(0), |at| at.since(change.since)),
+            change.clock.spent,
+            change.clock.from.or(change.absent_since).unwrap_or_default(),
+            match change.sent {
+                Some(first) => change.token.0.saturating_sub(first.0),
+                None => change.doubtful.into(),
             },
-            (charge.clock.done > 0).then_some((charge.clock.done, charge.clock.before)),
+            (change.clock.done > 0).then_some((change.clock.done, change.clock.before)),
         )
     }
 

@@ -25,12 +25,12 @@ impl<'a> Pass<'a> {
         self.forget_withdrawals();
         let begun = |unit: &Unit| {
             self.in_flight_of(unit)
-                .is_some_and(|charge| charge.kind == Kind::Abandon)
+                .is_some_and(|change| change.kind == Kind::Abandon)
         };
         let given_up: Vec<&Unit> = self.abandoned_units().filter(|unit| !begun(unit)).collect();
         for unit in given_up {
-            let charge = self.on_its_way_out(unit);
-            if self.add_in_flight(unit, charge) {
+            let change = self.on_its_way_out(unit);
+            if self.add_in_flight(unit, change) {
                 self.issue();
             }
         }
@@ -43,24 +43,24 @@ impl<'a> Pass<'a> {
         let Some(slot) = self.slot_of(unit).filter(|slot| slot.counts() || slot.skipped) else {
             return new;
         };
-        let charge = slot.redirected(Kind::Abandon, self.token, slot.since);
-        let comes = charge.sent.is_some() && !slot.is_written(unit);
+        let change = slot.redirected(Kind::Abandon, self.token, slot.since);
+        let comes = change.sent.is_some() && !slot.is_written(unit);
         if !comes && unit.is_quiet() {
             return new;
         }
         InFlight {
-            sent: charge.sent.or_else(|| (!charge.skipped).then_some(self.token)),
+            sent: change.sent.or_else(|| (!change.skipped).then_some(self.token)),
             doubtful: false,
-            ..charge
+            ..change
         }
     }
 
     /// The slot of an abandoned unit. A unit that returned unconfirmed has one again (rule 4).
     fn slot_of(&self, unit: &Unit) -> Option<InFlight> {
         match self.in_flight_of(unit).copied() {
-            Some(charge) if unit.is_eligible() => Some(returned(unit, charge)),
+            Some(change) if unit.is_eligible() => Some(returned(unit, change)),
             None if unit.is_eligible() => self.unconfirmed(unit),
-            charge => charge,
+            change => change,
         }
     }
 
@@ -68,11 +68,11 @@ impl<'a> Pass<'a> {
     fn forget_withdrawals(&mut self) {
         for id in &self.spec.abandoned {
             let gone = |unit: &&Unit| !unit.selected() && unit.is_empty();
-            let charge = self
+            let change = self
                 .unit(id)
                 .filter(gone)
                 .and_then(|unit| self.in_flight_of(unit));
-            if charge.is_some_and(|charge| charge.kind == Kind::Withdraw && !charge.counts()) {
+            if change.is_some_and(|change| change.kind == Kind::Withdraw && !change.counts()) {
                 self.memory.in_flight.remove(id);
             }
         }
@@ -80,17 +80,17 @@ impl<'a> Pass<'a> {
 
     /// The result for the in-flight change: it ends with the assignment. If the unit is not abandoned after all, late
     /// writes to its slot are fenced; without a slot it is dropped.
-    pub(super) fn weigh_abandoned(&mut self, unit: &Unit, charge: InFlight) -> Option<InFlight> {
-        let row = unit.assigned.filter(|row| row.token >= charge.token);
+    pub(super) fn weigh_abandoned(&mut self, unit: &Unit, change: InFlight) -> Option<InFlight> {
+        let row = unit.assigned.filter(|row| row.token >= change.token);
         let named = !unit.selected() && self.spec.abandoned.contains(&unit.id);
         if row.is_some_and(|row| row.content == Content::Nothing) {
             None
         } else if named || !self.may_withdraw {
             let back = unit.is_eligible();
-            Some(if back { returned(unit, charge) } else { charge })
-        } else if charge.counts() || charge.skipped {
+            Some(if back { returned(unit, change) } else { change })
+        } else if change.counts() || change.skipped {
             let token = self.issue();
-            Some(self.attend(unit, charge.redirected(Kind::Fence, token, charge.since)))
+            Some(self.attend(unit, change.redirected(Kind::Fence, token, change.since)))
         } else {
             self.unconfirmed(unit).filter(|_| unit.is_eligible())
         }
@@ -100,7 +100,7 @@ impl<'a> Pass<'a> {
     fn shrink_acknowledged(&mut self) {
         let begun = |unit: &Unit| {
             self.in_flight_of(unit)
-                .is_some_and(|charge| charge.kind == Kind::Withdraw)
+                .is_some_and(|change| change.kind == Kind::Withdraw)
         };
         let waiting =
             |unit: &&&Unit| !unit.selected() && unit.carries().is_some() && !begun(unit) && !self.moves(unit);

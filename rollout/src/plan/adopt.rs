@@ -15,8 +15,8 @@ impl Pass<'_> {
             .filter_map(|unit| Some((*unit, self.unconfirmed(unit)?)))
             .filter(|(unit, _)| self.in_flight_of(unit).is_none() && !self.is_abandoned(unit))
             .collect();
-        for (unit, charge) in found {
-            self.add_in_flight(unit, charge);
+        for (unit, change) in found {
+            self.add_in_flight(unit, change);
         }
     }
 
@@ -26,22 +26,22 @@ impl Pass<'_> {
         match row.content {
             Content::Carries { revision, digest } => match unit.state_at_assignment() {
                 None => {
-                    let charge = InFlight::new(unit, Kind::Assign, row.token, self.now);
+                    let change = InFlight::new(unit, Kind::Assign, row.token, self.now);
                     Some(InFlight {
                         revision,
                         digest: Some(digest),
                         doubtful: true,
-                        ..running(charge, self.now)
+                        ..running(change, self.now)
                     })
                 }
                 Some(_) if unit.failure_at_assignment().is_some() && self.relapses(unit) => {
-                    let charge = InFlight::new(unit, Kind::Relapsed, row.token, self.now);
+                    let change = InFlight::new(unit, Kind::Relapsed, row.token, self.now);
                     Some(InFlight {
                         revision,
                         digest: Some(digest),
                         picked_up: true,
                         was_ready: true,
-                        ..running(charge, self.now)
+                        ..running(change, self.now)
                     })
                 }
                 Some(_) => None,
@@ -66,12 +66,12 @@ impl Pass<'_> {
     }
 }
 
-fn running(charge: InFlight, now: crate::Millis) -> InFlight {
+fn running(change: InFlight, now: crate::Millis) -> InFlight {
     InFlight {
         clock: Clock {
             from: Some(now),
             ..Clock::default()
         },
-        ..charge
+        ..change
     }
 }

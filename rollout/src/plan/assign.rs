@@ -13,7 +13,7 @@ use crate::{
 
 impl Pass<'_> {
     /// What this unit gets next; None if that is unknown or known to be bad (rule 7).
-    pub(super) fn next_content(&self, unit: &Unit, charge: Option<&InFlight>) -> Option<NextContent> {
+    pub(super) fn next_content(&self, unit: &Unit, change: Option<&InFlight>) -> Option<NextContent> {
         let Desired::Content {
             revision,
             digest,
@@ -23,10 +23,10 @@ impl Pass<'_> {
             return None;
         };
         if self.memory.refuses(revision) {
-            return self.way_back(unit, charge, last_good);
+            return self.way_back(unit, change, last_good);
         }
-        let joins = match charge {
-            Some(charge) => charge.kind == Kind::Join && !charge.failed,
+        let joins = match change {
+            Some(change) => change.kind == Kind::Join && !change.failed,
             None => unit.is_empty(),
         };
         let first = self
@@ -52,14 +52,14 @@ impl Pass<'_> {
     fn way_back(
         &self,
         unit: &Unit,
-        charge: Option<&InFlight>,
+        change: Option<&InFlight>,
         last_good: Option<Digest>,
     ) -> Option<NextContent> {
         let refused = |revision: Revision| self.memory.refuses(revision);
         let good = self.memory.last_good.filter(|good| !refused(*good))?;
         let has_it = unit.carried_revision().is_some_and(refused)
-            || charge
-                .is_some_and(|charge| charge.kind == Kind::Revert || charge.revision.is_some_and(refused));
+            || change
+                .is_some_and(|change| change.kind == Kind::Revert || change.revision.is_some_and(refused));
         let joins = unit.is_empty() && self.spec.on_join == OnJoin::LastGood;
         let wished = self.spec.on_failure == OnFailure::Revert && !unit.pinned;
         Some(NextContent {
@@ -74,47 +74,47 @@ impl Pass<'_> {
         if self.spec.paused {
             return;
         }
-        for (id, charge) in self.memory.in_flight.clone() {
-            if !charge.counts() {
+        for (id, change) in self.memory.in_flight.clone() {
+            if !change.counts() {
                 continue;
             }
-            let Some(unit) = self.unit_of(&id, &charge).filter(|unit| unit.is_eligible()) else {
+            let Some(unit) = self.unit_of(&id, &change).filter(|unit| unit.is_eligible()) else {
                 continue;
             };
-            let Some(wanted) = self.next_content(unit, Some(&charge)) else {
+            let Some(wanted) = self.next_content(unit, Some(&change)) else {
                 continue;
             };
-            let there = match charge.kind {
+            let there = match change.kind {
                 Kind::Fence => unit
                     .carries()
                     .is_some_and(|(_, carried)| carried == wanted.digest),
-                _ => charge.digest == Some(wanted.digest),
+                _ => change.digest == Some(wanted.digest),
             };
-            if !there && !must_wait(unit, &charge, wanted.kind) {
-                let charge = self.redirect(unit, charge, wanted);
-                self.memory.in_flight.insert(id, charge);
+            if !there && !must_wait(unit, &change, wanted.kind) {
+                let change = self.redirect(unit, change, wanted);
+                self.memory.in_flight.insert(id, change);
             }
         }
     }
 
-    fn redirect(&mut self, unit: &Unit, charge: InFlight, wanted: NextContent) -> InFlight {
-        if charge.unbegun {
+    fn redirect(&mut self, unit: &Unit, change: InFlight, wanted: NextContent) -> InFlight {
+        if change.unbegun {
             self.take_place();
         }
-        let values_only = match charge.revision {
-            Some(revision) if revision == wanted.revision => charge.values_only,
+        let values_only = match change.revision {
+            Some(revision) if revision == wanted.revision => change.values_only,
             _ => unit.is_quiet() && unit.carried_revision() == Some(wanted.revision),
         };
         // A unit that failed at the last good revision was not ready for the target.
-        let was_ready = charge.was_ready && !(charge.kind == Kind::Join && charge.failed);
+        let was_ready = change.was_ready && !(change.kind == Kind::Join && change.failed);
         // Reverted, but its withdrawal was written anyway: no observer counts it until it is written again.
-        let left = charge.kind == Kind::Fence && unit.being_withdrawn();
-        let redirected = charge.redirected(wanted.kind, self.issue(), self.now);
+        let left = change.kind == Kind::Fence && unit.being_withdrawn();
+        let redirected = change.redirected(wanted.kind, self.issue(), self.now);
         InFlight {
             sent: redirected.sent.filter(|_| !left),
             returned: redirected.returned && !left,
             unbegun: false,
-            resumed: charge.unbegun || charge.resumed && !charge.is_written(unit),
+            resumed: change.unbegun || change.resumed && !change.is_written(unit),
             revision: Some(wanted.revision),
             digest: Some(wanted.digest),
             values_only,
@@ -125,21 +125,21 @@ impl Pass<'_> {
 
     /// W5: a change that is not written and will not be applied leaves its slot only after a fence.
     pub(super) fn give_up(&mut self) {
-        for (id, charge) in self.memory.in_flight.clone() {
-            let intent = charge.kind.is_assignment() && !charge.skipped;
-            let Some(unit) = self.unit_of(&id, &charge).filter(|unit| unit.is_eligible()) else {
+        for (id, change) in self.memory.in_flight.clone() {
+            let intent = change.kind.is_assignment() && !change.skipped;
+            let Some(unit) = self.unit_of(&id, &change).filter(|unit| unit.is_eligible()) else {
                 continue;
             };
             let wanted = match unit.desired {
                 Desired::Nothing => false,
                 Desired::Unresolved => true,
-                Desired::Content { .. } => self.next_content(unit, Some(&charge)).is_some(),
+                Desired::Content { .. } => self.next_content(unit, Some(&change)).is_some(),
             };
-            if intent && !wanted && !charge.is_written(unit) {
+            if intent && !wanted && !change.is_written(unit) {
                 let token = self.issue();
                 self.memory
                     .in_flight
-                    .insert(id, charge.redirected(Kind::Fence, token, charge.since));
+                    .insert(id, change.redirected(Kind::Fence, token, change.since));
             }
         }
     }
@@ -154,7 +154,7 @@ impl Pass<'_> {
             .memory
             .in_flight
             .values()
-            .filter(|charge| !charge.skipped)
+            .filter(|change| !change.skipped)
             .count();
         let room = usize::try_from(self.limit().saturating_sub(self.in_flight_count())).unwrap_or(usize::MAX);
         let room = room.min(MAX_IN_FLIGHT.saturating_sub(kept));
@@ -163,14 +163,14 @@ impl Pass<'_> {
             usize::try_from(open.left).unwrap_or(usize::MAX)
         });
         for (unit, wanted) in self.first(room.min(left)) {
-            let charge = InFlight {
+            let change = InFlight {
                 revision: Some(wanted.revision),
                 digest: Some(wanted.digest),
                 was_ready: is_ready(unit),
                 values_only: unit.carried_revision() == Some(wanted.revision),
                 ..InFlight::new(unit, wanted.kind, self.token, self.now)
             };
-            if self.add_in_flight(unit, charge) {
+            if self.add_in_flight(unit, change) {
                 any = true;
                 self.issue();
                 if let Some(open) = &mut batch {
@@ -182,14 +182,14 @@ impl Pass<'_> {
         any
     }
 
-    /// What a unit without a slot would get; None if it needs nothing or must not be changed. `charge` is the in-flight
+    /// What a unit without a slot would get; None if it needs nothing or must not be changed. `change` is the in-flight
     /// change of its name.
-    pub(super) fn next(&self, unit: &Unit, charge: Option<&InFlight>) -> Option<NextContent> {
-        let leaves = match charge {
+    pub(super) fn next(&self, unit: &Unit, change: Option<&InFlight>) -> Option<NextContent> {
+        let leaves = match change {
             None => false,
             // A previous unit of the same name, which was not observed to be gone, still has the slot.
-            Some(charge) if charge.incarnation != unit.incarnation || charge.counts() => return None,
-            Some(charge) => charge.kind.empties(),
+            Some(change) if change.incarnation != unit.incarnation || change.counts() => return None,
+            Some(change) => change.kind.empties(),
         };
         if !unit.is_eligible() || unit.place == StagePosition::Excluded {
             return None;
@@ -204,7 +204,7 @@ impl Pass<'_> {
 
     /// Some of the units that fill the limit, for the reasons of waiting units.
     pub(super) fn holders(&self, filling: impl Fn(&InFlight) -> bool) -> Arc<[UnitId]> {
-        let holders = self.memory.in_flight.iter().filter(|(_, charge)| filling(charge));
+        let holders = self.memory.in_flight.iter().filter(|(_, change)| filling(change));
         holders.take(NAMED).map(|(id, _)| id.clone()).collect()
     }
 }

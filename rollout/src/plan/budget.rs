@@ -19,7 +19,7 @@ impl Pass<'_> {
 
     /// Whether a change of the unit uses the budget: it is available and not changing yet.
     pub(super) fn uses_budget(&self, unit: &Unit) -> bool {
-        !is_unavailable(unit) && !self.in_flight_of(unit).is_some_and(changes)
+        !is_unavailable(unit) && !self.in_flight_of(unit).is_some_and(is_changing)
     }
 
     /// The reason of units that do not fit into the budget; None without a budget.
@@ -33,10 +33,10 @@ impl Pass<'_> {
 
     /// The same for units in flight to which nothing was sent yet: the number that fits in addition to all others.
     pub(super) fn budget_of_unsent(&self) -> Budget {
-        let unsent = |unit: &Unit, charge: &InFlight| {
-            charge.counts() && charge.sent.is_none() && !charge.doubtful && !charge.is_written(unit)
+        let unsent = |unit: &Unit, change: &InFlight| {
+            change.counts() && change.sent.is_none() && !change.doubtful && !change.is_written(unit)
         };
-        self.budget_beside(|unit, charge| !unsent(unit, charge))
+        self.budget_beside(|unit, change| !unsent(unit, change))
     }
 
     fn budget_beside(&self, those: impl Fn(&Unit, &InFlight) -> bool) -> Budget {
@@ -47,11 +47,11 @@ impl Pass<'_> {
     /// The selected units that are unavailable, and all that are changing; of the units in flight in the view only the
     /// changing ones.
     fn disrupted(&self, those: impl Fn(&Unit, &InFlight) -> bool) -> impl Iterator<Item = &UnitId> {
-        let charges = self.memory.in_flight.iter().filter(|(_, charge)| changes(charge));
-        let hidden = charges.filter(|(id, charge)| self.unit_of(id, charge).is_none());
-        let seen = self.with_in_flight().filter(move |(unit, charge)| {
-            let own = charge.filter(|charge| charge.incarnation == unit.incarnation && changes(charge));
-            own.is_some_and(|charge| those(unit, charge)) || is_unavailable(unit)
+        let changes = self.memory.in_flight.iter().filter(|(_, change)| is_changing(change));
+        let hidden = changes.filter(|(id, change)| self.unit_of(id, change).is_none());
+        let seen = self.with_in_flight().filter(move |(unit, change)| {
+            let own = change.filter(|change| change.incarnation == unit.incarnation && is_changing(change));
+            own.is_some_and(|change| those(unit, change)) || is_unavailable(unit)
         });
         hidden.map(|(id, _)| id).chain(seen.map(|(unit, _)| &unit.id))
     }
@@ -81,6 +81,6 @@ pub(super) fn is_unavailable(unit: &Unit) -> bool {
 }
 
 /// Whether the unit of this in-flight change is changing: it takes a slot, or is being withdrawn from.
-fn changes(charge: &InFlight) -> bool {
-    charge.counts() || is_active(charge)
+fn is_changing(change: &InFlight) -> bool {
+    change.counts() || is_active(change)
 }

@@ -66,17 +66,17 @@ impl Pass<'_> {
         let Some(run) = self.memory.run.filter(ended) else {
             return;
         };
-        let charges = self.memory.in_flight.iter();
-        let failed = charges.filter(|(_, charge)| charge.failed && charge.revision == Some(revision));
-        let failed: Vec<(UnitId, InFlight)> = failed.map(|(id, charge)| (id.clone(), *charge)).collect();
+        let changes = self.memory.in_flight.iter();
+        let failed = changes.filter(|(_, change)| change.failed && change.revision == Some(revision));
+        let failed: Vec<(UnitId, InFlight)> = failed.map(|(id, change)| (id.clone(), *change)).collect();
         self.begin(run.target, RunState::Open);
-        for (id, charge) in failed {
+        for (id, change) in failed {
             // Earlier reports no longer count, as they are about another token.
             let again = InFlight {
-                revision: charge.revision,
-                digest: charge.digest,
+                revision: change.revision,
+                digest: change.digest,
                 marked: false,
-                ..charge.redirected(Kind::Assign, self.issue(), self.now)
+                ..change.redirected(Kind::Assign, self.issue(), self.now)
             };
             self.memory.in_flight.insert(id, again);
         }

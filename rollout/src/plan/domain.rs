@@ -46,8 +46,8 @@ impl<'a> Pass<'a> {
                 .map(|(key, size)| (key, limit.of(size)))
                 .collect();
         }
-        for (id, charge) in self.memory.in_flight.iter().filter(|(_, charge)| charge.counts()) {
-            match self.unit_of(id, charge) {
+        for (id, change) in self.memory.in_flight.iter().filter(|(_, change)| change.counts()) {
+            match self.unit_of(id, change) {
                 Some(unit) => windows.take(unit),
                 None => windows.unknown += 1,
             }
@@ -112,13 +112,13 @@ impl<'a> DomainWindows<'a> {
             return true;
         }
         let key = key(unit);
-        let charged = self.in_flight.get(&key).copied();
-        let changing = u32::try_from(self.in_flight.len()).unwrap_or(u32::MAX) + u32::from(charged.is_none());
+        let in_flight = self.in_flight.get(&key).copied();
+        let changing = u32::try_from(self.in_flight.len()).unwrap_or(u32::MAX) + u32::from(in_flight.is_none());
         let at_once = self
             .at_once
             .is_none_or(|most| changing.saturating_add(self.unknown) <= most);
         let limit = self.limits.get(&key);
-        at_once && limit.is_none_or(|most| charged.unwrap_or_default().saturating_add(self.unknown) < *most)
+        at_once && limit.is_none_or(|most| in_flight.unwrap_or_default().saturating_add(self.unknown) < *most)
     }
 
     /// Whether the domains of units in flight matter.

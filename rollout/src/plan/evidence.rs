@@ -17,9 +17,9 @@ impl Pass<'_> {
         if !self.spec.complete {
             return;
         }
-        let mut charges = std::mem::take(&mut self.memory.in_flight);
-        charges.retain(|id, charge| self.unit_of(id, charge).is_some());
-        self.memory.in_flight = charges;
+        let mut changes = std::mem::take(&mut self.memory.in_flight);
+        changes.retain(|id, change| self.unit_of(id, change).is_some());
+        self.memory.in_flight = changes;
         if self.open_run().is_some() {
             self.forget_marks();
         }
@@ -31,66 +31,66 @@ impl Pass<'_> {
         for id in left {
             self.memory.marks.remove(&id);
             // If it is selected again while it is still in flight, it may fail again.
-            if let Some(charge) = self.memory.in_flight.get_mut(&id) {
-                (charge.failed, charge.marked) = (false, false);
+            if let Some(change) = self.memory.in_flight.get_mut(&id) {
+                (change.failed, change.marked) = (false, false);
             }
         }
     }
 
     pub(super) fn read_evidence(&mut self) {
-        for (id, charge) in std::mem::take(&mut self.memory.in_flight) {
-            let fate = match self.unit_of(&id, &charge) {
-                Some(unit) => self.assess(unit, charge),
-                None => Fate::Stays(self.miss(None, charge)),
+        for (id, change) in std::mem::take(&mut self.memory.in_flight) {
+            let fate = match self.unit_of(&id, &change) {
+                Some(unit) => self.assess(unit, change),
+                None => Fate::Stays(self.miss(None, change)),
             };
-            if let Fate::Stays(charge) = fate {
-                self.memory.in_flight.insert(id, charge);
+            if let Fate::Stays(change) = fate {
+                self.memory.in_flight.insert(id, change);
             }
         }
     }
 
-    fn assess(&mut self, unit: &Unit, charge: InFlight) -> Fate {
-        if charge.kind == Kind::Abandon {
-            let stays = self.weigh_abandoned(unit, confirmed(unit, charge));
+    fn assess(&mut self, unit: &Unit, change: InFlight) -> Fate {
+        if change.kind == Kind::Abandon {
+            let stays = self.weigh_abandoned(unit, confirmed(unit, change));
             return stays.map_or(Fate::Ends, Fate::Stays);
         }
-        let charge = match read_assignment(unit, charge) {
-            Fate::Stays(charge) => confirmed(unit, charge),
+        let change = match read_assignment(unit, change) {
+            Fate::Stays(change) => confirmed(unit, change),
             Fate::Ends => return Fate::Ends,
         };
-        let charge = match charge.kind {
-            Kind::Withdraw => match weigh_withdrawal(unit, charge) {
-                Fate::Stays(charge) => charge,
+        let change = match change.kind {
+            Kind::Withdraw => match weigh_withdrawal(unit, change) {
+                Fate::Stays(change) => change,
                 Fate::Ends => return Fate::Ends,
             },
-            Kind::Assign | Kind::Join | Kind::Relapsed | Kind::Revert => match self.weigh(unit, charge) {
-                Fate::Stays(charge) => charge,
+            Kind::Assign | Kind::Join | Kind::Relapsed | Kind::Revert => match self.weigh(unit, change) {
+                Fate::Stays(change) => change,
                 Fate::Ends => return Fate::Ends,
             },
-            Kind::Fence | Kind::Abandon => charge,
+            Kind::Fence | Kind::Abandon => change,
         };
-        Fate::Stays(self.attend(unit, charge))
+        Fate::Stays(self.attend(unit, change))
     }
 
     /// Rule 4, for a change that stays in flight: handles its eligibility.
-    pub(super) fn attend(&mut self, unit: &Unit, charge: InFlight) -> InFlight {
+    pub(super) fn attend(&mut self, unit: &Unit, change: InFlight) -> InFlight {
         if unit.is_eligible() {
-            returned(unit, charge)
+            returned(unit, change)
         } else {
-            self.miss(Some(unit), charge)
+            self.miss(Some(unit), change)
         }
     }
 
     /// Rule 1: confirmed or not; rules 5 and 6: overdue or failed.
-    fn weigh(&mut self, unit: &Unit, mut charge: InFlight) -> Fate {
-        let report = charge.report(unit);
-        if report.is_some() && !charge.picked_up {
-            charge.picked_up = true;
-            charge.clock = crate::Clock::default();
+    fn weigh(&mut self, unit: &Unit, mut change: InFlight) -> Fate {
+        let report = change.report(unit);
+        if report.is_some() && !change.picked_up {
+            change.picked_up = true;
+            change.clock = crate::Clock::default();
         }
         match report {
             Some(State::Succeeded) => {
-                let since = *charge.succeeded_since.get_or_insert(self.now);
+                let since = *change.succeeded_since.get_or_insert(self.now);
                 // A success counts even if the unit is not eligible now; a success that lasts must be observed.
                 let seen = unit.is_eligible() || self.spec.min_ready.0 == 0;
                 if seen && self.now.since(since) >= self.spec.min_ready {
@@ -98,13 +98,13 @@ impl Pass<'_> {
                 }
             }
             Some(State::Progressing(progress)) => {
-                charge.succeeded_since = None;
-                charge.clock.advance(progress.done, self.now);
+                change.succeeded_since = None;
+                change.clock.advance(progress.done, self.now);
             }
-            Some(State::Updating | State::Failed { .. }) => charge.succeeded_since = None,
+            Some(State::Updating | State::Failed { .. }) => change.succeeded_since = None,
             // The success is no longer about what the cluster has: the deadline continues at once, not only in the next
             // decision.
-            None if !self.spec.paused && self.is_overtaken(unit, &charge) => charge.succeeded_since = None,
+            None if !self.spec.paused && self.is_overtaken(unit, &change) => change.succeeded_since = None,
             Some(State::Unknown | State::Withdrawn) | None => {}
         }
         let held_up = match report {
@@ -114,25 +114,25 @@ impl Pass<'_> {
         };
         // Once started, the clock does not stop while a greater token is written for the same change (see `overtake`),
         // unless that write is refused.
-        let refused = self.refusal(unit, &charge).is_some();
-        let begun = charge.clock != crate::Clock::default() && !self.spec.paused && !refused;
-        let written = charge.is_written(unit) || begun;
-        let counts = unit.is_eligible() && written && charge.succeeded_since.is_none() && !held_up;
-        charge.clock.set(counts, self.now);
-        if unit.selected() && unit.is_eligible() && !charge.failed && !refused && self.fails(&charge, report)
+        let refused = self.refusal(unit, &change).is_some();
+        let begun = change.clock != crate::Clock::default() && !self.spec.paused && !refused;
+        let written = change.is_written(unit) || begun;
+        let counts = unit.is_eligible() && written && change.succeeded_since.is_none() && !held_up;
+        change.clock.set(counts, self.now);
+        if unit.selected() && unit.is_eligible() && !change.failed && !refused && self.fails(&change, report)
         {
-            charge.failed = true;
+            change.failed = true;
             let message = match report {
                 Some(State::Failed { message, .. }) => message.clone(),
-                _ if charge.picked_up => "acknowledged, but not finished in time".into(),
+                _ if change.picked_up => "acknowledged, but not finished in time".into(),
                 _ => "not acknowledged in time".into(),
             };
-            charge.marked |= self.mark(unit, &charge, message);
+            change.marked |= self.mark(unit, &change, message);
         }
-        Fate::Stays(charge)
+        Fate::Stays(change)
     }
 
-    fn fails(&self, charge: &InFlight, report: Option<&State>) -> bool {
+    fn fails(&self, change: &InFlight, report: Option<&State>) -> bool {
         match report {
             Some(State::Failed {
                 class: Class::Revision,
@@ -152,86 +152,86 @@ impl Pass<'_> {
                 | State::Withdrawn
                 | State::Unknown,
             )
-            | None => charge.is_overdue(&self.spec.deadlines, self.now),
+            | None => change.is_overdue(&self.spec.deadlines, self.now),
         }
     }
 
     /// Rule 4: a unit in flight that is not eligible, or is missing from a partial view, keeps its slot for
     /// `deadlines.absence`. Then it is fenced and released, and remembered as unconfirmed, unless the run waits for it.
-    fn miss(&mut self, unit: Option<&Unit>, mut charge: InFlight) -> InFlight {
-        let since = *charge.absent_since.get_or_insert(self.now);
-        charge.clock.set(false, self.now);
+    fn miss(&mut self, unit: Option<&Unit>, mut change: InFlight) -> InFlight {
+        let since = *change.absent_since.get_or_insert(self.now);
+        change.clock.set(false, self.now);
         let absence = match unit.map(|unit| unit.eligible) {
             Some(Eligible::No(why)) => why.absence,
             _ => Absence::Skip,
         };
         let over = self.now.since(since) >= self.spec.deadlines.absence;
-        if charge.skipped || !over || absence == Absence::Wait {
-            return charge;
+        if change.skipped || !over || absence == Absence::Wait {
+            return change;
         }
         // A unit that never got the change cannot have failed on it.
         let fails = |unit: &&Unit| {
-            absence == Absence::Fail && unit.selected() && charge.is_written(unit) && !charge.failed
+            absence == Absence::Fail && unit.selected() && change.is_written(unit) && !change.failed
         };
         if let Some(unit) = unit.filter(fails) {
-            charge.marked |= self.mark(unit, &charge, "absent for too long".into());
+            change.marked |= self.mark(unit, &change, "absent for too long".into());
         }
         let token = self.issue();
         InFlight {
             skipped: true,
-            ..charge.redirected(Kind::Fence, token, charge.since)
+            ..change.redirected(Kind::Fence, token, change.since)
         }
     }
 }
 
 /// Rule 4: a unit that returns unconfirmed is in flight again at once, above the limit if necessary.
-pub(super) fn returned(unit: &Unit, charge: InFlight) -> InFlight {
-    let counted = charge.skipped && charge.kind != Kind::Withdraw && !unit.is_quiet();
-    let sent = charge.sent.or_else(|| counted.then_some(unit.token()));
+pub(super) fn returned(unit: &Unit, change: InFlight) -> InFlight {
+    let counted = change.skipped && change.kind != Kind::Withdraw && !unit.is_quiet();
+    let sent = change.sent.or_else(|| counted.then_some(unit.token()));
     InFlight {
         sent,
-        returned: sent.is_some() && (charge.returned || charge.skipped),
-        doubtful: charge.doubtful && sent.is_none(),
+        returned: sent.is_some() && (change.returned || change.skipped),
+        doubtful: change.doubtful && sent.is_none(),
         absent_since: None,
         skipped: false,
-        ..charge
+        ..change
     }
 }
 
 /// A change that was issued and is confirmed no longer counts; one that was issued after it may still arrive.
-fn confirmed(unit: &Unit, charge: InFlight) -> InFlight {
-    let over = unit.is_quiet() && charge.sent.is_some_and(|first| unit.token() >= first);
+fn confirmed(unit: &Unit, change: InFlight) -> InFlight {
+    let over = unit.is_quiet() && change.sent.is_some_and(|first| unit.token() >= first);
     let sent = if over {
-        (unit.token() < charge.token).then_some(unit.token().next())
+        (unit.token() < change.token).then_some(unit.token().next())
     } else {
-        charge.sent
+        change.sent
     };
     InFlight {
         sent,
-        returned: charge.returned && sent.is_some(),
-        doubtful: charge.doubtful && sent.is_none() && !unit.is_quiet(),
-        ..charge
+        returned: change.returned && sent.is_some(),
+        doubtful: change.doubtful && sent.is_none() && !unit.is_quiet(),
+        ..change
     }
 }
 
 /// What the assignment means for the change: it is written, or the assignment is newer, and that is what has to be
 /// confirmed now (W6: for a fenced unit, its current content).
-fn read_assignment(unit: &Unit, mut charge: InFlight) -> Fate {
-    let Some(row) = unit.assigned.filter(|row| row.token >= charge.token) else {
-        return Fate::Stays(charge);
+fn read_assignment(unit: &Unit, mut change: InFlight) -> Fate {
+    let Some(row) = unit.assigned.filter(|row| row.token >= change.token) else {
+        return Fate::Stays(change);
     };
-    if row.token == charge.token && charge.kind != Kind::Fence {
-        return Fate::Stays(charge);
+    if row.token == change.token && change.kind != Kind::Fence {
+        return Fate::Stays(change);
     }
     // The change's own fence was issued. A newer assignment is treated like an adopted one: it is unknown whether it
     // was confirmed.
-    let fenced = row.token == charge.token;
-    charge.sent = charge.sent.or_else(|| fenced.then_some(row.token));
+    let fenced = row.token == change.token;
+    change.sent = change.sent.or_else(|| fenced.then_some(row.token));
     match row.content {
         Content::Nothing => Fate::Ends,
-        Content::Withdraw => Fate::Stays(charge.redirected(Kind::Withdraw, row.token, charge.since)),
+        Content::Withdraw => Fate::Stays(change.redirected(Kind::Withdraw, row.token, change.since)),
         Content::Carries { revision, digest } => {
-            let found = charge.redirected(Kind::Assign, row.token, charge.since);
+            let found = change.redirected(Kind::Assign, row.token, change.since);
             Fate::Stays(InFlight {
                 revision,
                 digest: Some(digest),
@@ -244,16 +244,16 @@ fn read_assignment(unit: &Unit, mut charge: InFlight) -> Fate {
     }
 }
 
-fn weigh_withdrawal(unit: &Unit, mut charge: InFlight) -> Fate {
-    let reported = unit.state_at(None, charge.token) == Some(&State::Withdrawn);
-    let withdrawn = reported && charge.is_written(unit);
+fn weigh_withdrawal(unit: &Unit, mut change: InFlight) -> Fate {
+    let reported = unit.state_at(None, change.token) == Some(&State::Withdrawn);
+    let withdrawn = reported && change.is_written(unit);
     let tidied = unit
         .assigned
-        .is_some_and(|row| row.content == Content::Nothing && row.token >= charge.token);
+        .is_some_and(|row| row.content == Content::Nothing && row.token >= change.token);
     if withdrawn || tidied {
         return Fate::Ends;
     }
-    charge.sent = charge.sent.filter(|_| !charge.is_written(unit));
-    charge.returned &= charge.sent.is_some();
-    Fate::Stays(charge)
+    change.sent = change.sent.filter(|_| !change.is_written(unit));
+    change.returned &= change.sent.is_some();
+    Fate::Stays(change)
 }

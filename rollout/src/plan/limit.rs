@@ -42,7 +42,7 @@ impl Pass<'_> {
 
     /// The units that take its slots.
     pub(super) fn in_flight_count(&self) -> u32 {
-        count(self.memory.in_flight.values().filter(|charge| charge.counts()))
+        count(self.memory.in_flight.values().filter(|change| change.counts()))
     }
 
     /// How many failures are tolerated. A percentage does not refer to eligible units only: unreachable units must not

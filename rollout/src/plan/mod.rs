@@ -143,19 +143,19 @@ impl<'a> Pass<'a> {
     }
 
     /// The unit of an in-flight change; None if it is not in the view, or only another incarnation is.
-    fn unit_of(&self, id: &UnitId, charge: &InFlight) -> Option<&'a Unit> {
+    fn unit_of(&self, id: &UnitId, change: &InFlight) -> Option<&'a Unit> {
         self.unit(id)
-            .filter(|unit| unit.incarnation == charge.incarnation)
+            .filter(|unit| unit.incarnation == change.incarnation)
     }
 
     /// All units in order, each with the in-flight change of its name, if any, possibly of another incarnation. One
     /// walk over both, as thousands of lookups would take longer than everything else.
     fn with_in_flight(&self) -> impl Iterator<Item = (&'a Unit, Option<&InFlight>)> {
-        let mut charges = self.memory.in_flight.iter().peekable();
+        let mut changes = self.memory.in_flight.iter().peekable();
         self.units.iter().map(move |unit| {
-            while charges.next_if(|(id, _)| **id < unit.id).is_some() {}
-            let charge = charges.next_if(|(id, _)| **id == unit.id);
-            (*unit, charge.map(|(_, charge)| charge))
+            while changes.next_if(|(id, _)| **id < unit.id).is_some() {}
+            let change = changes.next_if(|(id, _)| **id == unit.id);
+            (*unit, change.map(|(_, change)| change))
         })
     }
 
@@ -163,7 +163,7 @@ impl<'a> Pass<'a> {
         self.memory
             .in_flight
             .get(&unit.id)
-            .filter(|charge| charge.incarnation == unit.incarnation)
+            .filter(|change| change.incarnation == unit.incarnation)
     }
 
     /// The token for a change that is created or modified now.
@@ -175,23 +175,23 @@ impl<'a> Pass<'a> {
     /// Stores an in-flight change. If the memory is full, the unit that was released first makes room: if it returns
     /// unconfirmed, its assignment still shows it. False if there is no room, or another incarnation of the unit is in
     /// flight.
-    fn add_in_flight(&mut self, unit: &Unit, charge: InFlight) -> bool {
-        let charges = &mut self.memory.in_flight;
-        if charges
+    fn add_in_flight(&mut self, unit: &Unit, change: InFlight) -> bool {
+        let changes = &mut self.memory.in_flight;
+        if changes
             .get(&unit.id)
             .is_some_and(|other| other.incarnation != unit.incarnation)
         {
             return false;
         }
-        if charges.len() >= MAX_IN_FLIGHT && !charges.contains_key(&unit.id) {
-            let released = charges.iter().filter(|(_, charge)| charge.skipped);
-            let oldest = released.min_by_key(|(id, charge)| (charge.absent_since, (*id).clone()));
+        if changes.len() >= MAX_IN_FLIGHT && !changes.contains_key(&unit.id) {
+            let released = changes.iter().filter(|(_, change)| change.skipped);
+            let oldest = released.min_by_key(|(id, change)| (change.absent_since, (*id).clone()));
             let Some(oldest) = oldest.map(|(id, _)| id.clone()) else {
                 return false;
             };
-            charges.remove(&oldest);
+            changes.remove(&oldest);
         }
-        charges.insert(unit.id.clone(), charge);
+        changes.insert(unit.id.clone(), change);
         true
     }
 }

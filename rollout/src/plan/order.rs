@@ -56,9 +56,9 @@ impl<'a> Pass<'a> {
         let mut groups: BTreeMap<Turn<'_>, Vec<(&Unit, NextContent)>> = BTreeMap::new();
         let spec = self.spec;
         let plain = spec.stages.is_empty() && !spec.domains.constrain() && spec.unavailable.is_none();
-        for (unit, charge) in self.with_in_flight() {
+        for (unit, change) in self.with_in_flight() {
             let wanted = self
-                .next(unit, charge)
+                .next(unit, change)
                 .filter(|wanted| self.is_open(unit, wanted.kind));
             let Some(wanted) = wanted else { continue };
             let class = self.class(unit);

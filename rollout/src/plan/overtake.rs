@@ -13,34 +13,34 @@ impl Pass<'_> {
         if self.spec.paused {
             return;
         }
-        for (id, charge) in self.memory.in_flight.clone() {
-            let unit = self.unit_of(&id, &charge).filter(|unit| unit.is_eligible());
-            let Some(unit) = unit.filter(|unit| self.is_overtaken(unit, &charge)) else {
+        for (id, change) in self.memory.in_flight.clone() {
+            let unit = self.unit_of(&id, &change).filter(|unit| unit.is_eligible());
+            let Some(unit) = unit.filter(|unit| self.is_overtaken(unit, &change)) else {
                 continue;
             };
-            if charge.skipped || charge.failed || !self.still_means(unit, &charge) {
+            if change.skipped || change.failed || !self.still_means(unit, &change) {
                 continue;
             }
-            let charge = charge.above(self.issue());
-            self.memory.in_flight.insert(id, charge);
+            let change = change.above(self.issue());
+            self.memory.in_flight.insert(id, change);
         }
     }
 
     /// A token that this pass could not exceed is ignored (see `greatest_token`).
-    pub(super) fn is_overtaken(&self, unit: &Unit, charge: &InFlight) -> bool {
-        let reported = unit.observed.as_ref().map(|echo| echo.token);
-        reported.is_some_and(|token| token < self.token) && charge.is_overtaken(unit)
+    pub(super) fn is_overtaken(&self, unit: &Unit, change: &InFlight) -> bool {
+        let reported = unit.observed.as_ref().map(|report| report.token);
+        reported.is_some_and(|token| token < self.token) && change.is_overtaken(unit)
     }
 
     /// The content to write is still desired; otherwise the next change gets a greater token anyway.
-    fn still_means(&self, unit: &Unit, charge: &InFlight) -> bool {
-        if charge.kind.empties() {
+    fn still_means(&self, unit: &Unit, change: &InFlight) -> bool {
+        if change.kind.empties() {
             return !unit.selected() && self.may_withdraw;
         }
-        match charge.digest {
+        match change.digest {
             None => true,
             Some(digest) => self
-                .next_content(unit, Some(charge))
+                .next_content(unit, Some(change))
                 .is_some_and(|wanted| wanted.digest == digest),
         }
     }

@@ -63,26 +63,26 @@ impl Pass<'_> {
         };
         let mut summary = self.summary();
         let mut reasons = Vec::with_capacity(self.units.len());
-        for (unit, charge) in self.with_in_flight() {
-            let charge = charge.filter(|charge| charge.incarnation == unit.incarnation);
-            let why = self.why(unit, charge, &windows);
-            summary.add(unit, charge, &why);
+        for (unit, change) in self.with_in_flight() {
+            let change = change.filter(|change| change.incarnation == unit.incarnation);
+            let why = self.why(unit, change, &windows);
+            summary.add(unit, change, &why);
             reasons.push((unit.id.clone(), why));
         }
         (reasons, summary)
     }
 
-    fn why(&self, unit: &Unit, charge: Option<&InFlight>, windows: &Windows<'_>) -> Why {
-        let held = charge.filter(|charge| !charge.skipped);
+    fn why(&self, unit: &Unit, change: Option<&InFlight>, windows: &Windows<'_>) -> Why {
+        let held = change.filter(|change| !change.skipped);
         let why = match held {
-            Some(charge) if let Some(why) = self.why_not_written(unit, charge) => why,
-            Some(charge) if let Some(why) = self.why_held_back(unit, charge) => why,
-            Some(charge) if charge.kind == Kind::Withdraw && (!unit.selected() || unit.being_withdrawn()) => {
-                withdrawing(unit, charge)
+            Some(change) if let Some(why) = self.why_not_written(unit, change) => why,
+            Some(change) if let Some(why) = self.why_held_back(unit, change) => why,
+            Some(change) if change.kind == Kind::Withdraw && (!unit.selected() || unit.being_withdrawn()) => {
+                withdrawing(unit, change)
             }
-            _ if !unit.selected() => self.why_leaving(unit, charge, windows),
-            Some(charge) if charge.kind != Kind::Withdraw => self.why_in_flight(unit, charge, windows),
-            _ => self.why_not_in_flight(unit, charge, windows),
+            _ if !unit.selected() => self.why_leaving(unit, change, windows),
+            Some(change) if change.kind != Kind::Withdraw => self.why_in_flight(unit, change, windows),
+            _ => self.why_not_in_flight(unit, change, windows),
         };
         let why = if unit.pinned && unit.selected() {
             pinned(unit, why)
@@ -92,17 +92,17 @@ impl Pass<'_> {
         match unit.eligible {
             Eligible::No(reason) if reason.rank <= why.rank() => Why::Ineligible {
                 reason,
-                since: charge.and_then(|charge| charge.absent_since),
+                since: change.and_then(|change| change.absent_since),
             },
             Eligible::No(_) | Eligible::NotYet(_) | Eligible::Closed { .. } | Eligible::Yes => why,
         }
     }
 
-    fn why_leaving(&self, unit: &Unit, charge: Option<&InFlight>, windows: &Windows<'_>) -> Why {
-        match (&self.held, charge) {
+    fn why_leaving(&self, unit: &Unit, change: Option<&InFlight>, windows: &Windows<'_>) -> Why {
+        match (&self.held, change) {
             _ if self.is_abandoned(unit) => Why::Excluded,
-            (_, Some(charge)) if unit.carries().is_none() && charge.kind != Kind::Abandon => {
-                withdrawing(unit, charge)
+            (_, Some(change)) if unit.carries().is_none() && change.kind != Kind::Abandon => {
+                withdrawing(unit, change)
             }
             _ if unit.carries().is_none() => Why::Excluded,
             (Some((acknowledge, units)), _) if !self.moves(unit) => Why::WithdrawalHeld {
@@ -126,25 +126,25 @@ impl Pass<'_> {
         }
     }
 
-    fn why_in_flight(&self, unit: &Unit, charge: &InFlight, windows: &Windows<'_>) -> Why {
-        if !charge.is_written(unit) {
-            return self.why_unwritten(unit, charge, windows);
+    fn why_in_flight(&self, unit: &Unit, change: &InFlight, windows: &Windows<'_>) -> Why {
+        if !change.is_written(unit) {
+            return self.why_unwritten(unit, change, windows);
         }
         let deadlines = &self.spec.deadlines;
         let (since, until) = (
-            charge.since,
-            charge.deadline(deadlines).filter(|_| !charge.failed),
+            change.since,
+            change.deadline(deadlines).filter(|_| !change.failed),
         );
-        let overdue = charge.is_overdue(deadlines, self.now);
-        match charge.report(unit) {
+        let overdue = change.is_overdue(deadlines, self.now);
+        match change.report(unit) {
             Some(State::Succeeded) => {
-                let since = charge.succeeded_since.unwrap_or(self.now);
+                let since = change.succeeded_since.unwrap_or(self.now);
                 Why::Soaking {
                     since,
                     until: since.plus(self.spec.min_ready),
                 }
             }
-            Some(State::Failed { message, .. }) if !charge.was_ready => Why::AlreadyUnready {
+            Some(State::Failed { message, .. }) if !change.was_ready => Why::AlreadyUnready {
                 message: Some(message.clone()),
                 since: Some(since),
             },
@@ -152,38 +152,38 @@ impl Pass<'_> {
                 class: Class::Infra,
                 message,
                 ..
-            }) => updating(charge, until, Some(message.clone())),
+            }) => updating(change, until, Some(message.clone())),
             Some(State::Failed { class, message, .. }) => Why::Failed {
                 class: *class,
                 message: message.clone(),
-                since: Some(self.failed_since(unit, charge)),
+                since: Some(self.failed_since(unit, change)),
                 until,
             },
-            _ if overdue && !charge.was_ready => Why::AlreadyUnready {
+            _ if overdue && !change.was_ready => Why::AlreadyUnready {
                 message: None,
                 since: Some(since),
             },
-            _ if overdue && charge.picked_up => Why::Overdue { since },
+            _ if overdue && change.picked_up => Why::Overdue { since },
             _ if overdue => Why::NotPickedUp { since },
-            _ if charge.kind == Kind::Relapsed => Why::Relapsed { since, until },
-            _ => updating(charge, until, None),
+            _ if change.kind == Kind::Relapsed => Why::Relapsed { since, until },
+            _ => updating(change, until, None),
         }
     }
 
     /// When its failure was counted, if it was for this change; otherwise since when it is in flight, as no other time
     /// is stored.
-    fn failed_since(&self, unit: &Unit, charge: &InFlight) -> Millis {
+    fn failed_since(&self, unit: &Unit, change: &InFlight) -> Millis {
         let counted = self.memory.marks.get(&unit.id).copied();
         counted
-            .filter(|at| charge.failed && *at >= charge.since)
-            .unwrap_or(charge.since)
+            .filter(|at| change.failed && *at >= change.since)
+            .unwrap_or(change.since)
     }
 
     /// In flight, but not written in the assignment yet: in progress, or held up.
-    fn why_unwritten(&self, unit: &Unit, charge: &InFlight, windows: &Windows<'_>) -> Why {
+    fn why_unwritten(&self, unit: &Unit, change: &InFlight, windows: &Windows<'_>) -> Why {
         let condemned = match unit.desired {
             Desired::Unresolved => return Why::Unresolved,
-            Desired::Content { revision, .. } if charge.kind != Kind::Revert => self.why_refused(revision),
+            Desired::Content { revision, .. } if change.kind != Kind::Revert => self.why_refused(revision),
             Desired::Content { .. } | Desired::Nothing => None,
         };
         match condemned {
@@ -195,16 +195,16 @@ impl Pass<'_> {
                 why.clone()
             }
             None if self.crowded.contains(&unit.id) => windows.change.clone(),
-            None => updating(charge, None, None),
+            None => updating(change, None, None),
         }
     }
 
-    fn why_not_in_flight(&self, unit: &Unit, charge: Option<&InFlight>, windows: &Windows<'_>) -> Why {
+    fn why_not_in_flight(&self, unit: &Unit, change: Option<&InFlight>, windows: &Windows<'_>) -> Why {
         let Desired::Content { revision, digest, .. } = unit.desired else {
             return Why::Unresolved;
         };
         // It is selected again, and its withdrawal must still be fenced: it waits for a slot.
-        let fenced_off = charge.is_none_or(|charge| charge.skipped);
+        let fenced_off = change.is_none_or(|change| change.skipped);
         let back = self
             .next_content(unit, None)
             .filter(|wanted| wanted.kind == Kind::Revert);
@@ -221,12 +221,12 @@ impl Pass<'_> {
                 until: None,
             },
             (true, None) => Why::UpToDate,
-            (false, Some((class, message))) => match charge {
+            (false, Some((class, message))) => match change {
                 // It failed on the slot that its withdrawal took over, not before the change.
-                Some(charge) if charge.was_ready => Why::Failed {
+                Some(change) if change.was_ready => Why::Failed {
                     class,
                     message,
-                    since: Some(self.failed_since(unit, charge)),
+                    since: Some(self.failed_since(unit, change)),
                     until: None,
                 },
                 _ => Why::AlreadyUnready {
@@ -298,20 +298,20 @@ fn pinned(unit: &Unit, why: Why) -> Why {
     Why::Pinned { message }
 }
 
-fn withdrawing(unit: &Unit, charge: &InFlight) -> Why {
-    let message = match unit.state_at(None, charge.token) {
+fn withdrawing(unit: &Unit, change: &InFlight) -> Why {
+    let message = match unit.state_at(None, change.token) {
         Some(State::Failed { message, .. }) => Some(message.clone()),
         _ => None,
     };
     Why::Withdrawing {
-        since: charge.since,
+        since: change.since,
         message,
     }
 }
 
-fn updating(charge: &InFlight, until: Option<Millis>, message: Option<Arc<str>>) -> Why {
-    let since = charge.since;
-    if charge.kind == Kind::Revert {
+fn updating(change: &InFlight, until: Option<Millis>, message: Option<Arc<str>>) -> Why {
+    let since = change.since;
+    if change.kind == Kind::Revert {
         return Why::Reverting {
             since,
             until,
@@ -321,7 +321,7 @@ fn updating(charge: &InFlight, until: Option<Millis>, message: Option<Arc<str>>)
     Why::Updating {
         since,
         until,
-        picked_up: charge.picked_up,
+        picked_up: change.picked_up,
         message,
     }
 }

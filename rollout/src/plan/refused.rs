@@ -5,9 +5,9 @@ use crate::{InFlight, Kind, Millis, RefusedWrite, Unit, Why};
 
 impl Pass<'_> {
     /// Why the assignment of this change cannot be written, if the write was refused.
-    pub(super) fn refusal(&self, unit: &Unit, charge: &InFlight) -> Option<&RefusedWrite> {
+    pub(super) fn refusal(&self, unit: &Unit, change: &InFlight) -> Option<&RefusedWrite> {
         let refusal = self.spec.refused.get(&unit.id)?;
-        (refusal.token == charge.token && !charge.is_written(unit)).then_some(refusal)
+        (refusal.token == change.token && !change.is_written(unit)).then_some(refusal)
     }
 
     /// An abandoned unit needs no wait: the slot of an assignment that cannot be written is free. Without an assignment
@@ -18,19 +18,19 @@ impl Pass<'_> {
         }
         for id in &self.spec.abandoned {
             let unit = self.unit(id).filter(|unit| !unit.selected());
-            let Some((unit, charge)) = unit.and_then(|unit| Some((unit, *self.in_flight_of(unit)?))) else {
+            let Some((unit, change)) = unit.and_then(|unit| Some((unit, *self.in_flight_of(unit)?))) else {
                 continue;
             };
-            if self.refusal(unit, &charge).is_none() {
+            if self.refusal(unit, &change).is_none() {
                 continue;
             }
             if unit.is_empty() {
                 self.memory.in_flight.remove(id);
-            } else if charge.kind == Kind::Abandon {
+            } else if change.kind == Kind::Abandon {
                 let free = InFlight {
                     sent: None,
                     returned: false,
-                    ..charge
+                    ..change
                 };
                 self.memory.in_flight.insert(id.clone(), free);
             }
@@ -38,11 +38,11 @@ impl Pass<'_> {
     }
 
     /// The reason of such a change.
-    pub(super) fn why_not_written(&self, unit: &Unit, charge: &InFlight) -> Option<Why> {
-        let refusal = self.refusal(unit, charge)?;
+    pub(super) fn why_not_written(&self, unit: &Unit, change: &InFlight) -> Option<Why> {
+        let refusal = self.refusal(unit, change)?;
         Some(Why::WriteFailed {
-            since: charge.since,
-            overdue: self.now >= self.write_deadline(charge),
+            since: change.since,
+            overdue: self.now >= self.write_deadline(change),
             message: refusal.message.clone(),
         })
     }
@@ -51,13 +51,13 @@ impl Pass<'_> {
     pub(super) fn write_deadlines(&self) -> impl Iterator<Item = Millis> {
         self.spec.refused.keys().filter_map(|id| {
             let unit = self.unit(id)?;
-            let charge = self.in_flight_of(unit)?;
-            self.refusal(unit, charge)?;
-            Some(self.write_deadline(charge))
+            let change = self.in_flight_of(unit)?;
+            self.refusal(unit, change)?;
+            Some(self.write_deadline(change))
         })
     }
 
-    fn write_deadline(&self, charge: &InFlight) -> Millis {
-        charge.since.plus(self.spec.deadlines.pickup)
+    fn write_deadline(&self, change: &InFlight) -> Millis {
+        change.since.plus(self.spec.deadlines.pickup)
     }
 }

@@ -33,8 +33,8 @@ impl Pass<'_> {
         self.memory.course = Course::default();
         self.memory.marks.clear();
         self.memory.marks_beyond = 0;
-        for charge in self.memory.in_flight.values_mut() {
-            (charge.failed, charge.marked) = (false, false);
+        for change in self.memory.in_flight.values_mut() {
+            (change.failed, change.marked) = (false, false);
         }
     }
 

@@ -241,9 +241,9 @@ impl<'a> Pass<'a> {
 
     /// The units that take slots of a stage's limit.
     fn in_flight_in_stage(&self, place: usize) -> impl Iterator<Item = &UnitId> {
-        let charges = self.memory.in_flight.iter().filter(|(_, charge)| charge.counts());
-        let of_it = charges
-            .filter(move |(id, charge)| self.unit_of(id, charge).is_some_and(|unit| unit.place.is(place)));
+        let changes = self.memory.in_flight.iter().filter(|(_, change)| change.counts());
+        let of_it = changes
+            .filter(move |(id, change)| self.unit_of(id, change).is_some_and(|unit| unit.place.is(place)));
         of_it.map(|(id, _)| id)
     }
 }

@@ -15,17 +15,17 @@ impl Pass<'_> {
         let mut steps = Vec::new();
         let (mut fresh, mut doubtful): (Vec<Pending>, Vec<Pending>) = Default::default();
         let (mut returned, mut repeated): (Vec<Pending>, Vec<Pending>) = Default::default();
-        for (id, charge) in &self.memory.in_flight {
-            let Some(unit) = self.unit_of(id, charge).filter(|unit| !charge.is_written(unit)) else {
+        for (id, change) in &self.memory.in_flight {
+            let Some(unit) = self.unit_of(id, change).filter(|unit| !change.is_written(unit)) else {
                 continue;
             };
-            match self.step(unit, charge) {
+            match self.step(unit, change) {
                 Some(step @ (Step::Withdraw { .. } | Step::Abandon { .. })) => steps.push(step),
                 // No observer counts a unit without content when it is fenced, even if no unit is selected and the
                 // limit is zero.
                 Some(step @ Step::Fence { .. }) if unit.carries().is_none() => steps.push(step),
-                Some(step) if charge.counts() && charge.sent.is_none() => {
-                    let pending = if charge.doubtful {
+                Some(step) if change.counts() && change.sent.is_none() => {
+                    let pending = if change.doubtful {
                         &mut doubtful
                     } else {
                         &mut fresh
@@ -33,13 +33,13 @@ impl Pass<'_> {
                     // Units written last come first: an observer most likely counts them already.
                     pending.push((Reverse(unit.token()), id.clone(), step));
                 }
-                Some(step) if charge.counts() && !charge.is_counted(unit) => {
-                    let pending = if charge.returned {
+                Some(step) if change.counts() && !change.is_counted(unit) => {
+                    let pending = if change.returned {
                         &mut returned
                     } else {
                         &mut repeated
                     };
-                    pending.push((Reverse(charge.token), id.clone(), step));
+                    pending.push((Reverse(change.token), id.clone(), step));
                 }
                 step => steps.extend(step),
             }
@@ -49,7 +49,7 @@ impl Pass<'_> {
         repeated.sort_unstable();
         // A returned unit is above the limit, and a change issued before may still arrive there: the others wait for
         // it.
-        let mut crowded = split_at(&mut repeated, self.room_to_repeat(|charge| charge.returned));
+        let mut crowded = split_at(&mut repeated, self.room_to_repeat(|change| change.returned));
         crowded.extend(split_at(&mut returned, self.room_to_repeat(|_| false)));
         repeated.append(&mut returned);
         crowded.extend(self.split_fresh(&mut doubtful, &mut fresh));
@@ -60,10 +60,10 @@ impl Pass<'_> {
         for (_, id, step) in fresh {
             steps.push(step);
             let row = self.unit(&id);
-            if let Some(charge) = self.memory.in_flight.get_mut(&id) {
-                let found = row.filter(|unit| charge.is_found(unit));
-                let first = found.map_or(charge.token, Unit::token);
-                (charge.sent, charge.doubtful) = (Some(first), false);
+            if let Some(change) = self.memory.in_flight.get_mut(&id) {
+                let found = row.filter(|unit| change.is_found(unit));
+                let first = found.map_or(change.token, Unit::token);
+                (change.sent, change.doubtful) = (Some(first), false);
             }
         }
         steps.sort_unstable_by(|one, other| one.unit().cmp(&other.unit()));
@@ -76,11 +76,11 @@ impl Pass<'_> {
     fn split_fresh(&self, doubtful: &mut Vec<Pending>, others: &mut Vec<Pending>) -> Vec<Pending> {
         doubtful.sort_unstable();
         others.sort_unstable();
-        let taken = self.memory.in_flight.iter().filter(|(id, charge)| {
+        let taken = self.memory.in_flight.iter().filter(|(id, change)| {
             // A unit that was adopted for its assignment and is not in the view: perhaps nothing was sent to it, but an
             // observer may count it.
-            let moves = |unit: &Unit| (charge.is_written(unit) || charge.doubtful) && !unit.is_quiet();
-            charge.counts() && (charge.sent.is_some() || self.unit_of(id, charge).is_none_or(moves))
+            let moves = |unit: &Unit| (change.is_written(unit) || change.doubtful) && !unit.is_quiet();
+            change.counts() && (change.sent.is_some() || self.unit_of(id, change).is_none_or(moves))
         });
         let taken = count(taken);
         let among_themselves = taken.saturating_sub(count(doubtful.iter()));
@@ -109,11 +109,11 @@ impl Pass<'_> {
     /// A change that was sent and may be lost is repeated only if it fits beside the units that are changing: if other
     /// units returned since, it waits for them. `beside` selects the changes whose slot is taken whatever was observed.
     fn room_to_repeat(&self, beside: impl Fn(&InFlight) -> bool) -> usize {
-        let busy = self.memory.in_flight.iter().filter(|(id, charge)| {
-            let moves = |unit: &Unit| charge.is_counted(unit) || charge.is_written(unit) && !unit.is_quiet();
+        let busy = self.memory.in_flight.iter().filter(|(id, change)| {
+            let moves = |unit: &Unit| change.is_counted(unit) || change.is_written(unit) && !unit.is_quiet();
             // An assignment is emptied instead of the change that it replaces, which may still arrive until then.
-            let taken = charge.kind.empties() || beside(charge);
-            charge.counts() && (taken || self.unit_of(id, charge).is_none_or(moves))
+            let taken = change.kind.empties() || beside(change);
+            change.counts() && (taken || self.unit_of(id, change).is_none_or(moves))
         });
         self.limit_less(count(busy))
     }
@@ -122,11 +122,11 @@ impl Pass<'_> {
         usize::try_from(self.limit().saturating_sub(taken)).unwrap_or(usize::MAX)
     }
 
-    fn step(&self, unit: &Unit, charge: &InFlight) -> Option<Step> {
-        let (id, token) = (unit.id.clone(), charge.token);
-        let free = unit.is_eligible() && !self.spec.paused && !is_barred(unit, charge);
-        match charge.kind {
-            Kind::Fence if charge.skipped || unit.is_eligible() => Some(Step::Fence { unit: id, token }),
+    fn step(&self, unit: &Unit, change: &InFlight) -> Option<Step> {
+        let (id, token) = (unit.id.clone(), change.token);
+        let free = unit.is_eligible() && !self.spec.paused && !is_barred(unit, change);
+        match change.kind {
+            Kind::Fence if change.skipped || unit.is_eligible() => Some(Step::Fence { unit: id, token }),
             Kind::Abandon if self.may_withdraw => Some(Step::Abandon { unit: id, token }),
             Kind::Withdraw if free && !unit.selected() && self.spec.complete => Some(Step::Withdraw {
                 unit: id,
@@ -134,8 +134,8 @@ impl Pass<'_> {
                 how: self.spec.withdraw.how,
             }),
             Kind::Assign | Kind::Join | Kind::Relapsed | Kind::Revert if free => {
-                let wanted = self.next_content(unit, Some(charge))?;
-                let still = charge.digest == Some(wanted.digest);
+                let wanted = self.next_content(unit, Some(change))?;
+                let still = change.digest == Some(wanted.digest);
                 still.then_some(Step::Assign {
                     unit: id,
                     revision: wanted.revision,

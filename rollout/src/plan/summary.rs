@@ -32,20 +32,20 @@ impl Pass<'_> {
 impl Pass<'_> {
     /// Whether a unit is reverting to the last good revision.
     fn is_reverting(&self) -> bool {
-        let mut charges = self.memory.in_flight.values();
-        charges.any(|charge| charge.kind == Kind::Revert && charge.counts())
+        let mut changes = self.memory.in_flight.values();
+        changes.any(|change| change.kind == Kind::Revert && change.counts())
     }
 }
 
 impl Summary {
     /// Counts one unit by its reason.
-    pub(super) fn add(&mut self, unit: &Unit, charge: Option<&InFlight>, why: &Why) {
+    pub(super) fn add(&mut self, unit: &Unit, change: Option<&InFlight>, why: &Why) {
         if !unit.selected() {
             self.withdrawing += u32::from(!matches!(why, Why::Excluded) && !unit.is_empty());
             return;
         }
         self.total += 1;
-        if charge.is_none() && unit.has_desired() {
+        if change.is_none() && unit.has_desired() {
             // The content of a pinned unit is not the target.
             self.updated += u32::from(!unit.pinned);
             let now = unit.state_at_assignment() == Some(&State::Succeeded);

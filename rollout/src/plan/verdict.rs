@@ -11,12 +11,12 @@ use crate::{
 impl Pass<'_> {
     /// Counts the failure of a unit in flight against the target, if it says anything about it (rules 3 and 6). True if
     /// it does.
-    pub(super) fn mark(&mut self, unit: &Unit, charge: &InFlight, message: Arc<str>) -> bool {
+    pub(super) fn mark(&mut self, unit: &Unit, change: &InFlight, message: Arc<str>) -> bool {
         let blames = self
             .open_run()
-            .is_some_and(|run| charge.revision == Some(run.target));
-        let counted = charge.marked || self.memory.marks.contains_key(&unit.id);
-        if !blames || !charge.was_ready || charge.values_only || counted {
+            .is_some_and(|run| change.revision == Some(run.target));
+        let counted = change.marked || self.memory.marks.contains_key(&unit.id);
+        if !blames || !change.was_ready || change.values_only || counted {
             return false;
         }
         let kept = usize::try_from(self.max_failed())
@@ -25,7 +25,7 @@ impl Pass<'_> {
             .min(MAX_MARKS);
         if self.memory.marks.len() < kept {
             self.memory.marks.insert(unit.id.clone(), self.now);
-        } else if charge.kind == Kind::Assign {
+        } else if change.kind == Kind::Assign {
             // Only for a first change is it known that its unit was not counted before.
             self.memory.marks_beyond = self.memory.marks_beyond.saturating_add(1);
         }

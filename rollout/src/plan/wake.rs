@@ -13,7 +13,7 @@ impl Pass<'_> {
         self.memory
             .in_flight
             .values()
-            .flat_map(|charge| self.ends(charge))
+            .flat_map(|change| self.ends(change))
             .flatten()
             .chain(self.stage_ends())
             .chain(self.write_deadlines())
@@ -22,20 +22,20 @@ impl Pass<'_> {
             .min()
     }
 
-    fn ends(&self, charge: &InFlight) -> [Option<Millis>; 3] {
-        let soak = charge
+    fn ends(&self, change: &InFlight) -> [Option<Millis>; 3] {
+        let soak = change
             .succeeded_since
             .map(|since| since.plus(self.spec.min_ready));
-        let deadline = charge
+        let deadline = change
             .deadline(&self.spec.deadlines)
-            .filter(|_| charge.kind != Kind::Withdraw);
-        let absence = charge
+            .filter(|_| change.kind != Kind::Withdraw);
+        let absence = change
             .absent_since
             .map(|since| since.plus(self.spec.deadlines.absence));
         [
             soak,
-            deadline.filter(|_| !charge.failed),
-            absence.filter(|_| !charge.skipped),
+            deadline.filter(|_| !change.failed),
+            absence.filter(|_| !change.skipped),
         ]
     }
 }

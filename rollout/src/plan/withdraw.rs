@@ -12,24 +12,24 @@ impl Pass<'_> {
     /// Rule 8: a unit that is no longer selected, and to which nothing was sent on its slot, leaves at once: no late
     /// write can arrive.
     pub(super) fn release_unsent(&mut self) {
-        let mut charges = std::mem::take(&mut self.memory.in_flight);
-        charges.retain(|id, charge| {
+        let mut changes = std::mem::take(&mut self.memory.in_flight);
+        changes.retain(|id, change| {
             let left = |unit: &Unit| !unit.selected() && unit.is_quiet();
-            let intent = charge.kind.is_assignment() && charge.sent.is_none() && !charge.skipped;
-            !intent || !self.unit_of(id, charge).is_some_and(left)
+            let intent = change.kind.is_assignment() && change.sent.is_none() && !change.skipped;
+            !intent || !self.unit_of(id, change).is_some_and(left)
         });
-        self.memory.in_flight = charges;
+        self.memory.in_flight = changes;
     }
 
     /// A unit that is selected again before its withdrawal was written gets its desired content, on the slot that it
     /// kept, or when there is room. If there is none (the target is bad or unknown), the withdrawal is still fenced
     /// (W5).
     pub(super) fn reverse_withdrawals(&mut self) {
-        for (id, charge) in self.memory.in_flight.clone() {
-            let Some(unit) = self.unit_of(&id, &charge).filter(|unit| unit.selected()) else {
+        for (id, change) in self.memory.in_flight.clone() {
+            let Some(unit) = self.unit_of(&id, &change).filter(|unit| unit.selected()) else {
                 continue;
             };
-            let open = is_active(&charge) && unit.is_eligible() && !charge.is_written(unit);
+            let open = is_active(&change) && unit.is_eligible() && !change.is_written(unit);
             let goes_on = |wanted: &NextContent| !is_closed(unit) || !waits(unit, wanted.kind);
             if !open
                 || self
@@ -38,9 +38,9 @@ impl Pass<'_> {
             {
                 continue;
             }
-            if charge.counts() || self.in_flight_count() < self.limit() {
+            if change.counts() || self.in_flight_count() < self.limit() {
                 let token = self.issue();
-                let fence = charge.redirected(Kind::Fence, token, self.now);
+                let fence = change.redirected(Kind::Fence, token, self.now);
                 self.memory.in_flight.insert(id, fence);
             }
         }
@@ -63,9 +63,9 @@ impl Pass<'_> {
         let held = self.held.is_some();
         // A withdrawal that was reverted and is not written goes no further: it must not block the unit whose slot it
         // waits for.
-        let goes_on = |unit: &Unit, charge: &InFlight| !unit.selected() || charge.is_written(unit);
-        let active = count(self.memory.in_flight.iter().filter(|(id, charge)| {
-            is_active(charge) && self.unit_of(id, charge).is_none_or(|unit| goes_on(unit, charge))
+        let goes_on = |unit: &Unit, change: &InFlight| !unit.selected() || change.is_written(unit);
+        let active = count(self.memory.in_flight.iter().filter(|(id, change)| {
+            is_active(change) && self.unit_of(id, change).is_none_or(|unit| goes_on(unit, change))
         }));
         let mut room = self.withdraw_limit().saturating_sub(active);
         let may = |unit: &&Unit| match unit.eligible {
@@ -88,13 +88,13 @@ impl Pass<'_> {
             budget.take(uses);
             let slot = self
                 .in_flight_of(unit)
-                .filter(|charge| charge.counts() && (charge.sent.is_some() || !unit.is_quiet()));
-            let charge = InFlight {
-                sent: slot.map(|charge| charge.sent.unwrap_or(self.token)),
-                was_ready: slot.is_some_and(|charge| charge.was_ready),
+                .filter(|change| change.counts() && (change.sent.is_some() || !unit.is_quiet()));
+            let change = InFlight {
+                sent: slot.map(|change| change.sent.unwrap_or(self.token)),
+                was_ready: slot.is_some_and(|change| change.was_ready),
                 ..InFlight::new(unit, Kind::Withdraw, self.token, self.now)
             };
-            if !self.add_in_flight(unit, charge) {
+            if !self.add_in_flight(unit, change) {
                 return any;
             }
             any = true;
@@ -112,7 +112,7 @@ impl Pass<'_> {
     pub(super) fn leaves(&self, unit: &Unit) -> bool {
         let begun = self
             .in_flight_of(unit)
-            .is_some_and(|charge| charge.kind == Kind::Withdraw);
+            .is_some_and(|change| change.kind == Kind::Withdraw);
         !unit.selected() && unit.carries().is_some() && !begun && !self.is_abandoned(unit)
     }
 
@@ -152,8 +152,8 @@ impl Pass<'_> {
 }
 
 /// Whether it takes a slot of the limit of withdrawals.
-pub(super) fn is_active(charge: &InFlight) -> bool {
-    charge.kind == Kind::Withdraw && !charge.skipped
+pub(super) fn is_active(change: &InFlight) -> bool {
+    change.kind == Kind::Withdraw && !change.skipped
 }
 
 /// A set of units is named by the sum of their hashes, so that single units can be removed from it.

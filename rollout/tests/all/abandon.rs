@@ -32,7 +32,7 @@ fn who_cannot_be_reached_and_is_not_selected_is_given_up_by_name() {
     assert_eq!(shown(&mut world), ["abandon u00"]);
     assert_eq!(world.member("u00").row.unwrap().content, Content::Nothing);
     assert!(shown(&mut world).is_empty(), "once is enough");
-    assert!(world.charged().is_empty());
+    assert!(world.in_flight().is_empty());
 }
 
 #[test]
@@ -46,7 +46,7 @@ fn who_came_back_unconfirmed_takes_a_slot_until_nothing_is_left_of_its_row() {
         world.step();
         world.pass(Millis::minutes(6));
         world.remember();
-        assert_eq!(world.charged(), ["u01"], "u00 is released after its absence");
+        assert_eq!(world.in_flight(), ["u01"], "u00 is released after its absence");
         world.deselect(&["u00"]);
         if given_up_while_away {
             give_up(&mut world, &["u00"]);
@@ -75,11 +75,11 @@ fn what_is_left_of_a_row_is_not_made_again_to_withdraw_something() {
     let now = std::mem::replace(world.member("u00"), before);
     world.spec.complete = false;
     world.remember();
-    assert_eq!(world.charged(), ["u00"]);
+    assert_eq!(world.in_flight(), ["u00"]);
     world.spec.complete = true;
     *world.member("u00") = now;
     assert!(shown(&mut world).is_empty());
-    assert!(world.charged().is_empty());
+    assert!(world.in_flight().is_empty());
 }
 
 /// A unit in this state is abandoned: is its assignment emptied?
@@ -278,14 +278,14 @@ fn a_view_from_before_there_was_a_row_frees_no_slot() {
     };
     let decision = world.remember_on("u00", &before);
     assert_eq!(
-        (world.charged(), world.on("r1")),
+        (world.in_flight(), world.on("r1")),
         (vec!["u00".to_owned()], vec!["u00"]),
         "{decision:?}"
     );
     world.step();
     world.step();
     assert_eq!(
-        (world.charged(), world.on("r1")),
+        (world.in_flight(), world.on("r1")),
         (vec!["u01".to_owned()], vec!["u01"])
     );
 }

@@ -26,7 +26,7 @@ fn the_next_opens_when_the_last_is_confirmed_and_is_larger_up_to_the_largest() {
     let mut sizes = Vec::new();
     while world.on("r2").len() < 9 {
         world.step();
-        let begun = world.charged();
+        let begun = world.in_flight();
         sizes.push(begun.len());
         begun.iter().for_each(|name| world.succeed(name));
     }
@@ -50,7 +50,7 @@ fn one_that_is_late_keeps_the_next_batch_shut() {
     );
     world.succeed("c");
     world.step();
-    assert_eq!(world.charged(), ["d", "e", "f", "g"]);
+    assert_eq!(world.in_flight(), ["d", "e", "f", "g"]);
 }
 
 #[test]
@@ -61,24 +61,24 @@ fn one_that_is_given_up_for_its_absence_does_not() {
     world.step();
     world.pass(Millis::minutes(5));
     world.step();
-    assert_eq!(world.charged(), ["b", "c"]);
+    assert_eq!(world.in_flight(), ["b", "c"]);
 }
 
 #[test]
 fn the_limit_narrows_a_batch_and_does_not_end_it() {
     let mut world = rolling(Batch { start: 3, ..DOUBLING }, 2);
     world.step();
-    assert_eq!(world.charged(), ["a", "b"]);
+    assert_eq!(world.in_flight(), ["a", "b"]);
     world.succeed("a");
     world.step();
-    assert_eq!(world.charged(), ["b", "c"]);
+    assert_eq!(world.in_flight(), ["b", "c"]);
     world.succeed("b");
     world.step();
-    assert_eq!(world.charged(), ["c"], "the batch has three");
+    assert_eq!(world.in_flight(), ["c"], "the batch has three");
     assert_eq!(world.words().matches("WaitingBatch").count(), 6);
     world.succeed("c");
     world.step();
-    assert_eq!(world.charged(), ["d", "e"]);
+    assert_eq!(world.in_flight(), ["d", "e"]);
 }
 
 #[test]
@@ -93,5 +93,5 @@ fn a_new_target_begins_with_those_who_are_charged() {
     world.succeed("b");
     world.succeed("c");
     world.step();
-    assert_eq!(world.charged(), ["a", "d"]);
+    assert_eq!(world.in_flight(), ["a", "d"]);
 }

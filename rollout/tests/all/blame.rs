@@ -21,7 +21,7 @@ fn check(before: Option<&State>, condemned: bool) {
         condemned,
         "{before:?}"
     );
-    assert_eq!(world.charged(), ["a"], "it keeps its slot either way");
+    assert_eq!(world.in_flight(), ["a"], "it keeps its slot either way");
 }
 
 #[test]

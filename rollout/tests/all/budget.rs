@@ -25,7 +25,7 @@ fn what_changes_and_what_is_not_available_uses_it_up() {
     world.member("d").available = false;
     world.step();
     assert_eq!(
-        world.charged(),
+        world.in_flight(),
         ["a", "d"],
         "d may be changed beside a: it is unavailable already"
     );
@@ -33,10 +33,10 @@ fn what_changes_and_what_is_not_available_uses_it_up() {
     world.succeed("a");
     world.succeed("d");
     world.step();
-    assert_eq!(world.charged(), ["b"], "d does not do its work yet");
+    assert_eq!(world.in_flight(), ["b"], "d does not do its work yet");
     world.member("d").available = true;
     world.step();
-    assert_eq!(world.charged(), ["b", "c"]);
+    assert_eq!(world.in_flight(), ["b", "c"]);
 }
 
 #[test]
@@ -44,18 +44,18 @@ fn units_that_cannot_be_touched_use_it() {
     let mut world = rolling(Limit::Count(1));
     world.member("c").eligible = Eligible::No(ineligible(5, Absence::Skip));
     world.step();
-    assert_eq!(world.charged(), [] as [&str; 0]);
+    assert_eq!(world.in_flight(), [] as [&str; 0]);
     assert_eq!(world.why("a"), waits(&["c"], 1));
     world.find("c");
     world.step();
-    assert_eq!(world.charged(), ["a"]);
+    assert_eq!(world.in_flight(), ["a"]);
 }
 
 #[test]
 fn a_percentage_is_of_the_selected_units() {
     let mut world = rolling(Limit::Percent(50));
     world.step();
-    assert_eq!(world.charged(), ["a", "b"]);
+    assert_eq!(world.in_flight(), ["a", "b"]);
 }
 
 #[test]
@@ -63,7 +63,7 @@ fn none_changes_only_what_is_not_available() {
     let mut world = rolling(Limit::Count(0));
     world.member("c").available = false;
     world.step();
-    assert_eq!(world.charged(), ["c"]);
+    assert_eq!(world.in_flight(), ["c"]);
     assert_eq!(world.why("a"), waits(&["c"], 0));
 }
 
@@ -73,8 +73,8 @@ fn a_row_that_is_not_written_waits_for_it() {
     let mut world = rolling(Limit::Count(2));
     let decision = world.decide();
     world.memory = decision.memory;
-    for charge in world.memory.in_flight.values_mut() {
-        charge.sent = None;
+    for change in world.memory.in_flight.values_mut() {
+        change.sent = None;
     }
     world.member("c").available = false;
     world.step();
@@ -89,13 +89,13 @@ fn a_row_that_is_not_written_waits_for_it() {
 fn a_withdrawal_needs_it_too() {
     let mut world = rolling(Limit::Count(1));
     world.step();
-    assert_eq!(world.charged(), ["a"]);
+    assert_eq!(world.in_flight(), ["a"]);
     world.deselect(&["d"]);
     world.step();
     assert_eq!(world.why("d"), waits(&["a"], 1));
     world.succeed("a");
     world.step();
-    assert_eq!(world.charged(), ["b"], "a unit that gets something comes first");
+    assert_eq!(world.in_flight(), ["b"], "a unit that gets something comes first");
     assert_eq!(world.on("r2"), ["a", "b"]);
     assert_eq!(world.memory.last_good, Some(rev("r1")));
 }

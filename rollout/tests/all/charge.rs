@@ -6,18 +6,18 @@ use muster_rollout::{Class, Kind, Millis, Report, State, Token};
 use crate::world::{World, assignment_steps, digest, failure, rev};
 
 /// One unit is in flight to r2 with token 2; what does this report lead to?
-fn check(echo: Option<(&str, u64, &State)>, still_charged: bool) {
+fn check(report: Option<(&str, u64, &State)>, still_in_flight: bool) {
     let mut world = World::settled(&["a"], "r1");
     world.aim("r2");
     world.step();
     assert_eq!(world.token("a"), 2);
-    world.member("a").echo = echo.map(|(revision, token, state)| Report {
+    world.member("a").report = report.map(|(revision, token, state)| Report {
         digest: Some(digest(revision, 0)),
         token: Token(token),
         state: state.clone(),
     });
     world.step();
-    assert_eq!(!world.charged().is_empty(), still_charged, "{echo:?}");
+    assert_eq!(!world.in_flight().is_empty(), still_in_flight, "{echo:?}");
 }
 
 #[test]
@@ -42,16 +42,16 @@ fn a_target_that_comes_back_is_confirmed_by_its_new_token_only() {
     world.aim("r1");
     world.step();
     assert_eq!((world.on("r1"), world.token("a")), (vec!["a"], 3));
-    world.member("a").echo = Some(Report {
+    world.member("a").report = Some(Report {
         digest: Some(digest("r1", 0)),
         token: Token(1),
         state: State::Succeeded,
     });
     world.step();
-    assert_eq!(world.charged(), ["a"], "the report is from the first time");
+    assert_eq!(world.in_flight(), ["a"], "the report is from the first time");
     world.succeed("a");
     world.step();
-    assert!(world.charged().is_empty());
+    assert!(world.in_flight().is_empty());
 }
 
 #[test]
@@ -72,10 +72,10 @@ fn success_has_to_last() {
     world.step();
     world.pass(Millis::seconds(29));
     world.step();
-    assert_eq!(world.charged(), ["a"], "an interruption restarts it");
+    assert_eq!(world.in_flight(), ["a"], "an interruption restarts it");
     world.pass(Millis::seconds(1));
     world.step();
-    assert_eq!(world.charged(), ["b"]);
+    assert_eq!(world.in_flight(), ["b"]);
 }
 
 #[test]
@@ -89,10 +89,10 @@ fn nobody_knows_is_no_interruption() {
     world.pass(Millis::seconds(30));
     world.report("a", State::Unknown);
     world.step();
-    assert_eq!(world.charged(), ["a"], "it is not confirmed by it either");
+    assert_eq!(world.in_flight(), ["a"], "it is not confirmed by it either");
     world.succeed("a");
     world.step();
-    assert_eq!(world.charged(), ["b"]);
+    assert_eq!(world.in_flight(), ["b"]);
 }
 
 #[test]
@@ -105,7 +105,7 @@ fn a_confirmed_unit_that_fails_during_the_run_is_charged_again_and_takes_a_slot(
     world.step();
     world.report("a", failure(Class::Unit, false));
     world.step();
-    assert_eq!(world.charged(), ["a", "b"]);
+    assert_eq!(world.in_flight(), ["a", "b"]);
     assert_eq!(world.memory.in_flight["a"].kind, Kind::Relapsed);
     world.succeed("b");
     world.step();
@@ -120,7 +120,7 @@ fn after_the_run_a_failure_is_told_and_charges_nobody() {
     let mut world = World::settled(&["a"], "r1");
     world.fail("a");
     let decision = world.step();
-    assert!(world.charged().is_empty() && assignment_steps(&decision).is_empty());
+    assert!(world.in_flight().is_empty() && assignment_steps(&decision).is_empty());
     assert_eq!(world.words(), "a:Failed");
     assert_eq!(world.memory.last_good, Some(rev("r1")));
 }
@@ -135,7 +135,7 @@ fn trouble_of_the_surroundings_is_no_relapse() {
     world.report("a", failure(Class::Infra, false));
     world.step();
     assert_eq!(
-        (world.charged(), world.words().as_str()),
+        (world.in_flight(), world.words().as_str()),
         (vec!["b".to_owned()], "a:UpToDate b:Updating")
     );
 }

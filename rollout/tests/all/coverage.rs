@@ -35,7 +35,7 @@ impl Coverage {
 
     /// The facts of one decision.
     pub(crate) fn decided(&self, spec: &Spec, before: &Memory, view: &[Unit], decision: &Decision) {
-        self.charges(before, decision);
+        self.changes(before, decision);
         self.steps(decision);
         let after = &decision.memory;
         let (was, is) = (before.run, after.run);
@@ -49,7 +49,7 @@ impl Coverage {
             "a known bad target",
             is.is_some_and(|run| run.state == RunState::KnownBad),
         );
-        let counted = after.in_flight.values().filter(|charge| charge.counts()).count();
+        let counted = after.in_flight.values().filter(|change| change.counts()).count();
         self.note_if(
             "more in flight than the limit",
             counted > decision.summary.limit as usize,
@@ -65,7 +65,7 @@ impl Coverage {
                 && after
                     .in_flight
                     .get(id)
-                    .is_some_and(|charge| charge.kind == Kind::Assign)
+                    .is_some_and(|change| change.kind == Kind::Assign)
         });
         self.note_if("paused with a change that is not written", unwritten);
         for (_, why) in &decision.reasons {
@@ -73,33 +73,33 @@ impl Coverage {
         }
     }
 
-    fn charges(&self, before: &Memory, decision: &Decision) {
+    fn changes(&self, before: &Memory, decision: &Decision) {
         let after = &decision.memory;
-        for (id, charge) in &after.in_flight {
+        for (id, change) in &after.in_flight {
             let was = before.in_flight.get(id);
-            let new = was.is_none_or(|was| was.token != charge.token);
+            let new = was.is_none_or(|was| was.token != change.token);
             self.note_if(
                 "released after its absence",
-                charge.skipped && !was.is_some_and(|was| was.skipped),
+                change.skipped && !was.is_some_and(|was| was.skipped),
             );
             self.note_if(
                 "returned unconfirmed",
-                !charge.skipped && was.is_some_and(|was| was.skipped),
+                !change.skipped && was.is_some_and(|was| was.skipped),
             );
-            self.note_if("relapsed", new && charge.kind == Kind::Relapsed);
-            self.note_if("the last good first", new && charge.kind == Kind::Join);
-            self.note_if("only values changed", new && charge.values_only);
-            self.note_if("not ready before", charge.failed && !charge.was_ready);
-            self.note_if("counted as a failure", charge.marked);
-            let other = was.is_some_and(|was| was.incarnation != charge.incarnation);
+            self.note_if("relapsed", new && change.kind == Kind::Relapsed);
+            self.note_if("the last good first", new && change.kind == Kind::Join);
+            self.note_if("only values changed", new && change.values_only);
+            self.note_if("not ready before", change.failed && !change.was_ready);
+            self.note_if("counted as a failure", change.marked);
+            let other = was.is_some_and(|was| was.incarnation != change.incarnation);
             self.note_if("in flight in another incarnation", other);
-            let kept = charge.kind == Kind::Withdraw && charge.counts();
+            let kept = change.kind == Kind::Withdraw && change.counts();
             self.note_if("a withdrawal that still takes a slot of the limit", kept);
-            let back = was.is_some_and(|was| was.kind == Kind::Withdraw && charge.kind == Kind::Fence);
-            self.note_if("taken back", back && !charge.skipped);
+            let back = was.is_some_and(|was| was.kind == Kind::Withdraw && change.kind == Kind::Fence);
+            self.note_if("taken back", back && !change.skipped);
         }
-        let confirmed = before.in_flight.iter().any(|(id, charge)| {
-            charge.counts() && !after.in_flight.contains_key(id) && after.verdict_is_bad()
+        let confirmed = before.in_flight.iter().any(|(id, change)| {
+            change.counts() && !after.in_flight.contains_key(id) && after.verdict_is_bad()
         });
         self.note_if("confirmed after the halt", confirmed);
     }

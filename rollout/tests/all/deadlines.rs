@@ -4,7 +4,7 @@ use muster_rollout::{Class, Millis, State, Verdict, Why};
 
 use crate::world::{World, failure, rev};
 
-fn charged() -> World {
+fn in_flight() -> World {
     let mut world = World::settled(&["a", "b"], "r1");
     world.aim("r2");
     world.step();
@@ -19,7 +19,7 @@ fn condemned(world: &mut World) -> bool {
 
 #[test]
 fn not_picked_up_in_time() {
-    let mut world = charged();
+    let mut world = in_flight();
     world.pass(Millis::seconds(299));
     assert!(!condemned(&mut world));
     world.pass(Millis::seconds(1));
@@ -29,7 +29,7 @@ fn not_picked_up_in_time() {
 
 #[test]
 fn picked_up_but_not_finished_in_time() {
-    let mut world = charged();
+    let mut world = in_flight();
     world.pass(Millis::seconds(299));
     world.report("a", State::Updating);
     world.step();
@@ -54,7 +54,7 @@ fn the_clock_stands_until_the_row_is_written() {
 
 #[test]
 fn time_without_a_leader_is_on_nobodys_account() {
-    let mut world = charged();
+    let mut world = in_flight();
     world.pass(Millis::minutes(30));
     world.memory = world.memory.clone().after_gap(Millis::minutes(29), world.now);
     assert!(!condemned(&mut world));
@@ -64,7 +64,7 @@ fn time_without_a_leader_is_on_nobodys_account() {
 
 #[test]
 fn what_the_surroundings_hold_up_is_on_nobodys_account() {
-    let mut world = charged();
+    let mut world = in_flight();
     world.report("a", failure(Class::Infra, true));
     world.step();
     world.pass(Millis::minutes(60));
@@ -81,7 +81,7 @@ fn what_the_surroundings_hold_up_is_on_nobodys_account() {
 
 #[test]
 fn a_soak_is_not_overdue() {
-    let mut world = charged();
+    let mut world = in_flight();
     world.spec.min_ready = Millis::minutes(20);
     world.succeed("a");
     world.step();
@@ -90,12 +90,12 @@ fn a_soak_is_not_overdue() {
     assert!(matches!(world.why("a"), Why::Soaking { .. }));
     world.pass(Millis::seconds(1));
     world.step();
-    assert_eq!(world.charged(), ["b"]);
+    assert_eq!(world.in_flight(), ["b"]);
 }
 
 #[test]
 fn a_clock_that_goes_back_and_the_end_of_time_are_survived() {
-    let mut world = charged();
+    let mut world = in_flight();
     world.now = Millis(0);
     assert!(!condemned(&mut world));
     world.now = Millis(u64::MAX);

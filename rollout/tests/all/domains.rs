@@ -23,7 +23,7 @@ fn rolling_over(names: &[&str], limit: u32) -> World {
 fn the_first_one_says_which() {
     let mut world = rolling(3);
     world.step();
-    assert_eq!(world.charged(), ["a", "c"]);
+    assert_eq!(world.in_flight(), ["a", "c"]);
     let waits = Why::WaitingDomain {
         holders: ["a", "c"].map(UnitId::from).into(),
     };
@@ -31,13 +31,13 @@ fn the_first_one_says_which() {
     world.succeed("a");
     world.step();
     assert_eq!(
-        world.charged(),
+        world.in_flight(),
         ["c"],
         "there is room, but not for another domain"
     );
     world.succeed("c");
     world.step();
-    assert_eq!(world.charged(), ["b", "d"]);
+    assert_eq!(world.in_flight(), ["b", "d"]);
 }
 
 #[test]
@@ -49,7 +49,7 @@ fn who_shares_nothing_is_alone() {
     ["b", "d"].iter().for_each(|name| world.succeed(name));
     world.join("f");
     world.step();
-    assert_eq!(world.charged(), ["e"]);
+    assert_eq!(world.in_flight(), ["e"]);
 }
 
 #[test]
@@ -60,11 +60,11 @@ fn nobody_begins_while_two_domains_are_changing() {
     world.domain(&["c"], 1);
     world.succeed("a");
     world.step();
-    assert_eq!(world.charged(), ["b", "c", "d"], "c is in the other one by now");
+    assert_eq!(world.in_flight(), ["b", "c", "d"], "c is in the other one by now");
     world.domain(&["c"], 2);
     world.succeed("b");
     world.step();
-    assert_eq!(world.charged(), ["c", "d"]);
+    assert_eq!(world.in_flight(), ["c", "d"]);
 }
 
 #[test]
@@ -75,12 +75,12 @@ fn of_somebody_who_is_not_in_the_view_the_domain_is_not_known() {
     world.spec.complete = false;
     world.succeed("c");
     world.step();
-    assert_eq!(world.charged(), ["a"]);
+    assert_eq!(world.in_flight(), ["a"]);
     world.members.insert("a".into(), hidden);
     world.spec.complete = true;
     world.succeed("a");
     world.step();
-    assert_eq!(world.charged(), ["b", "d"]);
+    assert_eq!(world.in_flight(), ["b", "d"]);
 }
 
 fn domains(domains: Domains) -> World {
@@ -97,7 +97,7 @@ fn two_domains_at_once_and_one_unit_of_each() {
         limit: Some(Limit::Count(1)),
     });
     world.step();
-    assert_eq!(world.charged(), ["a", "b"]);
+    assert_eq!(world.in_flight(), ["a", "b"]);
     let holders = ["a", "b"].map(UnitId::from).into();
     assert_eq!(
         world.why("c"),
@@ -106,7 +106,7 @@ fn two_domains_at_once_and_one_unit_of_each() {
     );
     world.succeed("b");
     world.step();
-    assert_eq!(world.charged(), ["a", "d"], "e would be a third domain");
+    assert_eq!(world.in_flight(), ["a", "d"], "e would be a third domain");
 }
 
 #[test]
@@ -118,7 +118,7 @@ fn a_percentage_of_each() {
     world.domain(&["a", "b", "c", "d"], 0);
     world.step();
     assert_eq!(
-        world.charged(),
+        world.in_flight(),
         ["a", "b", "e"],
         "60 % of four, and of one at least one"
     );
@@ -135,7 +135,7 @@ fn one_after_the_other() {
     world.domain(&["a", "c"], 1);
     world.domain(&["b", "d"], 0);
     world.step();
-    assert_eq!(world.charged(), ["b", "d"]);
+    assert_eq!(world.in_flight(), ["b", "d"]);
     world.succeed("b");
     world.lose("d");
     world.step();
@@ -147,10 +147,10 @@ fn one_after_the_other() {
     );
     world.pass(world.spec.deadlines.absence);
     world.step();
-    assert_eq!(world.charged(), ["a", "c"], "and its domain is done without it");
+    assert_eq!(world.in_flight(), ["a", "c"], "and its domain is done without it");
     ["a", "c"].iter().for_each(|name| world.succeed(name));
     world.step();
-    assert_eq!(world.charged(), ["e"]);
+    assert_eq!(world.in_flight(), ["e"]);
 }
 
 /// A unit of a later stage holds up no domain.
@@ -165,13 +165,13 @@ fn stages_come_before_their_order() {
     world.stage(&["b"], 0);
     world.step();
     assert_eq!(
-        world.charged(),
+        world.in_flight(),
         ["b"],
         "of the second domain, and the only one of the stage"
     );
     world.succeed("b");
     world.step();
-    assert_eq!(world.charged(), ["a", "c"]);
+    assert_eq!(world.in_flight(), ["a", "c"]);
 }
 
 /// Older records contain a boolean, and are read.

@@ -56,7 +56,7 @@ fn who_returns_unconfirmed_is_charged_at_once_above_the_limit_and_nobody_else() 
     world.find("a");
     world.report("a", State::Updating);
     world.step();
-    assert_eq!(world.charged(), ["a", "b"]);
+    assert_eq!(world.in_flight(), ["a", "b"]);
     world.succeed("b");
     world.step();
     assert_eq!(world.on("r2"), ["a", "b"], "returned units fill the limit");
@@ -76,7 +76,7 @@ fn who_was_done_while_away_is_confirmed_without_a_slot() {
     world.step();
     world.succeed("a");
     world.step();
-    assert_eq!(world.charged(), ["b"]);
+    assert_eq!(world.in_flight(), ["b"]);
     assert!(!world.memory.in_flight.contains_key("a"));
 }
 
@@ -92,7 +92,7 @@ fn a_short_absence_costs_neither_the_slot_nor_the_deadline() {
     world.pass(Millis::minutes(4));
     world.find("a");
     let decision = world.step();
-    assert_eq!(world.charged(), ["a"]);
+    assert_eq!(world.in_flight(), ["a"]);
     assert_eq!(
         decision.wake_at,
         Some(world.now.plus(Millis::minutes(1))),

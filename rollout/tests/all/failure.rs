@@ -148,7 +148,7 @@ fn an_intent_that_is_condemned_before_it_is_written_is_fenced() {
     let decision = world.step();
     assert!(matches!(&decision.steps[0], Step::Fence { unit, .. } if unit.as_str() == "b"));
     assert_eq!((world.on("r2"), world.on("r1")), (vec!["a"], vec!["b", "c"]));
-    assert_eq!(world.charged(), ["a", "b"], "in flight for its current content");
+    assert_eq!(world.in_flight(), ["a", "b"], "in flight for its current content");
     world.carry_out(&Step::Assign {
         unit: "b".into(),
         revision: rev("r2"),
@@ -158,7 +158,7 @@ fn an_intent_that_is_condemned_before_it_is_written_is_fenced() {
     assert_eq!(world.on("r2"), ["a"], "the late write finds a greater token");
     world.succeed("b");
     world.step();
-    assert_eq!(world.charged(), ["a"]);
+    assert_eq!(world.in_flight(), ["a"]);
 }
 
 #[test]
@@ -209,7 +209,7 @@ fn one_unit_is_counted_once_whatever_fails_on_its_slot() {
         .memory
         .in_flight
         .iter()
-        .filter(|(id, charge)| charge.marked && !world.memory.marks.contains_key(*id));
+        .filter(|(id, change)| change.marked && !world.memory.marks.contains_key(*id));
     let beyond: Vec<String> = beyond.map(|(id, _)| id.to_string()).collect();
     beyond.iter().for_each(|name| world.member(name).values += 1);
     world.step();

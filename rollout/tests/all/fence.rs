@@ -19,7 +19,7 @@ fn a_late_write_that_arrives_before_the_fence_is_what_has_to_be_confirmed() {
     assert_eq!(world.token("a"), 4);
     world.find("a");
     world.step();
-    assert_eq!(world.charged(), ["a", "b"]);
+    assert_eq!(world.in_flight(), ["a", "b"]);
     assert_eq!(world.memory.in_flight["a"].digest, Some(digest("r2", 0)));
 }
 
@@ -56,7 +56,7 @@ fn a_row_written_by_another_hand_is_what_has_to_be_confirmed() {
     });
     world.aim("r2");
     world.step();
-    assert_eq!(world.charged(), ["a"]);
+    assert_eq!(world.in_flight(), ["a"]);
     assert_eq!(
         (world.on("r2"), world.token("a")),
         (vec!["a"], 10),
@@ -104,7 +104,7 @@ fn who_was_confirmed_and_failed_is_not_fenced_beside_others() {
     world.succeed("a");
     world.step();
     assert_eq!(
-        (world.charged(), world.on("r2")),
+        (world.in_flight(), world.on("r2")),
         (vec!["b".to_owned()], vec!["a", "b"])
     );
     // Another leader still sees the withdrawal.

@@ -10,11 +10,11 @@ use crate::histories::{history, play, runner};
 use crate::play::Settings;
 
 /// The time spent of the deadline of an in-flight change, and of its absence.
-fn spent(charge: &InFlight, now: Millis) -> (Millis, Option<Millis>) {
-    let running = charge.clock.from.map_or(Millis(0), |from| now.since(from));
+fn spent(change: &InFlight, now: Millis) -> (Millis, Option<Millis>) {
+    let running = change.clock.from.map_or(Millis(0), |from| now.since(from));
     (
-        charge.clock.spent.plus(running),
-        charge.absent_since.map(|since| now.since(since)),
+        change.clock.spent.plus(running),
+        change.absent_since.map(|since| now.since(since)),
     )
 }
 
@@ -22,7 +22,7 @@ fn all_spent(memory: &Memory, now: Millis) -> BTreeMap<UnitId, (Millis, Option<M
     memory
         .in_flight
         .iter()
-        .map(|(id, charge)| (id.clone(), spent(charge, now)))
+        .map(|(id, change)| (id.clone(), spent(change, now)))
         .collect()
 }
 
@@ -54,9 +54,9 @@ fn nothing_runs_over_a_gap_and_nothing_is_prolonged_by_none() {
         let later = now.plus(Millis(beyond));
         let told = memory.clone().after_gap(Millis(gap), later);
         let all = memory.clone().after_gap(Millis(u64::MAX), later);
-        for (id, charge) in &memory.in_flight {
+        for (id, change) in &memory.in_flight {
             let ran = |memory: &Memory| spent(&memory.in_flight[id], later);
-            let (before, part, none) = (spent(charge, later), ran(&told), ran(&all));
+            let (before, part, none) = (spent(change, later), ran(&told), ran(&all));
             prop_assert!(part.0 <= before.0 && part.1 <= before.1, "a gap adds nothing");
             let lost = |some: Millis, less: Millis| some.since(less) <= Millis(gap);
             prop_assert!(lost(before.0, part.0), "no more than the gap is forgiven");
@@ -65,12 +65,12 @@ fn nothing_runs_over_a_gap_and_nothing_is_prolonged_by_none() {
                     .zip(before.1)
                     .is_none_or(|(part, before)| lost(before, part))
             );
-            prop_assert!(none.0 >= charge.clock.spent, "what was spent stays spent");
+            prop_assert!(none.0 >= change.clock.spent, "what was spent stays spent");
         }
         let was: Vec<_> = memory
             .in_flight
             .values()
-            .map(|charge| (charge.failed, charge.skipped))
+            .map(|change| (change.failed, change.skipped))
             .collect();
         play.world.now = now;
         play.world.memory = after;
@@ -80,7 +80,7 @@ fn nothing_runs_over_a_gap_and_nothing_is_prolonged_by_none() {
                 .memory
                 .in_flight
                 .values()
-                .map(|charge| (charge.failed, charge.skipped))
+                .map(|change| (change.failed, change.skipped))
                 .collect();
             prop_assert_eq!(is, was, "no deadline ended in a time without a leader");
         }

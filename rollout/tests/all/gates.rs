@@ -56,7 +56,7 @@ fn it_is_read_when_the_units_are_confirmed_and_then_at_intervals() {
     world.pass(Millis::minutes(1));
     assert_eq!(world.step().steps, [Step::Evaluate { gate: GATE }]);
     read(&mut world, GateResult::Pass);
-    assert_eq!(world.charged(), ["a", "c"]);
+    assert_eq!(world.in_flight(), ["a", "c"]);
 }
 
 #[test]
@@ -106,7 +106,7 @@ fn a_promotion_waits_for_no_gate() {
     world.succeed("b");
     world.step();
     assert!(world.say(ControlCommand::Promote(rev("r2"), "canary".into())));
-    assert_eq!(world.charged(), ["a", "c"]);
+    assert_eq!(world.in_flight(), ["a", "c"]);
 }
 
 #[test]
@@ -128,7 +128,7 @@ fn what_was_said_about_something_else_counts_for_nothing() {
     // It now requires fewer consecutive passes: earlier results are about the same gate.
     world.spec.stages[0].gates[0].passes = 1;
     world.step();
-    assert_eq!(world.charged(), ["a", "c"]);
+    assert_eq!(world.in_flight(), ["a", "c"]);
 }
 
 #[test]

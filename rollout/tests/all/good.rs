@@ -107,10 +107,10 @@ fn who_is_gone_counts_for_nothing() {
     world.members.remove("a");
     world.spec.complete = false;
     world.step();
-    assert_eq!(world.charged(), ["a"], "a partial view shows no unit gone");
+    assert_eq!(world.in_flight(), ["a"], "a partial view shows no unit gone");
     world.spec.complete = true;
     world.step();
-    assert_eq!(world.charged(), ["b"]);
+    assert_eq!(world.in_flight(), ["b"]);
 }
 
 #[test]

@@ -70,7 +70,7 @@ fn a_smaller_limit_takes_no_slot_away_and_gives_none() {
     world.spec.limit = Limit::Count(1);
     world.succeed("a");
     world.step();
-    assert_eq!((world.charged().len(), world.on("r2")), (2, vec!["a", "b", "c"]));
+    assert_eq!((world.in_flight().len(), world.on("r2")), (2, vec!["a", "b", "c"]));
     world.succeed("b");
     world.succeed("c");
     world.step();
@@ -86,7 +86,7 @@ fn who_relapsed_is_not_written_into_a_window_that_is_full() {
     world.step();
     world.report("a", failure(Class::Unit, false));
     world.step();
-    assert_eq!(world.charged(), ["a", "b"]);
+    assert_eq!(world.in_flight(), ["a", "b"]);
     world.aim("r3");
     world.step();
     assert_eq!(world.on("r3"), ["b"]);

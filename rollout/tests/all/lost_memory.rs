@@ -25,7 +25,7 @@ fn unconfirmed_rows_are_charged_and_tokens_go_on() {
     let seq = world.memory.seq;
     forget(&mut world);
     assert_eq!(
-        (world.charged(), world.memory.seq),
+        (world.in_flight(), world.memory.seq),
         (vec!["a".to_owned(), "b".to_owned()], seq)
     );
     assert!(assignment_steps(&world.step()).is_empty(), "the window is full");
@@ -75,7 +75,7 @@ fn a_memory_older_than_the_rows_is_repaired_by_them() {
     world.step();
     world.memory = old;
     world.step();
-    assert_eq!(world.charged(), ["b"], "its row is not confirmed");
+    assert_eq!(world.in_flight(), ["b"], "its row is not confirmed");
     assert_eq!(world.on("r2"), ["a", "b"]);
     world.settle();
     assert_eq!(world.on("r2").len(), 3);
@@ -121,7 +121,7 @@ fn who_was_held_up_when_the_memory_was_lost_is_written_one_by_one() {
         .for_each(|name| world.report(name, failure(Class::Infra, false)));
     forget(&mut world);
     assert_eq!(
-        world.charged(),
+        world.in_flight(),
         ["a", "b"],
         "whether they were confirmed is unknown"
     );

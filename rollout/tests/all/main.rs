@@ -8,7 +8,7 @@ mod abort;
 mod batches;
 mod blame;
 mod budget;
-mod charge;
+mod change;
 mod coverage;
 mod deadlines;
 mod domains;

@@ -20,7 +20,7 @@ fn full() -> Memory {
         ..Memory::default()
     };
     for at in 0..MAX_IN_FLIGHT {
-        let charge = InFlight {
+        let change = InFlight {
             incarnation: Incarnation::of("6ad1-whatever"),
             kind: Kind::Assign,
             revision: Some(rev(&format!("revision-{at}"))),
@@ -47,7 +47,7 @@ fn full() -> Memory {
             unbegun: true,
             resumed: true,
         };
-        memory.in_flight.insert(long_name(at), charge);
+        memory.in_flight.insert(long_name(at), change);
     }
     memory.marks = (0..MAX_MARKS).map(|at| (long_name(at), NOW)).collect();
     let message = "\"\\\u{7}\n".repeat(200);

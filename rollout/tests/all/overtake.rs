@@ -65,7 +65,7 @@ impl Fleet {
             Content::Carries { digest, .. } => (Some(digest), State::Succeeded),
             Content::Withdraw | Content::Nothing => (None, State::Withdrawn),
         };
-        member.echo = Some(Report {
+        member.report = Some(Report {
             digest,
             token: row.token,
             state,
@@ -77,8 +77,8 @@ impl Fleet {
         let moves = |name: &String| {
             let member = &self.world.members[name];
             let confirmed = |row: Assignment| {
-                let echo = member.echo.as_ref();
-                echo.is_some_and(|echo| echo.token == row.token && echo.state == State::Succeeded)
+                let report = member.report.as_ref();
+                report.is_some_and(|report| report.token == row.token && report.state == State::Succeeded)
             };
             member.row.is_some_and(|row| !confirmed(row))
         };
@@ -115,7 +115,7 @@ fn carries(revision: &str) -> Content {
 
 /// The unit reports about this token of another incarnation, whatever its assignment is.
 fn reports(world: &mut World, name: &str, token: u64) {
-    world.member(name).echo = Some(Report {
+    world.member(name).report = Some(Report {
         digest: None,
         token: Token(token),
         state: State::Withdrawn,
@@ -202,10 +202,10 @@ fn a_soak_begins_anew_and_what_was_picked_up_stays_so() {
     let token = world.token("a");
     reports(&mut world, "a", token + 1);
     world.remember();
-    let charge = world.memory.in_flight["a"];
-    assert_eq!((charge.picked_up, charge.succeeded_since), (true, None));
-    assert_eq!(charge.token, Token(token + 2));
-    assert_eq!(charge.clock.from, Some(world.now), "its deadline runs on");
+    let change = world.memory.in_flight["a"];
+    assert_eq!((change.picked_up, change.succeeded_since), (true, None));
+    assert_eq!(change.token, Token(token + 2));
+    assert_eq!(change.clock.from, Some(world.now), "its deadline runs on");
     assert_eq!(world.decide().memory, world.memory, "decided again");
 }
 
@@ -235,7 +235,7 @@ fn a_row_of_before_is_found_again_where_its_cluster_went_on() {
     reports(&mut world, "a", token + 9);
     world.step();
     assert_eq!(
-        (world.charged(), world.token("a")),
+        (world.in_flight(), world.token("a")),
         (vec!["a".to_owned()], token + 10)
     );
     world.settle();
@@ -249,11 +249,11 @@ fn a_withdrawal_is_raised_too() {
     world.step();
     let token = world.token("a");
     reports(&mut world, "a", token + 3);
-    world.member("a").echo.as_mut().unwrap().state = State::Succeeded;
+    world.member("a").report.as_mut().unwrap().state = State::Succeeded;
     world.step();
     assert_eq!(world.token("a"), token + 4);
     world.settle();
-    assert!(world.charged().is_empty());
+    assert!(world.in_flight().is_empty());
 }
 
 #[test]

@@ -197,12 +197,12 @@ fn away(absence: Absence) -> World {
 fn what_an_absence_means() {
     let skip = away(Absence::Skip);
     assert_eq!(
-        (skip.charged(), skip.memory.marks.len()),
+        (skip.in_flight(), skip.memory.marks.len()),
         (vec!["b".to_owned()], 0)
     );
 
     let mut wait = away(Absence::Wait);
-    assert_eq!(wait.charged(), ["a"], "it keeps its slot");
+    assert_eq!(wait.in_flight(), ["a"], "it keeps its slot");
     assert!(assignment_steps(&wait.decide()).is_empty());
     wait.find("a");
     wait.settle();
@@ -223,7 +223,7 @@ fn who_was_away_before_it_was_written_has_failed_on_nothing() {
     world.pass(world.spec.deadlines.absence);
     world.step();
     assert!(!world.memory.is_bad(rev("r2")) && world.memory.marks.is_empty());
-    assert_eq!(world.charged(), ["b"], "the others go on");
+    assert_eq!(world.in_flight(), ["b"], "the others go on");
 }
 
 #[test]

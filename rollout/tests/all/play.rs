@@ -274,7 +274,7 @@ impl<'a> Play<'a> {
         match what {
             What::Works => self.agent(name, false),
             What::IsChecked => self.agent(name, true),
-            What::IsForgotten => self.world.member(name).echo = None,
+            What::IsForgotten => self.world.member(name).report = None,
             What::Breaks => drop(self.trouble.insert(name.into(), Class::Unit)),
             What::IsHeldUp => drop(self.trouble.insert(name.into(), Class::Infra)),
             What::Recovers => drop(self.trouble.remove(name)),
@@ -336,7 +336,7 @@ impl<'a> Play<'a> {
             Content::Carries { digest, revision } => (Some(digest), revision.map(label).unwrap_or_default()),
             Content::Withdraw | Content::Nothing => (None, String::new()),
         };
-        let known = member.echo.as_ref().is_some_and(|echo| echo.token == row.token);
+        let known = member.report.as_ref().is_some_and(|report| report.token == row.token);
         let state = match (row.content, trouble) {
             (Content::Nothing, _) => return,
             _ if !known || checks => State::Updating,
@@ -350,7 +350,7 @@ impl<'a> Play<'a> {
             "held up by its environment",
             known && trouble == Some(Class::Infra),
         );
-        member.echo = Some(Report {
+        member.report = Some(Report {
             digest,
             token: row.token,
             state: state.clone(),
@@ -413,8 +413,8 @@ impl<'a> Play<'a> {
     fn forget(&mut self) -> Verdict {
         self.flying.clear();
         let read = self.read(0);
-        let charged = !read.memory.in_flight.is_empty();
-        self.coverage.note_if("memory lost during a run", charged);
+        let in_flight = !read.memory.in_flight.is_empty();
+        self.coverage.note_if("memory lost during a run", in_flight);
         let verdicts = muster_driver::Verdicts {
             last_good: read.memory.last_good,
             bad: read.memory.bad.clone(),
@@ -490,9 +490,9 @@ impl<'a> Play<'a> {
             message: "denied".into(),
         };
         // An abandoned unit takes no slot once its assignment cannot be written, whatever it still does (rule 15).
-        let charge = self.world.memory.in_flight.get(&flying.unit);
-        let given_up = |charge: &InFlight| charge.kind == Kind::Abandon && charge.token == refusal.token;
-        if charge.is_some_and(given_up) {
+        let change = self.world.memory.in_flight.get(&flying.unit);
+        let given_up = |change: &InFlight| change.kind == Kind::Abandon && change.token == refusal.token;
+        if change.is_some_and(given_up) {
             self.eye.is_gone(&flying.unit, self.world.now);
         }
         self.world.spec.refused.insert(flying.unit.clone(), refusal);

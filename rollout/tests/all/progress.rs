@@ -104,8 +104,8 @@ fn steps_are_remembered_and_a_memory_of_before_is_read_whole() {
     // As earlier versions wrote it: without steps.
     let before = r#"{"v":1,"seq":3,"run":{"id":2,"target":"72320000000000000000000000000000","from":"72310000000000000000000000000000","started":1000000,"state":"Open"},"revs":["72320000000000000000000000000000"],"charges":{"a":[192842644096513,1,"72322e30000000000000000000000000",3,2328,1000000,0,0,1000000,0]},"good":"72310000000000000000000000000000"}"#;
     let memory: Memory = serde_json::from_str(before).unwrap();
-    let charge = memory.in_flight.values().next().unwrap();
-    assert_eq!((charge.clock.done, charge.clock.before), (0, Millis(0)));
+    let change = memory.in_flight.values().next().unwrap();
+    assert_eq!((change.clock.done, change.clock.before), (0, Millis(0)));
     assert_eq!(
         serde_json::to_string(&memory).unwrap(),
         before,

@@ -53,7 +53,7 @@ fn who_updates_tells_until_when() {
 fn who_failed_tells_since_when_that_counts() {
     let mut world = World::settled(&["a", "b"], "r1");
     world.aim("r2");
-    let charged = world.now;
+    let in_flight = world.now;
     world.step();
     world.pass(Millis::minutes(2));
     world.report("a", failure(muster_rollout::Class::Revision, true));
@@ -83,7 +83,7 @@ fn the_callers_reason_wins_by_its_rank_only() {
 fn a_unit_that_was_released_for_its_absence_failed_since_it_was_charged() {
     let mut world = World::settled(&["a"], "r1");
     world.aim("r2");
-    let charged = world.now;
+    let in_flight = world.now;
     world.step();
     world.member("a").eligible = Eligible::No(ineligible(26, Absence::Skip));
     world.step();
@@ -95,7 +95,7 @@ fn a_unit_that_was_released_for_its_absence_failed_since_it_was_charged() {
     let Why::Failed { since, until, .. } = world.why("a") else {
         panic!("{:?}", world.why("a"))
     };
-    assert_eq!((since, until), (Some(charged), None));
+    assert_eq!((since, until), (Some(in_flight), None));
 }
 
 #[test]

@@ -101,7 +101,7 @@ fn a_deadline_that_runs_stands_still_while_the_row_cannot_be_written() {
     world.step();
     world.pass(Millis::minutes(9));
     let later = Token(world.member("a").row.unwrap().token.0 + 5);
-    world.member("a").echo = Some(Report {
+    world.member("a").report = Some(Report {
         digest: Some(digest("r0", 0)),
         token: later,
         state: State::Updating,
@@ -132,15 +132,15 @@ fn a_unit_that_leaves_or_is_abandoned_frees_its_slot() {
     step_refusing(&mut world, "a");
     world.deselect(&["a"]);
     step_refusing(&mut world, "a");
-    assert_eq!(world.charged(), ["a"], "a fence is waited for as well");
+    assert_eq!(world.in_flight(), ["a"], "a fence is waited for as well");
     assert_eq!(world.words(), "a:WriteFailed b:WaitingTurn");
     let mut left = world.clone();
     left.members.remove("a");
     left.step();
-    assert_eq!(left.charged(), ["b"]);
+    assert_eq!(left.in_flight(), ["b"]);
     world.spec.abandoned = BTreeSet::from([UnitId::from("a")]);
     step_refusing(&mut world, "a");
-    assert_eq!(world.charged(), ["b"]);
+    assert_eq!(world.in_flight(), ["b"]);
     assert_eq!(world.words(), "a:Excluded b:Updating");
 
     // It has the previous version, and its change was in progress.

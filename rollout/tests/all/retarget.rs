@@ -43,7 +43,7 @@ fn back_to_what_the_rows_carry_is_written_once_more_with_a_new_token() {
     );
     world.succeed("a");
     world.step();
-    assert!(world.charged().is_empty());
+    assert!(world.in_flight().is_empty());
 }
 
 #[test]

@@ -14,7 +14,7 @@ fn released() -> World {
     world.remember();
     world.pass(Millis::minutes(5));
     world.remember();
-    assert_eq!(world.charged(), ["b"]);
+    assert_eq!(world.in_flight(), ["b"]);
     world
 }
 

@@ -28,7 +28,7 @@ fn who_is_in_flight_goes_first_and_then_the_newest_first() {
     assert_eq!(world.memory.in_flight["c"].kind, Kind::Revert);
     assert_eq!(world.decide().summary.phase, Phase::Reverting);
     let mut order = Vec::new();
-    while let [one] = &world.charged()[..] {
+    while let [one] = &world.in_flight()[..] {
         order.push(one.clone());
         world.succeed(one);
         world.step();
@@ -57,7 +57,7 @@ fn the_newest_first_over_all_stages() {
     world.fail("b");
     let mut order = Vec::new();
     world.step();
-    while let [one] = &world.charged()[..] {
+    while let [one] = &world.in_flight()[..] {
         order.push(one.clone());
         world.succeed(one);
         world.step();
@@ -103,18 +103,18 @@ fn paused_or_out_of_reach_nobody_goes_back() {
     world.spec.paused = true;
     world.step();
     assert_eq!(
-        (world.charged().len(), world.words()),
+        (world.in_flight().len(), world.words()),
         (0, "a:Paused b:Paused c:Halted d:Halted".into())
     );
     world.spec.paused = false;
     world.lose("b");
     world.step();
-    assert_eq!(world.charged(), ["a"], "b is not touched");
+    assert_eq!(world.in_flight(), ["a"], "b is not touched");
     world.succeed("a");
     world.step();
     world.find("b");
     world.step();
-    assert_eq!(world.charged(), ["b"], "and goes back when it can be reached");
+    assert_eq!(world.in_flight(), ["b"], "and goes back when it can be reached");
 }
 
 #[test]
@@ -148,7 +148,7 @@ fn a_new_target_ends_it() {
     assert_eq!(world.on("r3"), ["c"]);
     world.succeed("c");
     world.step();
-    assert_eq!(world.charged(), ["a"], "units with the bad revision come first");
+    assert_eq!(world.in_flight(), ["a"], "units with the bad revision come first");
 }
 
 #[test]

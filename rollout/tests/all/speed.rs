@@ -17,7 +17,7 @@ fn ten_thousand_units_are_rolled_by_two_percent() {
     world.spec.limit = Limit::Percent(2);
     for round in 1..=3 {
         let decision = world.step();
-        assert_eq!((decision.steps.len(), world.charged().len()), (200, 200));
+        assert_eq!((decision.steps.len(), world.in_flight().len()), (200, 200));
         assert_eq!(decision.reasons.len(), names.len());
         assert_eq!(world.on("r1").len(), 200 * round);
         names.iter().for_each(|name| world.succeed(name));
@@ -35,10 +35,10 @@ fn what_settle_costs_a_fleet_of_a_thousand() {
         world.spec.limit = limit;
         world.aim("r2");
         let began = world.now;
-        while world.on("r2").len() < names.len() || !world.charged().is_empty() {
+        while world.on("r2").len() < names.len() || !world.in_flight().is_empty() {
             world.step();
             world.pass(each);
-            world.charged().iter().for_each(|name| world.succeed(name));
+            world.in_flight().iter().for_each(|name| world.succeed(name));
             world.step();
         }
         world.now.0 - began.0

@@ -29,7 +29,7 @@ pub(crate) fn staged(first: Stage) -> World {
 #[test]
 fn one_after_the_other_and_the_unmatched_last() {
     let mut world = staged(stage("canary"));
-    assert_eq!(world.charged(), ["b"]);
+    assert_eq!(world.in_flight(), ["b"]);
     let waits = Why::WaitingStage {
         stage: "canary".into(),
         units: [UnitId::from("b")].into(),
@@ -38,14 +38,14 @@ fn one_after_the_other_and_the_unmatched_last() {
     assert_eq!((world.why("a"), world.why("d")), (waits.clone(), waits));
     world.succeed("b");
     world.step();
-    assert_eq!(world.charged(), ["a", "c"]);
+    assert_eq!(world.in_flight(), ["a", "c"]);
     assert!(matches!(world.why("d"), Why::WaitingStage { stage, .. } if &*stage == "all"));
     world.succeed("a");
     world.step();
-    assert_eq!(world.charged(), ["c"]);
+    assert_eq!(world.in_flight(), ["c"]);
     world.succeed("c");
     world.step();
-    assert_eq!(world.charged(), ["d"]);
+    assert_eq!(world.in_flight(), ["d"]);
     world.succeed("d");
     world.step();
     assert_eq!(world.memory.last_good, Some(rev("r2")));
@@ -76,7 +76,7 @@ fn a_stage_is_watched_from_its_last_confirmation_and_again_after_a_relapse() {
     assert!(world.step().steps.is_empty(), "again from the start");
     world.pass(Millis::minutes(1));
     world.step();
-    assert_eq!(world.charged(), ["a", "c"]);
+    assert_eq!(world.in_flight(), ["a", "c"]);
 }
 
 #[test]
@@ -102,7 +102,7 @@ fn somebody_approves_this_stage_of_this_revision() {
         }
     );
     assert!(world.say(ControlCommand::Approve(rev("r2"), "canary".into())));
-    assert_eq!(world.charged(), ["a", "c"]);
+    assert_eq!(world.in_flight(), ["a", "c"]);
     world.settle();
     assert!(
         !world.say(ControlCommand::Approve(rev("r2"), "canary".into())),
@@ -126,10 +126,10 @@ fn an_approval_may_come_early_and_a_promotion_waits_for_units_only() {
         ..stage("canary")
     });
     assert!(world.say(ControlCommand::Promote(rev("r2"), "canary".into())));
-    assert_eq!(world.charged(), ["b"], "not before its units are confirmed");
+    assert_eq!(world.in_flight(), ["b"], "not before its units are confirmed");
     world.succeed("b");
     world.step();
-    assert_eq!(world.charged(), ["a", "c"]);
+    assert_eq!(world.in_flight(), ["a", "c"]);
 }
 
 #[test]
@@ -150,7 +150,7 @@ fn a_stage_narrows_the_limit_and_never_widens_it() {
     world.spec.stages[1].limit = Some(Limit::Count(1));
     world.succeed("b");
     world.step();
-    assert_eq!(world.charged(), ["a"]);
+    assert_eq!(world.in_flight(), ["a"]);
     assert_eq!(
         world.why("c"),
         Why::WaitingTurn {
@@ -161,7 +161,7 @@ fn a_stage_narrows_the_limit_and_never_widens_it() {
     world.spec.stages[1].limit = Some(Limit::Count(9));
     world.spec.limit = Limit::Count(1);
     world.step();
-    assert_eq!(world.charged(), ["a"]);
+    assert_eq!(world.in_flight(), ["a"]);
 }
 
 #[test]
@@ -172,7 +172,7 @@ fn a_stage_whose_units_are_away_is_passed_without_them() {
     world.lose("b");
     world.aim("r2");
     world.step();
-    assert_eq!(world.charged(), ["a"]);
+    assert_eq!(world.in_flight(), ["a"]);
 }
 
 #[test]
@@ -190,7 +190,7 @@ fn what_was_passed_stays_passed() {
         world.stage(&[name], 1);
     }
     world.step();
-    assert_eq!(world.charged(), ["a", "c", "e"], "the stage is known by its name");
+    assert_eq!(world.in_flight(), ["a", "c", "e"], "the stage is known by its name");
 }
 
 #[test]
@@ -217,8 +217,8 @@ fn an_incomplete_read_passes_nothing() {
     world.succeed("b");
     world.spec.complete = false;
     world.step();
-    assert_eq!(world.charged().len(), 0);
+    assert_eq!(world.in_flight().len(), 0);
     world.spec.complete = true;
     world.step();
-    assert_eq!(world.charged(), ["a", "c"]);
+    assert_eq!(world.in_flight(), ["a", "c"]);
 }

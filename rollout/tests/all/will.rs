@@ -12,7 +12,7 @@ fn paused_charges_nobody_and_lets_the_charged_finish() {
     world.spec.paused = true;
     world.succeed("a");
     let decision = world.step();
-    assert!(world.charged().is_empty() && assignment_steps(&decision).is_empty());
+    assert!(world.in_flight().is_empty() && assignment_steps(&decision).is_empty());
     assert_eq!(
         (decision.summary.phase, world.words().as_str()),
         (Phase::Paused, "a:UpToDate b:Paused")

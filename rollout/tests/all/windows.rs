@@ -89,7 +89,7 @@ fn a_change_in_flight_is_confirmed() {
     world.succeed("a");
     world.step();
     assert_eq!(world.words(), "a:UpToDate b:Closed");
-    assert_eq!((world.charged().len(), world.on("r2")), (0, vec!["a"]));
+    assert_eq!((world.in_flight().len(), world.on("r2")), (0, vec!["a"]));
 }
 
 #[test]
@@ -125,7 +125,7 @@ fn a_change_in_flight_is_retargeted() {
     );
     world.succeed("a");
     world.step();
-    assert!(world.charged().is_empty());
+    assert!(world.in_flight().is_empty());
     world.aim("r4");
     assert!(
         assignment_steps(&world.step()).is_empty(),
@@ -144,7 +144,7 @@ fn a_unit_that_soaks_is_not_retargeted() {
     world.close(&["a", "b"]);
     world.aim("r3");
     assert!(assignment_steps(&world.step()).is_empty());
-    assert_eq!(world.charged(), ["a"], "it soaks at what it has");
+    assert_eq!(world.in_flight(), ["a"], "it soaks at what it has");
     world.pass(Millis::seconds(30));
     world.step();
     assert_eq!(world.words(), "a:Closed b:Closed");
@@ -184,14 +184,14 @@ fn what_is_not_written_is_fenced() {
     );
     world.carry_out(&late);
     assert_eq!(world.on("r1"), ["a", "b"], "a late write fails");
-    assert_eq!(world.charged(), ["a"], "W6: until it reports the token");
+    assert_eq!(world.in_flight(), ["a"], "W6: until it reports the token");
     world.aim("r3");
     assert!(assignment_steps(&world.step()).is_empty());
     assert_eq!(world.words(), "a:Closed b:Closed");
     world.succeed("a");
     world.step();
     assert_eq!(
-        (world.charged().len(), world.words().as_str()),
+        (world.in_flight().len(), world.words().as_str()),
         (0, "a:Closed b:Closed")
     );
     world.open(&["a", "b"]);
@@ -241,7 +241,7 @@ fn a_unit_that_never_had_anything_is_fenced_by_name_and_token() {
         Some(Content::Nothing)
     );
     world.step();
-    assert_eq!((world.charged().len(), world.words().as_str()), (0, "a:Closed"));
+    assert_eq!((world.in_flight().len(), world.words().as_str()), (0, "a:Closed"));
     world.open(&["a"]);
     world.settle();
     assert_eq!(world.on("r1"), ["a"]);
@@ -359,7 +359,7 @@ fn what_is_fenced_gets_nothing_else_while_it_applies_the_same_again() {
         );
         world.succeed("a");
         world.step();
-        assert!(world.charged().is_empty());
+        assert!(world.in_flight().is_empty());
     }
 }
 
@@ -439,7 +439,7 @@ fn a_stage_goes_on_without_a_skipped_unit_unless_a_change_is_in_flight() {
     world.stage(&["a", "b"], 0);
     world.aim("r2");
     world.step();
-    assert_eq!(world.charged(), ["a"]);
+    assert_eq!(world.in_flight(), ["a"]);
     for name in ["a", "b"] {
         world.member(name).eligible = skip(&world, name);
     }
@@ -544,7 +544,7 @@ fn what_was_recorded_before_is_read() {
     let before = serde_json::to_string(&world.memory).unwrap();
     assert_eq!(serde_json::from_str::<Memory>(&before).unwrap(), world.memory);
     world.step();
-    assert!(world.memory.in_flight.values().any(|charge| charge.unbegun));
+    assert!(world.memory.in_flight.values().any(|change| change.unbegun));
     let fenced = serde_json::to_string(&world.memory).unwrap();
     assert_eq!(serde_json::from_str::<Memory>(&fenced).unwrap(), world.memory);
     let unit = &world.view()[0];
@@ -685,9 +685,9 @@ impl Observed {
         let before = self.world.token(&name);
         self.world.carry_out(step);
         // The fence of a change that was given up before the window closed counts as its change does: see `is_in_flight`.
-        let charge = self.world.memory.in_flight.get(name.as_str());
+        let change = self.world.memory.in_flight.get(name.as_str());
         let begins = match step {
-            Step::Fence { .. } => charge.is_some_and(|charge| !charge.unbegun),
+            Step::Fence { .. } => change.is_some_and(|change| !change.unbegun),
             step => matches!(step, Step::Assign { .. } | Step::Withdraw { .. }),
         };
         if begins && self.world.token(&name) > before {
@@ -719,6 +719,6 @@ proptest! {
         world.settle();
         let selected = world.members.values().filter(|member| member.selected).count();
         prop_assert_eq!(world.on("r9").len(), selected);
-        prop_assert!(world.charged().is_empty());
+        prop_assert!(world.in_flight().is_empty());
     }
 }

@@ -28,7 +28,7 @@ fn a_deselected_unit_is_withdrawn_from_until_it_says_so() {
     assert_eq!(world.words(), "u00:UpToDate u01:Withdrawing u02:UpToDate");
     world.report("u01", State::Withdrawn);
     world.step();
-    assert!(world.charged().is_empty());
+    assert!(world.in_flight().is_empty());
     assert_eq!(world.words(), "u00:UpToDate u01:Excluded u02:UpToDate");
     assert!(assignment_steps(&world.step()).is_empty());
 }
@@ -208,7 +208,7 @@ fn a_unit_that_never_got_anything_is_fenced_when_it_is_deselected() {
     );
     world.step();
     assert_eq!(
-        (world.on("r1"), world.charged()),
+        (world.on("r1"), world.in_flight()),
         (vec!["b"], vec!["b".to_owned()])
     );
 }
@@ -233,7 +233,7 @@ fn who_is_selected_again_gets_its_withdrawal_fenced_off_when_nothing_is_wanted()
     );
     world.succeed("u00");
     world.step();
-    assert!(world.charged().is_empty());
+    assert!(world.in_flight().is_empty());
 }
 
 fn move_units(world: &mut World, names: &[&str]) {

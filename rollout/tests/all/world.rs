@@ -57,7 +57,7 @@ pub struct Member {
     pub values: u32,
     pub life: u32,
     pub row: Option<Assignment>,
-    pub echo: Option<Report>,
+    pub report: Option<Report>,
     pub eligible: Eligible,
     pub place: StagePosition,
     pub domain: Option<Domain>,
@@ -129,7 +129,7 @@ impl World {
             values: 0,
             life,
             row: None,
-            echo: None,
+            report: None,
             eligible,
             place: StagePosition::Last,
             domain: None,
@@ -195,7 +195,7 @@ impl World {
             incarnation: Incarnation::of(&member.life.to_string()),
             desired: self.desired(member),
             assigned: member.row,
-            observed: member.echo.clone(),
+            observed: member.report.clone(),
             eligible: member.eligible,
             place: member.place,
             domain: member.domain,
@@ -269,7 +269,7 @@ impl World {
             Content::Withdraw => (None, State::Withdrawn),
             Content::Nothing => return,
         };
-        member.echo = Some(Report {
+        member.report = Some(Report {
             digest,
             token: row.token,
             state,
@@ -298,9 +298,9 @@ impl World {
     }
 
     /// The units in flight.
-    pub fn charged(&self) -> Vec<String> {
-        let charges = self.memory.in_flight.iter().filter(|(_, charge)| !charge.skipped);
-        charges.map(|(id, _)| id.to_string()).collect()
+    pub fn in_flight(&self) -> Vec<String> {
+        let changes = self.memory.in_flight.iter().filter(|(_, change)| !change.skipped);
+        changes.map(|(id, _)| id.to_string()).collect()
     }
 
     pub fn token(&self, name: &str) -> u64 {

@@ -354,7 +354,7 @@ impl Fleet {
     }
 
     /// The nodes with an in-flight change in the stored memory.
-    pub(super) fn charged(&self) -> Vec<String> {
+    pub(super) fn in_flight(&self) -> Vec<String> {
         let stored = self
             .world
             .modules
@@ -362,8 +362,8 @@ impl Fleet {
             .and_then(|module| module.status.as_ref()?.rollout.as_ref());
         let memory = stored.and_then(|stored| serde_json::from_str::<Memory>(&stored.memory).ok());
         let memory = memory.unwrap_or_default(); // nothing was decided yet
-        let charged = memory.charges.iter().filter(|(_, charge)| charge.counts());
-        charged.map(|(node, _)| node.to_string()).collect()
+        let in_flight = memory.in_flight.iter().filter(|(_, change)| change.counts());
+        in_flight.map(|(node, _)| node.to_string()).collect()
     }
 
     /// The bad revisions, and why.

@@ -534,8 +534,8 @@ fn revision_counters(input: &Input<'_>) -> anyhow::Result<Value> {
 
 fn counters(fleet: &Fleet, decision: &Decision) -> anyhow::Result<Value> {
     let status = fleet.module().status.as_ref().context("no status")?;
-    let charged = fleet.charged();
-    let ongoing = charged
+    let in_flight = fleet.in_flight();
+    let ongoing = in_flight
         .iter()
         .filter(|node| fleet.phase(node) != Some(NodePhase::Failed));
     let failed = &decision.memory.marks;

@@ -307,9 +307,9 @@ impl Life {
 
     /// Allows this number of nodes to change in addition to those that are not Ready.
     fn limit(&mut self, changing: usize) {
-        let charged = self.fleet.charged();
+        let in_flight = self.fleet.in_flight();
         let nodes = self.fleet.world.nodes.values();
-        let away = nodes.filter(|node| !charged.contains(&node.name) && (!node.ready || node.deleting));
+        let away = nodes.filter(|node| !in_flight.contains(&node.name) && (!node.ready || node.deleting));
         self.fleet.rollout["maxUnreadyNodes"] = json!(changing + away.count());
         self.fleet.apply();
     }
@@ -326,8 +326,8 @@ impl Life {
             outcomes: outcomes.iter().cloned().collect(),
             written: false,
         };
-        let charged = self.fleet.charged().len();
-        let changing = self.flags.max_updating.min(charged + 1);
+        let in_flight = self.fleet.in_flight().len();
+        let changing = self.flags.max_updating.min(in_flight + 1);
         for _ in 0..PASSES {
             self.limit(changing);
             match self.one_pass(&mut pace, happened) {
@@ -534,7 +534,7 @@ impl Life {
             "step": number,
             "target": self.target,
             "written": happened.rows,
-            "charged": self.fleet.charged(),
+            "charged": self.fleet.in_flight(),
             "condemned": self.condemned(),
             "deleted": happened.deleted,
             "error": happened.error,

@@ -55,8 +55,8 @@ fn examine_brake(case: &Case<'_>) -> Verdict {
         ..
     } = *case;
     let withdrawing = |memory: &Memory| -> BTreeSet<_> {
-        let charges = memory.in_flight.iter();
-        let those = charges.filter(|(_, charge)| charge.kind == Kind::Withdraw && !charge.picked_up);
+        let changes = memory.in_flight.iter();
+        let those = changes.filter(|(_, change)| change.kind == Kind::Withdraw && !change.picked_up);
         those.map(|(id, _)| id.clone()).collect()
     };
     let begun = withdrawing(before);
@@ -83,7 +83,7 @@ fn carrying(case: &Case<'_>, view: &[Unit]) -> u32 {
         let told = unit
             .assigned
             .zip(unit.observed.as_ref())
-            .is_some_and(|(row, echo)| echo.token == row.token && echo.state == State::Withdrawn);
+            .is_some_and(|(row, report)| report.token == row.token && report.state == State::Withdrawn);
         match unit.assigned.map(|row| row.content) {
             None | Some(Content::Nothing) => false,
             Some(Content::Withdraw) => !told,
@@ -104,15 +104,15 @@ fn begun<'a>(case: &Case<'a>) -> Vec<(&'a Unit, InFlight)> {
         ..
     } = *case;
     let begun = |unit: &'a Unit| {
-        let charge = *decision.memory.in_flight.get(&unit.id)?;
+        let change = *decision.memory.in_flight.get(&unit.id)?;
         // A unit that was released and has returned is in flight again regardless of other units (rule 4).
         let was = before
             .in_flight
             .get(&unit.id)
             .is_some_and(|was| was.kind != Kind::Withdraw || was.counts());
-        let new = charge.token > before.seq && charge.token == decision.memory.seq;
-        let assigned = matches!(charge.kind, Kind::Assign | Kind::Join | Kind::Revert);
-        (charge.counts() && new && assigned && !was && is_quiet(unit)).then_some((unit, charge))
+        let new = change.token > before.seq && change.token == decision.memory.seq;
+        let assigned = matches!(change.kind, Kind::Assign | Kind::Join | Kind::Revert);
+        (change.counts() && new && assigned && !was && is_quiet(unit)).then_some((unit, change))
     };
     view.iter().filter_map(begun).collect()
 }
@@ -124,16 +124,16 @@ fn is_quiet(unit: &Unit) -> bool {
             return true;
         };
         let told = unit.observed.as_ref();
-        told.is_some_and(|echo| {
-            (echo.token, echo.digest, &echo.state) == (row.token, Some(digest), &State::Succeeded)
+        told.is_some_and(|report| {
+            (report.token, report.digest, &report.state) == (row.token, Some(digest), &State::Succeeded)
         })
     })
 }
 
 fn is_leaving(unit: &Unit) -> bool {
     let told = |row: Assignment| {
-        let echo = unit.observed.as_ref();
-        echo.is_some_and(|echo| echo.token == row.token && echo.state == State::Withdrawn)
+        let report = unit.observed.as_ref();
+        report.is_some_and(|report| report.token == row.token && report.state == State::Withdrawn)
     };
     unit.assigned
         .is_some_and(|row| row.content == Content::Withdraw && !told(row))
@@ -148,12 +148,12 @@ fn examine_domains(case: &Case<'_>) -> Verdict {
         .memory
         .in_flight
         .iter()
-        .filter(|(_, charge)| charge.counts());
-    let charged: Vec<Option<Key>> = counting.map(|(id, _)| case.unit(id).map(key)).collect();
-    let unknown = charged.iter().filter(|key| key.is_none()).count();
-    let known: BTreeSet<&Key> = charged.iter().flatten().collect();
-    for (unit, charge) in begun(case) {
-        let own = charged
+        .filter(|(_, change)| change.counts());
+    let in_flight: Vec<Option<Key>> = counting.map(|(id, _)| case.unit(id).map(key)).collect();
+    let unknown = in_flight.iter().filter(|key| key.is_none()).count();
+    let known: BTreeSet<&Key> = in_flight.iter().flatten().collect();
+    for (unit, change) in begun(case) {
+        let own = in_flight
             .iter()
             .filter(|other| other.as_ref().is_none_or(|other| *other == key(unit)));
         let of_it = case.view.iter().filter(|other| {
@@ -169,7 +169,7 @@ fn examine_domains(case: &Case<'_>) -> Verdict {
         let many = domains
             .limit
             .is_some_and(|limit| own.count() > amount(limit, of_it) as usize);
-        let early = charge.kind == Kind::Assign && !unit.pinned && domains.ordered && {
+        let early = change.kind == Kind::Assign && !unit.pinned && domains.ordered && {
             let before = domains_to_do(case)
                 .into_iter()
                 .filter(|other| *other < key(unit))
@@ -213,12 +213,12 @@ fn domains_to_do(case: &Case<'_>) -> BTreeSet<Key> {
             (_, None) => true,
             (StagePosition::Stage(at), Some(first)) => usize::from(at) <= first,
         };
-        let charge = memory.in_flight.get(&unit.id).filter(|charge| charge.incarnation == unit.incarnation);
+        let change = memory.in_flight.get(&unit.id).filter(|change| change.incarnation == unit.incarnation);
         let there = matches!(
             (unit.desired, unit.assigned.map(|row| row.content)),
             (Desired::Content { digest, .. }, Some(Content::Carries { digest: carried, .. })) if digest == carried
         );
-        needed && come && (charge.is_some() || !there)
+        needed && come && (change.is_some() || !there)
     });
     undone.map(key).collect()
 }
@@ -229,7 +229,7 @@ fn examine_budget(case: &Case<'_>) -> Verdict {
         return Ok(());
     };
     let Case { before, decision, .. } = *case;
-    let changed = |charge: &InFlight| charge.counts() || charge.kind == Kind::Withdraw && !charge.skipped;
+    let changed = |change: &InFlight| change.counts() || change.kind == Kind::Withdraw && !change.skipped;
     let uses = |unit: &Unit| {
         let was = before
             .in_flight
@@ -243,7 +243,7 @@ fn examine_budget(case: &Case<'_>) -> Verdict {
     };
     let withdrawn = case.view.iter().filter(|unit| {
         let is = decision.memory.in_flight.get(&unit.id);
-        is.is_some_and(|charge| charge.kind == Kind::Withdraw && charge.token > before.seq) && is_quiet(unit)
+        is.is_some_and(|change| change.kind == Kind::Withdraw && change.token > before.seq) && is_quiet(unit)
     });
     let begun = begun(case).into_iter().map(|(unit, _)| unit);
     let new = begun.chain(withdrawn).find(|unit| uses(unit));
@@ -262,21 +262,21 @@ fn examine_budget(case: &Case<'_>) -> Verdict {
 
 /// E6: no change starts while its window is closed.
 fn examine_windows(case: &Case<'_>) -> Verdict {
-    let closed = |unit: &Unit, charge: InFlight| match unit.eligible {
-        Eligible::Closed { reverts, .. } => !(reverts && charge.kind == Kind::Revert && carries(unit)),
+    let closed = |unit: &Unit, change: InFlight| match unit.eligible {
+        Eligible::Closed { reverts, .. } => !(reverts && change.kind == Kind::Revert && carries(unit)),
         _ => false,
     };
     let early = begun(case)
         .into_iter()
-        .find(|(unit, charge)| closed(unit, *charge));
+        .find(|(unit, change)| closed(unit, *change));
     // A unit that reports its assignment as done is not changing.
     let assigned = case.decision.steps.iter().find_map(|step| {
         let Step::Assign { unit, .. } = step else {
             return None;
         };
-        let charge = *case.decision.memory.in_flight.get(unit)?;
+        let change = *case.decision.memory.in_flight.get(unit)?;
         case.unit(unit)
-            .filter(|unit| is_quiet(unit) && closed(unit, charge))
+            .filter(|unit| is_quiet(unit) && closed(unit, change))
     });
     let left = case.decision.steps.iter().find_map(|step| {
         let Step::Withdraw { unit, .. } = step else {
@@ -342,14 +342,14 @@ fn examine_stages(case: &Case<'_>) -> Verdict {
             }
         }
         if !is.passed.contains(&id) {
-            for (unit, charge) in begun(case) {
+            for (unit, change) in begun(case) {
                 let later = match unit.place {
                     StagePosition::Stage(at) => usize::from(at) > place,
                     StagePosition::Last => true,
                     StagePosition::Excluded => false,
                 };
                 // A pin is not part of the rollout.
-                let target = charge.kind == Kind::Assign && charge.revision == Some(run.target);
+                let target = change.kind == Kind::Assign && change.revision == Some(run.target);
                 if later && target {
                     let what = format!("{} is begun before {} is passed", unit.id, stage.name);
                     return Err(Broken::new(Law::E7, what));
@@ -418,7 +418,7 @@ fn examine_repetition(case: &Case<'_>) -> Verdict {
         memory
             .in_flight
             .values()
-            .any(|charge| matches!(charge.kind, Kind::Withdraw | Kind::Abandon) && charge.counts())
+            .any(|change| matches!(change.kind, Kind::Withdraw | Kind::Abandon) && change.counts())
     };
     // A unit that gets content for the first time changes the base of a percentage.
     let more = carrying(case, &outcome) > carrying(case, view);

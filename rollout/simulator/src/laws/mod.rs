@@ -127,11 +127,11 @@ impl<'a> Case<'a> {
 
 /// The units that are changing according to the new memory, and the selected ones that are unavailable.
 fn disrupted<'a>(case: &Case<'a>) -> impl Iterator<Item = &'a UnitId> {
-    let charges = &case.decision.memory.in_flight;
-    let is_changing = |charge: &InFlight| charge.counts() || charge.kind == Kind::Withdraw && !charge.skipped;
-    let changing = charges
+    let changes = &case.decision.memory.in_flight;
+    let is_changing = |change: &InFlight| change.counts() || change.kind == Kind::Withdraw && !change.skipped;
+    let changing = changes
         .iter()
-        .filter(move |(_, charge)| is_changing(charge))
+        .filter(move |(_, change)| is_changing(change))
         .map(|(id, _)| id);
     let included = |unit: &&Unit| unit.selected() && unit.place != StagePosition::Excluded;
     let unavailable = |unit: &&Unit| !(unit.available && unit.is_eligible());
@@ -140,7 +140,7 @@ fn disrupted<'a>(case: &Case<'a>) -> impl Iterator<Item = &'a UnitId> {
         .iter()
         .filter(included)
         .filter(unavailable)
-        .filter(move |unit| !charges.get(&unit.id).is_some_and(is_changing));
+        .filter(move |unit| !changes.get(&unit.id).is_some_and(is_changing));
     changing.chain(others.map(|unit| &unit.id))
 }
 

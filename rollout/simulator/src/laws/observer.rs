@@ -166,14 +166,14 @@ impl Observer {
         for unit in case.view.iter().filter(|unit| unit.is_eligible()) {
             self.unseen.remove(&unit.id);
         }
-        let charges = &case.decision.memory.in_flight;
+        let changes = &case.decision.memory.in_flight;
         self.newest = self.newest.max(number);
         self.record_adopted_without_success(case);
         self.returned
-            .retain(|unit, since| *since > number || charges.contains_key(unit));
-        let holds = |unit: &UnitId| charges.get(unit).is_some_and(InFlight::counts);
+            .retain(|unit, since| *since > number || changes.contains_key(unit));
+        let holds = |unit: &UnitId| changes.get(unit).is_some_and(InFlight::counts);
         self.slots.retain(|unit, _| holds(unit));
-        for unit in charges.keys().filter(|unit| holds(unit)) {
+        for unit in changes.keys().filter(|unit| holds(unit)) {
             self.slots.entry(unit.clone()).or_insert(number);
         }
         Ok(())
@@ -189,9 +189,9 @@ impl Observer {
     /// The view does not show the success of a unit's assignment, because it is old or the report was lost: the unit is
     /// adopted as unconfirmed, above the limit, as after a lost memory.
     fn record_adopted_without_success(&mut self, case: &Case<'_>) {
-        let charges = &case.decision.memory.in_flight;
+        let changes = &case.decision.memory.in_flight;
         let anew =
-            |unit: &&Unit| charges.contains_key(&unit.id) && !case.before.in_flight.contains_key(&unit.id);
+            |unit: &&Unit| changes.contains_key(&unit.id) && !case.before.in_flight.contains_key(&unit.id);
         for unit in case.view.iter().filter(anew) {
             if !self.counted.contains(&unit.id) && !shows_success(unit) {
                 self.is_adopted(&unit.id, self.newest + 1);

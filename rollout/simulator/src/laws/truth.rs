@@ -31,7 +31,7 @@ pub(super) struct SharedFacts<'a> {
 
 impl<'a> SharedFacts<'a> {
     pub(super) fn of(case: &Case<'a>) -> Self {
-        let charges = || case.decision.memory.in_flight.values();
+        let changes = || case.decision.memory.in_flight.values();
         let reasons = case.decision.reasons.iter();
         Self {
             up_to_date: reasons
@@ -40,74 +40,74 @@ impl<'a> SharedFacts<'a> {
                 .collect(),
             disrupted: disrupted(case).collect(),
             selected: selected(case.view),
-            counting: charges().filter(|charge| charge.counts()).count(),
-            withdrawing: charges().filter(|charge| withdraws(charge)).count(),
+            counting: changes().filter(|change| change.counts()).count(),
+            withdrawing: changes().filter(|change| withdraws(change)).count(),
         }
     }
 }
 
-fn withdraws(charge: &InFlight) -> bool {
-    charge.kind == Kind::Withdraw && !charge.skipped
+fn withdraws(change: &InFlight) -> bool {
+    change.kind == Kind::Withdraw && !change.skipped
 }
 
 #[allow(clippy::too_many_lines, reason = "the table has one entry per case")]
 pub(super) fn holds(it: &Facts<'_>, why: &Why) -> bool {
-    let active = it.in_flight().filter(|charge| !charge.skipped);
+    let active = it.in_flight().filter(|change| !change.skipped);
     let changing = |is: &dyn Fn(&InFlight) -> bool| it.unit.selected() && active.is_some_and(is);
     match why {
         Why::Ineligible { since, .. } => {
             it.unit.eligible != Eligible::Yes
-                && *since == it.in_flight().and_then(|charge| charge.absent_since)
+                && *since == it.in_flight().and_then(|change| change.absent_since)
         }
         Why::WithdrawalHeld { units, .. } => !it.unit.selected() && *units > 1,
         // An abandoned unit is being withdrawn from too, if its assignment is a withdrawal.
-        Why::Withdrawing { .. } => active.is_some_and(|charge| {
-            matches!(charge.kind, Kind::Withdraw | Kind::Fence) || it.content() == Some(Content::Withdraw)
+        Why::Withdrawing { .. } => active.is_some_and(|change| {
+            matches!(change.kind, Kind::Withdraw | Kind::Fence) || it.content() == Some(Content::Withdraw)
         }),
-        Why::WriteFailed { since, overdue, .. } => active.is_some_and(|charge| {
+        Why::WriteFailed { since, overdue, .. } => active.is_some_and(|change| {
             let refusal = it.case.spec.refused.get(&it.unit.id);
-            let refused = refusal.is_some_and(|refusal| refusal.token == charge.token);
-            let late = it.case.now >= charge.since.plus(it.case.spec.deadlines.pickup);
-            refused && it.unit.token() < charge.token && *since == charge.since && *overdue == late
+            let refused = refusal.is_some_and(|refusal| refusal.token == change.token);
+            let late = it.case.now >= change.since.plus(it.case.spec.deadlines.pickup);
+            refused && it.unit.token() < change.token && *since == change.since && *overdue == late
         }),
         Why::Failed { class, since, .. } => {
             let told = matches!(it.state(), Some(State::Failed { class: told, .. }) if told == class);
-            let since_charged = |at: Millis| {
-                let charge = it
+            let since_in_flight = |at: Millis| {
+                let change = it
                     .in_flight()
-                    .filter(|charge| at >= charge.since && at <= it.case.now);
+                    .filter(|change| at >= change.since && at <= it.case.now);
                 // A unit that was released for its absence failed at its content, if it was ready before and should not
                 // keep it.
-                let released = |charge: &InFlight| charge.was_ready && (!it.is_there() || it.is_refused());
-                charge.is_some_and(|charge| !charge.skipped || released(charge))
+                let released = |change: &InFlight| change.was_ready && (!it.is_there() || it.is_refused());
+                change.is_some_and(|change| !change.skipped || released(change))
             };
-            let is_so = since.map_or_else(|| active.is_none() && it.is_there(), since_charged);
+            let is_so = since.map_or_else(|| active.is_none() && it.is_there(), since_in_flight);
             told && *class != Class::Infra && is_so
         }
-        Why::AlreadyUnready { .. } => !it.in_flight().is_some_and(|charge| charge.was_ready),
-        Why::Overdue { .. } => changing(&|charge| {
-            let (deadlines, spent) = (&it.case.spec.deadlines, it.spent(charge));
-            let in_all = charge.clock.before.plus(spent);
+        Why::AlreadyUnready { .. } => !it.in_flight().is_some_and(|change| change.was_ready),
+        Why::Overdue { .. } => changing(&|change| {
+            let (deadlines, spent) = (&it.case.spec.deadlines, it.spent(change));
+            let in_all = change.clock.before.plus(spent);
             let late = spent >= deadlines.progress || deadlines.total.is_some_and(|total| in_all >= total);
-            charge.picked_up && late
+            change.picked_up && late
         }),
         Why::NotPickedUp { .. } => {
-            changing(&|charge| !charge.picked_up && it.spent(charge) >= it.case.spec.deadlines.pickup)
+            changing(&|change| !change.picked_up && it.spent(change) >= it.case.spec.deadlines.pickup)
         }
-        Why::Relapsed { .. } => changing(&|charge| charge.kind == Kind::Relapsed),
+        Why::Relapsed { .. } => changing(&|change| change.kind == Kind::Relapsed),
         Why::Updating {
             since,
             until,
             picked_up,
             ..
-        } => changing(&|charge| {
-            (charge.since, charge.picked_up) == (*since, *picked_up)
+        } => changing(&|change| {
+            (change.since, change.picked_up) == (*since, *picked_up)
                 && until.is_none_or(|at| at > it.case.now)
         }),
         Why::Soaking { until, .. } => {
             it.state() == Some(&State::Succeeded)
                 && *until > it.case.now
-                && changing(&|charge| charge.succeeded_since.is_some())
+                && changing(&|change| change.succeeded_since.is_some())
         }
         Why::KnownBad { .. } => it.is_bad() && !it.is_halted(),
         Why::Halted { .. } => it.is_bad() && it.is_halted(),
@@ -124,14 +124,14 @@ pub(super) fn holds(it: &Facts<'_>, why: &Why) -> bool {
             } else {
                 it.told.withdrawing
             };
-            let charges = &it.case.decision.memory.in_flight;
-            let all = holders.iter().all(|id| charges.get(id).is_some_and(fills));
+            let changes = &it.case.decision.memory.in_flight;
+            let all = holders.iter().all(|id| changes.get(id).is_some_and(fills));
             // The limit of its stage may be used up by fewer units.
             let of_stage = it.has_stage_limit() && holders.len() >= 3.min(*limit as usize);
             all && filled >= *limit as usize && (holders.len() == filled.min(3) || of_stage)
         }
         Why::Pinned { .. } => it.unit.pinned,
-        Why::Reverting { .. } => changing(&|charge| charge.kind == Kind::Revert),
+        Why::Reverting { .. } => changing(&|change| change.kind == Kind::Revert),
         Why::Aborted { .. } => it.is_refused() && !it.is_bad(),
         Why::NotYet { reason } => it.unit.eligible == Eligible::NotYet(*reason),
         Why::Closed { reason } => matches!(it.unit.eligible, Eligible::Closed { why, .. } if why == *reason),
@@ -154,11 +154,11 @@ pub(super) fn holds(it: &Facts<'_>, why: &Why) -> bool {
         }
         Why::WaitingDomain { holders } => {
             let domains = it.case.spec.domains;
-            let charges = &it.case.decision.memory.in_flight;
-            let apart = charges.keys().filter(|id| it.is_apart(id)).count();
-            let known = |id: &UnitId| charges.contains_key(id) || !it.told.up_to_date.contains(id);
+            let changes = &it.case.decision.memory.in_flight;
+            let apart = changes.keys().filter(|id| it.is_apart(id)).count();
+            let known = |id: &UnitId| changes.contains_key(id) || !it.told.up_to_date.contains(id);
             let other = domains.at_once.is_some() && (apart > 0 || domains.ordered);
-            let own = domains.limit.is_some() && charges.len() > apart;
+            let own = domains.limit.is_some() && changes.len() > apart;
             !holders.is_empty() && holders.iter().all(known) && (other || own)
         }
         Why::WaitingBudget { holders, limit } => {
@@ -192,8 +192,8 @@ pub(super) fn holds(it: &Facts<'_>, why: &Why) -> bool {
 
 impl<'a> Facts<'a> {
     fn in_flight(&self) -> Option<&'a InFlight> {
-        let charge = self.case.decision.memory.in_flight.get(&self.unit.id)?;
-        (charge.incarnation == self.unit.incarnation).then_some(charge)
+        let change = self.case.decision.memory.in_flight.get(&self.unit.id)?;
+        (change.incarnation == self.unit.incarnation).then_some(change)
     }
 
     fn content(&self) -> Option<Content> {
@@ -202,11 +202,11 @@ impl<'a> Facts<'a> {
 
     /// The reported state at its assignment.
     fn state(&self) -> Option<&'a State> {
-        let (row, echo) = (self.unit.assigned?, self.unit.observed.as_ref()?);
+        let (row, report) = (self.unit.assigned?, self.unit.observed.as_ref()?);
         let Content::Carries { digest, .. } = row.content else {
             return None;
         };
-        (echo.token == row.token && echo.digest == Some(digest)).then_some(&echo.state)
+        (report.token == row.token && report.digest == Some(digest)).then_some(&report.state)
     }
 
     fn is_there(&self) -> bool {
@@ -218,12 +218,12 @@ impl<'a> Facts<'a> {
         }
     }
 
-    fn spent(&self, charge: &InFlight) -> Millis {
-        let running = charge
+    fn spent(&self, change: &InFlight) -> Millis {
+        let running = change
             .clock
             .from
             .map_or(Millis(0), |from| self.case.now.since(from));
-        charge.clock.spent.plus(running)
+        change.clock.spent.plus(running)
     }
 
     fn has_stage_limit(&self) -> bool {
@@ -243,7 +243,7 @@ impl<'a> Facts<'a> {
             .memory
             .in_flight
             .get(id)
-            .map(|charge| charge.incarnation);
+            .map(|change| change.incarnation);
         let other = self.case.unit(id);
         let other = other.filter(|unit| Some(unit.incarnation) == life);
         other.is_none_or(|other| domain(other) != domain(self.unit))

@@ -102,9 +102,9 @@ fn reached<W: Witness>(simulation: &Simulation<'_, W>, ending: &Ending) -> Verdi
         })
         .map(|(id, _)| id)
         .collect();
-    let charged = !simulation.memory.in_flight.is_empty();
+    let in_flight = !simulation.memory.in_flight.is_empty();
     let unproven = needed.count() > 0 && simulation.memory.last_good != Some(ending.good);
-    if behind.is_empty() && !charged && !unproven {
+    if behind.is_empty() && !in_flight && !unproven {
         return Ok(());
     }
     let what = format!("settled, but {behind:?} do not have it: {:?}", simulation.memory);

@@ -50,7 +50,7 @@ impl<W: Witness> Simulation<'_, W> {
             return;
         };
         // A unit that had started before the simulation reports from the start again.
-        let said = member.report.as_ref().is_some_and(|echo| echo.token == token);
+        let said = member.report.as_ref().is_some_and(|report| report.token == token);
         if member.acknowledged == token || said && member.acknowledged == Token(0) {
             member.acknowledged = token;
             self.finishes(id, life, token);
@@ -73,33 +73,33 @@ impl<W: Witness> Simulation<'_, W> {
         };
         let at = at.max(member.mail);
         member.mail = at;
-        let echo = Report {
+        let report = Report {
             digest: digest(row),
             token: row.token,
             state,
         };
-        self.queue.push(at, Event::Report(id.clone(), life, echo));
+        self.queue.push(at, Event::Report(id.clone(), life, report));
     }
 
     /// The report becomes visible.
-    pub(super) fn reports(&mut self, id: &UnitId, life: Incarnation, echo: &Report) {
+    pub(super) fn reports(&mut self, id: &UnitId, life: Incarnation, report: &Report) {
         let view = self.views;
         let Some(member) = self.alive(id, life).filter(|member| !member.away) else {
             return;
         };
-        if member.report.as_ref() == Some(echo) {
+        if member.report.as_ref() == Some(report) {
             return;
         }
-        member.report = Some(echo.clone());
+        member.report = Some(report.clone());
         let row = member
             .assignment
-            .filter(|row| row.token == echo.token && digest(*row) == echo.digest);
+            .filter(|row| row.token == report.token && digest(*row) == report.digest);
         if let Some(row) = row {
             let revision = match row.content {
                 Content::Carries { revision, .. } => revision,
                 Content::Withdraw | Content::Nothing => None,
             };
-            self.witness.reported(id, revision, &echo.state, view);
+            self.witness.reported(id, revision, &report.state, view);
         }
         self.change();
     }

@@ -326,7 +326,7 @@ impl<'a, W: Witness> Simulation<'a, W> {
             Event::Picks(id, life, token) => self.picks(&id, life, token),
             Event::Finishes(id, life, token) => self.finishes(&id, life, token),
             Event::Looks(id, life) => self.read_assignment(&id, life),
-            Event::Report(id, life, echo) => self.reports(&id, life, &echo),
+            Event::Report(id, life, report) => self.reports(&id, life, &report),
             Event::Gate(gate) => self.reads_gate(gate),
             Event::Happens(happening) => self.befalls(happening),
         }
