@@ -21,24 +21,24 @@ pub fn template_parts(text: &str) -> Result<Vec<Part<'_>>, Unterminated> {
         let escaped = rest[..at].ends_with('$');
         if escaped {
             // "…$" + "$(": the first `$` is the escape, and what it escapes is text.
-            push(&mut template_parts, &rest[..at - 1]);
-            push(&mut template_parts, &rest[at..at + 2]);
+            push(&mut parts, &rest[..at - 1]);
+            push(&mut parts, &rest[at..at + 2]);
             rest = &rest[at + 2..];
             continue;
         }
         let inner = &rest[at + 2..];
         let end = inner.find(')').filter(|end| *end > 0).ok_or(Unterminated)?;
-        push(&mut template_parts, &rest[..at]);
-        template_parts.push(Part::Name(&inner[..end]));
+        push(&mut parts, &rest[..at]);
+        parts.push(Part::Name(&inner[..end]));
         rest = &inner[end + 1..];
     }
-    push(&mut template_parts, rest);
-    Ok(template_parts)
+    push(&mut parts, rest);
+    Ok(parts)
 }
 
 fn push<'a>(parts: &mut Vec<Part<'a>>, text: &'a str) {
     if !text.is_empty() {
-        template_parts.push(Part::Text(text));
+        parts.push(Part::Text(text));
     }
 }
 

@@ -36,7 +36,7 @@ fn code(error: kube::Error) -> u16 {
 }
 
 #[tokio::test(start_paused = true)]
-async fn answers_of_failure_have_no_effect_and_hit_only_whom_they_name() {
+async fn error_responses_have_no_effect_and_affect_only_matching_requests() {
     for (failure, expect) in [
         (Failure::Unauthorized, 401),
         (Failure::Forbidden, 403),

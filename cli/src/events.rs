@@ -16,7 +16,7 @@ use muster_controllers::runtime::Clock;
 use muster_dashboard::FleetEvent;
 use muster_fleet::{
     connect::{self, Target},
-    events::{FleetEvent, Followed, is_about},
+    events::{Followed, NamespacedEvent, is_about},
     happened,
     name::Top,
     top,
@@ -67,7 +67,7 @@ pub(crate) async fn run(cluster: &Target, flags: &EventsFlags, out: &Out) -> any
         Api::namespaced(client.clone(), &namespace)
     };
     let listed = api.list(&ListParams::default()).await.context("listing events")?;
-    let mut all: Vec<FleetEvent> = listed.items.iter().filter_map(FleetEvent::of).collect();
+    let mut all: Vec<NamespacedEvent> = listed.items.iter().filter_map(NamespacedEvent::of).collect();
     all.retain(|told| is_about(&told.happened, &flags.top));
     all.sort_by_key(|told| told.happened.at);
     if all.is_empty() {
@@ -113,12 +113,12 @@ async fn exists(client: &Client, namespace: &str, top: &Top) -> anyhow::Result<(
     Ok(())
 }
 
-fn table(events: &[FleetEvent], namespaced: bool) -> Vec<String> {
+fn table(events: &[NamespacedEvent], namespaced: bool) -> Vec<String> {
     let now = Clock::system().now();
     let namespace = namespaced.then_some("NAMESPACE");
     let columns = ["LAST SEEN", "TYPE", "REASON", "OBJECT", "MESSAGE"];
     let mut table = output::table(namespace.into_iter().chain(columns));
-    for FleetEvent { namespace, happened } in events {
+    for NamespacedEvent { namespace, happened } in events {
         let cells = [
             Age(read_event.at, now).to_string(),
             kind_of(read_event).to_owned(),

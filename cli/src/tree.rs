@@ -340,7 +340,7 @@ mod tests {
     }
 
     #[test]
-    fn at_20_columns_it_is_seen_who_stands_how() {
+    fn names_and_states_are_visible_at_20_columns() {
         let drawn = drawn(20);
         for seen in [
             "✗ Module/podinfo",

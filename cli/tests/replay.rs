@@ -50,7 +50,7 @@ fn file(folder: &Path, text: &str) -> String {
 }
 
 #[test]
-fn what_was_decided_is_told_and_comes_out_the_same() {
+fn recorded_decisions_are_printed_and_replay_the_same() {
     insta::assert_snapshot!(told(0, &[LOG]));
 }
 
@@ -76,7 +76,7 @@ fn json_has_every_change() {
 }
 
 #[test]
-fn what_comes_out_differently_is_told_with_its_line() {
+fn differing_decisions_are_reported_with_their_line() {
     let folder = tempfile::tempdir().unwrap();
     let mut lines = lines();
     let assigns = |line: &String| line.contains(r#""steps":[{"Assign":{"unit":"eu-2""#);
@@ -131,7 +131,7 @@ fn a_torn_last_line_is_left_out() {
 }
 
 #[test]
-fn what_is_no_record_is_told_with_its_line_and_nothing_else() {
+fn an_invalid_record_is_reported_with_its_line_and_nothing_is_printed() {
     let folder = tempfile::tempdir().unwrap();
     let check = |text: &str, flags: &[&str], says: &str| {
         let log = file(folder.path(), text);

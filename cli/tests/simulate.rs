@@ -139,7 +139,7 @@ fn json_has_every_change() {
 }
 
 #[test]
-fn the_picture_stands_alone() {
+fn the_svg_is_self_contained() {
     let picture = drawn(&[EXAMPLE, "--fail", "eu-2", "-o", "svg"]);
     assert!(picture.starts_with("<svg ") && picture.trim_end().ends_with("</svg>"));
     for part in [
@@ -158,7 +158,7 @@ fn the_picture_stands_alone() {
 }
 
 #[test]
-fn what_is_wrong_is_told_with_its_place_and_nothing_is_drawn() {
+fn an_invalid_fleet_file_is_reported_with_its_position_and_nothing_is_drawn() {
     let folder = tempfile::tempdir().unwrap();
     let check = |text: &str, flags: &[&str], says: &str| {
         let file = folder.path().join("fleet.yaml");

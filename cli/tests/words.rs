@@ -287,7 +287,7 @@ fn a_disk_that_is_full_is_an_error() {
 }
 
 #[test]
-fn a_context_that_is_not_there_is_told_with_those_that_are() {
+fn an_unknown_context_is_reported_with_the_existing_ones() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("config");
     let kubeconfig = "{apiVersion: v1, kind: Config, clusters: [], users: [], contexts: [{name: management, context: {cluster: a, user: a}}]}";

@@ -47,7 +47,7 @@ fn rows(heading: &str) -> BTreeMap<String, Vec<String>> {
 }
 
 #[test]
-fn every_flag_stands_there_with_its_default() {
+fn every_flag_is_documented_with_its_default() {
     let mut rows = rows("Flags");
     for flag in FLAGS {
         let name = format!("-{}", flag.name);
@@ -71,7 +71,7 @@ fn every_flag_stands_there_with_its_default() {
 }
 
 #[test]
-fn every_metric_stands_there_with_its_labels() {
+fn every_metric_is_documented_with_its_labels() {
     let mut rows = rows("Metrics");
     for metric in METRICS {
         let cells = rows
@@ -87,7 +87,7 @@ fn every_metric_stands_there_with_its_labels() {
 }
 
 #[test]
-fn every_label_and_annotation_stands_there() {
+fn every_label_and_annotation_is_documented() {
     let rows = rows("Labels and annotations");
     for name in [
         muster_api::labels::label::ROLLOUT_GROUP,

@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn a_host_is_itself_at_its_port_and_nobody_else() {
+    fn an_allowed_host_matches_only_its_exact_name_and_port() {
         check(&["a.test"], "https://A.test/x?q=1", Ok("https://a.test/x?q=1"));
         check(&["a.test"], "https://a.test:443/", Ok("https://a.test/"));
         check(&["a.test:443"], "https://a.test/", Ok("https://a.test/"));

@@ -70,7 +70,7 @@ fn count(pem: &str) -> usize {
 }
 
 #[test]
-fn a_certificate_is_made_anew_in_time_and_its_authority_is_published_before() {
+fn a_certificate_is_renewed_in_time_and_a_new_authority_is_published_first() {
     let (subject, now) = (subject(30), start());
     let first = replaced(&Stored::default(), &subject, now);
     assert_eq!(kept(&first, &subject, now), now + days(20));
@@ -110,7 +110,7 @@ fn kept_or_old(stored: &Stored, subject: &Subject, at: Timestamp) -> bool {
 }
 
 #[test]
-fn what_cannot_be_shown_is_made_anew_at_once() {
+fn an_unusable_certificate_is_replaced_at_once() {
     let (subject, now) = (subject(30), start());
     let good = replaced(&Stored::default(), &subject, now);
     let other = replaced(&Stored::default(), &subject, now);
@@ -188,14 +188,14 @@ impl Door {
         let (address, shown, shutdown) = (listener.local_addr().unwrap(), Shown::default(), Shutdown::new());
         let server = Server {
             listener,
-            shown: certified_key.clone(),
+            shown: shown.clone(),
             answers,
             deadline: Duration::from_secs(2),
             shutdown: shutdown.clone(),
         };
         Self {
             address,
-            certified_key,
+            shown,
             shutdown,
             ended: tokio::spawn(server.run()),
         }

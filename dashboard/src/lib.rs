@@ -52,7 +52,7 @@ mod withdrawal;
 mod words;
 mod zones;
 
-pub use assignment::{Assignment, ReportView, ObjectName, RowView};
+pub use assignment::{Assignment, ObjectName, ReportView, RowView};
 pub use chain::Check;
 pub use cluster::{Carried, ClusterView};
 pub use condition::ConditionView;

@@ -13,7 +13,7 @@ use muster_api::{
 use serde::Serialize;
 
 use crate::{
-    Carried, ReportView, Fleet, Kind, NodeObjects, Shape, Snapshot, Tree,
+    Carried, Fleet, Kind, NodeObjects, ReportView, Shape, Snapshot, Tree,
     assignment::reported,
     cluster::{cluster_modules, controls},
     group::natural,

@@ -17,7 +17,7 @@ use demo::{Demo, IMAGE, READY};
 const ROLLED: &str = "--timeout=60s";
 
 #[test]
-fn what_a_person_says_is_heard() {
+fn operator_commands_take_effect() {
     let folder = tempfile::tempdir().unwrap();
     let mut demo = Demo::start(folder.path(), &["--clusters", "3"]);
     demo.until_printed(READY, |printed| printed.lines().any(|line| line == "ready"));

@@ -69,7 +69,7 @@ impl Drop for Followed {
 }
 
 #[test]
-fn what_changes_is_told_once() {
+fn watching_commands_print_each_change_once() {
     let folder = tempfile::tempdir().unwrap();
     let mut demo = Demo::start(folder.path(), &["--clusters", "3"]);
     demo.until_printed(READY, |printed| printed.contains("All is up to date"));

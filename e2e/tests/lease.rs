@@ -245,7 +245,7 @@ async fn one_leads_and_is_followed() {
     bed.until_leads(&["one"]).await;
     let two = bed.start("two");
     bed.create_modules("first", 1).await;
-    what_they_tell(&one, &two).await;
+    check_leader_and_standby_endpoints(&one, &two).await;
     assert_eq!(bed.writes("two"), 0, "a standby writes nothing");
 
     one.signal("-KILL").await;
@@ -321,7 +321,7 @@ async fn a_second_signal_ends_at_once() {
 }
 
 /// The HTTP responses of a leader and of a standby.
-async fn what_they_tell(leader: &Controller, standby: &Controller) {
+async fn check_leader_and_standby_endpoints(leader: &Controller, standby: &Controller) {
     leader.until_ready().await;
     for (controller, leads) in [(leader, 1), (standby, 0)] {
         for path in ["/healthz", "/readyz"] {

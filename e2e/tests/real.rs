@@ -51,7 +51,7 @@ promises! {
         confirmed { means_true, means_true_after_a_restart }
         skipped { five_reasons, away_for_a_while }
         bootstrap { needs_no_agent, flux_objects_come_back, foreign_objects_are_left_alone }
-        crash { in_the_middle, told_to_end }
+        crash { in_the_middle, shutdown_in_the_middle }
         bad_input { refused_at_the_door }
         will { paused, deselected, deleted }
         windows { freeze_in_mid_run, stop_the_line, bypass }
@@ -75,7 +75,7 @@ promises! {
         bad_version { stops_and_is_fixed }
         skipped { five_reasons, away_for_a_while }
         bootstrap { needs_no_agent, flux_objects_come_back }
-        crash { in_the_middle, told_to_end }
+        crash { in_the_middle, shutdown_in_the_middle }
         will { paused, deselected, deleted }
         windows { freeze_in_mid_run, stop_the_line, bypass }
         old_bugs { what_leaves_a_version_leaves_the_clusters }

@@ -58,7 +58,7 @@ const ANSWER: usize = 6;
 
 #[test]
 #[ignore = "long: cargo xtask long"]
-fn the_story_is_played_on_a_terminal() {
+fn the_demo_commands_run_in_a_terminal() {
     let folder = tempfile::tempdir().unwrap();
     let mut demo = Demo::start(folder.path(), &[]);
     demo.until_printed(READY, |printed| printed.contains("All is up to date"));

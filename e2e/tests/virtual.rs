@@ -23,7 +23,7 @@ promises! {
     bootstrap { needs_no_agent, flux_objects_come_back, foreign_objects_are_left_alone }
     cluster_api { newest_release, older_version_stored, upgraded, deleted_in_the_foreground }
     infra { secret_gone, api_down, source_away, webhook_late, checking_again }
-    crash { in_the_middle, anywhere, told_to_end }
+    crash { in_the_middle, anywhere, shutdown_in_the_middle }
     will { paused, deselected, deleted }
     windows { freeze_in_mid_run, stop_the_line, bypass, dst_night }
     bad_input { refused_at_the_door, nothing_moves, stops_at_the_first_cluster, kubeconfigs }
@@ -46,5 +46,5 @@ promises! {
     third_party { follows_the_sun }
     plans { a_migration_fails_and_is_fixed }
     zones { stop_at_the_first }
-    old_bugs { what_leaves_a_version_leaves_the_clusters, what_is_ours_goes_with_its_cluster, who_is_overtaken_tries_again }
+    old_bugs { what_leaves_a_version_leaves_the_clusters, what_is_ours_goes_with_its_cluster, overtaken_writes_are_retried }
 }

@@ -27,7 +27,7 @@ promises! {
     confirmed { ; long means_true }
     skipped { five_reasons; long away_for_a_while }
     bootstrap { flux_objects_come_back }
-    crash { in_the_middle; long told_to_end }
+    crash { in_the_middle; long shutdown_in_the_middle }
     bad_input { ; long refused_at_the_door }
     rules { ; long gates_hold_back }
     plan { comes_true }

@@ -56,7 +56,7 @@ fn number(version: Option<&str>) -> u64 {
 
 /// An event, and its namespace.
 #[derive(Serialize)]
-pub struct FleetEvent {
+pub struct NamespacedEvent {
     /// Namespace of the event.
     pub namespace: String,
     #[serde(flatten)]
@@ -64,7 +64,7 @@ pub struct FleetEvent {
     pub happened: FleetEvent,
 }
 
-impl FleetEvent {
+impl NamespacedEvent {
     /// Reads an event; `None` if it is not about an object of a fleet.
     pub fn of(event: &Event) -> Option<Self> {
         Some(Self {
@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_told_is_not_told_again_when_a_watch_begins_anew() {
+    fn events_are_not_repeated_when_a_watch_restarts() {
         let mut told = Followed::from(Some("7"));
         let mut check = |event: watcher::Event<Event>, expect: &[&str]| {
             let news = told.news(event);

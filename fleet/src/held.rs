@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_read_is_told_and_stops_nothing_else() {
+    fn an_unreadable_object_is_reported_and_stops_no_other() {
         let mut held = Held::new("maps");
         held.event(&Event::Apply(readable("a")), at(1));
         held.event(&Event::Apply(unreadable("a")), at(2));
@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn a_watch_that_fails_is_told_since_it_first_did() {
+    fn a_failing_watch_is_reported_since_its_first_failure() {
         let mut held = Held::new("maps");
         held.event(&Event::Apply(readable("a")), at(1));
         assert!(held.failed("refused".to_owned(), at(2)));

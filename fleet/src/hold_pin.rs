@@ -628,7 +628,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_held_besides_keeps_the_words_that_were_said() {
+    fn adding_a_cluster_to_a_hold_keeps_its_reason() {
         let far = "2300-01-01T00:00:00Z";
         check_join(
             None,

@@ -128,7 +128,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_paused_by_the_spec_is_named() {
+    fn the_field_manager_that_paused_the_spec_is_named() {
         let object: DynamicObject = serde_json::from_value(json!({
             "apiVersion": "fleet.muster.dev/v1alpha1", "kind": "Module",
             "metadata": {"name": "web", "managedFields": [

@@ -381,7 +381,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_controller_has_not_seen_is_not_approved() {
+    fn a_spec_not_yet_observed_is_not_approved() {
         let mut module = module(&json!([]));
         assert_eq!(target(&module).unwrap(), "0123456789abcdef");
         module.metadata.generation = Some(3);

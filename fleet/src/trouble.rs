@@ -89,7 +89,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_cause_that_is_told_already_is_not_told_again() {
+    fn a_repeated_cause_is_printed_once() {
         let cause = anyhow::anyhow!("no such file").context("reading a: no such file");
         assert_eq!(
             error_chain(cause.context("no kubeconfig").as_ref()),

@@ -291,7 +291,8 @@ impl Unit {
     /// The reported state, if the report is about this token and, if given, this digest.
     pub(crate) fn state_at(&self, digest: Option<Digest>, token: Token) -> Option<&State> {
         let report = self.observed.as_ref()?;
-        let same = token != Token(0) && report.token == token && (digest.is_none() || report.digest == digest);
+        let same =
+            token != Token(0) && report.token == token && (digest.is_none() || report.digest == digest);
         same.then_some(&report.state)
     }
 

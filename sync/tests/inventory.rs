@@ -78,7 +78,7 @@ fn what_is_no_id_is_refused() {
 
 /// The format in a status: Flux reads ours, and we read Flux's.
 #[test]
-fn the_version_stands_beside_the_id() {
+fn the_version_is_stored_beside_the_id() {
     let inventory = inventory(&[
         (id("default", "app", "apps", "Deployment"), "v1"),
         (

@@ -107,7 +107,7 @@ impl Selectors {
     pub fn new(content: &NodeContent) -> Result<Self, SelectorError> {
         let of = |selector| Matcher::new(Some(selector));
         let parts = content.parts.iter();
-        matching_parts
+        parts
             .map(|part| part.selector.as_ref().map(of).transpose())
             .collect::<Result<_, _>>()
             .map(Self)
@@ -146,7 +146,7 @@ pub fn given(node: &str, labels: &BTreeMap<String, String>) -> Values {
 /// first.
 pub fn merged<'a>(content: &'a NodeContent, parts: &BTreeSet<u32>) -> Result<Vec<&'a NodeFile>, RenderError> {
     let mut files: Vec<&NodeFile> = Vec::new();
-    for number in matching_parts {
+    for number in parts {
         let part = usize::try_from(*number)
             .ok()
             .and_then(|number| content.parts.get(number)); // a part that does not exist
@@ -163,7 +163,7 @@ pub fn merged<'a>(content: &'a NodeContent, parts: &BTreeSet<u32>) -> Result<Vec
 /// The variables that files of these parts use, without secrets: the row must have values for them.
 pub fn used(content: &NodeContent, parts: &BTreeSet<u32>) -> Result<BTreeSet<String>, RenderError> {
     let mut names = BTreeSet::new();
-    for file in merged(content, matching_parts)? {
+    for file in merged(content, parts)? {
         for part in template_parts(file)? {
             if let Part::Name(name) = part
                 && !name.starts_with(SECRET)
@@ -181,7 +181,7 @@ pub fn render(
     parts: &BTreeSet<u32>,
     values: &Values,
 ) -> Result<Rendered, RenderError> {
-    let files = merged(content, matching_parts)?.into_iter();
+    let files = merged(content, parts)?.into_iter();
     Ok(Rendered {
         files: files
             .map(|file| rendered(file, values))

@@ -90,7 +90,7 @@ fn it_ends() {
 }
 
 #[test]
-fn nobody_means_three_hundred_years() {
+fn a_control_until_centuries_away_is_rejected() {
     let now = at("2026-01-02T03:04:05Z");
     let check = |until: &str, over: bool, expect: Result<(), &str>| {
         let control = Control::parse(&format!("{{\"until\": \"{until}\"}}")).unwrap();
@@ -126,7 +126,7 @@ fn names_are_separated_by_commas() {
 }
 
 #[test]
-fn what_people_are_told() {
+fn control_texts_are_sanitized_and_bounded() {
     let check =
         |text: &str, expect: &str| assert_eq!(Control::parse(text).unwrap().provenance(), expect, "{text}");
     check("true", "");

@@ -123,7 +123,7 @@ fn stems() {
 
 /// Names with the same first 52 bytes differ, and so do identities whose parts are split differently.
 #[test]
-fn look_alikes_are_told_apart() {
+fn similar_identities_get_distinct_names() {
     let long = "a".repeat(60);
     let identities = [
         ("fleet", "eu-1", format!("{long}-1")),

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::{PatchError, json as json_patch, merge, strategic};
 
 #[test]
-fn a_json_patch_whose_test_fails_is_rejected() {
+fn a_json_patch_with_a_failed_test_is_rejected() {
     let object = json!({"spec": {"replicas": 1}});
     let patch = json!([
         {"op": "test", "path": "/spec/replicas", "value": 2},

@@ -238,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn the_newest_version_counts_and_the_first_sight_stays() {
+    fn the_newest_version_wins_and_the_first_observed_time_is_kept() {
         let mut shelf = Shelf::default();
         assert!(shelf.put(pod("1", 5, "o"), at(1)).1);
         assert!(!shelf.put(pod("1", 4, "o"), at(2)).1);
@@ -263,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn what_we_deleted_is_hidden_until_the_watch_tells() {
+    fn deleted_objects_are_hidden_until_the_watch_confirms() {
         let mut shelf = Shelf::default();
         shelf.put(pod("1", 5, "o"), at(1));
         shelf.doom(&pod("1", 5, "o").metadata);

@@ -81,7 +81,7 @@ macro_rules! kinds {
             }
         }
 
-        $(impl Played for $kind {
+        $(impl SimulatedKind for $kind {
             const KIND: Kind = Kind::$kind;
             fn shelf_mut(world: &mut World) -> &mut Shelf<Self> { &mut world.$shelf }
             fn erase(self) -> Object { Object::$kind(Box::new(self)) }

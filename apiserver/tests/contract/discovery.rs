@@ -5,7 +5,7 @@ use serde_json::json;
 use crate::harness::{Cx, widgets};
 
 #[tokio::test]
-async fn the_version_is_told() {
+async fn the_version_is_served() {
     let cx = Cx::new().await;
     let version = cx.get("/version").await.is(200);
     assert_eq!(

@@ -35,7 +35,7 @@ fn reviewed(server: &HookServer) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn a_review_says_who_does_what_to_which_object() {
+async fn a_review_contains_the_user_operation_and_object() {
     let cx = Cx::new().await;
     let server = validating(&cx, json!({})).await;
     let body = json!({"metadata": {"name": "a"}, "data": {"k": "v"}});

@@ -24,7 +24,7 @@ fn budget(least: i32) -> PodDisruptionBudget {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_budget_that_no_controller_has_seen_refuses_for_ten_seconds() {
+async fn a_budget_without_status_refuses_evictions_with_a_ten_second_retry() {
     let api = ApiServer::in_process().unwrap();
     let (pods, budgets): (Api<Pod>, Api<PodDisruptionBudget>) = (
         Api::default_namespaced(api.client()),

@@ -9,7 +9,7 @@ use serde_json::json;
 use crate::bed::{Bed, deployment, set_image, template};
 
 #[tokio::test(start_paused = true)]
-async fn a_write_that_fails_or_whose_answer_is_lost_is_made_good() {
+async fn failed_writes_and_lost_responses_are_retried() {
     for fault in [
         Fault::Refuse,
         Fault::DropResponse,

@@ -14,7 +14,7 @@ fn pod(name: &str, image: &str) -> Value {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_pod_of_nobody_is_placed_and_runs_and_stops() {
+async fn a_bare_pod_is_scheduled_runs_and_stops() {
     let bed = Bed::new();
     bed.create::<Pod>(pod("a", "a:1")).await;
     let creating = bed

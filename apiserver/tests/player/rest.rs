@@ -68,7 +68,7 @@ async fn at_rest_nothing_is_written() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_player_that_starts_anew_or_loses_its_watches_changes_nothing() {
+async fn a_player_restart_or_a_lost_watch_changes_nothing() {
     let bed = Bed {
         api: ApiServer::builder().seed(7).event_log(true).in_process().unwrap(),
     };

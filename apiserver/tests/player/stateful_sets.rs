@@ -129,7 +129,7 @@ async fn a_rolling_update_goes_from_the_last_to_the_partition() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn on_delete_waits_for_somebody_to_delete() {
+async fn on_delete_waits_for_a_manual_pod_deletion() {
     let bed = Bed::new();
     bed.create::<StatefulSet>(stateful_set(2, &json!({"updateStrategy": {"type": "OnDelete"}})))
         .await;

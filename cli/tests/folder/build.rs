@@ -82,7 +82,7 @@ fn one_list_in_the_order_of_path_and_document() {
 }
 
 #[test]
-fn nothing_is_printed_of_an_empty_folder_or_when_told_to_be_quiet() {
+fn an_empty_folder_prints_an_empty_list_and_quiet_prints_nothing() {
     let tree = fleet();
     std::fs::create_dir(tree.path("empty")).unwrap();
     let empty = tree.muster(&["build", "empty"]);
@@ -127,7 +127,7 @@ async fn kubectl_takes_what_is_printed_as_it_is() {
 }
 
 #[test]
-fn errors_have_file_line_and_column_and_are_all_told_if_asked_for() {
+fn errors_have_file_line_and_column_and_all_errors_prints_every_one() {
     let tree = fleet();
     tree.write(
         "apps/web/c.yaml",
@@ -205,7 +205,7 @@ fn help_begins_with_examples() {
 
 /// As with every verb: the output is incomplete, and must not pass for complete.
 #[test]
-fn a_reader_that_has_seen_enough_ends_it_without_a_word() {
+fn a_closed_output_pipe_ends_the_command_silently() {
     let tree = fleet();
     let large = format!(
         "apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: l}}\ndata: {{x: \"{}\"}}\n",

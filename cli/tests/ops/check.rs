@@ -114,7 +114,7 @@ async fn without_a_controller_or_an_answer_that_is_said() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 3)]
-async fn what_may_not_be_looked_at_is_unknown_and_not_well() {
+async fn what_cannot_be_read_is_reported_as_unknown_not_healthy() {
     let bed = installed().await;
     let secrets = Match {
         path: Some("/namespaces/default/secrets".to_owned()),
@@ -315,7 +315,7 @@ fn condition(type_: &str, status: &str, reason: &str) -> Value {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 3)]
-async fn who_waits_for_a_person_is_not_said_to_wait_for_nobody() {
+async fn modules_waiting_for_manual_action_are_reported() {
     let bed = with_a_module().await;
     let check = async |reason: &str, attention: Value, says: &str| {
         let ready = json!([condition("Ready", "False", reason)]);
@@ -409,7 +409,7 @@ async fn what_modules_say_has_its_code() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 3)]
-async fn one_cluster_is_looked_at_from_here() {
+async fn check_can_inspect_one_cluster_directly() {
     let bed = Bed::new().await;
     bed.start_controller();
     bed.types("enroll --downstream-kubeconfig new --name eu-2", 0)

@@ -236,7 +236,7 @@ async fn what_is_wrong_is_said_before_anything_is_written() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 3)]
-async fn who_may_not_is_told_before_anything_is_written() {
+async fn missing_permissions_are_reported_before_anything_is_written() {
     let bed = Bed::new().await;
     let before = everything(&bed).await;
     let check = async |words: &str, code: i32, says: &str| {

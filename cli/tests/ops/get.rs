@@ -63,7 +63,7 @@ async fn where_nothing_is_that_is_said() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 3)]
-async fn a_list_that_is_followed_outlives_a_failure_and_tells_it_once() {
+async fn a_watched_list_survives_a_failure_and_reports_it_once() {
     let bed = Bed::new().await;
     module(&bed, "default", "first").await;
     let mut watch = Running::start(&bed, "get modules -w");
@@ -99,7 +99,7 @@ async fn a_list_that_is_followed_outlives_a_failure_and_tells_it_once() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 3)]
-async fn all_namespaces_are_followed_and_a_burst_is_looked_at_once() {
+async fn all_namespaces_are_watched_and_a_burst_causes_few_lists() {
     let bed = Bed::new().await;
     module(&bed, "default", "first").await;
     let began = std::time::Instant::now();

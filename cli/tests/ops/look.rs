@@ -289,7 +289,7 @@ async fn a_server_that_gives_nothing_is_named_with_the_next_command() {
 
 /// The command that installs the definitions of a management cluster does not install these.
 #[tokio::test(flavor = "multi_thread", worker_threads = 3)]
-async fn a_kind_that_not_every_cluster_has_is_told_with_its_own_next_command() {
+async fn a_missing_optional_kind_is_reported_with_its_own_next_command() {
     let bed = Bed::new().await;
     for (words, says) in [
         (
@@ -325,7 +325,7 @@ async fn a_kind_that_not_every_cluster_has_is_told_with_its_own_next_command() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 3)]
-async fn the_version_is_told_to_programs() {
+async fn the_version_is_available_as_json() {
     let bed = Bed::new().await;
     let said: Value = serde_json::from_str(&bed.types("version -o json", 0).await).unwrap();
     let own = env!("CARGO_PKG_VERSION");
@@ -341,7 +341,7 @@ async fn the_version_is_told_to_programs() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 3)]
-async fn what_is_told_of_requests_has_no_colour_where_none_is_wanted() {
+async fn request_logs_have_color_only_when_requested() {
     let bed = Bed::new().await;
     let colour = async |flags: &str| {
         let told = bed.muster(&format!("matrix -v {flags}")).await;

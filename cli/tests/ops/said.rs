@@ -195,7 +195,7 @@ async fn a_held_withdrawal_is_shown_before_it_is_acknowledged() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 3)]
-async fn what_is_done_is_told_though_nothing_else_may_be_read() {
+async fn the_result_is_reported_even_if_other_objects_cannot_be_read() {
     let bed = bed().await;
     let lists = Match {
         verbs: vec![Verb::List],

@@ -132,7 +132,7 @@ async fn definitions_go_by_force_and_nothing_hangs_on_a_finalizer() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 3)]
-async fn what_somebody_else_named_so_stays() {
+async fn unlabelled_objects_with_the_same_name_are_kept() {
     let bed = installed().await;
     let client = bed.management.client();
     create(&client, json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "mine", "namespace": "muster-system"}})).await;

@@ -92,11 +92,11 @@ impl Keeper {
             client,
             clock,
             storage,
-            shown: certified_key.clone(),
+            shown: shown.clone(),
             authorities,
             current: None,
         };
-        (keeper, certified_key, published)
+        (keeper, shown, published)
     }
 
     /// Keeps the certificate up to date until shutdown. After a failure it retries and serves the previous certificate

@@ -152,9 +152,9 @@ fn tried_again(
     current: &KustomizationRow,
 ) -> Option<Vec<Write>> {
     let request = reconcile_request(view.row, derived_annotations(&derived.kustomization));
-    if current.asked.as_ref() == Some(&reconcile_request) {
+    if current.asked.as_ref() == Some(&request) {
         let handled = current.report.handled.as_deref();
-        let is_answered = handled.is_some_and(|handled| answers(handled, &reconcile_request, view.row));
+        let is_answered = handled.is_some_and(|handled| answers(handled, &request, view.row));
         return (!is_answered && judged(view).is_none()).then(Vec::new);
     }
     let failed = view.row.token.is_some()
@@ -164,7 +164,7 @@ fn tried_again(
     let ask = Write::Ask {
         name: kustomization_name(derived).to_owned(),
         uid: current.uid.clone(),
-        reconcile_request,
+        request,
     };
     failed.then(|| writes_of(scope, Some(ask)))
 }
@@ -203,7 +203,7 @@ fn with_reconcile_request(row: &SyncRow, live: &Kustomization, mut next: Kustomi
     if derived_annotations(live) != derived_annotations(&next) {
         let request = reconcile_request(row, derived_annotations(&next));
         next.annotations_mut()
-            .insert(RECONCILE_REQUESTED_AT.to_owned(), reconcile_request);
+            .insert(RECONCILE_REQUESTED_AT.to_owned(), request);
     }
     next
 }
@@ -211,7 +211,7 @@ fn with_reconcile_request(row: &SyncRow, live: &Kustomization, mut next: Kustomi
 /// Whether the handled request answers the row's token: controls of its plan meanwhile do not change that.
 fn answers(handled: &str, request: &str, row: &SyncRow) -> bool {
     let of_token = |token| format!("{}-{token}", labels::MUSTER);
-    handled == reconcile_request
+    handled == request
         || row.token.map(of_token).is_some_and(|asked| {
             handled
                 .strip_prefix(&asked)
@@ -238,9 +238,7 @@ fn judge(scope: &Scope, view: &View<'_>, derived: &Derived, current: &Kustomizat
     let trouble = view
         .source
         .row()
-        .map_or(Some("the source does not exist"), |row| {
-            row.trouble.as_deref()
-        });
+        .map_or(Some("the source does not exist"), |row| row.trouble.as_deref());
     let trouble =
         trouble.map(|trouble| format!("{} {}: {trouble}", derived.source.kind(), derived.source.name()));
     let evidence = Evidence {
@@ -279,11 +277,7 @@ fn away(scope: &Scope, row: &SyncRow) -> SyncState {
 }
 
 fn bare(scope: &Scope, view: &View<'_>) -> SyncState {
-    if view
-        .kustomization
-        .row()
-        .is_some_and(|row| owned(scope, row))
-    {
+    if view.kustomization.row().is_some_and(|row| owned(scope, row)) {
         let message = "the objects of an earlier row still exist; a row with withdraw removes them";
         return echo::row_state(
             view.row,
@@ -318,8 +312,7 @@ fn installed(scope: &Scope, view: &View<'_>) -> Option<String> {
 
 /// Whether a Kustomization is owned by this assemblage.
 pub fn owned(scope: &Scope, row: &KustomizationRow) -> bool {
-    row
-        .owner
+    row.owner
         .as_ref()
         .is_some_and(|owner| owner.kind == scope.kind && owner.name == scope.assemblage)
 }

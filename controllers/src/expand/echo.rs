@@ -91,6 +91,6 @@ pub fn planned(state: SyncState, plan: Option<PlanReport>) -> SyncState {
                 uid: plan.run,
                 control: plan.control,
             }),
-        ..row_state
+        ..state
     }
 }

@@ -244,7 +244,7 @@ impl Expander {
         };
         let none = Ok(Values::new());
         let entries = row_entries(object.rows(), object.state()).into_iter();
-        row_entries
+        entries
             .map(|entry| {
                 let wish = desired_row(
                     &place,
@@ -252,14 +252,14 @@ impl Expander {
                     setting.values.get(&entry.row.name).unwrap_or(&none),
                     &self.own,
                 );
-                (entry, desired_row)
+                (entry, wish)
             })
             .collect()
     }
 
     /// Records which objects affect this assemblage before reading them: a change in between is not lost.
     fn need<K: Assembled>(&self, object: &K, wishes: &[(Entry, DesiredRow)]) {
-        let sources = wishes.iter().filter_map(|(_, wish)| match desired_row {
+        let sources = wishes.iter().filter_map(|(_, wish)| match wish {
             DesiredRow::Carry(derived) => Some(derived.source.name().to_owned()),
             DesiredRow::Withdraw(_) | DesiredRow::Bare | DesiredRow::Refused(_) => None,
         });
@@ -288,7 +288,7 @@ impl Expander {
         };
         let plans: Vec<_> = wishes
             .iter()
-            .map(|(entry, wish)| self.decide_entry(object, &scope, entry, desired_row))
+            .map(|(entry, wish)| self.decide_entry(object, &scope, entry, wish))
             .collect();
         stream::iter(plans)
             .buffered(READERS)
@@ -305,7 +305,7 @@ impl Expander {
         entry: &Entry,
         wish: &DesiredRow,
     ) -> Option<Plan> {
-        let plan = self.decide_one(object, scope, &entry.row, desired_row).await;
+        let plan = self.decide_one(object, scope, &entry.row, wish).await;
         let over = entry.vanished && plan.state.state == SyncPhase::Withdrawn;
         (!over).then_some(plan)
     }
@@ -322,10 +322,10 @@ impl Expander {
             self.memory.away(&name);
         }
         let said = reported_state(object, &row.name);
-        let view = match self.observe_row(&name, desired_row).await {
+        let view = match self.observe_row(&name, wish).await {
             Ok((kustomization, source)) => View {
                 row,
-                desired_row,
+                wish,
                 said,
                 kustomization,
                 source,
@@ -354,7 +354,7 @@ impl Expander {
         name: &str,
         wish: &DesiredRow,
     ) -> Result<(Live<KustomizationRow, Kustomization>, Live<SourceRow, FluxObject>), ExpandError> {
-        match desired_row {
+        match wish {
             DesiredRow::Carry(derived) => Ok((
                 self.look_at_kustomization(name, Some(&derived.kustomization))
                     .await?,

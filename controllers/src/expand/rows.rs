@@ -38,8 +38,8 @@ pub fn row_entries(rows: &[Shared<SyncRow>], status: Option<&AssemblageStatus>) 
         })
         .chain(gone)
         .collect();
-    row_entries.sort_by(|a, b| a.row.name.cmp(&b.row.name));
-    row_entries
+    entries.sort_by(|a, b| a.row.name.cmp(&b.row.name));
+    entries
 }
 
 fn vanished(state: &SyncState) -> SyncRow {

@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn a_success_with_custom_resources_is_held_until_it_has_stood() {
+    fn a_success_with_custom_resources_counts_only_after_the_settle_time() {
         let widget = "web_a_example.test_Widget";
         assert_eq!(left_after(0, widget, None, None), Some(30));
         assert_eq!(left_after(29, widget, None, None), Some(1));

@@ -65,7 +65,7 @@ fn by_hand(row: &SyncRow, seen: &KustomizationRow, name: &str) -> Vec<Write> {
         return Vec::new();
     };
     let request = reconcile_request(row, BTreeMap::new());
-    if seen.asked.as_ref() == Some(&reconcile_request) {
+    if seen.asked.as_ref() == Some(&request) {
         return Vec::new();
     }
     let control = Write::ControlPlanRun {
@@ -75,7 +75,7 @@ fn by_hand(row: &SyncRow, seen: &KustomizationRow, name: &str) -> Vec<Write> {
     let ask = Write::Ask {
         name: name.to_owned(),
         uid: seen.uid.clone(),
-        reconcile_request,
+        request,
     };
     vec![control, ask]
 }

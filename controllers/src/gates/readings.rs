@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn who_is_gone_is_not_read_for() {
+    async fn a_removed_module_stops_its_gate_readings() {
         let host = Arc::<Host>::default();
         let readings = readings(&host);
         let waiting = || Arc::strong_count(&host.waiting) - 1;

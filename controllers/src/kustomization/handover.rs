@@ -355,7 +355,7 @@ mod tests {
     }
 
     #[test]
-    fn an_inventory_is_looked_at_once_and_only_what_failed_again() {
+    fn an_inventory_is_checked_once_and_only_failures_are_retried() {
         let later = "2026-11-21T12:00:01Z";
         check(&json!({}), None, &Decision::Look(named(&["a", "b"])));
         check(&json!({}), Some(&looked(&[], NOW)), &Decision::Nothing);

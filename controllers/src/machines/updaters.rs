@@ -39,7 +39,7 @@ pub struct Web {
 #[async_trait]
 impl Call for Web {
     async fn call(&self, updater: &Updater, hook: Hook, request: &Value, limit: Duration) -> Called {
-        let within = tokio::time::timeout(limit, self.posted(updater, hook, hook_request)).await;
+        let within = tokio::time::timeout(limit, self.posted(updater, hook, request)).await;
         // The call may have less than its own limit: the message is the same each time.
         within.unwrap_or_else(|_elapsed| Err("it did not respond in time".to_owned()))
     }
@@ -53,12 +53,7 @@ impl Web {
             return Err(format!("its discovery names no handler for {}", hook.as_str()));
         };
         let limit = Duration::from_secs(handler.timeout_seconds.into());
-        let posted = post(
-            updater,
-            &client,
-            (hook.as_str(), Some(&handler.name)),
-            hook_request,
-        );
+        let posted = post(updater, &client, (hook.as_str(), Some(&handler.name)), request);
         let answer = tokio::time::timeout(limit, posted).await;
         let (code, body) = answer
             .unwrap_or_else(|_elapsed| Err(format!("it took longer than its {} s", limit.as_secs())))?;
@@ -73,7 +68,7 @@ impl Web {
             return Ok(served.clone());
         }
         let request = json!({"apiVersion": GROUP_VERSION, "kind": "DiscoveryRequest"});
-        let (code, body) = post(updater, client, (DISCOVERY, None), &hook_request).await?;
+        let (code, body) = post(updater, client, (DISCOVERY, None), &request).await?;
         if code != 200 {
             return Err(format!("discovery: HTTP {code}"));
         }
@@ -126,10 +121,7 @@ async fn post(
 ) -> Called {
     let address =
         url(&updater.client_config, GROUP_VERSION, hook, handler).map_err(|error| error.to_string())?;
-    let sent = client
-        .post(address.to_string())
-        .body(hook_request.to_string())
-        .send();
+    let sent = client.post(address.to_string()).body(request.to_string()).send();
     let answer = sent.await.map_err(cause)?;
     let code = answer.status().as_u16();
     Ok((code, body(answer).await?))
@@ -143,10 +135,10 @@ pub fn hook_request(hook: Hook, updater: &Updater, objects: Value, more: &[(&str
             .map(|(key, value)| ((*key).to_owned(), (*value).to_owned())),
     );
     let mut request = objects;
-    hook_request["apiVersion"] = json!(GROUP_VERSION);
-    hook_request["kind"] = json!(format!("{}Request", hook.as_str()));
-    hook_request["settings"] = json!(settings);
-    hook_request
+    request["apiVersion"] = json!(GROUP_VERSION);
+    request["kind"] = json!(format!("{}Request", hook.as_str()));
+    request["settings"] = json!(settings);
+    request
 }
 
 async fn body(mut answer: reqwest::Response) -> Result<Bytes, String> {

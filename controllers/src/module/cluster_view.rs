@@ -403,7 +403,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_changed_is_looked_at_again() {
+    fn only_changed_clusters_are_observed_again() {
         let check = |change: &dyn Fn(&mut ClusterView, &mut Clusters, &mut Assemblages), expect: Again| {
             let (mut clusters, mut assemblages) = fleet();
             let mut before = sight((clusters.clone(), assemblages.clone()));
@@ -446,7 +446,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_being_changed_is_looked_at_again_though_it_is_out_of_sight() {
+    fn in_flight_clusters_are_observed_again_even_if_the_module_has_no_part_in_them() {
         let (clusters, assemblages) = fleet();
         let before = sight((clusters.clone(), assemblages.clone()));
         let pairs = pairs(clusters, assemblages, &before);
@@ -455,7 +455,7 @@ mod tests {
     }
 
     #[test]
-    fn who_comes_in_sight_or_goes_out_of_it_moves_the_others() {
+    fn a_cluster_that_appears_or_disappears_shifts_the_others() {
         let mut sight = sight(fleet());
         let pair = |sight: &ClusterView, place: usize| sight.places[place].pair.clone();
         let (dev, eu, us) = (pair(&sight, 0), pair(&sight, 1), pair(&sight, 3));

@@ -602,7 +602,7 @@ mod tests {
     }
 
     #[test]
-    fn a_story_follows_the_memory_and_is_told_once() {
+    fn revision_history_follows_the_memory_and_is_written_once() {
         let now = Timestamp::from_second(60).unwrap();
         let counts = Summary {
             total: 2,

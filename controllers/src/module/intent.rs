@@ -238,7 +238,7 @@ mod tests {
     use super::*;
     use crate::module::rows::Asks;
 
-    fn seen_at(position: usize, name: &str, token: Option<u64>) -> ObservedRow {
+    fn observed_row_at(position: usize, name: &str, token: Option<u64>) -> ObservedRow {
         ObservedRow {
             name: name.to_owned(),
             position,
@@ -260,7 +260,7 @@ mod tests {
     }
 
     fn seen(token: Option<u64>) -> ObservedRow {
-        seen_at(2, "web", token)
+        observed_row_at(2, "web", token)
     }
 
     fn bare(token: u64) -> SyncRow {
@@ -281,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn a_row_changes_only_from_the_name_and_token_that_were_seen() {
+    fn a_row_is_patched_only_if_name_and_token_are_as_observed() {
         let tests = "{\"op\":\"test\",\"path\":\"/spec/syncs/2/name\",\"value\":\"web\"}\n\
                      {\"op\":\"test\",\"path\":\"/spec/syncs/2/token\",\"value\":4}\n";
         let check = |write: Write, expect: &str| check(&write, &format!("{tests}{expect}"));
@@ -377,7 +377,7 @@ mod tests {
     #[test]
     fn merged_writes_do_not_move_each_others_rows() {
         let rows = ["a", "b", "c", "d"].map(|name| SyncRow::bare(name, 1));
-        let seen = |position: usize| seen_at(position, &rows[position].name, Some(1));
+        let seen = |position: usize| observed_row_at(position, &rows[position].name, Some(1));
         let writes = [
             removal(&seen(0)),
             removal(&seen(2)),

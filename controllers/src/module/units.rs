@@ -199,20 +199,20 @@ pub(crate) fn engine_spec(module: &ModuleSpec, seen: &Observation, now: Timestam
         readings: gates::readings(&seen.gates),
         controls: controls(seen, now),
         withdraw: engine::Withdraw {
-            brake: rollout_settings.withdraw.brake.filter(|_| !explicit),
+            brake: wishes.withdraw.brake.filter(|_| !explicit),
             how,
             acknowledged: seen
                 .controls
                 .acknowledged(now)
                 .map(|control| control.what.clone()),
             moving: moving(seen),
-            ..rollout_settings.withdraw
+            ..wishes.withdraw
         },
-        paused: !deleting && (rollout_settings.paused || seen.controls.paused(now).is_some()),
+        paused: !deleting && (wishes.paused || seen.controls.paused(now).is_some()),
         abandoned: seen.controls.given_up(now),
         refused: refusals::of_engine(&seen.refused),
         window_change: windows::next_change(seen.clusters()).map(millis),
-        ..rollout_settings
+        ..wishes
     }
 }
 

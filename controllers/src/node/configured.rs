@@ -94,7 +94,7 @@ pub fn condition(before: Option<&Configured>, wanted: &Configured, now: Timestam
         "reason": wanted.reason,
         "message": wanted.message,
     });
-    if before.is_none_or(|before| before.status != desired_condition.status) {
+    if before.is_none_or(|before| before.status != wanted.status) {
         condition["lastTransitionTime"] = json!(Time(now));
     }
     condition

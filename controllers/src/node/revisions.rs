@@ -102,7 +102,7 @@ pub fn surplus_revisions(module: &NodeModule, seen: &Observation, memory: &Memor
         is_used,
         module.spec.rollout.history_limit,
     );
-    surplus_revisions.into_iter().cloned().collect()
+    surplus.into_iter().cloned().collect()
 }
 
 /// The NodeRevisions beyond the limit, oldest first: neither those that nodes have or may get, nor the condemned ones.
@@ -129,9 +129,9 @@ pub fn forgotten<'a>(
         .into_iter()
         .skip(limit)
         .chain(bad.into_iter().skip(MOST_BAD));
-    let mut surplus: Vec<_> = surplus_revisions
+    let mut surplus: Vec<_> = surplus
         .filter(|revision| !named(revision) && !used(&revision.definition.revision))
         .collect();
-    surplus_revisions.reverse();
-    surplus_revisions
+    surplus.reverse();
+    surplus
 }

@@ -236,7 +236,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_was_told_is_not_told_again_and_a_lost_record_repeats_one_message(manner in manner(), phases in phases(), lives in lives()) {
+        fn messages_are_not_repeated_and_a_lost_record_repeats_only_one(manner in manner(), phases in phases(), lives in lives()) {
             let mut told: Option<NotificationRecord> = None;
             let mut messages = Vec::new();
             let mut lost = 0;
@@ -265,7 +265,7 @@ mod tests {
         }
 
         #[test]
-        fn a_phase_that_comes_back_is_told_again(phases in phases(), lives in lives()) {
+        fn a_phase_that_returns_is_notified_again(phases in phases(), lives in lives()) {
             let mut told: Option<NotificationRecord> = None;
             let mut before = None;
             for (standing, _) in lives {
@@ -283,7 +283,7 @@ mod tests {
         }
 
         #[test]
-        fn the_end_is_told_whatever_came_before(manner in manner(), mut phases in phases(), lives in lives(), end in 3..Phase::ALL.len()) {
+        fn the_final_phase_is_always_notified(manner in manner(), mut phases in phases(), lives in lives(), end in 3..Phase::ALL.len()) {
             phases.insert(Phase::ALL[end]);
             let mut told: Option<NotificationRecord> = None;
             for (standing, crash) in lives.into_iter().filter(|(standing, _)| !standing.phase.is_over()) {
@@ -387,7 +387,7 @@ mod tests {
     }
 
     #[test]
-    fn history_is_not_told() {
+    fn old_rollouts_are_not_notified() {
         let over = standing(0, Phase::Good, 20);
         let told_at = |now: i64| telling(decide(None, &over, Manner::Phases, &all(), at(now))).is_some();
         assert!(told_at(120), "it ended while no process could notify");

@@ -99,13 +99,10 @@ fn unacknowledged(name: &str) -> SyncState {
 /// What an agent reports about itself.
 pub fn mirrored_agent(agent: &Agent) -> Agent {
     let cut = |text: &str| bounded(text, MAX_LABEL).into_owned();
-    let features = mirrored_agent
-        .features
-        .iter()
-        .filter(|feature| feature.len() <= MAX_LABEL);
+    let features = agent.features.iter().filter(|feature| feature.len() <= MAX_LABEL);
     Agent {
-        version: cut(&mirrored_agent.version),
-        sync: cut(&mirrored_agent.sync),
+        version: cut(&agent.version),
+        sync: cut(&agent.sync),
         features: features.take(MAX_FEATURES).cloned().collect(),
     }
 }

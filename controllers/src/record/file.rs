@@ -208,7 +208,7 @@ pub(super) mod tests {
     }
 
     #[tokio::test]
-    async fn whoever_takes_the_file_away_finds_another() {
+    async fn a_new_file_is_started_when_the_current_one_is_moved_away() {
         let mut bed = Bed::new();
         bed.append(1).await.unwrap();
         std::fs::rename(bed.path("web"), bed.path("taken")).unwrap();

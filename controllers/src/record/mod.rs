@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn who_decides_does_not_wait_and_what_is_too_much_is_left_out() {
+    async fn recording_never_blocks_decisions_and_drops_what_exceeds_the_queue() {
         let folder = tempfile::tempdir().unwrap();
         let (decisions, keeper) = record_decisions(folder.path().join("decisions"));
         for at in 0..3 * QUEUE as u64 {

@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_is_pinned_to_an_identity_is_found_by_it() {
+    fn clusters_pinned_to_an_identity_are_found_by_it() {
         let mut pins = Pins::default();
         for (cluster, identity) in [("a", "1"), ("b", "2"), ("c", "1")] {
             pins.insert(cluster.to_owned(), pin(identity));

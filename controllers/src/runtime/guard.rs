@@ -114,7 +114,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_can_be_read_is_read_without_who_wrote_it() {
+    fn objects_are_read_without_their_managed_fields() {
         let metadata = json!({"name": "a", "managedFields": [{"manager": "somebody"}]});
         let object = json!({"metadata": metadata, "data": {"key": "value"}});
         let Guard(read) = from_str::<Guard<ConfigMap>>(&object.to_string()).unwrap();

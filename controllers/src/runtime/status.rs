@@ -73,7 +73,7 @@ where
         .map(value)
         .transpose()?
         .unwrap_or_else(|| Value::Object(Map::new()));
-    let Some(change) = merge_patch(&old, value(new)?) else {
+    let Some(change) = status_patch(&old, value(new)?) else {
         return Ok(None);
     };
     let mut body = json!({"status": change});
@@ -262,7 +262,7 @@ fn steps<S: Listed>(old_head: &Value, head: &Value, old: &S, new: &S) -> Option<
 
 /// The JSON merge patch that turns `old` into `new`; `None` if they are equal apart from the times of unchanged
 /// conditions.
-pub fn merge_patch(old: &Value, mut new: Value) -> Option<Value> {
+pub fn status_patch(old: &Value, mut new: Value) -> Option<Value> {
     keep_transition_times(old, &mut new);
     merge_patch(old, &new)
 }
@@ -316,16 +316,16 @@ mod tests {
     #[test]
     fn times_alone_are_no_change() {
         assert_eq!(
-            merge_patch(&status("True", "1", "m"), status("True", "2", "m")),
+            status_patch(&status("True", "1", "m"), status("True", "2", "m")),
             None
         );
     }
 
     #[test]
     fn the_time_moves_on_a_flip_only() {
-        let said = merge_patch(&status("True", "1", "m"), status("True", "2", "other")).unwrap();
+        let said = status_patch(&status("True", "1", "m"), status("True", "2", "other")).unwrap();
         assert_eq!(said["conditions"][0]["lastTransitionTime"], "1");
-        let flipped = merge_patch(&status("True", "1", "m"), status("False", "2", "m")).unwrap();
+        let flipped = status_patch(&status("True", "1", "m"), status("False", "2", "m")).unwrap();
         assert_eq!(flipped["conditions"][0]["lastTransitionTime"], "2");
     }
 
@@ -334,7 +334,7 @@ mod tests {
         let old = json!({"a": 1, "b": {"c": 1, "d": 2}, "list": [1, 2]});
         let new = json!({"b": {"c": 1}, "list": [1], "e": {"f": 1}});
         assert_eq!(
-            merge_patch(&old, new),
+            status_patch(&old, new),
             Some(json!({"a": null, "b": {"d": null}, "list": [1], "e": {"f": 1}}))
         );
     }

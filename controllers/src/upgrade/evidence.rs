@@ -97,7 +97,7 @@ pub fn version_state(reading: &Reading, what: &[UpgradePart], target: Version) -
             message,
         },
     };
-    Some(version_state)
+    Some(standing)
 }
 
 /// The number of up-to-date machines: whenever it increases, the deadline restarts.

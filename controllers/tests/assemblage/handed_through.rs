@@ -35,7 +35,7 @@ fn spec(row: &SyncRow) -> Value {
 }
 
 #[test]
-fn what_is_handed_through_stands_in_fluxs_object() {
+fn passed_through_fields_appear_in_the_flux_object() {
     let git = json!({"gitRepository": {
         "url": "https://dev.azure.test/shop", "ref": {"tag": "v1"}, "provider": "azure",
         "proxySecretRef": {"name": "proxy"}, "ignore": "*.md", "verify": {"mode": "HEAD", "secretRef": {"name": "keys"}},

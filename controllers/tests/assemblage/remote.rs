@@ -110,7 +110,7 @@ async fn nothing_is_written_for_a_cluster_that_is_away_and_it_is_taken_when_it_i
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_failure_after_an_absence_is_nobodys() {
+async fn a_failure_reported_during_an_absence_does_not_count_afterwards() {
     let (management, downstream) = fleet(&["eu-1"]).await;
     management
         .create(RemoteAssemblage::new(

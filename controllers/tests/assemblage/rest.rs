@@ -51,7 +51,7 @@ async fn at_rest_nothing_is_asked_and_nothing_is_written() {
 
 /// As Flux does at each interval, and at each retry after a failure.
 #[tokio::test(start_paused = true)]
-async fn who_looks_once_more_says_nothing_new() {
+async fn repeated_flux_reconciliations_do_not_change_the_report() {
     let mut cluster = Cluster::downstream();
     cluster.run_assemblages();
     let rows = [row("good", OLD, 1), row("bad", OLD, 2)];

@@ -180,7 +180,7 @@ async fn a_report_by_an_old_watch_is_no_conflict() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_report_that_another_changed_is_not_overwritten_unseen_and_put_right_once_it_is_seen() {
+async fn a_report_changed_by_another_writer_is_corrected_only_after_it_is_observed() {
     let first = [
         state("api", 1, SyncPhase::Succeeded),
         state("web", 1, SyncPhase::Succeeded),

@@ -50,13 +50,13 @@ fn of(report: &Report, source: Option<&str>, away: Option<&str>) -> Verdict {
 
 /// A verdict, in one line.
 fn line(verdict: &Verdict) -> String {
-    let phase = match row_verdict.phase {
+    let phase = match verdict.phase {
         SyncPhase::Succeeded => "succeeded",
         SyncPhase::Failed => "failed",
         SyncPhase::Updating => "updating",
         SyncPhase::Withdrawing | SyncPhase::Withdrawn => "impossible",
     };
-    let class = match row_verdict.class {
+    let class = match verdict.class {
         Some(FailureClass::Revision) => " Revision",
         Some(FailureClass::Unit) => " Unit",
         Some(FailureClass::Infra) => " Infra",
@@ -266,7 +266,7 @@ fn the_end_of_a_pruned_object_is_waited_for_without_a_deadline() {
 }
 
 #[test]
-fn a_failure_is_nobodys_while_source_or_cluster_are_away() {
+fn a_failure_does_not_count_while_source_or_cluster_are_unreachable() {
     let failed = report(ready(Some(false), "BuildFailed", "broken"));
     for (source, away) in [
         (Some("GitFailed: no such host"), None),
@@ -282,7 +282,7 @@ fn a_failure_is_nobodys_while_source_or_cluster_are_away() {
 }
 
 #[test]
-fn success_is_seen_at_this_generation_and_commit_only() {
+fn success_counts_only_at_the_current_generation_and_commit() {
     let good = report(ready(Some(true), "ReconciliationSucceeded", "Applied revision"));
     assert_eq!(line(&of(&good, None, None)), "succeeded");
     assert_eq!(
@@ -448,7 +448,7 @@ fn a_plan_that_failed_is_of_the_class_of_its_step() {
         };
         let verdict = of(&report, None, None);
         assert_eq!(line(&verdict), expect);
-        let plan = row_verdict.plan.unwrap();
+        let plan = verdict.plan.unwrap();
         assert_eq!((&*plan.line, &*plan.run), ("deploy 1/2 a/b FatalError", "1a2b"));
     }
 }

@@ -157,7 +157,7 @@ async fn it_is_tried_again_less_and_less_often_and_not_in_step() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn another_spec_starts_anew_at_once() {
+async fn a_spec_change_is_fetched_at_once_despite_the_backoff() {
     let (bed, notes) = noted();
     bed.commit(&[("a.yaml", "a: 1\n")]);
     bed.repository("src", json!({"interval": "24h", "ref": {"branch": "lost"}}))
@@ -297,7 +297,7 @@ async fn an_object_that_is_deleted_is_let_go() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_restart_costs_one_look_and_no_write() {
+async fn a_restart_costs_one_fetch_and_no_write() {
     let mut bed = Bed::new();
     bed.commit(&[("a.yaml", "a: 1\n")]);
     bed.repository("src", json!({"interval": "24h"})).await;

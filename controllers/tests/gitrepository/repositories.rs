@@ -141,7 +141,7 @@ async fn a_host_that_hangs_holds_up_no_other() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn no_secret_value_stands_in_a_status() {
+async fn no_secret_value_appears_in_a_status() {
     let bed = Bed::new();
     bed.commit(&[("a.yaml", "a: x\n")]);
     bed.create(

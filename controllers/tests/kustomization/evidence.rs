@@ -291,7 +291,7 @@ async fn what_fails_after_it_was_assumed_was_said_to_be_assumed() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_restart_settles_anew() {
+async fn a_restart_restarts_the_settle_time() {
     let mut cluster = Cluster::new().await;
     let second = cluster.second().await;
     tokio::time::sleep_until(second.applied + Duration::from_secs(10)).await;

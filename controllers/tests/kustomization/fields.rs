@@ -35,7 +35,7 @@ async fn target_namespace_takes_all_that_has_a_namespace() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn force_makes_anew_what_cannot_be_changed() {
+async fn force_recreates_objects_with_immutable_fields() {
     let bed = Bed::new();
     let other = deployment_yaml("d", "nginx").replace("app: d", "app: other");
     let first = bed.commit(&[("app/d.yaml", &deployment_yaml("d", "nginx"))]);

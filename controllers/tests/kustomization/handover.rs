@@ -225,7 +225,7 @@ async fn what_is_forbidden_or_gone_holds_up_nothing_and_is_said_once() {
 
 /// In a cluster that Flux has managed from the beginning, an agent without permissions has nothing to check.
 #[tokio::test(start_paused = true)]
-async fn where_only_flux_was_nothing_is_looked_at() {
+async fn handover_checks_nothing_in_a_cluster_that_only_flux_synced() {
     let mut bed = Bed::idle();
     left_by_flux(&bed, &bed.commit(&[("app/a.yaml", &yaml("a", &["kept"]))])).await;
     bed.start_with_flux();
@@ -339,7 +339,7 @@ async fn a_source_that_is_suspended_stays_where_flux_was() {
 
 /// While git is unreachable nothing is deleted, and the status names what is missing.
 #[tokio::test(start_paused = true)]
-async fn a_source_that_cannot_be_fetched_anew_is_said_and_nothing_is_touched() {
+async fn a_source_that_cannot_be_fetched_again_is_reported_and_nothing_is_touched() {
     let mut bed = Bed::idle();
     left_by_flux(&bed, &"0".repeat(40)).await;
     let before = bed.deployed().await;

@@ -397,7 +397,7 @@ async fn what_a_run_applied_stays_whatever_namespace_is_written() {
 
 /// R26: a Job's name contains run, phase, step and try, so that none is created twice.
 #[tokio::test(start_paused = true)]
-async fn a_job_that_is_gone_before_it_was_seen_to_end_is_made_once_more_under_another_name() {
+async fn a_job_lost_before_its_end_was_observed_is_recreated_under_another_name() {
     for restart in [false, true] {
         let mut bed = planned(PLAN, "1").await;
         bed.until(JOBS, |list| open(list, "tool:1").is_some()).await;
@@ -720,7 +720,7 @@ async fn nothing_is_applied_before_the_plan_run_is_there_and_agrees() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_wrong_with_a_plan_stands_in_the_status_and_nothing_is_applied() {
+async fn plan_errors_appear_in_the_status_and_nothing_is_applied() {
     let cases = [
         (PLAN.replace("'*'", "nothing.yaml"), "no file \"nothing.yaml\""),
         (

@@ -286,7 +286,7 @@ async fn an_object_is_on_record_before_it_exists() {
 
 /// A deletion is decided early and done late; a decision about a spec that has changed by then is not applied.
 #[tokio::test(start_paused = true)]
-async fn a_wish_that_was_taken_back_meanwhile_is_not_carried_out() {
+async fn pruning_that_is_disabled_in_the_meantime_deletes_nothing() {
     let bed = with_two(json!({})).await;
     let slow = Match {
         verbs: vec![Verb::Patch],

@@ -70,7 +70,7 @@ async fn the_holder_applies_and_the_other_one_compares() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_declares_something_else_is_not_ready_and_says_which_field() {
+async fn a_conflicting_declaration_is_not_ready_and_names_the_field() {
     let bed = Bed::new();
     let commit = bed.commit(&[
         ("one/a.yaml", &config_yaml("a", "one")),
@@ -256,7 +256,7 @@ async fn a_holder_that_is_gone_is_followed() {
 
 /// After a start only what is recorded is known.
 #[tokio::test(start_paused = true)]
-async fn a_process_that_starts_knows_who_declares_what() {
+async fn a_restarted_process_knows_which_kustomizations_share_an_object() {
     let mut bed = shared_by_two().await;
     bed.crash();
     bed.delete(&kustomization("one")).await;

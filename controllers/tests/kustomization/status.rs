@@ -220,7 +220,7 @@ async fn nothing_is_said_twice() {
 
 /// The progress messages, in order.
 #[tokio::test(start_paused = true)]
-async fn progress_is_told() {
+async fn progress_messages_are_written_in_order() {
     let bed = Bed::new();
     let commit = bed.commit(&[("app/d.yaml", &deployment_yaml("d", "nginx"))]);
     bed.deploy(json!({})).await;

@@ -32,7 +32,7 @@ fn near(gap: Duration, seconds: f64) -> bool {
 }
 
 #[tokio::test(start_paused = true)]
-async fn everything_is_looked_at_again_each_interval_with_jitter() {
+async fn everything_is_reconciled_each_interval_with_jitter() {
     let bed = Bed::new();
     let commit = bed.commit(&[("app/a.yaml", &config_yaml("a", "one"))]);
     bed.deploy(json!({"interval": "10m"})).await;

@@ -73,7 +73,7 @@ async fn the_first_of_all() {
 
 /// A candidate that starts after the leader was killed knows only the Lease object.
 #[tokio::test(start_paused = true)]
-async fn who_starts_late_waits_a_whole_lease() {
+async fn a_late_candidate_waits_a_whole_lease() {
     let bed = Bed::new();
     drop(bed.lead("a").await);
     pass(3600 * SECOND).await;
@@ -89,7 +89,7 @@ async fn who_starts_late_waits_a_whole_lease() {
 
 /// A restarted process with the same name is another holder.
 #[tokio::test(start_paused = true)]
-async fn ones_own_name_in_the_lease_is_somebody_elses() {
+async fn a_lease_under_the_same_name_belongs_to_another_process() {
     let bed = Bed::new();
     let candidate = bed.candidate("a");
     let me = candidate.identity().to_owned();

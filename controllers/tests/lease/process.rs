@@ -99,7 +99,7 @@ async fn a_standby_reads_the_lease_and_nothing_else() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn told_to_end_it_hands_the_lease_over() {
+async fn on_shutdown_the_lease_is_released() {
     let bed = bed();
     let leader = start(&bed, "a");
     pass(SECOND).await;
@@ -121,7 +121,7 @@ async fn told_to_end_it_hands_the_lease_over() {
 
 /// Writes in flight keep the lease until they are done.
 #[tokio::test(start_paused = true)]
-async fn told_to_end_it_finishes_first_and_still_leads() {
+async fn on_shutdown_in_flight_work_finishes_before_the_lease_is_released() {
     let bed = bed();
     let leader = start(&bed, "a");
     pass(SECOND).await;

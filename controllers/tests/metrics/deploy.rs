@@ -299,7 +299,7 @@ fn problems(told: &Told, expr: &str) -> Vec<String> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn rules_and_dashboard_ask_for_what_is_told() {
+async fn rules_and_dashboard_query_only_exported_metrics() {
     let told = told().await;
     let (dashboard, whole) = dashboard();
     let rules = rules();
@@ -392,7 +392,7 @@ fn every_alert_has_a_code_and_a_page() {
 }
 
 #[test]
-fn every_alert_is_played() {
+fn every_alert_has_a_rule_test() {
     let text = fs::read(root().join("deploy/prometheus/rules_test.yaml")).unwrap();
     let tests = muster_sync::yaml::to_json(text).unwrap();
     let fires = |case: &Value| !case["exp_alerts"].as_array().unwrap().is_empty();

@@ -8,7 +8,7 @@ use tempfile::TempDir;
 use super::{host::Host, scrape::Bed};
 
 #[tokio::test]
-async fn a_rollout_is_told_of_and_counted() {
+async fn a_rollout_is_notified_and_counted() {
     let host = Host::new().await;
     let text = format!(
         "receivers: [{{name: hook, kind: webhook, url: 'http://{}/hook', phases: [Rolling, Good]}}]",

@@ -209,7 +209,7 @@ async fn in_a_namespace_that_was_made_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_always_reports_a_greater_token_is_late_all_the_same() {
+async fn a_cluster_that_always_reports_a_greater_token_is_still_not_picked_up() {
     let mut bed = deployed(json!({})).await;
     for cluster in CLUSTERS {
         bed.crash_agent(cluster);

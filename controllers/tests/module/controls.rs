@@ -80,7 +80,7 @@ async fn a_pause_and_a_hold_are_in_the_state_of_a_module_at_rest() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_has_begun_finishes_and_nobody_begins_until_it_is_taken_away() {
+async fn a_paused_module_finishes_in_flight_clusters_and_starts_none() {
     let bed = deployed().await;
     bed.patch("web", version("two")).await;
     bed.until("eu-1 is being changed", || async {
@@ -100,7 +100,7 @@ async fn who_has_begun_finishes_and_nobody_begins_until_it_is_taken_away() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_control_that_cannot_be_read_moves_nothing_and_stops_nobody_else() {
+async fn an_invalid_control_stops_its_module_and_no_other() {
     let bed = deployed().await;
     let cases = [
         (
@@ -193,7 +193,7 @@ async fn a_control_that_cannot_be_read_moves_nothing_and_stops_nobody_else() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_flux_would_take_away_is_told_with_the_command_that_keeps_it() {
+async fn a_control_that_flux_would_remove_is_reported_with_the_command_that_keeps_it() {
     let bed = deployed().await;
     let write = async |manager: &str, patch: Value| {
         let by = PatchParams {

@@ -116,7 +116,7 @@ async fn what_is_needed_may_be_of_the_other_kind() {
 
 /// The state of a module is recorded only while another one needs it: a later dependent triggers that.
 #[tokio::test(start_paused = true)]
-async fn what_is_at_rest_says_how_it_stands_to_whoever_needs_it_later() {
+async fn an_idle_module_reports_its_state_when_a_dependent_appears() {
     let bed = Bed::new(&CLUSTERS).await;
     bed.release("v1", &["base", "web"], "one");
     bed.deploy("base", "v1", json!({})).await;
@@ -130,7 +130,7 @@ async fn what_is_at_rest_says_how_it_stands_to_whoever_needs_it_later() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_name_that_nobody_has_moves_nothing_until_somebody_has_it() {
+async fn a_missing_dependency_blocks_the_module_until_it_exists() {
     let bed = Bed::new(&["eu-1"]).await;
     bed.release("v1", &["base", "web"], "one");
     bed.create::<Module>(module("web", "v1", needs(&["base"]))).await;
@@ -146,7 +146,7 @@ async fn a_name_that_nobody_has_moves_nothing_until_somebody_has_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_circle_moves_nothing_and_is_told_whole() {
+async fn a_dependency_cycle_blocks_its_modules_and_is_reported_in_full() {
     let bed = Bed::new(&["eu-1"]).await;
     bed.release("v1", &["a", "b", "c", "d"], "one");
     for (name, needed) in [("a", "b"), ("b", "c"), ("c", "a"), ("d", "c")] {

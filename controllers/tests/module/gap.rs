@@ -61,7 +61,7 @@ async fn after_an_hour(gap: Duration) -> (Bed, Vec<AbortOnDropHandle<()>>) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_time_in_between_is_on_nobodys_account() {
+async fn the_time_without_a_controller_does_not_count_towards_deadlines() {
     let (bed, _leads) = after_an_hour(Duration::from_hours(1)).await;
     pass(Duration::from_secs(150)).await;
     assert_eq!(reason(&bed).await, "Updating", "not yet five minutes");

@@ -424,7 +424,7 @@ async fn it_has_to_hold_so_many_times_in_a_row_over_a_restart() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_asked_anew_is_not_answered_by_what_was_read_before() {
+async fn a_new_gate_question_is_not_answered_by_an_old_reading() {
     let host = Slow::new(Duration::from_secs(20), json!(1));
     let bed = bed(&["a.test"], host.clone()).await;
     for tag in ["one", "two"] {
@@ -474,7 +474,7 @@ async fn no_data_is_waited_for_or_is_as_bad_as_a_failure() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn gates_behind_which_nobody_waits_are_told_and_then_the_rollout_is_over() {
+async fn gates_with_no_waiting_clusters_are_reported_before_the_rollout_ends() {
     let host = Slow::new(Duration::ZERO, json!(9));
     let bed = bed(&["a.test"], host.clone()).await;
     bed.release("one", &["web"], "one");

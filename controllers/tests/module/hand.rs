@@ -101,7 +101,7 @@ async fn in_the_middle_of_a_rollout() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn while_nobody_is_there_everything_goes_on_and_nothing_is_written_again_afterwards() {
+async fn after_an_outage_of_all_processes_nothing_is_written_again() {
     let mut bed = deployed().await;
     let before = (bed.marks("web").await, bed.marks("other").await);
     bed.crash_controller();

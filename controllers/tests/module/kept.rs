@@ -15,7 +15,7 @@ use crate::bed::*;
 const QUIET: Duration = Duration::from_mins(15);
 
 #[tokio::test(start_paused = true)]
-async fn one_that_begins_anew_decides_the_same() {
+async fn a_restarted_controller_decides_the_same() {
     for seed in 0..4 {
         walk(seed).await;
     }

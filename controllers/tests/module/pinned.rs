@@ -212,7 +212,7 @@ async fn what_cannot_be_meant_moves_nothing_there_and_is_said() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_time_that_is_over_before_it_is_seen_changes_nothing_and_is_said_once() {
+async fn an_already_expired_control_changes_nothing_and_is_reported_once() {
     let mut bed = deployed(json!({})).await;
     let one = revision(&bed, "one").await;
     let before = bed.marks("web").await;
@@ -273,7 +273,7 @@ async fn a_pinned_cluster_neither_goes_back_nor_gets_what_is_condemned() {
 
 /// A pinned revision stays recorded, and a cluster that is deselected is withdrawn, pinned or not.
 #[tokio::test(start_paused = true)]
-async fn what_is_pinned_is_kept_on_record_and_a_pin_selects_nobody() {
+async fn pinned_revisions_are_kept_and_a_pin_selects_no_cluster() {
     let bed = deployed(json!({"historyLimit": 1, "withdraw": {"brake": 3}})).await;
     let tags = async || {
         let all = bed

@@ -213,7 +213,7 @@ async fn what_has_no_effect_says_so() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_cluster_whose_row_takes_no_control_holds_up_no_other() {
+async fn a_cluster_with_an_unwritable_row_does_not_block_the_others() {
     let bed = failed().await;
     let matching = Match {
         client: Some("controller".to_owned()),

@@ -38,7 +38,7 @@ fn begin_with(told: &[String], expect: &[&str]) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_halted_names_who_failed_and_is_no_outage() {
+async fn a_halted_rollout_names_the_failed_cluster_and_is_not_an_outage() {
     let bed = deployed().await;
     begin_with(
         &since(&bed, "RolloutStarted").await[3..],
@@ -67,7 +67,7 @@ async fn what_is_halted_names_who_failed_and_is_no_outage() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_aborted_says_by_whom_and_why() {
+async fn an_aborted_rollout_reports_its_author_and_reason() {
     let bed = deployed().await;
     bed.patch("web", version("v2")).await;
     bed.until("eu-1 has it", || async {

@@ -85,7 +85,7 @@ async fn one_at_a_time(leaders: Leaders, time: Duration) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_charged_cluster_keeps_its_slot() {
+async fn an_in_flight_cluster_keeps_its_slot() {
     let leaders = leaders().await;
     leaders.bed.patch("web", version("v2")).await;
     // Less than a deadline.

@@ -167,7 +167,7 @@ async fn a_bootstrap_module_needs_no_agent() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn processes_end_when_they_are_told_to() {
+async fn processes_end_on_shutdown() {
     let mut bed = Bed::new(&["eu-1"]).await;
     pass(Duration::from_secs(10)).await;
     bed.shutdown.cancel();

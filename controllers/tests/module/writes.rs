@@ -102,7 +102,7 @@ fn remembered(bed: &Bed) -> Vec<(u64, u64)> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_memory_stands_before_any_row_whatever_fails() {
+async fn the_memory_is_written_before_any_row_whatever_fails() {
     let mut bed = deployed(json!({"maxUnreadyClusters": 2})).await;
     let faults = [
         (
@@ -147,7 +147,7 @@ async fn the_memory_stands_before_any_row_whatever_fails() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_row_that_is_not_as_it_was_seen_is_not_written() {
+async fn a_row_that_differs_from_the_observed_one_is_not_written() {
     let bed = deployed(json!({})).await;
     let before = bed.row("eu-1", "web").await.unwrap();
     let token = before["token"].as_u64().unwrap() + 40;
@@ -254,7 +254,7 @@ async fn what_is_given_up_leaves_the_window_only_behind_what_keeps_a_late_write_
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_lost_memory_is_rebuilt_from_what_stands_and_not_from_what_was_seen() {
+async fn a_lost_memory_is_rebuilt_from_live_objects_and_not_from_the_cache() {
     for memory in [Value::Null, json!({"version": 1, "memory": "{nonsense"})] {
         let bed = deployed(json!({"minReadySeconds": 60})).await;
         let blind = blind(&bed, &[Verb::Watch]).await;

@@ -165,7 +165,7 @@ fn what_a_pin_names_is_kept_on_record() {
 }
 
 #[test]
-fn holds_and_pauses_are_told_in_the_status() {
+fn holds_and_pauses_appear_in_the_status() {
     let mut world = settled();
     world.annotate(
         "fabric",

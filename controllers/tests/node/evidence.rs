@@ -102,7 +102,7 @@ fn each_deadline_has_its_own_time() {
 
 /// DX4: a node that is changing to another revision still has its slot.
 #[test]
-fn who_is_changing_to_another_revision_is_the_first_to_get_the_next() {
+fn an_in_flight_node_is_the_first_to_get_the_next_revision() {
     let mut world = settled(&json!({}));
     apply(&mut world, "two", &json!({}));
     world.run("fabric", 1);
@@ -328,7 +328,7 @@ fn a_verdict_has_its_evidence() {
 /// R9: nodes that never got the failed revision are not touched, and those that got it are rolled back one after the
 /// other.
 #[test]
-fn only_who_got_it_goes_back() {
+fn only_nodes_that_got_the_bad_revision_are_reverted() {
     let mut world = settled(&revert());
     let token = |world: &World, node: &str| world.assemblages[node].spec.rows[0].token;
     let before = token(&world, "n3");

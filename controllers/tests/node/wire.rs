@@ -383,7 +383,7 @@ async fn it_rolls_node_by_node_and_at_rest_nothing_is_written() {
 
 /// A Node whose condition is rejected, for example by a webhook, blocks neither claims nor the end of a NodeModule.
 #[tokio::test(start_paused = true)]
-async fn a_node_whose_condition_cannot_be_written_keeps_no_claim() {
+async fn a_node_with_an_unwritable_condition_keeps_no_claim() {
     let bed = Bed::of(&["n1", "n2"]).await;
     let statuses = Match {
         verbs: vec![Verb::Patch],
@@ -567,7 +567,7 @@ async fn what_is_deleted_is_withdrawn_and_then_gone() {
 /// DX20: names have only a part of the hash. An object with the name of another revision stays as it is, and nothing is
 /// assigned that is not recorded.
 #[tokio::test(start_paused = true)]
-async fn a_revision_whose_name_is_taken_replaces_nothing() {
+async fn a_revision_with_a_taken_name_replaces_nothing() {
     let mut bed = Bed::of(&["n1"]).await;
     bed.controller = None;
     // New CRDs are served a moment after their creation.

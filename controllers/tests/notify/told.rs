@@ -242,7 +242,7 @@ async fn a_lost_record_repeats_one_message_with_its_number() {
 
 /// A receiver that does not respond delays no other.
 #[tokio::test]
-async fn a_silent_receiver_holds_up_nobody() {
+async fn a_silent_receiver_does_not_block_the_others() {
     let bed = Bed::new(
         "- {name: silent, kind: webhook, url: HOST/silent}\n- {name: hook, kind: webhook, url: HOST/hook}",
     )
@@ -300,7 +300,7 @@ async fn what_does_not_arrive() {
 
 /// Receivers select by labels of modules, and by phases.
 #[tokio::test]
-async fn who_is_told() {
+async fn receivers_are_selected_by_labels_and_phases() {
     let bed = Bed::new(
         "- {name: web, kind: webhook, url: HOST/web, modules: {matchLabels: {team: web}}}
 - {name: all, kind: webhook, url: HOST/all}
@@ -327,7 +327,7 @@ async fn who_is_told() {
 
 /// A phase that returns is notified again, also to receivers that are not notified of the phase in between.
 #[tokio::test]
-async fn a_second_pause_is_told() {
+async fn a_second_pause_is_notified() {
     let bed = Bed::new("- {name: pauses, kind: webhook, url: HOST/pauses, phases: [Paused, Bad]}").await;
     bed.module("web", json!({})).await;
     bed.begins("web").await;

@@ -118,7 +118,7 @@ async fn a_secret_that_leads_elsewhere_stops_writes_before_the_first_one_until_i
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_records_at_the_same_time_goes_by_what_the_other_recorded() {
+async fn a_concurrent_controller_adopts_the_identity_already_recorded() {
     let bed = Bed::new(Version::V1Beta2, &["eu-1"]);
     let (other, _running) = bed.beside();
     let mut changes = Box::pin(other.subscribe());
@@ -146,7 +146,7 @@ async fn take_back(bed: &Bed) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn another_server_is_looked_at_like_another_credential() {
+async fn another_server_is_checked_like_another_credential() {
     let bed = Bed::new(Version::V1Beta2, &["eu-1", "us-1"]);
     bed.good("eu-1").await;
     bed.until("eu-1", None).await;

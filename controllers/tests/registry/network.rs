@@ -63,7 +63,7 @@ async fn a_server_of_another_authority_is_not_spoken_to() {
 }
 
 #[tokio::test]
-async fn a_failure_is_seen_at_once_whatever_the_server_asks_for() {
+async fn a_failure_is_reported_at_once_despite_retry_after() {
     let api = ApiServer::start().await.unwrap();
     let access = parse(api.kubeconfig().unwrap().as_bytes()).unwrap();
     api.faults().add(Rule::always(

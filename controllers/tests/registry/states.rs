@@ -168,7 +168,7 @@ async fn five_failures_in_a_row_and_a_return_after_one_probe() {
 
 /// A user who checks a cluster finds the event there, once for each change.
 #[tokio::test(start_paused = true)]
-async fn that_a_cluster_stops_answering_and_answers_again_is_told_once() {
+async fn an_outage_and_a_recovery_of_a_cluster_are_reported_once_each() {
     let mut bed = Bed::new(Version::V1Beta2, &["eu-1"]);
     bed.good("eu-1").await;
     bed.until("eu-1", None).await;
@@ -333,7 +333,7 @@ async fn a_secret_that_no_watch_shows_is_read_once_more_before_a_credential_coun
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_missing_kind_stops_modules_only_and_its_coming_is_seen_within_a_poll() {
+async fn a_missing_kind_stops_only_modules_and_its_creation_is_noticed_within_a_poll() {
     let bed = Bed::new(Version::V1Beta2, &["eu-1"]);
     let downstream = bed.downstream["eu-1"].client();
     let crds: Api<CustomResourceDefinition> = Api::all(downstream.clone());
@@ -366,7 +366,7 @@ async fn a_missing_kind_stops_modules_only_and_its_coming_is_seen_within_a_poll(
 }
 
 #[tokio::test(start_paused = true)]
-async fn since_moves_with_the_reason_and_a_cluster_made_anew_is_another() {
+async fn since_changes_with_the_reason_and_a_recreated_cluster_is_a_new_one() {
     let bed = Bed::new(Version::V1Beta2, &["eu-1"]);
     bed.good("eu-1").await;
     bed.until("eu-1", None).await;

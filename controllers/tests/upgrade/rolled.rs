@@ -134,7 +134,7 @@ async fn a_cluster_that_hangs_stops_the_others_and_is_named() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn progress_is_counted_anew_with_each_machine() {
+async fn the_progress_deadline_restarts_with_each_machine() {
     // Six machines, one every 5 s: none of them takes 20 s, all of them take longer.
     let bed = Bed::new(&NAMES[..1], "v1.33.4").await;
     bed.upgrade(

@@ -4,7 +4,7 @@ use maud::{Markup, html};
 
 use super::{Page, Part, Request, layout, lists, module, parts};
 use crate::{
-    Assignment, ReportView, Kind, ModuleRef, ObjectName, PageLocation, RowView, Shape, Snapshot, shell_word,
+    Assignment, Kind, ModuleRef, ObjectName, PageLocation, ReportView, RowView, Shape, Snapshot, shell_word,
     words::diff_command,
 };
 

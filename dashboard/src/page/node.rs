@@ -4,7 +4,7 @@ use maud::{Markup, html};
 
 use super::{Page, Part, Request, cluster, layout, lists, parts};
 use crate::{
-    AgentView, BudgetView, Carried, ReportView, FleetEvent, Kind, ModuleRef, NodeView, PageLocation, Shape,
+    AgentView, BudgetView, Carried, FleetEvent, Kind, ModuleRef, NodeView, PageLocation, ReportView, Shape,
     Snapshot, shell_word, why,
 };
 

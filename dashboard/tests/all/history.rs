@@ -71,7 +71,7 @@ fn the_way_back() {
 }
 
 #[test]
-fn newest_first_and_what_is_told_of_each() {
+fn revisions_are_listed_newest_first_with_their_verdicts() {
     let all = [
         revision('a', "v1", "web", &story(1, "Good")),
         revision('b', "v2", "old", &json!({"started": "2026-01-03T00:00:00Z"})),

@@ -613,7 +613,7 @@ fn an_agent_lives_if_a_reason_says_so_that_comes_after_its_absence() {
 }
 
 #[tokio::test]
-async fn a_path_conflict_stands_on_the_page_of_the_node() {
+async fn a_path_conflict_appears_on_the_node_page() {
     let mut nodes = world();
     let mut other = module("sysctl", &[("n1", "UpToDate", "")]);
     for condition in &mut other.status.as_mut().unwrap().conditions {

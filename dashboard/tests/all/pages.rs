@@ -80,7 +80,7 @@ fn stages() -> Value {
     json!({"stages": [canary], "maxUnreadyClusters": 2, "onFailure": {"maxFailed": 1}})
 }
 
-fn told_of(lane: &Lane) -> Vec<String> {
+fn lane_lines(lane: &Lane) -> Vec<String> {
     let stages = lane.stages.iter().map(|stage| {
         let conditions = stage.conditions.iter().map(|condition| {
             let until = condition
@@ -122,29 +122,29 @@ fn the_stages_of_a_rollout() {
     let lane = lane(&snapshot);
     assert_eq!((&*lane.limit, &*lane.may_fail), ("2", "1"));
     assert_eq!(
-        told_of(&lane),
+        lane_lines(&lane),
         [
             "canary open dev-1,eu-1,eu-2 [+approved; -soak of 1m until 2026-01-03T03:11:00Z; \
              -gate: $.x < 1: 1 of 3 times, it was not met when last read]"
         ]
     );
     // A finished soak counts as met while its stage waits for the rest.
-    let soaked = told_of(&lane_at(&snapshot, at("03:11:00")));
+    let soaked = lane_lines(&lane_at(&snapshot, at("03:11:00")));
     assert!(soaked[0].contains("; +soak of 1m; -gate"), "{soaked:?}");
     let mut passed = open;
     passed.course.passed = [StageId::of("canary")].into();
     let lane = self::lane(&with(objects(), &stages(), &passed));
     assert_eq!(
-        told_of(&lane),
+        lane_lines(&lane),
         ["canary passed dev-1,eu-1,eu-2 [+approved; +soak of 1m; +gate: $.x < 1]"]
     );
     let lane = self::lane(&with(objects(), &stages(), &Memory::default()));
     assert_eq!(
-        told_of(&lane),
+        lane_lines(&lane),
         ["canary open dev-1,eu-1,eu-2 [-needs an approval; -soak of 1m; -gate: $.x < 1: 0 of 3 times]"]
     );
     let lane = self::lane(&with(objects(), &json!({}), &Memory::default()));
-    assert_eq!(told_of(&lane), ["rest open dev-1,eu-1,eu-2 []"]);
+    assert_eq!(lane_lines(&lane), ["rest open dev-1,eu-1,eu-2 []"]);
 }
 
 fn change(since: &str) -> InFlight {
@@ -222,8 +222,8 @@ fn a_rollout_over_time() {
 
 #[test]
 fn what_needs_a_person_comes_first() {
-    let check = |told_of: &[(&str, &str, &str)], sentence: &str, attention: &[&str], moving: &[&str]| {
-        let overview = Overview::of(&Fleet::of(&told(told_of)));
+    let check = |lane_lines: &[(&str, &str, &str)], sentence: &str, attention: &[&str], moving: &[&str]| {
+        let overview = Overview::of(&Fleet::of(&told(lane_lines)));
         assert_eq!(overview.sentence, sentence);
         let names = |concerns: &[muster_dashboard::AttentionItem]| {
             concerns
@@ -234,7 +234,7 @@ fn what_needs_a_person_comes_first() {
         assert_eq!(
             (names(&overview.attention), names(&overview.moving)),
             (to_owned(attention), to_owned(moving)),
-            "{told_of:?}"
+            "{lane_lines:?}"
         );
     };
     let waits = ("eu-2", "WaitingTurn", "m");
@@ -296,12 +296,12 @@ fn a_cluster_and_what_it_carries() {
 fn an_assignment_down_to_what_the_cluster_says() {
     let snapshot = snapshot(objects());
     let view = Assignment::of(&snapshot, &web(), "eu-1").unwrap();
-    let (row, echo) = (view.row.unwrap(), view.echo.unwrap());
+    let (row, report) = (view.row.unwrap(), view.report.unwrap());
     assert_eq!(
         (view.cell.shape, &*row.intent, row.version.as_deref()),
         (Shape::Failed, "carry", Some("v2"))
     );
-    assert_eq!((echo.state, echo.is_current), ("failed", true));
+    assert_eq!((report.state, report.is_current), ("failed", true));
     assert!(
         view.why.headline.contains("web on eu-1 has v2, wants v2: Failed"),
         "{}",
@@ -312,7 +312,7 @@ fn an_assignment_down_to_what_the_cluster_says() {
 }
 
 #[tokio::test]
-async fn what_people_said_and_what_is_to_be_done_is_told_in_words() {
+async fn controls_and_next_steps_are_described_in_words() {
     let mut objects = objects();
     let module = objects
         .modules

@@ -410,7 +410,7 @@ async fn signs_of_life_and_an_end() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_page_of_another_build_loads_itself_anew() {
+async fn a_page_of_another_build_reloads_itself() {
     let served = served(objects());
     let mut stream = Stream::open(&served, "/events/?build=older", &[]).await;
     assert_eq!(stream.next().await.unwrap().0, "reload");

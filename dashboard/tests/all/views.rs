@@ -135,7 +135,7 @@ fn equal_columns_fold_and_problems_do_not() {
 }
 
 #[test]
-fn why_begins_with_the_failure_and_groups_who_waits() {
+fn why_starts_with_the_failure_and_groups_waiting_clusters() {
     let fleet = fleet();
     let why = why(fleet.module(ModuleKind::Module, "web").unwrap());
     assert_eq!(why.headline, "web v2 on 1/4 clusters: Failed");
@@ -297,7 +297,7 @@ fn held(deleted: bool) -> Objects {
 }
 
 #[test]
-fn a_held_withdrawal_waits_for_a_person_and_is_told_once() {
+fn a_held_withdrawal_waits_for_acknowledgement_and_is_listed_once() {
     let check = |deleted: bool, sentence: &str, keep: &str, keeps: Option<&str>| {
         let objects = held(deleted);
         let fleet = Fleet::of(&objects);
@@ -393,7 +393,7 @@ fn clusters_that_a_status_has_no_room_for_are_held_as_well() {
 }
 
 #[test]
-fn what_a_person_can_do_comes_before_what_nobody_can() {
+fn reasons_that_need_manual_action_come_first() {
     let fleet = told(&[
         ("eu-1", "Unreachable", "no answer"),
         ("eu-2", "Held", "held for all modules by ann"),
@@ -421,7 +421,7 @@ fn what_a_person_can_do_comes_before_what_nobody_can() {
 
 /// A failure is shown with the cluster where it happened, and not again with the clusters that it blocks.
 #[test]
-fn a_failure_is_told_once() {
+fn a_failure_is_listed_only_once() {
     let evidence = "Deployment web/web: ImagePullBackOff";
     let halted = format!(
         "v2 (revision r2) failed on eu-1 at 03:04:05 and is rolled out no further: {evidence}; next: commit a fixed version"
@@ -486,7 +486,7 @@ fn grouped(groups: &Value, generation: i64) -> Vec<String> {
 
 /// Clusters in `attention` are not counted again for a group that names no clusters.
 #[test]
-fn who_needs_attention_is_not_counted_again() {
+fn clusters_needing_attention_are_not_counted_twice() {
     let mut module = module(&[("eu-1", "WaitingTurn", "m")]);
     let group = |reason: &str, count: u32| json!({"reason": reason, "count": count, "truncated": true});
     let groups = json!([group("WaitingTurn", 3), group("UpToDate", 1)]);
@@ -513,7 +513,7 @@ fn who_needs_attention_is_not_counted_again() {
 }
 
 #[test]
-fn a_cluster_stands_as_its_group_says() {
+fn a_cluster_takes_the_state_of_its_group() {
     let groups = json!([
         {"reason": "Halted", "count": 3, "clusters": "eu-{1..3}", "message": "v2 is bad"},
         {"reason": "UpToDate", "count": 1, "clusters": "dev-1"},
@@ -716,7 +716,7 @@ fn a_matrix_is_grouped_by_a_label() {
 }
 
 #[test]
-fn a_cluster_that_is_away_is_told_once_and_a_hold_is_no_alarm() {
+fn an_unreachable_cluster_is_listed_once_and_a_hold_is_not_an_alarm() {
     let mut fleet = told(&[
         ("eu-1", "Unreachable", "no answer"),
         ("eu-2", "Held", "held for all modules by ann"),
@@ -814,7 +814,7 @@ fn why_says_that_a_tag_was_moved() {
 }
 
 #[test]
-fn the_root_of_a_tree_stands_like_the_worst_below_it() {
+fn a_tree_root_shows_the_worst_state_below_it() {
     let mut fleet = told(&[("eu-1", "Unreachable", "no answer")]);
     fleet.modules[0].ready = "True".to_owned();
     let root = Tree::fleet(&fleet, "default").root;

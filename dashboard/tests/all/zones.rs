@@ -41,7 +41,7 @@ fn crashing(conditions: &[(&str, &str, &str)], condemned: bool) -> ZoneRollout {
 }
 
 #[test]
-fn what_to_do_next_follows_from_how_it_stands() {
+fn the_next_command_follows_from_the_state() {
     let updating = [("Ready", "False", "Progressing")];
     let stalled = [
         ("Ready", "False", "ProgressDeadlineExceeded"),

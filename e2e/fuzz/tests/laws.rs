@@ -198,7 +198,7 @@ fn the_names_of_laws_are_in_order_and_each_has_a_target() {
 /// The sandbox works: a child process of this test opens a file in it, and the kernel kills the child.
 #[test]
 #[cfg(target_os = "linux")]
-fn who_opens_a_file_in_the_sandbox_is_ended() {
+fn opening_a_file_in_the_sandbox_kills_the_process() {
     use std::os::unix::process::ExitStatusExt as _;
     const CHILD: &str = "MUSTER_FUZZ_OPENS_A_FILE";
     const BAD_SYSTEM_CALL: i32 = 31;
@@ -206,7 +206,7 @@ fn who_opens_a_file_in_the_sandbox_is_ended() {
         sandbox::run(|| std::fs::read("/proc/self/status").map_or(0, |bytes| bytes.len()));
         return;
     }
-    let name = "who_opens_a_file_in_the_sandbox_is_ended";
+    let name = "opening_a_file_in_the_sandbox_kills_the_process";
     let mut child = std::process::Command::new(std::env::current_exe().unwrap());
     let status = child
         .args(["--exact", name])

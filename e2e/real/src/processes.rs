@@ -372,7 +372,7 @@ mod tests {
 
     /// The watchdog observes the end of the pipe when its owner has ended, also by SIGKILL.
     #[test]
-    fn whoever_goes_takes_processes_and_folder_along() {
+    fn dropping_the_handle_ends_the_processes_and_removes_the_folder() {
         let place = tempfile::tempdir().unwrap();
         let folder = place.path().join("it's a fleet");
         let (processes, recorded) = two(&folder);
@@ -383,7 +383,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_leaves_them_running_finds_them_by_the_record() {
+    fn processes_left_running_are_found_by_the_record() {
         let place = tempfile::tempdir().unwrap();
         let (processes, recorded) = two(place.path());
         processes.leave().unwrap();
@@ -419,7 +419,7 @@ mod tests {
     }
 
     #[test]
-    fn who_ends_at_once_is_told_with_its_log() {
+    fn a_process_that_ends_at_once_is_reported_with_its_log() {
         let place = tempfile::tempdir().unwrap();
         let mut processes = Processes::new(place.path()).unwrap();
         let mut launch = sleeper("one");

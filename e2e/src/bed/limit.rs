@@ -344,7 +344,8 @@ fn upstream(at: Instant, cluster: &str, object: Option<&Value>, sync: &str, sigh
         row.map_or(Observation::NoRow, Observation::Row),
     ));
     let report = object.and_then(|object| succeeded(object, sync));
-    sights.extend(report.map(|(digest, token)| cluster_event(at, cluster, Observation::Report(digest, token))));
+    sights
+        .extend(report.map(|(digest, token)| cluster_event(at, cluster, Observation::Report(digest, token))));
 }
 
 fn cluster_event(at: Instant, cluster: &str, what: Observation) -> ClusterEvent {
@@ -469,7 +470,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_away_for_long_is_left_out_until_it_is_back() {
+    fn a_long_unreachable_cluster_does_not_count_until_it_is_back() {
         let away = "a row 1 x; a away; b row 2 x";
         check(1, away, &["b: token 2 makes [\"a\", \"b\"] of 1"]);
         check(1, "a row 1 x; a away; wait; b row 2 x", &[]);

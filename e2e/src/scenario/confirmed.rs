@@ -144,7 +144,7 @@ async fn install(bed: &Bed) {
             let told = definition
                 .as_ref()
                 .and_then(|definition| condition(definition, "Established"));
-            let is = status_text.is_some_and(|told| status_text["status"] == "True");
+            let is = told.is_some_and(|told| told["status"] == "True");
             if is {
                 Ok(())
             } else {

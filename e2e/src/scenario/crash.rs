@@ -46,7 +46,7 @@ pub async fn anywhere(ground: Ground) {
 }
 
 /// Terminated during a rollout, the controller exits in time and without an error; the next one continues.
-pub async fn told_to_end(ground: Ground) {
+pub async fn shutdown_in_the_middle(ground: Ground) {
     let mut bed = Bed::with_clusters(ground, &FOUR).await;
     bed.deploy(&["web"]).await;
     let version = bed.roll("web", 2, Quality::Good).await;

@@ -68,7 +68,7 @@ pub async fn what_is_ours_goes_with_its_cluster(ground: Ground) {
 }
 
 /// Modules whose writes conflict retry automatically: no event would trigger them.
-pub async fn who_is_overtaken_tries_again(ground: Ground) {
+pub async fn overtaken_writes_are_retried(ground: Ground) {
     let bed = Bed::with_clusters(ground, &CLUSTERS).await;
     for path in ["/proxyassemblages", "/modules/"] {
         bed.overtake(path, 2);

@@ -121,7 +121,7 @@ fn start(folder: &Path, kubeconfig: &str, address: &str) -> Controller {
 
 #[test]
 #[ignore = "real: cargo xtask real run"]
-fn whoever_may_get_modules_may_look() {
+fn dashboard_access_follows_the_right_to_get_modules() {
     let folder = tempfile::tempdir().unwrap();
     let mut fleet = Fleet::start(&folder.path().join("real"), Plan::default()).unwrap();
     fleet.add(&["management".to_owned()]).unwrap();

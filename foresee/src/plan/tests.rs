@@ -273,7 +273,7 @@ async fn as_json() {
 }
 
 #[tokio::test]
-async fn what_is_written_as_it_stands_is_no_change() {
+async fn an_identical_manifest_is_no_change() {
     let plan = World::new(&["web", "base"]).plan().await;
     assert!(plan.changes_nothing());
     assert_eq!(plan.total(), "Plan: no changes, 2 modules as they are.");
@@ -348,7 +348,7 @@ async fn a_version_that_is_known_to_be_bad_is_refused() {
 }
 
 #[tokio::test]
-async fn who_is_away_is_skipped_or_waited_for() {
+async fn an_unreachable_cluster_is_skipped_or_waited_for() {
     let check = async |wish: &str, expect: &str| {
         let mut world = World::new(&["web"]);
         let mut rollout = stages();
@@ -375,7 +375,7 @@ async fn who_is_away_is_skipped_or_waited_for() {
 }
 
 #[tokio::test]
-async fn without_a_kubeconfig_nobody_is_touched() {
+async fn clusters_without_a_kubeconfig_are_not_touched() {
     let mut world = World::new(&["web"]);
     world.rolls("web", NEW, &json!({"strategy": "Replace"}));
     world.live.enrolled = Some(["eu-1".to_owned()].into());
@@ -384,7 +384,7 @@ async fn without_a_kubeconfig_nobody_is_touched() {
 }
 
 #[tokio::test]
-async fn who_leaves_is_withdrawn_from_once_that_is_acknowledged() {
+async fn deselected_clusters_are_withdrawn_from_after_acknowledgement() {
     let mut world = World::new(&["web"]);
     world.spec("web")["selector"] = json!({"matchLabels": {"region": "eu"}});
     let plan = world.plan().await;
@@ -403,7 +403,7 @@ async fn who_leaves_is_withdrawn_from_once_that_is_acknowledged() {
 }
 
 #[tokio::test]
-async fn a_removal_says_who_loses_the_module_and_has_no_stages() {
+async fn a_removal_lists_the_clusters_that_lose_the_module_and_has_no_stages() {
     let mut world = World::new(&["web"]);
     world.live.modules[0].spec.rollout = serde_json::from_value(stages()).unwrap();
     world.rolls_out_since_yesterday();
@@ -734,7 +734,7 @@ async fn of_a_range_the_one_side_is_compared_with_the_other() {
 }
 
 #[tokio::test]
-async fn what_is_not_known_or_selects_nobody_is_a_warning() {
+async fn an_unknown_commit_or_an_empty_selection_is_a_warning() {
     let mut world = World::new(&["web"]);
     let git =
         json!({"url": "https://git.test/fleet.git", "version": {"tag": "v2"}, "secretRef": {"name": "key"}});
@@ -786,7 +786,7 @@ async fn a_cluster_of_the_folder_joins_by_its_labels() {
 }
 
 #[test]
-fn bad_input_is_told_with_its_place() {
+fn bad_input_is_reported_with_its_position() {
     let check = |manifests: &[(&str, &str)], says: &str| {
         let files = manifests.iter().map(|(path, text)| File {
             path: (*path).to_owned(),
@@ -878,7 +878,7 @@ fn a_range_is_two_commits_of_the_repository() {
 }
 
 #[test]
-fn a_variable_that_nobody_gives_is_named() {
+fn an_unset_variable_is_named() {
     let mut manifest = module("web", NEW, &json!({}));
     manifest["spec"]["sync"]["source"]["git"]["url"] = json!("${FLEET_URL}");
     let files = Files::new([File {
@@ -1000,7 +1000,7 @@ async fn before_a_tag_is_made_the_plan_says_so() {
 }
 
 #[test]
-fn what_changes_in_objects_is_told_once_and_nothing_of_secrets() {
+fn object_changes_are_listed_once_and_secrets_are_hidden() {
     const URL: &str = "https://git.test/fleet.git";
     let folder = tempfile::tempdir().unwrap();
     let repository = git2::Repository::init(folder.path()).unwrap();

@@ -447,7 +447,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_told_with_its_place_and_how_to_mend_it() {
+    fn fleet_file_errors_are_reported_with_position_and_fix() {
         check(
             "",
             "fleet.yaml:1:1: the file is empty; list clusters (see examples/simulate/fleet.yaml)",

@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn what_looks_like_a_credential_is_masked() {
+    fn credential_like_text_is_masked() {
         check(
             "clone https://ann:canary@git.example.com/x failed",
             "clone https://***@git.example.com/x failed",

@@ -106,7 +106,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn flux_is_told_from_ours() {
+    fn flux_definitions_are_distinguished_from_ours() {
         let all = install::management(IMAGE, Sync::Builtin, "default", false).definitions;
         assert_eq!(
             all.iter().filter(|definition| is_flux(definition)).count(),

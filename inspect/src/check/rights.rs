@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_controller_does_besides_needs_rights_besides() {
+    fn optional_controller_features_need_additional_rights() {
         let more = |arguments: &[&str]| {
             let (all, bare) = (
                 install::rights_by_arguments("fleet", arguments),

@@ -117,7 +117,7 @@ mod tests {
     };
 
     #[test]
-    fn a_minor_version_stands_for_its_oldest() {
+    fn a_minor_version_means_its_oldest_patch() {
         assert_eq!(version("v1.34"), version("v1.34.0"));
         assert_eq!(version("1.34.2"), Ok(Version::parse("v1.34.2").unwrap()));
         assert!(version("newest").unwrap_err().contains("write v1.34 or v1.34.2"));

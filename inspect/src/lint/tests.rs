@@ -179,7 +179,7 @@ fn a_finding_says_what_to_write() {
 }
 
 #[test]
-fn what_helps_stands_once_behind_the_last_of_a_kind() {
+fn the_remedy_is_printed_once_after_the_last_finding_of_a_kind() {
     let text = module("web").replace(
         "spec:\n",
         "spec:\n  zzz: 1\n  yyy: 2\n  rollout: {strategy: zzz}\n",
@@ -198,7 +198,7 @@ fn what_helps_stands_once_behind_the_last_of_a_kind() {
 }
 
 #[test]
-fn what_a_variable_stands_for_is_not_judged() {
+fn values_from_variables_are_not_checked() {
     check(
         &module("web").replace("https://example.com/fleet.git", "'${FLEET_URL}'"),
         &[],
@@ -350,7 +350,7 @@ fn kinds_without_evidence() {
 }
 
 #[test]
-fn workloads_whose_pods_are_replaced_by_hand() {
+fn workloads_with_manually_replaced_pods_are_reported() {
     let set = "apiVersion: apps/v1\nkind: StatefulSet\nmetadata:\n  name: a\nspec:\n  updateStrategy:\n    type: OnDelete\n";
     check(set, &[("MST0307", 7)]);
     check(&set.replace("StatefulSet", "DaemonSet"), &[("MST0307", 7)]);
@@ -441,7 +441,7 @@ fn node_module(name: &str) -> String {
 }
 
 #[test]
-fn node_modules_are_looked_at() {
+fn node_modules_are_checked() {
     let fabric = node_module("fabric");
     check(&fabric, &[]);
     for (from, to, expect) in [
@@ -471,7 +471,7 @@ fn node_modules_are_looked_at() {
 }
 
 #[test]
-fn a_path_of_two_node_modules_is_told_at_the_second() {
+fn a_path_of_two_node_modules_is_reported_at_the_second() {
     let fabric = node_module("fabric");
     let below = node_module("dns").replace("/etc/dns.conf", "/etc/fabric.conf/below");
     let texts = |second: &str| found(&[&fabric, second]);

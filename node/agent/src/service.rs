@@ -21,7 +21,7 @@ use muster_controllers::runtime::Api;
 use muster_controllers::runtime::{
     CallError, Clock, Shutdown, call,
     call::error_chain,
-    status::merge_patch,
+    status::status_patch,
     watch::{self, watch_cluster},
 };
 use muster_node::{Assignment, Hold, Report, Server};
@@ -311,7 +311,7 @@ impl Shell {
             json!(assemblage.status.clone().unwrap_or_default()),
             json!(status),
         );
-        let Some(body) = merge_patch(&old, new) else {
+        let Some(body) = status_patch(&old, new) else {
             return true;
         };
         match self.patch(body).await {

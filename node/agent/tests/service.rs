@@ -428,7 +428,7 @@ async fn what_hashes_to_something_else_is_refused_and_nothing_is_written() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_value_that_looks_like_a_secret_is_none() {
+async fn a_value_with_secret_syntax_is_not_expanded() {
     let bed = Bed::running().await;
     let content = content(&bed.path("etc/b"), "$(VALUE) $(SECRET_key)");
     bed.record(&content).await;

@@ -67,7 +67,7 @@ fn all_are_run_and_each_has_a_name() {
 
 /// DX12: an address that was reached before proves nothing.
 #[test]
-fn each_check_asks_anew() {
+fn each_check_probes_again() {
     let world = World::new();
     let checks = Checks {
         tcp: vec!["10.0.0.1:179".to_owned()],

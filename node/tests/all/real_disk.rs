@@ -259,7 +259,7 @@ fn links_lead_nowhere() {
 }
 
 #[test]
-fn a_prefix_that_is_not_there_and_one_that_is_made_anew() {
+fn a_missing_prefix_is_refused_and_a_recreated_one_works() {
     if !is_root() {
         return;
     }

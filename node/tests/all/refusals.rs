@@ -210,7 +210,7 @@ fn a_server_that_the_node_does_not_know() {
 }
 
 #[test]
-fn what_stands_at_the_path() {
+fn unsafe_entries_at_the_path_are_refused() {
     type Make = fn(&World);
     let table: [(&str, Make, &str); 7] = [
         (
@@ -293,7 +293,7 @@ fn a_read_only_file_system() {
 }
 
 #[test]
-fn a_prefix_whose_links_lead_nowhere_else() {
+fn a_star_in_a_path_is_literal() {
     // Names of interfaces are patterns, and nothing else is.
     let world = World::new();
     let mut asked = row(1, vec![file(&path("*"), "x")]);

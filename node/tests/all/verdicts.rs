@@ -161,7 +161,7 @@ fn an_outage_condemns_nothing_and_the_change_is_tried_again_after_it() {
 
 /// DX11.
 #[test]
-fn a_restore_whose_reload_fails_is_reported_and_blocks_the_node() {
+fn a_restore_with_a_failed_reload_is_reported_and_blocks_the_node() {
     let world = node();
     let mut agent = world.start();
     world.host.reload_fails_after.set(Some(0));

@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_named_stays_with_whom_it_belongs_to() {
+    fn labels_not_given_keep_their_values_and_owners() {
         check("", " -l env=prod", "labelled env=prod team=blue");
         check("env=dev", " -l env=dev", "labelled env=dev (was prod) team=blue");
         check(

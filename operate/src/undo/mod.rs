@@ -599,7 +599,7 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_tells_which_is_meant() {
+    fn the_given_folder_selects_the_file_to_change() {
         let (folder, _) = work_tree(&[("a/web.yaml", FILE), ("b/web.yml", FILE)]);
         go_back(
             "default",

@@ -251,7 +251,7 @@ fn renumber(decision: &mut Decision, from: Token, to: Token) {
             Step::Assign { token, .. }
             | Step::Withdraw { token, .. }
             | Step::Fence { token, .. }
-            | Step::Abandon { token, .. } => change(token),
+            | Step::Abandon { token, .. } => renumber_token(token),
             Step::Evaluate { .. } | Step::Conclude { .. } => {}
         }
     }

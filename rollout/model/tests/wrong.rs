@@ -35,7 +35,7 @@ fn check(wrong: Wrong, law: &str, steps: usize, scope: &Scope) {
 }
 
 #[test]
-fn w1_a_charged_cluster_that_is_not_seen_is_believed_to_be_gone() {
+fn w1_an_in_flight_cluster_that_is_not_observed_is_assumed_gone() {
     check(
         Wrong::BelievesGone,
         "E1",
@@ -398,7 +398,7 @@ fn e13_a_long_message() {
 }
 
 #[test]
-fn el1_nobody_is_confirmed() {
+fn el1_no_unit_is_confirmed() {
     check(
         Wrong::NeverConfirmed,
         "EL1",
@@ -426,7 +426,7 @@ fn el2_nothing_is_condemned() {
 }
 
 #[test]
-fn el3_nobody_asks_to_be_woken() {
+fn el3_no_wake_up_is_requested() {
     check(
         Wrong::NoWake,
         "EL4",
@@ -442,7 +442,7 @@ fn el3_nobody_asks_to_be_woken() {
 }
 
 #[test]
-fn el4_who_is_away_keeps_its_slot() {
+fn el4_an_absent_unit_keeps_its_slot() {
     check(
         Wrong::AwayKeepsSlot,
         "EL4",
@@ -458,7 +458,7 @@ fn el4_who_is_away_keeps_its_slot() {
 }
 
 #[test]
-fn el5_nobody_is_confirmed_after_a_loss() {
+fn el5_no_unit_is_confirmed_after_a_loss() {
     check(
         Wrong::NeverConfirmed,
         "EL5",

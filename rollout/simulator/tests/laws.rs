@@ -47,7 +47,7 @@ fn hold_of_the_shipped_function() {
 }
 
 #[test]
-fn a_seed_plays_the_same_history_again() {
+fn a_seed_reproduces_the_same_history() {
     let tell = |seed| format!("{:?}", random::run_history(seed, &plan));
     for seed in 0..10 {
         assert_eq!(tell(seed), tell(seed));
@@ -225,7 +225,7 @@ fn one_failure_more_is_tolerated_and_one_less() {
 }
 
 #[test]
-fn nobody_is_woken() {
+fn missing_wake_ups_break_the_laws() {
     let wrong = |spec: &Spec, memory: &Memory, units: &[Unit], now: Millis| Decision {
         wake_at: None,
         ..plan(spec, memory, units, now)

@@ -479,7 +479,8 @@ impl Memory {
         let change = self.in_flight.get(&unit.id);
         // A unit that was released and has returned may be working on its assignment: it takes a slot again (rule 4).
         let is_open = |change: &InFlight| !change.skipped || !unit.is_quiet();
-        let in_flight = change.is_some_and(|change| change.incarnation == unit.incarnation && is_open(change));
+        let in_flight =
+            change.is_some_and(|change| change.incarnation == unit.incarnation && is_open(change));
         unit.selected() && !unit.has_desired() && !in_flight
     }
 

@@ -47,7 +47,11 @@ impl Pass<'_> {
     /// The selected units that are unavailable, and all that are changing; of the units in flight in the view only the
     /// changing ones.
     fn disrupted(&self, those: impl Fn(&Unit, &InFlight) -> bool) -> impl Iterator<Item = &UnitId> {
-        let changes = self.memory.in_flight.iter().filter(|(_, change)| is_changing(change));
+        let changes = self
+            .memory
+            .in_flight
+            .iter()
+            .filter(|(_, change)| is_changing(change));
         let hidden = changes.filter(|(id, change)| self.unit_of(id, change).is_none());
         let seen = self.with_in_flight().filter(move |(unit, change)| {
             let own = change.filter(|change| change.incarnation == unit.incarnation && is_changing(change));

@@ -113,7 +113,8 @@ impl<'a> DomainWindows<'a> {
         }
         let key = key(unit);
         let in_flight = self.in_flight.get(&key).copied();
-        let changing = u32::try_from(self.in_flight.len()).unwrap_or(u32::MAX) + u32::from(in_flight.is_none());
+        let changing =
+            u32::try_from(self.in_flight.len()).unwrap_or(u32::MAX) + u32::from(in_flight.is_none());
         let at_once = self
             .at_once
             .is_none_or(|most| changing.saturating_add(self.unknown) <= most);

@@ -22,7 +22,7 @@ fn shown(world: &mut World) -> Vec<String> {
 }
 
 #[test]
-fn who_cannot_be_reached_and_is_not_selected_is_given_up_by_name() {
+fn an_unreachable_deselected_unit_is_abandoned_by_name() {
     let mut world = fleet(3);
     world.lose("u00");
     world.deselect(&["u00"]);
@@ -36,7 +36,7 @@ fn who_cannot_be_reached_and_is_not_selected_is_given_up_by_name() {
 }
 
 #[test]
-fn who_came_back_unconfirmed_takes_a_slot_until_nothing_is_left_of_its_row() {
+fn a_unit_back_unconfirmed_takes_a_slot_until_its_assignment_is_gone() {
     for given_up_while_away in [false, true] {
         let mut world = fleet(3);
         world.aim("r2");
@@ -314,7 +314,7 @@ fn a_view_of_a_row_that_was_given_up_brings_no_token_of_before_back() {
 }
 
 #[test]
-fn who_is_being_withdrawn_from_is_given_up_once_whatever_a_view_of_before_shows() {
+fn a_unit_in_withdrawal_is_abandoned_once_even_on_a_stale_view() {
     let mut world = fleet(2);
     world.aim("r2");
     world.step();

@@ -14,7 +14,7 @@ fn rolling() -> World {
 }
 
 #[test]
-fn nothing_new_and_who_is_in_flight_may_finish() {
+fn an_abort_starts_nothing_and_lets_in_flight_units_finish() {
     let mut world = rolling();
     assert!(world.say(ControlCommand::Abort(rev("r2"))));
     world.succeed("b");
@@ -25,7 +25,7 @@ fn nothing_new_and_who_is_in_flight_may_finish() {
 }
 
 #[test]
-fn who_wishes_so_goes_back() {
+fn an_abort_reverts_if_the_spec_asks_for_it() {
     let mut world = rolling();
     world.spec.on_failure = OnFailure::Revert;
     assert!(world.say(ControlCommand::Abort(rev("r2"))));

@@ -82,7 +82,7 @@ fn the_limit_narrows_a_batch_and_does_not_end_it() {
 }
 
 #[test]
-fn a_new_target_begins_with_those_who_are_charged() {
+fn a_new_target_starts_with_the_in_flight_units() {
     let mut world = rolling(DOUBLING, 9);
     world.step();
     world.succeed("a");

@@ -25,7 +25,7 @@ fn check(before: Option<&State>, condemned: bool) {
 }
 
 #[test]
-fn only_who_was_seen_ready_or_had_nothing_blames_a_revision() {
+fn only_units_that_were_ready_or_empty_blame_a_revision() {
     check(Some(&State::Succeeded), true);
     check(Some(&failure(Class::Unit, false)), false);
     check(Some(&State::Updating), false);
@@ -33,7 +33,7 @@ fn only_who_was_seen_ready_or_had_nothing_blames_a_revision() {
 }
 
 #[test]
-fn who_carried_nothing_counts_as_ready() {
+fn a_unit_without_content_counts_as_ready() {
     let mut world = World::new(&["a"], "r1");
     world.step();
     world.fail("a");

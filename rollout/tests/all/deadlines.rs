@@ -41,7 +41,7 @@ fn picked_up_but_not_finished_in_time() {
 }
 
 #[test]
-fn the_clock_stands_until_the_row_is_written() {
+fn the_deadline_starts_when_the_assignment_is_written() {
     let mut world = World::settled(&["a"], "r1");
     world.aim("r2");
     world.remember();
@@ -53,7 +53,7 @@ fn the_clock_stands_until_the_row_is_written() {
 }
 
 #[test]
-fn time_without_a_leader_is_on_nobodys_account() {
+fn time_without_a_leader_does_not_count_towards_deadlines() {
     let mut world = in_flight();
     world.pass(Millis::minutes(30));
     world.memory = world.memory.clone().after_gap(Millis::minutes(29), world.now);
@@ -63,7 +63,7 @@ fn time_without_a_leader_is_on_nobodys_account() {
 }
 
 #[test]
-fn what_the_surroundings_hold_up_is_on_nobodys_account() {
+fn infrastructure_delays_do_not_count_against_the_deadline() {
     let mut world = in_flight();
     world.report("a", failure(Class::Infra, true));
     world.step();

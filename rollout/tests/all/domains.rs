@@ -41,7 +41,7 @@ fn the_first_one_says_which() {
 }
 
 #[test]
-fn who_shares_nothing_is_alone() {
+fn a_unit_without_a_shared_domain_is_its_own_domain() {
     let mut world = rolling(3);
     world.step();
     ["a", "c"].iter().for_each(|name| world.succeed(name));
@@ -53,7 +53,7 @@ fn who_shares_nothing_is_alone() {
 }
 
 #[test]
-fn nobody_begins_while_two_domains_are_changing() {
+fn no_unit_starts_while_two_domains_are_changing() {
     let mut world = rolling_over(&["a", "b", "c", "d", "f"], 3);
     world.domain(&["f"], 1);
     world.step();
@@ -68,7 +68,7 @@ fn nobody_begins_while_two_domains_are_changing() {
 }
 
 #[test]
-fn of_somebody_who_is_not_in_the_view_the_domain_is_not_known() {
+fn the_domain_of_a_unit_missing_from_the_view_is_unknown() {
     let mut world = rolling(2);
     world.step();
     let hidden = world.members.remove("a").unwrap();

@@ -21,7 +21,7 @@ fn an_ineligible_unit_is_skipped_and_taken_when_it_can_be_touched() {
 }
 
 #[test]
-fn a_charged_unit_that_disappears_is_fenced_and_released_after_its_absence() {
+fn an_in_flight_unit_that_disappears_is_fenced_and_released_after_its_absence() {
     let mut world = World::settled(&["a", "b"], "r1");
     world.aim("r2");
     world.step();
@@ -45,7 +45,7 @@ fn a_charged_unit_that_disappears_is_fenced_and_released_after_its_absence() {
 }
 
 #[test]
-fn who_returns_unconfirmed_is_charged_at_once_above_the_limit_and_nobody_else() {
+fn only_a_unit_back_unconfirmed_goes_in_flight_above_the_limit() {
     let mut world = World::settled(&["a", "b", "c"], "r1");
     world.aim("r2");
     world.step();
@@ -66,7 +66,7 @@ fn who_returns_unconfirmed_is_charged_at_once_above_the_limit_and_nobody_else() 
 }
 
 #[test]
-fn who_was_done_while_away_is_confirmed_without_a_slot() {
+fn a_unit_that_finished_while_absent_is_confirmed_without_a_slot() {
     let mut world = World::settled(&["a", "b"], "r1");
     world.aim("r2");
     world.step();

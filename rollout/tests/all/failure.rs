@@ -40,7 +40,7 @@ fn classes() {
 }
 
 #[test]
-fn a_condemned_target_halts_and_names_who_and_what() {
+fn a_bad_target_halts_and_names_the_unit_and_the_cause() {
     let mut world = rolling(Limit::Count(0), 1);
     world.fail("a");
     let decision = world.step();
@@ -58,7 +58,7 @@ fn a_condemned_target_halts_and_names_who_and_what() {
 }
 
 #[test]
-fn who_is_in_flight_may_still_confirm() {
+fn after_a_halt_in_flight_units_may_still_confirm() {
     let mut world = rolling(Limit::Count(0), 2);
     world.fail("a");
     world.step();
@@ -162,7 +162,7 @@ fn an_intent_that_is_condemned_before_it_is_written_is_fenced() {
 }
 
 #[test]
-fn who_left_counts_for_nothing_and_may_fail_again() {
+fn a_deselected_unit_does_not_count_and_may_fail_again() {
     let mut world = rolling(Limit::Count(1), 2);
     world.fail("a");
     world.step();

@@ -89,7 +89,7 @@ fn a_unit_taken_back_too_late_keeps_the_slot_that_it_never_left() {
 }
 
 #[test]
-fn who_was_confirmed_and_failed_is_not_fenced_beside_others() {
+fn a_confirmed_unit_that_failed_is_not_fenced_while_others_change() {
     let mut world = World::settled(&["a", "b"], "r1");
     world.aim("r2");
     let first = world.member("a").clone();

@@ -19,7 +19,7 @@ fn check(events: &[Event]) {
 }
 
 #[test]
-fn a_fence_of_who_was_given_up_is_of_somebody_absent() {
+fn a_fence_of_an_abandoned_unit_counts_as_absent() {
     let waits = [Unit(1, Disappears), Unit(2, IsDeselected)];
     let before = [
         Round,
@@ -39,7 +39,7 @@ fn a_fence_of_who_was_given_up_is_of_somebody_absent() {
 }
 
 #[test]
-fn a_charge_that_a_stale_view_does_not_show_takes_its_room() {
+fn an_in_flight_change_missing_from_a_stale_view_keeps_its_slot() {
     let lost_twice = [
         Round,
         LOST,
@@ -73,7 +73,7 @@ fn what_was_given_up_is_not_withdrawn_on_a_stale_view() {
 }
 
 #[test]
-fn who_came_back_and_is_given_up_is_not_confirmed() {
+fn a_returned_unit_that_is_abandoned_is_not_confirmed() {
     let released = [LOST, Round, Unit(0, Disappears), LOST, Time(301), LOST];
     let mut events = released.to_vec();
     events.extend([
@@ -87,7 +87,7 @@ fn who_came_back_and_is_given_up_is_not_confirmed() {
 }
 
 #[test]
-fn whoever_is_in_doubt_after_a_lost_memory_takes_a_slot_whatever_it_shall_get() {
+fn an_uncertain_unit_after_a_lost_memory_takes_a_slot_whatever_its_target() {
     let one_in_doubt = [
         Round,
         Unit(0, Works),
@@ -105,7 +105,7 @@ fn whoever_is_in_doubt_after_a_lost_memory_takes_a_slot_whatever_it_shall_get() 
 }
 
 #[test]
-fn who_was_counted_in_the_view_has_its_slot_beside_who_came_back() {
+fn a_unit_counted_in_the_view_keeps_its_slot_beside_a_returned_one() {
     let back = [
         LOST,
         Round,

@@ -132,7 +132,7 @@ fn what_was_said_about_something_else_counts_for_nothing() {
 }
 
 #[test]
-fn the_stage_that_is_open_is_told_also_when_nobody_waits_behind_it() {
+fn the_open_stage_is_reported_even_if_no_unit_waits_behind_it() {
     let mut world = World::settled(&["a"], "r1");
     let gates = vec![Gate {
         definition: 1,

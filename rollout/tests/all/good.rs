@@ -5,7 +5,7 @@ use muster_rollout::{Kind, Limit, OnJoin, Step, Verdict};
 use crate::world::{World, assignment_steps, rev};
 
 #[test]
-fn good_when_every_eligible_selected_unit_is_confirmed_and_told_once() {
+fn good_when_every_eligible_selected_unit_is_confirmed_and_reported_once() {
     let mut world = World::new(&["a", "b"], "r1");
     world.step();
     world.succeed("a");
@@ -46,7 +46,7 @@ fn an_incomplete_read_proves_nothing() {
 }
 
 #[test]
-fn who_joins_mid_run_gets_the_last_good_first_and_then_its_turn() {
+fn a_unit_joining_during_a_run_gets_the_last_good_first_and_then_its_turn() {
     let mut world = World::settled(&["b", "c"], "r1");
     world.aim("r2");
     world.step();
@@ -64,7 +64,7 @@ fn who_joins_mid_run_gets_the_last_good_first_and_then_its_turn() {
 }
 
 #[test]
-fn who_joins_may_get_the_target_at_once() {
+fn a_joining_unit_may_get_the_target_at_once() {
     let mut world = World::settled(&["b", "c"], "r1");
     world.spec.on_join = OnJoin::Target;
     world.aim("r2");
@@ -88,7 +88,7 @@ fn a_joiner_at_which_the_last_good_fails_does_not_block_the_others_for_ever() {
 }
 
 #[test]
-fn who_joins_after_the_run_gets_the_target_and_judges_nothing() {
+fn a_unit_joining_after_the_run_gets_the_target_and_changes_no_verdict() {
     let mut world = World::settled(&["a"], "r1");
     world.join("b");
     world.step();
@@ -100,7 +100,7 @@ fn who_joins_after_the_run_gets_the_target_and_judges_nothing() {
 }
 
 #[test]
-fn who_is_gone_counts_for_nothing() {
+fn a_deleted_unit_does_not_count() {
     let mut world = World::settled(&["a", "b"], "r1");
     world.aim("r2");
     world.step();

@@ -283,7 +283,7 @@ fn then_a_fair_time_ends_a_bad_target_halted() {
 
 /// EL4: a stuck or absent unit takes one slot and no more.
 #[test]
-fn who_is_stuck_does_not_block_the_others() {
+fn a_stuck_unit_does_not_block_the_others() {
     let coverage = Coverage::default();
     let result = runner(300).run(
         &(history(60), 0..NAMES.len(), any::<bool>()),
@@ -316,7 +316,7 @@ fn who_is_stuck_does_not_block_the_others() {
 
 /// Problems of the environment never condemn a good revision: every participant acts at once, and leaders observe it.
 #[test]
-fn a_good_revision_is_condemned_by_no_trouble_of_the_surroundings() {
+fn infrastructure_trouble_never_condemns_a_good_revision() {
     let trouble = prop_oneof![
         Just(What::IsHeldUp),
         Just(What::IsChecked),
@@ -336,7 +336,7 @@ fn a_good_revision_is_condemned_by_no_trouble_of_the_surroundings() {
         let mut play = Play::new(&coverage, &Settings::PLAIN);
         for event in &events {
             play.happen(event).map_err(TestCaseError::fail)?;
-            play.everybody_works().map_err(TestCaseError::fail)?;
+            play.run_until_quiet().map_err(TestCaseError::fail)?;
             prop_assert!(play.world.memory.bad.is_empty() && play.world.memory.marks.is_empty());
         }
         Ok(())

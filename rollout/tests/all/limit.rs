@@ -70,7 +70,10 @@ fn a_smaller_limit_takes_no_slot_away_and_gives_none() {
     world.spec.limit = Limit::Count(1);
     world.succeed("a");
     world.step();
-    assert_eq!((world.in_flight().len(), world.on("r2")), (2, vec!["a", "b", "c"]));
+    assert_eq!(
+        (world.in_flight().len(), world.on("r2")),
+        (2, vec!["a", "b", "c"])
+    );
     world.succeed("b");
     world.succeed("c");
     world.step();
@@ -78,7 +81,7 @@ fn a_smaller_limit_takes_no_slot_away_and_gives_none() {
 }
 
 #[test]
-fn who_relapsed_is_not_written_into_a_window_that_is_full() {
+fn a_relapsed_unit_is_not_written_while_all_slots_are_taken() {
     let mut world = World::settled(&["a", "b", "c"], "r1");
     world.aim("r2");
     world.step();
@@ -97,7 +100,7 @@ fn who_relapsed_is_not_written_into_a_window_that_is_full() {
 }
 
 #[test]
-fn who_cannot_be_touched_keeps_a_slot_for_a_while() {
+fn an_unreachable_unit_keeps_its_slot_for_a_while() {
     let mut world = World::settled(&["a", "b"], "r1");
     world.aim("r2");
     world.step();

@@ -16,7 +16,7 @@ fn forget(world: &mut World) {
 }
 
 #[test]
-fn unconfirmed_rows_are_charged_and_tokens_go_on() {
+fn unconfirmed_assignments_go_in_flight_and_tokens_continue() {
     let mut world = World::settled(&["a", "b", "c", "d"], "r1");
     world.spec.limit = Limit::Count(2);
     world.aim("r2");
@@ -114,7 +114,7 @@ fn what_is_recorded_as_bad_is_not_the_last_good() {
 }
 
 #[test]
-fn who_was_held_up_when_the_memory_was_lost_is_written_one_by_one() {
+fn delayed_units_are_written_one_by_one_after_a_lost_memory() {
     let mut world = World::settled(&["a", "b", "c"], "r1");
     ["a", "b"]
         .iter()

@@ -163,7 +163,7 @@ fn a_token_that_another_life_had_by_chance_is_not_taken_for_the_write() {
 }
 
 #[test]
-fn who_always_reports_a_greater_token_is_not_picked_up_in_time() {
+fn a_unit_that_always_reports_a_greater_token_misses_the_pickup_deadline() {
     for slow in [false, true] {
         let mut world = World::settled(&["a", "b"], "r1");
         world.aim("r2");
@@ -192,7 +192,7 @@ fn who_always_reports_a_greater_token_is_not_picked_up_in_time() {
 }
 
 #[test]
-fn a_soak_begins_anew_and_what_was_picked_up_stays_so() {
+fn the_soak_restarts_and_the_pickup_is_kept() {
     let mut world = World::settled(&["a"], "r1");
     world.spec.min_ready = Millis::minutes(1);
     world.aim("r2");

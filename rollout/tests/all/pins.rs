@@ -98,7 +98,7 @@ fn a_pin_to_what_is_known_to_be_bad_changes_nothing() {
 }
 
 #[test]
-fn who_waits_for_something_is_needed_and_not_begun() {
+fn a_waiting_unit_is_required_and_not_started() {
     let mut world = World::settled(&["a", "b"], "r1");
     let behind = ineligible(26, Absence::Skip);
     world.member("a").eligible = Eligible::NotYet(behind);
@@ -116,7 +116,7 @@ fn who_waits_for_something_is_needed_and_not_begun() {
 }
 
 #[test]
-fn who_is_on_its_way_gets_nothing_newer_before_its_turn() {
+fn an_in_flight_unit_gets_nothing_newer_before_its_turn() {
     let mut world = World::settled(&["a"], "r1");
     let behind = ineligible(26, Absence::Skip);
     world.aim("r2");
@@ -134,7 +134,7 @@ fn who_is_on_its_way_gets_nothing_newer_before_its_turn() {
 }
 
 #[test]
-fn who_joins_waits_for_its_turn_and_who_goes_back_does_not() {
+fn a_joining_unit_waits_for_its_turn_and_a_reverting_one_does_not() {
     let behind = Eligible::NotYet(ineligible(26, Absence::Skip));
     let mut world = World::settled(&["a", "b"], "r1");
     world.spec.on_failure = OnFailure::Revert;
@@ -151,7 +151,7 @@ fn who_joins_waits_for_its_turn_and_who_goes_back_does_not() {
 }
 
 #[test]
-fn who_is_needed_by_others_is_left_after_them() {
+fn a_needed_unit_is_withdrawn_from_after_its_dependents() {
     let mut world = World::settled(&["a", "b"], "r1");
     world.member("a").eligible = Eligible::NotYet(ineligible(26, Absence::Skip));
     world.member("a").selected = false;
@@ -169,7 +169,7 @@ fn who_is_needed_by_others_is_left_after_them() {
 }
 
 #[test]
-fn who_is_left_out_keeps_what_it_has() {
+fn an_excluded_unit_keeps_its_content() {
     let mut world = World::settled(&["a", "b"], "r1");
     world.member("a").place = StagePosition::Excluded;
     world.aim("r2");
@@ -214,7 +214,7 @@ fn what_an_absence_means() {
 }
 
 #[test]
-fn who_was_away_before_it_was_written_has_failed_on_nothing() {
+fn a_unit_absent_before_its_write_has_not_failed() {
     let mut world = World::settled(&["a", "b"], "r1");
     world.aim("r2");
     world.remember(); // a is charged, and its write is lost
@@ -227,7 +227,7 @@ fn who_was_away_before_it_was_written_has_failed_on_nothing() {
 }
 
 #[test]
-fn who_is_waited_for_ends_no_run_by_being_away() {
+fn an_absent_unit_that_is_waited_for_keeps_the_run_open() {
     let mut world = World::settled(&["a", "b"], "r1");
     world.member("a").eligible = Eligible::No(ineligible(5, Absence::Wait));
     world.aim("r2");

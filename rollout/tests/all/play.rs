@@ -336,7 +336,10 @@ impl<'a> Play<'a> {
             Content::Carries { digest, revision } => (Some(digest), revision.map(label).unwrap_or_default()),
             Content::Withdraw | Content::Nothing => (None, String::new()),
         };
-        let known = member.report.as_ref().is_some_and(|report| report.token == row.token);
+        let known = member
+            .report
+            .as_ref()
+            .is_some_and(|report| report.token == row.token);
         let state = match (row.content, trouble) {
             (Content::Nothing, _) => return,
             _ if !known || checks => State::Updating,
@@ -531,7 +534,7 @@ impl<'a> Play<'a> {
     }
 
     /// Every participant acts, and leaders decide, until nothing changes at this time. Bounded.
-    pub(crate) fn everybody_works(&mut self) -> Verdict {
+    pub(crate) fn run_until_quiet(&mut self) -> Verdict {
         for _ in 0..60 {
             if !self.round(&[])? {
                 return Ok(());

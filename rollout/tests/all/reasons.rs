@@ -5,7 +5,7 @@ use muster_rollout::{Absence, Eligible, Millis, State, UnitId, Why};
 use crate::world::{UNREACHABLE, World, failure, ineligible};
 
 #[test]
-fn who_waits_is_told_for_whom() {
+fn a_waiting_unit_names_the_slot_holders() {
     let mut world = World::settled(&["a", "b"], "r1");
     world.aim("r2");
     world.step();
@@ -19,7 +19,7 @@ fn who_waits_is_told_for_whom() {
 }
 
 #[test]
-fn who_updates_tells_until_when() {
+fn an_updating_unit_reports_its_deadline() {
     let mut world = World::settled(&["a", "b"], "r1");
     world.aim("r2");
     let since = world.now;
@@ -50,7 +50,7 @@ fn who_updates_tells_until_when() {
 }
 
 #[test]
-fn who_failed_tells_since_when_that_counts() {
+fn a_failed_unit_reports_since_when_the_failure_counts() {
     let mut world = World::settled(&["a", "b"], "r1");
     world.aim("r2");
     let in_flight = world.now;
@@ -64,7 +64,7 @@ fn who_failed_tells_since_when_that_counts() {
     let Why::Failed { since, .. } = world.why("a") else {
         panic!()
     };
-    assert_eq!(since, Some(counted), "charged at {charged:?}");
+    assert_eq!(since, Some(counted), "charged at {in_flight:?}");
 }
 
 #[test]
@@ -80,7 +80,7 @@ fn the_callers_reason_wins_by_its_rank_only() {
 /// It was ready when its change was decided, was absent for longer than its slot is kept, and fails at its content:
 /// that remains so when the target changes, and it is not reported as unready before.
 #[test]
-fn a_unit_that_was_released_for_its_absence_failed_since_it_was_charged() {
+fn a_unit_released_for_its_absence_failed_since_it_went_in_flight() {
     let mut world = World::settled(&["a"], "r1");
     world.aim("r2");
     let in_flight = world.now;

@@ -122,7 +122,7 @@ fn a_line_holds_what_differs() {
 }
 
 #[test]
-fn what_is_no_record_is_told_as_such() {
+fn an_invalid_record_line_is_an_error() {
     let mut recorder = Recorder::new(origin());
     let mut line = |paused| {
         let spec = Spec {

@@ -75,7 +75,7 @@ fn it_keeps_its_slot_and_condemns_nothing_however_long_it_takes() {
 }
 
 #[test]
-fn only_the_charge_that_was_refused_is_shown_so() {
+fn only_the_refused_in_flight_change_is_shown_as_refused() {
     let mut world = World::settled(&["a", "b"], "r1");
     world.aim("r2");
     step_refusing(&mut world, "a");
@@ -93,7 +93,7 @@ fn only_the_charge_that_was_refused_is_shown_so() {
 /// A cluster that reports a greater token gives its in-flight change a new one, and the clock of that change runs
 /// already.
 #[test]
-fn a_deadline_that_runs_stands_still_while_the_row_cannot_be_written() {
+fn a_running_deadline_pauses_while_the_assignment_cannot_be_written() {
     let mut world = World::settled(&["a"], "r1");
     world.aim("r2");
     world.step();

@@ -5,7 +5,7 @@ use muster_rollout::{Limit, Step};
 use crate::world::{World, assignment_steps, rev};
 
 #[test]
-fn the_charged_ones_are_retargeted_on_the_slot_they_have() {
+fn in_flight_units_are_retargeted_on_their_own_slots() {
     let mut world = World::settled(&["a", "b", "c"], "r1");
     world.spec.limit = Limit::Count(2);
     world.aim("r2");
@@ -18,7 +18,7 @@ fn the_charged_ones_are_retargeted_on_the_slot_they_have() {
 }
 
 #[test]
-fn targets_that_come_and_go_unseen_are_coalesced() {
+fn targets_replaced_before_a_write_are_coalesced() {
     let mut world = World::settled(&["a"], "r1");
     world.aim("r2");
     world.remember();

@@ -17,7 +17,7 @@ fn condemned() -> World {
 }
 
 #[test]
-fn who_failed_is_asked_again_and_what_it_said_before_counts_no_more() {
+fn a_retry_asks_the_failed_unit_again_and_ignores_its_old_report() {
     let mut world = condemned();
     let token = world.token("a");
     assert!(world.say(ControlCommand::Retry(rev("r2"))));

@@ -25,7 +25,7 @@ fn written(decision: &Decision) -> Vec<&str> {
 }
 
 #[test]
-fn a_new_target_is_written_to_who_came_back_first() {
+fn a_new_target_is_written_first_to_a_returned_unit() {
     let mut world = released();
     world.find("a");
     world.aim("r1");
@@ -40,7 +40,7 @@ fn a_new_target_is_written_to_who_came_back_first() {
 }
 
 #[test]
-fn who_came_back_and_is_not_selected_any_more_is_withdrawn_from_first() {
+fn a_returned_deselected_unit_is_withdrawn_from_first() {
     let mut world = released();
     world.spec.withdraw.brake = None;
     world.find("a");
@@ -55,7 +55,7 @@ fn who_came_back_and_is_not_selected_any_more_is_withdrawn_from_first() {
 }
 
 #[test]
-fn a_withdrawal_that_was_written_late_leaves_no_slot_beside_who_came_back() {
+fn a_late_withdrawal_leaves_no_slot_beside_a_returned_unit() {
     let mut world = released();
     world.spec.withdraw.brake = None;
     let late = world.members["a"].row;

@@ -21,7 +21,7 @@ fn condemned() -> World {
 }
 
 #[test]
-fn who_is_in_flight_goes_first_and_then_the_newest_first() {
+fn in_flight_units_revert_first_and_then_the_newest() {
     let mut world = condemned();
     assert!(world.memory.is_bad(rev("r2")));
     assert_eq!(world.words(), "a:WaitingTurn b:WaitingTurn c:Reverting d:Halted");
@@ -79,7 +79,7 @@ fn without_a_good_revision_it_halts() {
 }
 
 #[test]
-fn who_has_something_else_keeps_it_and_who_has_nothing_gets_the_good_one() {
+fn a_revert_keeps_other_content_and_gives_empty_units_the_last_good() {
     let mut world = condemned();
     world.join("e");
     world.settle();
@@ -97,7 +97,7 @@ fn values_are_those_of_today() {
 }
 
 #[test]
-fn paused_or_out_of_reach_nobody_goes_back() {
+fn paused_or_unreachable_units_are_not_reverted() {
     let mut world = condemned();
     world.succeed("c");
     world.spec.paused = true;
@@ -118,7 +118,7 @@ fn paused_or_out_of_reach_nobody_goes_back() {
 }
 
 #[test]
-fn a_wish_to_go_back_is_heard_after_the_halt() {
+fn revert_can_be_enabled_after_the_halt() {
     let mut halted = World::settled(&["a", "b"], "r1");
     halted.aim("r2");
     halted.step();

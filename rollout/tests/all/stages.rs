@@ -80,7 +80,7 @@ fn a_stage_is_watched_from_its_last_confirmation_and_again_after_a_relapse() {
 }
 
 #[test]
-fn somebody_approves_this_stage_of_this_revision() {
+fn an_approval_applies_to_one_stage_of_one_revision() {
     let mut world = staged(Stage {
         approval: true,
         ..stage("canary")
@@ -165,7 +165,7 @@ fn a_stage_narrows_the_limit_and_never_widens_it() {
 }
 
 #[test]
-fn a_stage_whose_units_are_away_is_passed_without_them() {
+fn a_stage_with_absent_units_is_passed_without_them() {
     let mut world = World::settled(&["a", "b"], "r1");
     world.spec.stages = vec![stage("canary")];
     world.stage(&["b"], 0);
@@ -190,11 +190,15 @@ fn what_was_passed_stays_passed() {
         world.stage(&[name], 1);
     }
     world.step();
-    assert_eq!(world.in_flight(), ["a", "c", "e"], "the stage is known by its name");
+    assert_eq!(
+        world.in_flight(),
+        ["a", "c", "e"],
+        "the stage is known by its name"
+    );
 }
 
 #[test]
-fn who_joins_gets_the_good_one_without_waiting_for_its_stage() {
+fn a_joining_unit_gets_the_last_good_without_waiting_for_its_stage() {
     let mut world = staged(stage("canary"));
     world.join("e");
     world.step();

@@ -5,7 +5,7 @@ use muster_rollout::{Limit, Phase};
 use crate::world::{World, assignment_steps};
 
 #[test]
-fn paused_charges_nobody_and_lets_the_charged_finish() {
+fn a_pause_starts_no_unit_and_lets_in_flight_units_finish() {
     let mut world = World::settled(&["a", "b"], "r1");
     world.aim("r2");
     world.step();
@@ -23,7 +23,7 @@ fn paused_charges_nobody_and_lets_the_charged_finish() {
 }
 
 #[test]
-fn paused_writes_nobody_who_was_charged_but_not_written() {
+fn a_pause_writes_no_in_flight_unit_that_was_not_written_yet() {
     let mut world = World::settled(&["a", "b"], "r1");
     world.spec.limit = Limit::Count(2);
     world.aim("r2");

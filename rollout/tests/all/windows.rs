@@ -364,7 +364,7 @@ fn what_is_fenced_gets_nothing_else_while_it_applies_the_same_again() {
 }
 
 #[test]
-fn what_is_decided_anew_and_not_written_is_fenced_again() {
+fn an_assignment_decided_again_and_not_written_is_fenced_again() {
     let (mut world, _) = decided_and_not_written();
     world.step();
     world.open(&["a"]);

@@ -148,7 +148,7 @@ fn an_incomplete_read_withdraws_nothing() {
 }
 
 #[test]
-fn who_is_selected_again_before_it_was_written_keeps_what_it_has() {
+fn a_unit_reselected_before_the_withdrawal_is_written_keeps_its_content() {
     let mut world = fleet(3);
     world.deselect(&["u01"]);
     world.remember();
@@ -161,7 +161,7 @@ fn who_is_selected_again_before_it_was_written_keeps_what_it_has() {
 }
 
 #[test]
-fn who_is_selected_again_while_it_is_withdrawn_comes_back() {
+fn a_unit_reselected_during_its_withdrawal_gets_its_content_back() {
     let mut world = fleet(3);
     world.deselect(&["u01"]);
     world.step();
@@ -171,7 +171,7 @@ fn who_is_selected_again_while_it_is_withdrawn_comes_back() {
 }
 
 #[test]
-fn a_unit_that_never_got_anything_is_fenced_though_nobody_is_selected_any_more() {
+fn a_unit_that_never_got_content_is_fenced_even_if_no_unit_is_selected() {
     let mut world = World::new(&["a"], "r1");
     world.remember(); // a is charged, and its write is lost
     world.deselect(&["a"]);
@@ -181,7 +181,7 @@ fn a_unit_that_never_got_anything_is_fenced_though_nobody_is_selected_any_more()
 }
 
 #[test]
-fn a_charged_unit_that_is_deselected_frees_its_slot() {
+fn an_in_flight_unit_that_is_deselected_frees_its_slot() {
     let mut world = fleet(3);
     world.aim("r2");
     world.step();
@@ -214,7 +214,7 @@ fn a_unit_that_never_got_anything_is_fenced_when_it_is_deselected() {
 }
 
 #[test]
-fn who_is_selected_again_gets_its_withdrawal_fenced_off_when_nothing_is_wanted() {
+fn a_reselected_unit_without_a_target_gets_its_withdrawal_fenced_off() {
     let mut world = fleet(2);
     world.deselect(&["u00"]);
     let late = world.remember();

@@ -359,7 +359,7 @@ mod tests {
     }
 
     #[test]
-    fn no_error_shows_what_stands_before_the_at_sign() {
+    fn no_error_shows_the_credentials_of_a_url() {
         for url in [
             "https://user:hunter2@example.com/x",
             "ssh://hunter2@example.com",

@@ -271,7 +271,7 @@ fn contested(bed: &Bed, times: usize) -> (kube::Client, Arc<AtomicUsize>) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_handover_that_comes_too_late_looks_again_in_either_direction() {
+async fn a_handover_that_loses_a_race_reads_again_in_either_direction() {
     for heir in [Heir::Flux, Heir::Builtin] {
         let bed = Bed::new();
         let wanted = [config_map("a", &json!({"x": "1"}))];

@@ -84,7 +84,7 @@ async fn the_live_object_may_ask_for_force_too() {
 
 /// It would be deleted, and could not be created again.
 #[tokio::test(start_paused = true)]
-async fn an_object_that_is_invalid_besides_is_not_deleted() {
+async fn an_immutable_change_that_is_also_invalid_deletes_nothing() {
     let mut bed = Bed::new();
     bed.applied(&[deployment("d", "nginx")]).await;
     bed.options.force = true;

@@ -254,7 +254,7 @@ async fn what_is_gone_already_is_gone() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_could_not_be_deleted_is_told_and_kept() {
+async fn a_failed_deletion_is_reported_and_the_object_is_kept() {
     let bed = Bed::new();
     bed.applied(&[config_map("a", &json!({})), config_map("b", &json!({}))])
         .await;

@@ -228,7 +228,7 @@ async fn what_another_one_declares_is_handed_over_and_not_deleted() {
 }
 
 #[tokio::test]
-async fn where_it_cannot_be_told_what_else_declares_it_nothing_is_deleted() {
+async fn nothing_is_deleted_while_other_declarations_are_unknown() {
     let bed = Bed::new();
     let config = config_map("a", &json!({"x": "1"}));
     bed.applied(std::slice::from_ref(&config)).await;

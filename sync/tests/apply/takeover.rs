@@ -107,7 +107,7 @@ async fn what_a_controller_owns_stays_its_own() {
 
 /// A status is not ours to write, whichever client writes it.
 #[tokio::test(start_paused = true)]
-async fn a_status_is_left_to_who_wrote_it() {
+async fn a_status_is_left_to_its_writer() {
     const PATH: &str = "/apis/apps/v1/namespaces/default/deployments/d";
     let bed = Bed::new();
     let wanted = [deployment("d", "nginx")];
@@ -125,7 +125,7 @@ async fn a_status_is_left_to_who_wrote_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_asks_for_merge_keeps_what_they_added() {
+async fn the_merge_annotation_keeps_fields_added_by_others() {
     let merge = json!({"kustomize.toolkit.fluxcd.io/ssa": "Merge"});
     let mut asking = config_map("a", &json!({"k": "v"}));
     asking["metadata"]["annotations"] = merge.clone();
@@ -172,7 +172,7 @@ fn contested(bed: &Bed, times: usize) -> (kube::Client, Arc<AtomicUsize>) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_takeover_that_comes_too_late_looks_again() {
+async fn a_takeover_that_loses_a_race_reads_again() {
     let bed = Bed::new();
     bed.applied(&wanted()).await;
     bed.edit(CONFIG, json!({"data": {"theirs": "x"}})).await;
@@ -184,7 +184,7 @@ async fn a_takeover_that_comes_too_late_looks_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_is_always_faster_is_reported() {
+async fn a_writer_that_always_wins_the_race_is_reported() {
     let bed = Bed::new();
     bed.applied(&wanted()).await;
     bed.edit(CONFIG, json!({"data": {"theirs": "x"}})).await;

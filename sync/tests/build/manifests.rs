@@ -168,7 +168,7 @@ fn two_documents_with_one_identity_are_named_both() {
 }
 
 #[test]
-fn all_files_are_looked_at() {
+fn all_files_are_checked() {
     let error = built(&[
         ("a.yaml", "x\n"),
         ("b.yaml", &config_map("x")),

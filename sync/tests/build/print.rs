@@ -98,7 +98,7 @@ fn strings_that_kubectl_would_take_for_something_else_are_quoted() {
 }
 
 #[test]
-fn it_looks_as_people_write_it() {
+fn yaml_is_printed_in_the_usual_style() {
     let value = json!({
         "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a", "labels": {}, "annotations": {"b.c/d": "yes"}},
         "data": {"image": "ghcr.io/a/b:v1.2-3@sha256:00", "script": "#!/bin/sh\necho hi\n", "open": "a\n  b", "many": "a\nb\n\n\n"},

@@ -243,7 +243,7 @@ async fn a_kill_leaves_nothing_that_is_read() {
 }
 
 #[tokio::test]
-async fn a_damaged_mirror_is_made_anew() {
+async fn a_damaged_mirror_is_recreated() {
     let (repo, data) = (Repo::new(), tempfile::tempdir().unwrap());
     let first = repo.commit(&[("a.yaml", "a: 1\n")]);
     let (source, remote) = (source(data.path()), Remote::new(repo.url()));

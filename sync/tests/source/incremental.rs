@@ -175,7 +175,7 @@ async fn history_is_fetched_once_and_then_added_to() {
 }
 
 #[tokio::test]
-async fn a_history_that_was_written_anew_is_fetched_all_the_same() {
+async fn a_rewritten_history_is_fetched() {
     let bed = Bed::new(None).await;
     bed.commit("a.yaml", 1_000);
     bed.fetch(main_branch()).await;
@@ -210,7 +210,7 @@ async fn what_a_server_takes_for_known_and_is_lost_here_is_fetched_after_all() {
 }
 
 #[tokio::test]
-async fn what_nobody_names_is_given_back_after_an_hour() {
+async fn unreferenced_commits_are_removed_from_disk_after_an_hour() {
     let bed = Bed::new(None).await;
     let commits: Vec<CommitId> = (0..6).map(|_| bed.commit("large.yaml", 100_000)).collect();
     bed.fetch(main_branch()).await;
@@ -251,7 +251,7 @@ async fn a_small_mirror_keeps_what_it_has() {
 }
 
 #[tokio::test]
-async fn what_came_by_credentials_is_for_who_has_them() {
+async fn content_fetched_with_credentials_needs_the_same_credentials() {
     let bed = Bed::new(Some("Bearer hunter2")).await;
     let commit = bed.commit("a.yaml", 100);
     let want = Want::Commit(commit.clone());

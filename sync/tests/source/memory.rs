@@ -110,7 +110,7 @@ async fn a_remote_that_is_away_takes_nothing_from_what_is_here() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_remote_that_hangs_goes_on_when_it_is_mended() {
+async fn a_hanging_fetch_continues_when_the_remote_recovers() {
     let source = source();
     source.commit(URL, "main", [("a.yaml", "a: 1\n")]);
     source.break_with(URL, Fault::Hang);
@@ -124,7 +124,7 @@ async fn a_remote_that_hangs_goes_on_when_it_is_mended() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_nobody_names_is_forgotten_after_an_hour() {
+async fn unreferenced_commits_are_forgotten_after_an_hour() {
     let source = source();
     let first = source.commit(URL, "main", [("a.yaml", "a: 1\n")]);
     let second = source.commit(URL, "main", [("a.yaml", "a: 2\n")]);

@@ -88,7 +88,7 @@ fn raw_trees_are_read_or_refused() {
 }
 
 #[test]
-fn a_name_that_stands_twice_is_refused() {
+fn a_duplicate_name_in_a_tree_is_refused() {
     let objects = Objects::new().unwrap();
     let (one, other) = (objects.blob(b"a: 1\n").unwrap(), objects.blob(b"a: 2\n").unwrap());
     let twice = [entry("100644", b"a.yaml", one), entry("100644", b"a.yaml", other)].concat();

@@ -391,7 +391,7 @@ async fn without_a_secret_for_ssh_nothing_is_opened() {
 }
 
 #[tokio::test]
-async fn who_shows_no_key_gets_nothing_of_what_was_fetched_with_one() {
+async fn content_fetched_with_a_key_is_not_served_without_it() {
     let (repo, bed) = (Repo::new(), Bed::new(Manner::Git).await);
     let commit = repo.commit(&[("a.yaml", "a: 1\n")]);
     let path = format!("{}/.git", repo.path().display());

@@ -266,7 +266,7 @@ fn errors_have_the_place_of_their_scalar() {
 }
 
 #[test]
-fn what_stands_in_a_secret_is_in_no_message() {
+fn no_message_contains_the_content_of_a_secret() {
     let check = |value: &str, expect: &str| {
         let text = format!("kind: Secret\nstringData:\n  password: 'x{value}'\n");
         let error = document(&text, &[("umlaut", "ä")]).unwrap_err();

@@ -188,7 +188,7 @@ fn lists() {
 }
 
 #[test]
-fn there_are_enough_of_them_and_all_are_looked_at() {
+fn all_yaml_fixtures_are_checked_and_there_are_enough() {
     let mut topics: Vec<String> = std::fs::read_dir(folder())
         .unwrap()
         .map(|entry| entry.unwrap().file_name().into_string().unwrap())

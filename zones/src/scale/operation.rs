@@ -184,7 +184,7 @@ pub fn advance(group: &mut Group, facts: &Facts, settings: &Settings, now: Times
     };
     let mut standing = operation_state(operation, group, now);
     let refused = facts.refused.as_ref().and_then(|refused| refused.holder.as_ref());
-    if let (OperationState::Holds, Some(refused)) = (operation_state, refused)
+    if let (OperationState::Holds, Some(refused)) = (standing, refused)
         && operation.admission_uids.contains(refused)
         && is_as_it_was(operation, group)
     {
@@ -194,9 +194,9 @@ pub fn advance(group: &mut Group, facts: &Facts, settings: &Settings, now: Times
             }
             return Vec::new();
         }
-        operation_state = OperationState::Abandoned;
+        standing = OperationState::Abandoned;
     }
-    match operation_state {
+    match standing {
         OperationState::Holds => return Vec::new(),
         OperationState::Void | OperationState::Done => {
             settle(group, now);

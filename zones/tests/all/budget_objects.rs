@@ -10,7 +10,7 @@ use muster_zones::{
 use serde_json::{Value, json};
 
 #[test]
-fn a_budget_made_anew_replaces_the_one_before() {
+fn a_recreated_budget_replaces_the_previous_one() {
     let budget = |uid: &str, generation: i64, limit: i64| {
         json!({
             "kind": "ZoneAwarePodDisruptionBudget",

@@ -186,7 +186,7 @@ fn reasons(decision: &Decision) -> Vec<String> {
 }
 
 #[test]
-fn a_pod_stands_on_record_before_it_is_deleted_and_until_its_uid_is_gone() {
+fn a_pod_is_recorded_before_its_deletion_and_until_its_uid_is_gone() {
     let mut fleet = old();
     let decision = fleet.pass(0);
     assert_eq!(deleted(&decision), ["zone-a-0"]);
@@ -484,7 +484,7 @@ fn a_new_revision_has_the_whole_deadline() {
 }
 
 #[test]
-fn the_deadline_stands_still_while_it_is_paused() {
+fn the_deadline_is_suspended_while_paused() {
     let mut fleet = old();
     fleet.pass(0);
     fleet.put(unready(pod("zone-a", 0, "v2")));

@@ -58,7 +58,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn indexes_are_told_as_runs() {
+    fn indexes_are_written_as_ranges() {
         for (indexes, expected) in [
             (vec![], ""),
             (vec![3], "3"),

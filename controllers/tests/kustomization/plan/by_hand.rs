@@ -260,7 +260,7 @@ async fn a_version_waits_for_the_job_of_a_plan_that_was_started_by_hand() {
 
 /// What `muster rollout retry` does in a cluster.
 #[tokio::test(start_paused = true)]
-async fn a_greater_attempt_begins_the_same_content_anew() {
+async fn a_greater_attempt_runs_the_same_content_again() {
     let bed = failed().await;
     let before = uid(&bed).await;
     let attempt = |attempt| PlanRunSpec {

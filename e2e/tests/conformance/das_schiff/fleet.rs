@@ -354,7 +354,7 @@ impl Fleet {
     }
 
     /// The nodes with an in-flight change in the stored memory.
-    pub(super) fn in_flight(&self) -> Vec<String> {
+    pub(super) fn changing(&self) -> Vec<String> {
         let stored = self
             .world
             .modules

@@ -534,7 +534,7 @@ fn revision_counters(input: &Input<'_>) -> anyhow::Result<Value> {
 
 fn counters(fleet: &Fleet, decision: &Decision) -> anyhow::Result<Value> {
     let status = fleet.module().status.as_ref().context("no status")?;
-    let in_flight = fleet.in_flight();
+    let in_flight = fleet.changing();
     let ongoing = in_flight
         .iter()
         .filter(|node| fleet.phase(node) != Some(NodePhase::Failed));

@@ -307,7 +307,7 @@ impl Life {
 
     /// Allows this number of nodes to change in addition to those that are not Ready.
     fn limit(&mut self, changing: usize) {
-        let in_flight = self.fleet.in_flight();
+        let in_flight = self.fleet.changing();
         let nodes = self.fleet.world.nodes.values();
         let away = nodes.filter(|node| !in_flight.contains(&node.name) && (!node.ready || node.deleting));
         self.fleet.rollout["maxUnreadyNodes"] = json!(changing + away.count());
@@ -326,7 +326,7 @@ impl Life {
             outcomes: outcomes.iter().cloned().collect(),
             written: false,
         };
-        let in_flight = self.fleet.in_flight().len();
+        let in_flight = self.fleet.changing().len();
         let changing = self.flags.max_updating.min(in_flight + 1);
         for _ in 0..PASSES {
             self.limit(changing);
@@ -534,7 +534,7 @@ impl Life {
             "step": number,
             "target": self.target,
             "written": happened.rows,
-            "charged": self.fleet.in_flight(),
+            "charged": self.fleet.changing(),
             "condemned": self.condemned(),
             "deleted": happened.deleted,
             "error": happened.error,

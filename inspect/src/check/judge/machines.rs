@@ -366,7 +366,7 @@ mod tests {
     }
 
     #[test]
-    fn the_longest_plan_is_told_of_with_both_lengths_and_the_way_out() {
+    fn the_longest_plan_is_reported_with_both_durations_and_the_fix() {
         let plans = vec![
             plan("short", &["10m"], &[("m-1", "Updating")]),
             plan(

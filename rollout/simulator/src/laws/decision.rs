@@ -178,7 +178,7 @@ fn examine_domains(case: &Case<'_>) -> Verdict {
         };
         if wide || many || early {
             let what = format!(
-                "{} is begun beside {charged:?}, {:?}",
+                "{} is begun beside {in_flight:?}, {:?}",
                 unit.id,
                 domains_to_do(case)
             );

@@ -168,7 +168,7 @@ pub fn limit_in_units(spec: &Spec, view: &[Unit]) -> u32 {
 
 /// The limit in units of this total.
 fn amount(limit: Limit, whole: u32) -> u32 {
-    match limit_in_units {
+    match limit {
         Limit::Count(count) => count,
         Limit::Percent(0) => 0,
         Limit::Percent(percent) => (whole.saturating_mul(percent.min(100).into()) / 100).max(1),

@@ -86,7 +86,7 @@ fn pods_of_a_downscale_that_another_review_holds_are_not_unprepared() {
 }
 
 #[test]
-fn nobody_joins_an_operation_that_is_being_undone() {
+fn no_request_joins_an_operation_that_is_being_undone() {
     let mut cluster = Cluster::new();
     cluster.answers = refused;
     let mut webhook = Prepare::new(cluster.review("r1", "a", 2), settings(), false);

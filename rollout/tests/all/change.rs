@@ -17,7 +17,7 @@ fn check(report: Option<(&str, u64, &State)>, still_in_flight: bool) {
         state: state.clone(),
     });
     world.step();
-    assert_eq!(!world.in_flight().is_empty(), still_in_flight, "{echo:?}");
+    assert_eq!(!world.in_flight().is_empty(), still_in_flight, "{report:?}");
 }
 
 #[test]
@@ -79,7 +79,7 @@ fn success_has_to_last() {
 }
 
 #[test]
-fn nobody_knows_is_no_interruption() {
+fn an_unknown_state_is_not_an_interruption() {
     let mut world = World::settled(&["a", "b"], "r1");
     world.spec.min_ready = Millis::seconds(30);
     world.aim("r2");
@@ -96,7 +96,7 @@ fn nobody_knows_is_no_interruption() {
 }
 
 #[test]
-fn a_confirmed_unit_that_fails_during_the_run_is_charged_again_and_takes_a_slot() {
+fn a_confirmed_unit_that_fails_during_the_run_goes_in_flight_again_and_takes_a_slot() {
     let mut world = World::settled(&["a", "b", "c"], "r1");
     world.spec.max_failed = muster_rollout::Limit::Count(1);
     world.aim("r2");
@@ -116,7 +116,7 @@ fn a_confirmed_unit_that_fails_during_the_run_is_charged_again_and_takes_a_slot(
 }
 
 #[test]
-fn after_the_run_a_failure_is_told_and_charges_nobody() {
+fn a_failure_after_the_run_is_reported_and_puts_no_unit_in_flight() {
     let mut world = World::settled(&["a"], "r1");
     world.fail("a");
     let decision = world.step();
@@ -126,7 +126,7 @@ fn after_the_run_a_failure_is_told_and_charges_nobody() {
 }
 
 #[test]
-fn trouble_of_the_surroundings_is_no_relapse() {
+fn an_infrastructure_failure_is_not_a_relapse() {
     let mut world = World::settled(&["a", "b"], "r1");
     world.aim("r2");
     world.step();
