@@ -17,7 +17,7 @@ use muster_dashboard::FleetEvent;
 use muster_fleet::{
     connect::{self, Target},
     events::{Followed, NamespacedEvent, is_about},
-    happened,
+    read_event,
     name::Top,
     top,
 };
@@ -120,11 +120,11 @@ fn table(events: &[NamespacedEvent], namespaced: bool) -> Vec<String> {
     let mut table = output::table(namespace.into_iter().chain(columns));
     for NamespacedEvent { namespace, happened } in events {
         let cells = [
-            Age(read_event.at, now).to_string(),
-            kind_of(read_event).to_owned(),
-            read_event.reason.clone(),
-            object(read_event),
-            read_event.note.clone(),
+            Age(happened.at, now).to_string(),
+            kind_of(happened).to_owned(),
+            happened.reason.clone(),
+            object(happened),
+            happened.note.clone(),
         ];
         let namespace = namespaced.then(|| namespace.clone());
         table.add_row(namespace.into_iter().chain(cells));
