@@ -84,14 +84,14 @@ pub fn collection(path: &str) -> Result<(), SegmentError> {
     let segments = path.strip_prefix('/').unwrap_or(path).split('/');
     for segment in segments {
         check(&percent_decode_str(segment).decode_utf8_lossy())?;
-        if let Some(forbidden) = segment.chars().find(|c| *c != '%' && !stands_for_itself(*c)) {
+        if let Some(forbidden) = segment.chars().find(|c| *c != '%' && !is_literal(*c)) {
             return Err(SegmentError::Forbidden(forbidden));
         }
     }
     Ok(())
 }
 
-fn stands_for_itself(c: char) -> bool {
+fn is_literal(c: char) -> bool {
     let mut bytes = [0; 4];
     let text: &str = c.encode_utf8(&mut bytes);
     utf8_percent_encode(text, SEGMENT).eq([text])

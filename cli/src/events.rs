@@ -17,9 +17,8 @@ use muster_dashboard::FleetEvent;
 use muster_fleet::{
     connect::{self, Target},
     events::{Followed, NamespacedEvent, is_about},
-    read_event,
     name::Top,
-    top,
+    read_event, top,
 };
 
 use crate::{

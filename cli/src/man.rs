@@ -32,7 +32,7 @@ pub(crate) struct ManFlags {
 
 /// Prints the manual, or writes it.
 pub(crate) fn run(command: Command, flags: &ManFlags, out: &Out) -> anyhow::Result<u8> {
-    let command = without_surroundings(command);
+    let command = without_frame(command);
     if flags.markdown {
         out.text(&reference(command))?;
     } else if let Some(folder) = &flags.out {
@@ -48,7 +48,7 @@ pub(crate) fn run(command: Command, flags: &ManFlags, out: &Out) -> anyhow::Resu
 }
 
 /// The command without the values of environment variables, so that the manual does not depend on the environment.
-fn without_surroundings(command: Command) -> Command {
+fn without_frame(command: Command) -> Command {
     let names: Vec<String> = command
         .get_subcommands()
         .map(|verb| verb.get_name().to_owned())
@@ -57,7 +57,7 @@ fn without_surroundings(command: Command) -> Command {
         .mut_args(|flag| flag.hide_env_values(true))
         .term_width(WIDTH);
     names.into_iter().fold(command, |command, name| {
-        command.mut_subcommand(name, without_surroundings)
+        command.mut_subcommand(name, without_frame)
     })
 }
 

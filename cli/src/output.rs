@@ -17,7 +17,7 @@ use crossterm::{
 };
 use jiff::Timestamp;
 use muster_dashboard::Shape;
-use muster_fleet::Tell;
+use muster_fleet::Reporter;
 pub(crate) use muster_fleet::text::{Age, GAP, counted, cut, lines, safe, table, wrapped};
 use serde::Serialize;
 use thiserror::Error;
@@ -163,7 +163,7 @@ impl Out {
     }
 }
 
-impl Tell for Out {
+impl Reporter for Out {
     fn line(&self, text: &str) -> anyhow::Result<()> {
         Ok(Self::line(self, text)?)
     }

@@ -2,7 +2,7 @@
 
 use std::io::IsTerminal as _;
 
-use muster_fleet::Tell;
+use muster_fleet::Reporter;
 use muster_operate::steps::{Cause, Step, StepRefusal, Steps};
 
 use crate::{
@@ -37,7 +37,7 @@ impl StepPrinter {
     }
 }
 
-impl Tell for StepPrinter {
+impl Reporter for StepPrinter {
     fn line(&self, text: &str) -> anyhow::Result<()> {
         if self.is_beside {
             self.warn(text);

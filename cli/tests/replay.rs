@@ -30,7 +30,7 @@ fn replay(arguments: &[&str]) -> Output {
         .unwrap()
 }
 
-fn told(code: i32, arguments: &[&str]) -> String {
+fn replay_output(code: i32, arguments: &[&str]) -> String {
     let output = replay(arguments);
     let said = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(code), "{arguments:?}: {said}");
@@ -51,18 +51,21 @@ fn file(folder: &Path, text: &str) -> String {
 
 #[test]
 fn recorded_decisions_are_printed_and_replay_the_same() {
-    insta::assert_snapshot!(told(0, &[LOG]));
+    insta::assert_snapshot!(replay_output(0, &[LOG]));
 }
 
 #[test]
 fn one_cluster_alone() {
-    insta::assert_snapshot!(told(0, &[LOG, "--cluster", "us-1"]));
-    assert_eq!(told(0, &[LOG, "--unit", "us-1"]), told(0, &[LOG, "-c", "us-1"]));
+    insta::assert_snapshot!(replay_output(0, &[LOG, "--cluster", "us-1"]));
+    assert_eq!(
+        replay_output(0, &[LOG, "--unit", "us-1"]),
+        replay_output(0, &[LOG, "-c", "us-1"])
+    );
 }
 
 #[test]
 fn json_has_every_change() {
-    let told: serde_json::Value = serde_json::from_str(&told(0, &[LOG, "-o", "json"])).unwrap();
+    let told: serde_json::Value = serde_json::from_str(&replay_output(0, &[LOG, "-o", "json"])).unwrap();
     assert_eq!(told["schema"], "replay/v1");
     assert_eq!(told["decisions"], lines().len());
     assert_eq!(told["differing"], 0);
@@ -86,7 +89,7 @@ fn differing_decisions_are_reported_with_their_line() {
         r#""steps":[{"Assign":{"unit":"us-1""#,
     );
     let log = file(folder.path(), &(lines.join("\n") + "\n"));
-    let text = told(1, &[&log]);
+    let text = replay_output(1, &[&log]);
     let count = lines.len();
     let line = place + 1;
     for part in [
@@ -96,7 +99,7 @@ fn differing_decisions_are_reported_with_their_line() {
     ] {
         assert!(text.contains(part), "{part}: {text}");
     }
-    let json: serde_json::Value = serde_json::from_str(&told(1, &[&log, "-o", "json"])).unwrap();
+    let json: serde_json::Value = serde_json::from_str(&replay_output(1, &[&log, "-o", "json"])).unwrap();
     let first = &json["firstDifference"];
     assert_eq!((&json["differing"], &first["line"]), (&1.into(), &line.into()));
     assert_eq!(first["recorded"]["steps"][0]["Assign"]["unit"], "us-1");
@@ -107,7 +110,7 @@ fn differing_decisions_are_reported_with_their_line() {
         let mut whole: serde_json::Value = serde_json::from_str(&lines[0]).unwrap();
         whole["origin"]["version"] = version.into();
         lines[0] = whole.to_string();
-        told(1, &[&file(folder.path(), &lines.join("\n"))])
+        replay_output(1, &[&file(folder.path(), &lines.join("\n"))])
     };
     assert!(by("0.0.1").contains(hint) && !by(env!("CARGO_PKG_VERSION")).contains(hint));
 }
@@ -118,7 +121,7 @@ fn a_torn_last_line_is_left_out() {
     let lines = lines();
     let (last, whole) = lines.split_last().unwrap();
     let text = format!("{}\n{}", whole.join("\n"), &last[..last.len() / 2]);
-    let said = told(0, &[&file(folder.path(), &text)]);
+    let said = replay_output(0, &[&file(folder.path(), &text)]);
     let (count, torn) = (whole.len(), lines.len());
     assert!(
         said.contains(&format!("line {torn} is left out: it is torn")),

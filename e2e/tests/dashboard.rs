@@ -60,7 +60,7 @@ impl Dashboard {
     }
 
     /// Sends a raw request, and returns the response's status and text. The connection is closed.
-    fn ask(&self, request: &str, host: &str) -> (u16, String) {
+    fn send_request(&self, request: &str, host: &str) -> (u16, String) {
         let mut answer = String::new();
         let mut stream = self.open(request, host, "Connection: close\r\n");
         stream.read_to_string(&mut answer).unwrap();
@@ -80,7 +80,7 @@ impl Dashboard {
     fn until(&self, path: &str, holds: impl Fn(&str) -> bool) -> String {
         let started = Instant::now();
         loop {
-            let (_, text) = self.ask(&format!("GET {path}"), "localhost");
+            let (_, text) = self.send_request(&format!("GET {path}"), "localhost");
             if holds(&text) {
                 return text;
             }
@@ -137,7 +137,7 @@ async fn fleet() -> ApiServer {
 }
 
 /// Sets what the module's status reports for eu-1.
-async fn tell(client: &Client, reason: &str, message: &str) {
+async fn write_attention(client: &Client, reason: &str, message: &str) {
     let modules: Api<Module> = Api::namespaced(client.clone(), "default");
     let told =
         json!([{"cluster": "eu-1", "reason": reason, "since": "2026-01-02T03:04:05Z", "message": message}]);
@@ -155,7 +155,7 @@ async fn a_write_of_a_status_arrives_in_the_browser() {
     let _ = rustls::crypto::ring::default_provider().install_default();
     let api = fleet().await;
     let client = api.client_as("somebody");
-    tell(&client, "Updating", "applying v2").await;
+    write_attention(&client, "Updating", "applying v2").await;
     let folder = tempfile::tempdir().unwrap();
     let kubeconfig = folder.path().join("config");
     std::fs::write(&kubeconfig, api.kubeconfig().unwrap()).unwrap();
@@ -163,7 +163,7 @@ async fn a_write_of_a_status_arrives_in_the_browser() {
 
     let page = dashboard.until("/", |page| page.contains("cell:Module:web:eu-1"));
     assert!(page.contains("1 module on 2 clusters: "), "{page}");
-    let (status, said) = dashboard.ask("GET /api/v1/matrix.json", "fleet.test");
+    let (status, said) = dashboard.send_request("GET /api/v1/matrix.json", "fleet.test");
     let matrix = Command::new(muster())
         .args(["matrix", "-o", "json", "-n", "default", "--kubeconfig"])
         .arg(&kubeconfig)
@@ -188,7 +188,7 @@ async fn a_write_of_a_status_arrives_in_the_browser() {
     .await
     .unwrap();
     let written = Instant::now();
-    tell(
+    write_attention(
         &client,
         "Failed",
         "Deployment web/web: ImagePullBackOff <script>alert(1)</script>",
@@ -214,7 +214,7 @@ async fn a_write_of_a_status_arrives_in_the_browser() {
         ("GET /module/web/../../..", "localhost", 404),
         ("GET /cluster/none", "localhost", 404),
     ] {
-        let (status, text) = dashboard.ask(request, host);
+        let (status, text) = dashboard.send_request(request, host);
         assert_eq!(status, expect, "{request} {host}: {text}");
     }
     // The dashboard only reads.
@@ -255,7 +255,7 @@ async fn ten_thousand_streams_are_bounded() {
         }
     }
     assert_eq!((kept.len(), refused), (256, 10_000 - 256));
-    let (status, _) = dashboard.ask("GET /", "localhost");
+    let (status, _) = dashboard.send_request("GET /", "localhost");
     assert_eq!(status, 200, "pages are answered all the same");
     drop(kept);
     let started = Instant::now();

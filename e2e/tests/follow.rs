@@ -46,7 +46,7 @@ impl Followed {
     }
 
     /// Waits until it has printed this.
-    fn until_told(&self, word: &str) {
+    fn until_text(&self, word: &str) {
         let began = Instant::now();
         while !self.text().contains(word) {
             assert!(
@@ -90,14 +90,14 @@ fn watching_commands_print_each_change_once() {
     };
     let followed: Vec<Followed> = VIEWS.iter().enumerate().map(follow).collect();
     for (view, (_, first, _)) in followed.iter().zip(VIEWS) {
-        view.until_told(first);
+        view.until_text(first);
     }
     demo.muster(&["hold", "eu-1", "--reason", "migration"], 0);
     demo.shell("sed -i 's/podinfo:6.0.0/podinfo:6.1.0/' apps/podinfo/deployment.yaml");
     demo.shell("sed -i 's/tag: v1.0.0/tag: v1.1.0/' modules/podinfo.yaml");
     demo.shell("git commit -qam 'podinfo 6.1.0' && git tag v1.1.0");
     for (view, (_, _, held)) in followed.iter().zip(VIEWS) {
-        view.until_told(held);
+        view.until_text(held);
     }
     for view in &followed {
         let text = view.text();

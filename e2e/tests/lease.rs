@@ -199,7 +199,7 @@ impl Controller {
     }
 
     /// Status and body of a response of its HTTP endpoint.
-    async fn ask(&self, path: &str) -> (u16, String) {
+    async fn http_get(&self, path: &str) -> (u16, String) {
         let mut stream = until("the door is open", async || {
             TcpStream::connect(self.door).await.ok()
         })
@@ -214,7 +214,7 @@ impl Controller {
 
     async fn until_ready(&self) {
         until(&format!("{} is ready", self.name), async || {
-            (self.ask("/readyz").await.0 == 200).then_some(())
+            (self.http_get("/readyz").await.0 == 200).then_some(())
         })
         .await;
     }
@@ -326,13 +326,13 @@ async fn check_leader_and_standby_endpoints(leader: &Controller, standby: &Contr
     for (controller, leads) in [(leader, 1), (standby, 0)] {
         for path in ["/healthz", "/readyz"] {
             assert_eq!(
-                controller.ask(path).await,
+                controller.http_get(path).await,
                 (200, "ok\n".to_owned()),
                 "{} {path}",
                 controller.name
             );
         }
-        let (status, metrics) = controller.ask("/metrics").await;
+        let (status, metrics) = controller.http_get("/metrics").await;
         assert_eq!(status, 200);
         assert!(
             metrics.contains(&format!("\nmuster_leader {leads}\n")),
@@ -340,7 +340,7 @@ async fn check_leader_and_standby_endpoints(leader: &Controller, standby: &Contr
         );
         assert!(metrics.ends_with("# EOF\n"));
     }
-    let (_, metrics) = leader.ask("/metrics").await;
+    let (_, metrics) = leader.http_get("/metrics").await;
     let module = "muster_module_info{kind=\"Module\",name=\"first-0\",version=\"v1\"} 1";
     assert!(metrics.lines().any(|line| line.starts_with(module)), "{metrics}");
 }

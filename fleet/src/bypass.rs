@@ -24,7 +24,7 @@ use serde_json::{Value, json};
 use thiserror::Error;
 
 use crate::{
-    ObjectAddress, Tell,
+    ObjectAddress, Reporter,
     control::{self, DryRun},
     name::ModuleName,
     near,
@@ -85,7 +85,12 @@ pub enum BypassError {
 }
 
 /// Adds the bypass to its window.
-pub async fn add(client: &Client, namespace: &str, bypass: &Bypass, tell: &dyn Tell) -> anyhow::Result<()> {
+pub async fn add(
+    client: &Client,
+    namespace: &str,
+    bypass: &Bypass,
+    tell: &dyn Reporter,
+) -> anyhow::Result<()> {
     let Bypass {
         window: name, module, ..
     } = bypass;

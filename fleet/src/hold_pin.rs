@@ -13,7 +13,7 @@ use muster_dashboard::{Kind, RevisionOutcome};
 use serde_json::{Value, json};
 
 use crate::{
-    ObjectAddress, Tell,
+    ObjectAddress, Reporter,
     control::{self, ControlWrite, DryRun, Term, control_write},
     history,
     name::ModuleName,
@@ -117,7 +117,7 @@ pub async fn hold(
     (top, units): (&Held, &[String]),
     term: &Term,
     dry_run: DryRun,
-    tell: &dyn Tell,
+    tell: &dyn Reporter,
 ) -> anyhow::Result<()> {
     match top {
         Held::Cluster(name) if !units.is_empty() => {
@@ -162,7 +162,7 @@ async fn hold_of(
     units: &[String],
     term: &Term,
     dry_run: DryRun,
-    tell: &dyn Tell,
+    tell: &dyn Reporter,
 ) -> anyhow::Result<()> {
     let address = ObjectAddress::of(client, namespace, module);
     let object = address.get().await?;
@@ -212,7 +212,7 @@ pub async fn release_hold(
     (client, namespace): (&Client, &str),
     (top, units): (&Held, &[String]),
     dry_run: DryRun,
-    tell: &dyn Tell,
+    tell: &dyn Reporter,
 ) -> anyhow::Result<bool> {
     match top {
         Held::Cluster(name) if !units.is_empty() => bail!(
@@ -241,7 +241,7 @@ async fn release_of(
     module: &ModuleName,
     units: &[String],
     dry_run: DryRun,
-    tell: &dyn Tell,
+    tell: &dyn Reporter,
 ) -> anyhow::Result<()> {
     let address = ObjectAddress::of(client, namespace, module);
     let object = address.get().await?;
@@ -303,7 +303,7 @@ pub async fn pin(
     (module, revision): (&ModuleName, &str),
     term: &Term,
     dry_run: DryRun,
-    tell: &dyn Tell,
+    tell: &dyn Reporter,
 ) -> anyhow::Result<()> {
     check_kind(unit, module)?;
     let Some((address, name)) = unit.unit(client, namespace).await? else {
@@ -369,7 +369,7 @@ pub async fn unpin(
     unit: &Held,
     module: Option<&ModuleName>,
     dry_run: DryRun,
-    tell: &dyn Tell,
+    tell: &dyn Reporter,
 ) -> anyhow::Result<bool> {
     module.map_or(Ok(()), |module| check_kind(unit, module))?;
     let Some((address, name)) = unit.unit(client, namespace).await? else {
@@ -433,7 +433,7 @@ async fn is_still_pinned(
     module: Option<&ModuleName>,
     unit: &Held,
     cluster: &str,
-    tell: &dyn Tell,
+    tell: &dyn Reporter,
 ) -> anyhow::Result<bool> {
     let found = match module {
         // A module that is gone pins nothing.
@@ -570,7 +570,7 @@ async fn is_still_held(
     (client, namespace): (&Client, &str),
     unit: &Held,
     cluster: &str,
-    tell: &dyn Tell,
+    tell: &dyn Reporter,
 ) -> anyhow::Result<bool> {
     let mut is_still = false;
     // The hold is removed, so errors from here on are warnings.

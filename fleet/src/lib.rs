@@ -46,9 +46,9 @@ pub mod pause;
 pub mod plan_run;
 mod read;
 pub mod reconcile;
+mod reporter;
 pub mod stage_control;
 pub mod status;
-mod tell;
 pub mod text;
 pub mod top;
 pub mod trouble;
@@ -67,5 +67,5 @@ pub use self::{
         clusters, extent, list_all, missing, missing_cluster, modules, namespaces, node_modules, read,
         read_fleet, read_objects, served,
     },
-    tell::Tell,
+    reporter::Reporter,
 };

@@ -378,7 +378,7 @@ fn clusters(client: Client, namespace: String) -> impl Stream<Item = WatchItem> 
     let gone = tell.clone();
     tokio::spawn(async move {
         tokio::select! {
-            () = look_for_clusters(&client, &namespace, tell) => {}
+            () = find_clusters(&client, &namespace, tell) => {}
             () = gone.closed() => {}
         }
     });
@@ -388,7 +388,7 @@ fn clusters(client: Client, namespace: String) -> impl Stream<Item = WatchItem> 
     })
 }
 
-async fn look_for_clusters(client: &Client, namespace: &str, tell: mpsc::Sender<WatchItem>) {
+async fn find_clusters(client: &Client, namespace: &str, tell: mpsc::Sender<WatchItem>) {
     loop {
         let nothing = match served(client).await {
             Ok(Some(version)) => {

@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use thiserror::Error;
 
 use crate::{
-    ObjectAddress, Tell,
+    ObjectAddress, Reporter,
     control::{self, DryRun},
     near,
     stage_control::ControlOptions,
@@ -79,7 +79,7 @@ pub async fn retry(
     client: &Client,
     (namespace, machine): (&str, &str),
     word: &ControlOptions,
-    tell: &dyn Tell,
+    tell: &dyn Reporter,
 ) -> anyhow::Result<()> {
     write(client, (namespace, machine), annotation::RETRY, word, tell).await
 }
@@ -89,7 +89,7 @@ pub async fn abort(
     client: &Client,
     (namespace, machine): (&str, &str),
     word: &ControlOptions,
-    tell: &dyn Tell,
+    tell: &dyn Reporter,
 ) -> anyhow::Result<()> {
     write(client, (namespace, machine), annotation::ABORT, word, tell).await
 }
@@ -100,7 +100,7 @@ async fn write(
     (namespace, machine): (&str, &str),
     key: &'static str,
     word: &ControlOptions,
-    tell: &dyn Tell,
+    tell: &dyn Reporter,
 ) -> anyhow::Result<()> {
     let api: Api<UpdatePlan> = Api::namespaced(client.clone(), namespace);
     let plans = listed(&api).await?;

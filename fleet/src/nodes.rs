@@ -18,7 +18,7 @@ use serde::de::DeserializeOwned;
 use thiserror::Error;
 use tokio::time::timeout;
 
-use crate::{Tell, name::ModuleName, near};
+use crate::{Reporter, name::ModuleName, near};
 
 /// The delay from a change to the next read, so that a burst of changes is one.
 const GATHER: Duration = Duration::from_millis(200);
@@ -136,7 +136,7 @@ pub async fn read(client: &Client) -> anyhow::Result<Fleet> {
 /// An error of the first read is returned. A later error is reported once by `tell`, and retried.
 pub async fn watch<T>(
     client: &Client,
-    tell: &dyn Tell,
+    tell: &dyn Reporter,
     mut show: impl FnMut(&NodeObjects, &Fleet) -> anyhow::Result<ControlFlow<T>>,
 ) -> anyhow::Result<T> {
     let mut now = read_node_objects(client).await?;

@@ -6,7 +6,7 @@ use muster_dashboard::{ModuleView, Shape, fold_names};
 use serde_json::{Value, json};
 
 use crate::{
-    ObjectAddress, Tell,
+    ObjectAddress, Reporter,
     control::{self, ControlWrite, DryRun, Term, control_write},
     name::ModuleName,
     read,
@@ -19,7 +19,7 @@ pub async fn pause(
     module: &ModuleName,
     term: &Term,
     dry_run: DryRun,
-    tell: &dyn Tell,
+    tell: &dyn Reporter,
 ) -> anyhow::Result<()> {
     let address = ObjectAddress::of(client, namespace, module);
     let object = address.get().await?;
@@ -57,7 +57,7 @@ pub async fn resume(
     namespace: &str,
     module: &ModuleName,
     dry_run: DryRun,
-    tell: &dyn Tell,
+    tell: &dyn Reporter,
 ) -> anyhow::Result<bool> {
     let address = ObjectAddress::of(client, namespace, module);
     let object = address.get().await?;

@@ -19,7 +19,7 @@ use serde_json::json;
 use thiserror::Error;
 
 use crate::{
-    ObjectAddress, Tell,
+    ObjectAddress, Reporter,
     control::{self, DryRun},
     name::ModuleName,
     stage_control::ControlOptions,
@@ -112,7 +112,7 @@ pub async fn write(
     (client, namespace): (&Client, &str),
     deed: &Deed,
     on: &OnRun,
-    tell: &dyn Tell,
+    tell: &dyn Reporter,
 ) -> anyhow::Result<bool> {
     if on.module.kind != Kind::Module {
         bail!(PlanRunError::NotModule(on.module.clone()));
@@ -143,7 +143,7 @@ fn report_answer(
     on: &OnRun,
     done: &str,
     answer: Option<(ControlTaken, Option<String>)>,
-    tell: &dyn Tell,
+    tell: &dyn Reporter,
 ) -> anyhow::Result<bool> {
     let OnRun { module, cluster, .. } = on;
     let next = format!("next: muster why {module} --cluster {cluster}");

@@ -12,7 +12,7 @@ use muster_rollout::{ControlCommand, Memory, Revision};
 use serde_json::{Value, json};
 
 use crate::{
-    ObjectAddress, Tell,
+    ObjectAddress, Reporter,
     control::{self, DryRun},
     history,
     name::ModuleName,
@@ -41,7 +41,7 @@ pub async fn approve(
     (module, stage): (&ModuleName, Option<&str>),
     word: &ControlOptions,
     promote: bool,
-    tell: &dyn Tell,
+    tell: &dyn Reporter,
 ) -> anyhow::Result<bool> {
     let address = ObjectAddress::of(client, namespace, module);
     let object = address.get().await?;
@@ -70,7 +70,7 @@ pub async fn abort(
     at: (&Client, &str),
     of: (&ModuleName, Option<&str>),
     word: &ControlOptions,
-    tell: &dyn Tell,
+    tell: &dyn Reporter,
 ) -> anyhow::Result<bool> {
     about_revision(at, of, word, tell, (ABORT, ControlCommand::Abort), |revision| {
         (
@@ -86,7 +86,7 @@ pub async fn retry(
     at: (&Client, &str),
     of: (&ModuleName, Option<&str>),
     word: &ControlOptions,
-    tell: &dyn Tell,
+    tell: &dyn Reporter,
 ) -> anyhow::Result<bool> {
     about_revision(at, of, word, tell, (RETRY, ControlCommand::Retry), |revision| {
         (
@@ -184,7 +184,7 @@ async fn about_revision(
     (client, namespace): (&Client, &str),
     (module, revision): (&ModuleName, Option<&str>),
     word: &ControlOptions,
-    tell: &dyn Tell,
+    tell: &dyn Reporter,
     (key, says): (&str, fn(Revision) -> ControlCommand),
     texts: impl FnOnce(&str) -> (String, String),
 ) -> anyhow::Result<bool> {
@@ -225,7 +225,7 @@ fn heeded(object: &DynamicObject, revision: &str, says: impl Fn(Revision) -> Con
 }
 
 /// Reports that nothing was written because it would have no effect.
-fn refuse(module: &ModuleName, why: &str, tell: &dyn Tell) {
+fn refuse(module: &ModuleName, why: &str, tell: &dyn Reporter) {
     tell.warn(&format!(
         "error: {module}: {why}: nothing was written, it would have no effect; next: muster rollout history {module}"
     ));

@@ -10,7 +10,7 @@ use muster_dashboard::{Cell, Fleet, shell_word};
 use serde_json::json;
 
 use crate::{
-    ObjectAddress, Tell,
+    ObjectAddress, Reporter,
     control::{self, ControlWrite},
     hold_pin,
     name::ModuleName,
@@ -23,7 +23,7 @@ pub async fn release_lost_nodes(
     client: &Client,
     (module, named): (&ModuleName, &[String]),
     word: &ControlOptions,
-    tell: &dyn Tell,
+    tell: &dyn Reporter,
 ) -> anyhow::Result<bool> {
     check_kind(module)?;
     let fleet = nodes::read(client).await?;
@@ -50,7 +50,7 @@ pub async fn abandon(
     client: &Client,
     (module, named): (&ModuleName, &[String]),
     word: &ControlOptions,
-    tell: &dyn Tell,
+    tell: &dyn Reporter,
 ) -> anyhow::Result<bool> {
     let fleet = nodes::read(client).await?;
     check_kind(module)?;
@@ -78,7 +78,7 @@ fn all_stand(
     (module, named): (&ModuleName, &[String]),
     stands: impl Fn(&Cell) -> bool,
     refused: &str,
-    tell: &dyn Tell,
+    tell: &dyn Reporter,
 ) -> anyhow::Result<bool> {
     for node in named {
         nodes::check_selected(fleet, &module.name, node)?;
@@ -110,7 +110,7 @@ async fn write(
     (module, named): (&ModuleName, &[String]),
     (key, verb): (&str, &str),
     word: &ControlOptions,
-    tell: &dyn Tell,
+    tell: &dyn Reporter,
 ) -> anyhow::Result<()> {
     let address = ObjectAddress::of(client, "", module);
     let object = address.get().await?;

@@ -14,7 +14,7 @@ use muster_controllers::runtime::Api;
 use serde_json::{Value, json};
 
 use crate::{
-    ObjectAddress, Tell,
+    ObjectAddress, Reporter,
     control::{self, DryRun, Term},
     stage_control::ControlOptions,
 };
@@ -61,7 +61,7 @@ pub async fn pause(
     (namespace, name): (&str, &str),
     term: &Term,
     dry_run: DryRun,
-    tell: &dyn Tell,
+    tell: &dyn Reporter,
 ) -> anyhow::Result<()> {
     if term.reason.is_some() || term.until.is_some() || term.time.is_some() {
         bail!("spec.paused of a ZoneRollout has no reason and no end: omit --reason, --until and --for");
@@ -80,7 +80,7 @@ pub async fn resume(
     client: &Client,
     (namespace, name): (&str, &str),
     dry_run: DryRun,
-    tell: &dyn Tell,
+    tell: &dyn Reporter,
 ) -> anyhow::Result<()> {
     let address = ObjectAddress::of_zones(client, namespace, name).await?;
     let verb = set_paused(&address, false, dry_run).await?;
@@ -93,7 +93,7 @@ pub async fn retry(
     (namespace, name): (&str, &str),
     asked: Option<&str>,
     word: &ControlOptions,
-    tell: &dyn Tell,
+    tell: &dyn Reporter,
 ) -> anyhow::Result<bool> {
     if word.reason.is_some() {
         bail!("spec.retry of a ZoneRollout has no reason: omit --reason");

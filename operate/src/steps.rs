@@ -5,11 +5,11 @@
 use std::fmt::Display;
 
 use muster_controllers::runtime::{CallError, call::error_chain};
-use muster_fleet::Tell;
+use muster_fleet::Reporter;
 
 /// Reports steps, a line each.
 #[derive(Clone, Copy)]
-pub struct Steps<'a>(pub &'a dyn Tell);
+pub struct Steps<'a>(pub &'a dyn Reporter);
 
 impl Steps<'_> {
     /// A step is done, or was not needed.

@@ -16,7 +16,7 @@ fn spec(pointer: &str, value: Value) -> ModuleSpec {
     serde_json::from_value(spec).unwrap()
 }
 
-fn said(spec: &ModuleSpec) -> String {
+fn findings_text(spec: &ModuleSpec) -> String {
     let findings = validate::validate_module("app", spec, InsecureSources::Refused);
     findings
         .iter()
@@ -147,7 +147,7 @@ fn each_bad_input_and_its_words() {
     let lines: Vec<String> = cases
         .into_iter()
         .map(|(pointer, value)| {
-            let words = said(&spec(pointer, value.clone()));
+            let words = findings_text(&spec(pointer, value.clone()));
             assert!(!words.is_empty(), "{pointer} {value}");
             words
         })
@@ -169,10 +169,10 @@ fn each_bad_address_over_ssh_and_its_words() {
         "mailto:ann",
     ];
     let with = |url: &str| json!({ "url": url, "version": { "tag": "v1" }, "secretRef": { "name": "git" } });
-    let lines = cases.map(|url| format!("{url}: {}", said(&spec("/sync/source/git", with(url)))));
+    let lines = cases.map(|url| format!("{url}: {}", findings_text(&spec("/sync/source/git", with(url)))));
     insta::assert_snapshot!(lines.join("\n"));
     assert_eq!(
-        said(&spec(
+        findings_text(&spec(
             "/sync/source/git",
             with("ssh://git@github.com:2222/o/r.git")
         )),
@@ -181,12 +181,12 @@ fn each_bad_address_over_ssh_and_its_words() {
     let mut through_proxy = with("ssh://git@github.com/o/r.git");
     through_proxy["proxySecretRef"] = json!({ "name": "proxy" });
     assert_eq!(
-        said(&spec("/sync/source/git", through_proxy)),
+        findings_text(&spec("/sync/source/git", through_proxy)),
         "spec.sync.source.git.proxySecretRef: a proxy is supported only for https and http: remove proxySecretRef, or use the https URL"
     );
     let without = spec("/sync/source/git/url", json!("ssh://git@github.com/o/r.git"));
     assert_eq!(
-        said(&without),
+        findings_text(&without),
         "spec.sync.source.git.secretRef: ssh needs a Secret with the keys identity and known_hosts: create it, and reference it in secretRef"
     );
 }
@@ -205,7 +205,7 @@ fn what_is_right_is_not_talked_about() {
         ("/selector", json!({})),
     ];
     for (pointer, value) in fine {
-        assert_eq!(said(&spec(pointer, value)), "", "{pointer}");
+        assert_eq!(findings_text(&spec(pointer, value)), "", "{pointer}");
     }
 }
 
@@ -333,7 +333,7 @@ fn of_flux(pointer: &str, value: Value) -> String {
     });
     let (parent, key) = pointer.rsplit_once('/').unwrap();
     spec.pointer_mut(parent).unwrap()[key] = value;
-    said(&serde_json::from_value(spec).unwrap())
+    findings_text(&serde_json::from_value(spec).unwrap())
 }
 
 const OCI: &str = "/sync/source/flux/ociRepository";

@@ -180,7 +180,7 @@ POST $services {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "b"}
 cause FieldValueDuplicate spec.ports[1].name: Duplicate value: "http"
 "#;
 
-async fn asked(cx: &Cx, request: &str) -> Reply {
+async fn send_text_request(cx: &Cx, request: &str) -> Reply {
     let (method, rest) = request.split_once(' ').unwrap();
     let (path, body) = rest.split_once(' ').unwrap_or((rest, ""));
     let (method, kind) = match method {
@@ -250,7 +250,7 @@ async fn each_refusal_has_its_code_its_reason_and_its_message() {
     let mut wrong = Vec::new();
     for case in cases.trim().split("\n\n") {
         let lines: Vec<&str> = case.lines().collect();
-        let reply = asked(&cx, lines[1]).await;
+        let reply = send_text_request(&cx, lines[1]).await;
         if let Err(expected) = check(&reply, &lines[2..]) {
             wrong.push(format!(
                 "{}: expected {expected}\n{} {}",

@@ -306,7 +306,7 @@ async fn a_webhook_is_asked_about_an_eviction_as_one() {
         "TooManyRequests",
         "denied the request: not now",
     );
-    let request = server.asked("/hook").remove(0);
+    let request = server.review_requests("/hook").remove(0);
     assert_eq!(
         request["kind"],
         json!({"group": "policy", "version": "v1", "kind": "Eviction"})

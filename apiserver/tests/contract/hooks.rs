@@ -116,7 +116,7 @@ impl HookServer {
     }
 
     /// The requests that a path received, without those of the canary.
-    pub(crate) fn asked(&self, path: &str) -> Vec<Value> {
+    pub(crate) fn review_requests(&self, path: &str) -> Vec<Value> {
         let state = self.state.lock();
         let asked = state.asked.iter().filter(|(own, _)| own == path);
         asked.map(|(_, review)| review["request"].clone()).collect()
@@ -167,9 +167,9 @@ impl HookServer {
         let probe = json!({"metadata": {"name": "canary", "labels": {"canary": name}}});
         let path = format!("{}?dryRun=All", cx.cm());
         cx.until("the webhooks are in force", || async {
-            let before = self.asked(CANARY).len();
+            let before = self.review_requests(CANARY).len();
             cx.post(&path, &probe).await;
-            self.asked(CANARY).len() > before
+            self.review_requests(CANARY).len() > before
         })
         .await;
         self.take_paths();

@@ -142,7 +142,7 @@ async fn mutating_webhooks_change_the_object_one_after_the_other_by_name_of_the_
     let made = cx.post(&cx.cm(), &body("a")).await.is(201);
     let data = json!({"k": "v", "x": "1", "y": "2"});
     assert_eq!(made["data"], data);
-    assert_eq!(server.asked("/validating")[0]["object"]["data"], data);
+    assert_eq!(server.review_requests("/validating")[0]["object"]["data"], data);
     assert_eq!(server.take_paths(), ["/first", "/second", "/validating"]);
     assert_eq!(cx.get(&format!("{}/a", cx.cm())).await.is(200), made);
 }
@@ -480,7 +480,7 @@ async fn a_service_is_found_by_its_external_name_and_checked_by_its_cluster_name
         .await;
     let body = |name: &str| json!({"metadata": {"name": name, "labels": {"l": name}}});
     cx.post(&cx.cm(), &body("hooks")).await.is(201);
-    assert_eq!(server.asked("/hook").len(), 1);
+    assert_eq!(server.review_requests("/hook").len(), 1);
     let message = format!(
         "Internal error occurred: failed calling webhook \"absent.{0}.example\": failed to call webhook: Post \"https://absent.{1}.svc:{port}/hook?timeout=5s\": service \"absent\" not found",
         cx.id, cx.ns

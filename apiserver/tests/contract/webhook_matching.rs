@@ -97,12 +97,12 @@ async fn a_namespace_is_selected_by_its_own_labels_and_is_cluster_scoped() {
     let name = format!("{}-other", cx.id);
     let body = json!({"metadata": {"name": name, "labels": {"case": cx.id}}});
     cx.post("/api/v1/namespaces", &body).await.is(201);
-    let request = server.asked("/cluster").remove(0);
+    let request = server.review_requests("/cluster").remove(0);
     assert_eq!(
         (&request["name"], &request["namespace"]),
         (&json!(name), &json!(name))
     );
-    assert_eq!(server.asked("/namespaced"), [Value::Null; 0]);
+    assert_eq!(server.review_requests("/namespaced"), [Value::Null; 0]);
 }
 
 #[tokio::test]
@@ -198,7 +198,7 @@ async fn another_version_of_the_resource_is_the_same_resource_unless_the_match_i
     let body = json!({"apiVersion": format!("{}/v2", kind.group), "kind": "Widget", "metadata": {"name": "a"}, "spec": {"n": 1}});
     let made = cx.post(&v2, &body).await.is(201);
     assert_eq!(made["apiVersion"], json!(format!("{}/v2", kind.group)));
-    let request = server.asked("/equivalent").remove(0);
+    let request = server.review_requests("/equivalent").remove(0);
     assert_eq!(
         (&request["kind"]["version"], &request["requestKind"]["version"]),
         (&json!("v1"), &json!("v2"))
@@ -211,7 +211,7 @@ async fn another_version_of_the_resource_is_the_same_resource_unless_the_match_i
         (&json!("v1"), &json!("v2"))
     );
     assert_eq!(request["object"]["apiVersion"], json!(kind.api_version));
-    assert_eq!(server.asked("/exact"), [Value::Null; 0]);
+    assert_eq!(server.review_requests("/exact"), [Value::Null; 0]);
 }
 
 #[tokio::test]

@@ -26,7 +26,7 @@ fn rule(groups: &str, resources: &[&str]) -> Value {
 
 /// `OPERATION NAME` of each review.
 fn reviewed(server: &HookServer) -> Vec<String> {
-    let asked = server.asked("/hook");
+    let asked = server.review_requests("/hook");
     let text = |request: &Value, field: &str| request[field].as_str().unwrap_or("-").to_owned();
     asked
         .iter()
@@ -41,7 +41,7 @@ async fn a_review_contains_the_user_operation_and_object() {
     let body = json!({"metadata": {"name": "a"}, "data": {"k": "v"}});
     let path = format!("{}?fieldManager=m&fieldValidation=Strict", cx.cm());
     let made = cx.post(&path, &body).await.is(201);
-    let request = server.asked("/hook").remove(0);
+    let request = server.review_requests("/hook").remove(0);
     let kind = json!({"group": "", "version": "v1", "kind": "ConfigMap"});
     let resource = json!({"group": "", "version": "v1", "resource": "configmaps"});
     assert_eq!(request["uid"].as_str().unwrap().len(), 36);
@@ -85,7 +85,7 @@ async fn a_mutating_webhook_sees_a_new_object_before_the_server_completes_it() {
     server.configure(&cx, Kind::Mutating, "m", &[hook]).await;
     let body = json!({"metadata": {"generateName": "a-"}, "data": {"k": "v"}});
     cx.post(&cx.cm(), &body).await.is(201);
-    let request = server.asked("/hook").remove(0);
+    let request = server.review_requests("/hook").remove(0);
     assert_eq!(request.get("name"), None);
     let metadata = &request["object"]["metadata"];
     assert_eq!(
@@ -110,7 +110,7 @@ async fn updates_have_the_object_before_and_after() {
     cx.apply("x", &format!("{}/a?force=true", cx.cm()), &applied)
         .await
         .is(200);
-    let asked = server.asked("/hook");
+    let asked = server.review_requests("/hook");
     let data: Vec<_> = asked
         .iter()
         .map(|request| {
@@ -152,7 +152,7 @@ async fn deletions_have_the_old_object_and_their_options() {
     let made = cx.new_cm("a").await;
     let options = json!({"preconditions": {"uid": uid(&made)}, "propagationPolicy": "Background"});
     cx.delete_with(&format!("{}/a", cx.cm()), &options).await.is(200);
-    let request = server.asked("/hook").remove(1);
+    let request = server.review_requests("/hook").remove(1);
     assert_eq!(
         (&request["operation"], &request["object"]),
         (&json!("DELETE"), &Value::Null)
@@ -177,7 +177,7 @@ async fn of_a_collection_each_object_is_asked_about() {
         .await
         .is(200);
     assert_eq!(reviewed(&server)[2..], ["DELETE -", "DELETE -"]);
-    let asked = server.asked("/hook");
+    let asked = server.review_requests("/hook");
     let mut old: Vec<_> = asked[2..]
         .iter()
         .map(|request| &request["oldObject"]["metadata"]["name"])
@@ -215,7 +215,7 @@ async fn a_dry_run_is_called_one() {
     let server = validating(&cx, json!({"sideEffects": "NoneOnDryRun"})).await;
     let body = json!({"metadata": {"name": "a"}});
     cx.post(&format!("{}?dryRun=All", cx.cm()), &body).await.is(201);
-    let request = server.asked("/hook").remove(0);
+    let request = server.review_requests("/hook").remove(0);
     assert_eq!(
         (&request["dryRun"], &request["options"]["dryRun"]),
         (&json!(true), &json!(["All"]))
@@ -232,7 +232,7 @@ async fn status_is_a_subresource_with_the_object_itself() {
     cx.merge(&path, &json!({"status": {"conditions": [condition]}}))
         .await
         .is(200);
-    let asked = server.asked("/hook");
+    let asked = server.review_requests("/hook");
     let own = asked.iter().find(|request| {
         let conditions = request["object"]["status"]["conditions"].as_array();
         conditions.is_some_and(|all| all.iter().any(|condition| condition["type"] == "Odd"))
@@ -255,7 +255,7 @@ async fn scale_is_a_subresource_with_an_object_of_its_own() {
     let made = cx.post(&cx.deployments(), &deployment(0)).await.is(201);
     let path = format!("{}/a/scale", cx.deployments());
     cx.merge(&path, &json!({"spec": {"replicas": 2}})).await.is(200);
-    let request = server.asked("/hook").remove(0);
+    let request = server.review_requests("/hook").remove(0);
     assert_eq!(
         request["kind"],
         json!({"group": "autoscaling", "version": "v1", "kind": "Scale"})
@@ -317,7 +317,7 @@ async fn connections_to_a_pod_are_asked_about_with_their_options() {
         cx.post(&format!("{path}/{query}"), &json!({}))
             .await
             .refuses(400, "", "denied the request: no");
-        let request = server.asked("/hook").pop().unwrap();
+        let request = server.review_requests("/hook").pop().unwrap();
         assert_eq!(
             (
                 &request["operation"],

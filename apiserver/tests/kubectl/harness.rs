@@ -49,7 +49,7 @@ impl Following {
 
 /// Output and exit code of kubectl.
 #[derive(Debug)]
-pub(crate) struct Said {
+pub(crate) struct KubectlOutput {
     #[expect(dead_code, reason = "a failed check shows it")]
     line: String,
     pub code: i32,
@@ -57,7 +57,7 @@ pub(crate) struct Said {
     pub err: String,
 }
 
-impl Said {
+impl KubectlOutput {
     /// Asserts that it succeeded and printed exactly this.
     #[track_caller]
     pub(crate) fn prints(&self, expect: &str) {
@@ -143,12 +143,12 @@ impl Kubectl {
 
     /// Runs kubectl in the namespace of the case. Words are separated by spaces; `WIDGETS` and `GROUP` stand for the
     /// kind and the group of the case.
-    pub(crate) async fn run(&self, line: &str) -> Said {
+    pub(crate) async fn run(&self, line: &str) -> KubectlOutput {
         self.run_with(line, &[]).await
     }
 
     /// Runs kubectl with environment variables.
-    pub(crate) async fn run_with(&self, line: &str, environment: &[(&str, &str)]) -> Said {
+    pub(crate) async fn run_with(&self, line: &str, environment: &[(&str, &str)]) -> KubectlOutput {
         let output = self
             .command(line)
             .envs(environment.iter().copied())
@@ -156,7 +156,7 @@ impl Kubectl {
             .await
             .unwrap();
         let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap().trim_end().to_owned();
-        Said {
+        KubectlOutput {
             line: format!("kubectl {line}"),
             code: output.status.code().unwrap(),
             out: text(output.stdout),
@@ -225,7 +225,7 @@ impl Kubectl {
     }
 
     /// Runs a line until its output is as expected.
-    pub(crate) async fn until(&self, line: &str, expect: impl Fn(&Said) -> bool) -> Said {
+    pub(crate) async fn until(&self, line: &str, expect: impl Fn(&KubectlOutput) -> bool) -> KubectlOutput {
         let deadline = Instant::now() + PATIENCE;
         loop {
             let said = self.run(line).await;

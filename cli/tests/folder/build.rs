@@ -6,7 +6,7 @@ use std::process::Stdio;
 use muster_apiserver::ApiServer;
 use serde_json::Value;
 
-use crate::{Told, Tree};
+use crate::{CommandOutput, Tree};
 
 /// Strings that printers get wrong, and that must be preserved.
 const HARD: &str = r#"apiVersion: v1
@@ -92,7 +92,7 @@ fn an_empty_folder_prints_an_empty_list_and_quiet_prints_nothing() {
     let quiet = tree.muster(&["build", "apps", "-q"]);
     assert_eq!(
         quiet,
-        Told {
+        CommandOutput {
             code: Some(0),
             out: String::new(),
             err: String::new()
@@ -219,7 +219,7 @@ fn a_closed_output_pipe_ends_the_command_silently() {
         .spawn()
         .unwrap();
     drop(child.stdout.take());
-    let told = Told::of(&child.wait_with_output().unwrap());
+    let told = CommandOutput::of(&child.wait_with_output().unwrap());
     assert_eq!((told.code, told.err.as_str()), (Some(141), ""));
 }
 

@@ -2,7 +2,7 @@
 
 use muster_apiserver::ApiServer;
 
-use crate::{Told, Tree};
+use crate::{CommandOutput, Tree};
 
 /// Values of Secrets, plain and base64-encoded.
 const CANARIES: [&str; 6] = [
@@ -63,7 +63,7 @@ impl Bed {
 
     /// Runs the command and asserts that it writes nothing and shows no Secret.
     #[track_caller]
-    fn diff(&self, arguments: &[&str]) -> Told {
+    fn diff(&self, arguments: &[&str]) -> CommandOutput {
         self.api.recorder().clear();
         let told = self.tree.muster(&[&["diff", "app"], arguments].concat());
         let requests = self.api.recorder().requests();
@@ -242,7 +242,7 @@ async fn kinds_that_come_with_the_folder_and_what_cannot_be_found_out() {
     let told = bed.diff(&[]);
     assert_eq!(told.code, Some(2), "{told:?}");
     bed.tree.write("app/w.yaml", "a: [\n");
-    let told = Told {
+    let told = CommandOutput {
         err: String::new(),
         ..bed.tree.muster(&["diff", "app"])
     };

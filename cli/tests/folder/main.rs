@@ -52,8 +52,8 @@ impl Tree {
         command
     }
 
-    fn muster(&self, arguments: &[&str]) -> Told {
-        Told::of(
+    fn muster(&self, arguments: &[&str]) -> CommandOutput {
+        CommandOutput::of(
             &self
                 .command(env!("CARGO_BIN_EXE_muster"), arguments)
                 .output()
@@ -71,7 +71,7 @@ impl Tree {
             .spawn()
             .unwrap();
         child.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();
-        let told = Told::of(&child.wait_with_output().unwrap());
+        let told = CommandOutput::of(&child.wait_with_output().unwrap());
         assert_eq!(
             told.code,
             Some(0),
@@ -85,13 +85,13 @@ impl Tree {
 
 /// What a command printed, and how it ended.
 #[derive(Debug, PartialEq, Eq)]
-struct Told {
+struct CommandOutput {
     code: Option<i32>,
     out: String,
     err: String,
 }
 
-impl Told {
+impl CommandOutput {
     fn of(output: &Output) -> Self {
         Self {
             code: output.status.code(),

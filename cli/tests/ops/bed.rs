@@ -37,7 +37,7 @@ pub(crate) struct Bed {
 
 /// What a command printed, and how it ended.
 #[derive(Debug)]
-pub(crate) struct Told {
+pub(crate) struct CommandOutput {
     pub code: Option<i32>,
     pub out: String,
     pub err: String,
@@ -117,12 +117,12 @@ impl Bed {
     }
 
     /// Runs the command.
-    pub(crate) async fn muster(&self, words: &str) -> Told {
+    pub(crate) async fn muster(&self, words: &str) -> CommandOutput {
         let mut command = self.command(words);
         let output = tokio::task::spawn_blocking(move || command.output().unwrap())
             .await
             .unwrap();
-        Told {
+        CommandOutput {
             code: output.status.code(),
             out: self.masked(&output.stdout),
             err: self.masked(&output.stderr),

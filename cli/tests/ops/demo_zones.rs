@@ -64,7 +64,7 @@ async fn client(folder: &Path) -> Client {
 }
 
 /// The status and reason of a condition.
-fn says(kind: &'static str, status: &'static str) -> impl Condition<ZoneRollout> {
+fn has_condition(kind: &'static str, status: &'static str) -> impl Condition<ZoneRollout> {
     move |rollout: Option<&ZoneRollout>| {
         let conditions = rollout.and_then(|rollout| rollout.status.as_ref());
         conditions.is_some_and(|known| {
@@ -111,7 +111,7 @@ async fn zones_are_rolled_by_what_the_demo_prints() {
     };
 
     set_image(&sets, "grafana/mimir:bad").await;
-    until(says("Stalled", "True"), "the bad image is condemned").await;
+    until(has_condition("Stalled", "True"), "the bad image is condemned").await;
     let bad: Vec<String> = images(&pods)
         .await
         .into_iter()
@@ -121,7 +121,7 @@ async fn zones_are_rolled_by_what_the_demo_prints() {
     assert_eq!(bad, ["ingester-zone-a-0"]);
 
     set_image(&sets, "grafana/mimir:2.17.0").await;
-    until(says("Ready", "True"), "all zones are done").await;
+    until(has_condition("Ready", "True"), "all zones are done").await;
     let images = images(&pods).await;
     assert_eq!(images.len(), 9, "{images:?}");
     assert!(

@@ -11,13 +11,13 @@
 mod bed;
 mod bundle;
 mod check;
+mod control_commands;
 mod demo_zones;
 mod enroll;
 mod get;
-mod look;
 mod nodes;
+mod queries;
 mod reasons;
-mod said;
 mod trouble;
 mod unenroll;
 mod uninstall;

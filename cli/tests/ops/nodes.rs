@@ -135,7 +135,7 @@ impl World {
             before,
         };
         world.assigned().await;
-        world.stands().await;
+        world.set_module_status().await;
         world
     }
 
@@ -189,7 +189,7 @@ impl World {
     }
 
     /// The status of the NodeModule.
-    async fn stands(&self) {
+    async fn set_module_status(&self) {
         let module = self.modules.get("fabric").await.unwrap();
         let at = "2026-01-02T03:02:00Z";
         let lost = "there is no sign of life of node n2, after its change had started: no other node takes its turn until it is back, its Node is \
@@ -221,7 +221,7 @@ impl World {
     }
 
     /// An annotation of the NodeModule.
-    async fn said(&self, key: &str) -> Option<Value> {
+    async fn control_annotation(&self, key: &str) -> Option<Value> {
         let module = self.modules.get("fabric").await.unwrap();
         let text = module
             .annotations()
@@ -370,7 +370,7 @@ async fn what_a_person_says_about_nodes_is_written_where_it_is_read() {
         world.check(words, code, says).await;
     }
     for key in ["paused", "release", "abandon", "abort"] {
-        assert_eq!(world.said(key).await, None, "{key}");
+        assert_eq!(world.control_annotation(key).await, None, "{key}");
     }
     world
         .check(
@@ -379,7 +379,7 @@ async fn what_a_person_says_about_nodes_is_written_where_it_is_read() {
             "n2 released",
         )
         .await;
-    let released = world.said("release").await.unwrap();
+    let released = world.control_annotation("release").await.unwrap();
     assert_eq!(
         (&released["for"], &released["reason"]),
         (&json!("n2"), &json!("scrapped"))
@@ -391,7 +391,10 @@ async fn what_a_person_says_about_nodes_is_written_where_it_is_read() {
             "is retried",
         )
         .await;
-    assert_eq!(world.said("retry").await.unwrap()["for"], world.now[..16]);
+    assert_eq!(
+        world.control_annotation("retry").await.unwrap()["for"],
+        world.now[..16]
+    );
     let undone = world.bed.types("rollout undo nodemodule/fabric", 0).await;
     assert!(
         undone.contains("asn 65000") && undone.contains("role: worker") && !undone.contains("status"),
@@ -438,7 +441,7 @@ async fn nodes_are_held_and_pinned() {
     ] {
         world.check(words, code, says).await;
     }
-    assert_eq!(world.said("hold").await.unwrap()["for"], "n3");
+    assert_eq!(world.control_annotation("hold").await.unwrap()["for"], "n3");
     assert!(world.said_of("n1", "hold").await.is_some());
     for (words, code, says) in [
         ("release --node n1".to_owned(), 0, "node/n1 released"),
@@ -476,7 +479,7 @@ async fn nodes_are_held_and_pinned() {
     ] {
         world.check(&words, code, says).await;
     }
-    assert_eq!(world.said("hold").await, None);
+    assert_eq!(world.control_annotation("hold").await, None);
     assert_eq!(world.said_of("n1", "hold").await, None);
     let pinned: Value = serde_json::from_str(&world.said_of("n3", "pin.fabric").await.unwrap()).unwrap();
     assert_eq!(pinned["for"], world.before[..16]);

@@ -356,11 +356,11 @@ impl Expander {
     ) -> Result<(Live<KustomizationRow, Kustomization>, Live<SourceRow, FluxObject>), ExpandError> {
         match wish {
             DesiredRow::Carry(derived) => Ok((
-                self.look_at_kustomization(name, Some(&derived.kustomization))
+                self.observe_kustomization(name, Some(&derived.kustomization))
                     .await?,
-                self.look_at_source(&derived.source).await?,
+                self.observe_source(&derived.source).await?,
             )),
-            DesiredRow::Withdraw(_) => Ok((self.look_at_kustomization(name, None).await?, Live::Absent)),
+            DesiredRow::Withdraw(_) => Ok((self.observe_kustomization(name, None).await?, Live::Absent)),
             // No decision uses more than the index has.
             DesiredRow::Bare | DesiredRow::Refused(_) => Ok((self.glance(name), Live::Absent)),
         }

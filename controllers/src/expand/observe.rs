@@ -14,7 +14,7 @@ use crate::runtime::{Api, Index, Key, call};
 
 impl Expander {
     /// The Kustomization with this name; read in full unless it equals `wanted`.
-    pub(super) async fn look_at_kustomization(
+    pub(super) async fn observe_kustomization(
         &self,
         name: &str,
         wanted: Option<&Kustomization>,
@@ -41,7 +41,7 @@ impl Expander {
     }
 
     /// The source with this name; read in full unless it equals `wanted`.
-    pub(super) async fn look_at_source(
+    pub(super) async fn observe_source(
         &self,
         wanted: &FluxObject,
     ) -> Result<Live<SourceRow, FluxObject>, ExpandError> {

@@ -56,12 +56,12 @@ struct Handover {
     account: &'static str,
     store: Store<Kustomization>,
     targets: Targets,
-    looked: Mutex<BTreeMap<Key, Looked>>,
+    looked: Mutex<BTreeMap<Key, CheckedSet>>,
 }
 
 /// The result of the checks of a Kustomization since the start.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Looked {
+struct CheckedSet {
     uid: String,
     /// The time of the first check.
     since: Timestamp,
@@ -132,7 +132,7 @@ async fn reconcile(object: Arc<Kustomization>, handover: Arc<Handover>) -> Resul
 }
 
 /// Which objects to check. Pure.
-fn decide(object: &Kustomization, looked: Option<&Looked>, now: Timestamp) -> Decision {
+fn decide(object: &Kustomization, looked: Option<&CheckedSet>, now: Timestamp) -> Decision {
     let inventory = Inventory::from_status(
         object
             .status
@@ -160,17 +160,17 @@ fn decide(object: &Kustomization, looked: Option<&Looked>, now: Timestamp) -> De
 /// The state after a check of `objects`. The longer something has failed already, the longer the wait. Pure.
 fn after(
     object: &Kustomization,
-    before: Option<Looked>,
+    before: Option<CheckedSet>,
     objects: Objects,
     handed: &HandedOver,
     now: Timestamp,
-) -> Looked {
+) -> CheckedSet {
     let uid = object.uid().unwrap_or_default();
     let before = before.filter(|before| before.uid == uid);
     let since = before.as_ref().map_or(now, |before| before.since);
     let failed: BTreeSet<&ObjectId> = handed.failures.iter().map(|failure| &failure.id).collect();
     let elapsed = Duration::try_from(now.duration_since(since)).unwrap_or_default();
-    Looked {
+    CheckedSet {
         uid,
         since,
         left: objects
@@ -280,7 +280,7 @@ impl Handover {
         Duration::try_from(due.duration_since(self.context.clock.now())).unwrap_or_default()
     }
 
-    fn remember(&self, key: &Key, now: Looked) {
+    fn remember(&self, key: &Key, now: CheckedSet) {
         let mut looked = self.looked.lock();
         looked.insert(key.clone(), now);
         if looked.len() > self.store.len() + SLACK {
@@ -335,8 +335,8 @@ mod tests {
         names.iter().map(|name| (id(name), "v1".to_owned())).collect()
     }
 
-    fn looked(left: &[&str], due: &str) -> Looked {
-        Looked {
+    fn inventory_check(left: &[&str], due: &str) -> CheckedSet {
+        CheckedSet {
             uid: "u".into(),
             since: NOW.parse().unwrap(),
             left: named(left),
@@ -346,7 +346,7 @@ mod tests {
     }
 
     #[track_caller]
-    fn check(change: &Value, looked: Option<&Looked>, expect: &Decision) {
+    fn check(change: &Value, looked: Option<&CheckedSet>, expect: &Decision) {
         assert_eq!(
             decide(&object(change), looked, NOW.parse().unwrap()),
             *expect,
@@ -358,22 +358,22 @@ mod tests {
     fn an_inventory_is_checked_once_and_only_failures_are_retried() {
         let later = "2026-11-21T12:00:01Z";
         check(&json!({}), None, &Decision::Look(named(&["a", "b"])));
-        check(&json!({}), Some(&looked(&[], NOW)), &Decision::Nothing);
+        check(&json!({}), Some(&inventory_check(&[], NOW)), &Decision::Nothing);
         check(
             &json!({}),
-            Some(&looked(&["b"], NOW)),
+            Some(&inventory_check(&["b"], NOW)),
             &Decision::Look(named(&["b"])),
         );
         let until = later.parse().unwrap();
         check(
             &json!({}),
-            Some(&looked(&["b"], later)),
+            Some(&inventory_check(&["b"], later)),
             &Decision::Wait { until },
         );
         // Another object with the same name.
         check(
             &json!({"metadata": {"uid": "v"}}),
-            Some(&looked(&[], NOW)),
+            Some(&inventory_check(&[], NOW)),
             &Decision::Look(named(&["a", "b"])),
         );
     }

@@ -68,7 +68,7 @@ pub(super) async fn targets(
             .filter(|(_, outcome)| *outcome == apply::ApplyOutcome::Skipped);
         // A Kustomization that waits for itself would never finish.
         let others: BTreeSet<&ObjectId> = skipped.map(|(id, _)| id).chain(&own).collect();
-        let ours = plan.looked_after().filter(|(id, _)| !others.contains(id));
+        let ours = plan.managed().filter(|(id, _)| !others.contains(id));
         return Ok(ours
             .map(|(id, version)| (id.clone(), version.to_owned()))
             .collect());

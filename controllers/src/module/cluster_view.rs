@@ -305,7 +305,7 @@ mod tests {
         })
     }
 
-    fn seen(name: &str) -> ObservedPair {
+    fn observed_pair(name: &str) -> ObservedPair {
         ObservedPair {
             cluster: Some(ObservedCluster {
                 name: name.to_owned(),
@@ -357,7 +357,7 @@ mod tests {
         (clusters, ["dev", "gone", "us"].map(assemblage).to_vec())
     }
 
-    fn sight((clusters, assemblages): (Clusters, Assemblages)) -> ClusterView {
+    fn cluster_view((clusters, assemblages): (Clusters, Assemblages)) -> ClusterView {
         let mut sight = ClusterView {
             basis: Some(basis(1)),
             ..ClusterView::default()
@@ -366,7 +366,7 @@ mod tests {
             let seen = if pair.name() == "eu" {
                 NOTHING
             } else {
-                seen(pair.name())
+                observed_pair(pair.name())
             };
             sight.push(pair, seen);
         }
@@ -388,7 +388,7 @@ mod tests {
             ("us", true, true),
         ];
         let (clusters, assemblages) = fleet();
-        let before = sight((clusters.clone(), assemblages.clone()));
+        let before = cluster_view((clusters.clone(), assemblages.clone()));
         let check = |before: &ClusterView| {
             let pairs = pairs(clusters.clone(), assemblages.clone(), before);
             assert_eq!(names(&pairs), expect);
@@ -397,16 +397,16 @@ mod tests {
         check(&before);
         // One that joined before all others, one that left, and one whose assemblage is new.
         let joined = [vec![cluster("alpha")], clusters.clone()].concat();
-        check(&sight((joined, assemblages.clone())));
-        check(&sight((clusters[1..].to_vec(), assemblages.clone())));
-        check(&sight((clusters.clone(), assemblages[1..].to_vec())));
+        check(&cluster_view((joined, assemblages.clone())));
+        check(&cluster_view((clusters[1..].to_vec(), assemblages.clone())));
+        check(&cluster_view((clusters.clone(), assemblages[1..].to_vec())));
     }
 
     #[test]
     fn only_changed_clusters_are_observed_again() {
         let check = |change: &dyn Fn(&mut ClusterView, &mut Clusters, &mut Assemblages), expect: Again| {
             let (mut clusters, mut assemblages) = fleet();
-            let mut before = sight((clusters.clone(), assemblages.clone()));
+            let mut before = cluster_view((clusters.clone(), assemblages.clone()));
             change(&mut before, &mut clusters, &mut assemblages);
             let pairs = pairs(clusters, assemblages, &before);
             let new = ClusterView {
@@ -448,7 +448,7 @@ mod tests {
     #[test]
     fn in_flight_clusters_are_observed_again_even_if_the_module_has_no_part_in_them() {
         let (clusters, assemblages) = fleet();
-        let before = sight((clusters.clone(), assemblages.clone()));
+        let before = cluster_view((clusters.clone(), assemblages.clone()));
         let pairs = pairs(clusters, assemblages, &before);
         let again = before.again("web", &pairs, &before, ["eu", "us", "unknown"].into_iter(), at(0));
         assert_eq!(again, Again::These(vec![1, 3]));
@@ -456,14 +456,14 @@ mod tests {
 
     #[test]
     fn a_cluster_that_appears_or_disappears_shifts_the_others() {
-        let mut sight = sight(fleet());
+        let mut sight = cluster_view(fleet());
         let pair = |sight: &ClusterView, place: usize| sight.places[place].pair.clone();
         let (dev, eu, us) = (pair(&sight, 0), pair(&sight, 1), pair(&sight, 3));
-        assert_eq!(sight.replace(3, us.clone(), seen("us")), Ok(Some(2)));
+        assert_eq!(sight.replace(3, us.clone(), observed_pair("us")), Ok(Some(2)));
         assert_eq!(sight.replace(1, eu.clone(), NOTHING), Ok(None));
-        assert_eq!(sight.replace(1, eu, seen("eu")), Err(Moved));
+        assert_eq!(sight.replace(1, eu, observed_pair("eu")), Err(Moved));
         assert_eq!(sight.replace(0, dev, NOTHING), Err(Moved));
-        assert_eq!(sight.replace(4, us, seen("us")), Err(Moved));
+        assert_eq!(sight.replace(4, us, observed_pair("us")), Err(Moved));
     }
 
     #[test]
@@ -471,7 +471,7 @@ mod tests {
         let sights = ClusterViews::default();
         let key = |name: &str| Key::new("fleet", name);
         let large = || {
-            let mut large = sight(fleet());
+            let mut large = cluster_view(fleet());
             let place = large.places[0].clone();
             large.places.resize(MAX_KEPT / 2, place);
             large

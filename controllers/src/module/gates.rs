@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_told() {
+    fn the_gate_message_describes_the_last_reading() {
         let module = module(|_| {});
         let stages = &module.spec.rollout.stages;
         let at = Millis(1_767_225_600_781);

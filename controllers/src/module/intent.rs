@@ -259,7 +259,7 @@ mod tests {
         }
     }
 
-    fn seen(token: Option<u64>) -> ObservedRow {
+    fn observed_row(token: Option<u64>) -> ObservedRow {
         observed_row_at(2, "web", token)
     }
 
@@ -285,7 +285,7 @@ mod tests {
         let tests = "{\"op\":\"test\",\"path\":\"/spec/syncs/2/name\",\"value\":\"web\"}\n\
                      {\"op\":\"test\",\"path\":\"/spec/syncs/2/token\",\"value\":4}\n";
         let check = |write: Write, expect: &str| check(&write, &format!("{tests}{expect}"));
-        let seen = seen(Some(4));
+        let seen = observed_row(Some(4));
         check(
             put(&seen, &bare(5)),
             "{\"op\":\"replace\",\"path\":\"/spec/syncs/2\",\"value\":{\"name\":\"web\",\"token\":5}}",
@@ -323,7 +323,7 @@ mod tests {
                         plan: None,
                         taken: None,
                     }),
-                    ..seen(Some(4))
+                    ..observed_row(Some(4))
                 };
                 assert_eq!(
                     attempt(&seen, content, 5),
@@ -345,7 +345,7 @@ mod tests {
     #[test]
     fn a_row_without_a_token_is_tested_by_its_name() {
         check(
-            &raise(&seen(None), 5),
+            &raise(&observed_row(None), 5),
             "{\"op\":\"test\",\"path\":\"/spec/syncs/2/name\",\"value\":\"web\"}\n\
              {\"op\":\"add\",\"path\":\"/spec/syncs/2/token\",\"value\":5}",
         );

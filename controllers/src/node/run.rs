@@ -282,7 +282,7 @@ async fn reconcile(module: Arc<NodeModule>, shared: Arc<Shared>) -> Result<Actio
         shared.remove_module_state(&module);
         return Ok(Action::await_change());
     }
-    shared.check_unseen(&module).await?;
+    shared.check_missing(&module).await?;
     let mut known = KnownObjects::new();
     let mut budget = shared.budget().await?;
     let mut spent = Duration::ZERO;
@@ -371,7 +371,7 @@ impl Shared {
 
     /// Fails if a Node that is being changed, or has a row that a lost memory is rebuilt from, exists and the watch
     /// does not show it (W1, W7): another process may have read, and decided on, more than this one.
-    async fn check_unseen(&self, module: &NodeModule) -> Result<(), Error> {
+    async fn check_missing(&self, module: &NodeModule) -> Result<(), Error> {
         let name = module.name_any();
         let stored = module.status.as_ref().and_then(|status| status.rollout.as_ref());
         let recalled = memory::recall(stored, module.metadata.uid.as_deref());

@@ -317,7 +317,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_told() {
+    fn the_notified_phases_depend_on_the_manner() {
         let check = |told: Option<&RolloutState>, now: &RolloutState, manner: Manner, expect: bool| {
             let first = Telling {
                 sequence: 1,

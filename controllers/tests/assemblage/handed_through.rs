@@ -176,7 +176,8 @@ fn where_muster_applies_the_next_step_is_flux() {
             sync: sync.to_owned(),
             features: own,
         };
-        let DesiredRow::Refused(refusal) = desired_row(&place(), &of(&git, NEW), &Ok(Values::new()), &agent)
+        let DesiredRow::Refused(refusal) =
+            desired_row(&expansion_target(), &of(&git, NEW), &Ok(Values::new()), &agent)
         else {
             panic!("{sync}");
         };
@@ -208,7 +209,7 @@ fn where_flux_applies_the_next_step_is_another_agent_or_the_built_in_sync() {
 /// A row of another writer than muster is restricted to the fields that are passed through, too.
 #[test]
 fn a_row_with_fields_of_flux_that_are_not_handed_through_is_refused() {
-    let place = place();
+    let place = expansion_target();
     let agent = Agent {
         version: "1".to_owned(),
         sync: features::FLUX.to_owned(),

@@ -54,7 +54,7 @@ pub(crate) fn derived(row: &SyncRow) -> Derived {
     derived_with(row, &package)
 }
 
-pub(crate) fn place() -> ExpansionTarget {
+pub(crate) fn expansion_target() -> ExpansionTarget {
     ExpansionTarget {
         namespace: "muster-system".to_owned(),
         assemblage: "eu-1".to_owned(),
@@ -72,7 +72,13 @@ pub(crate) fn place() -> ExpansionTarget {
 
 pub(crate) fn derived_with(row: &SyncRow, package: &Package) -> Derived {
     let source = row.source.as_ref().unwrap();
-    derive(&place(), row, source, row.commit.as_deref().unwrap(), package)
+    derive(
+        &expansion_target(),
+        row,
+        source,
+        row.commit.as_deref().unwrap(),
+        package,
+    )
 }
 
 pub(crate) fn fields(manager: &str, fields: serde_json::Value) -> ManagedFieldsEntry {

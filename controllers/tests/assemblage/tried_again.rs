@@ -47,7 +47,7 @@ async fn handle(cluster: &Cluster, kustomization: &Kustomization, request: &str)
         .unwrap();
 }
 
-fn asked(kustomization: &Kustomization) -> Option<&str> {
+fn reconcile_request(kustomization: &Kustomization) -> Option<&str> {
     kustomization
         .annotations()
         .get(RECONCILE_REQUESTED_AT)
@@ -64,7 +64,7 @@ async fn the_answer_is_awaited_and_then_believed() {
     pass(Duration::from_mins(10)).await;
     until(&cluster, "2 Updating Updating").await;
     let now = cluster.kustomization("eu-1", "web").await.unwrap();
-    assert_eq!(asked(&now), Some("muster-2"));
+    assert_eq!(reconcile_request(&now), Some("muster-2"));
     assert_eq!(now.spec, kustomization.spec);
 
     handle(&cluster, &now, "muster-2").await;
@@ -105,7 +105,10 @@ async fn a_new_token_alone_asks_for_nothing() {
         .set_rows::<Assemblage>("eu-1", &[row("web", OLD, 2)])
         .await;
     until(&cluster, "2 Succeeded UpToDate").await;
-    assert_eq!(asked(&cluster.kustomization("eu-1", "web").await.unwrap()), None);
+    assert_eq!(
+        reconcile_request(&cluster.kustomization("eu-1", "web").await.unwrap()),
+        None
+    );
 }
 
 /// Annotations are not part of a generation: a report from before their change does not count.
@@ -140,7 +143,7 @@ async fn a_change_of_annotations_is_asked_for() {
             keys.map(|key| object.annotations().get(key).cloned().unwrap_or_default())
         };
         assert_eq!(said(&before), ["10s", "Never"]);
-        assert_eq!(asked(&before), None);
+        assert_eq!(reconcile_request(&before), None);
 
         let next = token.map(|token| token + 1);
         cluster.set_rows::<Assemblage>(name, &[with(next, "1m")]).await;
@@ -153,7 +156,7 @@ async fn a_change_of_annotations_is_asked_for() {
         );
         let updating = succeeded(next).replace("Succeeded UpToDate", "Updating Updating");
         cluster.until_state::<Assemblage>(name, name, &updating).await;
-        let request = asked(&now).unwrap().to_owned();
+        let request = reconcile_request(&now).unwrap().to_owned();
         assert!(token.is_none() || request == "muster-2", "{request}");
         handle(&cluster, &now, &request).await;
         cluster

@@ -217,7 +217,7 @@ fn id(object: &Value) -> String {
 }
 
 /// Runs the scenario; returns its states and the number of requests.
-async fn tell(blow: Option<(usize, Blow)>) -> (Vec<String>, usize) {
+async fn run_story(blow: Option<(usize, Blow)>) -> (Vec<String>, usize) {
     let bed = Bed::idle();
     let fate = Fate::new(blow);
     let worlds = fate.under(&bed, story(&bed)).await;
@@ -289,21 +289,21 @@ pub(crate) async fn every(
 
 #[tokio::test(start_paused = true)]
 async fn the_story_without_a_crash() {
-    let (worlds, _) = tell(None).await;
+    let (worlds, _) = run_story(None).await;
     insta::assert_snapshot!(worlds.join("\n\n"));
 }
 
 #[tokio::test(start_paused = true)]
 async fn before_every_write() {
-    every(Blow::Before, 20, tell).await;
+    every(Blow::Before, 20, run_story).await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn after_every_write() {
-    every(Blow::After, 20, tell).await;
+    every(Blow::After, 20, run_story).await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn the_answer_of_every_write_lost() {
-    every(Blow::AnswerLost, 20, tell).await;
+    every(Blow::AnswerLost, 20, run_story).await;
 }

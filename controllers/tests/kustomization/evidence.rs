@@ -39,12 +39,12 @@ pub(crate) fn widget(size: u8, labels: &str) -> String {
     )
 }
 
-fn said(status: &str, reason: &str, message: &str) -> Value {
+fn ready_status(status: &str, reason: &str, message: &str) -> Value {
     json!({"conditions": [{"type": "Ready", "status": status, "reason": reason, "message": message}]})
 }
 
 fn well() -> Value {
-    said("True", "Reconciled", "")
+    ready_status("True", "Reconciled", "")
 }
 
 /// A cluster in which version 1 of a widget is confirmed, and whose Kustomization has these fields besides the usual
@@ -175,7 +175,7 @@ async fn a_failure_after_a_while_is_not_confirmed_by_what_was_said_before() {
     let cluster = Cluster::new().await;
     let second = cluster.second().await;
     cluster
-        .answers_at(&second, 20, said("False", "Broken", "it does not start"))
+        .answers_at(&second, 20, ready_status("False", "Broken", "it does not start"))
         .await;
     cluster.until_failed(&second).await;
 }
@@ -186,7 +186,11 @@ async fn heartbeats_are_no_evidence() {
     let second = cluster.second().await;
     for beat in 1..SETTLE - 1 {
         cluster
-            .answers_at(&second, beat, said("True", &format!("Beat{beat}"), "alive"))
+            .answers_at(
+                &second,
+                beat,
+                ready_status("True", &format!("Beat{beat}"), "alive"),
+            )
             .await;
     }
     let object = cluster.until_confirmed(&second, SETTLE).await;
@@ -198,10 +202,12 @@ async fn progress_that_ends_in_a_failure_is_not_confirmed() {
     let cluster = Cluster::new().await;
     let second = cluster.second().await;
     cluster
-        .answers_at(&second, 1, said("Unknown", "Progressing", ""))
+        .answers_at(&second, 1, ready_status("Unknown", "Progressing", ""))
         .await;
     cluster.answers_at(&second, 3, well()).await;
-    cluster.answers_at(&second, 20, said("False", "Broken", "")).await;
+    cluster
+        .answers_at(&second, 20, ready_status("False", "Broken", ""))
+        .await;
     cluster.until_failed(&second).await;
 }
 
@@ -210,7 +216,7 @@ async fn a_check_that_finds_it_unwell_starts_settling_again() {
     let cluster = Cluster::new().await;
     let second = cluster.second().await;
     cluster
-        .answers_at(&second, 10, said("False", "Restarting", ""))
+        .answers_at(&second, 10, ready_status("False", "Restarting", ""))
         .await;
     cluster.answers_at(&second, 20, well()).await;
     cluster.until_confirmed(&second, 20 + SETTLE).await;
@@ -260,9 +266,11 @@ async fn a_late_answer_to_the_spec_before_is_no_evidence() {
     let cluster = Cluster::new().await;
     let second = cluster.second().await;
     cluster
-        .answers_at(&second, 5, said("True", "ReconciledOldSpec", ""))
+        .answers_at(&second, 5, ready_status("True", "ReconciledOldSpec", ""))
         .await;
-    cluster.answers_at(&second, 20, said("False", "Broken", "")).await;
+    cluster
+        .answers_at(&second, 20, ready_status("False", "Broken", ""))
+        .await;
     cluster.until_failed(&second).await;
 }
 
@@ -285,7 +293,7 @@ async fn what_fails_after_it_was_assumed_was_said_to_be_assumed() {
     let object = cluster.until_confirmed(&second, SETTLE).await;
     assert_eq!(healthy(&object), FROM_BEFORE);
     cluster
-        .answers_at(&second, SETTLE + 5, said("False", "Broken", ""))
+        .answers_at(&second, SETTLE + 5, ready_status("False", "Broken", ""))
         .await;
     cluster.bed.until_ready("app", "False HealthCheckFailed").await;
 }
@@ -298,7 +306,7 @@ async fn a_restart_restarts_the_settle_time() {
     cluster.bed.start();
     // Later than what settles after the apply, sooner than what settles after the restart.
     cluster
-        .answers_at(&second, SETTLE + 5, said("False", "Broken", ""))
+        .answers_at(&second, SETTLE + 5, ready_status("False", "Broken", ""))
         .await;
     cluster.until_failed(&second).await;
 }
@@ -328,7 +336,9 @@ async fn another_version_answers_nothing_of_the_last_one() {
     ];
     let files = files.each_ref().map(|(path, text)| (*path, text.as_str()));
     let third = cluster.release(&files, |_| true).await;
-    cluster.answers_at(&third, 20, said("False", "Broken", "")).await;
+    cluster
+        .answers_at(&third, 20, ready_status("False", "Broken", ""))
+        .await;
     cluster.until_failed(&third).await;
     assert!(!cluster.was_confirmed(&second));
 }
@@ -362,7 +372,9 @@ async fn what_stalled_before_is_given_the_time_to_say_otherwise() {
 async fn a_retry_needs_evidence_of_what_was_applied_before_it() {
     let cluster = Cluster::new().await;
     let second = cluster.second().await;
-    cluster.answers_at(&second, 5, said("False", "Broken", "")).await;
+    cluster
+        .answers_at(&second, 5, ready_status("False", "Broken", ""))
+        .await;
     cluster.until_failed(&second).await;
     let failed = Version {
         commit: second.commit.clone(),
@@ -370,7 +382,9 @@ async fn a_retry_needs_evidence_of_what_was_applied_before_it() {
     };
     // The next try is more than a minute later.
     cluster.answers_at(&failed, 55, well()).await;
-    cluster.answers_at(&failed, 80, said("False", "Broken", "")).await;
+    cluster
+        .answers_at(&failed, 80, ready_status("False", "Broken", ""))
+        .await;
     cluster.bed.pass(Duration::from_secs(200)).await;
     assert!(!cluster.was_confirmed(&second));
     let object = cluster.bed.read(&kustomization("app")).await.unwrap();
@@ -473,7 +487,7 @@ async fn what_is_well_is_read_again_at_the_end() {
 
 /// The status that an operator writes while it updates something step by step.
 fn steps(done: u32, waiting: &str) -> Value {
-    let mut status = said("False", "Rolling", "");
+    let mut status = ready_status("False", "Rolling", "");
     status["observedGeneration"] = json!(2);
     status["progress"] = json!({"done": done, "total": 100, "waiting": waiting});
     status
@@ -636,7 +650,7 @@ async fn another_kustomization_of_the_name_needs_evidence_of_what_is_there() {
     cluster.bed.until_gone(&kustomization("app")).await;
     cluster.bed.kustomization("app", json!({})).await;
     cluster
-        .answers_at(&second, SETTLE + 5, said("False", "Broken", ""))
+        .answers_at(&second, SETTLE + 5, ready_status("False", "Broken", ""))
         .await;
     cluster.until_failed(&second).await;
 }

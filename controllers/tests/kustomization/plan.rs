@@ -618,7 +618,7 @@ fn image(job: &Value) -> &str {
 }
 
 /// Ends each Job: that of the second version fails.
-async fn play(bed: &Bed) {
+async fn finish_jobs(bed: &Bed) {
     loop {
         for job in jobs(bed).await {
             if job["status"]["conditions"].is_null() {
@@ -639,13 +639,13 @@ async fn play(bed: &Bed) {
 
 /// Runs the scenario; returns its states, and the number of requests that may write. Each try has one Job object, and
 /// each image ran.
-async fn tell(blow: Option<(usize, Blow)>) -> (Vec<String>, usize) {
+async fn run_story(blow: Option<(usize, Blow)>) -> (Vec<String>, usize) {
     let bed = Bed::idle();
     bed.api.add([PlanRun::crd()]).unwrap();
     let fate = Fate::new(blow);
     let worlds = tokio::select! {
         worlds = fate.under(&bed, story(&bed)) => worlds,
-        () = play(&bed) => unreachable!("it does not end"),
+        () = finish_jobs(&bed) => unreachable!("it does not end"),
     };
     let made = made(&bed);
     assert!(
@@ -669,24 +669,24 @@ async fn tell(blow: Option<(usize, Blow)>) -> (Vec<String>, usize) {
 
 #[tokio::test(start_paused = true)]
 async fn the_story_without_a_crash() {
-    let (worlds, _) = tell(None).await;
+    let (worlds, _) = run_story(None).await;
     insta::assert_snapshot!(worlds.join("\n"));
 }
 
 #[tokio::test(start_paused = true)]
 async fn killed_before_every_write() {
-    every(Blow::Before, 50, tell).await;
+    every(Blow::Before, 50, run_story).await;
 }
 
 /// KX1, R21: a second write follows from the first, so that no crash between them leaves a run that nothing ends.
 #[tokio::test(start_paused = true)]
 async fn killed_after_every_write() {
-    every(Blow::After, 50, tell).await;
+    every(Blow::After, 50, run_story).await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn the_answer_of_every_write_lost() {
-    every(Blow::AnswerLost, 50, tell).await;
+    every(Blow::AnswerLost, 50, run_story).await;
 }
 
 #[tokio::test(start_paused = true)]

@@ -97,7 +97,7 @@ impl Cluster {
     }
 
     /// The entry of the set in the ZoneRollout of its group, with these additional status fields.
-    async fn says(&self, revision: &str, done: bool, more: Value) {
+    async fn set_zone_rollout_status(&self, revision: &str, done: bool, more: Value) {
         let name = muster_api::names::zone_rollout_name("db");
         let path = format!("{ROLLOUTS}/{name}");
         if self.bed.read(&path).await.is_none() {
@@ -129,7 +129,7 @@ impl Cluster {
 
     /// Version 1 is confirmed by the ZoneRollout.
     async fn confirm_first(&self) {
-        self.says("r1", true, json!({})).await;
+        self.set_zone_rollout_status("r1", true, json!({})).await;
         self.bed.until_ready("app", "True ReconciliationSucceeded").await;
     }
 
@@ -153,7 +153,7 @@ async fn it_is_confirmed_by_its_pods_and_its_zone_rollout() {
         "Unknown Progressing",
         "its zone is not done"
     );
-    cluster.says("r2", true, json!({})).await;
+    cluster.set_zone_rollout_status("r2", true, json!({})).await;
     let object = cluster.bed.until_at("app", &second).await;
     assert_eq!(healthy(&object), "True Succeeded: Health check passed");
 }
@@ -184,11 +184,13 @@ async fn its_zone_rollout_gives_up_for_it() {
         {"type": "Stalled", "status": "True", "reason": "Condemned", "message": "no pod of db-a became Ready within 10m"}]});
     // About the previous revision.
     cluster.confirm_first().await;
-    cluster.says("r1", false, stalled.clone()).await;
+    cluster
+        .set_zone_rollout_status("r1", false, stalled.clone())
+        .await;
     cluster.second().await;
     cluster.bed.pass(Duration::from_secs(20)).await;
     assert_eq!(cluster.ready().await, "Unknown Progressing");
-    cluster.says("r2", false, stalled).await;
+    cluster.set_zone_rollout_status("r2", false, stalled).await;
     let object = cluster.bed.until_ready("app", "False HealthCheckFailed").await;
     let name = muster_api::names::zone_rollout_name("db");
     let expect = format!("ZoneRollout {name}: no pod of db-a became Ready within 10m");
@@ -206,10 +208,10 @@ async fn a_slow_roll_is_not_condemned() {
         cluster.replace(ordinal, "r2").await;
     }
     let soak = json!({"progress": {"done": 2, "total": 4, "waiting": "soak"}});
-    cluster.says("r2", false, soak).await;
+    cluster.set_zone_rollout_status("r2", false, soak).await;
     cluster.bed.pass(Duration::from_secs(1_800)).await;
     cluster
-        .says(
+        .set_zone_rollout_status(
             "r2",
             true,
             json!({"progress": {"done": 2, "total": 2, "waiting": null}}),

@@ -37,7 +37,7 @@ const START: &str = "2026-11-28T12:00:00Z";
 
 /// The behavior of simulated updaters, and the requests they got.
 #[derive(Default)]
-pub(crate) struct Played {
+pub(crate) struct SimulatedUpdaters {
     /// What each updater covers: object, path in its spec, and the value.
     pub covers: Mutex<BTreeMap<String, Vec<(String, String)>>>,
     /// The responses of each to `UpdateMachine`, the last one repeatedly; `{digest}` is the digest that was sent.
@@ -49,7 +49,7 @@ pub(crate) struct Played {
 }
 
 #[async_trait]
-impl Call for Played {
+impl Call for SimulatedUpdaters {
     async fn call(&self, updater: &Updater, hook: Hook, request: &Value, _: Duration) -> Called {
         let delay = self.delays.lock().get(&updater.name).copied();
         let answer = match hook {
@@ -67,7 +67,7 @@ impl Call for Played {
     }
 }
 
-impl Played {
+impl SimulatedUpdaters {
     /// A patch of each field that the updater covers, to the desired value.
     fn can(&self, updater: &Updater, hook: Hook, request: &Value) -> Value {
         let mut answer = json!({"status": "Success"});
@@ -125,7 +125,7 @@ impl Played {
 
 pub(crate) struct Bed {
     pub api: ApiServer,
-    pub played: Arc<Played>,
+    pub played: Arc<SimulatedUpdaters>,
     pub clock: Clock,
     pub config: String,
     running: Option<(Arc<Hooks>, AbortOnDropHandle<()>)>,
@@ -153,7 +153,7 @@ impl Bed {
             ])
             .in_process()
             .unwrap();
-        let played = Played::default();
+        let played = SimulatedUpdaters::default();
         for (updater, object, path) in [
             ("kubelet", "machine", "/version"),
             ("image", "infrastructureMachine", "/hello"),

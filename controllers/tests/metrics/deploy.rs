@@ -87,14 +87,14 @@ struct Panel {
     title: String,
     #[serde(rename = "type")]
     type_: String,
-    grid_pos: Place,
+    grid_pos: GridPosition,
     description: Option<String>,
     #[serde(default)]
     targets: Vec<Target>,
 }
 
 #[derive(Clone, Copy, Deserialize)]
-struct Place {
+struct GridPosition {
     x: u32,
     y: u32,
     w: u32,
@@ -107,9 +107,9 @@ struct Target {
 }
 
 /// The metrics of the processes: each by the name that is queried, with its labels and their values.
-type Told = BTreeMap<String, BTreeMap<String, BTreeSet<String>>>;
+type ExportedMetrics = BTreeMap<String, BTreeMap<String, BTreeSet<String>>>;
 
-async fn told() -> Told {
+async fn exported_metrics() -> ExportedMetrics {
     let bed = Bed::new();
     bed.enrol("eu-1").await;
     bed.enrol("eu-2").await;
@@ -118,7 +118,7 @@ async fn told() -> Told {
     tokio::time::sleep(Duration::from_secs(90)).await;
     // As in a process with a receiver of notifications.
     bed.metrics["controller"].notifies("chat");
-    let mut told = Told::new();
+    let mut told = ExportedMetrics::new();
     for process in ["controller", "agent"] {
         let text = bed.scrape(process);
         for line in text.lines() {
@@ -182,7 +182,7 @@ fn dashboard() -> (Dashboard, Value) {
 
 /// Checks what an expression queries against the exported metrics.
 struct Asks<'a> {
-    told: &'a Told,
+    told: &'a ExportedMetrics,
     problems: Vec<String>,
 }
 
@@ -282,7 +282,7 @@ impl ExprVisitor for Asks<'_> {
 }
 
 /// The problems of an expression.
-fn problems(told: &Told, expr: &str) -> Vec<String> {
+fn problems(told: &ExportedMetrics, expr: &str) -> Vec<String> {
     // Grafana inserts a duration there.
     let expr = expr.replace("$__rate_interval", "5m");
     let parsed = match parser::parse(&expr) {
@@ -300,7 +300,7 @@ fn problems(told: &Told, expr: &str) -> Vec<String> {
 
 #[tokio::test(start_paused = true)]
 async fn rules_and_dashboard_query_only_exported_metrics() {
-    let told = told().await;
+    let told = exported_metrics().await;
     let (dashboard, whole) = dashboard();
     let rules = rules();
     let of_rules = rules.groups.iter().flat_map(|group| &group.rules);
@@ -416,7 +416,7 @@ fn the_dashboard_hangs_together() {
     for panel in &dashboard.panels {
         let Panel { id, title, .. } = panel;
         assert!(ids.insert(*id), "{title}: the id {id} appears twice");
-        let Place { x, y, w, h } = panel.grid_pos;
+        let GridPosition { x, y, w, h } = panel.grid_pos;
         assert!(x + w <= 24, "{title}");
         for place in (x..x + w).flat_map(|x| (y..y + h).map(move |y| (x, y))) {
             assert!(taken.insert(place), "{title}: covers another panel at {place:?}");

@@ -29,7 +29,7 @@ async fn say(door: SocketAddr, text: &str) -> String {
 }
 
 /// Status and body of a response.
-async fn ask(door: SocketAddr, method: &str, path: &str) -> (u16, String) {
+async fn send_request(door: SocketAddr, method: &str, path: &str) -> (u16, String) {
     let answer = say(door, &format!("{method} {path} HTTP/1.1\r\nHost: muster\r\n\r\n")).await;
     let status = answer.split(' ').nth(1).unwrap().parse().unwrap();
     let body = answer.split_once("\r\n\r\n").unwrap().1;
@@ -45,20 +45,20 @@ async fn alive_and_ready() {
     let metrics = Metrics::default();
     let health = Health::new(metrics.clone());
     let (door, _open) = open(health.clone()).await;
-    assert_eq!(ask(door, "GET", "/healthz").await, expect(200, "ok\n"));
+    assert_eq!(send_request(door, "GET", "/healthz").await, expect(200, "ok\n"));
     assert_eq!(
-        ask(door, "GET", "/readyz").await,
+        send_request(door, "GET", "/readyz").await,
         expect(200, "ok\n"),
         "a standby is ready"
     );
     let (module, agent) = (metrics.controller("Module"), metrics.controller("assemblage"));
     health.acts(None);
     let missing = "not synced yet: assemblage, module\n";
-    assert_eq!(ask(door, "GET", "/readyz").await, expect(503, missing));
-    assert_eq!(ask(door, "GET", "/healthz").await, expect(200, "ok\n"));
+    assert_eq!(send_request(door, "GET", "/readyz").await, expect(503, missing));
+    assert_eq!(send_request(door, "GET", "/healthz").await, expect(200, "ok\n"));
     agent.synced();
     module.synced();
-    assert_eq!(ask(door, "GET", "/readyz").await, expect(200, "ok\n"));
+    assert_eq!(send_request(door, "GET", "/readyz").await, expect(200, "ok\n"));
 }
 
 /// A process that should have ended and has not: the kubelet restarts it.
@@ -69,27 +69,33 @@ async fn leading_by_its_own_word_alone() {
     let ended = |ago| Leadership::until(tokio::time::Instant::now().checked_sub(ago).unwrap());
     health.acts(Some(ended(Duration::from_secs(5))));
     assert_eq!(
-        ask(door, "GET", "/healthz").await.0,
+        send_request(door, "GET", "/healthz").await.0,
         200,
         "it is given time to end"
     );
     health.acts(Some(ended(Duration::from_secs(25))));
     let why = "the right to act ended 25 s ago, and the process is still running\n";
-    assert_eq!(ask(door, "GET", "/healthz").await, expect(503, why));
-    assert_eq!(ask(door, "GET", "/readyz").await, expect(503, why));
+    assert_eq!(send_request(door, "GET", "/healthz").await, expect(503, why));
+    assert_eq!(send_request(door, "GET", "/readyz").await, expect(503, why));
 }
 
 #[tokio::test]
 async fn what_else_is_asked() {
     let (door, _open) = open(Health::new(Metrics::default())).await;
-    let (status, body) = ask(door, "GET", "/metrics").await;
+    let (status, body) = send_request(door, "GET", "/metrics").await;
     assert_eq!(status, 200);
     assert!(body.ends_with("# EOF\n"), "{body}");
     let paths = "available: /metrics, /healthz and /readyz\n";
-    assert_eq!(ask(door, "GET", "/").await, expect(404, paths));
-    assert_eq!(ask(door, "GET", "/debug/pprof").await, expect(404, paths));
-    assert_eq!(ask(door, "POST", "/metrics").await, expect(405, "only GET\n"));
-    assert_eq!(ask(door, "HEAD", "/healthz").await, expect(200, ""));
+    assert_eq!(send_request(door, "GET", "/").await, expect(404, paths));
+    assert_eq!(
+        send_request(door, "GET", "/debug/pprof").await,
+        expect(404, paths)
+    );
+    assert_eq!(
+        send_request(door, "POST", "/metrics").await,
+        expect(405, "only GET\n")
+    );
+    assert_eq!(send_request(door, "HEAD", "/healthz").await, expect(200, ""));
     assert!(say(door, "what?\r\n\r\n").await.starts_with("HTTP/1.1 400"));
 }
 
@@ -104,7 +110,7 @@ async fn bad_guests() {
         silent.push(TcpStream::connect(door).await.unwrap());
     }
     let endless = tokio::spawn(say_endlessly(door));
-    assert_eq!(ask(door, "GET", "/healthz").await, expect(200, "ok\n"));
+    assert_eq!(send_request(door, "GET", "/healthz").await, expect(200, "ok\n"));
     endless.await.unwrap();
     println!("answered and disconnected after {:?}", started.elapsed());
     let mut byte = [0];

@@ -21,7 +21,7 @@ async fn a_rollout_is_notified_and_counted() {
     bed.give_kubeconfig("eu-1").await;
     bed.create_module().await;
     host.until_last("/hook", |last| last["phase"] == "Good").await;
-    let told = host.heard("/hook");
+    let told = host.received_requests("/hook");
     let said: Vec<(&str, u64)> = told
         .iter()
         .map(|heard| {

@@ -428,7 +428,7 @@ impl Bed {
     }
 
     /// The notes of all events with a reason.
-    pub(crate) async fn told(&self, reason: &str) -> Vec<String> {
+    pub(crate) async fn event_notes(&self, reason: &str) -> Vec<String> {
         let events = self.events().await.into_iter();
         let of_reason = events.filter(|(told, _)| told == reason);
         of_reason.map(|(_, note)| note).collect()

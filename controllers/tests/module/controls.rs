@@ -40,7 +40,7 @@ async fn a_pause_holds_until_its_time_and_is_said_back_once() {
     pass(Duration::from_mins(12)).await;
     assert_eq!(bed.texts("web").await, ["one", "one", "one"]);
     assert_eq!(
-        bed.told("ControlApplied").await,
+        bed.event_notes("ControlApplied").await,
         [format!("fleet.muster.dev/paused: {expect}")]
     );
     // It expires at that time.
@@ -220,7 +220,7 @@ async fn a_control_that_flux_would_remove_is_reported_with_the_command_that_keep
         .await;
     };
     gone().await;
-    assert_eq!(bed.told("ControlAtRisk").await, Vec::<String>::new());
+    assert_eq!(bed.event_notes("ControlAtRisk").await, Vec::<String>::new());
     write(
         "kustomize-controller",
         json!({"metadata": {"labels": {"from": "git"}}}),
@@ -230,7 +230,7 @@ async fn a_control_that_flux_would_remove_is_reported_with_the_command_that_keep
     bed.until_said("web", "Paused", "True Paused").await;
     write("muster-cli", paused(None)).await;
     gone().await;
-    assert_eq!(bed.told("ControlAtRisk").await, Vec::<String>::new());
+    assert_eq!(bed.event_notes("ControlAtRisk").await, Vec::<String>::new());
     write("kubectl-annotate", paused(Some("true"))).await;
     bed.until_said("web", "Paused", "True Paused").await;
     pass(Duration::from_mins(5)).await;
@@ -239,5 +239,5 @@ async fn a_control_that_flux_would_remove_is_reported_with_the_command_that_keep
         "fleet.muster.dev/paused was written by kubectl-annotate, and Flux reverts what that manager writes: write it as muster-cli: \
          {command} fleet.muster.dev/paused- && {command} --overwrite fleet.muster.dev/paused=true"
     );
-    assert_eq!(bed.told("ControlAtRisk").await, [expect]);
+    assert_eq!(bed.event_notes("ControlAtRisk").await, [expect]);
 }

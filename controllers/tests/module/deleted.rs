@@ -98,12 +98,12 @@ async fn unset_it_is_held_above_the_brake_until_it_is_acknowledged() {
     bed.start_controller();
     pass(Duration::from_mins(2)).await;
     assert_eq!(bed.marks("web").await, web);
-    let told = bed.told("WithdrawalHeld").await;
+    let told = bed.event_notes("WithdrawalHeld").await;
     assert!(
         !told.is_empty() && told.iter().all(|note| note.contains(&digest)),
         "{told:?}"
     );
-    assert_eq!(bed.told("ControlApplied").await, Vec::<String>::new());
+    assert_eq!(bed.event_notes("ControlApplied").await, Vec::<String>::new());
 
     let control = json!({"for": digest, "by": "ann", "reason": "it is over"}).to_string();
     bed.annotate("web", "acknowledge-withdrawal", Some(&control))
@@ -117,7 +117,7 @@ async fn unset_it_is_held_above_the_brake_until_it_is_acknowledged() {
     bed.until_gone("web").await;
     assert_eq!(bed.texts("web").await, ["", "", ""]);
     assert_eq!(
-        bed.told("ControlApplied").await,
+        bed.event_notes("ControlApplied").await,
         [format!(
             "fleet.muster.dev/acknowledge-withdrawal: the withdrawal {digest} is acknowledged by ann (it is over), and begins"
         )]
@@ -205,7 +205,7 @@ async fn an_unreachable_cluster_is_waited_for_by_name_until_it_is_given_up() {
 
     bed.annotate("web", "abandon", Some("eu-2")).await;
     bed.until_gone("web").await;
-    let told = bed.told("ControlApplied").await;
+    let told = bed.event_notes("ControlApplied").await;
     assert_eq!(told.len(), 1, "{told:?}");
     assert!(
         told[0].starts_with("fleet.muster.dev/abandon: eu-2 is abandoned: sync web at revision "),

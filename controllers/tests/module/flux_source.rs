@@ -87,7 +87,7 @@ async fn source(bed: &Bed, kind: &str) -> Value {
 }
 
 /// Writes the status of Flux's source-controller for the present object.
-async fn says(bed: &Bed, kind: &str, ready: (&str, &str, &str), revision: Option<&str>) {
+async fn set_source_status(bed: &Bed, kind: &str, ready: (&str, &str, &str), revision: Option<&str>) {
     let (status, reason, message) = ready;
     let api = sources(bed, kind);
     let generation = api.get(&source_name()).await.unwrap().metadata.generation;
@@ -107,7 +107,7 @@ async fn says(bed: &Bed, kind: &str, ready: (&str, &str, &str), revision: Option
 }
 
 async fn stored(bed: &Bed, kind: &str, revision: &str) {
-    says(
+    set_source_status(
         bed,
         kind,
         ("True", "Succeeded", "stored artifact"),
@@ -219,7 +219,7 @@ async fn what_flux_does_not_verify_moves_nothing() {
     })
     .await;
     let refused = "unable to verify Git commit: no matching keys found";
-    says(
+    set_source_status(
         &bed,
         "GitRepository",
         ("False", "InvalidCommitSignature", refused),

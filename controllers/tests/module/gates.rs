@@ -66,7 +66,7 @@ fn http(url: &str, path: &str, op: &str, value: &str) -> Value {
 }
 
 /// The message about eu-2, which waits.
-async fn said(bed: &Bed, module: &str) -> Option<String> {
+async fn attention_of_eu_2(bed: &Bed, module: &str) -> Option<String> {
     let module = bed.module(module).await?;
     let attention = module["status"]["attention"].as_array()?.clone();
     let entry = attention.into_iter().find(|entry| entry["cluster"] == "eu-2")?;
@@ -76,7 +76,9 @@ async fn said(bed: &Bed, module: &str) -> Option<String> {
 
 async fn until_said(bed: &Bed, module: &str, words: &str) -> String {
     bed.until(&format!("{module} says {words}"), || async {
-        said(bed, module).await.filter(|said| said.contains(words))
+        attention_of_eu_2(bed, module)
+            .await
+            .filter(|said| said.contains(words))
     })
     .await
 }
@@ -261,7 +263,7 @@ async fn each_bad_input_on_the_wire() {
         sent < times * (16 << 20),
         "{sent} bytes were read in {times} times"
     );
-    let told = bed.told("GateNotPassed").await;
+    let told = bed.event_notes("GateNotPassed").await;
     for (_, _, words) in &cases {
         let times = told.iter().filter(|note| note.contains(words)).count();
         assert!((1..=2).contains(&times), "{words}: {told:#?}");
@@ -417,7 +419,7 @@ async fn it_has_to_hold_so_many_times_in_a_row_over_a_restart() {
     until_said(&bed, "web", "held 2 of 3 times").await;
     *host.value.lock() = json!(9);
     until_said(&bed, "web", "held 0 of 3 times").await;
-    assert_eq!(bed.told("GateNotPassed").await.len(), 1);
+    assert_eq!(bed.event_notes("GateNotPassed").await.len(), 1);
     *host.value.lock() = json!(2);
     bed.until_ready("web").await;
     assert_eq!(host.spans(), [60; 5], "from begin to begin, and once each");
@@ -485,10 +487,10 @@ async fn gates_with_no_waiting_clusters_are_reported_before_the_rollout_ends() {
     let words = "one is ready on 2 of 2 clusters; the rollout completes when it passes gate 1 of stage all";
     let said = bed.until_said("web", "Ready", "True Succeeded").await;
     assert!(said.starts_with(words), "{said}");
-    assert!(bed.told("RolloutFinished").await.is_empty());
+    assert!(bed.event_notes("RolloutFinished").await.is_empty());
     *host.value.lock() = json!(1);
     bed.until("it is over", || async {
-        (!bed.told("RolloutFinished").await.is_empty()).then_some(())
+        (!bed.event_notes("RolloutFinished").await.is_empty()).then_some(())
     })
     .await;
 }

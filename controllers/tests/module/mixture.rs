@@ -28,7 +28,7 @@ async fn moving() -> (Bed, Value) {
     (bed, change)
 }
 
-fn told(bed: &Bed, cluster: &str) -> Vec<Option<String>> {
+fn text_history(bed: &Bed, cluster: &str) -> Vec<Option<String>> {
     bed.story(cluster, "web")
 }
 
@@ -52,7 +52,7 @@ async fn with_a_source_that_is_slow_for_the_clusters() {
     bed.source.clear_fault(URL);
     bed.until_ready("web").await;
     for cluster in ["eu-1", "eu-2"] {
-        assert_eq!(told(&bed, cluster), one_after_another(), "{cluster}");
+        assert_eq!(text_history(&bed, cluster), one_after_another(), "{cluster}");
     }
     bed.settled().await;
 }
@@ -75,7 +75,11 @@ async fn with_crashes_in_between() {
         }
         bed.until_ready("web").await;
         for cluster in ["eu-1", "eu-2"] {
-            assert_eq!(told(&bed, cluster), one_after_another(), "{cluster}, {millis} ms");
+            assert_eq!(
+                text_history(&bed, cluster),
+                one_after_another(),
+                "{cluster}, {millis} ms"
+            );
         }
     }
 }

@@ -49,7 +49,7 @@ async fn until_texts(bed: &Bed, expect: [&str; 3]) {
 }
 
 /// Waits until a module reports this about a cluster; returns the message.
-async fn until_told(bed: &Bed, cluster: &str, reason: &str, says: &str) -> String {
+async fn until_attention(bed: &Bed, cluster: &str, reason: &str, says: &str) -> String {
     bed.until(&format!("{cluster} is {reason}: {says}"), || async {
         let module = bed.module("web").await?;
         let mut entries = module["status"]["attention"].as_array()?.iter();
@@ -82,7 +82,7 @@ async fn a_pinned_cluster_gets_its_revision_and_keeps_it_until_the_pin_ends() {
         "pinned to one (revision {}) by ann (crashes there) until {until}; to unpin it: kubectl annotate",
         &one[..8]
     );
-    let message = until_told(&bed, "eu-2", "Pinned", &says).await;
+    let message = until_attention(&bed, "eu-2", "Pinned", &says).await;
     assert!(
         message.ends_with("cluster/eu-2 fleet.muster.dev/pin.web-"),
         "{message}"
@@ -97,7 +97,7 @@ async fn a_pinned_cluster_gets_its_revision_and_keeps_it_until_the_pin_ends() {
     bed.until_ready("web").await;
     pass(Duration::from_mins(2)).await;
     assert_eq!(bed.texts("web").await, ["three", "one", "three"]);
-    let applied = bed.told("ControlApplied").await;
+    let applied = bed.event_notes("ControlApplied").await;
     let expect = format!(
         "fleet.muster.dev/pin.web: eu-2: pinned to revision {} by ann (crashes there) until {until}",
         &one[..8]
@@ -110,7 +110,10 @@ async fn a_pinned_cluster_gets_its_revision_and_keeps_it_until_the_pin_ends() {
     assert!(bed.clock.now().duration_since(until).as_secs() < 30);
     let module = bed.until_ready("web").await;
     assert_eq!(module["status"]["controls"][0]["effect"], "Over");
-    assert_eq!(bed.told("ControlWithoutEffect").await, Vec::<String>::new());
+    assert_eq!(
+        bed.event_notes("ControlWithoutEffect").await,
+        Vec::<String>::new()
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -121,19 +124,19 @@ async fn pins_in_the_module_keep_the_limit_and_end_with_the_annotation() {
     let pin = format!("eu-1@{one},us-1@{}, eu-9@{one}", &one[..12]);
     bed.annotate("web", "pin", Some(&pin)).await;
     until_texts(&bed, ["one", "two", "two"]).await;
-    let message = until_told(&bed, "us-1", "Pinned", "it waits for eu-1 (at most 1 at a time)").await;
+    let message = until_attention(&bed, "us-1", "Pinned", "it waits for eu-1 (at most 1 at a time)").await;
     assert!(
         message.contains(&format!("fleet.muster.dev/pin=eu-1@{one},eu-9@{one}")),
         "{message}"
     );
-    until_told(&bed, "eu-1", "Pinned", "it is on its way there").await;
+    until_attention(&bed, "eu-1", "Pinned", "it is on its way there").await;
     until_texts(&bed, ["one", "two", "one"]).await;
     assert_eq!(
         bed.mark("eu-2", "web").await,
         before[1],
         "a cluster that is not named is not touched"
     );
-    let without = bed.told("ControlWithoutEffect").await;
+    let without = bed.event_notes("ControlWithoutEffect").await;
     assert_eq!(
         without,
         ["fleet.muster.dev/pin: eu-9: the module selects no cluster of this name"]
@@ -177,13 +180,13 @@ async fn what_cannot_be_meant_moves_nothing_there_and_is_said() {
         for (key, value) in annotations.as_object().unwrap() {
             on_cluster(&bed, "eu-2", key, value.as_str()).await;
         }
-        until_told(&bed, "eu-2", reason, says).await;
+        until_attention(&bed, "eu-2", reason, says).await;
         bed.patch("web", version(if number % 2 == 0 { "three" } else { "two" }))
             .await;
         bed.until_ready("web").await;
         pass(Duration::from_mins(1)).await;
         assert_eq!(bed.mark("eu-2", "web").await, before, "{annotations}");
-        let without = bed.told("ControlWithoutEffect").await;
+        let without = bed.event_notes("ControlWithoutEffect").await;
         assert_eq!(without.len(), number + 1, "{without:#?}");
         // Back to the former version, so that it needs no change when its annotations are removed, the hold last.
         bed.patch("web", version("two")).await;
@@ -194,7 +197,7 @@ async fn what_cannot_be_meant_moves_nothing_there_and_is_said() {
         bed.until_ready("web").await;
         assert_eq!(bed.mark("eu-2", "web").await, before);
     }
-    let last = bed.told("ControlWithoutEffect").await;
+    let last = bed.event_notes("ControlWithoutEffect").await;
     assert!(
         last.last()
             .unwrap()
@@ -205,7 +208,7 @@ async fn what_cannot_be_meant_moves_nothing_there_and_is_said() {
     // The Cluster and the module disagree.
     on_cluster(&bed, "eu-2", "pin.web", Some(&one)).await;
     bed.annotate("web", "pin", Some(&format!("eu-2@{two}"))).await;
-    until_told(&bed, "eu-2", "Pinned", "the Cluster says").await;
+    until_attention(&bed, "eu-2", "Pinned", "the Cluster says").await;
     pass(Duration::from_mins(1)).await;
     bed.annotate("web", "pin", None).await;
     until_texts(&bed, ["two", "one", "two"]).await;
@@ -221,14 +224,14 @@ async fn an_already_expired_control_changes_nothing_and_is_reported_once() {
     on_cluster(&bed, "eu-2", "pin.web", Some(&past(&one))).await;
     bed.annotate("web", "hold", Some(&past("us-1"))).await;
     bed.until("all are said", || async {
-        (bed.told("ControlWithoutEffect").await.len() == 3).then_some(())
+        (bed.event_notes("ControlWithoutEffect").await.len() == 3).then_some(())
     })
     .await;
     bed.crash_controller();
     bed.start_controller();
     pass(Duration::from_mins(2)).await;
     assert_eq!(bed.marks("web").await, before);
-    let mut said = bed.told("ControlWithoutEffect").await;
+    let mut said = bed.event_notes("ControlWithoutEffect").await;
     said.sort();
     let rest =
         "expired by ann until 1969-12-31T00:00:00Z; it expired before it was observed, and has no effect";
@@ -260,7 +263,7 @@ async fn a_pinned_cluster_neither_goes_back_nor_gets_what_is_condemned() {
     bed.until_said("web", "Halted", "True Halted").await;
     let bad = revision(&bed, "bad").await;
     on_cluster(&bed, "us-1", "pin.web", Some(&bad)).await;
-    until_told(
+    until_attention(
         &bed,
         "us-1",
         "Pinned",

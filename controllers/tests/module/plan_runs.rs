@@ -165,7 +165,7 @@ async fn a_skipped_step_is_on_record_in_the_row_and_in_the_revision() {
         })
         .await;
     assert_eq!(skipped, [format!("eu-1: {words}")]);
-    let told = bed.told("ControlApplied").await;
+    let told = bed.event_notes("ControlApplied").await;
     assert_eq!(told, [format!("fleet.muster.dev/plan-run: eu-1: {words}")]);
     // It stays recorded when the control is removed.
     bed.annotate("web", "plan-run", None).await;

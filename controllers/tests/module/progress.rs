@@ -123,7 +123,7 @@ async fn a_hundred_nodes_of_half_a_minute_and_an_approval_confirm_under_the_defa
     until_size(&bed, "eu-2", 2).await;
     report(&bed, "eu-2", "True", Value::Null).await;
     bed.until_ready("web").await;
-    assert_eq!(bed.told("RevisionCondemned").await, Vec::<String>::new());
+    assert_eq!(bed.event_notes("RevisionCondemned").await, Vec::<String>::new());
 }
 
 #[tokio::test(start_paused = true)]
@@ -133,9 +133,9 @@ async fn a_node_that_is_stuck_ends_the_rollout_at_its_own_deadline() {
         pass(Duration::from_mins(4)).await;
         report(&bed, "eu-1", "False", json!({"done": done, "total": 100})).await;
     }
-    assert_eq!(bed.told("RevisionCondemned").await, Vec::<String>::new());
+    assert_eq!(bed.event_notes("RevisionCondemned").await, Vec::<String>::new());
     bed.until("it is condemned", || async {
-        (bed.told("RevisionCondemned").await.len() == 1).then_some(())
+        (bed.event_notes("RevisionCondemned").await.len() == 1).then_some(())
     })
     .await;
     pass(Duration::from_mins(10)).await;

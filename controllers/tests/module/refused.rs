@@ -76,7 +76,7 @@ async fn it_is_reported_and_condemns_nothing_and_is_written_once_it_is_taken() {
     let said = bed.until_said("web", "Ready", "False WriteFailed").await;
     assert!(said.contains("eu-1: its row cannot be written: "), "{said}");
     assert_eq!(condition(&bed.module("web").await.unwrap(), STALLED), None);
-    let events = bed.told("WriteFailed").await;
+    let events = bed.event_notes("WriteFailed").await;
     let [event] = &events[..] else {
         panic!("{events:?}")
     };
@@ -98,13 +98,13 @@ async fn it_is_reported_and_condemns_nothing_and_is_written_once_it_is_taken() {
     let writes = status_writes(&bed);
     pass(Duration::from_hours(3)).await;
     assert_eq!(status_writes(&bed), writes);
-    assert_eq!(bed.told("WriteFailed").await.len(), 1);
+    assert_eq!(bed.event_notes("WriteFailed").await.len(), 1);
     assert_eq!(bed.texts("web").await, ["one", "one", "one"]);
 
     bed.management.faults().remove(fault);
     bed.until_ready("web").await;
     assert_eq!(bed.texts("web").await, ["two", "two", "two"]);
-    let condemned = bed.told("RevisionCondemned").await;
+    let condemned = bed.event_notes("RevisionCondemned").await;
     assert_eq!(condemned, Vec::<String>::new());
     assert_eq!(clusters_of(&bed, "WriteFailed").await, None);
 }
@@ -126,7 +126,7 @@ async fn one_that_is_never_taken_harms_no_other_version_and_no_other_cluster() {
         (bed.texts("web").await == ["one", "three", "three"]).then_some(())
     })
     .await;
-    assert_eq!(bed.told("RevisionCondemned").await, Vec::<String>::new());
+    assert_eq!(bed.event_notes("RevisionCondemned").await, Vec::<String>::new());
     until_reason(&bed, "WriteFailed", "eu-1").await;
 }
 

@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 use crate::bed::*;
 
 /// A module with the same content as `web`.
-fn named(name: &str, tag: &str, spec: Value) -> Value {
+fn module_with_web_package(name: &str, tag: &str, spec: Value) -> Value {
     let mut all = json!({"sync": {"package": {"path": "web"}}});
     json_patch::merge(&mut all, &spec);
     module(name, tag, all)
@@ -37,7 +37,8 @@ async fn delete(bed: &Bed, name: &str) {
 
 /// Renames `web` as a single commit does.
 async fn rename(bed: &Bed, spec: Value) {
-    bed.create::<Module>(named("webapp", "v1", spec)).await;
+    bed.create::<Module>(module_with_web_package("webapp", "v1", spec))
+        .await;
     delete(bed, "web").await;
 }
 
@@ -81,7 +82,7 @@ async fn a_rename_is_no_outage<K: ModuleObject>(on_delete: Option<&str>) {
     bed.release("v1", &["web"], "one");
     let modules: Api<K> = bed.api();
     let of_kind = |name: &str| {
-        let mut module = named(name, "v1", json!({"onDelete": on_delete}));
+        let mut module = module_with_web_package(name, "v1", json!({"onDelete": on_delete}));
         module["kind"] = json!(K::KIND.as_str());
         serde_json::from_value::<K>(module).unwrap()
     };
@@ -110,7 +111,7 @@ async fn a_rename_is_no_outage<K: ModuleObject>(on_delete: Option<&str>) {
     pass(Duration::from_mins(15)).await;
     never_gone(&bed, &CLUSTERS);
     assert_eq!(uids(bed.marks("web").await), before, "{on_delete:?}");
-    assert_eq!(bed.told("WithdrawalHeld").await, Vec::<String>::new());
+    assert_eq!(bed.event_notes("WithdrawalHeld").await, Vec::<String>::new());
     for cluster in CLUSTERS {
         let labels = bed.config_map(cluster, "web").await.unwrap().metadata.labels;
         let owner = labels.unwrap_or_default();
@@ -156,7 +157,8 @@ async fn a_rename_with_another_version(on_delete: Option<&str>) {
     let bed = deployed(&CLUSTERS, json!({"onDelete": on_delete})).await;
     bed.release("v2", &["web", "other"], "two");
     let before = uids(bed.marks("web").await);
-    bed.create::<Module>(named("webapp", "v2", json!({}))).await;
+    bed.create::<Module>(module_with_web_package("webapp", "v2", json!({})))
+        .await;
     delete(&bed, "web").await;
     bed.until_gone("web").await;
     bed.until_ready("webapp").await;
@@ -217,7 +219,7 @@ const PAUSED: &str = "paused";
 
 async fn waiting(clusters: &[&str], spec: Value) -> Bed {
     let bed = deployed(clusters, spec).await;
-    let mut webapp = named("webapp", "v1", json!({}));
+    let mut webapp = module_with_web_package("webapp", "v1", json!({}));
     webapp["metadata"]["annotations"] = json!({"fleet.muster.dev/paused": "true"});
     bed.create::<Module>(webapp).await;
     delete(&bed, "web").await;

@@ -109,7 +109,7 @@ async fn a_version_with_a_bad_signature_moves_nothing_and_the_next_good_one_goes
     bed.patch("web", version("two")).await;
     nothing_moves(&bed, &["tag \"two\"", URL, "is not among the keys of the Secret"]).await;
     assert!(
-        !bed.told("VerificationFailed").await.is_empty(),
+        !bed.event_notes("VerificationFailed").await.is_empty(),
         "an event says so"
     );
     // An older release under a newer name, signed by the right key.

@@ -83,7 +83,7 @@ async fn an_aborted_rollout_reports_its_author_and_reason() {
     let expect = format!("the rollout of v2 was {by}; next: commit another version");
     assert!(said.starts_with(&expect), "{said}");
     let note = format!("v2 is rolled out no further: it was {by}; 2 clusters keep what they have");
-    assert_eq!(bed.told("RolloutAborted").await, [note]);
+    assert_eq!(bed.event_notes("RolloutAborted").await, [note]);
     // The revision still shows it after the annotation was removed and other things have changed.
     bed.annotate("web", "abort", None).await;
     bed.patch("web", version("v1")).await;

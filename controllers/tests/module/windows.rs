@@ -112,7 +112,7 @@ async fn a_closed_fleet_waits_without_a_write_and_goes_on_when_its_window_opens(
     bed.until_ready("web").await;
     let took = bed.clock.now().duration_since(instant("1970-01-01T02:00:00Z"));
     assert!(took.as_secs() < 300, "{took}");
-    assert_eq!(bed.told("ClusterFailed").await, Vec::<String>::new());
+    assert_eq!(bed.event_notes("ClusterFailed").await, Vec::<String>::new());
 }
 
 #[tokio::test(start_paused = true)]
@@ -134,7 +134,7 @@ async fn stop_the_line_lets_what_is_in_flight_finish_and_nothing_else_begin() {
     assert_eq!(bed.texts("web").await, ["two", "one", "one"]);
     open(&bed, "stop").await;
     bed.until_ready("web").await;
-    assert_eq!(bed.told("RevisionCondemned").await, Vec::<String>::new());
+    assert_eq!(bed.event_notes("RevisionCondemned").await, Vec::<String>::new());
 }
 
 #[tokio::test(start_paused = true)]

@@ -37,7 +37,7 @@ fn check_controls(world: &World, expect: &[(&str, &str, &str)]) {
     assert_eq!(found, expect, "{}", world.words("fabric"));
 }
 
-fn said(world: &World, at: usize) -> &str {
+fn control_message(world: &World, at: usize) -> &str {
     &world.modules["fabric"].status.as_ref().unwrap().controls[at].message
 }
 
@@ -115,13 +115,16 @@ fn a_pin_that_cannot_be_meant_leaves_its_node_alone_and_says_why() {
         ],
     );
     assert!(
-        said(&world, 0).contains(
+        control_message(&world, 0).contains(
             "this NodeModule has no revision dddddddd, no longer or not yet (kubectl get noderevisions)"
         ),
         "{}",
-        said(&world, 0)
+        control_message(&world, 0)
     );
-    assert_eq!(said(&world, 1), "the NodeModule selects no node of this name");
+    assert_eq!(
+        control_message(&world, 1),
+        "the NodeModule selects no node of this name"
+    );
 }
 
 /// A condemned revision is assigned to no node, pinned or not.
@@ -142,7 +145,11 @@ fn a_node_is_not_pinned_to_what_is_known_bad() {
         world.words("fabric")
     );
     check_controls(&world, &[("pin", "n3", "WithoutEffect"), ("pin", "", "Applied")]);
-    assert!(said(&world, 0).contains("is known bad"), "{}", said(&world, 0));
+    assert!(
+        control_message(&world, 0).contains("is known bad"),
+        "{}",
+        control_message(&world, 0)
+    );
 }
 
 #[test]
@@ -182,9 +189,9 @@ fn holds_and_pauses_appear_in_the_status() {
     );
     check_controls(&world, &[("hold", "", "Applied")]);
     assert!(
-        said(&world, 0).contains("n2: kept as it is by ann (memory test)"),
+        control_message(&world, 0).contains("n2: kept as it is by ann (memory test)"),
         "{}",
-        said(&world, 0)
+        control_message(&world, 0)
     );
     let message = world.message("fabric", "n2");
     assert!(
@@ -204,9 +211,9 @@ fn holds_and_pauses_appear_in_the_status() {
     world.run("fabric", 3);
     check_controls(&world, &[("hold", "n2", "Applied"), ("paused", "", "Applied")]);
     assert!(
-        said(&world, 0).starts_with("kept as it is, for all NodeModules"),
+        control_message(&world, 0).starts_with("kept as it is, for all NodeModules"),
         "{}",
-        said(&world, 0)
+        control_message(&world, 0)
     );
     assert_eq!(world.wakes_at("fabric"), Some(until));
     world.wait(60);

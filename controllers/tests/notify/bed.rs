@@ -128,7 +128,7 @@ impl Bed {
     }
 
     /// Sets the module's status: the number of updated clusters of four, and other fields.
-    pub(crate) async fn stands(&self, name: &str, updated: u32, more: Value) {
+    pub(crate) async fn set_rollout_status(&self, name: &str, updated: u32, more: Value) {
         let mut status = json!({
             "revision": revision(name),
             "summary": {"total": 4, "updated": updated, "updating": 1, "clusters": format!("{updated}/4")},
@@ -151,7 +151,7 @@ impl Bed {
     }
 
     pub(crate) async fn begins(&self, name: &str) {
-        self.stands(name, 0, json!({})).await;
+        self.set_rollout_status(name, 0, json!({})).await;
         self.story(name, json!({"started": self.now()})).await;
     }
 

@@ -25,7 +25,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// A received request.
 #[allow(dead_code, reason = "each of two test binaries uses some of it")]
 #[derive(Clone, Debug)]
-pub(crate) struct Heard {
+pub(crate) struct ReceivedRequest {
     pub path: String,
     pub headers: BTreeMap<String, String>,
     pub text: String,
@@ -34,7 +34,7 @@ pub(crate) struct Heard {
 
 #[derive(Default)]
 struct Memory {
-    heard: Vec<Heard>,
+    heard: Vec<ReceivedRequest>,
     /// The next responses by path, in place of the usual one.
     next: BTreeMap<String, VecDeque<u16>>,
     posts: u32,
@@ -70,7 +70,7 @@ impl Host {
     }
 
     /// The requests to paths with this prefix.
-    pub(crate) fn heard(&self, path: &str) -> Vec<Heard> {
+    pub(crate) fn received_requests(&self, path: &str) -> Vec<ReceivedRequest> {
         let heard = &self.memory.lock().heard;
         heard
             .iter()
@@ -82,17 +82,25 @@ impl Host {
     /// Waits until the last request meets a condition.
     pub(crate) async fn until_last(&self, path: &str, holds: impl Fn(&Value) -> bool) {
         let begin = Instant::now();
-        while !self.heard(path).last().is_some_and(|last| holds(&last.body)) {
-            assert!(begin.elapsed() < PATIENCE, "{path}: only {:#?}", self.heard(path));
+        while !self
+            .received_requests(path)
+            .last()
+            .is_some_and(|last| holds(&last.body))
+        {
+            assert!(
+                begin.elapsed() < PATIENCE,
+                "{path}: only {:#?}",
+                self.received_requests(path)
+            );
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
     }
 
     /// Waits until this number of requests arrived.
-    pub(crate) async fn until(&self, path: &str, count: usize) -> Vec<Heard> {
+    pub(crate) async fn until(&self, path: &str, count: usize) -> Vec<ReceivedRequest> {
         let begin = Instant::now();
         loop {
-            let heard = self.heard(path);
+            let heard = self.received_requests(path);
             if heard.len() >= count {
                 assert_eq!(heard.len(), count, "{path}: {heard:#?}");
                 return heard;
@@ -112,7 +120,7 @@ async fn answer(State(memory): State<Arc<Mutex<Memory>>>, request: Request) -> R
     let headers = headers.map(|(name, value)| (name.to_string(), value.to_str().unwrap().to_owned()));
     let (next, ts) = {
         let mut memory = memory.lock();
-        memory.heard.push(Heard {
+        memory.heard.push(ReceivedRequest {
             path: path.clone(),
             headers: headers.collect(),
             body: serde_json::from_str(&text).unwrap(),

@@ -12,4 +12,4 @@ mod bed;
 #[path = "../common/context.rs"]
 mod context;
 mod host;
-mod told;
+mod messages;

@@ -187,7 +187,7 @@ impl Bed {
             .map(|name| (name.clone(), Some(version.to_owned())));
         let served: Served = Arc::new(Mutex::new(served.collect()));
         let stuck = Arc::<Mutex<BTreeSet<String>>>::default();
-        let played = play(
+        let played = simulate_cluster_api(
             management.client_as("cluster-api"),
             Arc::clone(&served),
             Arc::clone(&stuck),
@@ -478,7 +478,7 @@ impl Bed {
 
 /// Simulates Cluster API: an object with a new version gets it machine by machine, the control plane first, and its
 /// status is like that of the real one.
-async fn play(client: Client, served: Served, stuck: Arc<Mutex<BTreeSet<String>>>) {
+async fn simulate_cluster_api(client: Client, served: Served, stuck: Arc<Mutex<BTreeSet<String>>>) {
     let clusters: Api<DynamicObject> =
         Api::namespaced_with(client.clone(), NS, &Version::V1Beta2.api_resource());
     let mut had: BTreeMap<String, (String, u32)> = BTreeMap::new();

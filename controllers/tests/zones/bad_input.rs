@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use tokio::time::Duration;
 
 use crate::{
-    reviews::{ask, budget, downscale, eviction},
+    reviews::{budget, downscale, eviction, send_review},
     support::{BUDGETS, Bed, SETS, TEMPLATES, ZONES, condition, pass, rollout, set},
 };
 
@@ -74,7 +74,7 @@ fn metadata(of: &str, key: &str, value: &str) -> Value {
 }
 
 /// What the ZoneRollout and the review of a downscale report about an invalid set.
-async fn said(of: &str, key: &str, value: &str) -> String {
+async fn reported_errors(of: &str, key: &str, value: &str) -> String {
     let mut bed = Bed::empty(&["-use-zone-tracker=true", "-write-last-downscale-annotation=true"]).await;
     let template = json!({
         "apiVersion": "rollout-operator.grafana.com/v1", "kind": "ReplicaTemplate", "metadata": {"name": "db"}, "spec": {"replicas": 3},
@@ -106,7 +106,7 @@ async fn said(of: &str, key: &str, value: &str) -> String {
     } else {
         ZONES[1]
     };
-    let review = ask(&answers, path::PREPARE_DOWNSCALE, downscale(&bed, zone, 2).await).await;
+    let review = send_review(&answers, path::PREPARE_DOWNSCALE, downscale(&bed, zone, 2).await).await;
     let _ = writeln!(said, "  downscale of {zone} {}", verdict(&review));
     said
 }
@@ -127,7 +127,7 @@ fn verdict(review: &Value) -> String {
 async fn each_label_and_annotation_is_named() {
     let mut all = String::new();
     for (of, key, value) in GARBAGE {
-        all += &said(of, key, value).await;
+        all += &reported_errors(of, key, value).await;
     }
     insta::assert_snapshot!(all);
 }
@@ -157,7 +157,7 @@ async fn budgets_that_cannot_be_meant() {
         }
         bed.all_ready("v1").await;
         let answers = bed.serve(None).await;
-        let review = ask(&answers, path::POD_EVICTION, eviction("db-zone-a-0", false)).await;
+        let review = send_review(&answers, path::POD_EVICTION, eviction("db-zone-a-0", false)).await;
         let _ = writeln!(all, "{what}: {}", verdict(&review));
     }
     insta::assert_snapshot!(all);

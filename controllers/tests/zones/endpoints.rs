@@ -67,7 +67,7 @@ fn answer(status: &str, headers: &str, body: &str) -> Pod {
     ))
 }
 
-async fn ask(pod: Pod) -> Result<(u16, usize), String> {
+async fn post_prepare(pod: Pod) -> Result<(u16, usize), String> {
     let (address, _) = serve(pod).await;
     let network = Network::new(Some(DEADLINE), None, ZoneMetrics::new(&Metrics::default())).unwrap();
     let ask = Ask {
@@ -83,31 +83,34 @@ async fn ask(pod: Pod) -> Result<(u16, usize), String> {
 async fn each_answer_is_bounded_in_time_and_length() {
     let long = "x".repeat(MAX_ANSWER + 1);
     let most = "x".repeat(MAX_ANSWER);
-    assert_eq!(ask(answer("200 OK", "", "{}")).await, Ok((200, 2)));
-    assert_eq!(ask(answer("204 No Content", "", "")).await, Ok((204, 0)));
+    assert_eq!(post_prepare(answer("200 OK", "", "{}")).await, Ok((200, 2)));
+    assert_eq!(post_prepare(answer("204 No Content", "", "")).await, Ok((204, 0)));
     assert_eq!(
-        ask(answer("500 Internal Server Error", "", "no")).await,
+        post_prepare(answer("500 Internal Server Error", "", "no")).await,
         Ok((500, 2))
     );
-    assert_eq!(ask(answer("200 OK", "", &most)).await, Ok((200, MAX_ANSWER)));
     assert_eq!(
-        ask(answer("200 OK", "", &long)).await,
+        post_prepare(answer("200 OK", "", &most)).await,
+        Ok((200, MAX_ANSWER))
+    );
+    assert_eq!(
+        post_prepare(answer("200 OK", "", &long)).await,
         Err("the response is longer than 64 KiB".to_owned())
     );
     for pod in [Pod::Hangs, Pod::Drips] {
         assert_eq!(
-            ask(pod).await,
+            post_prepare(pod).await,
             Err("no complete response within 0.4 s".to_owned())
         );
     }
-    assert!(ask(Pod::HangsUp).await.is_err());
+    assert!(post_prepare(Pod::HangsUp).await.is_err());
 }
 
 #[tokio::test]
 async fn a_redirect_is_an_answer_and_leads_nowhere() {
     let (elsewhere, asked) = serve(answer("200 OK", "", "{}")).await;
     let redirect = answer("302 Found", &format!("Location: http://{elsewhere}/\r\n"), "");
-    assert_eq!(ask(redirect).await, Ok((302, 0)));
+    assert_eq!(post_prepare(redirect).await, Ok((302, 0)));
     assert_eq!(*asked.borrow(), 0);
 }
 

@@ -13,7 +13,7 @@ use tokio::time::{Duration, Instant};
 
 use crate::support::{BUDGETS, Bed, NS, PODS, SETS, ZONES, pass, rollout, set};
 
-pub(crate) async fn ask(answers: &Answers, path: &str, request: Value) -> Value {
+pub(crate) async fn send_review(answers: &Answers, path: &str, request: Value) -> Value {
     let review = json!({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": request});
     let answer = answers(WebhookRequest {
         method: Method::POST,
@@ -63,14 +63,14 @@ async fn led(labelled: bool) -> (Bed, Answers) {
 #[tokio::test(start_paused = true)]
 async fn an_eviction_is_on_record_before_it_is_allowed_and_another_zone_is_denied_until_the_pod_is_back() {
     let (bed, answers) = led(false).await;
-    let dry = ask(&answers, path::POD_EVICTION, eviction("db-zone-a-1", true)).await;
+    let dry = send_review(&answers, path::POD_EVICTION, eviction("db-zone-a-1", true)).await;
     assert_eq!(dry["allowed"], true, "{dry}");
     assert!(in_flight(&bed).await.is_empty(), "a dry run enters nothing");
-    let allowed = ask(&answers, path::POD_EVICTION, eviction("db-zone-a-1", false)).await;
+    let allowed = send_review(&answers, path::POD_EVICTION, eviction("db-zone-a-1", false)).await;
     assert_eq!(allowed["allowed"], true, "{allowed}");
     assert_eq!(in_flight(&bed).await, ["db-zone-a-1 Eviction"]);
     for pod in ["db-zone-b-0", "db-zone-a-0"] {
-        let denied = ask(&answers, path::POD_EVICTION, eviction(pod, false)).await;
+        let denied = send_review(&answers, path::POD_EVICTION, eviction(pod, false)).await;
         assert_eq!(
             (&denied["allowed"], &denied["status"]["code"]),
             (&json!(false), &json!(429)),
@@ -79,7 +79,7 @@ async fn an_eviction_is_on_record_before_it_is_allowed_and_another_zone_is_denie
     }
     bed.delete(&format!("{PODS}/db-zone-a-1")).await;
     bed.all_ready("v1").await;
-    let allowed = ask(&answers, path::POD_EVICTION, eviction("db-zone-b-0", false)).await;
+    let allowed = send_review(&answers, path::POD_EVICTION, eviction("db-zone-b-0", false)).await;
     assert_eq!(allowed["allowed"], true, "{allowed}");
 }
 
@@ -109,7 +109,7 @@ async fn evictions_at_the_same_time_are_allowed_in_one_zone_alone() {
         "db-zone-a-1",
         "db-zone-b-1",
     ];
-    let asked = pods.map(|pod| ask(&answers, path::POD_EVICTION, eviction(pod, false)));
+    let asked = pods.map(|pod| send_review(&answers, path::POD_EVICTION, eviction(pod, false)));
     let verdicts = futures::future::join_all(asked).await;
     let allowed = verdicts
         .iter()
@@ -125,12 +125,12 @@ async fn without_the_lease_nothing_is_allowed_that_writes_and_the_other_webhooks
     let ended = Leadership::until(Instant::now() + Duration::from_secs(5));
     let answers = bed.serve(Some(ended)).await;
     pass(Duration::from_secs(5)).await;
-    let denied = ask(&answers, path::POD_EVICTION, eviction("db-zone-a-0", false)).await;
+    let denied = send_review(&answers, path::POD_EVICTION, eviction("db-zone-a-0", false)).await;
     assert_eq!(
         (&denied["allowed"], &denied["status"]["code"]),
         (&json!(false), &json!(429))
     );
-    let denied = ask(
+    let denied = send_review(
         &answers,
         path::PREPARE_DOWNSCALE,
         downscale(&bed, ZONES[0], 2).await,
@@ -139,18 +139,18 @@ async fn without_the_lease_nothing_is_allowed_that_writes_and_the_other_webhooks
     assert_eq!(denied["allowed"], false, "{denied}");
     let validated = json!({"uid": "1", "operation": "CREATE", "object": budget()});
     assert_eq!(
-        ask(&answers, path::ZPDB_VALIDATION, validated).await["allowed"],
+        send_review(&answers, path::ZPDB_VALIDATION, validated).await["allowed"],
         true
     );
     let mut wrong = budget();
     wrong["spec"]["maxUnavailable"] = json!(-1);
     let refused = json!({"uid": "1", "operation": "CREATE", "object": wrong});
-    let refused = ask(&answers, path::ZPDB_VALIDATION, refused).await;
+    let refused = send_review(&answers, path::ZPDB_VALIDATION, refused).await;
     assert_eq!(
         (&refused["allowed"], &refused["status"]["code"]),
         (&json!(false), &json!(400))
     );
-    let allowed = ask(&answers, path::NO_DOWNSCALE, downscale(&bed, ZONES[0], 2).await).await;
+    let allowed = send_review(&answers, path::NO_DOWNSCALE, downscale(&bed, ZONES[0], 2).await).await;
     assert_eq!(
         allowed["allowed"], true,
         "it has no label that forbids it: {allowed}"
@@ -174,7 +174,7 @@ pub(crate) async fn downscale(bed: &Bed, zone: &str, to: u32) -> Value {
 async fn a_downscale_is_allowed_when_its_pods_are_prepared_and_waits_for_the_one_before() {
     let (bed, answers) = led(true).await;
     let request = downscale(&bed, ZONES[0], 2).await;
-    let allowed = ask(&answers, path::PREPARE_DOWNSCALE, request).await;
+    let allowed = send_review(&answers, path::PREPARE_DOWNSCALE, request).await;
     assert_eq!(allowed["allowed"], true, "{allowed}");
     assert_eq!(bed.pods.asked.lock().clone(), ["POST db-zone-a-2"]);
     let rollout = bed.read(&rollout()).await.unwrap();
@@ -183,7 +183,7 @@ async fn a_downscale_is_allowed_when_its_pods_are_prepared_and_waits_for_the_one
         (&operation["kind"], &operation["set"]),
         (&json!("Downscaling"), &json!(ZONES[0]))
     );
-    let denied = ask(
+    let denied = send_review(
         &answers,
         path::PREPARE_DOWNSCALE,
         downscale(&bed, ZONES[1], 2).await,
@@ -203,7 +203,7 @@ async fn a_pod_that_refuses_to_prepare_stays_and_the_others_forget() {
         .answers
         .lock()
         .insert("db-zone-a-1".to_owned(), Ok(refusal));
-    let denied = ask(
+    let denied = send_review(
         &answers,
         path::PREPARE_DOWNSCALE,
         downscale(&bed, ZONES[0], 1).await,

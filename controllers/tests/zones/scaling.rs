@@ -7,7 +7,7 @@ use muster_zones::scale::pods::Answer;
 use serde_json::{Value, json};
 
 use crate::{
-    reviews::{ask, downscale},
+    reviews::{downscale, send_review},
     support::{Bed, NS, PODS_OF_ZONES, ROLLOUTS, SETS, TEMPLATES, ZONES, pass, rollout, set},
 };
 
@@ -212,7 +212,7 @@ async fn a_zone_rollout_without_a_status_begins_with_each_set_scaled_down_now() 
     let answers = bed.serve(None).await;
     let times = bed.read(&rollout()).await.unwrap()["status"]["lastDownscale"].clone();
     assert!(ZONES.iter().all(|zone| times[zone].is_string()), "{times}");
-    let review = ask(
+    let review = send_review(
         &answers,
         path::PREPARE_DOWNSCALE,
         downscale(&bed, ZONES[0], 2).await,

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use crate::fixture::{objects, served, snapshot, told};
+use crate::fixture::{objects, objects_with_attention, served, snapshot};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use muster_api::{Module, ProxyAssemblage, assemblage::Withdraw, module::ModuleKind};
@@ -176,7 +176,11 @@ fn change(since: &str) -> InFlight {
 fn a_rollout_over_time() {
     let mut memory = memory(RunState::Open);
     memory.in_flight.insert("eu-2".into(), change("03:03:00"));
-    let snapshot = with(told(&[("eu-2", "Updating", "on its way")]), &json!({}), &memory);
+    let snapshot = with(
+        objects_with_attention(&[("eu-2", "Updating", "on its way")]),
+        &json!({}),
+        &memory,
+    );
     let view = snapshot.fleet().module(ModuleKind::Module, "web").unwrap();
     let status = &snapshot.objects.module(&web()).unwrap().status;
     let check = |(from, to): (Timestamp, Option<Timestamp>), expect: &[&str]| {
@@ -223,7 +227,7 @@ fn a_rollout_over_time() {
 #[test]
 fn what_needs_a_person_comes_first() {
     let check = |lane_lines: &[(&str, &str, &str)], sentence: &str, attention: &[&str], moving: &[&str]| {
-        let overview = Overview::of(&Fleet::of(&told(lane_lines)));
+        let overview = Overview::of(&Fleet::of(&objects_with_attention(lane_lines)));
         assert_eq!(overview.sentence, sentence);
         let names = |concerns: &[muster_dashboard::AttentionItem]| {
             concerns
@@ -342,7 +346,8 @@ async fn controls_and_next_steps_are_described_in_words() {
 async fn a_held_withdrawal_is_offered_with_both_ways_on() {
     let held = "2 clusters would be withdrawn at once; nothing is withdrawn until this is acknowledged: kubectl annotate --namespace fleet \
                 module/web --overwrite fleet.muster.dev/acknowledge-withdrawal=0a1b";
-    let mut objects = told(&[("eu-1", "WithdrawalHeld", held), ("eu-2", "WithdrawalHeld", held)]);
+    let mut objects =
+        objects_with_attention(&[("eu-1", "WithdrawalHeld", held), ("eu-2", "WithdrawalHeld", held)]);
     let is_web = |module: &&mut Arc<Module>| module.metadata.name.as_deref() == Some("web");
     let web = objects.modules.iter_mut().find(is_web).unwrap();
     let mut deleted = Module::clone(web);

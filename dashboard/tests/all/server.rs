@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use crate::fixture::{Served, limited, module, objects, served, snapshot, text, told};
+use crate::fixture::{Served, limited, module, objects, objects_with_attention, served, snapshot, text};
 use async_trait::async_trait;
 use axum::{body::Body, http::Response};
 use http_body_util::BodyExt as _;
@@ -74,7 +74,7 @@ async fn there_is_no_way_to_write() {
         "/nowhere",
     ]) {
         for method in ["POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "PROPFIND"] {
-            let answer = served.ask(method, path, &[]).await;
+            let answer = served.send_request(method, path, &[]).await;
             assert_eq!(answer.status(), 405, "{method} {path}");
             assert!(
                 answer.headers().contains_key("content-security-policy"),
@@ -82,7 +82,7 @@ async fn there_is_no_way_to_write() {
             );
         }
     }
-    let head = served.ask("HEAD", "/", &[]).await;
+    let head = served.send_request("HEAD", "/", &[]).await;
     assert_eq!(head.status(), 200);
     assert_eq!(text(head).await, "");
     let page = served.text("/").await;
@@ -124,12 +124,20 @@ async fn what_is_not_there() {
 #[tokio::test]
 async fn only_names_of_this_machine_are_answered() {
     let served = served(objects());
-    let status = async |host: &str| served.ask("GET", "/", &[("host", host)]).await.status().as_u16();
+    let status = async |host: &str| {
+        served
+            .send_request("GET", "/", &[("host", host)])
+            .await
+            .status()
+            .as_u16()
+    };
     assert_eq!(status("127.0.0.1:1234").await, 200);
     assert_eq!(status("evil.example").await, 421);
     assert_eq!(status("evil.example:8080").await, 421);
     assert_eq!(status("").await, 421);
-    let other = served.ask("GET", "/events/", &[("host", "evil.example")]).await;
+    let other = served
+        .send_request("GET", "/events/", &[("host", "evil.example")])
+        .await;
     assert_eq!(other.status(), 421);
 }
 
@@ -226,7 +234,7 @@ fn hostile() -> String {
 #[tokio::test]
 async fn hostile_names_and_messages_are_inert() {
     let (message, name) = (hostile(), "<b onmouseover=alert(1)>\u{202e}\"");
-    let mut all = told(&[("eu-1", "Failed", &message), (name, "<i>", &message)]);
+    let mut all = objects_with_attention(&[("eu-1", "Failed", &message), (name, "<i>", &message)]);
     all.clusters
         .push(crate::fixture::cluster(name, &json!({"env": "prod", name: name})));
     all.modules.push(module(name, &[("eu-1", name, &message)]));
@@ -268,7 +276,7 @@ struct Stream(Body, String);
 
 impl Stream {
     async fn open(served: &Served, path: &str, headers: &[(&str, &str)]) -> Self {
-        let answer: Response<Body> = served.ask("GET", path, headers).await;
+        let answer: Response<Body> = served.send_request("GET", path, headers).await;
         assert_eq!(answer.status(), 200, "{path}");
         assert_eq!(answer.headers()["content-type"], "text/event-stream", "{path}");
         Self(answer.into_body(), String::new())
@@ -316,7 +324,7 @@ impl Stream {
 
 /// `web` after progress: eu-1 is ready.
 fn better() -> Arc<Snapshot> {
-    snapshot(told(&[
+    snapshot(objects_with_attention(&[
         ("eu-1", "Updating", "on its way"),
         ("eu-2", "Halted", "v2 failed on eu-1"),
     ]))
@@ -376,7 +384,7 @@ async fn a_window_gets_at_most_five_messages_a_second() {
     tokio::spawn(async move {
         for number in 0..1_000 {
             let message = format!("number {number}");
-            tell.send(snapshot(told(&[("eu-1", "Failed", &message)])))
+            tell.send(snapshot(objects_with_attention(&[("eu-1", "Failed", &message)])))
                 .unwrap();
             tokio::time::sleep(Duration::from_millis(2)).await;
         }
@@ -488,10 +496,10 @@ async fn what_cannot_be_read_is_said() {
     assert_eq!(served.get("/api/v1/matrix.json").await.status(), 503);
 }
 
-struct Known;
+struct TokenAdmission;
 
 #[async_trait]
-impl Admission for Known {
+impl Admission for TokenAdmission {
     async fn verdict(&self, token: &str) -> Verdict {
         match token {
             "good" => Verdict::Admitted,
@@ -508,7 +516,7 @@ async fn with_tokens_nothing_is_answered_without_one() {
     let setup = Setup {
         snapshots: tell.subscribe(),
         hosts: Hosts::Any,
-        admission: Some(Arc::new(Known)),
+        admission: Some(Arc::new(TokenAdmission)),
         limits: Limits::default(),
     };
     let served = Served {
@@ -518,7 +526,7 @@ async fn with_tokens_nothing_is_answered_without_one() {
     for path in ["/", "/events/", "/api/v1/matrix.json", "/assets/x", "/nowhere"] {
         let status = async |said: &str| {
             served
-                .ask("GET", path, &[("authorization", said)])
+                .send_request("GET", path, &[("authorization", said)])
                 .await
                 .status()
                 .as_u16()
@@ -571,7 +579,7 @@ async fn a_large_fleet_is_shown_folded_and_unfolded() {
     let unfolded = served.text("/?fold=no").await;
     assert_eq!(unfolded.matches(" id=\"cell:").count(), 50 * 200);
     let packed = served
-        .ask("GET", "/?fold=no", &[("accept-encoding", "gzip")])
+        .send_request("GET", "/?fold=no", &[("accept-encoding", "gzip")])
         .await;
     assert_eq!(packed.headers()["content-encoding"], "gzip");
     let packed = packed.into_body().collect().await.unwrap().to_bytes().len();

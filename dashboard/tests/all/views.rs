@@ -61,7 +61,7 @@ fn proxy(name: &str, tag: &str, revision: &str, state: &str) -> ProxyAssemblage 
 }
 
 fn fleet() -> Fleet {
-    told(&[
+    fleet_with_attention(&[
         ("eu-1", "Failed", "Deployment web/web: ImagePullBackOff"),
         ("eu-2", "Halted", "v2 is condemned"),
         ("eu-3", "Halted", "v2 is condemned"),
@@ -69,7 +69,7 @@ fn fleet() -> Fleet {
 }
 
 /// A fleet whose module has these `attention` entries.
-fn told(attention: &[(&str, &str, &str)]) -> Fleet {
+fn fleet_with_attention(attention: &[(&str, &str, &str)]) -> Fleet {
     Fleet::of(&objects(attention))
 }
 
@@ -158,7 +158,7 @@ fn why_starts_with_the_failure_and_groups_waiting_clusters() {
 #[test]
 fn why_ends_with_what_is_to_be_done() {
     let check = |reason: &str, message: &str, expect: &str| {
-        let fleet = told(&[("eu-1", reason, message)]);
+        let fleet = fleet_with_attention(&[("eu-1", reason, message)]);
         let why = why(fleet.module(ModuleKind::Module, "web").unwrap());
         let command = why
             .command
@@ -394,7 +394,7 @@ fn clusters_that_a_status_has_no_room_for_are_held_as_well() {
 
 #[test]
 fn reasons_that_need_manual_action_come_first() {
-    let fleet = told(&[
+    let fleet = fleet_with_attention(&[
         ("eu-1", "Unreachable", "no answer"),
         ("eu-2", "Held", "held for all modules by ann"),
         ("eu-3", "WaitingApproval", "v2 waits for the approval of stage eu"),
@@ -454,7 +454,7 @@ fn a_failure_is_listed_only_once() {
 
 #[test]
 fn clusters_that_stand_alike_are_together_whatever_their_names() {
-    let fleet = told(&[
+    let fleet = fleet_with_attention(&[
         ("dev-1", "WaitingTurn", "turn"),
         ("eu-1", "WaitingStage", "stage"),
         ("eu-2", "WaitingTurn", "turn"),
@@ -717,7 +717,7 @@ fn a_matrix_is_grouped_by_a_label() {
 
 #[test]
 fn an_unreachable_cluster_is_listed_once_and_a_hold_is_not_an_alarm() {
-    let mut fleet = told(&[
+    let mut fleet = fleet_with_attention(&[
         ("eu-1", "Unreachable", "no answer"),
         ("eu-2", "Held", "held for all modules by ann"),
     ]);
@@ -786,7 +786,7 @@ fn a_failed_module_is_so_since_its_failure() {
     let fleet = fleet();
     let failed = &fleet.modules[0];
     assert_eq!(failed.since, Some("2026-01-02T03:04:05Z".parse().unwrap()));
-    let fleet = told(&[("eu-1", "Updating", "m")]);
+    let fleet = fleet_with_attention(&[("eu-1", "Updating", "m")]);
     assert_eq!(
         fleet.modules[0].since,
         Some("2026-01-02T03:00:00Z".parse().unwrap())
@@ -815,7 +815,7 @@ fn why_says_that_a_tag_was_moved() {
 
 #[test]
 fn a_tree_root_shows_the_worst_state_below_it() {
-    let mut fleet = told(&[("eu-1", "Unreachable", "no answer")]);
+    let mut fleet = fleet_with_attention(&[("eu-1", "Unreachable", "no answer")]);
     fleet.modules[0].ready = "True".to_owned();
     let root = Tree::fleet(&fleet, "default").root;
     assert_eq!(

@@ -122,7 +122,7 @@ impl Updater {
     }
 
     /// Number of calls so far that ask what it covers.
-    pub(crate) fn asked(&self) -> usize {
+    pub(crate) fn coverage_request_count(&self) -> usize {
         self.state.asked.load(Ordering::Relaxed)
     }
 

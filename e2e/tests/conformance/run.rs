@@ -232,10 +232,10 @@ impl Run<'_> {
     ) {
         let called = format!("{system}/{}: {}", table.file, case.name);
         match self.outcome(system, table, adapter, case, others) {
-            Ok(Outcome::Equal) if case.safer.is_some() => counts.safer += 1,
-            Ok(Outcome::Equal) => counts.equal += 1,
-            Ok(Outcome::Deviating) => counts.deviating += 1,
-            Ok(Outcome::Differs(found)) => {
+            Ok(CaseResult::Equal) if case.safer.is_some() => counts.safer += 1,
+            Ok(CaseResult::Equal) => counts.equal += 1,
+            Ok(CaseResult::Deviating) => counts.deviating += 1,
+            Ok(CaseResult::Differs(found)) => {
                 counts.failed += 1;
                 self.report.lines.push(format!("FAILED  {called}"));
                 let texts = found.iter().map(|difference| format!("    {}", difference.text));
@@ -255,8 +255,8 @@ impl Run<'_> {
         adapter: Adapter,
         case: &Case,
         others: &[Case],
-    ) -> anyhow::Result<Outcome> {
-        let answer = asked(adapter, case)?;
+    ) -> anyhow::Result<CaseResult> {
+        let answer = adapter_answer(adapter, case)?;
         let mut found = differences(&case.expect, case.safer.as_ref(), &answer, &table.rules);
         for (named, alike) in [(&case.same_as, true), (&case.differs_from, false)] {
             for named in named {
@@ -264,7 +264,7 @@ impl Run<'_> {
             }
         }
         if found.is_empty() {
-            return Ok(Outcome::Equal);
+            return Ok(CaseResult::Equal);
         }
         for (number, rule) in self.settings.deviations.iter().enumerate() {
             if !rule.applies(system, table.file, &case.input)? {
@@ -277,9 +277,9 @@ impl Run<'_> {
             }
         }
         Ok(if found.is_empty() {
-            Outcome::Deviating
+            CaseResult::Deviating
         } else {
-            Outcome::Differs(found)
+            CaseResult::Differs(found)
         })
     }
 
@@ -306,7 +306,7 @@ impl Run<'_> {
             self.report.lines.push(text);
             return Ok(Vec::new());
         };
-        let other = asked(adapter, &other)?;
+        let other = adapter_answer(adapter, &other)?;
         let mut found = Vec::new();
         for key in table.rules.identity {
             let differs = !exact(key, &other[key], &answer[key], &Rules::EXACT).is_empty();
@@ -347,14 +347,14 @@ impl Run<'_> {
     }
 }
 
-enum Outcome {
+enum CaseResult {
     Equal,
     Deviating,
     Differs(Vec<Difference>),
 }
 
 /// The product's answer to a case; a panic is an error.
-fn asked(adapter: Adapter, case: &Case) -> anyhow::Result<Value> {
+fn adapter_answer(adapter: Adapter, case: &Case) -> anyhow::Result<Value> {
     let answered = catch_unwind(AssertUnwindSafe(|| adapter(&Input::of(case))));
     answered.unwrap_or_else(|panic| {
         let text = panic

@@ -84,7 +84,7 @@ impl Drop for Controller {
 }
 
 /// The status and text of a response to this token; `None` while there is no response.
-fn ask(address: &str, path: &str, token: Option<&str>) -> Option<(u16, String)> {
+fn http_get(address: &str, path: &str, token: Option<&str>) -> Option<(u16, String)> {
     let mut stream = TcpStream::connect(address).ok()?;
     let authorization = token.map_or_else(String::new, |token| format!("Authorization: Bearer {token}\r\n"));
     write!(
@@ -161,12 +161,12 @@ fn dashboard_access_follows_the_right_to_get_modules() {
     );
     let started = Instant::now();
     // A kind whose storage is not ready yet is read later; until then the matrix is answered with 503.
-    while ask(&address, "/api/v1/matrix.json", Some(&viewer)).is_none_or(|(status, _)| status != 200) {
+    while http_get(&address, "/api/v1/matrix.json", Some(&viewer)).is_none_or(|(status, _)| status != 200) {
         assert!(started.elapsed() < PATIENCE, "the fleet is not read");
         std::thread::park_timeout(Duration::from_millis(100));
     }
     let page = loop {
-        match ask(&address, "/", Some(&viewer)) {
+        match http_get(&address, "/", Some(&viewer)) {
             Some((200, page)) if page.contains("module/web") && page.contains("href=\"./module/web\"") => {
                 break page;
             }
@@ -182,11 +182,11 @@ fn dashboard_access_follows_the_right_to_get_modules() {
         (Some(&*viewer), 200),
     ] {
         for path in ["/", "/activity", "/api/v1/matrix.json"] {
-            let (status, answer) = ask(&address, path, token).unwrap();
+            let (status, answer) = http_get(&address, path, token).unwrap();
             assert_eq!(status, expect, "{path}: {answer}");
         }
     }
-    let (_, activity) = ask(&address, "/activity", Some(&viewer)).unwrap();
+    let (_, activity) = http_get(&address, "/activity", Some(&viewer)).unwrap();
     assert!(
         !activity.contains("Not everything can be read"),
         "the events may be read: {activity}"

@@ -91,8 +91,8 @@ impl Foresight {
     pub(crate) async fn plan(&self, versions: &mut Versions) -> anyhow::Result<Plan> {
         let nothing = BTreeMap::new();
         let based = self.base.as_ref().map(|base| &base.objects);
-        let mut before = self.surroundings(&BTreeMap::new(), based.unwrap_or(&nothing));
-        let mut after = self.surroundings(&self.wanted.clusters, &self.wanted.objects);
+        let mut before = self.environment(&BTreeMap::new(), based.unwrap_or(&nothing));
+        let mut after = self.environment(&self.wanted.clusters, &self.wanted.objects);
         let missing = self.missing();
         let subjects = self.subjects(&missing);
         let dependencies = dependencies(&subjects, &after.clusters);
@@ -136,7 +136,7 @@ impl Foresight {
         Ok(plan)
     }
 
-    fn surroundings(
+    fn environment(
         &self,
         clusters: &BTreeMap<String, Value>,
         objects: &BTreeMap<ObjectId, Value>,

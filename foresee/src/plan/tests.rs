@@ -133,7 +133,7 @@ impl World {
     }
 
     /// The status of modules about a cluster.
-    fn told(&mut self, cluster: &str, reason: &str, message: &str) {
+    fn set_attention(&mut self, cluster: &str, reason: &str, message: &str) {
         let status = json!({"attention": [{"cluster": cluster, "reason": reason, "message": message}]});
         self.live.modules[0].status = Some(serde_json::from_value(status).unwrap());
     }
@@ -239,7 +239,7 @@ fn sample() -> World {
     let mut world = World::new(&["web", "base"]);
     world.rolls("web", NEW, &stages());
     world.spec("web")["selector"] = json!({});
-    world.told(
+    world.set_attention(
         "us-2",
         "Unreachable",
         "the API server of us-2 does not answer: timed out",
@@ -354,7 +354,7 @@ async fn an_unreachable_cluster_is_skipped_or_waited_for() {
         let mut rollout = stages();
         rollout["onUnreachable"] = json!(wish);
         world.rolls("web", NEW, &rollout);
-        world.told("eu-1", "Unreachable", "timed out");
+        world.set_attention("eu-1", "Unreachable", "timed out");
         assert_eq!(
             world.orders().await,
             [format!(

@@ -107,7 +107,7 @@ fn one_object_by_itself() {
 }
 
 /// The messages for a text, in order.
-fn said(text: &str) -> Vec<String> {
+fn finding_messages(text: &str) -> Vec<String> {
     let file = File {
         path: "m.yaml".to_owned(),
         bytes: text.to_owned().into(),
@@ -121,7 +121,7 @@ fn said(text: &str) -> Vec<String> {
 fn a_finding_says_what_to_write() {
     let rollout = |text: &str| {
         let rollout = format!("spec:\n  rollout: {{{text}}}\n");
-        said(&module("web").replace("spec:\n", &rollout))
+        finding_messages(&module("web").replace("spec:\n", &rollout))
     };
     let stage = |text: &str| rollout(&format!("stages: [{{name: canary, selector: {{}}, {text}}}]"));
     let soak = "spec.rollout.stages[0].soak";
@@ -159,17 +159,17 @@ fn a_finding_says_what_to_write() {
         ["spec.rollout.maxUnreadyCluster: unknown field (did you mean maxUnreadyClusters?)"]
     );
     assert_eq!(
-        said(&module("web").replace("spec:\n", "spec:\n  onUnreachable: Skip\n")),
+        finding_messages(&module("web").replace("spec:\n", "spec:\n  onUnreachable: Skip\n")),
         ["spec.onUnreachable: unknown field (did you mean spec.rollout.onUnreachable?)"]
     );
     assert_eq!(
-        said(&module("web").replace("spec:\n", "spec:\n  maxUnreadyClusters: 1\n")),
+        finding_messages(&module("web").replace("spec:\n", "spec:\n  maxUnreadyClusters: 1\n")),
         [
             "spec.maxUnreadyClusters: unknown field (did you mean spec.rollout.maxUnreadyClusters, spec.rollout.stages[].maxUnreadyClusters?)"
         ]
     );
     assert_eq!(
-        said(&module("web").replace("spec:\n", "spec:\n  zzz: 1\n")),
+        finding_messages(&module("web").replace("spec:\n", "spec:\n  zzz: 1\n")),
         ["spec.zzz: unknown field"]
     );
     for odd in ["true", "[1]", "{}"] {

@@ -126,17 +126,17 @@ impl Node {
 
     /// The agent's memory. Nothing is written.
     pub fn status(&self) -> Result<Status, ProcessError> {
-        Ok(muster_node::status(&self.surroundings()?)?)
+        Ok(muster_node::status(&self.environment()?)?)
     }
 
     /// Stops every write except a pending restore for this time.
     pub fn hold(&self, time: Duration, reason: &str) -> Result<Hold, ProcessError> {
-        Ok(muster_node::hold_for(&self.surroundings()?, time, reason)?)
+        Ok(muster_node::hold_for(&self.environment()?, time, reason)?)
     }
 
     /// Ends the hold.
     pub fn release(&self) -> Result<(), ProcessError> {
-        Ok(muster_node::release(&self.surroundings()?)?)
+        Ok(muster_node::release(&self.environment()?)?)
     }
 
     /// The inputs of the agent's thread, and the configuration as it was read.
@@ -192,7 +192,7 @@ impl Node {
         }
     }
 
-    fn surroundings(&self) -> Result<AgentEnvironment, ProcessError> {
+    fn environment(&self) -> Result<AgentEnvironment, ProcessError> {
         if !self.folder.is_dir() {
             return Err(ProcessError::NotInstalled(self.folder.clone()));
         }

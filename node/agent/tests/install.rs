@@ -86,7 +86,7 @@ impl Host {
         fs::read_to_string(self.path("var/lib/muster/node/bin/muster")).ok()
     }
 
-    fn asked(&self) -> String {
+    fn program_calls(&self) -> String {
         self.asked.borrow().join(" ")
     }
 }
@@ -96,15 +96,18 @@ fn it_is_installed_and_what_is_as_it_was_is_not_restarted() {
     let host = Host::new();
     assert_eq!(host.install("v1").unwrap(), Installed::Restarted);
     assert_eq!(host.binary().as_deref(), Some("v1"));
-    assert_eq!(host.asked(), "version daemon-reload enable is-active restart");
+    assert_eq!(
+        host.program_calls(),
+        "version daemon-reload enable is-active restart"
+    );
     for unit in [AGENT_UNIT, RESTORE_UNIT] {
         assert!(host.path("etc/systemd/system").join(unit).exists());
     }
     assert_eq!(host.install("v1").unwrap(), Installed::Unchanged);
-    assert_eq!(host.asked(), "version enable is-active");
+    assert_eq!(host.program_calls(), "version enable is-active");
     assert_eq!(host.install("v2").unwrap(), Installed::Restarted);
     assert_eq!(host.binary().as_deref(), Some("v2"));
-    assert_eq!(host.asked(), "version enable is-active restart");
+    assert_eq!(host.program_calls(), "version enable is-active restart");
     fs::write(host.path("etc/systemd/system").join(AGENT_UNIT), "edited").unwrap();
     assert_eq!(host.install("v2").unwrap(), Installed::Restarted);
     *host.running.borrow_mut() = false;
@@ -155,7 +158,7 @@ fn a_host_without_systemd_is_refused_by_the_name_of_its_init() {
         "{error}"
     );
     assert_eq!(host.binary(), None);
-    assert_eq!(host.asked(), "");
+    assert_eq!(host.program_calls(), "");
 }
 
 #[test]
@@ -166,7 +169,7 @@ fn a_binary_that_does_not_run_on_this_host_replaces_nothing() {
     let error = host.install("v2").unwrap_err();
     assert!(matches!(error, InstallError::DoesNotRun(_)), "{error}");
     assert_eq!(host.binary().as_deref(), Some("v1"));
-    assert_eq!(host.asked(), "version");
+    assert_eq!(host.program_calls(), "version");
 }
 
 #[test]
@@ -217,7 +220,7 @@ fn nothing_is_installed_while_a_change_is_not_confirmed() {
         fs::write(host.path("var/lib/muster/node/journal"), bytes).unwrap();
         let error = host.install("v2").unwrap_err();
         assert_eq!(host.binary().as_deref(), Some("v1"), "{error}");
-        assert_eq!(host.asked(), "");
+        assert_eq!(host.program_calls(), "");
         error
     };
     for step in [

@@ -39,7 +39,7 @@ fn a_hold_ends_when_it_was_to_end() {
         let world = World::new();
         let mut agent = world.start();
         hold_for(
-            &world.surroundings(),
+            &world.agent_environment(),
             Duration::from_hours(2),
             "works on the rack",
         )
@@ -59,7 +59,7 @@ fn a_hold_ends_when_it_was_to_end() {
 fn a_hold_outlives_a_reboot() {
     let mut world = World::new();
     hold_for(
-        &world.surroundings(),
+        &world.agent_environment(),
         Duration::from_hours(2),
         "works on the rack",
     )
@@ -77,11 +77,11 @@ fn a_hold_outlives_a_reboot() {
 fn released_is_released() {
     let world = World::new();
     let mut agent = world.start();
-    hold_for(&world.surroundings(), Duration::MAX, "for good").unwrap();
+    hold_for(&world.agent_environment(), Duration::MAX, "for good").unwrap();
     let row = row(1, vec![file(&path("a"), "new")]);
     let answer = assign(&mut agent, std::slice::from_ref(&row));
     assert_eq!(answer.reports[0].state.reason(), "HeldLocally");
     assert_eq!(world.read(&path("a")), None);
-    release(&world.surroundings()).unwrap();
+    release(&world.agent_environment()).unwrap();
     assert_eq!(reason(&mut agent, &row), "Confirmed");
 }

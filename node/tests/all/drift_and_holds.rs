@@ -6,7 +6,7 @@ use muster_node::{State, hold_for};
 
 use crate::support::{
     disk::Fault,
-    world::{World, ask, assign, file, path, reason, row},
+    world::{World, assign, assign_once, file, path, reason, row},
 };
 
 fn confirmed() -> World {
@@ -37,12 +37,12 @@ fn edited_removed_and_with_another_mode() {
     world.disk.put(&path("a"), "edited");
     let mut agent = world.start();
     world.disk.log.borrow_mut().clear();
-    assert_eq!(ask(&mut agent, &the_row()).drift, [path("a")]);
+    assert_eq!(assign_once(&mut agent, &the_row()).drift, [path("a")]);
     world.disk.remove(&path("b"));
-    assert_eq!(ask(&mut agent, &the_row()).drift, [path("a"), path("b")]);
+    assert_eq!(assign_once(&mut agent, &the_row()).drift, [path("a"), path("b")]);
     world.disk.put(&path("a"), "a");
     world.disk.put_with(&path("b"), "b", 0o666);
-    let report = ask(&mut agent, &the_row());
+    let report = assign_once(&mut agent, &the_row());
     assert_eq!((report.state, report.drift), (State::Confirmed, vec![path("b")]));
     assert_eq!(writes(&world), Vec::<String>::new());
 }
@@ -75,10 +75,10 @@ fn once_after_a_boot_the_services_read_the_files() {
     let mut agent = world.start();
     let files = world.files();
     for _ in 0..3 {
-        assert_eq!(ask(&mut agent, &the_row()).state, State::Confirmed);
+        assert_eq!(assign_once(&mut agent, &the_row()).state, State::Confirmed);
     }
     drop(agent);
-    ask(&mut world.start(), &the_row());
+    assign_once(&mut world.start(), &the_row());
     let reloads = world
         .host
         .programs
@@ -96,12 +96,12 @@ fn but_not_files_that_were_edited_and_not_while_held() {
         let mut world = confirmed();
         world.reboot();
         if held {
-            hold_for(&world.surroundings(), Duration::from_hours(1), "works").unwrap();
+            hold_for(&world.agent_environment(), Duration::from_hours(1), "works").unwrap();
         } else {
             world.disk.put(&path("a"), "edited");
         }
         world.host.programs.borrow_mut().clear();
-        let report = ask(&mut world.start(), &the_row());
+        let report = assign_once(&mut world.start(), &the_row());
         assert_eq!((report.state, report.drift.is_empty()), (State::Confirmed, held));
         assert!(world.host.programs.borrow().is_empty(), "held: {held}");
     }
@@ -113,7 +113,7 @@ fn what_fails_then_is_noted() {
     let mut world = confirmed();
     world.reboot();
     world.host.peer_fails.set(true);
-    let report = ask(&mut world.start(), &the_row());
+    let report = assign_once(&mut world.start(), &the_row());
     assert_eq!(
         report.note.as_deref(),
         Some("service peer: exit code 1: no session")
@@ -140,11 +140,11 @@ fn a_hold_stops_every_write_but_a_pending_restore() {
         "two",
         "it was killed after the swap"
     );
-    hold_for(&world.surroundings(), Duration::from_hours(1), "works").unwrap();
+    hold_for(&world.agent_environment(), Duration::from_hours(1), "works").unwrap();
     let mut agent = world.start();
     assert_eq!(world.files(), confirmed().files());
     world.clock.advance(Duration::from_mins(10));
-    let State::Waiting(waiting) = ask(&mut agent, &second).state else {
+    let State::Waiting(waiting) = assign_once(&mut agent, &second).state else {
         panic!()
     };
     let muster_node::Waiting::HeldLocally(hold) = waiting else {

@@ -56,7 +56,7 @@ fn connections() {
 }
 
 /// The client's result for a server that sends this response; without one the server never responds.
-fn asked(answer: Option<&'static str>) -> Result<(), String> {
+fn request_result(answer: Option<&'static str>) -> Result<(), String> {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
     let serving = thread::spawn(move || {
@@ -98,7 +98,7 @@ fn servers() {
         (None, false),
     ];
     for (answer, good) in table {
-        let result = asked(answer);
+        let result = request_result(answer);
         assert_eq!(result.is_ok(), good, "{answer:?}: {result:?}");
     }
     let server = Server {

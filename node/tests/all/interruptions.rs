@@ -59,7 +59,7 @@ pub(crate) fn is_whole(world: &World, a: &str, context: &str) {
     let files = world.files();
     let (first, new) = (files_of(true, a), files_of(false, a));
     assert!(files == first || files == new, "{context}: {files:#?}");
-    let status = muster_node::status(&world.surroundings()).unwrap();
+    let status = muster_node::status(&world.agent_environment()).unwrap();
     let confirmed = status.rows[0].confirmed.as_deref();
     let known = if files == new { "digest-2" } else { "digest-1" };
     assert_eq!(confirmed, Some(known), "{context}");
@@ -140,7 +140,7 @@ fn killed_anywhere_in_a_change_that_is_bad() {
 #[test]
 fn the_host_reboots_anywhere_in_a_change() {
     at_each_operation("a link-down", World::reboot, |world, context| {
-        let status = muster_node::status(&world.surroundings()).unwrap();
+        let status = muster_node::status(&world.agent_environment()).unwrap();
         let journal = status.journal.unwrap();
         let verdict = journal.outcome.as_ref().map(|outcome| outcome.verdict);
         // At boot no program is run, so it is only known that it was interrupted.

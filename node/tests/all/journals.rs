@@ -11,7 +11,7 @@ use crate::{
     interruptions::{files_of, node, second},
     support::{
         disk::Fault,
-        world::{OWN, World, ask, assign, reason, until_quiet},
+        world::{OWN, World, assign, assign_once, reason, until_quiet},
     },
 };
 
@@ -95,12 +95,12 @@ fn a_newer_format_writes_nothing() {
     let before = world.disk.files("/");
     world.disk.operations.set(0);
     let mut agent = world.start();
-    let report = ask(&mut agent, &second("a two"));
+    let report = assign_once(&mut agent, &second("a two"));
     assert_eq!(report.state.reason(), "JournalFromNewer");
     assert!(!agent.restore() || world.disk.files("/") == before);
     assert_eq!(world.disk.operations.get(), 0, "{:?}", world.disk.log.borrow());
     assert_eq!(world.disk.files("/"), before);
-    let status = muster_node::status(&world.surroundings()).unwrap();
+    let status = muster_node::status(&world.agent_environment()).unwrap();
     assert_eq!(status.journal_problem, Some("Newer"));
 }
 
@@ -118,7 +118,7 @@ fn another_machine_is_put_away() {
     );
     assert!(world.disk.is_there(&format!("{OWN}/journal.other-machine")));
     assert!(
-        muster_node::status(&world.surroundings())
+        muster_node::status(&world.agent_environment())
             .unwrap()
             .rows
             .is_empty(),
@@ -144,7 +144,7 @@ fn a_journal_that_was_lost_begins_where_the_memory_ended() {
         ..second("a two")
     };
     assert!(numbers(&again, &mut agent) > before);
-    let status = muster_node::status(&world.surroundings()).unwrap();
+    let status = muster_node::status(&world.agent_environment()).unwrap();
     assert_eq!(
         status.rows[0].outcome.as_ref().unwrap().verdict,
         muster_node::Verdict::Confirmed

@@ -6,7 +6,7 @@ use std::time::Duration;
 use muster_node::{Assignment, Config, State};
 use serde_json::json;
 
-use crate::support::world::{ETC, World, ask, config, file, path, reason, row};
+use crate::support::world::{ETC, World, assign_once, config, file, path, reason, row};
 
 fn failed() -> (World, Assignment) {
     let world = World::new();
@@ -21,7 +21,7 @@ fn failed() -> (World, Assignment) {
 fn is_tried(world: &World, row: &Assignment) -> bool {
     let mut agent = world.start();
     world.host.programs.borrow_mut().clear();
-    ask(&mut agent, row);
+    assign_once(&mut agent, row);
     world
         .host
         .programs
@@ -114,7 +114,7 @@ fn a_secret_that_changes_makes_another_content() {
 fn it_is_reported_with_what_failed_and_with_the_new_token() {
     let (world, mut row) = failed();
     row.token = 7;
-    let report = ask(&mut world.start(), &row);
+    let report = assign_once(&mut world.start(), &row);
     let State::Ended(outcome) = report.state else {
         panic!()
     };

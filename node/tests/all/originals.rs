@@ -3,7 +3,7 @@
 
 use muster_node::{Assignment, OnDelete, State};
 
-use crate::support::world::{World, absent, ask, file, path, reason, row};
+use crate::support::world::{World, absent, assign_once, file, path, reason, row};
 
 /// A world whose original is `before`, changed by three revisions.
 fn thrice() -> World {
@@ -74,23 +74,23 @@ fn a_failed_change_keeps_nothing_of_its_new_paths() {
 #[test]
 fn a_row_that_is_deleted_leaves_its_files_or_brings_the_originals_back() {
     let world = thrice();
-    let report = ask(&mut world.start(), &deleted(OnDelete::Orphan));
+    let report = assign_once(&mut world.start(), &deleted(OnDelete::Orphan));
     assert_eq!(report.state, State::Gone);
     assert_eq!(world.read(&path("a")).unwrap(), "3");
     assert_eq!(world.disk.files("/var/lib/muster/node/originals").len(), 0);
 
     let world = thrice();
-    let report = ask(&mut world.start(), &deleted(OnDelete::Restore));
+    let report = assign_once(&mut world.start(), &deleted(OnDelete::Restore));
     assert_eq!(report.state, State::Gone);
     assert_eq!(world.read(&path("a")).unwrap(), "before");
     assert_eq!(world.read(&path("sub/b")), None);
     assert_eq!(
-        ask(&mut world.start(), &deleted(OnDelete::Restore)).state,
+        assign_once(&mut world.start(), &deleted(OnDelete::Restore)).state,
         State::Gone,
         "and once more"
     );
     assert!(
-        muster_node::status(&world.surroundings())
+        muster_node::status(&world.agent_environment())
             .unwrap()
             .rows
             .is_empty()
@@ -101,12 +101,12 @@ fn a_row_that_is_deleted_leaves_its_files_or_brings_the_originals_back() {
 fn a_row_that_is_gone_does_not_come_back_at_a_start() {
     let world = thrice();
     assert_eq!(
-        ask(&mut world.start(), &deleted(OnDelete::Restore)).state,
+        assign_once(&mut world.start(), &deleted(OnDelete::Restore)).state,
         State::Gone
     );
     drop(world.start());
     assert!(
-        muster_node::status(&world.surroundings())
+        muster_node::status(&world.agent_environment())
             .unwrap()
             .rows
             .is_empty()
@@ -153,7 +153,7 @@ fn an_original_that_is_damaged_is_not_brought_back() {
         world.disk.damage(&name, |bytes| bytes[80] ^= 1);
     }
     let mut agent = world.start();
-    let report = ask(&mut agent, &row(4, vec![absent(&path("c"))]));
+    let report = assign_once(&mut agent, &row(4, vec![absent(&path("c"))]));
     assert_eq!(
         report.state,
         State::Confirmed,

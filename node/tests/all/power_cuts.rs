@@ -77,7 +77,7 @@ fn after_each_cut_the_change_gets_through() {
 fn a_cut_condemns_nothing() {
     for at in [50, 60, 70] {
         let (world, _) = cut("a link-down", at, 3, None);
-        let status = muster_node::status(&world.surroundings()).unwrap();
+        let status = muster_node::status(&world.agent_environment()).unwrap();
         assert_eq!(status.known_bad, [], "cut at {at}");
         let verdict = status.rows[0].outcome.as_ref().map(|outcome| outcome.verdict);
         assert!(

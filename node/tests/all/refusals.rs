@@ -8,13 +8,13 @@ use muster_node::{
 };
 use proptest::prelude::*;
 
-use crate::support::world::{ETC, World, absent, ask, file, path, pieces, row};
+use crate::support::world::{ETC, World, absent, assign_once, file, path, pieces, row};
 
 /// Requests it, and checks that nothing was written.
 fn refused(world: &World, row: &Assignment) -> (&'static str, Class, String) {
     let mut agent = world.start();
     let before = world.disk.files("/");
-    let state = ask(&mut agent, row).state;
+    let state = assign_once(&mut agent, row).state;
     assert_eq!(world.disk.files("/"), before, "{state:?}");
     let State::Refused(refusal) = &state else {
         panic!("{state:?}")
@@ -298,7 +298,7 @@ fn a_star_in_a_path_is_literal() {
     let world = World::new();
     let mut asked = row(1, vec![file(&path("*"), "x")]);
     asked.content.checks = Checks::default();
-    assert_eq!(ask(&mut world.start(), &asked).state, State::Confirmed);
+    assert_eq!(assign_once(&mut world.start(), &asked).state, State::Confirmed);
     assert_eq!(world.read(&path("*")).unwrap(), "x");
 }
 

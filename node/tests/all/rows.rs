@@ -2,9 +2,9 @@
 
 use muster_node::{Assignment, State, Waiting};
 
-use crate::support::world::{World, ask, assign, file, path, pieces, reason, row, until_quiet};
+use crate::support::world::{World, assign, assign_once, file, path, pieces, reason, row, until_quiet};
 
-fn named(name: &str, number: u64, paths: &[&str]) -> Assignment {
+fn named_assignment(name: &str, number: u64, paths: &[&str]) -> Assignment {
     let files = paths.iter().map(|path| file(path, &format!("{name} {number}")));
     Assignment {
         name: name.to_owned(),
@@ -25,7 +25,10 @@ fn reasons(world: &World, rows: &[Assignment]) -> Vec<&'static str> {
 #[test]
 fn one_at_a_time() {
     let world = World::new();
-    let rows = [named("one", 1, &["/etc/net/1"]), named("two", 1, &["/etc/net/2"])];
+    let rows = [
+        named_assignment("one", 1, &["/etc/net/1"]),
+        named_assignment("two", 1, &["/etc/net/2"]),
+    ];
     let mut agent = world.start();
     let answer = assign(&mut agent, &rows);
     assert_eq!(answer.reports[0].state, State::Confirmed);
@@ -44,7 +47,10 @@ fn one_at_a_time() {
 #[test]
 fn one_bad_row_does_not_stop_the_others() {
     let world = World::new();
-    let mut rows = [named("one", 1, &["/etc/net/1"]), named("two", 1, &["/etc/net/2"])];
+    let mut rows = [
+        named_assignment("one", 1, &["/etc/net/1"]),
+        named_assignment("two", 1, &["/etc/net/2"]),
+    ];
     rows[0].content.files[0].content = pieces("link-down");
     let states = until_quiet(&world, &mut world.start(), &rows);
     assert_eq!(states[0].reason(), "Failed");
@@ -64,9 +70,9 @@ fn paths_of_two_rows() {
         let world = World::new();
         let before = world.files();
         let rows = [
-            named("one", 1, &[one]),
-            named("two", 1, &[two]),
-            named("three", 1, &["/etc/other/x"]),
+            named_assignment("one", 1, &[one]),
+            named_assignment("two", 1, &[two]),
+            named_assignment("three", 1, &["/etc/other/x"]),
         ];
         let found = reasons(&world, &rows);
         if conflict {
@@ -86,14 +92,14 @@ fn paths_of_two_rows() {
 fn a_path_that_another_row_still_has() {
     let world = World::new();
     assert_eq!(
-        reasons(&world, &[named("one", 1, &["/etc/net/a"])]),
+        reasons(&world, &[named_assignment("one", 1, &["/etc/net/a"])]),
         ["Confirmed"]
     );
     // The row is not passed, so it is not known whether it releases the path.
-    let two = named("two", 1, &["/etc/net/a"]);
+    let two = named_assignment("two", 1, &["/etc/net/a"]);
     assert_eq!(reasons(&world, std::slice::from_ref(&two)), ["PathConflict"]);
     // It releases the path, and then the other one has it.
-    let one = named("one", 2, &["/etc/net/b"]);
+    let one = named_assignment("one", 2, &["/etc/net/b"]);
     let mut agent = world.start();
     let both = [two, one];
     let answer = assign(&mut agent, &both);
@@ -138,7 +144,7 @@ fn a_failed_row_goes_back_to_its_last_good_content_by_a_new_assignment() {
     );
     world.host.programs.borrow_mut().clear();
     let again = Assignment { token: 3, ..good };
-    let report = ask(&mut agent, &again);
+    let report = assign_once(&mut agent, &again);
     assert_eq!((report.state, report.token), (State::Confirmed, 3));
     assert!(
         world.host.programs.borrow().contains(&"/bin/reload".to_owned()),

@@ -5,7 +5,7 @@ use proptest::prelude::*;
 
 use crate::support::{
     disk::Fault,
-    world::{World, ask, assign, file, path, row},
+    world::{World, assign, assign_once, file, path, row},
 };
 
 const SECRET: &str = "correct horse\nbattery staple";
@@ -36,7 +36,7 @@ fn in_its_file_and_nowhere_else() {
         vec![file(&path("a"), "psk=$(SECRET_key)!\nagain=$(SECRET_key)")],
     );
     let mut agent = world.start();
-    let report = ask(&mut agent, &row);
+    let report = assign_once(&mut agent, &row);
     assert_eq!(report.state, State::Confirmed);
     assert_eq!(
         world.read(&path("a")).unwrap(),
@@ -69,7 +69,7 @@ fn what_programs_print_is_masked() {
     let world = node();
     *world.host.reload_output.borrow_mut() = format!("bad line: psk={SECRET} at 3, battery staple");
     let row = row(1, vec![file(&path("a"), "refuse $(SECRET_key)")]);
-    let State::Ended(outcome) = ask(&mut world.start(), &row).state else {
+    let State::Ended(outcome) = assign_once(&mut world.start(), &row).state else {
         panic!()
     };
     assert_eq!(
@@ -89,7 +89,7 @@ fn after_a_restart_too() {
     *world.host.reload_output.borrow_mut() = format!("reading {SECRET}");
     world.host.reload_fails_after.set(Some(0));
     drop(world.start());
-    let status = muster_node::status(&world.surroundings()).unwrap();
+    let status = muster_node::status(&world.agent_environment()).unwrap();
     let message = status.journal.unwrap().outcome.unwrap().message;
     assert_eq!(message, "reload net: reading ***");
 }
@@ -103,7 +103,7 @@ fn a_content_that_grows_beyond_bounds() {
         .borrow_mut()
         .insert(FILE.to_owned(), "x".repeat(60_000));
     let row = row(1, vec![file(&path("a"), &"$(SECRET_key)".repeat(20_000))]);
-    assert_eq!(ask(&mut world.start(), &row).state.reason(), "Invalid");
+    assert_eq!(assign_once(&mut world.start(), &row).state.reason(), "Invalid");
 }
 
 proptest! {
@@ -121,7 +121,7 @@ proptest! {
             Piece::Secret(_) => "S",
         }).collect();
         let file = File { content: parts, ..file(&path("b"), "") };
-        let state = ask(&mut world.start(), &row(1, vec![file])).state;
+        let state = assign_once(&mut world.start(), &row(1, vec![file])).state;
         prop_assert_eq!(state, State::Confirmed);
         prop_assert_eq!(world.read(&path("b")).unwrap(), wanted);
     }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use muster_node::{ChangeOutcome, Class, State, Verdict, verdict};
 
-use crate::support::world::{World, ask, assign, file, path, reason, row, until_quiet};
+use crate::support::world::{World, assign, assign_once, file, path, reason, row, until_quiet};
 
 fn node() -> World {
     let world = World::new();
@@ -15,7 +15,7 @@ fn node() -> World {
 
 fn try_with(world: &World, a: &str) -> ChangeOutcome {
     let mut agent = world.start();
-    match ask(&mut agent, &row(1, vec![file(&path("a"), a)])).state {
+    match assign_once(&mut agent, &row(1, vec![file(&path("a"), a)])).state {
         State::Ended(outcome) => outcome,
         State::Confirmed => ChangeOutcome {
             verdict: Verdict::Confirmed,
@@ -108,7 +108,10 @@ fn what_fails_before_and_after_is_the_nodes_own() {
         (outcome.verdict, outcome.failing),
         (Verdict::FailsBefore, vec!["service peer".to_owned()])
     );
-    assert_eq!(muster_node::status(&world.surroundings()).unwrap().known_bad, []);
+    assert_eq!(
+        muster_node::status(&world.agent_environment()).unwrap().known_bad,
+        []
+    );
 }
 
 #[test]
@@ -165,7 +168,7 @@ fn a_restore_with_a_failed_reload_is_reported_and_blocks_the_node() {
     let world = node();
     let mut agent = world.start();
     world.host.reload_fails_after.set(Some(0));
-    let State::Ended(outcome) = ask(&mut agent, &row(1, vec![file(&path("a"), "new")])).state else {
+    let State::Ended(outcome) = assign_once(&mut agent, &row(1, vec![file(&path("a"), "new")])).state else {
         panic!()
     };
     assert_eq!(outcome.verdict, Verdict::RestoreFailed);

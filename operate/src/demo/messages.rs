@@ -10,7 +10,7 @@ use muster_fleet::Extent;
 use super::{folder::Folder, name::Name, narrator::Narrator, plane::NAMESPACE};
 
 /// Printed at the start.
-pub(crate) fn how_to_look(folder: &Folder, clusters: &[Name], tell: &Narrator) {
+pub(crate) fn print_next_commands(folder: &Folder, clusters: &[Name], tell: &Narrator) {
     let path = folder.path().display();
     let names: Vec<String> = clusters.iter().map(Name::to_string).collect();
     tell.line(&format!(

@@ -29,7 +29,7 @@ use anyhow::Context as _;
 use muster_apiserver::record;
 use muster_controllers::runtime::{Clock, Jitter, Shutdown};
 use muster_dashboard::server::Hosts;
-use muster_fleet::{Extent, Tell};
+use muster_fleet::{Extent, Reporter};
 use tokio_util::task::AbortOnDropHandle;
 
 use crate::dashboard::Local;
@@ -61,7 +61,7 @@ pub struct Options {
 }
 
 /// Runs the demo until `shutdown`, or until its tour is over; false if the tour was not completed, or a check failed.
-pub async fn run(options: Options, shutdown: Shutdown, tell: Arc<dyn Tell>) -> anyhow::Result<bool> {
+pub async fn run(options: Options, shutdown: Shutdown, tell: Arc<dyn Reporter>) -> anyhow::Result<bool> {
     let tell = Narrator(tell);
     let Options {
         clusters,
@@ -129,7 +129,7 @@ pub async fn run(options: Options, shutdown: Shutdown, tell: Arc<dyn Tell>) -> a
         tell.line(&format!("dashboard: {url}"));
     }
     if !is_tour {
-        messages::how_to_look(&folder, &names, &tell);
+        messages::print_next_commands(&folder, &names, &tell);
     }
     plane
         .sync(&repository, pace)

@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use muster_fleet::Tell;
+use muster_fleet::Reporter;
 
 /// Prints what happens. The demo goes on when its reader closes the pipe: other terminals use it too.
 #[derive(Clone)]
-pub(crate) struct Narrator(pub Arc<dyn Tell>);
+pub(crate) struct Narrator(pub Arc<dyn Reporter>);
 
 impl Narrator {
     /// Prints a line.

@@ -72,7 +72,7 @@ pub(crate) async fn run(folder: Folder, ground: &Ground) -> anyhow::Result<()> {
     let kubeconfig = api.kubeconfig().context("the HTTPS listener is not open")?;
     folder.write_kubeconfig("zones.kubeconfig", &kubeconfig)?;
     let process = start(&api, ground).await?;
-    how_to_look(&folder, &ground.tell);
+    print_zone_commands(&folder, &ground.tell);
     let looking = api.client();
     let ended = tokio::select! {
         ended = process => ended.context("muster zones"),
@@ -166,7 +166,7 @@ impl AskPods for Prepared {
     }
 }
 
-fn how_to_look(folder: &Folder, tell: &Narrator) {
+fn print_zone_commands(folder: &Folder, tell: &Narrator) {
     let path = folder.path().display();
     tell.line("muster demo: a simulated cluster with a store of three zones, three ingesters in each");
     tell.line(

@@ -151,11 +151,11 @@ impl Downstream {
                 self.way.flags
             ));
         }
-        self.tell_left(&left, steps).await
+        self.print_leftovers(&left, steps).await
     }
 
     /// Reports an existing object, with more detail if it differs from that of this command.
-    async fn tell_left(&self, left: &[ObjectRef], steps: Steps<'_>) -> Step<()> {
+    async fn print_leftovers(&self, left: &[ObjectRef], steps: Steps<'_>) -> Step<()> {
         let of = |kind: &str| left.iter().any(|name| name.kind == kind);
         if of("Deployment") {
             steps.note(format!(

@@ -144,7 +144,7 @@ impl Plan<'_> {
         let plane = plane.map(|(plane, _)| plane);
         let address = self.address(&down, plane.as_ref())?;
         if self.options.dry_run == DryRun::Client {
-            self.tell_objects(&down, &objects, &namespace, &address);
+            self.print_objects(&down, &objects, &namespace, &address);
             return Ok(());
         }
         let taken = down.would_take(&objects).await?;
@@ -161,7 +161,7 @@ impl Plan<'_> {
                 self.steps
                     .note(format!("{} would {} {name}", self.name, would(*applied)));
             }
-            self.tell_management(&namespace, &address);
+            self.print_management(&namespace, &address);
             self.steps.say("Nothing was written (server dry run).");
             return Ok(());
         }
@@ -380,7 +380,7 @@ impl Plan<'_> {
             .map_err(|error| StepRefusal::unknown(format!("{error:#}")))
     }
 
-    fn tell_objects(
+    fn print_objects(
         &self,
         down: &Downstream,
         objects: &[serde_json::Value],
@@ -393,12 +393,12 @@ impl Plan<'_> {
             self.steps
                 .note(format!("would apply {} in {}", ObjectRef::of(object), self.name));
         }
-        self.tell_management(namespace, address);
+        self.print_management(namespace, address);
         self.steps.say("Nothing was written (client dry run).");
     }
 
     /// What would be written into the management cluster; with `--export` nothing is.
-    fn tell_management(&self, namespace: &str, address: &ServerAddress) {
+    fn print_management(&self, namespace: &str, address: &ServerAddress) {
         if self.options.export {
             return;
         }

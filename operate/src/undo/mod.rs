@@ -17,7 +17,7 @@ use std::{
 use git2::Repository;
 use muster_api::sync::GitVersion;
 use muster_dashboard::{NoWayBack, Past, shell_word};
-use muster_fleet::{Tell, history::Read, name::ModuleName};
+use muster_fleet::{Reporter, history::Read, name::ModuleName};
 use muster_sync::yaml::edit::{self, Edit, EditError};
 use similar::TextDiff;
 use thiserror::Error;
@@ -84,7 +84,12 @@ impl UndoRefusal {
 }
 
 /// Prints the patch and how to use it, or commits it. No cluster is touched.
-pub fn go_back(namespace: &str, options: &Options, read: &Read, tell: &dyn Tell) -> Result<(), UndoRefusal> {
+pub fn go_back(
+    namespace: &str,
+    options: &Options,
+    read: &Read,
+    tell: &dyn Reporter,
+) -> Result<(), UndoRefusal> {
     let Options {
         module,
         to_revision,
@@ -110,7 +115,7 @@ pub fn go_back(namespace: &str, options: &Options, read: &Read, tell: &dyn Tell)
     let is_here = *commit || repo.is_none() && found(namespace, module, here).is_ok();
     let Some(folder) = repo.as_deref().or_else(|| is_here.then_some(here)) else {
         let field = VersionField::of(&read.spec.sync.source);
-        tell_fragment(namespace, options, past, tell, field)?;
+        print_fragment(namespace, options, past, tell, field)?;
         return Ok(());
     };
     let (repository, found) = found(namespace, module, folder)?;
@@ -147,7 +152,7 @@ pub fn go_back(namespace: &str, options: &Options, read: &Read, tell: &dyn Tell)
 }
 
 /// The next commands, a line each, so that they can be copied.
-fn next(tell: &dyn Tell, commands: impl IntoIterator<Item = String>) {
+fn next(tell: &dyn Reporter, commands: impl IntoIterator<Item = String>) {
     tell.warn("Next:");
     for command in commands {
         tell.warn(&format!("  {command}"));
@@ -193,11 +198,11 @@ fn version_text(version: &GitVersion) -> String {
 }
 
 /// The fields as YAML, and how to use them.
-fn tell_fragment(
+fn print_fragment(
     namespace: &str,
     options: &Options,
     past: &Past,
-    tell: &dyn Tell,
+    tell: &dyn Reporter,
     field: VersionField,
 ) -> anyhow::Result<()> {
     let (key, value) = pair(&past.wanted, field);
@@ -286,9 +291,9 @@ mod tests {
     const UNKNOWN: Option<Cause> = Some(Cause::Unknown);
 
     /// Discards all output.
-    struct Nobody;
+    struct NoOutput;
 
-    impl Tell for Nobody {
+    impl Reporter for NoOutput {
         fn line(&self, _: &str) -> anyhow::Result<()> {
             Ok(())
         }
@@ -404,7 +409,7 @@ mod tests {
             "default",
             &options(folder.path(), None, true),
             &sample_at("v3"),
-            &Nobody,
+            &NoOutput,
         )
         .unwrap();
         let head = repository.head().unwrap().peel_to_commit().unwrap();
@@ -444,7 +449,7 @@ mod tests {
             "default",
             &options(folder.path(), None, true),
             &sample_at("v3"),
-            &Nobody,
+            &NoOutput,
         )
         .unwrap();
         assert_eq!(
@@ -479,8 +484,13 @@ mod tests {
     }
 
     fn refused(folder: &Path, to: Option<&str>, asks: &str, commit: bool, cause: Option<Cause>, says: &str) {
-        let refusal =
-            go_back("default", &options(folder, to, commit), &sample_at(asks), &Nobody).unwrap_err();
+        let refusal = go_back(
+            "default",
+            &options(folder, to, commit),
+            &sample_at(asks),
+            &NoOutput,
+        )
+        .unwrap_err();
         assert!(refusal.to_string().starts_with(says), "{refusal}");
         assert_eq!(refusal.cause(), cause, "{refusal}");
     }
@@ -605,7 +615,7 @@ mod tests {
             "default",
             &options(&folder.path().join("b"), None, true),
             &sample_at("v3"),
-            &Nobody,
+            &NoOutput,
         )
         .unwrap();
         let text = |path: &str| fs::read_to_string(folder.path().join(path)).unwrap();

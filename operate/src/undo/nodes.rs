@@ -6,7 +6,7 @@ use kube::{Client, ResourceExt as _};
 use muster_api::node::{NodeModule, NodeRevision, content::NodeContent, module::NodeModuleSpec};
 use muster_controllers::runtime::Api;
 use muster_dashboard::RevisionOutcome;
-use muster_fleet::{Tell, history, name::ModuleName};
+use muster_fleet::{Reporter, history, name::ModuleName};
 use muster_sync::build::print;
 use serde_json::{Value, json};
 
@@ -16,7 +16,7 @@ pub async fn nodes(
     client: &Client,
     module: &ModuleName,
     to_revision: Option<&str>,
-    tell: &dyn Tell,
+    tell: &dyn Reporter,
 ) -> anyhow::Result<bool> {
     let history = history::read_history(client, "", module).await?;
     let mut good = history.revisions.iter();

@@ -67,7 +67,13 @@ impl Account {
     }
 
     /// Reports what is left and how to remove it; returns whether that is acceptable.
-    pub(crate) fn tell_orphans(&self, orphans: &[Orphan], name: &str, force: bool, steps: Steps<'_>) -> bool {
+    pub(crate) fn print_orphans(
+        &self,
+        orphans: &[Orphan],
+        name: &str,
+        force: bool,
+        steps: Steps<'_>,
+    ) -> bool {
         let Some(Orphan(_, why)) = orphans.first() else {
             return true;
         };

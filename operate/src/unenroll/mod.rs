@@ -125,7 +125,7 @@ pub async fn unenroll(
         "; what runs in it keeps running"
     };
     steps.say(format!("{name} is no longer in the fleet{stays}."));
-    Ok(account.tell_orphans(&orphans, name, options.force, steps))
+    Ok(account.print_orphans(&orphans, name, options.force, steps))
 }
 
 /// The account in the cluster, if access is given and it is the same cluster.

@@ -119,7 +119,7 @@ impl Uninstall<'_> {
         };
         if found.ours.is_empty() && definitions.is_empty() {
             self.steps.done("there is no such installation");
-            self.tell_foreign(&found);
+            self.print_foreign(&found);
             return Ok(());
         }
         let needs = Needs::read(&self.client, &self.namespace, self.options)
@@ -233,11 +233,11 @@ impl Uninstall<'_> {
         for name in process.into_iter().chain(definitions).chain(rest) {
             self.steps.more(name);
         }
-        self.tell_foreign(found);
+        self.print_foreign(found);
         needs.report(self.steps);
     }
 
-    fn tell_foreign(&self, found: &InstalledObjects) {
+    fn print_foreign(&self, found: &InstalledObjects) {
         for name in &found.foreign {
             self.steps
                 .note(format!("{name} exists without muster's labels: it stays"));

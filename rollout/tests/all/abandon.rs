@@ -13,7 +13,7 @@ fn give_up(world: &mut World, names: &[&str]) {
     world.spec.abandoned = names.iter().map(|name| UnitId::from(*name)).collect();
 }
 
-fn shown(world: &mut World) -> Vec<String> {
+fn step_texts(world: &mut World) -> Vec<String> {
     let decision = world.step();
     let shown = assignment_steps(&decision).into_iter().map(show);
     shown
@@ -26,12 +26,12 @@ fn an_unreachable_deselected_unit_is_abandoned_by_name() {
     let mut world = fleet(3);
     world.lose("u00");
     world.deselect(&["u00"]);
-    assert!(shown(&mut world).is_empty());
+    assert!(step_texts(&mut world).is_empty());
     assert_eq!(world.words(), "u00:Ineligible u01:UpToDate u02:UpToDate");
     give_up(&mut world, &["u00"]);
-    assert_eq!(shown(&mut world), ["abandon u00"]);
+    assert_eq!(step_texts(&mut world), ["abandon u00"]);
     assert_eq!(world.member("u00").row.unwrap().content, Content::Nothing);
-    assert!(shown(&mut world).is_empty(), "once is enough");
+    assert!(step_texts(&mut world).is_empty(), "once is enough");
     assert!(world.in_flight().is_empty());
 }
 
@@ -59,7 +59,7 @@ fn a_unit_back_unconfirmed_takes_a_slot_until_its_assignment_is_gone() {
             panic!("u01 waits: {given_up_while_away} {decision:?}")
         };
         world.carry_out(step);
-        assert!(shown(&mut world)[0].starts_with("assign u01"));
+        assert!(step_texts(&mut world)[0].starts_with("assign u01"));
     }
 }
 
@@ -70,7 +70,7 @@ fn what_is_left_of_a_row_is_not_made_again_to_withdraw_something() {
     world.step();
     give_up(&mut world, &["u00"]);
     let before = world.member("u00").clone();
-    assert_eq!(shown(&mut world), ["abandon u00"]);
+    assert_eq!(step_texts(&mut world), ["abandon u00"]);
     // A leader with an outdated view assumes that the withdrawal continues.
     let now = std::mem::replace(world.member("u00"), before);
     world.spec.complete = false;
@@ -78,7 +78,7 @@ fn what_is_left_of_a_row_is_not_made_again_to_withdraw_something() {
     assert_eq!(world.in_flight(), ["u00"]);
     world.spec.complete = true;
     *world.member("u00") = now;
-    assert!(shown(&mut world).is_empty());
+    assert!(step_texts(&mut world).is_empty());
     assert!(world.in_flight().is_empty());
 }
 
@@ -89,7 +89,7 @@ fn check(note: &str, prepare: impl Fn(&mut World), dropped: bool) {
     give_up(&mut world, &["u00"]);
     let before = world.memory.clone();
     assert_eq!(
-        shown(&mut world).contains(&"abandon u00".to_owned()),
+        step_texts(&mut world).contains(&"abandon u00".to_owned()),
         dropped,
         "{note}"
     );
@@ -167,15 +167,15 @@ fn it_fills_no_window_and_does_not_count_for_the_brake() {
     let mut world = fleet(4);
     world.lose("u00");
     world.deselect(&["u00", "u01"]);
-    assert!(shown(&mut world).is_empty());
+    assert!(step_texts(&mut world).is_empty());
     assert!(matches!(world.why("u01"), Why::WithdrawalHeld { units: 2, .. }));
     give_up(&mut world, &["u00"]);
-    assert_eq!(shown(&mut world), ["abandon u00", "withdraw u01 Prune"]);
+    assert_eq!(step_texts(&mut world), ["abandon u00", "withdraw u01 Prune"]);
 
     let mut world = fleet(4);
     world.spec.withdraw.brake = None;
     world.deselect(&["u00", "u01"]);
-    assert_eq!(shown(&mut world), ["withdraw u00 Prune"]);
+    assert_eq!(step_texts(&mut world), ["withdraw u00 Prune"]);
     world.lose("u00");
     world.step();
     assert_eq!(
@@ -184,7 +184,7 @@ fn it_fills_no_window_and_does_not_count_for_the_brake() {
         "it keeps the slot of the window"
     );
     give_up(&mut world, &["u00"]);
-    assert_eq!(shown(&mut world), ["abandon u00", "withdraw u01 Prune"]);
+    assert_eq!(step_texts(&mut world), ["abandon u00", "withdraw u01 Prune"]);
 }
 
 fn window(holders: &[&str]) -> Why {
@@ -204,15 +204,15 @@ fn an_acknowledged_withdrawal_goes_on_without_it() {
     };
     world.spec.withdraw.acknowledged = Some(acknowledge.to_string());
     world.spec.withdraw.max = Limit::Count(1);
-    assert_eq!(shown(&mut world), ["withdraw u01 Prune"]);
+    assert_eq!(step_texts(&mut world), ["withdraw u01 Prune"]);
     give_up(&mut world, &["u00"]);
     let first = world.remember();
     let second = world.remember();
     assert_eq!(first.memory, second.memory, "what is repeated changes nothing");
-    assert_eq!(shown(&mut world), ["abandon u00"]);
+    assert_eq!(step_texts(&mut world), ["abandon u00"]);
     for (name, next) in [("u01", "withdraw u02 Prune"), ("u02", "withdraw u03 Prune")] {
         world.report(name, State::Withdrawn);
-        assert_eq!(shown(&mut world), [next]);
+        assert_eq!(step_texts(&mut world), [next]);
     }
 }
 
@@ -238,10 +238,10 @@ fn a_row_that_comes_back_is_given_up_again_while_it_is_named_and_withdrawn_from_
     give_up(&mut world, &["u00"]);
     world.step();
     world.member("u00").row = row;
-    assert_eq!(shown(&mut world), ["abandon u00"]);
+    assert_eq!(step_texts(&mut world), ["abandon u00"]);
     world.member("u00").row = row;
     world.spec.abandoned.clear();
-    assert_eq!(shown(&mut world), ["withdraw u00 Prune"]);
+    assert_eq!(step_texts(&mut world), ["withdraw u00 Prune"]);
 }
 
 #[test]

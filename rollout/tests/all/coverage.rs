@@ -10,13 +10,13 @@ use muster_rollout::{Decision, Kind, Memory, RunState, Spec, Step, Unit, Verdict
 pub(crate) struct Coverage(RefCell<BTreeMap<&'static str, u64>>);
 
 impl Coverage {
-    pub(crate) fn note(&self, what: &'static str) {
+    pub(crate) fn count_case(&self, what: &'static str) {
         *self.0.borrow_mut().entry(what).or_default() += 1;
     }
 
     pub(crate) fn note_if(&self, what: &'static str, reached: bool) {
         if reached {
-            self.note(what);
+            self.count_case(what);
         }
     }
 
@@ -69,7 +69,7 @@ impl Coverage {
         });
         self.note_if("paused with a change that is not written", unwritten);
         for (_, why) in &decision.reasons {
-            self.note(reason(why));
+            self.count_case(reason(why));
         }
     }
 
@@ -106,7 +106,7 @@ impl Coverage {
 
     fn steps(&self, decision: &Decision) {
         for step in &decision.steps {
-            self.note(match step {
+            self.count_case(match step {
                 Step::Assign { .. } => "an assignment",
                 Step::Withdraw { .. } => "a withdrawal",
                 Step::Fence { .. } => "a fence",

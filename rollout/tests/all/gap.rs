@@ -6,8 +6,8 @@ use muster_rollout::{InFlight, Memory, Millis, UnitId};
 use proptest::prelude::*;
 
 use crate::coverage::Coverage;
-use crate::histories::{history, play, runner};
-use crate::play::Settings;
+use crate::histories::{history, run_history, runner};
+use crate::history_simulation::Settings;
 
 /// The time spent of the deadline of an in-flight change, and of its absence.
 fn spent(change: &InFlight, now: Millis) -> (Millis, Option<Millis>) {
@@ -31,7 +31,7 @@ fn nothing_runs_over_a_gap_and_nothing_is_prolonged_by_none() {
     let coverage = Coverage::default();
     let gaps = (0..4_000_000u64, 0..4_000_000u64);
     let result = runner(400).run(&(history(60), gaps), |(events, (gap, beyond))| {
-        let mut play = play(
+        let mut play = run_history(
             &coverage,
             &events,
             &Settings {

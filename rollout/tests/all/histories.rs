@@ -9,7 +9,7 @@ use proptest::prelude::*;
 use proptest::test_runner::{RngSeed, TestRunner};
 
 use crate::coverage::{Coverage, wanted};
-use crate::play::{NAMES, Play, Settings, What};
+use crate::history_simulation::{HistorySimulation, NAMES, Settings, UnitEvent};
 use crate::world::rev;
 
 /// The one-time commands.
@@ -51,7 +51,7 @@ pub(crate) enum Event {
     Time(u64),
     /// A leader decides, all writes arrive, all agents read their assignments.
     Round,
-    Unit(usize, What),
+    Unit(usize, UnitEvent),
     /// A unit is deselected, which a leader that dies decides on, and selected again.
     Waver(usize),
     Target(usize),
@@ -82,26 +82,26 @@ fn leaders() -> impl Strategy<Value = Event> {
 
 fn units() -> impl Strategy<Value = Event> {
     let what = prop_oneof![
-        40 => Just(What::Works),
-        4 => Just(What::IsChecked),
-        2 => Just(What::IsForgotten),
-        4 => Just(What::Breaks),
-        4 => Just(What::IsHeldUp),
-        5 => Just(What::Recovers),
-        3 => Just(What::Disappears),
-        10 => Just(What::Returns),
-        2 => Just(What::IsReplaced),
-        2 => Just(What::Leaves),
-        6 => Just(What::Joins),
-        5 => Just(What::IsDeselected),
-        5 => Just(What::IsReselected),
-        2 => Just(What::GetsValues),
-        1 => Just(What::IsPinned),
-        2 => Just(What::IsUnpinned),
-        1 => Just(What::IsBehind),
-        1 => Just(What::IsHeld),
-        1 => Just(What::IsClosed),
-        1 => Just(What::IsUnavailable),
+        40 => Just(UnitEvent::Works),
+        4 => Just(UnitEvent::IsChecked),
+        2 => Just(UnitEvent::IsForgotten),
+        4 => Just(UnitEvent::Breaks),
+        4 => Just(UnitEvent::IsHeldUp),
+        5 => Just(UnitEvent::Recovers),
+        3 => Just(UnitEvent::Disappears),
+        10 => Just(UnitEvent::Returns),
+        2 => Just(UnitEvent::IsReplaced),
+        2 => Just(UnitEvent::Leaves),
+        6 => Just(UnitEvent::Joins),
+        5 => Just(UnitEvent::IsDeselected),
+        5 => Just(UnitEvent::IsReselected),
+        2 => Just(UnitEvent::GetsValues),
+        1 => Just(UnitEvent::IsPinned),
+        2 => Just(UnitEvent::IsUnpinned),
+        1 => Just(UnitEvent::IsBehind),
+        1 => Just(UnitEvent::IsHeld),
+        1 => Just(UnitEvent::IsClosed),
+        1 => Just(UnitEvent::IsUnavailable),
     ];
     (0..NAMES.len(), what).prop_map(|(at, what)| Event::Unit(at, what))
 }
@@ -215,12 +215,12 @@ pub(crate) fn runner(cases: u32) -> TestRunner {
 }
 
 /// Runs a history; a failure is reported with the event after which it occurred.
-pub(crate) fn play<'a>(
+pub(crate) fn run_history<'a>(
     coverage: &'a Coverage,
     events: &[Event],
     settings: &Settings,
-) -> Result<Play<'a>, TestCaseError> {
-    let mut play = Play::new(coverage, settings);
+) -> Result<HistorySimulation<'a>, TestCaseError> {
+    let mut play = HistorySimulation::new(coverage, settings);
     for (at, event) in events.iter().enumerate() {
         let broken = |broken| TestCaseError::fail(format!("event {at}, {event:?}: {broken}"));
         play.happen(event).map_err(broken)?;
@@ -232,7 +232,7 @@ pub(crate) fn play<'a>(
 fn whatever_happens() {
     let coverage = Coverage::default();
     let result = runner(2500).run(&(history(120), any_settings()), |(events, settings)| {
-        play(&coverage, &events, &settings).map(drop)
+        run_history(&coverage, &events, &settings).map(drop)
     });
     result.unwrap_or_else(|error| panic!("{error}"));
     coverage.assert_all(&wanted());
@@ -243,7 +243,7 @@ fn whatever_happens() {
 fn then_a_fair_time_reaches_a_good_target() {
     let coverage = Coverage::default();
     let result = runner(700).run(&(history(80), any_settings()), |(events, settings)| {
-        let mut play = play(&coverage, &events, &settings)?;
+        let mut play = run_history(&coverage, &events, &settings)?;
         play.fair_run("r9", 1, &[]).map_err(TestCaseError::fail)?;
         let world = &play.world;
         let selected = world.members.values().filter(|member| member.selected).count();
@@ -262,7 +262,7 @@ fn then_a_fair_time_reaches_a_good_target() {
 fn then_a_fair_time_ends_a_bad_target_halted() {
     let coverage = Coverage::default();
     let result = runner(300).run(&history(60), |events| {
-        let mut play = play(&coverage, &events, &Settings::PLAIN)?;
+        let mut play = run_history(&coverage, &events, &Settings::PLAIN)?;
         play.fair_run("r9", 1, &[]).map_err(TestCaseError::fail)?;
         prop_assume!(play.world.members.values().any(|member| member.selected));
         play.fair_run("r8-bad", 1, &[]).map_err(TestCaseError::fail)?;
@@ -273,7 +273,7 @@ fn then_a_fair_time_ends_a_bad_target_halted() {
         Ok(())
     });
     result.unwrap_or_else(|error| panic!("{error}"));
-    let mut first = Play::new(&coverage, &Settings::PLAIN);
+    let mut first = HistorySimulation::new(&coverage, &Settings::PLAIN);
     first
         .fair_run("r1-bad", 1, &[])
         .unwrap_or_else(|error| panic!("{error}"));
@@ -292,11 +292,11 @@ fn a_stuck_unit_does_not_block_the_others() {
                 max_failed: 9,
                 ..Settings::PLAIN
             };
-            let mut play = play(&coverage, &events, &settings)?;
+            let mut play = run_history(&coverage, &events, &settings)?;
             play.fair_run("r9", 1, &[]).map_err(TestCaseError::fail)?;
             let name = NAMES[at];
             if away {
-                play.happen(&Event::Unit(at, What::Disappears))
+                play.happen(&Event::Unit(at, UnitEvent::Disappears))
                     .map_err(TestCaseError::fail)?;
             }
             play.fair_run("r8", if away { 1 } else { 2 }, &[name])
@@ -318,11 +318,11 @@ fn a_stuck_unit_does_not_block_the_others() {
 #[test]
 fn infrastructure_trouble_never_condemns_a_good_revision() {
     let trouble = prop_oneof![
-        Just(What::IsHeldUp),
-        Just(What::IsChecked),
-        Just(What::Recovers),
-        Just(What::Disappears),
-        Just(What::Returns)
+        Just(UnitEvent::IsHeldUp),
+        Just(UnitEvent::IsChecked),
+        Just(UnitEvent::Recovers),
+        Just(UnitEvent::Disappears),
+        Just(UnitEvent::Returns)
     ];
     let event = prop_oneof![
         4 => (0..NAMES.len(), trouble).prop_map(|(at, what)| Event::Unit(at, what)),
@@ -333,7 +333,7 @@ fn infrastructure_trouble_never_condemns_a_good_revision() {
     ];
     let coverage = Coverage::default();
     let result = runner(300).run(&proptest::collection::vec(event, 1..60), |events| {
-        let mut play = Play::new(&coverage, &Settings::PLAIN);
+        let mut play = HistorySimulation::new(&coverage, &Settings::PLAIN);
         for event in &events {
             play.happen(event).map_err(TestCaseError::fail)?;
             play.run_until_quiet().map_err(TestCaseError::fail)?;

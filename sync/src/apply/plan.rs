@@ -67,7 +67,7 @@ impl Plan {
     }
 
     /// The objects whose health to wait for: all except those that we leave alone.
-    pub fn looked_after(&self) -> impl Iterator<Item = (&ObjectId, &str)> {
+    pub fn managed(&self) -> impl Iterator<Item = (&ObjectId, &str)> {
         self.objects
             .iter()
             .filter(|object| !object.wishes.ignore)

@@ -157,7 +157,7 @@ async fn a_preview_foretells_what_a_handover_removes() {
 }
 
 /// The objects of the test Kustomization, by name.
-fn named(names: &[&str]) -> Vec<(ObjectId, String)> {
+fn inventory_entries(names: &[&str]) -> Vec<(ObjectId, String)> {
     let id = |name: &&str| format!("default_{name}__ConfigMap").parse().unwrap();
     names.iter().map(|name| (id(name), "v1".to_owned())).collect()
 }
@@ -175,7 +175,7 @@ async fn what_we_applied_becomes_fluxs_by_one_write() {
         .await;
     let before = bed.read(CONFIG).await.unwrap();
     bed.api.recorder().clear();
-    let handed = to_flux(&bed, &named(&["a"])).await;
+    let handed = to_flux(&bed, &inventory_entries(&["a"])).await;
     assert_eq!((handed.objects.len(), handed.failures), (1, Vec::new()));
     assert_eq!(patches(&bed), 1);
     assert_eq!(
@@ -190,7 +190,10 @@ async fn what_we_applied_becomes_fluxs_by_one_write() {
     assert_eq!(after, before, "nothing else changes");
 
     bed.api.recorder().clear();
-    assert_eq!(to_flux(&bed, &named(&["a"])).await, HandedOver::default());
+    assert_eq!(
+        to_flux(&bed, &inventory_entries(&["a"])).await,
+        HandedOver::default()
+    );
     assert_eq!(patches(&bed), 0, "there is nothing more to hand over");
     bed.apply_as(FLUX, CONFIG, &by_flux(&json!({"x": "1"}))).await;
     let live = bed.read(CONFIG).await.unwrap();
@@ -206,7 +209,7 @@ async fn it_is_not_too_late_after_flux_has_applied() {
     let dropped = by_flux(&json!({"x": "1"}));
     let live = bed.apply_as(FLUX, CONFIG, &dropped).await;
     assert_eq!(live["data"], json!({"x": "1", "y": "1"}), "y is still ours");
-    assert_eq!(to_flux(&bed, &named(&["a"])).await.objects.len(), 1);
+    assert_eq!(to_flux(&bed, &inventory_entries(&["a"])).await.objects.len(), 1);
     assert_eq!(bed.managers(CONFIG).await, ["kustomize-controller Apply"]);
     let live = bed.apply_as(FLUX, CONFIG, &dropped).await;
     assert_eq!(live["data"], json!({"x": "1"}));
@@ -233,7 +236,7 @@ async fn one_that_is_foreign_absent_or_forbidden_holds_up_no_other() {
     bed.api
         .faults()
         .add(Rule::always(forbid, Fault::Status(Failure::Forbidden)));
-    let mut objects = named(&["absent", "forbidden", "foreign", "a", "last"]);
+    let mut objects = inventory_entries(&["absent", "forbidden", "foreign", "a", "last"]);
     objects.insert(0, ("default_w_gone.org_Widget".parse().unwrap(), "v1".to_owned()));
     let handed = to_flux(&bed, &objects).await;
     let names: Vec<&str> = handed.objects.iter().map(|id| id.name.as_str()).collect();
@@ -283,7 +286,7 @@ async fn a_handover_that_loses_a_race_reads_again_in_either_direction() {
         let bed = bed.through(client);
         let to = match heir {
             Heir::Flux => {
-                assert_eq!(to_flux(&bed, &named(&["a"])).await.objects.len(), 1);
+                assert_eq!(to_flux(&bed, &inventory_entries(&["a"])).await.objects.len(), 1);
                 "kustomize-controller Apply"
             }
             Heir::Builtin => {

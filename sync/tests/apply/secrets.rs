@@ -23,7 +23,7 @@ fn is_silent(said: &str) {
 }
 
 /// Everything that can be printed of a failed apply.
-async fn said(bed: &Bed, manifest: &Value) -> String {
+async fn failure_output(bed: &Bed, manifest: &Value) -> String {
     let plan = bed.plan(std::slice::from_ref(manifest)).await;
     let error = apply::run(&bed.cluster, &plan, &bed.ledger, &apply::Alone)
         .await
@@ -49,7 +49,7 @@ async fn a_secret_that_the_server_refuses() {
         key,
         kind,
     ] {
-        let said = said(&Bed::new(), &refused).await;
+        let said = failure_output(&Bed::new(), &refused).await;
         is_silent(&said);
         assert!(said.contains("the server's message is withheld"), "{said}");
     }
@@ -103,7 +103,7 @@ async fn a_secret_in_a_conflict() {
             .await
         });
         let bed = bed.through(client);
-        let words = said(&bed, &wanted).await;
+        let words = failure_output(&bed, &wanted).await;
         is_silent(&words);
         assert!(words.contains(expect), "{words}");
     }

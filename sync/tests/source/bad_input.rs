@@ -59,7 +59,7 @@ impl Bed {
     }
 
     /// Requests a branch of a URL; records the error.
-    async fn ask(&mut self, url: &str) {
+    async fn fetch_branch(&mut self, url: &str) {
         let remote = Remote::new(url);
         let error = self
             .source
@@ -257,7 +257,7 @@ async fn b24_addresses() {
         "javascript:alert(1)",
         "",
     ] {
-        bed.ask(url).await;
+        bed.fetch_branch(url).await;
     }
     insta::assert_snapshot!(bed.said);
     // A name in other letter case is shown as requested.

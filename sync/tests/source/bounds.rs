@@ -3,7 +3,7 @@
 
 use std::time::{Duration, Instant};
 
-use crate::support::child::{Said, Work};
+use crate::support::child::{ChildResult, Work};
 use crate::support::git_server::{Door, GitServer, WebServer};
 use crate::support::hostile::{self, Liar, Pack, kind};
 use crate::support::repo::Repo;
@@ -19,7 +19,7 @@ const MIB: u64 = 1 << 20;
 const SOON: Duration = Duration::from_secs(30);
 
 /// Fetches in a separate process.
-async fn fetch(url: &str, want: &str, path: Option<&str>) -> Said {
+async fn fetch(url: &str, want: &str, path: Option<&str>) -> ChildResult {
     let data = tempfile::tempdir().unwrap();
     let work = Work {
         path: path.map(str::to_owned),
@@ -43,7 +43,11 @@ async fn refused(what: &str, pack: Vec<u8>, expect: &str) {
     let liar = Liar::start(pack).await;
     let error = fetch(&liar.url(), "main", None).await.result.unwrap_err();
     assert_eq!(error, expect.replace("URL", &liar.url()), "{what}");
-    assert!(liar.asked() <= 3, "{what}: tried again: {}", liar.asked());
+    assert!(
+        liar.request_count() <= 3,
+        "{what}: tried again: {}",
+        liar.request_count()
+    );
 }
 
 #[tokio::test]

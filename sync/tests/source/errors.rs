@@ -232,7 +232,7 @@ fn unverified() -> [Unverified; 20] {
 
 /// The index of a variant in the list: a new variant does not compile until it is added here, and the test fails until
 /// it is in `all`.
-fn place(error: &SourceError) -> usize {
+fn variant_index(error: &SourceError) -> usize {
     match error {
         SourceError::InvalidUrl { .. } => 0,
         SourceError::SchemeRefused { .. } => 1,
@@ -307,7 +307,7 @@ fn place(error: &SourceError) -> usize {
 
 #[test]
 fn errors_say_what_where_and_what_next() {
-    let places: BTreeSet<usize> = all().iter().map(place).collect();
+    let places: BTreeSet<usize> = all().iter().map(variant_index).collect();
     assert_eq!(places, (0..62).collect());
     let mut shown = String::new();
     for error in all() {

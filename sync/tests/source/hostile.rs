@@ -23,7 +23,7 @@ const ADVERTISEMENT: &str = "application/x-git-upload-pack-advertisement";
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Resolves a tag, within some time and a few kilobytes.
-async fn ask(remote: &Remote, timeout: Duration) -> SourceError {
+async fn fetch_tag(remote: &Remote, timeout: Duration) -> SourceError {
     let data = tempfile::tempdir().unwrap();
     let limits = Limits {
         timeout,
@@ -55,7 +55,7 @@ async fn ask_router(router: Router) -> (WebServer, SourceError) {
 
 async fn ask_router_within(router: Router, timeout: Duration) -> (WebServer, SourceError) {
     let server = WebServer::start(router, Door::Plain).await;
-    let error = ask(&Remote::new(format!("{}/repo", server.origin())), timeout).await;
+    let error = fetch_tag(&Remote::new(format!("{}/repo", server.origin())), timeout).await;
     (server, error)
 }
 
@@ -157,7 +157,7 @@ async fn a_redirect_to_another_host_is_refused_and_gets_no_credentials() {
             ..Credentials::default()
         };
         let remote = Remote::new(format!("{}/repo", server.origin())).with_credentials(credentials);
-        let error = ask(&remote, PATIENCE).await;
+        let error = fetch_tag(&remote, PATIENCE).await;
         assert_eq!(
             error,
             SourceError::RedirectRefused {
@@ -262,7 +262,7 @@ async fn a_closed_port_is_unreachable() {
     let closed = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let port = closed.local_addr().unwrap().port();
     drop(closed);
-    let error = ask(&Remote::new(format!("http://127.0.0.1:{port}/repo")), PATIENCE).await;
+    let error = fetch_tag(&Remote::new(format!("http://127.0.0.1:{port}/repo")), PATIENCE).await;
     assert!(
         matches!(error, SourceError::Unreachable { .. }) && error.is_transient(),
         "{error}"
@@ -282,7 +282,7 @@ async fn a_redirect_that_brings_credentials_is_refused() {
     )
     .await;
     let remote = Remote::new(format!("{}/repo", server.origin()));
-    let error = ask(&remote, PATIENCE).await;
+    let error = fetch_tag(&remote, PATIENCE).await;
     assert_eq!(
         error,
         SourceError::RedirectRefused {

@@ -114,7 +114,7 @@ async fn https_goes_through_a_tunnel_and_http_in_the_clear() {
             fetched.commit.as_str(),
             bed.repo.git(&["rev-parse", "main"]).trim()
         );
-        assert_eq!(bed.proxy.asked()[0], first);
+        assert_eq!(bed.proxy.request_lines()[0], first);
     }
 }
 
@@ -130,14 +130,14 @@ async fn the_ways_that_need_no_proxy() {
         ..here
     };
     bed.source(&[]).resolve(&named, &main()).await.unwrap();
-    assert_eq!(bed.proxy.asked(), Vec::<String>::new());
+    assert_eq!(bed.proxy.request_lines(), Vec::<String>::new());
     // Hosts in NO_PROXY are reached directly: no other server has this name.
     let excepted = bed.source(&[("HTTPS_PROXY", "http://PROXY"), ("NO_PROXY", ".test")]);
     let error = excepted
         .resolve(&bed.remote("https://git.test/.git"), &main())
         .await;
     assert!(matches!(error, Err(SourceError::Unreachable { .. })), "{error:?}");
-    assert_eq!(bed.proxy.asked(), Vec::<String>::new());
+    assert_eq!(bed.proxy.request_lines(), Vec::<String>::new());
 }
 
 #[tokio::test]

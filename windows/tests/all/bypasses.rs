@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::support::{ask, closed, valid, window, words};
+use crate::support::{answer_at, closed, valid, window, words};
 
 fn bypassed(rule: &Value, module: &Value, until: &str) -> Value {
     let mut spec = rule.clone();
@@ -16,11 +16,11 @@ fn it_opens_the_window_until_its_end() {
     let night = json!({ "allow": [{ "from": "02:00", "to": "04:00", "timeZone": "UTC" }] });
     for rule in [json!({ "deny": [{}] }), night] {
         let windows = [valid("w", &bypassed(&rule, &web, "2026-01-05T11:00:00Z"))];
-        let answer = ask(&windows, "2026-01-05T10:00:00Z");
+        let answer = answer_at(&windows, "2026-01-05T10:00:00Z");
         assert_eq!(words(&answer), "open until 2026-01-05T11:00:00Z", "{rule}");
         assert_eq!(answer.next_change.unwrap().to_string(), "2026-01-05T11:00:00Z");
         assert!(
-            words(&ask(&windows, "2026-01-05T11:00:00Z")).starts_with("closed"),
+            words(&answer_at(&windows, "2026-01-05T11:00:00Z")).starts_with("closed"),
             "{rule}"
         );
     }
@@ -37,7 +37,7 @@ fn it_is_for_one_module_of_one_kind() {
             &bypassed(&json!({ "deny": [{}] }), &module, "2026-01-05T11:00:00Z"),
         )];
         assert_eq!(
-            words(&ask(&windows, "2026-01-05T10:00:00Z")),
+            words(&answer_at(&windows, "2026-01-05T10:00:00Z")),
             "closed until -",
             "{module}"
         );
@@ -57,7 +57,7 @@ fn it_breaks_no_other_window() {
         ),
         valid("theirs", &json!({ "deny": [{}] })),
     ];
-    let answer = ask(&windows, "2026-01-05T10:00:00Z");
+    let answer = answer_at(&windows, "2026-01-05T10:00:00Z");
     assert_eq!(closed(&answer).window, "theirs");
 }
 
@@ -68,13 +68,16 @@ fn a_window_that_opens_meanwhile_stays_open() {
         "w",
         &bypassed(&deny, &json!({ "name": "web" }), "2026-01-06T11:00:00Z"),
     )];
-    assert_eq!(words(&ask(&windows, "2026-01-05T10:00:00Z")), "open until -");
+    assert_eq!(
+        words(&answer_at(&windows, "2026-01-05T10:00:00Z")),
+        "open until -"
+    );
     let short = [valid(
         "w",
         &bypassed(&deny, &json!({ "name": "web" }), "2026-01-05T11:00:00Z"),
     )];
     assert_eq!(
-        words(&ask(&short, "2026-01-05T10:00:00Z")),
+        words(&answer_at(&short, "2026-01-05T10:00:00Z")),
         "open until 2026-01-05T11:00:00Z"
     );
 }
@@ -91,7 +94,7 @@ fn it_is_the_way_out_of_a_window_that_cannot_be_read() {
         );
         assert!(!broken.errors().is_empty());
         assert_eq!(
-            words(&ask(&[broken], "2026-01-05T10:00:00Z")),
+            words(&answer_at(&[broken], "2026-01-05T10:00:00Z")),
             "open until 2026-01-05T11:00:00Z"
         );
     }

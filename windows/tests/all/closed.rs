@@ -6,7 +6,7 @@ use muster_api::{
 };
 use serde_json::json;
 
-use crate::support::{ask, at, closed, valid, words};
+use crate::support::{answer_at, at, closed, valid, words};
 
 #[test]
 fn the_words_of_the_page() {
@@ -16,7 +16,7 @@ fn the_words_of_the_page() {
     });
     let night = json!({ "allow": [{ "from": "02:00", "to": "04:00", "timeZone": "Europe/Berlin" }] });
     let windows = [valid("freeze-december", &freeze), valid("night", &night)];
-    let answer = ask(&windows, "2026-11-25T12:00:00Z");
+    let answer = answer_at(&windows, "2026-11-25T12:00:00Z");
     let closed = closed(&answer);
     assert_eq!(
         format!("{} {closed}", closed.reason()),
@@ -34,7 +34,7 @@ fn of_several_the_strictest_holds() {
     let strict = json!({ "deny": [{}], "reverts": "Wait" });
     let of = |specs: &[&serde_json::Value]| {
         let windows: Vec<_> = specs.iter().map(|spec| valid("w", spec)).collect();
-        let answer = ask(&windows, "2026-01-01T00:00:00Z");
+        let answer = answer_at(&windows, "2026-01-01T00:00:00Z");
         let closed = closed(&answer);
         (closed.reverts, closed.withdrawals, closed.while_closed)
     };
@@ -58,7 +58,7 @@ fn a_window_that_is_open_is_not_asked() {
         valid("freeze", &json!({ "deny": [{}], "withdrawals": "Allow" })),
         valid("always", &json!({ "allow": [{}], "reverts": "Wait" })),
     ];
-    let answer = ask(&windows, "2026-01-01T00:00:00Z");
+    let answer = answer_at(&windows, "2026-01-01T00:00:00Z");
     let closed = closed(&answer);
     assert_eq!(
         (closed.window.as_str(), closed.reverts, closed.withdrawals),
@@ -73,13 +73,13 @@ fn the_deny_that_ends_last_is_named_else_the_allow_that_opens_first() {
         valid("a", &deny("2026-01-01/2026-01-09")),
         valid("b", &deny("2026-01-01/2026-01-05")),
     ];
-    assert_eq!(closed(&ask(&denies, "2026-01-02T00:00:00Z")).window, "a");
+    assert_eq!(closed(&answer_at(&denies, "2026-01-02T00:00:00Z")).window, "a");
     let allow = |from: &str, to: &str| json!({ "allow": [{ "from": from, "to": to, "timeZone": "UTC" }] });
     let allows = [
         valid("late", &allow("22:00", "23:00")),
         valid("soon", &allow("03:00", "04:00")),
     ];
-    assert_eq!(closed(&ask(&allows, "2026-01-02T00:00:00Z")).window, "soon");
+    assert_eq!(closed(&answer_at(&allows, "2026-01-02T00:00:00Z")).window, "soon");
 }
 
 #[test]
@@ -89,14 +89,14 @@ fn no_opening_within_30_days_is_flagged() {
         &json!({ "deny": [{ "dates": "2026-03-01/2026-03-31", "timeZone": "UTC" }] }),
     )];
     for (now, long) in [("2026-03-01T23:59:59Z", true), ("2026-03-02T00:00:00Z", false)] {
-        let answer = ask(&windows, now);
+        let answer = answer_at(&windows, now);
         assert_eq!(
             (words(&answer), closed(&answer).is_long),
             ("closed until 2026-04-01T00:00:00Z".into(), long),
             "{now}"
         );
     }
-    let never = ask(&[valid("stop", &json!({ "deny": [{}] }))], "2026-03-01T00:00:00Z");
+    let never = answer_at(&[valid("stop", &json!({ "deny": [{}] }))], "2026-03-01T00:00:00Z");
     assert_eq!(closed(&never).to_string(), "with no opening in sight (stop)");
     assert_eq!(
         (closed(&never).reason(), closed(&never).is_long),

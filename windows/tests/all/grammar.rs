@@ -2,21 +2,21 @@
 
 use serde_json::{Value, json};
 
-use crate::support::{ask, ask_of, valid, words};
+use crate::support::{answer_at, ask_of, valid, words};
 
 fn check(rule: &Value, cases: &[(&str, &str)]) {
     let windows = [valid("w", rule)];
     for (now, expect) in cases {
-        assert_eq!(words(&ask(&windows, now)), *expect, "{rule} at {now}");
+        assert_eq!(words(&answer_at(&windows, now)), *expect, "{rule} at {now}");
     }
 }
 
 #[test]
 fn without_a_window_that_selects_it_a_cluster_is_open() {
-    assert_eq!(words(&ask(&[], "2026-01-01T00:00:00Z")), "open until -");
+    assert_eq!(words(&answer_at(&[], "2026-01-01T00:00:00Z")), "open until -");
     let elsewhere = json!({ "selector": { "matchLabels": { "env": "dev" } }, "deny": [{}] });
     let of_others = json!({ "moduleSelector": { "matchLabels": { "tier": "db" } }, "deny": [{}] });
-    let answer = ask(
+    let answer = answer_at(
         &[valid("a", &elsewhere), valid("b", &of_others)],
         "2026-01-01T00:00:00Z",
     );
@@ -137,12 +137,12 @@ fn deny_wins_and_several_allows_are_a_union() {
         ("2026-01-05T12:30:00Z", "closed until 2026-01-05T13:00:00Z"),
         ("2026-01-05T17:00:00Z", "open until 2026-01-05T18:00:00Z"),
     ] {
-        assert_eq!(words(&ask(&windows, now)), expect, "{now}");
+        assert_eq!(words(&answer_at(&windows, now)), expect, "{now}");
         let mut reversed = windows.clone();
         reversed.reverse();
         assert_eq!(
-            ask(&reversed, now),
-            ask(&windows, now),
+            answer_at(&reversed, now),
+            answer_at(&windows, now),
             "{now}: the order means nothing"
         );
     }
@@ -155,7 +155,7 @@ fn an_allow_that_is_denied_throughout_never_opens() {
         &json!({ "allow": [{ "from": "10:00", "to": "11:00", "timeZone": "UTC" }] }),
     );
     let deny = json!({ "deny": [{ "from": "09:00", "to": "12:00", "timeZone": "UTC" }] });
-    let answer = ask(&[allow, valid("d", &deny)], "2026-01-05T10:00:00Z");
+    let answer = answer_at(&[allow, valid("d", &deny)], "2026-01-05T10:00:00Z");
     assert_eq!(words(&answer), "closed until -");
     assert!(answer.next_change.is_some(), "it is asked again");
 }

@@ -4,7 +4,7 @@ use muster_api::reasons::Reason;
 use muster_windows::{Problem, Window, WindowError};
 use serde_json::{Value, json};
 
-use crate::support::{ask, ask_of, closed, valid, window, words};
+use crate::support::{answer_at, ask_of, closed, valid, window, words};
 
 const NOW: &str = "2026-01-05T10:00:00Z";
 
@@ -18,7 +18,7 @@ fn check(cases: &[(Value, &str)]) {
         let window = window("w", spec);
         let said: Vec<String> = window.errors().iter().map(ToString::to_string).collect();
         assert!(said.iter().any(|line| line.contains(expect)), "{spec}: {said:?}");
-        let answer = ask(&[window], NOW);
+        let answer = answer_at(&[window], NOW);
         assert_eq!(words(&answer), "closed until -", "{spec}");
         let closed = closed(&answer);
         assert_eq!(
@@ -189,7 +189,7 @@ fn a_cluster_without_its_time_zone_is_closed() {
     let rule =
         json!({ "allow": [{ "from": "02:00", "to": "04:00", "timeZoneFrom": { "annotation": "zone" } }] });
     let windows = [valid("night", &rule)];
-    let missing = ask(&windows, NOW);
+    let missing = answer_at(&windows, NOW);
     let problem = Problem::NoAnnotation("zone".to_owned());
     let field = "metadata.annotations[zone]".to_owned();
     assert_eq!(closed(&missing).error, Some(WindowError { field, problem }));
@@ -210,5 +210,5 @@ fn the_invalid_window_is_named_before_others() {
         valid("a", &json!({ "deny": [{}] })),
         window("b", &json!({ "allow": [{ "timeZone": "Mars" }] })),
     ];
-    assert_eq!(closed(&ask(&windows, NOW)).window, "b");
+    assert_eq!(closed(&answer_at(&windows, NOW)).window, "b");
 }

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::support::{ask, at, valid, words};
+use crate::support::{answer_at, at, valid, words};
 
 fn skipped(entry: &Value, now: &str) -> Vec<String> {
     let window = valid("w", &json!({ "allow": [{}, entry] }));
@@ -22,7 +22,7 @@ fn an_entry_inside_the_gap_is_reported_and_stays_closed() {
     );
     let windows = [valid("w", &json!({ "allow": [entry] }))];
     assert_eq!(
-        words(&ask(&windows, "2026-03-29T00:59:00Z")),
+        words(&answer_at(&windows, "2026-03-29T00:59:00Z")),
         "closed until 2026-04-05T00:10:00Z"
     );
 }
@@ -54,5 +54,8 @@ fn a_whole_day_can_be_skipped() {
         ["entry 1 does not apply on 2011-12-30: the clock of Pacific/Apia jumps over 00:00 to 00:00"]
     );
     let windows = [valid("w", &json!({ "allow": [friday] }))];
-    assert_eq!(words(&ask(&windows, "2011-12-01T00:00:00Z")), "closed until -");
+    assert_eq!(
+        words(&answer_at(&windows, "2011-12-01T00:00:00Z")),
+        "closed until -"
+    );
 }

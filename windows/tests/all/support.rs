@@ -52,7 +52,7 @@ pub(crate) fn ask_of(
 }
 
 /// The answer for module `web` in a production cluster.
-pub(crate) fn ask(windows: &[Window], now: &str) -> Answer {
+pub(crate) fn answer_at(windows: &[Window], now: &str) -> Answer {
     ask_of(windows, &[("env", "prod")], &[], now)
 }
 

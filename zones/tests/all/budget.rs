@@ -87,7 +87,7 @@ impl Cluster {
         budgets
     }
 
-    fn ask(&mut self, name: &str, dry_run: bool, asked: EvictionOrigin) -> Verdict {
+    fn review_pod(&mut self, name: &str, dry_run: bool, asked: EvictionOrigin) -> Verdict {
         let (budgets, sets) = (self.budgets(), self.set_rows());
         let pods = self.rows();
         let pod = pods.iter().find(|pod| pod.name == name).cloned();
@@ -120,7 +120,7 @@ impl Cluster {
     }
 
     fn evict(&mut self, name: &str) -> (Reason, String) {
-        let verdict = self.ask(name, false, EvictionOrigin::Eviction);
+        let verdict = self.review_pod(name, false, EvictionOrigin::Eviction);
         (verdict.reason, verdict.message)
     }
 }
@@ -254,25 +254,35 @@ fn a_limit_of_zero_is_for_people_only() {
         (Reason::LimitZero, "max unavailable = 0".to_owned())
     );
     assert_eq!(
-        cluster.ask("store-a-0", false, EvictionOrigin::Rollout(0)).reason,
+        cluster
+            .review_pod("store-a-0", false, EvictionOrigin::Rollout(0))
+            .reason,
         Reason::LimitZero
     );
     assert_eq!(
-        cluster.ask("store-a-0", false, EvictionOrigin::Rollout(1)).reason,
+        cluster
+            .review_pod("store-a-0", false, EvictionOrigin::Rollout(1))
+            .reason,
         Reason::Allowed
     );
     assert_eq!(
-        cluster.ask("store-a-1", false, EvictionOrigin::Rollout(1)).reason,
+        cluster
+            .review_pod("store-a-1", false, EvictionOrigin::Rollout(1))
+            .reason,
         Reason::Denied
     );
     // `if_zero` applies only if the budget's limit is 0.
     let mut cluster = Cluster::new(&json!({"maxUnavailable": 1}));
     assert_eq!(
-        cluster.ask("store-a-0", false, EvictionOrigin::Rollout(3)).reason,
+        cluster
+            .review_pod("store-a-0", false, EvictionOrigin::Rollout(3))
+            .reason,
         Reason::Allowed
     );
     assert_eq!(
-        cluster.ask("store-a-1", false, EvictionOrigin::Rollout(3)).reason,
+        cluster
+            .review_pod("store-a-1", false, EvictionOrigin::Rollout(3))
+            .reason,
         Reason::Denied
     );
 }
@@ -286,7 +296,7 @@ fn what_serves_nothing_goes_at_any_time() {
         ("/status/phase", json!("Failed")),
     ] {
         let mut cluster = Cluster::new(&zero).change("store-a-0", pointer, &value);
-        let verdict = cluster.ask("store-a-0", false, EvictionOrigin::Eviction);
+        let verdict = cluster.review_pod("store-a-0", false, EvictionOrigin::Eviction);
         assert_eq!(
             (verdict.reason, verdict.record),
             (Reason::PodNotReady, None),
@@ -420,7 +430,9 @@ fn what_was_allowed_counts_for_two_minutes_or_until_the_pod_stops() {
 fn a_deletion_counts_until_its_pod_is_gone() {
     let mut cluster = Cluster::new(&json!({}));
     assert_eq!(
-        cluster.ask("store-a-0", false, EvictionOrigin::Rollout(1)).reason,
+        cluster
+            .review_pod("store-a-0", false, EvictionOrigin::Rollout(1))
+            .reason,
         Reason::Allowed
     );
     let entry = cluster.in_flight[0].clone();
@@ -440,11 +452,11 @@ fn a_deletion_counts_until_its_pod_is_gone() {
 fn an_eviction_of_what_is_being_deleted_leaves_the_deletion_on_record() {
     let mut cluster = Cluster::new(&json!({}));
     let deletion = cluster
-        .ask("store-a-0", false, EvictionOrigin::Rollout(1))
+        .review_pod("store-a-0", false, EvictionOrigin::Rollout(1))
         .record
         .unwrap();
     let eviction = cluster
-        .ask("store-a-0", false, EvictionOrigin::Eviction)
+        .review_pod("store-a-0", false, EvictionOrigin::Eviction)
         .record
         .unwrap();
     let mut record = vec![*deletion.clone()];
@@ -486,7 +498,9 @@ fn the_rollout_asks_and_what_it_was_allowed_counts_at_once() {
 fn a_dry_run_leaves_nothing_behind() {
     let mut cluster = Cluster::new(&json!({}));
     assert_eq!(
-        cluster.ask("store-a-0", true, EvictionOrigin::Eviction).reason,
+        cluster
+            .review_pod("store-a-0", true, EvictionOrigin::Eviction)
+            .reason,
         Reason::Allowed
     );
     assert_eq!(cluster.in_flight, []);

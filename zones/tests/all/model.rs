@@ -155,15 +155,20 @@ impl World {
         let (facts, settings) = (Facts::default(), Settings::default());
         let decision = decide(&group, &facts, &settings, &mut Allows, now);
         let deletes = decision.actions.iter().filter_map(|action| match action {
-            Action::Delete(delete) => Some((place(&delete.uid), version(delete.resource_version.as_ref()))),
+            Action::Delete(delete) => {
+                Some((index_of(&delete.uid), version(delete.resource_version.as_ref())))
+            }
             Action::Record(_) | Action::Scale(_) => None,
         });
         let in_flight = decision.status.in_flight.iter();
         let after = Record {
             in_flight: in_flight
-                .map(|entry| (place(&entry.uid), version(entry.resource_version.as_ref())))
+                .map(|entry| (index_of(&entry.uid), version(entry.resource_version.as_ref())))
                 .collect(),
-            rolling: decision.status.operation.map(|operation| place(&operation.set)),
+            rolling: decision
+                .status
+                .operation
+                .map(|operation| index_of(&operation.set)),
         };
         let decided = (after, deletes.collect());
         self.decided.lock().unwrap().insert(key, decided.clone());
@@ -318,12 +323,12 @@ fn status(record: &Record, now: Timestamp) -> ZoneRolloutStatus {
 }
 
 /// The index at the end of a name.
-fn place(name: &str) -> usize {
+fn index_of(name: &str) -> usize {
     name.rsplit_once('-').unwrap().1.parse().unwrap()
 }
 
 fn version(version: Option<&String>) -> Option<u8> {
-    version.map(|version| u8::try_from(place(version)).unwrap())
+    version.map(|version| u8::try_from(index_of(version)).unwrap())
 }
 
 fn set(zone: usize, pods: Pods) -> Set {

@@ -16,7 +16,7 @@ const BROKEN_ONCE: [u64; 3] = [20_017_290, 50_013_154, 60_037_722];
 #[test]
 fn what_was_broken_once_holds() {
     for seed in BROKEN_ONCE {
-        player::play(seed).unwrap();
+        player::run_seed(seed).unwrap();
     }
 }
 
@@ -30,7 +30,7 @@ fn never_two_zones_and_never_more_than_may_be() {
     );
     let mut all = player::Tally::default();
     for seed in first..first + runs {
-        match player::play(seed) {
+        match player::run_seed(seed) {
             Ok(tally) => all.add(&tally),
             Err(broken) => panic!("{broken}\nagain: cargo xtask simulate --zones --runs 1 --seed {seed}"),
         }

@@ -145,7 +145,7 @@ impl Applying<'_> {
                 .any(|(one, outcome)| one == id && *outcome == Of::Skipped)
         };
         let targets = plan
-            .looked_after()
+            .managed()
             .filter(|(id, _)| !skipped(id))
             .map(|(id, version)| {
                 let change = applied.changes.get(id);

@@ -95,7 +95,7 @@ impl Actor<'_> {
                 Identity::Keeping
             }
             (Verdict::Refused(why), _) => {
-                self.tell_refused(&facts, entry, &why);
+                self.publish_refusal(&facts, entry, &why);
                 Identity::Refused(why)
             }
         };
@@ -192,7 +192,7 @@ impl Actor<'_> {
 
     /// Reports that a Cluster stopped answering, or answers again. For a Cluster that was never reached, this is
     /// reported only if it was enrolled, as the user waits for the result.
-    pub(super) fn tell_reach(&mut self, name: &str) {
+    pub(super) fn publish_reachability(&mut self, name: &str) {
         let Some(pins) = &self.pins else { return };
         let Some(entry) = self.entries.get_mut(name) else {
             return;
@@ -216,7 +216,7 @@ impl Actor<'_> {
         self.publish_event(&facts, event);
     }
 
-    fn tell_refused(&self, facts: &Facts, entry: &Entry, why: &str) {
+    fn publish_refusal(&self, facts: &Facts, entry: &Entry, why: &str) {
         if !matches!(&entry.identity, Identity::Refused(before) if before == why) {
             let note = format!("nothing is sent with the kubeconfig of this Cluster: {why}");
             self.publish_event(

@@ -266,7 +266,7 @@ impl<'a> Actor<'a> {
             );
             self.registry.changes.announce(&name.to_owned());
         }
-        self.tell_reach(name);
+        self.publish_reachability(name);
     }
 
     fn check_synced(&self) {

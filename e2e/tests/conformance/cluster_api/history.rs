@@ -114,7 +114,7 @@ fn history(input: &Input<'_>) -> anyhow::Result<Value> {
         last = event.at;
         machine.event(event)?;
     }
-    Ok(machine.said(last))
+    Ok(machine.result_json(last))
 }
 
 impl Machine {
@@ -186,7 +186,7 @@ impl Machine {
         }
     }
 
-    fn said(mut self, last: i64) -> Value {
+    fn result_json(mut self, last: i64) -> Value {
         let mut said = json!({"asked": self.asked, "updated": self.updated});
         let Some(digest) = self.planned else {
             said["result"] = self

@@ -89,7 +89,7 @@ pub(super) struct ScriptedHost {
 }
 
 impl ScriptedHost {
-    fn note(&self, call: Call) {
+    fn record_call(&self, call: Call) {
         self.calls.borrow_mut().push(call);
     }
 }
@@ -105,11 +105,11 @@ impl Host for ScriptedHost {
         if script.dies_at.as_ref() == Some(&revision) {
             script.dies_at = None;
             drop(script);
-            self.note(Call::Apply(revision, false));
+            self.record_call(Call::Apply(revision, false));
             resume_unwind(Box::new(Died));
         }
         let outcome = next(script.apply.get_mut(&revision));
-        self.note(Call::Apply(revision.clone(), outcome == "ok"));
+        self.record_call(Call::Apply(revision.clone(), outcome == "ok"));
         if outcome == "ok" {
             *self.running.borrow_mut() = Some(revision);
             return Ok(());
@@ -125,7 +125,7 @@ impl Host for ScriptedHost {
         let up = links
             .as_ref()
             .is_ok_and(|links| links.values().all(|state| state == "up"));
-        self.note(Call::Check("checkInterfaces", up));
+        self.record_call(Call::Check("checkInterfaces", up));
         links
     }
 
@@ -144,14 +144,14 @@ impl Host for ScriptedHost {
             text => Dialed::Failed(text.to_owned()),
         };
         let good = !matches!(dialed, Dialed::Failed(_));
-        self.note(Call::Check("checkReachability", good));
+        self.record_call(Call::Check("checkReachability", good));
         self.dials.borrow_mut().push((name, good));
         dialed
     }
 
     fn api_server(&self, _: &Server, _: Duration) -> Result<(), String> {
         let error = self.script.borrow().api_server.clone();
-        self.note(Call::Check("checkAPIServer", error.is_none()));
+        self.record_call(Call::Check("checkAPIServer", error.is_none()));
         error.map_or(Ok(()), Err)
     }
 
@@ -236,7 +236,7 @@ impl Node {
         Ok(node)
     }
 
-    fn surroundings(&self) -> anyhow::Result<AgentEnvironment> {
+    fn agent_environment(&self) -> anyhow::Result<AgentEnvironment> {
         let folder = fs::canonicalize(self.folder.path())?;
         let path = |name: &str| folder.join(name).display().to_string();
         Ok(AgentEnvironment {
@@ -267,7 +267,7 @@ impl Node {
             "server": "https://10.0.0.1:6443",
             "dialTries": 1,
         }))?;
-        Ok(Agent::start(self.surroundings()?, config, services, None)?)
+        Ok(Agent::start(self.agent_environment()?, config, services, None)?)
     }
 
     /// Boots the host: its restore unit runs, and its data plane starts without a configuration.
@@ -378,17 +378,17 @@ impl Node {
         };
         let what = format!("writeStatus {}", new["configStatus"].as_str().unwrap_or_default());
         if outcome == "ok" {
-            self.host.note(Call::Write(what));
+            self.host.record_call(Call::Write(what));
             self.status = new;
             return true;
         }
-        self.host.note(Call::Write(format!("{what} !{outcome}")));
+        self.host.record_call(Call::Write(format!("{what} !{outcome}")));
         false
     }
 
     /// The revision that the agent remembers as good.
     pub(super) fn confirmed(&self) -> anyhow::Result<Option<(String, String)>> {
-        let status = muster_node::status(&self.surroundings()?)?;
+        let status = muster_node::status(&self.agent_environment()?)?;
         let named = |row: muster_node::RowStatus| Some((row.name, row.confirmed?));
         Ok(status.rows.into_iter().next().and_then(named))
     }

@@ -23,7 +23,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use super::{
-    roll::{Canned, whole},
+    roll::{Canned, complete_objects},
     store::{Mode, Store},
 };
 use crate::registry::{Input, Table, product};
@@ -469,7 +469,7 @@ fn held_up(input: &Input<'_>) -> anyhow::Result<Value> {
     if pods.is_empty() {
         pods.push(json!({"metadata": {"uid": "none"}})); // no pods are added where none are there on purpose
     }
-    let (sets, pods) = whole(&sets, &pods);
+    let (sets, pods) = complete_objects(&sets, &pods);
     let sets = sets.iter().map(Set::from_value).collect::<Result<Vec<_>, _>>()?;
     let pods = pods.iter().map(Pod::from_value).collect::<Result<Vec<_>, _>>()?;
     let group = Group::new("group", sets, &pods);

@@ -156,7 +156,7 @@ impl Budget for Scripted {
 
 /// The actions of a pass.
 #[derive(Default)]
-struct Outcome {
+struct PassResult {
     deleted: Vec<Value>,
     statuses: Vec<Value>,
     patches: Vec<Value>,
@@ -274,11 +274,11 @@ fn one(
     budget: &mut Scripted,
     records: &mut BTreeMap<String, ZoneRolloutStatus>,
     now: Timestamp,
-) -> anyhow::Result<Outcome> {
-    let (sets, pods) = whole(sets, pods);
+) -> anyhow::Result<PassResult> {
+    let (sets, pods) = complete_objects(sets, pods);
     let sets = sets.iter().map(Set::from_value).collect::<Result<Vec<_>, _>>()?;
     let pods = pods.iter().map(Pod::from_value).collect::<Result<Vec<_>, _>>()?;
-    let mut outcome = Outcome::default();
+    let mut outcome = PassResult::default();
     for (name, sets) in model::groups(sets) {
         let record = records.entry(name.clone()).or_default();
         let spec = ZoneRolloutSpec {
@@ -297,7 +297,7 @@ fn one(
     Ok(outcome)
 }
 
-impl Outcome {
+impl PassResult {
     /// Fetches missing facts and decides again, until there is a decision; a rejected patch is one more fact.
     fn decided(
         &mut self,
@@ -448,7 +448,7 @@ fn patch(change: &Change) -> Value {
 
 /// Completes objects to the form they have in a cluster: the original's tests omit UIDs, owners, and sometimes the pods
 /// themselves.
-pub(super) fn whole(sets: &[Value], pods: &[Value]) -> (Vec<Value>, Vec<Value>) {
+pub(super) fn complete_objects(sets: &[Value], pods: &[Value]) -> (Vec<Value>, Vec<Value>) {
     let mut sets = sets.to_vec();
     let mut pods = pods.to_vec();
     if pods.is_empty() {

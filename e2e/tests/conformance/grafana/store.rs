@@ -242,7 +242,7 @@ impl Store {
             return Err(WriteError::Failed(error.clone()));
         }
         if is_timed {
-            self.note(is_made, &before, &write.status.last_downscale);
+            self.record_write(is_made, &before, &write.status.last_downscale);
         }
         self.sent
             .push(json!({"target": format!("zonerollouts/{}", write.group)}));
@@ -256,7 +256,12 @@ impl Store {
     }
 
     /// A write of times, in the vocabulary of the table.
-    fn note(&mut self, is_made: bool, before: &BTreeMap<String, Time>, after: &BTreeMap<String, Time>) {
+    fn record_write(
+        &mut self,
+        is_made: bool,
+        before: &BTreeMap<String, Time>,
+        after: &BTreeMap<String, Time>,
+    ) {
         match self.mode.clone() {
             Mode::Annotation => {
                 let changed = after.iter().filter(|(set, time)| before.get(*set) != Some(*time));

@@ -83,7 +83,7 @@ impl Installation {
     }
 
     /// The requests to pods of zones, in order: method and pod.
-    pub(super) fn asked(&self) -> Vec<String> {
+    pub(super) fn pod_requests(&self) -> Vec<String> {
         self.asked.lock().unwrap().clone()
     }
 

@@ -63,7 +63,7 @@ impl Kubelet {
             // The stream ends when the watch is stopped.
             let events = serde_json::Deserializer::from_reader(events).into_iter::<Value>();
             for event in events.map_while(Result::ok) {
-                note(&running, &start, &event);
+                handle_pod_event(&running, &start, &event);
             }
         });
         Self { pods, _watch: watch }
@@ -152,7 +152,7 @@ fn copy(mut from: &TcpStream, mut to: &TcpStream) {
 }
 
 /// Starts and stops processes as pods are created and deleted.
-fn note(pods: &Pods, start: &Start, event: &Value) {
+fn handle_pod_event(pods: &Pods, start: &Start, event: &Value) {
     let pod = &event["object"];
     let name = pod["metadata"]["name"].as_str().unwrap_or_default();
     let mut pods = pods.lock().unwrap();

@@ -68,12 +68,15 @@ impl Bed {
     fn scale_down(&self) {
         let kubectl = &self.inside.kubectl;
         kubectl.run(&load::DOWNSCALE, "");
-        assert!(self.inside.asked().is_empty(), "a dry run prepares nothing");
+        assert!(
+            self.inside.pod_requests().is_empty(),
+            "a dry run prepares nothing"
+        );
         kubectl.run(&["scale", "replicatemplate/ingester", "--replicas=2"], "");
         kubectl.all_ready(NEW, 2);
         kubectl.until_done();
         let expect: Vec<String> = ZONES.iter().map(|zone| format!("POST {zone}-2")).collect();
-        assert_eq!(self.inside.asked(), expect, "{}", self.inside.logs());
+        assert_eq!(self.inside.pod_requests(), expect, "{}", self.inside.logs());
         let template = kubectl.get(&["replicatemplate/ingester"]);
         assert_eq!(template["status"]["replicas"], 2);
         let tracker = kubectl.get(&["configmap/rollout-operator-zone-tracker"]);

@@ -14,12 +14,12 @@ use super::{
 
 /// The pods of the zones from a watch, so that a short absence of a pod is not missed.
 pub(super) struct Watch {
-    seen: Arc<Mutex<Seen>>,
+    seen: Arc<Mutex<ObservedPods>>,
     _process: Process,
 }
 
 #[derive(Default)]
-struct Seen {
+struct ObservedPods {
     ready: BTreeMap<String, (String, bool)>,
     /// The desired number of pods of a zone.
     replicas: usize,
@@ -30,13 +30,13 @@ struct Seen {
 impl Watch {
     pub(super) fn new(kubectl: &Kubectl) -> Self {
         let (process, events) = kubectl.watch("rollout-group=ingester");
-        let seen = Arc::<Mutex<Seen>>::default();
+        let seen = Arc::<Mutex<ObservedPods>>::default();
         let known = Arc::clone(&seen);
         std::thread::spawn(move || {
             // The stream ends when the process is stopped.
             let events = serde_json::Deserializer::from_reader(events).into_iter::<Value>();
             for event in events.map_while(Result::ok) {
-                known.lock().unwrap().note(&event);
+                known.lock().unwrap().record_pod_event(&event);
             }
         });
         Self {
@@ -62,8 +62,8 @@ impl Watch {
     }
 }
 
-impl Seen {
-    fn note(&mut self, event: &Value) {
+impl ObservedPods {
+    fn record_pod_event(&mut self, event: &Value) {
         let pod = &event["object"];
         let name = pod["metadata"]["name"].as_str().unwrap_or_default().to_owned();
         if event["type"] == "DELETED" {

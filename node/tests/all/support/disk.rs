@@ -53,7 +53,7 @@ enum Node {
 }
 
 #[derive(Default)]
-pub(crate) struct PlayedDisk {
+pub(crate) struct SimulatedDisk {
     nodes: RefCell<BTreeMap<u64, Node>>,
     pub operations: Cell<usize>,
     pub fault: Cell<Option<Fault>>,
@@ -64,7 +64,7 @@ pub(crate) struct PlayedDisk {
     pub log: RefCell<Vec<String>>,
 }
 
-impl PlayedDisk {
+impl SimulatedDisk {
     pub(crate) fn new() -> Self {
         let disk = Self::default();
         disk.nodes.borrow_mut().insert(0, folder());
@@ -305,7 +305,7 @@ fn absent_is_none<T>(result: DiskResult<T>) -> DiskResult<Option<T>> {
     }
 }
 
-impl PlayedDisk {
+impl SimulatedDisk {
     /// The node of a name; a link is not followed.
     fn name(&self, path: &str) -> Result<u64, i32> {
         let (parent, name) = self.parent(path)?;
@@ -330,7 +330,7 @@ impl PlayedDisk {
     }
 }
 
-impl Disk for PlayedDisk {
+impl Disk for SimulatedDisk {
     fn entry(&self, path: &str) -> DiskResult<Option<Entry>> {
         let found = if path == "/" { Ok(0) } else { self.name(path) };
         let found = found.map(|number| {

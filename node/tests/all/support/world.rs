@@ -16,19 +16,19 @@ use muster_node::{
 };
 use serde_json::json;
 
-use super::disk::{Fault, Killed, PlayedDisk};
+use super::disk::{Fault, Killed, SimulatedDisk};
 
 pub(crate) const OWN: &str = "/var/lib/muster/node";
 pub(crate) const ETC: &str = "/etc/net";
 
 /// The clocks; a sleep ends at once.
-pub(crate) struct PlayedClock {
+pub(crate) struct SimulatedClock {
     pub since_boot: Cell<Duration>,
     pub wall: Cell<Timestamp>,
-    disk: Rc<PlayedDisk>,
+    disk: Rc<SimulatedDisk>,
 }
 
-impl PlayedClock {
+impl SimulatedClock {
     pub(crate) fn advance(&self, time: Duration) {
         self.since_boot.set(self.since_boot.get() + time);
         self.set_wall(SignedDuration::try_from(time).unwrap());
@@ -40,7 +40,7 @@ impl PlayedClock {
     }
 }
 
-impl Clock for PlayedClock {
+impl Clock for SimulatedClock {
     fn since_boot(&self) -> Duration {
         self.since_boot.get()
     }
@@ -56,9 +56,9 @@ impl Clock for PlayedClock {
 }
 
 /// The services of the node.
-pub(crate) struct PlayedHost {
-    disk: Rc<PlayedDisk>,
-    clock: Rc<PlayedClock>,
+pub(crate) struct SimulatedHost {
+    disk: Rc<SimulatedDisk>,
+    clock: Rc<SimulatedClock>,
     /// What the services read when they were last reloaded.
     pub running: RefCell<String>,
     pub programs: RefCell<Vec<String>>,
@@ -75,7 +75,7 @@ pub(crate) struct PlayedHost {
     pub secrets: RefCell<BTreeMap<String, String>>,
 }
 
-impl PlayedHost {
+impl SimulatedHost {
     /// The state of the services if they were reloaded now.
     pub(crate) fn files(&self) -> String {
         format!(
@@ -98,7 +98,7 @@ impl PlayedHost {
     }
 }
 
-impl Host for PlayedHost {
+impl Host for SimulatedHost {
     fn run(&self, program: &Program) -> Result<(), String> {
         let name = program.argv.join(" ");
         let _ = self.disk.operation(&format!("run {name}"));
@@ -168,9 +168,9 @@ impl Host for PlayedHost {
 }
 
 pub(crate) struct World {
-    pub disk: Rc<PlayedDisk>,
-    pub clock: Rc<PlayedClock>,
-    pub host: Rc<PlayedHost>,
+    pub disk: Rc<SimulatedDisk>,
+    pub clock: Rc<SimulatedClock>,
+    pub host: Rc<SimulatedHost>,
     pub identity: Identity,
     pub config: Config,
 }
@@ -193,16 +193,16 @@ pub(crate) fn config() -> Config {
 impl World {
     /// A node with only the agent's own folder.
     pub(crate) fn new() -> Self {
-        let disk = Rc::new(PlayedDisk::new());
+        let disk = Rc::new(SimulatedDisk::new());
         disk.make_folders(&format!("{OWN}/x"));
         disk.make_folders(&format!("{ETC}/x"));
         disk.make_folders("/etc/other/x");
-        let clock = Rc::new(PlayedClock {
+        let clock = Rc::new(SimulatedClock {
             since_boot: Cell::new(Duration::from_secs(100)),
             wall: Cell::new("2026-01-01T00:00:00Z".parse().unwrap()),
             disk: Rc::clone(&disk),
         });
-        let host = Rc::new(PlayedHost {
+        let host = Rc::new(SimulatedHost {
             disk: Rc::clone(&disk),
             clock: Rc::clone(&clock),
             running: RefCell::default(),
@@ -227,7 +227,7 @@ impl World {
         }
     }
 
-    pub(crate) fn surroundings(&self) -> AgentEnvironment {
+    pub(crate) fn agent_environment(&self) -> AgentEnvironment {
         AgentEnvironment {
             folder: OWN.to_owned(),
             disk: Rc::clone(&self.disk) as _,
@@ -238,7 +238,13 @@ impl World {
     }
 
     pub(crate) fn start(&self) -> Agent {
-        Agent::start(self.surroundings(), self.config.clone(), Services::Running, None).unwrap()
+        Agent::start(
+            self.agent_environment(),
+            self.config.clone(),
+            Services::Running,
+            None,
+        )
+        .unwrap()
     }
 
     /// The host boots: the restore unit runs, then the services read their files.
@@ -247,7 +253,7 @@ impl World {
         self.identity.boot_id = format!("boot-{}", number + 1);
         self.clock.since_boot.set(Duration::from_secs(5));
         let restored = Agent::start(
-            self.surroundings(),
+            self.agent_environment(),
             self.config.clone(),
             Services::NotStarted,
             None,
@@ -306,13 +312,13 @@ pub(crate) fn assign(agent: &mut Agent, rows: &[Assignment]) -> Answer {
 }
 
 /// Passes one row once, and returns its report.
-pub(crate) fn ask(agent: &mut Agent, row: &Assignment) -> Report {
+pub(crate) fn assign_once(agent: &mut Agent, row: &Assignment) -> Report {
     assign(agent, std::slice::from_ref(row)).reports.remove(0)
 }
 
 /// The reason of the row's state after one call.
 pub(crate) fn reason(agent: &mut Agent, row: &Assignment) -> &'static str {
-    ask(agent, row).state.reason()
+    assign_once(agent, row).state.reason()
 }
 
 /// Calls the agent until nothing is left to do, at most ten times.

@@ -93,7 +93,7 @@ impl Scenario {
         let ids: Vec<UnitId> = members.keys().cloned().collect();
         let mut spec = spec(random, stages, count);
         let mut happenings = events::all(random, &ids, horizon);
-        let surroundings = surroundings(random);
+        let surroundings = random_delays(random);
         // From a sequence of its own: histories without it stay the same.
         let random = &mut StdRng::seed_from_u64(seed ^ 0x7769_6e64_6f77);
         if random.random_bool(0.5) {
@@ -251,7 +251,7 @@ fn stage(random: &mut StdRng, number: u8) -> Stage {
     }
 }
 
-fn surroundings(random: &mut StdRng) -> Delays {
+fn random_delays(random: &mut StdRng) -> Delays {
     let calm = random.random_bool(0.2);
     let mut of_a_hundred = |most: u8| if calm { 0 } else { random.random_range(0..=most) };
     let (lost, twice, stale, slow) = (

@@ -51,7 +51,7 @@ mod tests {
     }
 
     /// The stored commits, by number, with the content of their manifest.
-    async fn seen(data: &Path, url: &str, commits: &[CommitId]) -> Vec<String> {
+    async fn stored_commits(data: &Path, url: &str, commits: &[CommitId]) -> Vec<String> {
         let source = source(data);
         let mut seen = Vec::new();
         for (number, commit) in commits.iter().enumerate() {
@@ -145,14 +145,14 @@ mod tests {
             let ((ended, said), work) = first.await.unwrap();
             assert_eq!(ended, step.is_none(), "{said}");
             // Everything stored after the kill is complete.
-            let between = seen(data.path(), &url, &ids).await;
+            let between = stored_commits(data.path(), &url, &ids).await;
             if step.is_some() {
                 let (ended, said) = tokio::task::spawn_blocking(move || run(&work, None))
                     .await
                     .unwrap();
                 assert!(ended, "{said}");
             }
-            let after = seen(data.path(), &url, &ids).await;
+            let after = stored_commits(data.path(), &url, &ids).await;
             (said, between, after, names(data.path()))
         };
         let (said, _, whole, files) = place(None).await;

@@ -23,7 +23,7 @@ pub(crate) struct Work {
 
 /// The output of the process.
 #[derive(Debug)]
-pub(crate) struct Said {
+pub(crate) struct ChildResult {
     /// The commit and the number of manifests, or the error.
     pub result: Result<String, String>,
     /// Peak memory, in MiB.
@@ -60,7 +60,7 @@ impl Work {
     }
 
     /// Waits for the process to end.
-    pub(crate) async fn run(&self) -> Said {
+    pub(crate) async fn run(&self) -> ChildResult {
         let output = self.start().wait_with_output().await.unwrap();
         let text = String::from_utf8_lossy(&output.stdout).into_owned();
         let said = |what: &str| {
@@ -69,7 +69,7 @@ impl Work {
                 .map(|(_, said)| said.to_owned())
         };
         let peak = said("peak: ").unwrap_or_else(|| panic!("it died: {text}"));
-        Said {
+        ChildResult {
             result: said("done: ").ok_or_else(|| said("failed: ").unwrap()),
             peak_mib: peak.parse().unwrap(),
         }

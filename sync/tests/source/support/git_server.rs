@@ -103,7 +103,7 @@ impl Drop for WebServer {
 
 /// A request that a [`GitServer`] has received.
 #[derive(Debug, Clone)]
-pub(crate) struct Seen {
+pub(crate) struct RecordedRequest {
     pub method: String,
     pub path: String,
     pub authorization: Option<String>,
@@ -134,7 +134,7 @@ struct Backend {
     root: PathBuf,
     /// The only accepted value of `Authorization`.
     authorization: Mutex<Option<String>>,
-    seen: Mutex<Vec<Seen>>,
+    seen: Mutex<Vec<RecordedRequest>>,
     /// A path prefix, and its replacement.
     moved: Mutex<Option<(String, String)>>,
     tamper: Mutex<Tamper>,
@@ -219,7 +219,7 @@ impl GitServer {
     }
 
     /// All requests so far.
-    pub(crate) fn seen(&self) -> Vec<Seen> {
+    pub(crate) fn recorded_requests(&self) -> Vec<RecordedRequest> {
         self.backend.seen.lock().unwrap().clone()
     }
 }
@@ -239,7 +239,7 @@ async fn serve(State(backend): State<Arc<Backend>>, request: Request) -> Respons
         .headers
         .get(header::AUTHORIZATION)
         .map(|value| value.to_str().unwrap().to_owned());
-    backend.seen.lock().unwrap().push(Seen {
+    backend.seen.lock().unwrap().push(RecordedRequest {
         method: parts.method.to_string(),
         path: parts.uri.path().to_owned(),
         authorization: authorization.clone(),

@@ -48,7 +48,7 @@ impl Liar {
     }
 
     /// Requests so far.
-    pub(crate) fn asked(&self) -> usize {
+    pub(crate) fn request_count(&self) -> usize {
         self.asked.load(Ordering::SeqCst)
     }
 }

@@ -63,7 +63,7 @@ impl Proxy {
     }
 
     /// The first lines of the requests, in order.
-    pub(crate) fn asked(&self) -> Vec<String> {
+    pub(crate) fn request_lines(&self) -> Vec<String> {
         self.asked.lock().clone()
     }
 }

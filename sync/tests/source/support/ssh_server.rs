@@ -47,13 +47,13 @@ pub(crate) enum Manner {
 pub(crate) struct SshServer {
     port: u16,
     key: PublicKey,
-    seen: Arc<Seen>,
+    seen: Arc<SshActivity>,
     task: JoinHandle<()>,
 }
 
 /// What a server has received.
 #[derive(Default)]
-struct Seen {
+struct SshActivity {
     connections: AtomicUsize,
     commands: Mutex<Vec<String>>,
     users: Mutex<Vec<String>>,
@@ -62,7 +62,7 @@ struct Seen {
 #[derive(Clone)]
 struct Door {
     manner: Manner,
-    seen: Arc<Seen>,
+    seen: Arc<SshActivity>,
     input: Arc<Mutex<Option<tokio::sync::mpsc::UnboundedSender<Vec<u8>>>>>,
 }
 
@@ -89,7 +89,7 @@ impl SshServer {
             methods: MethodSet::from(&[MethodKind::PublicKey][..]),
             ..Config::default()
         });
-        let seen = Arc::new(Seen::default());
+        let seen = Arc::new(SshActivity::default());
         let shared = Arc::clone(&seen);
         let task = tokio::spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {

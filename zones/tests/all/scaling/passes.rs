@@ -114,7 +114,7 @@ fn pass(group: &Group, facts: &Facts) -> Decision {
 }
 
 /// A reference with this number of replicas.
-fn says(spec: u32) -> Facts {
+fn facts_with_reference(spec: u32) -> Facts {
     let mut facts = Facts::default();
     facts.scales.insert(reference(), Ok(Scale { spec, status: 3 }));
     facts
@@ -132,7 +132,7 @@ fn replicas(decision: &Decision) -> Vec<(String, u32)> {
 fn a_downscale_is_on_record_before_it_is_patched_and_an_upscale_needs_no_record() {
     let group = group(vec![set("a", &MIRRORS), set("b", &[])]);
     assert_eq!(pass(&group, &Facts::default()).read, [reference()]);
-    let down = pass(&group, &says(2));
+    let down = pass(&group, &facts_with_reference(2));
     let operation = down.status.operation.clone().unwrap();
     assert_eq!(
         (operation.set.as_str(), operation.from, operation.to),
@@ -144,7 +144,7 @@ fn a_downscale_is_on_record_before_it_is_patched_and_an_upscale_needs_no_record(
         down.actions.get(1),
         Some(Action::Scale(Change::WriteBack { replicas: 2, .. }))
     ));
-    let up = pass(&group, &says(4));
+    let up = pass(&group, &facts_with_reference(4));
     assert_eq!(up.status.operation, None);
     assert_eq!(replicas(&up), [("a".to_owned(), 4)]);
     // The revision of the group is already known.
@@ -155,7 +155,7 @@ fn a_downscale_is_on_record_before_it_is_patched_and_an_upscale_needs_no_record(
     };
     let group = group.clone().with(group.spec.clone(), known);
     assert_eq!(
-        pass(&group, &says(4)).wake_at,
+        pass(&group, &facts_with_reference(4)).wake_at,
         Some(now() + SignedDuration::from_secs(30)),
         "references have no events"
     );
@@ -165,7 +165,7 @@ fn a_downscale_is_on_record_before_it_is_patched_and_an_upscale_needs_no_record(
 fn no_zone_falls_while_another_is_disturbed() {
     let mut disturbed = group(vec![set("a", &MIRRORS), set("b", &[])]);
     disturbed.sets[1].pods.pop();
-    let down = pass(&disturbed, &says(2));
+    let down = pass(&disturbed, &facts_with_reference(2));
     assert!(replicas(&down).is_empty() && down.status.operation.is_none());
     assert!(
         down.status
@@ -174,7 +174,7 @@ fn no_zone_falls_while_another_is_disturbed() {
             .any(|reason| reason.message == "pods of b are not all available")
     );
     assert_eq!(
-        replicas(&pass(&disturbed, &says(4))),
+        replicas(&pass(&disturbed, &facts_with_reference(4))),
         [("a".to_owned(), 4)],
         "an upscale takes nothing away"
     );
@@ -199,7 +199,7 @@ fn pods_are_asked_before_anything_is_written() {
     let mut group = group(vec![set("a", &annotations)]);
     group.sets[0].pods[1].containers.clear();
     group.sets[0].pods[1].phase = "Pending".to_owned();
-    let mut facts = says(1);
+    let mut facts = facts_with_reference(1);
     let open = pass(&group, &facts);
     let asks: Vec<(Method, &str)> = open
         .ask
@@ -222,7 +222,7 @@ fn pods_are_asked_before_anything_is_written() {
 #[test]
 fn what_is_refused_is_not_tried_again_in_the_pass_and_leaves_no_operation() {
     let mut group = group(vec![set("a", &MIRRORS), set("b", &[])]);
-    let mut facts = says(2);
+    let mut facts = facts_with_reference(2);
     let decision = pass(&group, &facts);
     group.status = decision.status.clone();
     facts.refused = Some(decision.refused("denied by a webhook".to_owned()));
@@ -364,19 +364,19 @@ fn pods_are_unprepared_when_no_review_can_ask_them_any_more() {
 fn a_refusal_ends_only_what_nothing_else_carries_out() {
     let refused = |decision: &Decision| Facts {
         refused: Some(decision.refused("conflict".to_owned())),
-        ..says(2)
+        ..facts_with_reference(2)
     };
     let holders = |decision: &Decision| {
         let operation = decision.status.operation.clone();
         operation.map(|operation| operation.admission_uids)
     };
     let mut group = group(vec![set("a", &MIRRORS), set("b", &[])]);
-    let decision = at(&group, 0, &says(2));
+    let decision = at(&group, 0, &facts_with_reference(2));
     let first = refused(&decision);
     group.status = decision.status;
     assert_eq!(holders(&at(&group, 1, &first)), None);
     let mut joined = group.clone();
-    let decision = at(&joined, 1, &says(2));
+    let decision = at(&joined, 1, &facts_with_reference(2));
     let second = refused(&decision);
     joined.status = decision.status;
     let both: [String; 2] = [0, 1].map(|second| operation::holder(now() + SignedDuration::from_secs(second)));
@@ -391,7 +391,7 @@ fn a_refusal_ends_only_what_nothing_else_carries_out() {
     assert_eq!(holders(&at(&joined, 3, &second)), Some(vec![both[0].clone()]));
     assert_eq!(holders(&at(&joined, 3, &first)), None);
     // A rejected change that did not take the operation must not affect its holders.
-    let mut rises = at(&group, 3, &says(3));
+    let mut rises = at(&group, 3, &facts_with_reference(3));
     assert!(rises.actions.is_empty(), "it is busy");
     rises.status = group.status.clone();
     assert!(holders(&at(&group, 3, &refused(&rises))).is_some());

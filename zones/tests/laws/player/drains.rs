@@ -11,7 +11,7 @@ use muster_zones::{
 
 use super::{
     sets::{State, name},
-    world::{Sent, What, World},
+    world::{Sent, SentWrite, World},
 };
 
 /// An eviction between two steps of its review.
@@ -119,11 +119,11 @@ impl World {
             self.drained.push((set, uid));
             return;
         }
-        self.note(format!("the eviction of {} {uid} is allowed", name(set)));
+        self.log_event(format!("the eviction of {} {uid} is allowed", name(set)));
         // Another webhook may deny the eviction.
         if self.chance.is(900) {
             let due = self.now + self.chance.seconds(30);
-            let what = What::Pod {
+            let what = SentWrite::Pod {
                 set,
                 uid,
                 version: None,

@@ -20,7 +20,7 @@ use super::{
     chance::Chance,
     reviews::Reviewing,
     sets::{State, index, name},
-    world::{Holds, Sent, What, World},
+    world::{Holds, Sent, SentWrite, World},
 };
 
 /// A leader; two of them may act as leader at the same time.
@@ -116,7 +116,7 @@ impl World {
         if self.chance.is(20) {
             self.leaders[leader].pass = None;
             self.tally.kills += 1;
-            self.note(format!("leader {leader} is killed"));
+            self.log_event(format!("leader {leader} is killed"));
             return Ok(());
         }
         let Some(mut pass) = self.leaders[leader].pass.take() else {
@@ -238,14 +238,14 @@ impl World {
             return Ok(self.begin(pass.facts));
         }
         for ask in decision.ask {
-            let answered = self.ask(&ask);
+            let answered = self.call_pod(&ask);
             pass.facts.answers.insert(ask, answered);
         }
         Ok(self.begin(pass.facts))
     }
 
     /// Sends a request to a pod.
-    pub(crate) fn ask(&mut self, ask: &Ask) -> Answered {
+    pub(crate) fn call_pod(&mut self, ask: &Ask) -> Answered {
         let (set, ordinal) = ask.pod.rsplit_once('-').unwrap();
         let ordinal: usize = ordinal.parse().unwrap();
         let fails = self.chance.is(50);
@@ -256,7 +256,7 @@ impl World {
             (Method::Post, State::Ready | State::Failing) if !fails => pod.prepared = true,
             (Method::Post, _) => return Err("connection refused".to_owned()),
         }
-        self.note(format!("{} asked to {}", ask.pod, ask.method.as_str()));
+        self.log_event(format!("{} asked to {}", ask.pod, ask.method.as_str()));
         Ok(Answer {
             status: 204,
             body: String::new(),
@@ -306,7 +306,7 @@ impl World {
     }
 
     fn send(&mut self, leader: usize, delete: &Delete) {
-        self.note(format!(
+        self.log_event(format!(
             "leader {leader} sends delete of {} {}",
             delete.pod, delete.uid
         ));
@@ -316,7 +316,7 @@ impl World {
         } else {
             self.now
         };
-        let what = What::Pod {
+        let what = SentWrite::Pod {
             set: index(&delete.set),
             uid: delete.uid.parse().unwrap(),
             version: delete
@@ -342,11 +342,11 @@ impl World {
         }
         if to > set.replicas {
             set.scaled(to);
-            self.note(format!("{} rises to {to}", name(at)));
+            self.log_event(format!("{} rises to {to}", name(at)));
             return None;
         }
         if !set.prepares {
-            let what = What::Replicas {
+            let what = SentWrite::Replicas {
                 set: at,
                 to,
                 version: set.version,

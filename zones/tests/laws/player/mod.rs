@@ -49,7 +49,7 @@ impl Tally {
 }
 
 /// Simulates the history of a seed; the error contains the violated law and the preceding events.
-pub(crate) fn play(seed: u64) -> Result<Tally, String> {
+pub(crate) fn run_seed(seed: u64) -> Result<Tally, String> {
     let mut world = World::new(seed);
     let told = |broken: String| format!("seed {seed}: {broken}");
     for _ in 0..EVENTS {
@@ -114,7 +114,7 @@ impl World {
 
     /// Sets the templates to this revision, each with the given chance out of a thousand.
     fn release(&mut self, revision: u32, chance: usize) {
-        self.note(format!("release r{revision}"));
+        self.log_event(format!("release r{revision}"));
         for at in 0..self.sets.len() {
             if self.sets[at].template != revision && self.chance.is(chance) {
                 self.sets[at].template = revision;
@@ -143,7 +143,7 @@ impl World {
             let review = reviews::Reviewing::new(self, at, to, None);
             self.reviews.push(review);
         } else if to != replicas {
-            self.note(format!("{} is scaled from {replicas} to {to}", name(at)));
+            self.log_event(format!("{} is scaled from {replicas} to {to}", name(at)));
             self.sets[at].scaled(to);
         }
     }

@@ -11,7 +11,7 @@ use muster_zones::{
 
 use super::{
     sets::name,
-    world::{Sent, What, World},
+    world::{Sent, SentWrite, World},
 };
 
 /// How long the API server waits for an answer, and how long it may then take to apply the change.
@@ -73,7 +73,7 @@ impl World {
         // A review whose client has been gone for a while ends with its connection.
         if self.chance.is(20) || self.now >= Self::latest(review.began) {
             self.tally.kills += 1;
-            self.note(format!("the review of {} is killed", name(review.set)));
+            self.log_event(format!("the review of {} is killed", name(review.set)));
             return self.refuse(&review);
         }
         let fact = match review.step.clone() {
@@ -84,7 +84,7 @@ impl World {
                 }
                 let left = TIMEOUT.as_secs();
                 let due = self.now + self.chance.seconds(usize::try_from(left).unwrap() / 2);
-                let what = What::Replicas {
+                let what = SentWrite::Replicas {
                     set: review.set,
                     to: review.to,
                     version: review.version,
@@ -96,7 +96,7 @@ impl World {
             }
             Step::Read(Read::Zones { .. }) => self.read_step(&mut review),
             Step::Read(read) => panic!("a StatefulSet has no parent: {read:?}"),
-            Step::Ask(asks) => Some(Fact::Answers(asks.iter().map(|ask| self.ask(ask)).collect())),
+            Step::Ask(asks) => Some(Fact::Answers(asks.iter().map(|ask| self.call_pod(ask)).collect())),
             Step::Write(write) => {
                 let version = write.version.as_deref().unwrap().parse().unwrap();
                 let mut written = if self.write(version, &write.status) {

@@ -33,10 +33,10 @@ pub(crate) type Holds = Result<(), String>;
 pub(crate) struct Sent {
     pub due: Timestamp,
     pub latest: Timestamp,
-    pub what: What,
+    pub what: SentWrite,
 }
 
-pub(crate) enum What {
+pub(crate) enum SentWrite {
     /// The deletion, or the allowed eviction, of a pod; if a resourceVersion is given, only if the pod still has it.
     Pod {
         set: usize,
@@ -163,7 +163,7 @@ impl World {
         }
     }
 
-    pub(crate) fn note(&mut self, event: impl std::fmt::Display) {
+    pub(crate) fn log_event(&mut self, event: impl std::fmt::Display) {
         if self.history.len() >= 2 * SHOWN {
             self.history.drain(..SHOWN);
         }
@@ -258,7 +258,7 @@ impl World {
                         format!("{kind:?} of {set} to {to:?}, held by {admission_uids:?}")
                     },
                 );
-                self.note(format!("the operation is {of}"));
+                self.log_event(format!("the operation is {of}"));
             }
             self.record = status.clone();
             self.version += 1;
@@ -278,7 +278,7 @@ impl World {
         let Sent { latest, what, .. } = self.sent.swap_remove(at);
         let in_time = self.now < latest;
         match what {
-            What::Pod {
+            SentWrite::Pod {
                 set,
                 uid,
                 version,
@@ -290,7 +290,7 @@ impl World {
                 }
                 Ok(())
             }
-            What::Replicas {
+            SentWrite::Replicas {
                 set,
                 to,
                 version,
@@ -324,7 +324,7 @@ impl World {
         let disturbs = disturbs && ordinal < self.sets[index].replicas;
         self.sets[index].ours[ordinal] |= disturbs;
         let what = if evicts { "eviction" } else { "deletion" };
-        self.note(format!("{what} of {}-{ordinal} {uid} arrives", name(index)));
+        self.log_event(format!("{what} of {}-{ordinal} {uid} arrives", name(index)));
         *(if evicts {
             &mut self.tally.evictions
         } else {
@@ -358,7 +358,7 @@ impl World {
     /// An allowed downscale is performed.
     fn fall(&mut self, index: usize, to: usize, started: &[u32]) -> Holds {
         let (now, from) = (self.now, self.sets[index].replicas);
-        self.note(format!("{} falls from {from} to {to}", name(index)));
+        self.log_event(format!("{} falls from {from} to {to}", name(index)));
         self.tally.downscales += 1;
         let set = &mut self.sets[index];
         set.scaled(to);

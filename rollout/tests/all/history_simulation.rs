@@ -46,7 +46,7 @@ struct Snapshot {
     now: Millis,
 }
 
-pub(crate) struct Play<'a> {
+pub(crate) struct HistorySimulation<'a> {
     pub world: World,
     coverage: &'a Coverage,
     eye: Observer,
@@ -140,7 +140,7 @@ fn settle_in(world: &mut World, name: &str) {
     };
 }
 
-impl<'a> Play<'a> {
+impl<'a> HistorySimulation<'a> {
     pub(crate) fn new(coverage: &'a Coverage, settings: &Settings) -> Self {
         let mut world = World::new(&NAMES, "r1");
         world.spec.min_ready = Millis::seconds(settings.min_ready);
@@ -185,12 +185,12 @@ impl<'a> Play<'a> {
             }
             Event::Twice(at) => {
                 if let Some(flying) = self.flying.get(*at).cloned() {
-                    self.coverage.note("a write that came twice");
+                    self.coverage.count_case("a write that came twice");
                     self.deliver(flying)?;
                 }
             }
             Event::Lose(at) if *at < self.flying.len() => {
-                self.coverage.note("a write that was lost");
+                self.coverage.count_case("a write that was lost");
                 self.flying.remove(*at);
             }
             Event::Refuse(at) if *at < self.flying.len() => {
@@ -202,9 +202,9 @@ impl<'a> Play<'a> {
             Event::Time(seconds) => self.pass(Millis::seconds(*seconds)),
             Event::Unit(at, what) => self.happen_to(NAMES[*at], *what),
             Event::Waver(at) => {
-                self.happen_to(NAMES[*at], What::IsDeselected);
+                self.happen_to(NAMES[*at], UnitEvent::IsDeselected);
                 self.lead(0, 0)?;
-                self.happen_to(NAMES[*at], What::IsReselected);
+                self.happen_to(NAMES[*at], UnitEvent::IsReselected);
             }
             setting => self.set(setting),
         }
@@ -264,47 +264,47 @@ impl<'a> Play<'a> {
         }
     }
 
-    fn happen_to(&mut self, name: &str, what: What) {
+    fn happen_to(&mut self, name: &str, what: UnitEvent) {
         if !self.world.members.contains_key(name) {
-            if what == What::Joins {
+            if what == UnitEvent::Joins {
                 self.join(name);
             }
             return;
         }
         match what {
-            What::Works => self.agent(name, false),
-            What::IsChecked => self.agent(name, true),
-            What::IsForgotten => self.world.member(name).report = None,
-            What::Breaks => drop(self.trouble.insert(name.into(), Class::Unit)),
-            What::IsHeldUp => drop(self.trouble.insert(name.into(), Class::Infra)),
-            What::Recovers => drop(self.trouble.remove(name)),
-            What::Disappears => {
+            UnitEvent::Works => self.agent(name, false),
+            UnitEvent::IsChecked => self.agent(name, true),
+            UnitEvent::IsForgotten => self.world.member(name).report = None,
+            UnitEvent::Breaks => drop(self.trouble.insert(name.into(), Class::Unit)),
+            UnitEvent::IsHeldUp => drop(self.trouble.insert(name.into(), Class::Infra)),
+            UnitEvent::Recovers => drop(self.trouble.remove(name)),
+            UnitEvent::Disappears => {
                 self.world.member(name).eligible = Eligible::No(UNREACHABLE);
                 self.eye.went_away(&name.into(), self.world.now);
             }
-            What::Returns => {
+            UnitEvent::Returns => {
                 self.world.find(name);
                 self.world.member(name).available = true;
                 self.eye.came_back(&name.into(), self.views.len(), self.world.now);
             }
-            What::IsReplaced => {
+            UnitEvent::IsReplaced => {
                 self.leave(name);
                 self.join(name);
             }
-            What::Leaves => self.leave(name),
-            What::Joins => {}
-            What::IsDeselected => self.world.deselect(&[name]),
-            What::IsReselected => self.world.reselect(name),
-            What::GetsValues => self.world.member(name).values += 1,
-            What::IsPinned => self.world.member(name).pin = Some("r1".into()),
-            What::IsUnpinned => self.world.member(name).pin = None,
-            What::IsBehind => self.world.member(name).eligible = Eligible::NotYet(BEHIND),
-            What::IsClosed => {
+            UnitEvent::Leaves => self.leave(name),
+            UnitEvent::Joins => {}
+            UnitEvent::IsDeselected => self.world.deselect(&[name]),
+            UnitEvent::IsReselected => self.world.reselect(name),
+            UnitEvent::GetsValues => self.world.member(name).values += 1,
+            UnitEvent::IsPinned => self.world.member(name).pin = Some("r1".into()),
+            UnitEvent::IsUnpinned => self.world.member(name).pin = None,
+            UnitEvent::IsBehind => self.world.member(name).eligible = Eligible::NotYet(BEHIND),
+            UnitEvent::IsClosed => {
                 self.world.member(name).eligible = CLOSED;
                 self.eye.came_back(&name.into(), self.views.len(), self.world.now);
             }
-            What::IsUnavailable => self.world.member(name).available = false,
-            What::IsHeld => {
+            UnitEvent::IsUnavailable => self.world.member(name).available = false,
+            UnitEvent::IsHeld => {
                 self.world.member(name).eligible = Eligible::No(HELD);
                 self.eye.went_away(&name.into(), self.world.now);
             }
@@ -375,7 +375,7 @@ impl<'a> Play<'a> {
             // The spec is read with the memory; only assignments, reports and eligibility may be outdated.
             _ => self.views[number]
                 .iter()
-                .map(|unit| with_wish(unit, &newest))
+                .map(|unit| with_latest_desired(unit, &newest))
                 .collect(),
         };
         Snapshot {
@@ -402,7 +402,7 @@ impl<'a> Play<'a> {
             return Ok(());
         };
         if read.version != self.version {
-            self.coverage.note("compare-and-swap won by the other");
+            self.coverage.count_case("compare-and-swap won by the other");
             return Ok(());
         }
         self.coverage.note_if(
@@ -523,7 +523,7 @@ impl<'a> Play<'a> {
         let appends = write.read.is_none() && *count != writes;
         let row = write.arrive(member.row, &Rules::shipped()).filter(|_| !appends);
         let Some(row) = row else {
-            self.coverage.note("a write that failed its test");
+            self.coverage.count_case("a write that failed its test");
             return Ok(());
         };
         *count += 1;
@@ -551,7 +551,7 @@ impl<'a> Play<'a> {
             self.deliver(flying)?;
         }
         for name in NAMES.iter().filter(|name| !stuck.contains(*name)) {
-            self.happen_to(name, What::Works);
+            self.happen_to(name, UnitEvent::Works);
         }
         let readings = self.world.spec.readings.clone();
         for step in &decision.steps {
@@ -589,7 +589,7 @@ impl<'a> Play<'a> {
             .iter()
             .filter(|name| !stuck.contains(&name.as_str()))
         {
-            self.happen_to(name, What::Returns);
+            self.happen_to(name, UnitEvent::Returns);
         }
         for _ in 0..200 {
             if self.round(stuck)? {
@@ -607,7 +607,7 @@ impl<'a> Play<'a> {
 
 /// An event of a unit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum What {
+pub(crate) enum UnitEvent {
     /// Its agent reads its assignment and reports.
     Works,
     /// Its agent checks its content again, which takes a while.
@@ -646,7 +646,7 @@ const CLOSED: Eligible = Eligible::Closed {
 };
 const HELD: Ineligible = ineligible(8, Absence::Wait);
 
-fn with_wish(unit: &Unit, newest: &[Unit]) -> Unit {
+fn with_latest_desired(unit: &Unit, newest: &[Unit]) -> Unit {
     let now = newest
         .iter()
         .find(|now| now.id == unit.id && now.incarnation == unit.incarnation);

@@ -19,7 +19,7 @@ async fn module(bed: &Bed, name: &str) {
 }
 
 /// The status that its controller would write.
-async fn says(bed: &Bed, name: &str, ready: &str, reason: &str, stalled: bool) {
+async fn set_module_status(bed: &Bed, name: &str, ready: &str, reason: &str, stalled: bool) {
     let condition = |kind: &str, status: &str| json!({"type": kind, "status": status, "reason": reason, "message": "m", "lastTransitionTime": "2026-01-01T00:00:00Z", "observedGeneration": 1});
     let mut conditions = vec![condition("Ready", ready)];
     conditions.extend(stalled.then(|| condition("Stalled", "True")));
@@ -48,15 +48,15 @@ async fn a_rollout_has_one_result_for_programs() {
         );
         assert_eq!(said["summary"]["total"], 3);
     };
-    says(&bed, "web", "True", "Succeeded", false).await;
+    set_module_status(&bed, "web", "True", "Succeeded", false).await;
     check("", 0, "Complete").await;
-    says(&bed, "web", "False", "Failed", true).await;
+    set_module_status(&bed, "web", "False", "Failed", true).await;
     check("", 1, "Failed").await;
-    says(&bed, "web", "False", "Aborted", true).await;
+    set_module_status(&bed, "web", "False", "Aborted", true).await;
     check("", 1, "Aborted").await;
-    says(&bed, "web", "False", "Paused", false).await;
+    set_module_status(&bed, "web", "False", "Paused", false).await;
     check("--timeout 1s", 1, "Paused").await;
-    says(&bed, "web", "False", "Updating", false).await;
+    set_module_status(&bed, "web", "False", "Updating", false).await;
     check("--timeout 1s", 1, "TimedOut").await;
     check("--no-watch", 1, "Progressing").await;
 }
@@ -65,7 +65,7 @@ async fn a_rollout_has_one_result_for_programs() {
 async fn interrupted_it_says_that_the_rollout_goes_on() {
     let bed = Bed::new().await;
     module(&bed, "web").await;
-    says(&bed, "web", "False", "WaitingGate", false).await;
+    set_module_status(&bed, "web", "False", "WaitingGate", false).await;
     let mut child = bed
         .command("rollout status module/web")
         .stdout(std::process::Stdio::piped())
@@ -155,7 +155,7 @@ async fn a_module_that_is_on_its_way_is_waited_for_with_a_tag() {
     })
     .await;
     module(&bed, "new").await;
-    says(&bed, "new", "True", "Succeeded", false).await;
+    set_module_status(&bed, "new", "True", "Succeeded", false).await;
     let status = tokio::task::spawn_blocking(move || child.wait().unwrap())
         .await
         .unwrap();
@@ -172,7 +172,7 @@ async fn without_a_name_what_there_is_is_listed() {
     );
     module(&bed, "web").await;
     module(&bed, "api").await;
-    says(&bed, "web", "True", "Succeeded", false).await;
+    set_module_status(&bed, "web", "True", "Succeeded", false).await;
     let said = bed.types("rollout history", 0).await;
     let lines: Vec<Vec<&str>> = said
         .lines()

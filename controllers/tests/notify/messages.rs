@@ -41,15 +41,16 @@ async fn one_message_for_each_rollout() {
     bed.host.until("/gitlab", 1).await;
     bed.recorded("web", "chat", |told| told["sequence"] == 1).await;
     // Progress changes a message that can be edited, and nothing else.
-    bed.stands("web", 2, json!({})).await;
+    bed.set_rollout_status("web", 2, json!({})).await;
     bed.host.until("/slack", 2).await;
     bed.recorded("web", "chat", |told| told["tenths"] == 5).await;
     let paused = json!({"type": "Paused", "status": "True", "reason": "Paused", "message": "paused by ann: freeze <!channel>", "lastTransitionTime": bed.now()});
-    bed.stands("web", 2, json!({"conditions": [paused]})).await;
+    bed.set_rollout_status("web", 2, json!({"conditions": [paused]}))
+        .await;
     bed.host.until("/hook", 2).await;
     bed.host.until("/slack", 3).await;
     bed.host.until("/github", 2).await;
-    bed.stands("web", 4, json!({"conditions": []})).await;
+    bed.set_rollout_status("web", 4, json!({"conditions": []})).await;
     bed.host.until("/hook", 3).await;
     bed.host.until("/github", 3).await;
     bed.ends("web", "Good", json!({})).await;
@@ -332,13 +333,15 @@ async fn a_second_pause_is_notified() {
     bed.module("web", json!({})).await;
     bed.begins("web").await;
     let paused = json!({"type": "Paused", "status": "True", "reason": "Paused", "message": "paused by ann", "lastTransitionTime": bed.now()});
-    bed.stands("web", 1, json!({"conditions": [paused]})).await;
+    bed.set_rollout_status("web", 1, json!({"conditions": [paused]}))
+        .await;
     bed.recorded("web", "pauses", |told| told["phase"] == "Paused")
         .await;
-    bed.stands("web", 1, json!({"conditions": []})).await;
+    bed.set_rollout_status("web", 1, json!({"conditions": []})).await;
     bed.recorded("web", "pauses", |told| told["phase"] == "Rolling")
         .await;
-    bed.stands("web", 1, json!({"conditions": [paused]})).await;
+    bed.set_rollout_status("web", 1, json!({"conditions": [paused]}))
+        .await;
     let told = bed.host.until("/pauses", 2).await;
     assert_eq!(texts(&told, "phase"), ["Paused", "Paused"]);
     assert_eq!(told[1].body["sequence"], 2);

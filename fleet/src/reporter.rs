@@ -1,7 +1,7 @@
 //! Reports the progress of a library call.
 
 /// Where a library reports progress: its result is its return value.
-pub trait Tell: Send + Sync {
+pub trait Reporter: Send + Sync {
     /// Reports a line. An error means that nothing more can be written, and the caller must stop.
     fn line(&self, text: &str) -> anyhow::Result<()>;
 

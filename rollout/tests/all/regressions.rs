@@ -1,8 +1,8 @@
 //! Histories that once broke a law, minimized: each is replayed, followed by a fair time.
 
 use crate::coverage::Coverage;
-use crate::histories::{Event, Event::*, play};
-use crate::play::{Settings, What::*};
+use crate::histories::{Event, Event::*, run_history};
+use crate::history_simulation::{Settings, UnitEvent::*};
 
 /// A leader decides on the current state, and all its writes are lost.
 const LOST: Event = Lead { lag: 0, sent: 0 };
@@ -13,7 +13,7 @@ const STALE: Event = Lead { lag: 1, sent: 0 };
 
 fn check(events: &[Event]) {
     let coverage = Coverage::default();
-    let mut play = play(&coverage, events, &Settings::PLAIN).unwrap();
+    let mut play = run_history(&coverage, events, &Settings::PLAIN).unwrap();
     play.fair_run("r9", 1, &[]).unwrap();
     assert!(play.world.memory.in_flight.is_empty());
 }

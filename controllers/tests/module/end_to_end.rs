@@ -123,7 +123,7 @@ async fn a_tag_that_moves_is_reported_once_and_rolls_nothing() {
         assert_eq!(bed.texts("greeting").await, ["one", "one"]);
         let downstream = writes(&bed).into_iter().filter(|write| write.starts_with("eu-"));
         assert_eq!(downstream.collect::<Vec<_>>(), Vec::<String>::new());
-        assert_eq!(bed.told("TagMoved").await.len(), 1, "round {round}");
+        assert_eq!(bed.event_notes("TagMoved").await.len(), 1, "round {round}");
         // A restarted controller has only the status.
         bed.crash_controller();
         bed.start_controller();
