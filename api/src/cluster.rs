@@ -197,11 +197,6 @@ pub fn state(cluster: Option<&Facts>) -> Result<(), NotReady> {
     }
 }
 
-/// The name of the Secret that holds a Cluster's kubeconfig.
-pub fn kubeconfig_secret(cluster: &str) -> String {
-    format!("{cluster}{KUBECONFIG_SUFFIX}")
-}
-
 /// The Cluster whose kubeconfig a Secret of this name holds.
 pub fn cluster_of_secret(secret: &str) -> Option<&str> {
     secret
@@ -294,7 +289,10 @@ mod tests {
 
     #[test]
     fn a_secrets_name_leads_to_its_cluster_and_back() {
-        assert_eq!(cluster_of_secret(&kubeconfig_secret("eu-1")), Some("eu-1"));
+        assert_eq!(
+            cluster_of_secret(&crate::names::kubeconfig_secret("eu-1")),
+            Some("eu-1")
+        );
         assert_eq!(cluster_of_secret("-kubeconfig"), None);
         assert_eq!(cluster_of_secret("eu-1"), None);
     }

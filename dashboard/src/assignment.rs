@@ -27,7 +27,8 @@ pub struct Assignment {
     pub assemblage: &'static str,
     /// What is assigned; `None` if nothing is.
     pub row: Option<RowView>,
-    /// What the cluster reports; `None` if it has not reported.
+    /// What the cluster reports; `None` if it has not reported. Its name in JSON is older than the term.
+    #[serde(rename = "echo")]
     pub report: Option<ReportView>,
     /// The unhealthy object, if the cluster's report names one.
     pub failing: Option<ObjectName>,

@@ -3,7 +3,7 @@
 use anyhow::Context as _;
 use k8s_openapi::api::core::v1::Secret;
 use kube::Client;
-use muster_api::{cluster::kubeconfig_secret, labels::KUBECONFIG_KEY};
+use muster_api::{labels::KUBECONFIG_KEY, names::kubeconfig_secret};
 use muster_controllers::registry::{connect_over_network, kubeconfig};
 use muster_controllers::runtime::Api;
 

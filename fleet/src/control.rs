@@ -154,7 +154,7 @@ pub async fn me(client: &Client) -> String {
     let known = review.ok().and_then(|review| review.status?.user_info?.username);
     known
         .filter(|name| !name.is_empty())
-        .unwrap_or_else(|| std::env::var("USER").unwrap_or_else(|_| "somebody".to_owned()))
+        .unwrap_or_else(|| std::env::var("USER").unwrap_or_else(|_| "unknown".to_owned()))
 }
 
 /// The part of a revision's hash that is written: enough to identify it among the revisions of its module.

@@ -39,7 +39,21 @@ const PRIVATE: &[&str] = &[
 
 /// Names of free functions that several modules of one crate may share, and what each means wherever it is. Any other name
 /// is unique in its crate, so that a search finds one function.
-const SHARED: &[(&str, &str)] = &[];
+const SHARED: &[(&str, &str)] = &[
+    ("act", "applies a plan: the only I/O of a reconciler"),
+    ("arguments", "the flags of a Deployment"),
+    ("check", "finds problems, one entry each"),
+    ("conclude", "writes the status of a reconcile and returns when the next one is due"),
+    ("decide", "a pure decision: from what was observed to a plan"),
+    ("fill", "fills in defaults"),
+    ("judge", "findings about one kind of object"),
+    ("objects", "the objects that an installation applies"),
+    ("problems", "validation errors of one kind of object"),
+    ("read", "reads what the module is about"),
+    ("reconcile", "one pass over one object"),
+    ("run", "runs the command, controller or task that the module is named after"),
+    ("write", "writes what the module is about"),
+];
 
 /// How many of the most frequent names are printed.
 pub const MOST_FREQUENT: usize = 20;

@@ -1,8 +1,9 @@
 //! The table of states, rows a to g: the first row that matches applies. Pure.
 
 use muster_api::{
-    cluster::{self, Facts, NotReady, kubeconfig_secret},
+    cluster::{self, Facts, NotReady},
     labels::KUBECONFIG_KEY,
+    names::kubeconfig_secret,
 };
 
 use super::{contact::Reach, row::ClusterState};

@@ -8,6 +8,7 @@ use kube::{Client, ResourceExt, core::DynamicObject, runtime::watcher};
 use muster_api::{
     cluster::{self, Facts, Version, cluster_of_secret},
     labels::{CAPI_SECRET_TYPE, KUBECONFIG_KEY, label},
+    names,
 };
 
 use super::{entry::KubeconfigLookup, kubeconfig, probe};
@@ -149,5 +150,5 @@ pub(super) async fn read_uid(
 
 /// The key of a Cluster's Secret in an index.
 pub(super) fn secret_key(namespace: &str, name: &str) -> Key {
-    Key::new(namespace, cluster::kubeconfig_secret(name))
+    Key::new(namespace, names::kubeconfig_secret(name))
 }

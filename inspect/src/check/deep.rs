@@ -13,11 +13,11 @@ use kube::{
 };
 use muster_api::{
     Assemblage,
-    cluster::kubeconfig_secret,
     conditions::{READY, find},
     features, kind,
     labels::{KUBECONFIG_KEY, SYSTEM_NAMESPACE},
     names,
+    names::kubeconfig_secret,
 };
 use muster_controllers::runtime::Api;
 use muster_controllers::{

@@ -15,7 +15,7 @@ use std::{path::PathBuf, time::Duration};
 
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::{Client, ResourceExt, core::DynamicObject};
-use muster_api::{cluster::kubeconfig_secret, names};
+use muster_api::names::{self, kubeconfig_secret};
 use muster_controllers::runtime::Api;
 use muster_controllers::runtime::{CallError, call_within};
 use muster_fleet::{

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use futures::FutureExt;
-use muster_api::{cluster::kubeconfig_secret, labels::KUBECONFIG_KEY};
+use muster_api::{labels::KUBECONFIG_KEY, names::kubeconfig_secret};
 use tokio::time::sleep;
 use tracing::warn;
 

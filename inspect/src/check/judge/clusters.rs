@@ -5,10 +5,7 @@ use std::{collections::BTreeMap, sync::Arc};
 use jiff::{SignedDuration, Timestamp};
 use kube::ResourceExt;
 use muster_api::{
-    ProxyAssemblage,
-    cluster::{NotReady, kubeconfig_secret},
-    conditions,
-    labels::annotation,
+    ProxyAssemblage, cluster::NotReady, conditions, labels::annotation, names::kubeconfig_secret,
 };
 use muster_controllers::registry::{ClusterRow, ClusterState};
 use muster_fleet::text::{Age, counted};
