@@ -183,7 +183,7 @@ fn is_rolling_out(version: Version, object: &DynamicObject) -> bool {
     conditions.any(|condition| condition["type"] == "RollingOut" && condition["status"] == "True")
 }
 
-/// The block reason derived from the Cluster object alone; `None` stands for a Cluster that is gone. The first reason
+/// The block reason derived from the Cluster object alone; `None` represents a Cluster that is gone. The first reason
 /// that applies wins.
 pub fn state(cluster: Option<&Facts>) -> Result<(), NotReady> {
     match cluster {

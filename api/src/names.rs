@@ -50,7 +50,7 @@ pub fn source_through(
     secret_ref: Option<&str>,
     proxy_secret_ref: Option<&str>,
 ) -> String {
-    // No Secret has an empty name, so an empty part stands for no Secret.
+    // No Secret has an empty name, so an empty part means no Secret.
     let parts = [url, commit, secret_ref.unwrap_or_default()];
     let parts: Vec<&str> = parts.into_iter().chain(proxy_secret_ref).collect();
     format!("src-{}", digest::short_hash(&parts))

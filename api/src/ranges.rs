@@ -102,8 +102,8 @@ pub fn unfold(text: &str, most: usize) -> Result<Vec<String>, RangeError> {
     Ok(names)
 }
 
-/// The names that one part stands for: `eu-{1..3}` is eu-1, eu-2 and eu-3, `eu-{01..03}` is eu-01, eu-02 and eu-03; a
-/// plain name stands for itself.
+/// The names that one part means: `eu-{1..3}` is eu-1, eu-2 and eu-3, `eu-{01..03}` is eu-01, eu-02 and eu-03; a
+/// plain name means itself.
 pub fn expand(part: &str, most: usize) -> Result<Vec<String>, RangeError> {
     let pattern = Pattern::read(part).ok_or_else(|| RangeError::Invalid(part.to_owned()))?;
     match pattern {

@@ -39,7 +39,7 @@ fn fleet(clusters: usize) -> Fleet {
             message: match shape {
                 Shape::Ready => String::new(),
                 _ => format!(
-                    "{reason}: what stands at {} at length, word by word, until it is cut",
+                    "{reason}: the long text at {}, word by word, until it is truncated",
                     name(place)
                 ),
             },

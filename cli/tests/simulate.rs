@@ -120,7 +120,11 @@ fail: ['eu-{7..9}']
         assert!(text.lines().count() <= 50, "{} lines", text.lines().count());
         let failed = text.lines().filter(|line| line.contains("✗✗✗"));
         let failed: Vec<&str> = failed.filter_map(|line| line.split_whitespace().next()).collect();
-        assert_eq!(failed, ["eu-7", "eu-8", "eu-9"], "who fails is seen: {text}");
+        assert_eq!(
+            failed,
+            ["eu-7", "eu-8", "eu-9"],
+            "the failing cluster is shown: {text}"
+        );
         assert!(
             text.contains("not done") && text.contains("1997 of 2000"),
             "{text}"

@@ -236,7 +236,7 @@ async fn ten_thousand_streams_are_bounded() {
     std::fs::write(&kubeconfig, api.kubeconfig().unwrap()).unwrap();
     let dashboard = Dashboard::start(&kubeconfig);
     dashboard.until("/", |page| page.contains("cell:Module:web:eu-1"));
-    // Streams up to the limit are kept; every further client is told to retry later.
+    // Streams up to the limit are kept; every further client must retry later.
     let mut kept: Vec<TcpStream> = Vec::new();
     let mut refused = 0;
     for _ in 0..10_000 {

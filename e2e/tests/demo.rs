@@ -178,14 +178,14 @@ fn pauses(demo: &Demo) {
         "patch",
         "module",
         "podinfo",
-        "--field-manager=somebody",
+        "--field-manager=ann",
         "--type=merge",
         "-p",
         "{\"spec\":{\"rollout\":{\"paused\":true}}}",
     ]);
     let said = demo.muster(&["rollout", "resume", "module/podinfo"], 1);
     assert!(
-        said.contains("stays paused: spec.rollout.paused is true (by somebody)"),
+        said.contains("stays paused: spec.rollout.paused is true (by ann)"),
         "{said}"
     );
     demo.muster(&["rollout", "resume", "module/nothing"], 2);

@@ -258,7 +258,7 @@ async fn one_leads_and_is_followed() {
     one.until_ready().await;
     two.signal("-TERM").await;
     let status = two.ended().await;
-    assert_eq!(status.code(), Some(0), "told to end");
+    assert_eq!(status.code(), Some(0), "was asked to end");
     let (took, _) = bed.until_leads(&["one"]).await;
     println!("terminated: followed {took:.2?} after its exit");
     bed.create_modules("third", 1).await;

@@ -43,7 +43,10 @@ const SHARED: &[(&str, &str)] = &[
     ("act", "applies a plan: the only I/O of a reconciler"),
     ("arguments", "the flags of a Deployment"),
     ("check", "finds problems, one entry each"),
-    ("conclude", "writes the status of a reconcile and returns when the next one is due"),
+    (
+        "conclude",
+        "writes the status of a reconcile and returns when the next one is due",
+    ),
     ("decide", "a pure decision: from what was observed to a plan"),
     ("fill", "fills in defaults"),
     ("judge", "findings about one kind of object"),
@@ -51,7 +54,10 @@ const SHARED: &[(&str, &str)] = &[
     ("problems", "validation errors of one kind of object"),
     ("read", "reads what the module is about"),
     ("reconcile", "one pass over one object"),
-    ("run", "runs the command, controller or task that the module is named after"),
+    (
+        "run",
+        "runs the command, controller or task that the module is named after",
+    ),
     ("write", "writes what the module is about"),
 ];
 

@@ -1,4 +1,5 @@
 //! The text that people read in Rust source: comments and string literals, each at its position.
+//! Placeholders of format strings are code.
 
 use std::ops::Range;
 use std::str::FromStr;
@@ -70,9 +71,10 @@ const fn blank(letter: char) -> char {
     if letter == '\n' { '\n' } else { '·' }
 }
 
-/// Without markers of comments and without inline code.
+/// Without markers of comments, and without inline code and placeholders (`{name:?}`).
 fn comments(text: &str) -> String {
     let mut is_code = false;
+    let mut is_placeholder = false;
     let lines = text.split('\n').map(|line| {
         let trimmed = line.trim_start();
         let marker = ["///", "//!", "//"]
@@ -82,7 +84,8 @@ fn comments(text: &str) -> String {
         let indent = line.len() - body.len();
         let body = body.chars().map(|letter| {
             is_code ^= letter == '`';
-            if is_code { '·' } else { letter }
+            is_placeholder = letter == '{' || is_placeholder && !(letter == '}' || letter.is_whitespace());
+            if is_code || is_placeholder { '·' } else { letter }
         });
         " ".repeat(indent).chars().chain(body).collect::<String>()
     });

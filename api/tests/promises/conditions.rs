@@ -29,13 +29,13 @@ fn show(conditions: &[Condition]) -> Vec<String> {
 
 #[test]
 fn a_story_of_one_object() {
-    let new = Conditions::ready(Status::Unknown, ObjectReason::Pending, "nothing was seen yet")
+    let new = Conditions::ready(Status::Unknown, ObjectReason::Pending, "nothing was observed yet")
         .reconciling(ObjectReason::Progressing, "reading the source")
         .merge(&[], 1, at(10));
     assert_eq!(
         show(&new),
         [
-            "Ready=Unknown Pending \"nothing was seen yet\" gen 1 since 10",
+            "Ready=Unknown Pending \"nothing was observed yet\" gen 1 since 10",
             "Reconciling=True Progressing \"reading the source\" gen 1 since 10",
         ]
     );

@@ -50,7 +50,7 @@ pub(crate) enum ReinvocationPolicy {
     /// Never called again.
     #[default]
     Never,
-    /// Called once more.
+    /// Called again.
     IfNeeded,
 }
 

@@ -143,7 +143,7 @@ an item without its key may not be applied
 APPLY $widgets/b?fieldManager=x {$b, "spec": {"items": [{"a": 1}]}}
 500 : associative list with keys has an element that omits all key fields ["name"]
 
-a broken rule stands at its node
+a broken rule is reported at its node
 POST $widgets {$b, "spec": {"num": 11}}
 422 Invalid: spec: Invalid value: num must be at most 10
 cause FieldValueInvalid spec: Invalid value: num must be at most 10

@@ -58,15 +58,15 @@ case!(described_with_their_events, k, {
     k.file(
         "event.yaml",
         &format!(
-            "apiVersion: v1\nkind: Event\nmetadata: {{name: a.1}}\ntype: Normal\nreason: Noticed\nmessage: it was seen\ncount: 1\nfirstTimestamp: {at}\nlastTimestamp: {at}\nsource: {{component: someone}}\ninvolvedObject: {{apiVersion: v1, kind: ConfigMap, name: a, namespace: {ns}, uid: {uid}}}\n"
+            "apiVersion: v1\nkind: Event\nmetadata: {{name: a.1}}\ntype: Normal\nreason: Noticed\nmessage: it was noticed\ncount: 1\nfirstTimestamp: {at}\nlastTimestamp: {at}\nsource: {{component: someone}}\ninvolvedObject: {{apiVersion: v1, kind: ConfigMap, name: a, namespace: {ns}, uid: {uid}}}\n"
         ),
     );
     k.run("create -f event.yaml").await.ok();
     k.run("describe configmap a")
         .await
         .shows("Noticed")
-        .shows("it was seen");
-    k.run("events --for configmap/a").await.shows("it was seen");
+        .shows("it was noticed");
+    k.run("events --for configmap/a").await.shows("it was noticed");
 });
 
 case!(secrets_are_described_without_their_values, k, {

@@ -192,7 +192,7 @@ impl World {
     async fn set_module_status(&self) {
         let module = self.modules.get("fabric").await.unwrap();
         let at = "2026-01-02T03:02:00Z";
-        let lost = "there is no sign of life of node n2, after its change had started: no other node takes its turn until it is back, its Node is \
+        let lost = "there is no heartbeat of node n2, after its change had started: no other node takes its turn until it is back, its Node is \
                     deleted, or it is released: kubectl annotate --field-manager=muster-cli nodemodule/fabric --overwrite fleet.muster.dev/release=n2";
         let failed = "tcp 10.0.0.1:179 did not answer; next: apply a fixed NodeModule";
         let memory = memory(&self.now, &self.before);

@@ -2,7 +2,7 @@
 //! status becomes the status of the rows.
 //!
 //! ```text
-//!   rows ──► wish (derive: pure) ──► look (index; live where something differs) ──► decide (pure) ──► act ──► status
+//!   rows ──► desired (derive: pure) ──► observe (index; live if different) ──► decide (pure) ──► act ──► status     
 //!                                            ▲                       │
 //!                         watches of both kinds (rows, not objects)  └─ verdict, withdraw, source, drift
 //! ```

@@ -117,7 +117,7 @@ fn terminating(name: &str, seen: &KustomizationRow, policy: DeletionPolicy) -> S
         .filter(|ready| ready.status != Some(true))
         .map(|ready| format!(": {}", ready.message));
     let what = if policy == DeletionPolicy::Orphan {
-        "let go"
+        "released"
     } else {
         "removed"
     };

@@ -8,7 +8,7 @@
 //!
 //! The decisions are made in `muster-machines`; this module has the watches, the calls, and the store of plans.
 //!
-//! Invariant: a plan is stored in the API server before Cluster API is told that a change can be made in place.
+//! Invariant: a plan is stored in the API server before Cluster API learns that a change can be made in place.
 //! Invariant: `UpdateMachine` is answered from memory, and only by a plan that names the Machine's uid; a started
 //! update is finished first.
 

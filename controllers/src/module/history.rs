@@ -641,7 +641,7 @@ mod tests {
         };
         let (said, again) = tell(&memory('a', RunState::Open, None));
         assert_eq!(said[0], ("web-a".to_owned(), None, true, false));
-        assert_eq!(again, 0, "told once");
+        assert_eq!(again, 0, "recorded once");
         let (said, _) = tell(&memory('a', RunState::Good, Some('a')));
         assert_eq!(said, [("web-a".to_owned(), Some(Verdict::Good), true, true)]);
         let (said, _) = tell(&memory('b', RunState::Open, Some('a')));

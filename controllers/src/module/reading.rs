@@ -2,8 +2,8 @@
 //!
 //! ```text
 //!   module, memory, controls, windows ─► observation ─┐
-//!   a cluster, its assemblage ────────────────────────┼─► Reader::cluster ─┬─► Seen ─► Reader::units
-//!   Known (revisions, objects of bindings) ───────────┘                    └─► Needs: gather these, and read again
+//!   a cluster, its assemblage ────────────────────────┼─► Reader::cluster ─┬─► ObservedPair ─► Reader::units
+//!   Gathered (revisions, objects of bindings) ────────┘                    └─► Needs: gather these, and read again
 //! ```
 
 use std::{

@@ -234,7 +234,7 @@ pub async fn run(setup: Setup) {
         .await;
 }
 
-/// The key that stands for all NodeModules.
+/// The key that represents all NodeModules.
 fn every() -> Key {
     Key::new("", "*")
 }

@@ -60,7 +60,7 @@ const ROUNDS: u32 = 12;
 #[derive(Debug, Error)]
 enum Error {
     /// The record cannot be serialized: a bug in muster.
-    #[error("what was told cannot be encoded as JSON")]
+    #[error("what was sent cannot be encoded as JSON")]
     Encode(#[from] serde_json::Error),
     /// The API server refused, or did not respond.
     #[error(transparent)]

@@ -154,5 +154,5 @@ async fn over_the_network() {
         .management
         .until_state::<RemoteAssemblage>("eu-1", "web", "3 Withdrawn Excluded")
         .await;
-    assert_eq!(whole.text().await.as_deref(), Some("two"), "let go");
+    assert_eq!(whole.text().await.as_deref(), Some("two"), "released");
 }

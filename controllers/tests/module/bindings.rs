@@ -130,8 +130,8 @@ async fn bindings_that_cannot_have_a_value_fail_everywhere_and_move_nothing() {
             "the bindings form a cycle: A -> B -> A",
         ),
         (
-            json!([{"name": "TIER", "value": "$(NOBODY)"}]),
-            "there is no variable NOBODY; known are CLUSTER_LABEL_env, CLUSTER_NAME",
+            json!([{"name": "TIER", "value": "$(MISSING)"}]),
+            "there is no variable MISSING; known are CLUSTER_LABEL_env, CLUSTER_NAME",
         ),
         (
             json!([{"name": "TIER", "objectFieldRef": object("ConfigMap", "nothing")}]),

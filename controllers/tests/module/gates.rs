@@ -510,5 +510,5 @@ async fn over_http_only_where_the_controller_allows_it() {
         said.starts_with("spec.rollout.stages[0].gates[0].http.url: http is insecure"),
         "{said}"
     );
-    assert!(bed.row("eu-1", "web").await.is_none(), "nothing moves");
+    assert!(bed.row("eu-1", "web").await.is_none(), "no cluster changes");
 }

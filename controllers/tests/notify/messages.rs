@@ -11,7 +11,7 @@ use tokio::time::Instant;
 
 use super::{
     bed::{Bed, COMMIT, SECRETS, revision},
-    host::Heard,
+    host::ReceivedRequest,
 };
 
 const ALL: &str = "
@@ -23,8 +23,8 @@ const ALL: &str = "
 - {name: other, kind: github, repository: 'https://git.test/acme/other', api: HOST/other, tokenFile: token}
 ";
 
-fn texts(heard: &[Heard], field: &str) -> Vec<String> {
-    let text = |heard: &Heard| heard.body[field].as_str().unwrap_or_default().to_owned();
+fn texts(heard: &[ReceivedRequest], field: &str) -> Vec<String> {
+    let text = |heard: &ReceivedRequest| heard.body[field].as_str().unwrap_or_default().to_owned();
     heard.iter().map(text).collect()
 }
 
@@ -59,7 +59,10 @@ async fn one_message_for_each_rollout() {
     let old_chat = bed.host.until("/incoming", 2).await;
     let github = bed.host.until("/github", 4).await;
     let gitlab = bed.host.until("/gitlab", 2).await;
-    assert!(bed.host.heard("/other").is_empty(), "another repository");
+    assert!(
+        bed.host.received_requests("/other").is_empty(),
+        "another repository"
+    );
 
     of_webhooks(&hook);
     of_channels(&chat);
@@ -67,7 +70,7 @@ async fn one_message_for_each_rollout() {
     of_commits(&github, &gitlab);
 }
 
-fn of_webhooks(hook: &[Heard]) {
+fn of_webhooks(hook: &[ReceivedRequest]) {
     assert_eq!(texts(hook, "phase"), ["Rolling", "Paused", "Rolling", "Good"]);
     let ids: Vec<&str> = hook
         .iter()
@@ -99,7 +102,7 @@ fn of_webhooks(hook: &[Heard]) {
     assert_eq!(last["link"], "https://muster.test/module/web");
 }
 
-fn of_channels(chat: &[Heard]) {
+fn of_channels(chat: &[ReceivedRequest]) {
     let paths: Vec<&str> = chat.iter().map(|heard| heard.path.as_str()).collect();
     assert_eq!(paths[0], "/slack/chat.postMessage");
     assert!(
@@ -126,7 +129,7 @@ fn of_channels(chat: &[Heard]) {
     );
 }
 
-fn of_commits(github: &[Heard], gitlab: &[Heard]) {
+fn of_commits(github: &[ReceivedRequest], gitlab: &[ReceivedRequest]) {
     assert_eq!(
         github[0].path,
         format!("/github/repos/acme/fleet/statuses/{COMMIT}")
@@ -150,7 +153,7 @@ fn of_commits(github: &[Heard], gitlab: &[Heard]) {
 }
 
 /// As any library of Standard Webhooks does it.
-fn verify(heard: &Heard) {
+fn verify(heard: &ReceivedRequest) {
     let header = |name: &str| heard.headers[name].clone();
     let mut mac = Hmac::<Sha256>::new_from_slice(SECRETS[1].as_bytes()).unwrap();
     mac.update(

@@ -266,7 +266,7 @@ async fn a_hold_in_the_middle_of_a_change_is_kept() {
     bed.patch(
         &clusters,
         "c-1",
-        hold(json!(r#"{"by":"ann","reason":"a look at it"}"#)),
+        hold(json!(r#"{"by":"ann","reason":"an inspection"}"#)),
     )
     .await;
     tokio::time::sleep(Duration::from_mins(3)).await;

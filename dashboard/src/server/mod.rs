@@ -56,7 +56,7 @@ pub struct Setup {
 /// Limits of the server.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// Maximum number of concurrent streams. Further ones are told to retry later.
+    /// Maximum number of concurrent streams. Further ones must retry later.
     pub streams: usize,
     /// Minimum time between two messages on a stream.
     pub pace: Duration,

@@ -1,4 +1,4 @@
-//! Simulated clusters, as seen from the management cluster: each assignment is answered after a delay, with one status
+//! Simulated clusters, as observed from the management cluster: each assignment is answered after a delay, with one status
 //! write. The caller can wait for all of them.
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};

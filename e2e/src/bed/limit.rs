@@ -5,7 +5,7 @@
 //! token to a cluster that is not counted yet, the number of counted clusters, including this one and excluding those
 //! away for longer than `absence`, is at most the limit.
 //!
-//! Also: a token never decreases, stands for one digest only, and is written into a cluster once during the life of an
+//! Also: a token never decreases, means one digest only, and is written into a cluster once during the life of an
 //! object there.
 
 use std::{

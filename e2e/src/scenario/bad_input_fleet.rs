@@ -372,7 +372,7 @@ pub async fn an_annotation_that_is_no_json(ground: Ground) {
         assert_eq!(
             bed.resource_versions("us-1", "web").await,
             before,
-            "{control}: nothing moves"
+            "{control}: no cluster changes"
         );
         bed.target("web", "web-v1").await;
         let mended = json!({"metadata": {"annotations": {control: null}}});

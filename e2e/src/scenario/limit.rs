@@ -20,7 +20,7 @@ const FINISHED: Duration = Duration::from_mins(15);
 /// Enough time for a change to begin, if one could.
 const STILL: Duration = Duration::from_secs(40);
 
-/// A limit as in a Module, and the number of clusters that it stands for.
+/// A limit as in a Module, and the number of clusters that it allows.
 #[derive(Clone, Copy, Debug)]
 pub struct Limit {
     /// `maxUnreadyClusters`.

@@ -150,7 +150,7 @@ async fn takes_the_link_down(bed: &Bed) {
     let node = &bed.nodes[&cut[0]];
     let began = Instant::now();
     bed.until("without a link", async || !node.is_up()).await;
-    bed.until("taken back", async || {
+    bed.until("rolled back", async || {
         node.links().as_deref() == Some(&good) && node.is_up()
     })
     .await;
@@ -321,7 +321,7 @@ async fn api_away() {
     bed.apply(&second, &json!(1)).await;
     bed.until("begun", async || bed.with(&second).len() == 1).await;
     bed.disconnect();
-    bed.until("taken back", async || bed.with(&first).len() == 3)
+    bed.until("rolled back", async || bed.with(&first).len() == 3)
         .await;
     // It stays down until the checks after the restore are over: if it came back earlier, this would be attributed to
     // the restore.

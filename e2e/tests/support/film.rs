@@ -203,12 +203,12 @@ mod tests {
             frames.push(frame);
         }
         assert_eq!(frames[1].lines[1][0].colour, Some("#ff7b72"));
-        let picture = picture(&frames, 1, "a title", "what is seen");
+        let picture = picture(&frames, 1, "a title", "what is shown");
         for part in [
             "&lt;script&gt;alert(1)",
             "@keyframes k1{0%{visibility:hidden}50.00%{visibility:visible}100.00%",
             "#f1{visibility:visible}}",
-            "what is seen",
+            "what is shown",
         ] {
             assert!(picture.contains(part), "{part}: {picture}");
         }

@@ -239,7 +239,7 @@ mod tests {
         check("--password=canary", "--password=***");
         check("PASSWORD: canary", "PASSWORD: ***");
         check("Authorization: Bearer canarycanary", "Authorization: Bearer ***");
-        check("token eyJhbGciOi.eyJzdWIi.c2ln seen", "token *** seen");
+        check("token eyJhbGciOi.eyJzdWIi.c2ln rejected", "token *** rejected");
         check(
             "a\n-----BEGIN RSA PRIVATE KEY-----\ncanary\n-----END RSA PRIVATE KEY-----\nb",
             "a\n***\nb",

@@ -384,7 +384,7 @@ async fn a_change_does_not_begin_before_its_begin_is_written() {
     let refused = || bed.requests().filter(|request| request.code() == 503).count();
     bed.roll(2, &content(&bed.path("etc/a"), "two")).await;
     let tried = async {
-        // Reports: the row was read, the change starts, it failed, and once more.
+        // Reports: the row was read, the change starts, it failed, and again.
         while refused() < 4 {
             tokio::time::sleep(Duration::from_millis(10)).await;
         }

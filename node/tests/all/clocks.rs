@@ -16,7 +16,7 @@ fn a_change_takes_as_long_whatever_the_wall_clock_does() {
     let mut taken = Vec::new();
     for shift in [0, HOUR, -HOUR, TEN_YEARS, -TEN_YEARS] {
         let world = World::new();
-        world.disk.put(&path("a"), "a of before");
+        world.disk.put(&path("a"), "previous a");
         let mut agent = world.start();
         // The clock is corrected during the acknowledgement, so that the end is after the correction.
         let row = row(1, vec![file(&path("a"), "link-down")]);
@@ -28,7 +28,7 @@ fn a_change_takes_as_long_whatever_the_wall_clock_does() {
             panic!()
         };
         taken.push((world.clock.since_boot.get(), outcome.clone()));
-        assert_eq!(world.read(&path("a")).unwrap(), "a of before");
+        assert_eq!(world.read(&path("a")).unwrap(), "previous a");
     }
     assert!(taken.windows(2).all(|pair| pair[0] == pair[1]), "{taken:?}");
 }

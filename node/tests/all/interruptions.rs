@@ -15,9 +15,9 @@ type Files = BTreeMap<String, (u32, String)>;
 /// no longer listed.
 pub(crate) fn node() -> World {
     let world = World::new();
-    world.disk.put_with(&path("a"), "a of before", 0o600);
-    world.disk.put_with(&path("gone"), "gone of before", 0o644);
-    world.disk.put_with(&path("dropped"), "dropped of before", 0o640);
+    world.disk.put_with(&path("a"), "previous a", 0o600);
+    world.disk.put_with(&path("gone"), "previous gone", 0o644);
+    world.disk.put_with(&path("dropped"), "previous dropped", 0o640);
     let mut agent = world.start();
     let first = row(
         1,
@@ -42,14 +42,14 @@ pub(crate) fn files_of(first: bool, a: &str) -> Files {
     if first {
         Files::from([
             file("a", 0o644, "a one"),
-            file("gone", 0o644, "gone of before"),
+            file("gone", 0o644, "previous gone"),
             file("dropped", 0o644, "dropped one"),
         ])
     } else {
         Files::from([
             file("a", 0o644, a),
             file("sub/deep/new", 0o644, "new two"),
-            file("dropped", 0o640, "dropped of before"),
+            file("dropped", 0o640, "previous dropped"),
         ])
     }
 }

@@ -10,7 +10,7 @@ use crate::support::world::{ETC, World, assign_once, config, file, path, reason,
 
 fn failed() -> (World, Assignment) {
     let world = World::new();
-    world.disk.put(&path("a"), "a of before");
+    world.disk.put(&path("a"), "previous a");
     world.host.boot();
     let row = row(1, vec![file(&path("a"), "link-down")]);
     assert_eq!(reason(&mut world.start(), &row), "Failed");
@@ -74,7 +74,7 @@ fn by_what_changes() {
             continue;
         }
         assert_eq!(is_tried(&world, &row), tried, "{what}");
-        assert_eq!(world.read(&path("a")).unwrap(), "a of before", "{what}");
+        assert_eq!(world.read(&path("a")).unwrap(), "previous a", "{what}");
     }
 }
 
@@ -92,7 +92,7 @@ fn other_reloader(timeout: &str) -> Config {
 #[test]
 fn a_secret_that_changes_makes_another_content() {
     let world = World::new();
-    world.disk.put(&path("a"), "a of before");
+    world.disk.put(&path("a"), "previous a");
     world
         .host
         .secrets

@@ -87,7 +87,7 @@ fn a_row_that_is_deleted_leaves_its_files_or_brings_the_originals_back() {
     assert_eq!(
         assign_once(&mut world.start(), &deleted(OnDelete::Restore)).state,
         State::Gone,
-        "and once more"
+        "and again"
     );
     assert!(
         muster_node::status(&world.agent_environment())

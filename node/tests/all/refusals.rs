@@ -275,7 +275,7 @@ fn unsafe_entries_at_the_path_are_refused() {
 
 fn obstacle(world: &World, path: &str, obstacle: Obstacle) {
     if path != ETC {
-        world.disk.put(path, "x of before");
+        world.disk.put(path, "previous x");
     }
     world
         .disk

@@ -13,7 +13,7 @@ const FILE: &str = "/etc/secret-of-net";
 
 fn node() -> World {
     let world = World::new();
-    world.disk.put(&path("a"), "a of before");
+    world.disk.put(&path("a"), "previous a");
     world
         .host
         .secrets

@@ -8,7 +8,7 @@ use crate::support::world::{World, assign, assign_once, file, path, reason, row,
 
 fn node() -> World {
     let world = World::new();
-    world.disk.put(&path("a"), "a of before");
+    world.disk.put(&path("a"), "previous a");
     world.host.boot();
     world
 }
@@ -76,7 +76,7 @@ fn a_file_that_takes_the_link_down() {
     assert_eq!(outcome.verdict, Verdict::Failed);
     assert_eq!(outcome.message, "interface bond*: bond0 is down");
     assert_eq!(outcome.failing, ["interface bond*"]);
-    assert_eq!(world.read(&path("a")).unwrap(), "a of before");
+    assert_eq!(world.read(&path("a")).unwrap(), "previous a");
     assert_eq!(
         *world.host.running.borrow(),
         world.host.files(),
@@ -84,7 +84,7 @@ fn a_file_that_takes_the_link_down() {
     );
     assert!(
         world.clock.since_boot.get() < Duration::from_secs(100 + 2 * 120),
-        "within confirmWithin, and once more for the restore"
+        "within confirmWithin, and again for the restore"
     );
 }
 
@@ -96,7 +96,7 @@ fn a_reload_that_fails() {
         (outcome.verdict, outcome.message.as_str()),
         (Verdict::Failed, "reload net: exit code 1: boom")
     );
-    assert_eq!(world.read(&path("a")).unwrap(), "a of before");
+    assert_eq!(world.read(&path("a")).unwrap(), "previous a");
 }
 
 #[test]
@@ -145,13 +145,13 @@ fn an_outage_condemns_nothing_and_the_change_is_tried_again_after_it() {
     assert_eq!(
         answer.reports[0].state.reason(),
         "Inconclusive",
-        "while the surroundings are bad nothing is tried"
+        "while the environment is bad nothing is tried"
     );
     assert!(
         answer.again.unwrap() > Duration::ZERO,
         "and nothing is asked in a circle"
     );
-    assert_eq!(world.read(&path("a")).unwrap(), "a of before");
+    assert_eq!(world.read(&path("a")).unwrap(), "previous a");
     assert!(
         world.disk.log.borrow()[writes..]
             .iter()
@@ -175,7 +175,7 @@ fn a_restore_with_a_failed_reload_is_reported_and_blocks_the_node() {
     assert_eq!(outcome.verdict.class(), Some(Class::Unit));
     assert_eq!(
         world.read(&path("a")).unwrap(),
-        "a of before",
+        "previous a",
         "the files are back all the same"
     );
     assert_eq!(
@@ -194,7 +194,7 @@ fn a_restore_with_a_failed_reload_is_reported_and_blocks_the_node() {
         until_quiet(
             &world,
             &mut agent,
-            &[row(2, vec![file(&path("a"), "a of before")])]
+            &[row(2, vec![file(&path("a"), "previous a")])]
         ),
         [State::Confirmed]
     );
@@ -214,7 +214,7 @@ fn nothing_to_change_reloads_nothing_and_is_checked() {
     let world = node();
     let mut agent = world.start();
     assert_eq!(
-        reason(&mut agent, &row(1, vec![file(&path("a"), "a of before")])),
+        reason(&mut agent, &row(1, vec![file(&path("a"), "previous a")])),
         "Confirmed"
     );
     assert_eq!(*world.host.programs.borrow().first().unwrap(), "/bin/peer");
@@ -286,5 +286,5 @@ fn a_check_that_hangs_holds_no_restore_up() {
         taken <= Duration::from_secs(120 + 10 + 15 + 1),
         "it took {taken:?}"
     );
-    assert_eq!(world.read(&path("a")).unwrap(), "a of before");
+    assert_eq!(world.read(&path("a")).unwrap(), "previous a");
 }

@@ -2,10 +2,10 @@
 //!
 //! ```text
 //!   seed ─► Scenario: spec, units, what happens when ─┐
-//!   a fleet of somebody ──────────────────────────────┼─► Simulation ─► plan (the shipped one) ─► memory, steps
+//!   a fleet from a test ──────────────────────────────┼─► Simulation ─► plan (the shipped one) ─► memory, steps
 //!                                                     │   events in      ▲                          │ writes: late, lost, twice
 //!                                                     │   order of time  └── view ◄── reports ◄── units
-//!                                                     └─► Witness: Laws (they hold, or the seed is told), or whoever draws it
+//!                                                     └─► Witness: Laws (they hold, or the seed is printed), or a chart
 //! ```
 //!
 //! Time is a number that jumps from one event to the next: a rollout of hours is simulated in milliseconds.

@@ -72,7 +72,7 @@ impl<'a> Pass<'a> {
             group.push((unit, wanted));
             let enough = plain && class == Class::Ready && group.len() == most;
             if enough && self.memory.refuses_nothing() {
-                break; // nobody who comes later goes before these
+                break; // no later unit goes before these
             }
         }
         for group in groups.values_mut() {

@@ -42,7 +42,7 @@ impl Coverage {
         let replaced =
             was.is_some_and(|run| run.state == RunState::Open && is.is_some_and(|it| it.id > run.id));
         self.note_if(
-            "a target replaced in mid-run",
+            "a target replaced during a run",
             replaced && !before.in_flight.is_empty(),
         );
         self.note_if(
@@ -96,7 +96,7 @@ impl Coverage {
             let kept = change.kind == Kind::Withdraw && change.counts();
             self.note_if("a withdrawal that still takes a slot of the limit", kept);
             let back = was.is_some_and(|was| was.kind == Kind::Withdraw && change.kind == Kind::Fence);
-            self.note_if("taken back", back && !change.skipped);
+            self.note_if("reversed", back && !change.skipped);
         }
         let confirmed = before.in_flight.iter().any(|(id, change)| {
             change.counts() && !after.in_flight.contains_key(id) && after.verdict_is_bad()
@@ -138,7 +138,7 @@ impl Halted for Memory {
 /// All that the histories must have reached.
 pub(crate) fn wanted() -> Vec<&'static str> {
     let states = [
-        "a target replaced in mid-run",
+        "a target replaced during a run",
         "a target that returned",
         "a known bad target",
         "more in flight than the limit",
@@ -155,7 +155,7 @@ pub(crate) fn wanted() -> Vec<&'static str> {
         "counted as a failure",
         "in flight in another incarnation",
         "a withdrawal that still takes a slot of the limit",
-        "taken back",
+        "reversed",
         "confirmed after the halt",
         "an assignment",
         "a withdrawal",
@@ -169,7 +169,7 @@ pub(crate) fn wanted() -> Vec<&'static str> {
         "a write that came twice",
         "a write that was lost",
         "memory lost during a run",
-        "a gap in mid-run",
+        "a gap during a run",
         "held up by its environment",
     ];
     states

@@ -437,7 +437,7 @@ impl<'a> HistorySimulation<'a> {
         self.pass(gap);
         let read = self.read(0);
         self.coverage
-            .note_if("a gap in mid-run", !read.memory.in_flight.is_empty());
+            .note_if("a gap during a run", !read.memory.in_flight.is_empty());
         let memory = &read.memory;
         let memory = Recalled::Kept { memory, gap }
             .believed(&read.view, read.now)

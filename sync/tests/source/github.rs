@@ -312,7 +312,7 @@ async fn each_refusal_has_its_words() {
                 "{shown}"
             );
         }
-        assert!(bed.server.seen().is_empty(), "git was not asked");
+        assert!(bed.server.recorded_requests().is_empty(), "git was not asked");
         drop(bed.data);
     };
     let (missing, away) = (SourceErrorClass::Missing, SourceErrorClass::Unavailable);

@@ -187,7 +187,11 @@ async fn a_redirect_on_the_same_host_is_followed() {
         .fetch(&Remote::new(moved), &Want::Tag("v1".to_owned()))
         .await
         .unwrap();
-    let paths: Vec<String> = git.seen().into_iter().map(|seen| seen.path).collect();
+    let paths: Vec<String> = git
+        .recorded_requests()
+        .into_iter()
+        .map(|seen| seen.path)
+        .collect();
     assert_eq!(
         paths.last().map(String::as_str),
         Some("/.git/git-upload-pack"),

@@ -78,7 +78,7 @@ impl Bed {
     fn packs(&self) -> Vec<&'static str> {
         let packs = self
             .server
-            .seen()
+            .recorded_requests()
             .into_iter()
             .filter(|seen| seen.method == "POST");
         let mut kinds: Vec<&str> = packs
@@ -108,10 +108,10 @@ async fn each_kind_of_name_is_fetched_from_an_unconfigured_server() {
         assert_eq!(bed.text(&Want::Tag("v1".to_owned())).await.unwrap(), "a: 1\n");
         assert_eq!(bed.packs(), ["shallow"]);
         // Stored already: no request at all.
-        let before = bed.server.seen().len();
+        let before = bed.server.recorded_requests().len();
         assert_eq!(bed.text(&Want::Commit(commit(first))).await.unwrap(), "a: 1\n");
         assert_eq!(bed.text(&Want::Commit(commit(third))).await.unwrap(), "a: 3\n");
-        assert_eq!(bed.server.seen().len(), before);
+        assert_eq!(bed.server.recorded_requests().len(), before);
         // Not a tip, and the server does not allow fetching by id: everything is fetched.
         assert_eq!(bed.text(&Want::Commit(commit(second))).await.unwrap(), "a: 2\n");
         assert_eq!(bed.packs(), ["shallow", "full"]);
@@ -207,7 +207,7 @@ async fn resolving_a_tag_transfers_no_content() {
     assert_eq!(resolved.commit.as_str(), bed.commits[0]);
     let seen: Vec<String> = bed
         .server
-        .seen()
+        .recorded_requests()
         .into_iter()
         .map(|seen| format!("{} {}", seen.method, seen.path))
         .collect();
@@ -242,7 +242,7 @@ async fn a_certificate_must_be_trusted() {
         assert!(expected, "{error}");
     }
     assert!(
-        bed.server.seen().is_empty(),
+        bed.server.recorded_requests().is_empty(),
         "nothing was asked over a connection that is not trusted"
     );
 }
@@ -282,7 +282,7 @@ async fn credentials_open_the_door_and_are_never_shown() {
         source.fetch(&with(credentials.clone()), &branch).await.unwrap();
         assert!(
             server
-                .seen()
+                .recorded_requests()
                 .iter()
                 .all(|seen| seen.authorization.as_deref() == Some(authorization))
         );

@@ -55,9 +55,9 @@ impl Bed {
     }
 
     async fn fetch(&self, want: Want) -> (usize, usize, usize) {
-        let before = (self.server.seen().len(), self.server.sent_in_all());
+        let before = (self.server.recorded_requests().len(), self.server.sent_in_all());
         self.source.fetch(&self.remote(), &want).await.unwrap();
-        let seen = self.server.seen();
+        let seen = self.server.recorded_requests();
         let gets = seen[before.0..]
             .iter()
             .filter(|seen| seen.method == "GET")
@@ -266,13 +266,17 @@ async fn content_fetched_with_credentials_needs_the_same_credentials() {
         let error = bed.source.fetch(&stranger, &want).await.unwrap_err();
         assert!(matches!(error, SourceError::Unauthorized { .. }), "{error}");
     }
-    let seen = bed.server.seen().len();
+    let seen = bed.server.recorded_requests().len();
     bed.source.fetch(&with("hunter2"), &want).await.unwrap();
-    assert_eq!(bed.server.seen().len(), seen, "known: nothing is asked");
+    assert_eq!(
+        bed.server.recorded_requests().len(),
+        seen,
+        "known: nothing is asked"
+    );
     // A later process requests it once.
     let later = source(bed.data.path(), &bed.now);
     assert!(later.fetch(&bed.remote(), &want).await.is_err());
     later.fetch(&with("hunter2"), &want).await.unwrap();
     later.fetch(&with("hunter2"), &want).await.unwrap();
-    assert_eq!(bed.server.seen().len(), seen + 2);
+    assert_eq!(bed.server.recorded_requests().len(), seen + 2);
 }

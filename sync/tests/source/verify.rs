@@ -587,7 +587,13 @@ async fn a_signature_that_is_bad_is_not_transferred_again_and_again() {
     let by_ann = Arc::new(ring(&[("ann.pub", &ann)]));
     let by_both = Arc::new(ring(&[("ann.pub", &ann), ("bob.pub", &bob)]));
     let remote = |keys| signed_remote(&server.url(".git"), VerifyMode::Tag, keys);
-    let packs = || server.seen().iter().filter(|seen| seen.method == "POST").count();
+    let packs = || {
+        server
+            .recorded_requests()
+            .iter()
+            .filter(|seen| seen.method == "POST")
+            .count()
+    };
     assert!(source.resolve(&remote(&by_ann), &tag("v1")).await.is_err());
     let once = packs();
     assert!(once > 0);

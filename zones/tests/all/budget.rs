@@ -230,7 +230,7 @@ fn while_a_zone_is_scaled_down_no_pod_is_evicted() {
     assert_eq!(
         cluster.evict("store-a-0"),
         allowed(),
-        "what is rolled stands among the pods"
+        "what is rolled is among the pods"
     );
 }
 

@@ -42,7 +42,7 @@ const OTHERS: &[Table] = &[
     not_applicable("sort-comparators.json", RENDERING),
     not_applicable(
         "update-revision-counters.json",
-        "revisions have no counters: the status of a NodeModule counts its nodes anew in each pass (revision-counters.json)",
+        "revisions have no counters: the status of a NodeModule counts its nodes again in each pass (revision-counters.json)",
     ),
 ];
 

@@ -491,7 +491,10 @@ struct Http {
 fn http(input: &Input<'_>) -> anyhow::Result<Value> {
     let input: Http = input.parse()?;
     let answer = match serve::read(&input.content_type, input.body.as_bytes()) {
-        Ok(review) => serve::write(&review, &Response::warn(format!("seen {}", review.request.name))),
+        Ok(review) => serve::write(
+            &review,
+            &Response::warn(format!("observed {}", review.request.name)),
+        ),
         Err(refusal) => refusal,
     };
     let body = if answer.content_type == serve::JSON {

@@ -88,7 +88,7 @@ pub(super) struct Canned {
     pub status: u16,
     pub body: String,
     pub error: Option<String>,
-    #[allow(dead_code, reason = "redirects are followed by nobody")]
+    #[allow(dead_code, reason = "redirects are not followed")]
     pub location: Option<String>,
 }
 

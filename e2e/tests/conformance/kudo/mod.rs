@@ -54,7 +54,7 @@ const INSTANCES: &str =
 const PARAMETERS: &str = "there are no parameters with plans of their own: other values are other documents";
 const PIPES: &str = "pipes are left out on purpose: a Job writes what a later step needs";
 const HISTORIES: &str = "histories of instances over two writes of one pass; muster stores a run in one: crashes at every write of it, a deletion, \
-                         and a version that fails are played on the whole sync (controllers/tests/kustomization/plan.rs)";
+                         and a version that fails are tested on the whole sync (controllers/tests/kustomization/plan.rs)";
 const LOCK: &str = "no field schedules a plan by name and uid: a run begins where the documents differ from those of the last one (Planned::next)";
 const PRINTED: &str =
     "no command prints all plans of a version as a tree: kubectl prints the PlanRun, and muster why its line";

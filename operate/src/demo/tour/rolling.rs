@@ -146,7 +146,7 @@ impl Tour<'_> {
             "the tree shows one problem, and four clusters on one line",
             contains_all(&tree, &["Cluster/dev-1", "Clusters eu-1, eu-2, us-1, us-2"]),
         )?;
-        let status = self.world.module("podinfo").await?.status.unwrap_or_default(); // none: then nobody has a reason
+        let status = self.world.module("podinfo").await?.status.unwrap_or_default(); // none: no unit has a reason
         let mut told: Vec<String> = status.attention.iter().map(|told| told.cluster.clone()).collect();
         told.sort();
         self.guide

@@ -20,7 +20,7 @@ pub type Decide<'a> = &'a dyn Fn(&Spec, &Memory, &[Unit], Millis) -> Decision;
 
 /// A law, by its name in docs/engine.md.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-#[allow(missing_docs, reason = "each is described below, where it is told")]
+#[allow(missing_docs, reason = "each is described below")]
 pub enum Law {
     E1,
     E2,

@@ -62,7 +62,7 @@ fn register() -> Result<(), git2::Error> {
         // libgit2 in this crate is behind `ready`, whose OnceLock runs this once, before the first of them.
         unsafe { git2::opts::set_search_path(level, "") }?;
     }
-    // SAFETY: as above: nobody reads these settings yet.
+    // SAFETY: as above: no thread reads these settings yet.
     unsafe {
         git2::opts::set_mwindow_size(WINDOW)?;
         git2::opts::set_mwindow_mapped_limit(MAPPED)?;
