@@ -83,7 +83,7 @@ pub fn short_hash(parts: &[&str]) -> String {
     text
 }
 
-/// The length of the result of [`short`].
+/// The length of the result of [`short_hash`].
 pub const SHORT_LENGTH: usize = 10;
 
 /// JSON with the keys of every object in byte order and without spaces, regardless of the order of the value's maps.

@@ -139,7 +139,7 @@ impl Schema {
         causes
     }
 
-    /// The list type at a path of members (`["spec", "items"]`); `*` stands for items or entries. `None` if the schema
+    /// The list type at a path of members (`["spec", "items"]`); `*` represents items or entries. `None` if the schema
     /// has no list there.
     pub fn list_type(&self, path: &[&str]) -> Option<ListType> {
         self.at(path)

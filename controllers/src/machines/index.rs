@@ -48,7 +48,7 @@ pub fn machine_resource() -> ApiResource {
     }
 }
 
-/// An index that [`watched`] fills.
+/// An index that [`machine_changes`] fills.
 pub fn machine_index() -> MachineIndex {
     Index::new(
         |machine: &DynamicObject| {

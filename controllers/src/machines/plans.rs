@@ -43,7 +43,7 @@ const NODE_DEADLINE: SignedDuration = SignedDuration::from_mins(10);
 /// All plans, as last read.
 pub type PlanIndex = Index<UpdatePlan, Arc<UpdatePlan>>;
 
-/// An index that [`watched`] fills.
+/// An index that [`plan_changes`] fills.
 pub fn plan_index() -> PlanIndex {
     Index::new(
         |plan: &UpdatePlan| Some(Arc::new(plan.clone())),

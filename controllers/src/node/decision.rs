@@ -1,5 +1,5 @@
 //! The pure step: from the observation of a NodeModule to what must be written. Claims on the NodeBudget come first:
-//! see [`wanted`].
+//! see [`wanted_nodes`].
 
 use std::collections::BTreeSet;
 

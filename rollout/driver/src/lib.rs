@@ -2,14 +2,14 @@
 //!
 //! ```text
 //!   memory as read, or rebuilt ─┐
-//!   units as read ──────────────┼─► decide ─► Decided ─► the caller writes the memory ─► Remembered ─► writes of rows
+//!   units as read ──────────────┼─► decide ─► Decided ─► the caller writes the memory ─► Remembered ─► writes of assignments
 //!   spec, now ──────────────────┘            (pure)      by compare-and-swap (W2)                      each with a test (W3)
 //! ```
 //!
 //! The caller reads and writes. This crate contains no Kubernetes, clock or I/O; the controllers, the model, the
 //! simulator and the tests of the engine run the same functions.
 //!
-//! Invariant: an assignment is written only by a [`RowWrite`], which is created only from a [`Remembered`]: the memory
+//! Invariant: an assignment is written only by a [`AssignmentWrite`], which is created only from a [`Remembered`]: the memory
 //! that names the change is written (W2).
 //! Invariant: a write of an assignment has the token that was read there as its precondition, and a greater one as its
 //! content (W3).

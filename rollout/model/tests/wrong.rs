@@ -92,7 +92,7 @@ fn w3_a_token_falls() {
 }
 
 #[test]
-fn w4_no_token_in_the_echo() {
+fn w4_no_token_in_the_report() {
     check(
         Wrong::NoTokenInReport,
         "E1",

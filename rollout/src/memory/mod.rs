@@ -1,6 +1,6 @@
 //! The memory: the only state of the engine, stored by the caller with compare-and-swap.
 //!
-//! Bounded by construction: see [`MAX_CHARGES`], [`MAX_MARKS`], [`MAX_BAD`], [`MAX_MESSAGE`]; its JSON stays below
+//! Bounded by construction: see [`MAX_IN_FLIGHT`], [`MAX_MARKS`], [`MAX_BAD`], [`MAX_MESSAGE`]; its JSON stays below
 //! [`MAX_BYTES`] for names of at most 63 bytes.
 
 mod rebuild;

@@ -35,7 +35,7 @@ pub struct MemorySource {
 pub enum Fault {
     /// Each call fails with this error.
     Fail(SourceError),
-    /// No call returns until [`MemorySource::mend`].
+    /// No call returns until [`MemorySource::clear_fault`].
     Hang,
 }
 
@@ -137,7 +137,7 @@ impl MemorySource {
         }
     }
 
-    /// Makes all calls to the remote fail or hang like this, until [`Self::mend`].
+    /// Makes all calls to the remote fail or hang like this, until [`Self::clear_fault`].
     pub fn break_with(&self, url: &str, fault: Fault) {
         self.state
             .lock()

@@ -67,7 +67,7 @@ fn type_of(value: Cel) -> String {
     format!("type {name}")
 }
 
-/// Like [`typed`], but only with these members, with escaped names, so that a rule about one field of a large object is
+/// Like [`typed_value`], but only with these members, with escaped names, so that a rule about one field of a large object is
 /// cheap.
 pub(super) fn typed_members(
     value: &Value,
