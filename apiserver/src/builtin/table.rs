@@ -100,7 +100,7 @@ impl Shape {
 }
 
 impl Table {
-    /// Parses the format that [`super::generate::generate_type_table()`] describes. Invalid lines are skipped; a test makes sure that there
+    /// Parses the format that [`super::generate_type_table()`] describes. Invalid lines are skipped; a test makes sure that there
     /// are none.
     fn read(text: &'static str) -> Self {
         let mut table = Self::default();

@@ -61,7 +61,7 @@ pub(super) fn dangling() -> Vec<String> {
     named.collect()
 }
 
-/// Parses the format that [`super::generate::generate_message_table()`] describes.
+/// Parses the format that [`super::generate_message_table()`] describes.
 fn read(text: &'static str) -> Messages {
     let mut messages = Messages::new();
     let mut current = "";

@@ -7,7 +7,7 @@
 //! ```
 //!
 //! A single write is made at once; those that arrive meanwhile wait and are merged into the next patch.
-//! Invariant: a row is written only if the memory is stored (`RowWrite`, W2).
+//! Invariant: a row is written only if the memory is stored (`AssignmentWrite`, W2).
 //! Invariant: a row is written only by a patch that tests what was observed; merging does not change that (W3).
 
 use std::{

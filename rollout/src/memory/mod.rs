@@ -329,7 +329,7 @@ impl InFlight {
     }
 
     /// Whether it takes a slot of the limit: it is not released, and it is neither a withdrawal, which has a limit of
-    /// its own, nor abandoned (but see [`Charge::sent`]).
+    /// its own, nor abandoned (but see [`InFlight::sent`]).
     pub fn counts(&self) -> bool {
         !self.skipped && (!self.kind.empties() || self.sent.is_some())
     }
