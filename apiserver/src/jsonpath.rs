@@ -21,7 +21,7 @@ enum Step {
 }
 
 /// The values at the path; empty if the path is invalid.
-pub(crate) fn find<'a>(root: &'a Value, path: &str) -> Vec<&'a Value> {
+pub(crate) fn values_at<'a>(root: &'a Value, path: &str) -> Vec<&'a Value> {
     parse(path)
         .map(|steps| walk(vec![root], &steps))
         .unwrap_or_default()
@@ -200,7 +200,7 @@ mod tests {
             "spec": {"a": 1, "list": [{"n": "x"}, {"n": "y"}], "a.b": "dot"},
             "status": {"conditions": [{"type": "Ready", "status": "True"}, {"type": "Old", "status": "False"}]},
         });
-        assert_eq!(json!(find(&object, path)), *expect, "{path}");
+        assert_eq!(json!(values_at(&object, path)), *expect, "{path}");
     }
 
     #[test]

@@ -95,7 +95,7 @@ pub(crate) async fn run(flags: BuildFlags, out: &Out) -> anyhow::Result<u8> {
     let FolderFlags { path, substitute } = folder;
     let substitute = Variable::map(substitute);
     if let Some(name) = plan {
-        return match folder::plan(&path, substitute, &name) {
+        return match folder::read_plan(&path, substitute, &name) {
             Ok(plan) => {
                 out.text(&plan.to_string())?;
                 Ok(DONE)
@@ -113,7 +113,7 @@ pub(crate) async fn run(flags: BuildFlags, out: &Out) -> anyhow::Result<u8> {
     if let Some(recorded) = health {
         return health_of(&manifests, &recorded, out).await;
     }
-    let list = print::list(&manifests);
+    let list = print::as_list(&manifests);
     let text = match format {
         Format::Yaml => print::yaml(&list),
         Format::Json => format!("{}\n", serde_json::to_string_pretty(&list)?),

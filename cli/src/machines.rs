@@ -127,12 +127,12 @@ pub(crate) async fn run(cluster: &Target, flags: &MachinesFlags, out: &Out) -> a
         MachinesVerb::Serve(flags) => serve(cluster, flags, out).await,
         MachinesVerb::Retry(flags) => {
             let (client, namespace) = connect::client(cluster).await?;
-            machines::retry(&client, (&namespace, &flags.machine), &flags.word(), out).await?;
+            machines::retry_machine(&client, (&namespace, &flags.machine), &flags.word(), out).await?;
             Ok(DONE)
         }
         MachinesVerb::Abort(flags) => {
             let (client, namespace) = connect::client(cluster).await?;
-            machines::abort(&client, (&namespace, &flags.machine), &flags.word(), out).await?;
+            machines::abort_machine(&client, (&namespace, &flags.machine), &flags.word(), out).await?;
             Ok(DONE)
         }
     }

@@ -68,7 +68,7 @@ pub(crate) async fn run(cluster: &Target, flags: &MatrixFlags, out: &Out) -> any
     if flags.watch {
         let mut live = out.live();
         if flags.nodes {
-            return fleet::nodes::watch(&client, out, |_, fleet| {
+            return fleet::nodes::watch_nodes(&client, out, |_, fleet| {
                 live.show(matrix_lines(&matrix(fleet)?, out.width()))?;
                 Ok(ControlFlow::Continue(()))
             })

@@ -87,7 +87,7 @@ pub(crate) async fn run(target: &Target, flags: PlanFlags, out: &Out) -> anyhow:
     let options = flags.options();
     let sides = Sides::read(&options)?;
     let (client, namespace) = connect::client(target).await?;
-    let plan = Box::pin(plan::plan(client, &namespace, &sides, &options)).await?;
+    let plan = Box::pin(plan::plan_fleet(client, &namespace, &sides, &options)).await?;
     out.text(&match output {
         Shown::Text => plan::text(&plan, out.width()),
         Shown::Markdown => plan::markdown(&plan),

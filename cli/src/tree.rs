@@ -69,7 +69,7 @@ pub(crate) async fn run(cluster: &Target, flags: &TreeFlags, out: &Out) -> anyho
     if flags.watch {
         let mut live = out.live();
         if flags.top.is_of_nodes() {
-            return fleet::nodes::watch(&client, out, |_, fleet| {
+            return fleet::nodes::watch_nodes(&client, out, |_, fleet| {
                 let tree = top::tree(fleet, &flags.top, &namespace)?;
                 live.show(tree_lines(&tree.root, out.width(), out.when(now())))?;
                 Ok(ControlFlow::Continue(()))

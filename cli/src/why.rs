@@ -124,7 +124,7 @@ async fn node_module(
     };
     if flags.watch {
         let mut live = out.live();
-        return nodes::watch(client, out, |objects, fleet| {
+        return nodes::watch_nodes(client, out, |objects, fleet| {
             live.show_blocks(&explain::blocks(&answer(objects, fleet)?, out.width()))?;
             Ok(ControlFlow::Continue(()))
         })
@@ -150,7 +150,7 @@ async fn zones(
         return explain::print(&why_zones(&rollout), flags.output, out);
     }
     let mut live = out.live();
-    zones::watch(client, namespace, name, |rollout| {
+    zones::watch_zones(client, namespace, name, |rollout| {
         Ok(live.show_blocks(&explain::blocks(&why_zones(rollout), out.width()))?)
     })
     .await
@@ -173,7 +173,7 @@ async fn machine(
         return explain::print(&why, flags.output, out);
     }
     let mut live = out.live();
-    machines::watch(client, namespace, name, |why| {
+    machines::watch_machines(client, namespace, name, |why| {
         Ok(live.show_blocks(&explain::blocks(why, out.width()))?)
     })
     .await

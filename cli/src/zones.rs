@@ -46,7 +46,7 @@ pub(crate) struct ZonesFlags {
 
 /// Runs the process until SIGTERM or Ctrl-C.
 pub(crate) async fn run(cluster: &Target, flags: &ZonesFlags, out: &Out) -> anyhow::Result<u8> {
-    let read = flags::parse(&flags.arguments).and_then(|given| Ok((Settings::new(&given)?, given)));
+    let read = flags::parse_flags(&flags.arguments).and_then(|given| Ok((Settings::new(&given)?, given)));
     let (settings, given) = match read {
         Ok(read) => read,
         Err(flags::Error::Help) => {

@@ -394,7 +394,7 @@ fn webhooks(labels: &serde_json::Value, bundles: &[Option<&str>]) -> ValidatingW
 fn only_configurations_that_ask_for_it_get_the_authorities() {
     let asks = json!({INJECT_LABEL: "true", NAMESPACE_LABEL: "zones"});
     let paths = |configuration: &ValidatingWebhookConfiguration, authorities: &str| {
-        let patch = bundles::patch(configuration, "zones", authorities).unwrap_or_default();
+        let patch = bundles::bundle_patch(configuration, "zones", authorities).unwrap_or_default();
         let paths = patch.iter().filter(|entry| entry["op"] == "add");
         let paths: Vec<String> = paths
             .map(|entry| entry["path"].as_str().unwrap().to_owned())

@@ -8,7 +8,7 @@
     reason = "a helper that fails fails its test"
 )]
 
-use muster_controllers::{hosts::Hosts, registry::kubeconfig::parse};
+use muster_controllers::{hosts::Hosts, registry::kubeconfig::parse_kubeconfig};
 use serde_json::{Value, json};
 
 const TOKEN: &str = "hunter2-token";
@@ -38,7 +38,7 @@ fn with(pointer: &str, value: Value) -> Value {
 }
 
 fn check(config: &Value, expect: &str) {
-    let error = parse(config.to_string().as_bytes()).unwrap_err();
+    let error = parse_kubeconfig(config.to_string().as_bytes()).unwrap_err();
     assert_eq!(error.to_string(), expect, "{config}");
     assert!(!format!("{error:?}{error}").contains("hunter2"), "{error:?}");
 }
@@ -47,7 +47,7 @@ fn check(config: &Value, expect: &str) {
 fn a_proxy_is_taken_where_its_host_is_allowed() {
     let proxy = |url: &str| with("/clusters/0/cluster/proxy-url", json!(url));
     let text = proxy("http://user:hunter2@Proxy.test:3128").to_string();
-    let access = parse(text.as_bytes()).unwrap();
+    let access = parse_kubeconfig(text.as_bytes()).unwrap();
     assert_eq!(
         access.proxy.as_ref().unwrap().url().as_str(),
         "http://user:hunter2@proxy.test:3128/"
@@ -86,7 +86,7 @@ fn the_current_context_is_taken() {
         .as_array_mut()
         .unwrap()
         .insert(0, json!({"name": "other", "user": {"exec": {"command": "sh"}}}));
-    let access = parse(config.to_string().as_bytes()).unwrap();
+    let access = parse_kubeconfig(config.to_string().as_bytes()).unwrap();
     assert_eq!(access.server, "https://eu-1.example.org:6443");
     assert_eq!(access.certificate_authority, b"CA");
     assert_eq!(access.tls_server_name.as_deref(), Some("kubernetes"));
@@ -116,7 +116,7 @@ users:
     client-certificate-data: Q0VSVA==
     client-key-data: aHVudGVyMi1rZXk=
 ";
-    let access = parse(yaml.as_bytes()).unwrap();
+    let access = parse_kubeconfig(yaml.as_bytes()).unwrap();
     assert_eq!(access.certificate_authority, b"CA");
     let (certificate, key) = access.client_certificate.clone().unwrap();
     assert_eq!(
@@ -278,19 +278,25 @@ fn forms_are_checked() {
     twice["users"].as_array_mut().unwrap().push(user);
     check(&twice, "field users: has two entries with the name that is used");
     assert_eq!(
-        parse(b"a: [hunter2").unwrap_err().to_string().split(" (").next(),
+        parse_kubeconfig(b"a: [hunter2")
+            .unwrap_err()
+            .to_string()
+            .split(" (")
+            .next(),
         Some("the kubeconfig is not YAML")
     );
     assert_eq!(
-        parse(b"token: a\ntoken: hunter2").unwrap_err().to_string(),
+        parse_kubeconfig(b"token: a\ntoken: hunter2")
+            .unwrap_err()
+            .to_string(),
         "the kubeconfig is not YAML (line 2)"
     );
     assert_eq!(
-        parse(b"\xff\xfe").unwrap_err().to_string(),
+        parse_kubeconfig(b"\xff\xfe").unwrap_err().to_string(),
         "the kubeconfig is not YAML"
     );
     assert_eq!(
-        parse(&vec![b' '; 300_000]).unwrap_err().to_string(),
+        parse_kubeconfig(&vec![b' '; 300_000]).unwrap_err().to_string(),
         "the kubeconfig has 300000 bytes, at most 262144 are read"
     );
 }
@@ -301,7 +307,7 @@ fn white_space_around_a_value_is_trimmed() {
     let mut config = with("/users/0/user/token", json!("\t hunter2-token\r\n"));
     config["clusters"][0]["cluster"]["server"] = json!(" https://eu-1.example.org:6443\n");
     config["clusters"][0]["cluster"]["tls-server-name"] = json!("kubernetes\n");
-    let access = parse(config.to_string().as_bytes()).unwrap();
+    let access = parse_kubeconfig(config.to_string().as_bytes()).unwrap();
     assert_eq!(
         access.token.as_ref().map(|token| token.expose().as_str()),
         Some(TOKEN)

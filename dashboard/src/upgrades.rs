@@ -130,7 +130,7 @@ pub(crate) fn next_upgrade_action(module: &ModuleView, cell: &Cell) -> Option<(S
         (_, Some(Reason::Remediating | Reason::RollingOut | Reason::PreflightUnknown | Reason::Updating)) => {
             with(
                 "nothing to do: it continues automatically; to see its machines",
-                { format!("kubectl get machines -l cluster.x-k8s.io/cluster-name={cluster}{within}") },
+                format!("kubectl get machines -l cluster.x-k8s.io/cluster-name={cluster}{within}"),
             )
         }
         // The hold applies either to the Cluster, for all rollouts, or only to this ClusterUpgrade.

@@ -21,6 +21,6 @@ pub async fn cluster_client(client: &Client, namespace: &str, cluster: &str) -> 
         .unwrap_or_default()
         .remove(KUBECONFIG_KEY)
         .unwrap_or_default();
-    let access = kubeconfig::parse(&text.0).context("its kubeconfig is not accepted")?;
+    let access = kubeconfig::parse_kubeconfig(&text.0).context("its kubeconfig is not accepted")?;
     connect_over_network(&access).context("its kubeconfig cannot be used")
 }

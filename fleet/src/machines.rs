@@ -75,7 +75,7 @@ pub enum MachineError {
 }
 
 /// Retries the failed update of a Machine.
-pub async fn retry(
+pub async fn retry_machine(
     client: &Client,
     (namespace, machine): (&str, &str),
     word: &ControlOptions,
@@ -85,7 +85,7 @@ pub async fn retry(
 }
 
 /// Aborts the update of a Machine.
-pub async fn abort(
+pub async fn abort_machine(
     client: &Client,
     (namespace, machine): (&str, &str),
     word: &ControlOptions,
@@ -134,7 +134,7 @@ pub async fn why(client: &Client, namespace: &str, machine: &str) -> anyhow::Res
 }
 
 /// Calls `show` with the explanation at each change, until `show` fails.
-pub async fn watch(
+pub async fn watch_machines(
     client: &Client,
     namespace: &str,
     machine: &str,

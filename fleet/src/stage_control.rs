@@ -66,7 +66,7 @@ pub async fn approve(
 
 /// Aborts a rollout; false if it would have no effect. Without a revision, that of the revision that the module asks
 /// for.
-pub async fn abort(
+pub async fn abort_rollout(
     at: (&Client, &str),
     of: (&ModuleName, Option<&str>),
     word: &ControlOptions,
@@ -82,7 +82,7 @@ pub async fn abort(
 }
 
 /// Retries a revision that is bad or was aborted; false if it would have no effect.
-pub async fn retry(
+pub async fn retry_rollout(
     at: (&Client, &str),
     of: (&ModuleName, Option<&str>),
     word: &ControlOptions,

@@ -33,7 +33,7 @@ pub async fn read(client: &Client, namespace: &str, name: &str) -> anyhow::Resul
 }
 
 /// Calls `show` with the ZoneRollout at each change, until `show` fails. A missing one is an error.
-pub async fn watch(
+pub async fn watch_zones(
     client: &Client,
     namespace: &str,
     name: &str,
@@ -56,7 +56,7 @@ pub async fn watch(
 }
 
 /// Pauses a group: no further pod is replaced.
-pub async fn pause(
+pub async fn pause_zone(
     client: &Client,
     (namespace, name): (&str, &str),
     term: &Term,
@@ -76,7 +76,7 @@ pub async fn pause(
 }
 
 /// Removes the pause.
-pub async fn resume(
+pub async fn resume_zone(
     client: &Client,
     (namespace, name): (&str, &str),
     dry_run: DryRun,
@@ -88,7 +88,7 @@ pub async fn resume(
 }
 
 /// Retries a revision that was marked bad; false if it would have no effect.
-pub async fn retry(
+pub async fn retry_zone(
     client: &Client,
     (namespace, name): (&str, &str),
     asked: Option<&str>,

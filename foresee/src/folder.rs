@@ -43,7 +43,7 @@ pub fn manifests(folder: &Path, substitute: BTreeMap<String, String>) -> Result<
 }
 
 /// A plan from the only plan file of a folder.
-pub fn plan(path: &Path, substitute: BTreeMap<String, String>, name: &str) -> Result<Plan, Wrong> {
+pub fn read_plan(path: &Path, substitute: BTreeMap<String, String>, name: &str) -> Result<Plan, Wrong> {
     let folder = path.display();
     let usage = |message| Wrong {
         messages: vec![message],

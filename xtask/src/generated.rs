@@ -12,7 +12,9 @@ fn generated_files() -> anyhow::Result<BTreeMap<String, String>> {
     let definitions = definitions
         .into_iter()
         .map(|(file, text)| (format!("api/crds/{file}"), text));
-    Ok(definitions.chain([mutate::page()?, health::page()]).collect())
+    Ok(definitions
+        .chain([mutate::mutations_page()?, health::health_page()])
+        .collect())
 }
 
 /// Committed files under the generated folders that are no longer generated.

@@ -46,7 +46,7 @@ Each kind has at least three statuses as tests (`health-cel/tests/fixtures/table
 ";
 
 /// The page, by its path.
-pub fn page() -> (String, String) {
+pub fn health_page() -> (String, String) {
     (
         FILE.to_owned(),
         format!("{START}{}{END}", version("v1", table::V1)),

@@ -40,25 +40,38 @@ const PRIVATE: &[&str] = &[
 /// Names of free functions that several modules of one crate may share, and what each means wherever it is. Any other name
 /// is unique in its crate, so that a search finds one function.
 const SHARED: &[(&str, &str)] = &[
-    ("act", "applies a plan: the only I/O of a reconciler"),
+    ("act", "applies a plan: the I/O of a reconciler"),
     ("arguments", "the flags of a Deployment"),
+    (
+        "changed_stories",
+        "the statuses of revisions that must be written",
+    ),
     ("check", "finds problems, one entry each"),
     (
         "conclude",
         "writes the status of a reconcile and returns when the next one is due",
     ),
     ("decide", "a pure decision: from what was observed to a plan"),
+    ("engine_spec", "the settings of a module in the engine's form"),
     ("fill", "fills in defaults"),
+    ("idle_status", "the status while nothing can be decided"),
     ("judge", "findings about one kind of object"),
+    ("next_step", "the next step for a module"),
     ("objects", "the objects that an installation applies"),
+    ("observe", "gathers the input of a decision"),
+    ("page", "renders a page of the dashboard"),
     ("problems", "validation errors of one kind of object"),
-    ("read", "reads what the module is about"),
+    ("read", "reads what the module is named after"),
+    ("recorded_verdicts", "the verdicts on record, for a lost memory"),
     ("reconcile", "one pass over one object"),
+    ("rolling_status", "the status of a module that rolls out"),
     (
         "run",
         "runs the command, controller or task that the module is named after",
     ),
-    ("write", "writes what the module is about"),
+    ("start", "starts the processes of one system"),
+    ("surplus_revisions", "the revisions to delete"),
+    ("write", "writes what the module is named after"),
 ];
 
 /// How many of the most frequent names are printed.

@@ -49,7 +49,7 @@ pub fn invalid(set: &Set) -> Vec<String> {
         ))
     });
     check(annotations, times::LAST_DOWNSCALE, &|text| {
-        let error = times::parse(text).err()?;
+        let error = times::parse_time(text).err()?;
         Some(format!(
             "is not a time ({error}); other zones are not scaled down"
         ))
@@ -74,7 +74,7 @@ pub fn invalid(set: &Set) -> Vec<String> {
             missing.trim_end_matches('.')
         ));
     }
-    if let Err(error) = delay::parse(annotations) {
+    if let Err(error) = delay::parse_delay(annotations) {
         found.push(format!("{error}; its replicas do not follow the reference"));
     }
     let one_of_two =

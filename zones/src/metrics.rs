@@ -166,7 +166,7 @@ pub const METRICS: &[Metric] = &[
 ];
 
 /// The metric with the given name.
-pub fn find(name: &str) -> Option<&'static Metric> {
+pub fn find_metric(name: &str) -> Option<&'static Metric> {
     METRICS.iter().find(|metric| metric.name == name)
 }
 

@@ -70,6 +70,6 @@ pub struct NodeEvidence {
 }
 
 /// The identity of a content: 64 hexadecimal digits. The order of fields and explicit defaults make no difference.
-pub fn revision(content: &NodeContent) -> String {
+pub fn content_revision(content: &NodeContent) -> String {
     digest::sha256_hex(&[&digest::canonical(&json!(content))])
 }

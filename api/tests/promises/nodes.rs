@@ -126,11 +126,14 @@ fn a_digest_is_about_what_the_node_gets() {
         ("/confirmWithin", json!("3m")),
     ];
     let mut digests = BTreeSet::from([digest(&same)]);
-    let mut revisions = BTreeSet::from([revision::revision(&same)]);
+    let mut revisions = BTreeSet::from([revision::content_revision(&same)]);
     for (pointer, value) in &edits {
         let changed = with(&|of| *of.pointer_mut(pointer).unwrap() = value.clone());
         assert!(digests.insert(digest(&changed)), "{pointer}");
-        assert!(revisions.insert(revision::revision(&changed)), "{pointer}");
+        assert!(
+            revisions.insert(revision::content_revision(&changed)),
+            "{pointer}"
+        );
     }
     // Another notation with the same content.
     let otherwise = with(&|of| {
@@ -138,7 +141,10 @@ fn a_digest_is_about_what_the_node_gets() {
         of["parts"][0]["files"][0]["state"] = json!("Present");
         of["bindings"] = json!([]);
     });
-    assert_eq!(revision::revision(&otherwise), revision::revision(&same));
+    assert_eq!(
+        revision::content_revision(&otherwise),
+        revision::content_revision(&same)
+    );
     // A part that selects only another node does not change what this node gets.
     let elsewhere = with(&|of| {
         let part = json!({"selector": {"matchLabels": {"rack": "r9"}}, "files": [file("/etc/z", "z")]});

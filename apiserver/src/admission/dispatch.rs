@@ -183,7 +183,7 @@ async fn call_webhook(
     is_mutating: bool,
     warnings: &Warnings,
 ) -> Result<Answer, WebhookRefusal> {
-    let version = review::version(hook).map_err(WebhookRefusal::Failed)?;
+    let version = review::review_version(hook).map_err(WebhookRefusal::Failed)?;
     let uid = core.uid();
     let question: Value = review::question(
         review::request(request, view, &uid),
@@ -191,7 +191,7 @@ async fn call_webhook(
         version,
     );
     let resolver = core.webhooks.resolver();
-    let sent = webhooks::send(
+    let sent = webhooks::send_review(
         &core.store,
         resolver.as_ref(),
         hook,

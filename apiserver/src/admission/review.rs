@@ -13,7 +13,7 @@ use crate::webhooks::Hook;
 const GROUP: &str = "admission.k8s.io";
 
 /// The AdmissionReview version for a webhook: the first in its list that this server supports.
-pub(super) fn version(hook: &Hook) -> Result<&str, String> {
+pub(super) fn review_version(hook: &Hook) -> Result<&str, String> {
     let known = |version: &&String| matches!(version.as_str(), "v1" | "v1beta1");
     let version = hook.admission_review_versions.iter().find(known);
     version.map(String::as_str).ok_or_else(|| {

@@ -137,10 +137,11 @@ pub fn apply(
         .unwrap_or_default();
     if let (true, Some(_)) = (entries.is_empty(), live) {
         let first = Manager::updater("before-first-apply", options.api_version, options.subresource);
-        entries = update::update(&empty(applied), &before, ty, &entries, &first, &request).0;
+        entries = update::update_managers(&empty(applied), &before, ty, &entries, &first, &request).0;
     }
     let manager = Manager::applier(options.manager, options.subresource);
-    let (changed, mut entries) = update::apply(&before, applied, ty, &entries, &manager, &request)?;
+    let (changed, mut entries) =
+        update::apply_configuration(&before, applied, ty, &entries, &manager, &request)?;
     strip(&mut entries, &manager);
     if let (true, Some(owned)) = (changed.is_some(), entries.get_mut(&manager)) {
         owned.time = Some(options.now.to_owned());
@@ -188,7 +189,7 @@ pub fn track_update(old: Option<&Value>, new: &mut Value, ty: TypeRef<'_>, optio
         ignored: &ignored,
     };
     let manager = Manager::updater(options.manager, options.api_version, options.subresource);
-    let (entries, _) = update::update(before, new, ty, &entries, &manager, &request);
+    let (entries, _) = update::update_managers(before, new, ty, &entries, &manager, &request);
     managers::write(new, &entries);
     if let Some(old) = old {
         keep_times(old, new);

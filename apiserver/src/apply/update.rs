@@ -9,11 +9,11 @@ use super::element::printed_path;
 use super::managers::{Manager, Managers, Owned};
 use super::set::{self, FieldSet};
 use super::types::Ty;
-use super::walk::{compare, equal, merge, remove};
+use super::walk::{compare, equal, merge_values, remove};
 use crate::schema::{Cause, reason};
 
 /// The object and managers after `manager` applied `config` onto `live`; the object is `None` if it does not change.
-pub(super) fn apply(
+pub(super) fn apply_configuration(
     live: &Value,
     config: &Value,
     ty: Ty<'_>,
@@ -21,7 +21,7 @@ pub(super) fn apply(
     manager: &Manager,
     request: &Request<'_>,
 ) -> Result<(Option<Value>, Managers), ApplyError> {
-    let merged = merge(Some(live), Some(config), ty).unwrap_or(Value::Null);
+    let merged = merge_values(Some(live), Some(config), ty).unwrap_or(Value::Null);
     let mut managers = managers.clone();
     let last = managers.get(manager).cloned();
     let fields = set::of_value(config, ty).recursive_difference(request.ignored);
@@ -42,7 +42,7 @@ pub(super) fn apply(
 }
 
 /// The managers after `manager` wrote `new` over `old`, and whether any tracked field changed.
-pub(super) fn update(
+pub(super) fn update_managers(
     old: &Value,
     new: &Value,
     ty: Ty<'_>,

@@ -24,7 +24,7 @@ pub fn type_of(api_version: &str, kind: &str) -> Option<&'static str> {
 
 /// Drops fields that the built-in type `ty` does not declare and returns their paths (`spec.bogus`), sorted. A type
 /// that is not in the table drops nothing.
-pub fn prune(ty: &str, object: &mut Value) -> Vec<String> {
+pub fn prune_builtin(ty: &str, object: &mut Value) -> Vec<String> {
     let mut dropped = Vec::new();
     if let Some(shape) = shape_of(ty) {
         prune_below(shape, "", object, &mut dropped);

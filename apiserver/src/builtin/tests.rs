@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::table::{Shape, shape_of, table};
-use super::{Field, prune, type_of};
+use super::{Field, prune_builtin, type_of};
 
 fn field(path: &str) -> &'static Field {
     let (ty, members) = path.split_once(' ').unwrap();
@@ -147,7 +147,7 @@ fn unknown_fields_are_dropped_and_named() {
         "apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "a", "bogus": 1, "labels": {"x": "y"}},
         "spec": {"replica": 1, "template": {"spec": {"containers": [{"name": "c", "imag": "x", "resources": {"limits": {"cpu": 1}}}]}}},
     });
-    let dropped = prune("apps.v1.Deployment", &mut deployment);
+    let dropped = prune_builtin("apps.v1.Deployment", &mut deployment);
     assert_eq!(
         dropped,
         [

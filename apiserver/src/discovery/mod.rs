@@ -12,7 +12,7 @@ use crate::resources::catalog::{Catalog, Resources};
 pub(crate) const VERSION: &str = "v1.36.4";
 
 /// Response to `/version`.
-pub(crate) fn version() -> Value {
+pub(crate) fn server_version() -> Value {
     json!({
         "major": "1", "minor": "36", "gitVersion": VERSION, "gitCommit": "", "gitTreeState": "clean",
         "buildDate": "2026-01-01T00:00:00Z", "goVersion": "go1.26", "compiler": "rustc", "platform": "linux/amd64",
@@ -21,7 +21,7 @@ pub(crate) fn version() -> Value {
 }
 
 /// Response to `/`.
-pub(crate) fn index(catalog: &Catalog) -> Value {
+pub(crate) fn api_index(catalog: &Catalog) -> Value {
     let mut paths = vec!["/api".to_owned(), "/api/v1".to_owned(), "/apis".to_owned()];
     for (group, versions) in catalog.groups() {
         paths.push(format!("/apis/{group}"));

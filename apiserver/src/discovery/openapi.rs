@@ -10,7 +10,7 @@ use crate::resources::catalog::{Catalog, Resources};
 use crate::resources::{Resource, Typing};
 
 /// Response to `/openapi/v3`: the URLs of the documents, each with a hash of its content.
-pub(crate) fn index(catalog: &Catalog) -> Value {
+pub(crate) fn openapi_index(catalog: &Catalog) -> Value {
     let mut paths = Map::new();
     for (group, version, resources) in catalog.versions() {
         let path = base(group, version);

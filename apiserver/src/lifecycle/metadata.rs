@@ -107,7 +107,7 @@ fn is_empty(value: &Value) -> bool {
 }
 
 /// Drops unknown fields of metadata, and returns their paths.
-pub(crate) fn prune(object: &mut Value) -> Vec<String> {
+pub(crate) fn prune_metadata(object: &mut Value) -> Vec<String> {
     let is_known = |key: &String| FIELDS.contains(&key.as_str());
     meta::with_child(object, "metadata", |fields| {
         let unknown = fields

@@ -87,7 +87,7 @@ fn size_of_copy(object: &Value, operation: &PatchOperation) -> usize {
 }
 
 /// Merge patch, RFC 7386.
-pub fn merge(object: &Value, patch: &Value) -> Result<Value, PatchError> {
+pub fn merge_patch(object: &Value, patch: &Value) -> Result<Value, PatchError> {
     must_be_object(patch)?;
     let mut patched = object.clone();
     json_patch::merge(&mut patched, patch);
@@ -98,7 +98,7 @@ pub fn merge(object: &Value, patch: &Value) -> Result<Value, PatchError> {
 /// directives `$patch`, `$retainKeys`, `$setElementOrder/LIST` and `$deleteFromPrimitiveList/LIST`.
 pub fn strategic(object: &Value, patch: &Value, ty: &str) -> Result<Value, PatchError> {
     must_be_object(patch)?;
-    strategic::apply(object, patch, ty)
+    strategic::apply_strategic(object, patch, ty)
 }
 
 fn must_be_object(patch: &Value) -> Result<(), PatchError> {

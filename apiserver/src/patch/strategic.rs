@@ -13,7 +13,7 @@ const DELETE: &str = "$deleteFromPrimitiveList/";
 type Object = Map<String, Value>;
 
 /// `object` with `patch` merged into it.
-pub(super) fn apply(object: &Value, patch: &Value, ty: &str) -> Result<Value, PatchError> {
+pub(super) fn apply_strategic(object: &Value, patch: &Value, ty: &str) -> Result<Value, PatchError> {
     match (object, patch) {
         (Value::Object(object), Value::Object(patch)) => {
             Ok(Value::Object(merge_object(object.clone(), patch, shape_of(ty))?))

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{PatchError, json as json_patch, merge, strategic};
+use super::{PatchError, json as json_patch, merge_patch, strategic};
 
 #[test]
 fn a_json_patch_with_a_failed_test_is_rejected() {
@@ -83,7 +83,7 @@ fn a_json_patch_cannot_nest_a_value_without_end() {
 #[test]
 fn a_merge_patch_removes_nulls_and_replaces_lists() {
     let object = json!({"a": {"b": 1, "c": 2}, "list": [1, 2]});
-    let merged = merge(
+    let merged = merge_patch(
         &object,
         &json!({"a": {"b": null, "d": {"e": null, "f": 1}}, "list": [3]}),
     )

@@ -13,7 +13,7 @@ use super::decide::{decide, nodes};
 use super::plan::{Write, after};
 use super::settings::Speeds;
 use super::world::{Item, SimulatedKind, VisitKind, VisitObject, World, each_kind};
-use super::write::{Reply, send};
+use super::write::{Reply, send_write};
 use crate::clock::Clock;
 
 /// How long after a failed write its object is checked again, unless it changes before.
@@ -116,7 +116,7 @@ impl Player {
     /// Writes and stores the response. Returns whether the write succeeded.
     async fn write(&mut self, item: &Item, write: &Write) -> bool {
         let now = self.clock.now();
-        match send(&self.client, write).await {
+        match send_write(&self.client, write).await {
             Ok(Reply::Is(object)) => object.visit(Put {
                 world: &mut self.world,
                 now,

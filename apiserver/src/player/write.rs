@@ -37,7 +37,7 @@ pub(super) enum WriteError {
 }
 
 /// Executes a write.
-pub(super) async fn send(client: &Client, write: &Write) -> Result<Reply, WriteError> {
+pub(super) async fn send_write(client: &Client, write: &Write) -> Result<Reply, WriteError> {
     write
         .object
         .visit(Sender {

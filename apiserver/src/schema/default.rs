@@ -5,7 +5,7 @@ use serde_json::Value;
 use super::node::Node;
 
 /// Drops nulls that are neither nullable nor have a default, then applies defaults.
-pub(super) fn apply(value: &mut Value, node: &Node) {
+pub(super) fn apply_defaults(value: &mut Value, node: &Node) {
     drop_nulls(value, Some(node));
     fill(value, node);
 }

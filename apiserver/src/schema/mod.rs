@@ -78,7 +78,7 @@ impl Schema {
     pub fn prune(&self, object: &mut Value) -> Vec<String> {
         let mut dropped = prune::resource(object, &self.root);
         if let Some(metadata) = object.get_mut("metadata") {
-            let unknown = crate::builtin::prune(crate::builtin::OBJECT_META, metadata);
+            let unknown = crate::builtin::prune_builtin(crate::builtin::OBJECT_META, metadata);
             dropped.extend(unknown.into_iter().map(|path| format!("metadata.{path}")));
             dropped.sort();
         }
@@ -87,7 +87,7 @@ impl Schema {
 
     /// Drops nulls that the schema does not allow and applies its defaults.
     pub fn default(&self, object: &mut Value) {
-        default::apply(object, &self.root);
+        default::apply_defaults(object, &self.root);
     }
 
     /// Applies defaults and keeps nulls, as for the result of an apply.

@@ -16,7 +16,10 @@ use crate::schema::Cause;
 use crate::status::ApiError;
 use crate::store::Object;
 
-pub(super) async fn apply(call: &Call<'_>, options: &mut Options) -> Result<http::Response<Body>, ApiError> {
+pub(super) async fn serve_apply(
+    call: &Call<'_>,
+    options: &mut Options,
+) -> Result<http::Response<Body>, ApiError> {
     options.manager = required_manager(call)?;
     let decoded = decode::yaml(&call.body)?;
     let api_version = call.resource.api_version();

@@ -143,7 +143,7 @@ pub(super) async fn collection(call: &Call<'_>) -> Result<http::Response<Body>, 
             Err(error) => return Err(error),
         }
     }
-    respond::list(
+    respond::respond_list(
         call,
         &page,
         &json!({"resourceVersion": page.revision.to_string()}),

@@ -23,7 +23,7 @@ const MAX_DISRUPTED: usize = 2000;
 /// `retryAfterSeconds` while the controller has not observed a budget.
 const RETRY_AFTER: u32 = 10;
 
-pub(super) async fn serve(call: &Call<'_>, verb: Verb) -> Result<http::Response<Body>, ApiError> {
+pub(super) async fn serve_eviction(call: &Call<'_>, verb: Verb) -> Result<http::Response<Body>, ApiError> {
     if verb != Verb::Create {
         return Err(ApiError::method_not_allowed());
     }

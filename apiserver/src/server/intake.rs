@@ -108,8 +108,8 @@ impl Core {
         }
         match route {
             Route::Health => respond::respond_text(200, "ok"),
-            Route::Version => respond::respond_json(200, &discovery::version()),
-            Route::Index => respond::respond_json(200, &discovery::index(&catalog)),
+            Route::Version => respond::respond_json(200, &discovery::server_version()),
+            Route::Index => respond::respond_json(200, &discovery::api_index(&catalog)),
             Route::CoreVersions | Route::Groups => respond::respond_document(discovery::groups(
                 &catalog,
                 matches!(route, Route::CoreVersions),
@@ -123,7 +123,7 @@ impl Core {
                 let (media, document) = discovery::openapi::version_2(&asked.accept);
                 respond::respond_typed(200, media, document)
             }
-            Route::OpenApiIndex => respond::respond_json(200, &discovery::openapi::index(&catalog)),
+            Route::OpenApiIndex => respond::respond_json(200, &discovery::openapi::openapi_index(&catalog)),
             Route::OpenApi(group, version) => {
                 respond::found(discovery::openapi::openapi_document(&catalog, group, version))
             }
@@ -187,20 +187,20 @@ impl Core {
 
 async fn serve(call: &Call<'_>, verb: Verb) -> Result<http::Response<Body>, ApiError> {
     if call.target.subresource == "scale" {
-        return scale::serve(call, verb).await;
+        return scale::serve_scale(call, verb).await;
     }
     if connect::is_connection(&call.target.subresource) {
         return Err(connect::refuse(call, verb).await);
     }
     if call.target.subresource == "eviction" {
-        return evict::serve(call, verb).await;
+        return evict::serve_eviction(call, verb).await;
     }
     match verb {
         Verb::Get => read::get(call).await,
-        Verb::List => read::list(call).await,
+        Verb::List => read::serve_list(call).await,
         Verb::Watch => watch::open_watch(call),
         Verb::Create => create::create(call).await,
-        Verb::Update => update::update(call).await,
+        Verb::Update => update::serve_update(call).await,
         Verb::Patch => patch::patch(call).await,
         Verb::Delete => delete::one(call).await,
         Verb::DeleteCollection => delete::collection(call).await,

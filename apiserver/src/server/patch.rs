@@ -16,7 +16,7 @@ pub(super) async fn patch(call: &Call<'_>) -> Result<http::Response<Body>, ApiEr
     let kind = decode::essence(&call.content_type);
     let mut options = options(call)?;
     match kind {
-        "application/apply-patch+yaml" => return apply_patch::apply(call, &mut options).await,
+        "application/apply-patch+yaml" => return apply_patch::serve_apply(call, &mut options).await,
         "application/json-patch+json" | "application/merge-patch+json" => {}
         "application/strategic-merge-patch+json" if call.resource.custom().is_none() => {}
         _ => return Err(ApiError::unsupported_media_type(&patch_types(&call.resource))),
@@ -67,7 +67,7 @@ pub(super) fn patched(
         ("application/strategic-merge-patch+json", Typing::Builtin(Some(name))) => {
             patch::strategic(shown, patch, name)
         }
-        _ => patch::merge(shown, patch),
+        _ => patch::merge_patch(shown, patch),
     };
     result.map_err(|error| match error {
         PatchError::Malformed(message) => ApiError::bad_request(&message),

@@ -32,7 +32,7 @@ pub(super) async fn get(call: &Call<'_>) -> Result<http::Response<Body>, ApiErro
     respond::respond_object(call, 200, &call.live()?)
 }
 
-pub(super) async fn list(call: &Call<'_>) -> Result<http::Response<Body>, ApiError> {
+pub(super) async fn serve_list(call: &Call<'_>) -> Result<http::Response<Body>, ApiError> {
     let selector = request_selector(call)?;
     let namespace = (!call.target.namespace.is_empty()).then_some(call.target.namespace.as_str());
     let limit = call.query.number("limit")?.filter(|limit| *limit > 0);
@@ -72,7 +72,7 @@ pub(super) async fn list(call: &Call<'_>) -> Result<http::Response<Body>, ApiErr
             metadata["remainingItemCount"] = page.remaining.into();
         }
     }
-    respond::list(call, &page, &metadata)
+    respond::respond_list(call, &page, &metadata)
 }
 
 /// The selectors of a request.

@@ -131,7 +131,11 @@ pub(super) fn include(call: &Call<'_>) -> table::Include {
 }
 
 /// A list in the requested representation.
-pub(super) fn list(call: &Call<'_>, page: &Page, metadata: &Value) -> Result<Response<Body>, ApiError> {
+pub(super) fn respond_list(
+    call: &Call<'_>,
+    page: &Page,
+    metadata: &Value,
+) -> Result<Response<Body>, ApiError> {
     let resource = &call.resource;
     let value = match call.accept.view {
         View::Whole if call.accept.format == Format::Json => {

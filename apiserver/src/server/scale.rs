@@ -14,7 +14,7 @@ use crate::status::ApiError;
 use crate::store::Object;
 use crate::webhooks::Hooks;
 
-pub(super) async fn serve(call: &Call<'_>, verb: Verb) -> Result<http::Response<Body>, ApiError> {
+pub(super) async fn serve_scale(call: &Call<'_>, verb: Verb) -> Result<http::Response<Body>, ApiError> {
     let scale = call
         .resource
         .scale

@@ -20,7 +20,7 @@ pub(super) fn shape(
     duplicates: &[String],
     tracking: Tracking,
 ) -> Result<Vec<String>, ApiError> {
-    let mut unknown = metadata::prune(object);
+    let mut unknown = metadata::prune_metadata(object);
     match &resource.typing {
         Typing::Custom(custom) => {
             unknown.extend(custom.schema.prune(object));
@@ -36,7 +36,7 @@ pub(super) fn shape(
                 if let Some(problem) = types::mismatch(name, object) {
                     return Err(ApiError::bad_request(&handled_as(resource, &problem)));
                 }
-                unknown.extend(crate::builtin::prune(name, object));
+                unknown.extend(crate::builtin::prune_builtin(name, object));
             }
         }
     }

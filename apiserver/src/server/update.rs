@@ -24,7 +24,7 @@ fn creates_on_update(resource: &Resource) -> bool {
     )
 }
 
-pub(super) async fn update(call: &Call<'_>) -> Result<http::Response<Body>, ApiError> {
+pub(super) async fn serve_update(call: &Call<'_>) -> Result<http::Response<Body>, ApiError> {
     let options = options(call)?;
     let decoded = decode::decode_object(&call.content_type, &call.body)?;
     let key = call.key();

@@ -29,7 +29,7 @@ pub(super) fn row_cells(resource: &Resource, object: &Value, now: Timestamp) -> 
 
 fn custom_cell(column: &Value, object: &Value, now: Timestamp) -> Value {
     let path = column["jsonPath"].as_str().unwrap_or_default();
-    let found = jsonpath::find(object, path);
+    let found = jsonpath::values_at(object, path);
     let Some(first) = found.first() else {
         return Value::Null;
     };

@@ -42,7 +42,7 @@ struct Target {
 }
 
 /// Sends a request and returns the body of a successful response.
-pub(crate) async fn send(
+pub(crate) async fn send_review(
     store: &Store,
     resolver: Option<&Resolver>,
     hook: &Hook,
@@ -76,7 +76,7 @@ fn target(store: &Store, resolver: Option<&Resolver>, hook: &Hook) -> Result<Tar
             host: format!("{server_name}:{}", service.port),
             server_name,
             path: path(service.path.as_deref().unwrap_or_default()), // absent means the root
-            found: resolve::find(store, resolver, service),
+            found: resolve::resolve_service(store, resolver, service),
         });
     }
     let url = config.url.as_deref().unwrap_or_default(); // one of the two is required

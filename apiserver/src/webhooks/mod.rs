@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use parking_lot::RwLock;
 
-pub(crate) use call::send;
+pub(crate) use call::send_review;
 pub(crate) use hook::{FailurePolicy, Hook, MatchPolicy, ReinvocationPolicy, Rule};
 pub use resolve::{Endpoint, HookService, ServicePort};
 

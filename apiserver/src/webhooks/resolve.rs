@@ -58,7 +58,7 @@ pub(super) enum ResolvedEndpoint {
 }
 
 /// Resolves a Service. Without a resolver, or if it returns `None`, by `ExternalName`.
-pub(super) fn find(
+pub(super) fn resolve_service(
     store: &Store,
     resolver: Option<&Resolver>,
     service: &Service,

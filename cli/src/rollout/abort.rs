@@ -35,7 +35,7 @@ pub(crate) async fn run(
     out: &Out,
 ) -> anyhow::Result<u8> {
     let what = (&flags.module, flags.revision.as_deref());
-    stage_control::abort((client, namespace), what, &flags.word.word(), out)
+    stage_control::abort_rollout((client, namespace), what, &flags.word.word(), out)
         .await
         .map(code)
 }

@@ -39,7 +39,7 @@ pub(crate) async fn run(
     let (term, dry_run) = (flags.term.term(), flags.term.dry_run.by);
     match &flags.rollout {
         RolloutName::Module(module) => pause::pause(client, namespace, module, &term, dry_run, out).await?,
-        RolloutName::Zones(name) => zones::pause(client, (namespace, name), &term, dry_run, out).await?,
+        RolloutName::Zones(name) => zones::pause_zone(client, (namespace, name), &term, dry_run, out).await?,
         RolloutName::Machine(name) => bail!(MachineError::NotARollout {
             machine: name.clone(),
             verb: "abort"

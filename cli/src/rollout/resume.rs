@@ -42,7 +42,7 @@ pub(crate) async fn run(
             .await
             .map(code),
         RolloutName::Zones(name) => {
-            zones::resume(client, (namespace, name), dry_run, out).await?;
+            zones::resume_zone(client, (namespace, name), dry_run, out).await?;
             Ok(DONE)
         }
         RolloutName::Machine(name) => bail!(MachineError::NotARollout {

@@ -37,9 +37,11 @@ pub(crate) async fn run(
     let (revision, word) = (flags.revision.as_deref(), flags.word.word());
     let is_written = match &flags.rollout {
         RolloutName::Module(module) => {
-            stage_control::retry((client, namespace), (module, revision), &word, out).await?
+            stage_control::retry_rollout((client, namespace), (module, revision), &word, out).await?
         }
-        RolloutName::Zones(name) => zones::retry(client, (namespace, name), revision, &word, out).await?,
+        RolloutName::Zones(name) => {
+            zones::retry_zone(client, (namespace, name), revision, &word, out).await?
+        }
         RolloutName::Machine(name) => bail!(MachineError::NotARollout {
             machine: name.clone(),
             verb: "retry"

@@ -123,7 +123,7 @@ async fn follow(
         return Ok(shown.read(&fleet)?.break_value() == Some(true));
     }
     if flags.module.is_of_nodes() {
-        return fleet::nodes::watch(client, out, |_, fleet| shown.read(fleet)).await;
+        return fleet::nodes::watch_nodes(client, out, |_, fleet| shown.read(fleet)).await;
     }
     show::watch(client, namespace, out, |snapshot| shown.read(snapshot.fleet())).await
 }

@@ -451,7 +451,7 @@ async fn a_kubeconfig_that_cannot_be_sent_is_a_finding() {
     let secrets: Api<Secret> = Api::namespaced(bed.management.client(), "default");
     let secret = secrets.get("eu-2-kubeconfig").await.unwrap();
     let text = String::from_utf8(secret.data.unwrap()["value"].0.clone()).unwrap();
-    let access = registry::kubeconfig::parse(text.as_bytes()).unwrap();
+    let access = registry::kubeconfig::parse_kubeconfig(text.as_bytes()).unwrap();
     let token = access.token.unwrap();
     let patch = json!({"stringData": {"value": text.replace(token.expose(), "\"hunter2\\u0007\"")}});
     secrets

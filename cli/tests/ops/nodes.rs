@@ -46,7 +46,7 @@ fn spec(content: &str) -> Value {
 fn hash(spec: &Value) -> String {
     let module: NodeModule =
         serde_json::from_value(json!({"metadata": {"name": "fabric"}, "spec": spec})).unwrap();
-    revision::revision(&module.spec.content)
+    revision::content_revision(&module.spec.content)
 }
 
 /// The memory of a stopped rollout.

@@ -66,7 +66,11 @@ configuration!(ValidatingWebhookConfiguration);
 
 /// The JSON patch that sets these authorities (PEM) as the `caBundle` of each webhook of a configuration; `None` if
 /// there is nothing to write: the configuration does not ask for them in this namespace, or has them already.
-pub fn patch<K: Configuration>(configuration: &K, namespace: &str, authorities: &str) -> Option<Vec<Value>> {
+pub fn bundle_patch<K: Configuration>(
+    configuration: &K,
+    namespace: &str,
+    authorities: &str,
+) -> Option<Vec<Value>> {
     if authorities.is_empty() {
         return None;
     }
@@ -138,7 +142,7 @@ pub async fn keep_ca_bundles<K: Configuration>(
 
 /// A refused write is retried on the next event: a newer version, or a restarted watch.
 async fn write<K: Configuration>(api: &Api<K>, object: &K, namespace: &str, authorities: &str) {
-    let Some(patch) = patch(object, namespace, authorities) else {
+    let Some(patch) = bundle_patch(object, namespace, authorities) else {
         return;
     };
     let name = object.name_any();

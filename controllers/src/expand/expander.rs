@@ -377,10 +377,10 @@ impl Expander {
         states: Vec<Shared<SyncState>>,
     ) -> Result<bool, ExpandError> {
         let old = object.state();
-        let conditions = status::conditions(&states);
+        let conditions = status::summary_conditions(&states);
         let new = AssemblageStatus {
             agent: (self.manager == manager::AGENT).then(|| self.own.clone()),
-            ..status::status(
+            ..status::assemblage_status(
                 states,
                 &conditions,
                 old,

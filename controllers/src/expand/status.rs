@@ -61,7 +61,7 @@ impl Entry for Shared<SyncRow> {
 const NAMED: usize = 3;
 
 /// The conditions that summarize rows: Ready, and Reconciling while a row is in progress.
-pub fn conditions(states: &[Shared<SyncState>]) -> Conditions {
+pub fn summary_conditions(states: &[Shared<SyncState>]) -> Conditions {
     let states = states.iter().map(|state| &**state);
     let counted: Vec<&SyncState> = states.filter(|state| !unclaimed(state)).collect();
     let wanted = counted
@@ -88,7 +88,7 @@ pub fn conditions(states: &[Shared<SyncState>]) -> Conditions {
 }
 
 /// The status to write. `requested_at` is the reconcile request that is handled.
-pub fn status(
+pub fn assemblage_status(
     states: Vec<Shared<SyncState>>,
     conditions: &Conditions,
     old: Option<&AssemblageStatus>,

@@ -147,7 +147,11 @@ mod tests {
         Observed {
             uid: "u".into(),
             generation: 2,
-            settings: settings::parse(&serde_json::from_value(spec).unwrap(), &BTreeMap::new(), "ns"),
+            settings: settings::parse_settings(
+                &serde_json::from_value(spec).unwrap(),
+                &BTreeMap::new(),
+                "ns",
+            ),
             flux: false,
             suspended: false,
             deleting: false,

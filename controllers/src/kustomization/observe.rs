@@ -59,7 +59,7 @@ pub(super) fn observe(object: &Kustomization, kustomizations: &Kustomizations) -
     Observed {
         uid: object.uid().unwrap_or_default(),
         generation: object.metadata.generation.unwrap_or_default(),
-        settings: settings::parse(&object.spec, object.annotations(), &namespace),
+        settings: settings::parse_settings(&object.spec, object.annotations(), &namespace),
         flux: kustomizations.flux.is_there(),
         suspended: object.spec.suspend.unwrap_or_default(),
         deleting: object.metadata.deletion_timestamp.is_some(),

@@ -70,7 +70,7 @@ pub(super) struct UnsupportedSpec {
 }
 
 /// Parses a spec of a Kustomization in `namespace`, and its annotations.
-pub(super) fn parse(
+pub(super) fn parse_settings(
     spec: &KustomizationSpec,
     annotations: &BTreeMap<String, String>,
     namespace: &str,
@@ -274,7 +274,7 @@ mod tests {
             (json!({"interval": "40s"}), 40, 30),
             (json!({"retryInterval": "1m", "timeout": "5m"}), 60, 300),
         ] {
-            let settings = parse(&spec(extra.clone()), &BTreeMap::new(), "ns").unwrap();
+            let settings = parse_settings(&spec(extra.clone()), &BTreeMap::new(), "ns").unwrap();
             let got = (settings.retry_interval.as_secs(), settings.timeout.as_secs());
             assert_eq!(got, (retry, timeout), "{extra}");
         }
@@ -313,13 +313,13 @@ mod tests {
             ),
             (json!({"kubeConfig": {}}), "spec.kubeConfig without secretRef"),
         ] {
-            let refusal = parse(&spec(extra), &BTreeMap::new(), "ns").unwrap_err();
+            let refusal = parse_settings(&spec(extra), &BTreeMap::new(), "ns").unwrap_err();
             assert_eq!(refusal.reason, "Unsupported");
             let rest = " cannot be used with the built-in sync; remove it, or run Flux in this cluster";
             assert_eq!(refusal.message, format!("{fields}{rest}"));
         }
         assert_eq!(
-            parse(&spec(json!({"timeout": "soon"})), &BTreeMap::new(), "ns")
+            parse_settings(&spec(json!({"timeout": "soon"})), &BTreeMap::new(), "ns")
                 .unwrap_err()
                 .reason,
             "InvalidSpec"
@@ -329,7 +329,8 @@ mod tests {
     #[test]
     fn expressions_of_each_kind() {
         let widgets = |api_version: &str, current: &str| json!({"apiVersion": api_version, "kind": "Widget", "current": current});
-        let parse = |list: Value| parse(&spec(json!({"healthCheckExprs": list})), &BTreeMap::new(), "ns");
+        let parse =
+            |list: Value| parse_settings(&spec(json!({"healthCheckExprs": list})), &BTreeMap::new(), "ns");
         let settings = parse(json!([widgets("a.test/v1", "true"), widgets("v1", "false")])).unwrap();
         let kinds: Vec<_> = settings
             .expressions
@@ -393,7 +394,7 @@ mod tests {
             ),
         ] {
             let annotations = serde_json::from_value(annotations).unwrap();
-            let got = match parse(&spec(json!({"timeout": timeout})), &annotations, "ns") {
+            let got = match parse_settings(&spec(json!({"timeout": timeout})), &annotations, "ns") {
                 Ok(settings) => format!("{}s {}", settings.settle.as_secs(), settings.assumes),
                 Err(refusal) => refusal.message,
             };

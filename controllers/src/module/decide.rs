@@ -135,14 +135,14 @@ pub(crate) fn decide<K: ModuleObject>(
     planned.retain(|planned| refusals::retry_at(&refused, planned, now).is_none());
     let scene = Scene {
         words: &Vocabulary::CLUSTERS,
-        version: events::version(&status),
+        version: events::event_version(&status),
         summary: &counts,
         attention: module.status().map_or(&[][..], |status| &status.attention),
         aborted: &background.aborted,
     };
     let conditions_before = module.status().map_or(&[][..], |status| &status.conditions);
     let mut events = events::between(before, decision, &told, &scene);
-    events.extend(events::conditions(&status.conditions, conditions_before));
+    events.extend(events::condition_events(&status.conditions, conditions_before));
     events.extend(events::of_gates(before, &decision.memory, &seen.gates));
     let mut applied = events::applied(
         &seen.controls,
@@ -227,7 +227,7 @@ impl Plan {
     fn only(status: ModuleStatus, before: Option<&ModuleStatus>) -> Self {
         Self {
             record: None,
-            events: events::conditions(
+            events: events::condition_events(
                 &status.conditions,
                 before.map_or(&[][..], |before| &before.conditions),
             ),
@@ -313,7 +313,7 @@ pub(super) fn background<'a, K: ModuleObject>(
             Target::Unknown { reason, message, .. } => Some((*reason, message)),
             Target::Known { .. } | Target::Nothing => None,
         },
-        version: status::version(module, &seen.target),
+        version: status::display_version(module, &seen.target),
         revision: seen.target.definition().map_or("", |target| &target.revision),
         aborted: seen
             .target

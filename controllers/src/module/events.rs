@@ -77,7 +77,7 @@ pub(crate) fn of_gates(before: &Memory, after: &Memory, answers: &Answers) -> Ve
 }
 
 /// The version of a module as shown in events.
-pub(crate) fn version(status: &ModuleStatus) -> &str {
+pub(crate) fn event_version(status: &ModuleStatus) -> &str {
     status
         .source
         .as_ref()
@@ -225,7 +225,7 @@ fn units(memory: &Memory, decision: &Decision, told: &[Explained<'_>], scene: &S
 }
 
 /// Events for conditions that became true.
-pub(crate) fn conditions(now: &[Condition], before: &[Condition]) -> Vec<Event> {
+pub(crate) fn condition_events(now: &[Condition], before: &[Condition]) -> Vec<Event> {
     let reason_of = |type_: &str| conditions::find(before, type_).map(|condition| &condition.reason);
     let mut events = Vec::new();
     for condition in now {

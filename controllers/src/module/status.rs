@@ -209,7 +209,7 @@ pub(crate) fn pause<K: ModuleObject>(module: &K, seen: &Observation, now: Timest
 }
 
 /// The version for users: the tag, or the first digits of the commit.
-pub(crate) fn version<K: ModuleObject>(module: &K, target: &Target) -> String {
+pub(crate) fn display_version<K: ModuleObject>(module: &K, target: &Target) -> String {
     let wanted = module.spec().sync.source.version();
     let commit = match target {
         Target::Known { source, .. } => Some(source.commit.as_str()),
@@ -395,7 +395,7 @@ fn ready<K: ModuleObject>(
     open: Option<&str>,
     summary: &Summary,
 ) -> Conditions {
-    let version = version(module, &seen.target);
+    let version = display_version(module, &seen.target);
     if let Target::Unknown { reason, message, .. } = &seen.target {
         return Conditions::ready(Status::False, *reason, &**message).reconciling(*reason, &**message);
     }

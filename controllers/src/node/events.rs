@@ -36,7 +36,7 @@ pub struct NodeEvents {
 pub fn idle_events(status: &NodeModuleStatus, before: Option<&NodeModuleStatus>) -> NodeEvents {
     let before = before.map_or(&[][..], |before| &before.conditions);
     NodeEvents {
-        module: events::conditions(&status.conditions, before),
+        module: events::condition_events(&status.conditions, before),
         nodes: Vec::new(),
     }
 }
@@ -82,7 +82,7 @@ pub fn decision_events(decided: &Decided<'_>, status: &NodeModuleStatus, now: Ti
     let before = module.status.as_ref();
     let conditions = before.map_or(&[][..], |before| &before.conditions);
     let mut of_module = events::between(memory, decision, explained, &scene);
-    of_module.extend(events::conditions(&status.conditions, conditions));
+    of_module.extend(events::condition_events(&status.conditions, conditions));
     let conditions = (&status.conditions[..], conditions);
     let applied = events::applied(
         &seen.controls,

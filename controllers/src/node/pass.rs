@@ -231,7 +231,7 @@ fn observation(module: &NodeModule, lists: &Lists<'_>) -> Result<Observation, Se
     };
     let last_good = memory.memory.last_good.filter(|_| !deleting);
     let target = (!deleting).then(|| Definition {
-        revision: revision::revision(&module.spec.content),
+        revision: revision::content_revision(&module.spec.content),
         content: Arc::new(module.spec.content.clone()),
     });
     let nodes = nodes(module, selector.as_ref(), &memory.memory, lists);

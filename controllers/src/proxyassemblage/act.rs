@@ -98,7 +98,7 @@ async fn patched(
     wanted: &Assemblage,
     live: Option<&Assemblage>,
 ) -> Result<Option<MirrorWrite>, CallError> {
-    let Some((live, patch)) = live.and_then(|live| Some((live, mirror::patch(live, wanted)?))) else {
+    let Some((live, patch)) = live.and_then(|live| Some((live, mirror::mirror_patch(live, wanted)?))) else {
         return Ok(None);
     };
     let by = PatchParams {

@@ -98,7 +98,7 @@ pub fn removes(mirror: &Mirror, live: Option<&Assemblage>) -> bool {
 /// The patch from `live` to `next`, if only rows were added or changed, and perhaps the reconcile request: each row
 /// with a test of its previous value, and the whole patch with a test of the origin. `None`: the object must be
 /// replaced.
-pub fn patch(live: &Assemblage, next: &Assemblage) -> Option<Patch> {
+pub fn mirror_patch(live: &Assemblage, next: &Assemblage) -> Option<Patch> {
     let origin = live.annotations().get(annotation::ORIGIN)?;
     let of = |key: &str, object: &Assemblage| object.annotations().get(key).map(|value| json!(value));
     let place = |key| ["metadata", "annotations", key];

@@ -34,8 +34,12 @@ impl Mirroring {
         }
         let unclaimed = live.map(|live| unclaimed_rows(view, live)).unwrap_or_default();
         let reported = copy::states(&proxy.spec.syncs, &rows.refused, &unclaimed, live);
-        let conditions =
-            expanded::conditions(&reported).with(REACHABLE, Status::True, ObjectReason::Answering, "");
+        let conditions = expanded::summary_conditions(&reported).with(
+            REACHABLE,
+            Status::True,
+            ObjectReason::Answering,
+            "",
+        );
         let handled = live
             .and_then(|live| live.status.as_ref())
             .and_then(|status| status.last_handled_reconcile_at.as_deref());
@@ -162,7 +166,7 @@ impl Mirroring {
     ) -> AssemblageStatus {
         let old = proxy.status.as_ref();
         let handled = old.and_then(|old| old.last_handled_reconcile_at.as_ref());
-        expanded::status(
+        expanded::assemblage_status(
             states,
             conditions,
             old,

@@ -115,7 +115,7 @@ pub enum KubeconfigError {
 }
 
 /// Parses the current context of a kubeconfig.
-pub fn parse(text: &[u8]) -> Result<Access, KubeconfigError> {
+pub fn parse_kubeconfig(text: &[u8]) -> Result<Access, KubeconfigError> {
     if text.len() > TEXT_MAX {
         return Err(KubeconfigError::TooLong(text.len()));
     }

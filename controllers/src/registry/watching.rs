@@ -112,7 +112,7 @@ fn found(secret: &Secret, key: &str, proxies: &Hosts) -> KubeconfigLookup {
         return None;
     }
     let value = secret.data.as_ref()?.get(key)?;
-    let access = kubeconfig::parse(&value.0).and_then(|access| access.admit(proxies));
+    let access = kubeconfig::parse_kubeconfig(&value.0).and_then(|access| access.admit(proxies));
     Some(access.map_err(|error| error.to_string()))
 }
 

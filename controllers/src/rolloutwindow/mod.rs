@@ -57,7 +57,7 @@ pub async fn run(context: Context) {
 
 async fn reconcile(object: Arc<StoredWindow>, context: Arc<Context>) -> Result<Action, StatusError> {
     let now = context.clock.now();
-    let (status, again) = status::status(&object, &context.registry.list(), now);
+    let (status, again) = status::window_status(&object, &context.registry.list(), now);
     let api: Api<StoredWindow> = Api::namespaced(context.client.clone(), &context.namespace);
     let old = object.status.as_ref();
     let new = serde_json::to_value(&status).map_err(|source| StatusError::Serialize {

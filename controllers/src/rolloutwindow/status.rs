@@ -21,7 +21,7 @@ const AGAIN: SignedDuration = SignedDuration::from_hours(24);
 const LISTED: usize = 3;
 
 /// The status of a window, and when it may change over time.
-pub(super) fn status(
+pub(super) fn window_status(
     object: &StoredWindow,
     clusters: &[Arc<ClusterRow>],
     now: Timestamp,

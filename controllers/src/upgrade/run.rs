@@ -124,7 +124,7 @@ struct Cached<T> {
 }
 
 type Read = Result<Arc<Reading>, String>;
-type LookedInto = Result<Option<Hindrance>, String>;
+type PreflightResult = Result<Option<Hindrance>, String>;
 
 /// What was read of a Cluster for a ClusterUpgrade.
 #[derive(Clone)]
@@ -147,7 +147,7 @@ struct Shared {
     reader: Reader,
     /// By ClusterUpgrade and Cluster.
     readings: Mutex<BTreeMap<(Key, String), Cached<OfCluster>>>,
-    preflights: Mutex<BTreeMap<String, Cached<LookedInto>>>,
+    preflights: Mutex<BTreeMap<String, Cached<PreflightResult>>>,
     gaps: Gaps,
 }
 
@@ -294,7 +294,7 @@ impl Shared {
         fresh.collect()
     }
 
-    fn fresh_preflights(&self) -> BTreeMap<String, LookedInto> {
+    fn fresh_preflights(&self) -> BTreeMap<String, PreflightResult> {
         let mut known = self.preflights.lock();
         known.retain(|_, known| known.at.elapsed() < PREFLIGHT_AGAIN);
         let fresh = known.iter();

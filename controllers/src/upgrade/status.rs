@@ -104,7 +104,7 @@ pub fn rolling_status(
         aborted: &background.aborted,
     };
     let mut happened = events::between(&seen.memory.memory, decision, &explained, &scene);
-    happened.extend(events::conditions(&conditions, &before.conditions));
+    happened.extend(events::condition_events(&conditions, &before.conditions));
     let status = ClusterUpgradeStatus {
         observed_generation: upgrade.metadata.generation,
         state: shared::state_word(&conditions, &explained),

@@ -294,7 +294,7 @@ impl Drop for Reviewing {
 
 impl Inner {
     fn register(&self, registry: &mut Registry) {
-        let help = |name: &str| metrics::find(name).map_or("", |metric| metric.help);
+        let help = |name: &str| metrics::find_metric(name).map_or("", |metric| metric.help);
         macro_rules! register {
             ($($name:literal: $metric:expr),+ $(,)?) => {
                 // Counters get their suffix when they are written.
@@ -320,7 +320,7 @@ impl Inner {
 impl Collector for PerGroup {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> std::fmt::Result {
         let groups = self.groups.lock();
-        let help = |name: &str| metrics::find(name).map_or("", |metric| metric.help);
+        let help = |name: &str| metrics::find_metric(name).map_or("", |metric| metric.help);
         for (name, value) in [
             (
                 metrics::RECONCILES,

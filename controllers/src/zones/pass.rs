@@ -234,7 +234,7 @@ impl Zones {
             refused,
             now: self.clock.now(),
         };
-        let status = report::status(group, decision, pass);
+        let status = report::zone_status(group, decision, pass);
         self.write_status(rollout, &status).await
     }
 

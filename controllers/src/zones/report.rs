@@ -55,7 +55,7 @@ pub(super) struct Pass<'a> {
 }
 
 /// The status to write: that of the decision, with conditions.
-pub(super) fn status(group: &Group, decision: &Decision, pass: Pass<'_>) -> ZoneRolloutStatus {
+pub(super) fn zone_status(group: &Group, decision: &Decision, pass: Pass<'_>) -> ZoneRolloutStatus {
     let conditions = conditions(group, decision, pass);
     let current = &group.status.conditions;
     ZoneRolloutStatus {

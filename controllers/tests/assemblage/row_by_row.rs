@@ -11,7 +11,7 @@ use muster_api::{
 };
 use muster_apiserver::Verb;
 use muster_controllers::{
-    proxyassemblage::mirror::patch,
+    proxyassemblage::mirror::mirror_patch,
     runtime::{Api as Encoded, entries::in_place, status::Reports},
 };
 use serde_json::json;
@@ -36,7 +36,7 @@ fn the_patch_of_a_mirror_has_only_the_rows_that_changed() {
         row("base", OLD, 3),
         row("web", OLD, 1),
     ];
-    let patch = patch(&before, &live(&rows)).unwrap();
+    let patch = mirror_patch(&before, &live(&rows)).unwrap();
     let mut object = serde_json::to_value(&before).unwrap();
     json_patch::patch(&mut object, &patch).unwrap();
     let after: Assemblage = serde_json::from_value(object).unwrap();
@@ -59,7 +59,7 @@ fn the_patch_of_a_mirror_has_only_the_rows_that_changed() {
 #[test]
 fn what_is_more_than_rows_is_replaced() {
     let before = live(&[row("web", OLD, 1), row("api", OLD, 2)]);
-    let check = |next: &Assemblage| assert_eq!(patch(&before, next), None);
+    let check = |next: &Assemblage| assert_eq!(mirror_patch(&before, next), None);
     check(&live(&[row("web", OLD, 1)]));
     let mut other = before.clone();
     other.labels_mut().insert("a".to_owned(), "b".to_owned());

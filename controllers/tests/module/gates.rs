@@ -324,7 +324,7 @@ async fn a_host_of_an_authority_of_its_own() {
     let api = ApiServer::start().await.unwrap();
     let identity = api.issue("gate").unwrap();
     let config = api.kubeconfig_of(&identity, Login::Token).unwrap();
-    let access = kubeconfig::parse(config.as_bytes()).unwrap();
+    let access = kubeconfig::parse_kubeconfig(config.as_bytes()).unwrap();
     let host = access.server.strip_prefix("https://").unwrap().to_owned();
     let bed = bed(&[&host], Arc::new(Web::default())).await;
     bed.release("one", &["web", "strange"], "one");

@@ -578,7 +578,10 @@ async fn a_revision_with_a_taken_name_replaces_nothing() {
         .get("fabric")
         .await
         .unwrap();
-    let (uid, revision) = (module.uid().unwrap(), revision::revision(&module.spec.content));
+    let (uid, revision) = (
+        module.uid().unwrap(),
+        revision::content_revision(&module.spec.content),
+    );
     let name = muster_api::names::node_revision_name("fabric", &uid, &revision);
     let other = "0".repeat(64);
     let object = json!({

@@ -9,7 +9,7 @@ use muster_apiserver::{
     ApiServer, Login,
     fault::{Failure, Fault, Match, Rule},
 };
-use muster_controllers::registry::{Access, connect_over_network, kubeconfig::parse};
+use muster_controllers::registry::{Access, connect_over_network, kubeconfig::parse_kubeconfig};
 use tokio::{
     io::{AsyncBufReadExt, AsyncWriteExt, BufReader},
     net::{TcpListener, TcpStream},
@@ -35,11 +35,11 @@ async fn both_kinds_of_credential_lead_in() {
     let identity = api.issue("muster").unwrap();
     for login in [Login::Certificate, Login::Token] {
         let config = api.kubeconfig_of(&identity, login).unwrap();
-        let access = parse(config.as_bytes()).unwrap();
+        let access = parse_kubeconfig(config.as_bytes()).unwrap();
         assert!(names(&access).await.unwrap().contains(&"kube-system".to_owned()));
     }
     api.revoke("muster");
-    let access = parse(api.kubeconfig_of(&identity, Login::Token).unwrap().as_bytes()).unwrap();
+    let access = parse_kubeconfig(api.kubeconfig_of(&identity, Login::Token).unwrap().as_bytes()).unwrap();
     assert!(names(&access).await.unwrap_err().contains("401"));
 }
 
@@ -49,8 +49,8 @@ async fn a_server_of_another_authority_is_not_spoken_to() {
         ApiServer::start().await.unwrap(),
         ApiServer::start().await.unwrap(),
     );
-    let mut access = parse(api.kubeconfig().unwrap().as_bytes()).unwrap();
-    access.certificate_authority = parse(other.kubeconfig().unwrap().as_bytes())
+    let mut access = parse_kubeconfig(api.kubeconfig().unwrap().as_bytes()).unwrap();
+    access.certificate_authority = parse_kubeconfig(other.kubeconfig().unwrap().as_bytes())
         .unwrap()
         .certificate_authority;
     assert!(names(&access).await.is_err());
@@ -65,7 +65,7 @@ async fn a_server_of_another_authority_is_not_spoken_to() {
 #[tokio::test]
 async fn a_failure_is_reported_at_once_despite_retry_after() {
     let api = ApiServer::start().await.unwrap();
-    let access = parse(api.kubeconfig().unwrap().as_bytes()).unwrap();
+    let access = parse_kubeconfig(api.kubeconfig().unwrap().as_bytes()).unwrap();
     api.faults().add(Rule::always(
         Match::default(),
         Fault::Status(Failure::TooManyRequests(86_400)),
@@ -82,12 +82,12 @@ async fn a_proxy_of_the_kubeconfig_leads_to_its_server() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let text = api.kubeconfig().unwrap();
-    let server = parse(text.as_bytes()).unwrap().server;
+    let server = parse_kubeconfig(text.as_bytes()).unwrap().server;
     let through = text.replace(
         &server,
         &format!("{server}\n    proxy-url: http://ann:hunter2@{address}"),
     );
-    let access = parse(through.as_bytes()).unwrap();
+    let access = parse_kubeconfig(through.as_bytes()).unwrap();
     assert!(!format!("{access:?}").contains("hunter2"), "{access:?}");
     let proxy = tokio::spawn(async move {
         let (client, _) = listener.accept().await.unwrap();
@@ -121,9 +121,9 @@ async fn a_token_with_a_line_feed_at_its_end_leads_in() {
     let api = ApiServer::start().await.unwrap();
     let identity = api.issue("muster").unwrap();
     let text = api.kubeconfig_of(&identity, Login::Token).unwrap();
-    let token = parse(text.as_bytes()).unwrap().token.unwrap();
+    let token = parse_kubeconfig(text.as_bytes()).unwrap().token.unwrap();
     let config = text.replace(token.expose(), &format!("\"{}\\n\"", token.expose()));
     assert_ne!(config, text);
-    let access = parse(config.as_bytes()).unwrap();
+    let access = parse_kubeconfig(config.as_bytes()).unwrap();
     assert!(names(&access).await.unwrap().contains(&"kube-system".to_owned()));
 }

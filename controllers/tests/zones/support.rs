@@ -120,7 +120,7 @@ impl Bed {
         let arguments: Vec<&str> = std::iter::once(namespace.as_str())
             .chain(self.flags.iter().map(String::as_str))
             .collect();
-        Settings::new(&flags::parse(&arguments).unwrap()).unwrap()
+        Settings::new(&flags::parse_flags(&arguments).unwrap()).unwrap()
     }
 
     /// Restarts `muster zones`, with these additional flags.

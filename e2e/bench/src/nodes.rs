@@ -33,7 +33,7 @@ use muster_controllers::{
 use serde_json::{Value, json};
 use tokio_util::task::AbortOnDropHandle;
 
-use crate::usage::{memory, processor, ratio, writes};
+use crate::usage::{processor, ratio, resident_memory, writes};
 
 /// How long a change takes on a node.
 const TAKES: Duration = Duration::from_millis(500);
@@ -72,7 +72,7 @@ pub(crate) async fn run(plan: &Plan) -> anyhow::Result<()> {
     )));
     let _agents = AbortOnDropHandle::new(tokio::spawn(agents(api.client_as("agent"))));
     let _controller = AbortOnDropHandle::new(tokio::spawn(controller(&api)));
-    let idle = memory()?;
+    let idle = resident_memory()?;
     for content in ["one", "two"] {
         let (began, used) = (Instant::now(), processor()?);
         let before = writes(api.recorder())?;
@@ -86,7 +86,7 @@ pub(crate) async fn run(plan: &Plan) -> anyhow::Result<()> {
             began.elapsed().as_secs_f64(),
             TAKES.as_secs_f64() * ratio(plan.nodes, plan.at_once),
             processor()?.saturating_sub(used).as_secs_f64(),
-            memory()?,
+            resident_memory()?,
             idle,
         );
         for (what, count) in &after {

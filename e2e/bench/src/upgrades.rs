@@ -38,7 +38,7 @@ use tower::ServiceExt;
 
 use crate::{
     controller::context,
-    usage::{memory, processor, ratio, writes},
+    usage::{processor, ratio, resident_memory, writes},
 };
 
 const NAMESPACE: &str = "fleet";
@@ -90,7 +90,7 @@ pub(crate) async fn run(plan: &Plan) -> anyhow::Result<()> {
         Arc::clone(&changing),
     )));
     let _controller = controller(&api, &everywhere, &served);
-    let idle = memory()?;
+    let idle = resident_memory()?;
     for version in &VERSIONS[1..] {
         let (began, used) = (Instant::now(), processor()?);
         let before = writes(api.recorder())?;
@@ -107,7 +107,7 @@ pub(crate) async fn run(plan: &Plan) -> anyhow::Result<()> {
             began.elapsed().as_secs_f64(),
             TAKES.as_secs_f64() * ratio(plan.clusters, plan.at_once),
             processor()?.saturating_sub(used).as_secs_f64(),
-            memory()?,
+            resident_memory()?,
         );
         for (what, count) in &after {
             let count = count - before.get(what).copied().unwrap_or_default();

@@ -48,7 +48,7 @@ fn resource(path: &str) -> &str {
 }
 
 /// Resident memory of this process, in MiB.
-pub(crate) fn memory() -> anyhow::Result<u64> {
+pub(crate) fn resident_memory() -> anyhow::Result<u64> {
     let status = fs::read_to_string("/proc/self/status")?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
     let kib: u64 = line

@@ -32,7 +32,7 @@ const PATH_MAX: usize = 32 * 1024;
 
 /// The laws, for the bytes of a kubeconfig.
 pub fn check(bytes: &[u8]) {
-    let Ok(access) = kubeconfig::parse(bytes) else {
+    let Ok(access) = kubeconfig::parse_kubeconfig(bytes) else {
         return;
     };
     // Invalid certificates are rejected, without a panic.

@@ -102,7 +102,9 @@ const CANARY: &str = "hunter2";
 /// The laws, for the bytes of a kubeconfig.
 pub fn check(bytes: &[u8]) {
     // Parsed as by a controller that allows no proxy.
-    let parsed = sandbox::run(|| kubeconfig::parse(bytes).and_then(|access| access.admit(&Hosts::default())));
+    let parsed = sandbox::run(|| {
+        kubeconfig::parse_kubeconfig(bytes).and_then(|access| access.admit(&Hosts::default()))
+    });
     let document = muster_sync::yaml::to_json(bytes).unwrap_or_default();
     let shown = match &parsed {
         Ok(access) => format!("{access:?}"),

@@ -107,24 +107,26 @@ fn pointer(u: &mut Unstructured<'_>, value: &Value) -> Result<String> {
 
 fn merge_patches(u: &mut Unstructured<'_>) -> Result<()> {
     let (one, other) = (json::value(u, false)?, json::object(u, false)?);
-    let merged = patch::merge(&one, &other);
+    let merged = patch::merge_patch(&one, &other);
     let expected = merged_as_in_the_standard(&one, &other);
     assert!(
         merged.as_ref() == Ok(&expected),
         "{one} and {other} are {merged:?}, not {expected}"
     );
     assert!(
-        patch::merge(&expected, &other).as_ref() == Ok(&expected),
+        patch::merge_patch(&expected, &other).as_ref() == Ok(&expected),
         "{other} is not idempotent on {one}"
     );
     let (from, to) = (json::object(u, false)?, without_nulls(&other));
     let difference = difference(&from, &to);
     assert!(
-        patch::merge(&from, &difference).as_ref() == Ok(&to),
+        patch::merge_patch(&from, &difference).as_ref() == Ok(&to),
         "{from} and {difference} are not {to}"
     );
     let refused = json::value(u, false)?;
-    assert!(refused.is_object() || matches!(patch::merge(&one, &refused), Err(PatchError::Malformed(_))));
+    assert!(
+        refused.is_object() || matches!(patch::merge_patch(&one, &refused), Err(PatchError::Malformed(_)))
+    );
     Ok(())
 }
 
@@ -191,7 +193,7 @@ fn strategic_patches(u: &mut Unstructured<'_>) -> Result<()> {
     let patched = patch::strategic(&object, &given, ty);
     if ty == "none.such" && is_plain(&given) {
         assert!(
-            patched == patch::merge(&object, &given),
+            patched == patch::merge_patch(&object, &given),
             "{object} and {given}: {patched:?}"
         );
     }

@@ -111,7 +111,7 @@ fn task(client: kube::Client, clock: Clock, instance: &str) -> Process {
     let arguments = [format!("-kubernetes.namespace={APPS}")];
     let setup = ZonesSetup {
         client,
-        settings: Settings::new(&flags::parse(&arguments).unwrap()).unwrap(),
+        settings: Settings::new(&flags::parse_flags(&arguments).unwrap()).unwrap(),
         clock,
         jitter: Jitter::seeded(seed_of(instance)),
         pods: Arc::new(Network::new(Some(PODS), None, zone_metrics.clone()).unwrap()),

@@ -122,7 +122,7 @@ async fn copies(bed: &Bed) -> BTreeMap<String, String> {
 
 /// What the account must not do, with the message of the policy or of the authorizer.
 async fn held(bed: &Bed, copy: &str) {
-    let access = kubeconfig::parse(bed.kubeconfig("eu-1").as_bytes()).unwrap();
+    let access = kubeconfig::parse_kubeconfig(bed.kubeconfig("eu-1").as_bytes()).unwrap();
     let account = connect_over_network(&access).unwrap();
     let mine = json!({"metadata": {"name": "git-mine"}, "stringData": {"password": "of a person"}});
     bed.inside("eu-1", SYSTEM_NAMESPACE)

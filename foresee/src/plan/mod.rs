@@ -87,7 +87,12 @@ impl Sides {
 }
 
 /// Plans the fleet of a namespace.
-pub async fn plan(client: Client, namespace: &str, files: &Sides, options: &Options) -> anyhow::Result<Plan> {
+pub async fn plan_fleet(
+    client: Client,
+    namespace: &str,
+    files: &Sides,
+    options: &Options,
+) -> anyhow::Result<Plan> {
     let live = lists::read(&client, namespace).await?;
     let appliers = Appliers::read(&client, &live).await?;
     let given = &options.substitute;

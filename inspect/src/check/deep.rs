@@ -53,7 +53,7 @@ pub(crate) async fn check_cluster(
         Ok(text) => text,
         Err(why) => return Ok(unknown(&why)),
     };
-    let access = match kubeconfig::parse(&text) {
+    let access = match kubeconfig::parse_kubeconfig(&text) {
         Ok(access) => access,
         Err(error) => return Ok(vec![rejected(namespace, &secret, name, &error_chain(&error))]),
     };
@@ -101,7 +101,7 @@ async fn text_of(client: &Client, namespace: &str, secret: &str) -> Result<Vec<u
 /// A client for a cluster with the kubeconfig that the controller uses, or why there is none.
 pub(crate) async fn reach(client: &Client, namespace: &str, cluster: &str) -> Result<Client, String> {
     let text = text_of(client, namespace, &kubeconfig_secret(cluster)).await?;
-    let access = kubeconfig::parse(&text).map_err(|error| error_chain(&error))?;
+    let access = kubeconfig::parse_kubeconfig(&text).map_err(|error| error_chain(&error))?;
     connect_over_network(&access).map_err(|error| error_chain(&error))
 }
 

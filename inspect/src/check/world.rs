@@ -199,7 +199,7 @@ async fn read_kubeconfigs(client: &Client, namespace: &str) -> Read<BTreeMap<Str
             if let Some(cluster) = cluster_of_secret(&secret.name_any()) {
                 let text = secret.data.as_ref().and_then(|data| data.get(KUBECONFIG_KEY));
                 let ends = match text {
-                    Some(text) => kubeconfig::parse(&text.0)
+                    Some(text) => kubeconfig::parse_kubeconfig(&text.0)
                         .map(|access| expiry::first_expiry(&access))
                         .map_err(|error| error.to_string()),
                     None => Err(format!("key {KUBECONFIG_KEY} is not there")),

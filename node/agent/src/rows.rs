@@ -165,7 +165,7 @@ fn rendered(row: &NodeRow, contents: &Contents) -> Result<Rendered, Box<RowReque
         Some(None) => return Err(refused(RowError::NoRevision(name))),
         Some(Some(content)) => content,
     };
-    if row.revision.as_deref() != Some(&revision::revision(content)) {
+    if row.revision.as_deref() != Some(&revision::content_revision(content)) {
         return Err(refused(RowError::OtherContent(name)));
     }
     render::render(content, &row.parts, &row.values).map_err(|error| refused(error.into()))

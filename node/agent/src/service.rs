@@ -364,7 +364,7 @@ impl Shell {
                 self.worker.configure(loaded.config, loaded.settled);
             }
             Some(problem) => {
-                warn!(%problem, "the configuration cannot be used: the last valid one stays in use")
+                warn!(%problem, "the configuration cannot be used: the last valid one stays in use");
             }
         }
         Ok(())

@@ -225,7 +225,7 @@ impl Bed {
     }
 
     async fn record(&self, content: &NodeContent) {
-        let revision = revision::revision(content);
+        let revision = revision::content_revision(content);
         let name = names::node_revision_name("fabric", "uid", &revision);
         let spec = NodeRevisionSpec {
             module: "fabric".to_owned(),
@@ -311,7 +311,7 @@ fn row(token: u64, content: &NodeContent, values: &Values) -> NodeRow {
     NodeRow {
         name: "fabric".to_owned(),
         uid: Some("uid".to_owned()),
-        revision: Some(revision::revision(content)),
+        revision: Some(revision::content_revision(content)),
         digest: Some(render::render(content, &parts, values).unwrap().digest()),
         parts,
         values: values.clone(),
@@ -565,7 +565,7 @@ async fn a_withdrawal_that_failed_says_nothing_of_another() {
         ..row
     };
     let fabric = row(1, &fabric, &Values::new());
-    let revision = revision::revision(&other);
+    let revision = revision::content_revision(&other);
     let spec = NodeRevisionSpec {
         module: "other".to_owned(),
         uid: Some("uid".to_owned()),

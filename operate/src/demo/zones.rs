@@ -25,7 +25,7 @@ use muster_controllers::{
 };
 use muster_dashboard::{Shape, ZonesView};
 use muster_zones::{
-    flags::{Settings, parse},
+    flags::{Settings, parse_flags},
     scale::pods::{Answer, Answered, Ask},
 };
 use serde_json::{Value, json};
@@ -127,7 +127,7 @@ async fn start(
     api.resolve_services(move |_| Some(Endpoint::Address(address)));
     let mut arguments = zones::arguments(NAMESPACE);
     arguments.push("-reconcile.interval=1s".to_owned());
-    let settings = Settings::new(&parse(&arguments)?)?;
+    let settings = Settings::new(&parse_flags(&arguments)?)?;
     let metrics = Metrics::default();
     let Ground {
         clock,

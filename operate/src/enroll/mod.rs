@@ -432,7 +432,7 @@ fn taken(place: &str, error: &CallError) -> StepRefusal {
 
 /// A kubeconfig that the controller will accept.
 fn accepted(name: &str, access: &Access) -> Step<allowed::Access> {
-    allowed::parse(objects::kubeconfig(name, access).as_bytes()).map_err(|error| {
+    allowed::parse_kubeconfig(objects::kubeconfig(name, access).as_bytes()).map_err(|error| {
         StepRefusal::failed(format!("the controller would not accept the kubeconfig: {error}"))
     })
 }

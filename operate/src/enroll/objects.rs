@@ -128,7 +128,7 @@ mod tests {
     #[test]
     fn the_controller_accepts_the_kubeconfig() {
         for name in [None, Some("kubernetes")] {
-            let read = allowed::parse(kubeconfig("eu-1", &access(name)).as_bytes()).unwrap();
+            let read = allowed::parse_kubeconfig(kubeconfig("eu-1", &access(name)).as_bytes()).unwrap();
             assert_eq!(read.server, "https://api.example.com:6443");
             assert_eq!(read.tls_server_name.as_deref(), name);
             assert_eq!(read.token.unwrap().expose(), "canary");

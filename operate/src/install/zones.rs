@@ -241,7 +241,7 @@ pub fn webhooks(namespace: &str) -> Vec<Value> {
 
 #[cfg(test)]
 mod tests {
-    use muster_zones::flags::{Certificate, Settings, parse};
+    use muster_zones::flags::{Certificate, Settings, parse_flags};
     use regex::Regex;
 
     use super::*;
@@ -253,7 +253,7 @@ mod tests {
             serde_json::from_value(deployment["spec"]["template"]["spec"]["containers"][0]["args"].clone())
                 .unwrap();
         assert_eq!(arguments[0], "zones");
-        let settings = Settings::new(&parse(&arguments[1..]).unwrap()).unwrap();
+        let settings = Settings::new(&parse_flags(&arguments[1..]).unwrap()).unwrap();
         assert_eq!(settings.namespace, "mimir");
         assert_eq!((settings.port, settings.webhooks_port), (PORT, Some(WEBHOOKS)));
         let Certificate::SelfSigned { secret, dns_name, .. } = settings.certificate else {

@@ -311,7 +311,7 @@ impl World {
         let fenced = sheet.fence == Some(row.token);
         match (self.wrong, &mut unit.observed) {
             (Wrong::NoTokenInReport, Some(report)) if report.digest == Some(digest) => {
-                report.token = row.token
+                report.token = row.token;
             }
             (Wrong::FenceFrees, observed) if fenced => {
                 *observed = Some(Report {

@@ -55,7 +55,7 @@ impl Heir {
 
 /// The JSON patch that transfers the predecessor's fields in `live` to the heir; `None` if the predecessor owns none,
 /// or the object does not belong to `owner`.
-pub(super) fn patch(live: &Value, owner: &Owner, heir: Heir) -> Option<Value> {
+pub(super) fn handover_patch(live: &Value, owner: &Owner, heir: Heir) -> Option<Value> {
     if !owner.owns(live) {
         return None;
     }
@@ -108,7 +108,7 @@ async fn hand_over_one(
     };
     for _ in 0..LOOKS {
         let live = cluster.get(&kind, id).await.map_err(failed("reading it"))?;
-        let Some(patch) = live.and_then(|live| patch(&live, owner, heir)) else {
+        let Some(patch) = live.and_then(|live| handover_patch(&live, owner, heir)) else {
             return Ok(false);
         };
         let written = send_patch(cluster, &kind, id, &patch).await;
@@ -192,7 +192,7 @@ mod tests {
                 {"op": "replace", "path": "/metadata/resourceVersion", "value": "7"},
             ])
         });
-        assert_eq!(patch(&live(ours(), entries), &owner(), heir), expect);
+        assert_eq!(handover_patch(&live(ours(), entries), &owner(), heir), expect);
     }
 
     #[test]
@@ -260,8 +260,8 @@ mod tests {
             json!({NAME: "app", NAMESPACE: "other"}),
         ] {
             let live = live(labels, entries.clone());
-            assert_eq!(patch(&live, &owner(), Heir::Flux), None, "{live}");
+            assert_eq!(handover_patch(&live, &owner(), Heir::Flux), None, "{live}");
         }
-        assert!(patch(&live(ours(), entries), &owner(), Heir::Flux).is_some());
+        assert!(handover_patch(&live(ours(), entries), &owner(), Heir::Flux).is_some());
     }
 }

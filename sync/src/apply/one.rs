@@ -143,7 +143,7 @@ impl One<'_> {
 
     /// Takes over what Flux applied for the same Kustomization.
     async fn inherit(&self, live: Value) -> Result<Option<(Value, bool)>, ObjectFailure> {
-        let Some(patch) = handover::patch(&live, &self.options.owner, Heir::Builtin) else {
+        let Some(patch) = handover::handover_patch(&live, &self.options.owner, Heir::Builtin) else {
             return Ok(Some((live, false)));
         };
         let written = handover::send_patch(self.cluster, &self.kind, &self.object.id, &patch).await;
@@ -165,7 +165,7 @@ impl One<'_> {
         let live = handover::accounted(self.cluster, &self.kind, &self.object.id, live).await;
         let live = live.map_err(|error| self.failed("dry-run", &error))?;
         let merges = self.object.wishes.merge || wishes.merge;
-        let Some(patch) = takeover::patch(&live, &self.object.body, merges) else {
+        let Some(patch) = takeover::takeover_patch(&live, &self.object.body, merges) else {
             return Ok(Some((live, inherited)));
         };
         let written = handover::send_patch(self.cluster, &self.kind, &self.object.id, &patch).await;

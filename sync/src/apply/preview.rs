@@ -192,7 +192,7 @@ impl Previewer<'_> {
         let body = self.body(object, Some(&live));
         let merges = object.wishes.merge || wishes.merge;
         let taken = Taken {
-            peoples: takeover::patch(&live, &body, merges).is_some(),
+            peoples: takeover::takeover_patch(&live, &body, merges).is_some(),
             merges,
             fluxs: self.inherits(&live),
         };
@@ -244,7 +244,7 @@ impl Previewer<'_> {
             Ownership::OfPlan => Some(self.options.owner.clone()),
             Ownership::AsItIs => Owner::of(live),
         };
-        owner.is_some_and(|owner| handover::patch(live, &owner, Heir::Builtin).is_some())
+        owner.is_some_and(|owner| handover::handover_patch(live, &owner, Heir::Builtin).is_some())
     }
 
     /// An object with fields that would be taken over: those that no other manager owns would be removed.

@@ -35,7 +35,7 @@ const STRATEGIES: [(&str, &str); 2] = [("Deployment", "strategy"), ("StatefulSet
 
 /// The JSON patch that makes us own the fields of `live` that were set with kubectl (unless the object `merges`) or
 /// conflict with `body`; `None` if there are none.
-pub(super) fn patch(live: &Value, body: &Value, merges: bool) -> Option<Value> {
+pub(super) fn takeover_patch(live: &Value, body: &Value, merges: bool) -> Option<Value> {
     let annotation = live
         .pointer("/metadata/annotations")
         .and_then(|annotations| annotations.get(LAST_APPLIED))
@@ -278,7 +278,7 @@ mod tests {
     #[track_caller]
     fn check(entries: Value, expect: Value) {
         let live = json!({"metadata": {"resourceVersion": "7", "managedFields": entries}});
-        let taken = patch(&live, &json!({}), false).map(|patch| patch[0]["value"].clone());
+        let taken = takeover_patch(&live, &json!({}), false).map(|patch| patch[0]["value"].clone());
         assert_eq!(taken.unwrap_or_default(), expect);
     }
 
@@ -360,7 +360,7 @@ mod tests {
         let strategy = |below: Value| json!({"f:spec": {"f:strategy": below}});
         let body = |kind: &str| json!({"spec": {"strategy": {"type": kind}}});
         let entries = |live: &Value, body: &Value, merges: bool| {
-            patch(live, body, merges).map(|patch| patch[0]["value"].clone())
+            takeover_patch(live, body, merges).map(|patch| patch[0]["value"].clone())
         };
         let ours = entry("muster-sync", "Apply", strategy(json!({"f:type": {}})));
         let claimed = strategy(json!({"f:type": {}, "f:rollingUpdate": {}}));

@@ -13,7 +13,7 @@ use super::Manifest;
 use crate::yaml;
 
 /// The objects as one `List`, in the given order.
-pub fn list(manifests: &[Manifest]) -> Value {
+pub fn as_list(manifests: &[Manifest]) -> Value {
     let items: Vec<&Value> = manifests.iter().map(|manifest| &manifest.object).collect();
     json!({"apiVersion": "v1", "kind": "List", "items": items})
 }

@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{bail, ensure};
 
-pub use self::table::{check, page};
+pub use self::table::{check, mutations_page};
 use self::{
     copy::Copy,
     run::{TestOutcome, Tests},

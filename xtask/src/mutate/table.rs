@@ -135,7 +135,7 @@ pub(crate) fn listed(mutations: &[Mutation]) -> String {
 }
 
 /// The generated page of the folder, with all mutations and the tests that catch them: its name and its text.
-pub fn page() -> anyhow::Result<(String, String)> {
+pub fn mutations_page() -> anyhow::Result<(String, String)> {
     let mut mutations = read()?;
     mutations.sort_by(|one, other| one.name.cmp(&other.name));
     let rows = mutations.iter().map(|mutation| {

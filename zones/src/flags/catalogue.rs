@@ -92,7 +92,7 @@ impl Flag {
 }
 
 /// The flag with the given name.
-pub fn find(name: &str) -> Option<&'static Flag> {
+pub fn find_flag(name: &str) -> Option<&'static Flag> {
     FLAGS.iter().find(|flag| flag.name == name)
 }
 

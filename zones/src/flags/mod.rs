@@ -7,9 +7,9 @@ mod parse;
 mod settings;
 
 pub use self::{
-    catalogue::{Effect, FLAGS, Flag, Kind, find},
+    catalogue::{Effect, FLAGS, Flag, Kind, find_flag},
     help::help,
-    parse::{Given, Value, parse},
+    parse::{Given, Value, parse_flags},
     settings::{Certificate, Settings},
 };
 

@@ -6,7 +6,7 @@ use jiff::SignedDuration;
 
 use super::{
     Error,
-    catalogue::{Effect, FLAGS, Flag, Kind, find},
+    catalogue::{Effect, FLAGS, Flag, Kind, find_flag},
 };
 use crate::duration;
 
@@ -35,7 +35,7 @@ pub struct Given {
 
 /// Parses arguments without the program name. Arguments after `--`, or after the first argument that is not a flag, are
 /// ignored.
-pub fn parse<S: AsRef<str>>(arguments: &[S]) -> Result<Given, Error> {
+pub fn parse_flags<S: AsRef<str>>(arguments: &[S]) -> Result<Given, Error> {
     let mut given = Given::default();
     let mut rest = arguments.iter().map(AsRef::as_ref);
     while let Some(argument) = rest.next() {
@@ -53,7 +53,7 @@ pub fn parse<S: AsRef<str>>(arguments: &[S]) -> Result<Given, Error> {
             Some((name, value)) => (name, Some(value)),
             None => (text, None),
         };
-        let Some(flag) = find(name) else {
+        let Some(flag) = find_flag(name) else {
             return Err(match name {
                 "h" | "help" => Error::Help,
                 _ => Error::Unknown(name.to_owned()),

@@ -6,7 +6,7 @@ use jiff::SignedDuration;
 
 use super::{
     Error,
-    catalogue::find,
+    catalogue::find_flag,
     parse::{Given, Value},
 };
 
@@ -178,7 +178,7 @@ struct Read<'a>(&'a Given);
 impl Read<'_> {
     fn value(&self, name: &str) -> Result<Value, Error> {
         self.0
-            .value(find(name).ok_or_else(|| Error::Unknown(name.to_owned()))?)
+            .value(find_flag(name).ok_or_else(|| Error::Unknown(name.to_owned()))?)
     }
 
     /// Converts a value to the expected type. All names here are in the catalogue; a test catches a wrong type.

@@ -260,7 +260,7 @@ impl Pass<'_> {
     /// The number of replicas that a set may have now. Pods that stay are un-prepared, even if no pod leaves.
     fn delayed(&mut self, set: &Set, wanted: u32) -> Delayed {
         let present = set.desired();
-        let delay = match delay::parse(&set.annotations) {
+        let delay = match delay::parse_delay(&set.annotations) {
             Ok(Some(delay)) if !delay.delay.is_zero() => delay,
             Ok(_) => return Delayed::To(wanted),
             // If nothing changes, an invalid delay does not matter.

@@ -135,10 +135,10 @@ pub fn last_of(set: &Set, times: Times<'_>) -> Result<Option<Timestamp>, Unreada
     let annotated = set
         .annotations
         .get(LAST_DOWNSCALE)
-        .map(|text| parse(text))
+        .map(|text| parse_time(text))
         .transpose();
     let annotated = annotated.map_err(unreadable(Source::Set, format!("{LAST_DOWNSCALE} annotation")))?;
-    let tracked = times.tracker.get(&set.name).map(parse).transpose();
+    let tracked = times.tracker.get(&set.name).map(parse_time).transpose();
     let tracked = tracked.map_err(unreadable(Source::Tracker, "last downscale time".to_owned()))?;
     let recorded = times.record.get(&set.name).map(|time| time.0);
     Ok([annotated, tracked, recorded].into_iter().flatten().max())
@@ -167,7 +167,7 @@ pub fn uncopied(sets: &[Set], status: &ZoneRolloutStatus, copied: Copied<'_>) ->
             Copied::Annotation => set.annotations.get(LAST_DOWNSCALE).map(String::as_str),
             Copied::Tracker(tracker) => tracker.get(&set.name),
         };
-        copy.is_none_or(|copy| parse(copy).is_ok_and(|copy| copy < seconds(time.0)))
+        copy.is_none_or(|copy| parse_time(copy).is_ok_and(|copy| copy < seconds(time.0)))
     };
     let prepared = sets
         .iter()
@@ -258,7 +258,7 @@ pub fn seconds(at: Timestamp) -> Timestamp {
 
 /// Parses RFC 3339 as Go does, which is stricter than most parsers: capital letters, seconds, and a time zone are
 /// required.
-pub fn parse(text: &str) -> Result<Timestamp, String> {
+pub fn parse_time(text: &str) -> Result<Timestamp, String> {
     let refuse = || format!("parsing time {text:?}: it is not RFC 3339, as 2006-01-02T15:04:05Z");
     let bytes = text.as_bytes();
     let fits = |at: usize, pattern: &str| {

@@ -6,13 +6,13 @@ use std::time::Duration;
 use jiff::SignedDuration;
 use muster_zones::{
     duration,
-    flags::{Certificate, Error, FLAGS, Kind, Settings, parse},
+    flags::{Certificate, Error, FLAGS, Kind, Settings, parse_flags},
 };
 
 fn settings(arguments: &[&str]) -> Result<Settings, Error> {
     let mut all = vec!["-kubernetes.namespace=test"];
     all.extend(arguments);
-    Settings::new(&parse(&all)?)
+    Settings::new(&parse_flags(&all)?)
 }
 
 #[test]
@@ -130,7 +130,7 @@ fn defaults_are_those_of_rollout_operator() {
 
 #[test]
 fn a_flag_without_effect_is_named() {
-    let given = parse(&["-log.level=info", "-kubernetes.client-qps=5", "-server.port=9"]).unwrap();
+    let given = parse_flags(&["-log.level=info", "-kubernetes.client-qps=5", "-server.port=9"]).unwrap();
     let notes = given.without_effect();
     assert_eq!(notes.len(), 2);
     assert!(
@@ -146,7 +146,7 @@ fn every_flag_has_a_readable_default_and_a_help() {
     assert!(names.is_sorted(), "{names:?}");
     for flag in FLAGS {
         assert!(!flag.help.is_empty(), "{}", flag.name);
-        parse::<&str>(&[]).unwrap().value(flag).unwrap();
+        parse_flags::<&str>(&[]).unwrap().value(flag).unwrap();
         if flag.kind == Kind::Duration {
             assert_eq!(
                 duration::go_text(duration::go(flag.default).unwrap()),

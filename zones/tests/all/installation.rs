@@ -44,7 +44,7 @@ fn the_authority_goes_where_it_is_asked_for() {
 /// The labels that the alerts of rollout-operator select by.
 #[test]
 fn metrics_that_alerts_name_are_there() {
-    let labels = |name| metrics::find(name).unwrap().labels;
+    let labels = |name| metrics::find_metric(name).unwrap().labels;
     assert!(labels("kube_validating_webhook_failure_policy").starts_with(&["type", "webhook", "policy"]));
     assert_eq!(
         labels("rollout_operator_zpdb_configurations_observed_total"),

@@ -8,7 +8,11 @@ use super::super::element;
 use super::super::types::{Form, ListTy, MapTy, Ty};
 
 /// `right` merged into `left`; both have been validated. `None` if nothing is left.
-pub(in super::super) fn merge(left: Option<&Value>, right: Option<&Value>, ty: Ty<'_>) -> Option<Value> {
+pub(in super::super) fn merge_values(
+    left: Option<&Value>,
+    right: Option<&Value>,
+    ty: Ty<'_>,
+) -> Option<Value> {
     let atom = ty.atom();
     let deciding = if right.is_some() { right } else { left };
     match atom.fitting(deciding).form() {
@@ -40,7 +44,7 @@ fn merge_maps(left: Option<&Value>, right: Option<&Value>, map: &MapTy<'_>) -> O
             rights.and_then(|map| map.get(name)),
         );
         let value = match map.member(name) {
-            Some(ty) => merge(left, right, ty),
+            Some(ty) => merge_values(left, right, ty),
             None => leaf(left, right),
         };
         if let Some(value) = value {
@@ -57,7 +61,9 @@ fn merge_lists(left: Option<&Value>, right: Option<&Value>, list: &ListTy<'_>) -
         return leaf(left, right);
     }
     let (lefts, rights) = (Side::of(&lefts, list), Side::of(&rights, list));
-    let merged = interleave(&lefts, &rights, |left, right| merge(left, right, list.element));
+    let merged = interleave(&lefts, &rights, |left, right| {
+        merge_values(left, right, list.element)
+    });
     (!merged.is_empty()).then_some(Value::Array(merged))
 }
 

@@ -6,6 +6,6 @@ mod remove;
 mod validate;
 
 pub(super) use compare::{compare, equal};
-pub(super) use merge::merge;
+pub(super) use merge::merge_values;
 pub(super) use remove::remove;
 pub(super) use validate::validate;

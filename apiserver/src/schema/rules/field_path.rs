@@ -17,7 +17,7 @@ pub(super) fn normal(path: &str, schema: &Value) -> Result<String, ()> {
 }
 
 /// The schema at `path`; `None` if it is not a path in `schema`.
-pub(crate) fn find<'a>(path: &str, schema: &'a Value) -> Option<&'a Value> {
+pub(crate) fn schema_at<'a>(path: &str, schema: &'a Value) -> Option<&'a Value> {
     walk(path, schema, |_| ())
 }
 

@@ -14,7 +14,7 @@ use std::collections::BTreeSet;
 use kube_cel::cel::parser::{Expression, Parser};
 use serde_json::{Map, Value, json};
 
-pub(crate) use field_path::find as member_at;
+pub(crate) use field_path::schema_at as member_at;
 pub(super) use names::escaped;
 pub(crate) use passed::Passed;
 

@@ -139,7 +139,7 @@ fn requested(writer: &Writer) -> String {
 fn work(revision: &str, writer: &Writer, kustomizations: &Kustomizations) -> Result<Work, String> {
     let object = writer.object();
     let namespace = object.namespace().unwrap_or_default();
-    let settings = settings::parse(&object.spec, object.annotations(), &namespace);
+    let settings = settings::parse_settings(&object.spec, object.annotations(), &namespace);
     let settings = settings.map_err(|refusal| refusal.message)?;
     let name = source::key_of(object);
     let source = kustomizations.sources.get(&name);

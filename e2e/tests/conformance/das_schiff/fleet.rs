@@ -132,7 +132,7 @@ impl Fleet {
     }
 
     fn hash(&self, name: &str) -> anyhow::Result<String> {
-        Ok(revision::revision(&self.content(name)?))
+        Ok(revision::content_revision(&self.content(name)?))
     }
 
     /// The name of a revision in the tables.
@@ -217,7 +217,7 @@ impl Fleet {
         let assemblage: NodeAssemblage = serde_json::from_value(json!({
             "metadata": {"name": node, "resourceVersion": "0", "ownerReferences": owners},
             "spec": {"rows": [{
-                "name": NAME, "uid": uid(), "revision": revision::revision(&content), "parts": parts, "digest": digest, "token": 2,
+                "name": NAME, "uid": uid(), "revision": revision::content_revision(&content), "parts": parts, "digest": digest, "token": 2,
             }]},
         }))?;
         self.world.assemblages.insert(node.to_owned(), assemblage);

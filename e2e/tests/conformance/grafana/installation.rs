@@ -67,7 +67,7 @@ fn ca_injection(input: &Input<'_>) -> anyhow::Result<Value> {
 }
 
 fn flag(input: &Input<'_>) -> anyhow::Result<Value> {
-    let flag = flags::find(&input.parse::<String>()?);
+    let flag = flags::find_flag(&input.parse::<String>()?);
     Ok(flag.map_or(
         Value::Null,
         |flag| json!({"default": flag.default, "type": flag.kind.as_str(), "effective": flag.effective}),
@@ -76,12 +76,12 @@ fn flag(input: &Input<'_>) -> anyhow::Result<Value> {
 
 fn flags_valid(input: &Input<'_>) -> anyhow::Result<Value> {
     let arguments: Vec<String> = input.parse()?;
-    let settings = flags::parse(&arguments).and_then(|given| flags::Settings::new(&given));
+    let settings = flags::parse_flags(&arguments).and_then(|given| flags::Settings::new(&given));
     Ok(json!({"error": settings.err().map(|error| error.to_string())}))
 }
 
 fn metric(input: &Input<'_>) -> anyhow::Result<Value> {
-    let metric = metrics::find(&input.parse::<String>()?);
+    let metric = metrics::find_metric(&input.parse::<String>()?);
     Ok(metric.map_or(
         Value::Null,
         |metric| json!({"type": metric.kind.as_str(), "labels": metric.labels}),

@@ -163,7 +163,7 @@ fn annotations(input: &Input<'_>) -> anyhow::Result<Value> {
         (delay::DELAY.to_owned(), input.delay),
         (delay::URL.to_owned(), input.url),
     ];
-    Ok(match delay::parse(&annotations.into()) {
+    Ok(match delay::parse_delay(&annotations.into()) {
         Ok(None) => json!({"seconds": null, "url": null}),
         Ok(Some(delay)) => json!({"seconds": delay.delay.as_secs_f64(), "url": delay.url.text}),
         Err(error) => json!({ "error": error }),

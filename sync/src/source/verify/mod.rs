@@ -101,8 +101,8 @@ pub fn verify_commit(bytes: &[u8], keys: &KeyRing, now: Timestamp) -> Result<Sig
 
 fn signature(object: &Signed<'_>, keys: &KeyRing, now: Timestamp) -> Result<Signer, Unverified> {
     let signer = match object.form {
-        Form::OpenPgp => openpgp::verify(&keys.openpgp, &object.payload, &object.signature, now),
-        Form::Ssh => ssh::verify(&keys.ssh, &object.payload, &object.signature, object.at, now),
+        Form::OpenPgp => openpgp::verify_openpgp(&keys.openpgp, &object.payload, &object.signature, now),
+        Form::Ssh => ssh::verify_ssh(&keys.ssh, &object.payload, &object.signature, object.at, now),
         Form::X509 => Err(Unverified::Unsupported("X.509")),
     };
     signer.map(Signer)

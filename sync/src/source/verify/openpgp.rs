@@ -101,7 +101,7 @@ pub(super) fn merge(certificates: &mut Vec<Certificate>) {
 }
 
 /// Verifies a detached signature of `payload`; returns the name of the key.
-pub(super) fn verify(
+pub(super) fn verify_openpgp(
     certificates: &[Certificate],
     payload: &[u8],
     armored: &str,

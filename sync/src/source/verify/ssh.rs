@@ -157,7 +157,7 @@ fn time(text: &str) -> Result<i64, String> {
 }
 
 /// Verifies a signature of `payload` that claims to be made `at`; returns the name of the key.
-pub(super) fn verify(
+pub(super) fn verify_ssh(
     signers: &[AllowedSigner],
     payload: &[u8],
     armored: &str,

@@ -208,7 +208,7 @@ fn entries_of_the_zone_tracker_that_are_not_ours_stay_as_they_are() {
 #[test]
 fn a_delay_is_a_duration_of_prometheus_with_a_url() {
     let seconds = |delay: &str, url: &str| {
-        let parsed = delay::parse(&texts(&[(delay::DELAY, delay), (delay::URL, url)]));
+        let parsed = delay::parse_delay(&texts(&[(delay::DELAY, delay), (delay::URL, url)]));
         parsed.map(|parsed| parsed.map(|parsed| parsed.delay.as_millis()))
     };
     let no_duration = |why: &str| {
