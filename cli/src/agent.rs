@@ -14,18 +14,17 @@ pub(crate) const EXAMPLES: &str = "\
 Examples:
   muster agent --kubeconfig eu-1.kubeconfig
   muster agent --data-dir /var/lib/muster --log-format json
-  muster agent --nodes                         also NodeModules, over the nodes of the cluster (docs/nodes.md)";
+  muster agent --nodes                         also NodeModules, across the nodes of the cluster (docs/nodes.md)";
 
 /// Run the agent of a downstream cluster, or of a single one
 #[derive(Args, Clone, Debug)]
 #[command(before_help = EXAMPLES)]
 pub(crate) struct AgentFlags {
-    #[command(flatten)]
-    pub process: ProcessFlags,
-    /// Also roll NodeModules over the nodes of this cluster, node by node
+    // Before the flattened flags: their last heading would apply to these.
+    /// Also roll out NodeModules across the nodes of this cluster, node by node
     #[arg(long, env = "MUSTER_NODES")]
     pub nodes: bool,
-    /// A taint to remove from a node once every NodeModule that selects the node is confirmed on it; can be repeated
+    /// A taint to remove from a node once every NodeModule that selects the node is confirmed on it; may be repeated
     #[arg(
         long,
         value_delimiter = ',',
@@ -35,6 +34,8 @@ pub(crate) struct AgentFlags {
         env = "MUSTER_STARTUP_TAINTS"
     )]
     pub startup_taints: Vec<StartupTaint>,
+    #[command(flatten)]
+    pub process: ProcessFlags,
 }
 
 /// Runs the agent until SIGTERM or Ctrl-C.

@@ -46,7 +46,7 @@ use crate::{
     zones::{self, ZonesFlags},
 };
 
-/// Rolls git-pinned configuration over a fleet of Kubernetes clusters, cluster by cluster.
+/// Rolls out git-pinned configuration across a fleet of Kubernetes clusters, cluster by cluster.
 #[derive(Debug, Parser)]
 #[command(name = "muster", version, propagate_version = true, before_help = EXAMPLES)]
 pub(crate) struct Arguments {
@@ -70,7 +70,7 @@ Examples:
   muster build apps/podinfo           the objects that a folder renders to
   muster diff apps/podinfo            what applying it would change in a cluster
   muster plan -f fleet/modules        what a commit would do to the fleet, in which order
-  muster simulate fleet.yaml          how a version would roll out over a fleet, as a chart
+  muster simulate fleet.yaml          how a version would roll out across a fleet, as a chart
   muster replay LOG                   what a controller decided when, and whether this version decides the same";
 
 #[derive(Debug, Subcommand)]

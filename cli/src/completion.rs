@@ -11,9 +11,9 @@ pub(crate) const ASKED_BY: &str = "_MUSTER_COMPLETE";
 pub(crate) const EXAMPLES: &str = "\
 Examples:
   source <(muster completion bash)                                   this shell
-  muster completion bash > /etc/bash_completion.d/muster             every bash
-  muster completion zsh > \"${fpath[1]}/_muster\"                      every zsh
-  muster completion fish > ~/.config/fish/completions/muster.fish    every fish";
+  muster completion bash > /etc/bash_completion.d/muster             every bash session
+  muster completion zsh > \"${fpath[1]}/_muster\"                      every zsh session
+  muster completion fish > ~/.config/fish/completions/muster.fish    every fish session";
 
 /// Print the completion script of a shell
 #[derive(Args, Debug)]

@@ -21,11 +21,12 @@ Examples:
 #[derive(Args, Clone, Debug)]
 #[command(before_help = EXAMPLES)]
 pub(crate) struct ControllerFlags {
-    #[command(flatten)]
-    pub process: ProcessFlags,
-    /// Also roll the versions of ClusterUpgrades over Clusters that ask for it (docs/upgrades.md)
+    // Before the flattened flags: their last heading would apply to it.
+    /// Also roll out the versions of ClusterUpgrades across Clusters that opt in (docs/upgrades.md)
     #[arg(long, env = "MUSTER_UPGRADES")]
     pub upgrades: bool,
+    #[command(flatten)]
+    pub process: ProcessFlags,
     #[command(flatten)]
     pub dashboard: BesideFlags,
 }

@@ -27,7 +27,7 @@ Examples:
   muster dashboard --context eu-1                   NodeModules and nodes of that cluster
   muster dashboard --host-allowed fleet.test        behind a proxy with this host name on this machine";
 
-/// Serve a read-only dashboard of the fleet, live, with your own rights
+/// Serve a read-only dashboard of the fleet, live, with your own permissions
 ///
 /// Listens on a loopback address until Ctrl-C. Nothing is written, and the pages have no buttons that change anything:
 /// they show commands to copy. See docs/dashboard.md.
@@ -45,7 +45,7 @@ pub(crate) struct DashboardFlags {
     )]
     pub addr: SocketAddr,
     /// A host name that browsers may use, in addition to localhost and loopback addresses; may be repeated. Requests for other
-    /// names are refused, so that a foreign page cannot read the dashboard by a name that resolves to this machine
+    /// names are refused, so that another web page cannot read the dashboard by DNS rebinding
     #[arg(long, value_delimiter = ',', value_name = "NAME")]
     pub host_allowed: Vec<String>,
 }

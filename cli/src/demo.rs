@@ -34,7 +34,7 @@ pub(crate) struct DemoFlags {
     /// Also three simulated nodes in each cluster, and a NodeModule that a Module delivers
     #[arg(long, conflicts_with_all = ["tour", "zones"])]
     pub nodes: bool,
-    /// Also the dashboard, at this loopback address; without a value at a free port
+    /// Also the dashboard, on this loopback address; without a value, on a free port
     #[arg(
         long,
         value_name = "ADDRESS:PORT",

@@ -27,8 +27,8 @@ Examples:
 
 /// Enroll a cluster that Cluster API does not manage
 ///
-/// Checks first that both clusters answer, that everything would be accepted, and that the management cluster could use
-/// the address. Then it creates a service account with few rights and muster agent in the cluster, and a Secret and a
+/// First checks that both clusters answer, that everything would be accepted, and that the management cluster could use
+/// the address. Then it creates a service account with few permissions and muster agent in the cluster, and a Secret and a
 /// Cluster in the management cluster, and waits until the controller has reached the cluster. Running it again changes
 /// nothing.
 ///
@@ -53,10 +53,10 @@ pub(crate) struct EnrollFlags {
     /// How the management cluster reaches the new one, if not by the address in your kubeconfig: https://HOST:PORT
     #[arg(long, value_name = "URL")]
     pub server: Option<String>,
-    /// Also grant the right to apply anything there: BootstrapModules need it, Modules do not
+    /// Also grant permission to apply anything there: BootstrapModules need it, Modules do not
     #[arg(long)]
     pub bootstrap: bool,
-    /// Do not install the agent and its definitions: they are installed in another way
+    /// Do not install the agent and its definitions: they are installed some other way
     #[arg(long)]
     pub no_agent: bool,
     /// What applies the Flux kinds there

@@ -34,7 +34,7 @@ Examples:
   muster get                                              what can be listed
   muster get modules
   muster get clusters -l env=prod -o wide
-  muster get modules --status-selector ready=false -A      what is not ready, in all namespaces
+  muster get modules --status-selector ready=false -A     what is not ready, in all namespaces
   muster get all -o name
   muster get module/podinfo
   muster get zonerollouts -n mimir
@@ -199,7 +199,7 @@ pub(crate) enum ResourceType {
     /// Revisions of NodeModules
     #[value(name = "noderevisions", alias = "noderevision", alias = "nrev")]
     NodeRevisions,
-    /// All but ClusterUpgrades, ZoneRollouts and the kinds of nodes
+    /// All but ClusterUpgrades, ZoneRollouts and the node kinds
     All,
 }
 

@@ -19,7 +19,7 @@ Examples:
   muster hold --node n1 --reason 'memory test' --context eu-1    a node of that cluster, for all NodeModules
   muster hold nodemodule/fabric --node n1,n2 --context eu-1      for one NodeModule";
 
-/// Hold clusters or nodes at their current version: a cluster or node for all modules, or some for one module
+/// Hold clusters or nodes at their current version, for all modules or for one
 ///
 /// Writes the annotation fleet.muster.dev/hold, which git does not own, with your name, reason and time. Running it
 /// again changes nothing.
@@ -32,10 +32,10 @@ pub(crate) struct HoldFlags {
     /// given by --clusters or --node
     #[arg(required_unless_present = "nodes")]
     pub top: Option<Held>,
-    /// Clusters that the module leaves alone
+    /// Clusters to hold for this module
     #[arg(long, value_delimiter = ',', value_name = "CLUSTERS")]
     pub clusters: Vec<ClusterName>,
-    /// Nodes that the NodeModule leaves alone; without a module: a Node, for all NodeModules
+    /// Nodes to hold for this NodeModule; without a module: a Node, for all NodeModules
     #[arg(
         long = "node",
         value_delimiter = ',',

@@ -21,7 +21,7 @@ Examples:
   muster install --export --nodes --crds                                  also NodeModules, and the agents of nodes (docs/nodes.md)
   muster install --export --zones --crds -n mimir | kubectl apply --server-side -f -      StatefulSets of several zones (docs/zones.md)
   muster install --export --management --upgrades --crds                  also ClusterUpgrades (docs/upgrades.md)
-  muster install --export --machines --updaters updaters.yaml --crds      Cluster API's updates in place (docs/machines.md)";
+  muster install --export --machines --updaters updaters.yaml --crds      Cluster API's in-place updates (docs/machines.md)";
 
 /// Print the manifests of an installation: namespace, RBAC, Deployment, CRDs
 ///
@@ -35,13 +35,13 @@ pub struct InstallFlags {
     /// For the management cluster: muster controller
     #[arg(long, required_unless_present_any = ["downstream", "nodes", "zones", "machines"])]
     pub management: bool,
-    /// With --management: also ClusterUpgrades, and the right to write the versions of Clusters (docs/upgrades.md)
+    /// With --management: also ClusterUpgrades, and the permission to write the versions of Clusters (docs/upgrades.md)
     #[arg(long, requires = "management")]
     pub upgrades: bool,
     /// For a downstream cluster: muster agent
     #[arg(long, conflicts_with = "management")]
     pub downstream: bool,
-    /// With --downstream: also the right of the management cluster to write Secrets for git, and the admission policy
+    /// With --downstream: also the management cluster's permission to write Secrets for git, and the admission policy
     /// that restricts it to them (docs/sync.md)
     #[arg(long, requires = "downstream")]
     pub distribute: bool,
@@ -83,13 +83,13 @@ pub struct InstallFlags {
     /// (docs/dashboard.md)
     #[arg(long, value_parser = auth(), value_name = "AUTH", conflicts_with_all = ["downstream", "nodes", "zones", "machines"])]
     pub dashboard: Option<Auth>,
-    /// The image that has the command muster
+    /// The image that contains the command muster
     #[arg(long, default_value = IMAGE)]
     pub image: String,
     /// The ports of API servers, git hosts and gate hosts: the NetworkPolicy allows egress to these and to DNS only
     #[arg(long, value_name = "PORT", value_delimiter = ',', default_values_t = EGRESS_PORTS)]
     pub egress_ports: Vec<u16>,
-    /// Notify the receivers in the Secret muster-notify in muster-system of rollouts (docs/notifications.md)
+    /// Send notifications about rollouts to the receivers in the Secret muster-system/muster-notify (docs/notifications.md)
     #[arg(long, conflicts_with_all = ["downstream", "nodes", "zones", "machines"])]
     pub notify: bool,
 }

@@ -81,7 +81,7 @@ pub(crate) enum MachinesVerb {
 #[derive(Args, Debug)]
 #[command(before_help = SERVE_EXAMPLES)]
 pub(crate) struct ServeFlags {
-    /// The file with the updaters, in the order of their calls (docs/machines.md)
+    /// The file with the updaters, in the order in which they are called (docs/machines.md)
     #[arg(long, value_name = "FILE", env = "MUSTER_UPDATERS")]
     pub updaters: PathBuf,
     /// Listen address of the hooks (TLS)

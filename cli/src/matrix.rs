@@ -45,8 +45,8 @@ pub(crate) struct MatrixFlags {
 
 pub(crate) const EXAMPLES: &str = "\
 Examples:
-  muster matrix -w                    as it changes
-  muster matrix -l region=eu          of some clusters
+  muster matrix -w                         as it changes
+  muster matrix -l region=eu               of some clusters
   muster matrix --only-problems
   muster matrix --nodes --context eu-1     NodeModules and nodes of that cluster
   muster matrix -o json | jq '.rows[] | {module, target}'";

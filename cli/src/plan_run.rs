@@ -34,7 +34,7 @@ pub(crate) const SKIP_EXAMPLES: &str = "\
 Examples:
   muster plan-run skip module/db --cluster eu-1 --step schema/migrate --reason 'done by hand'";
 
-/// Start, abort, retry or skip in the run of a module's plan in a cluster
+/// Control the plan runs of a module in a cluster: start or abort a run, retry or skip a step
 #[derive(Args, Debug)]
 #[command(before_help = EXAMPLES)]
 pub(crate) struct PlanRunFlags {
@@ -52,7 +52,7 @@ pub(crate) enum PlanRunVerb {
     Abort(OnRunFlags),
     /// Retry a step that failed: it starts again with Jobs of new names, and the run continues
     ///
-    /// A revision that was found bad stays bad until muster rollout retry.
+    /// A revision that was marked bad stays bad until muster rollout retry.
     ///
     /// Exit codes: 0 accepted by the cluster, 1 refused there or not accepted in time, 2 could not be done.
     #[command(before_help = RETRY_EXAMPLES)]

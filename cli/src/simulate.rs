@@ -12,7 +12,7 @@ use crate::{
 
 pub(crate) const EXAMPLES: &str = "\
 Examples:
-  muster simulate fleet.yaml                         how a version would roll out over the clusters of the file
+  muster simulate fleet.yaml                         how a version would roll out across the clusters of the file
   muster simulate fleet.yaml --fail eu-2             and if it fails on eu-2
   muster simulate fleet.yaml --fail 'eu-{1..3}'      on several; quoted, because the shell expands braces
   muster simulate fleet.yaml --slow us-1=5m --seed 7
@@ -22,7 +22,7 @@ An example file: examples/simulate/fleet.yaml";
 /// Width of the chart in a pipe.
 const WIDTH: usize = 100;
 
-/// Simulate a rollout over a fleet described in a file, with the shipped engine
+/// Simulate a rollout across a fleet described in a file, with the shipped engine
 ///
 /// With -o json: `schema` (`simulate/v1`), verdict, evidence, seconds, batches, carrying, failed and clusters with their changes.
 ///

@@ -18,18 +18,18 @@ use crate::{
 
 pub(crate) const EXAMPLES: &str = "\
 Examples:
-  muster unenroll eu-2                                          what runs in it keeps running; its account is left, and reported
+  muster unenroll eu-2                                          what runs in it keeps running; its account stays, and is reported
   muster unenroll eu-2 --downstream-context kind-eu-2           the account of the management cluster is removed as well
   muster unenroll eu-2 --prune --yes                            what modules applied is removed first
   muster unenroll eu-2 --dry-run                                what would happen";
 
 /// Remove an enrolled cluster from the fleet
 ///
-/// Prints first what will happen. What modules applied stays, unless --prune; the Cluster and the Secret are deleted,
+/// First prints what will happen. What modules applied stays, unless --prune; the Cluster and the Secret are deleted,
 /// and, if you name a context or kubeconfig for the cluster, the management cluster's service account there. Prints
 /// what is left, with the command that removes it.
 ///
-/// Exit codes: 0 not in the fleet, 1 a step failed or something is left, 2 usage, or a cluster does not answer, 130
+/// Exit codes: 0 no longer in the fleet, 1 a step failed or something is left, 2 usage, or a cluster does not answer, 130
 /// interrupted.
 #[derive(Args, Debug)]
 #[command(before_help = EXAMPLES)]

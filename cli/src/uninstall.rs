@@ -17,13 +17,13 @@ use crate::{
 pub(crate) const EXAMPLES: &str = "\
 Examples:
   muster uninstall --management --dry-run              what would be removed, in which order
-  muster uninstall --management --keep-objects --yes   the process and its rights; modules and clusters stay, and are no longer reconciled
+  muster uninstall --management --keep-objects --yes   the controller and its permissions; modules and clusters stay, and are no longer reconciled
   muster uninstall --management --crds --force --yes   everything; what runs in clusters keeps running
   muster uninstall --downstream --context eu-1         the agent of a cluster";
 
 /// Remove an installation; nothing in the downstream clusters is touched
 ///
-/// Prints first what would be removed, in which order; refuses while modules or enrolled clusters need it.
+/// First prints what would be removed, in which order; refuses while modules or enrolled clusters need it.
 ///
 /// Exit codes: 0 removed, or nothing to remove, 1 refused, or a step failed, 2 usage, or the cluster does not answer,
 /// 130 interrupted.
@@ -42,7 +42,7 @@ pub(crate) struct UninstallFlags {
     /// Keep the objects of muster's kinds, though no controller reconciles them any more
     #[arg(long)]
     pub keep_objects: bool,
-    /// Continue although clusters are enrolled or modules exist
+    /// Continue even if clusters are enrolled or modules exist
     #[arg(long)]
     pub force: bool,
     /// Do not ask for confirmation

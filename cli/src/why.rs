@@ -26,13 +26,13 @@ use crate::{
 pub(crate) const EXAMPLES: &str = "\
 Examples:
   muster why module/podinfo
-  muster why podinfo --cluster eu-1   of one cluster
-  muster why bootstrapmodule/base -w  as it changes
-  muster why nodemodule/fabric --node n1 --context eu-1      of one node of that cluster
+  muster why podinfo --cluster eu-1                         of one cluster
+  muster why bootstrapmodule/base -w                        as it changes
+  muster why nodemodule/fabric --node n1 --context eu-1     of one node of that cluster
   muster why clusterupgrade/next --cluster eu-1             of one Cluster that gets a Kubernetes version
   muster why machine/web-md-0-x7k2p -n fleet                of a Machine that Cluster API updates in place
   muster why podinfo -o json | jq -r .command
-  muster why zonerollout/ingester -n mimir            zones of the cluster of --context";
+  muster why zonerollout/ingester -n mimir                  zones of the cluster of --context";
 
 /// Explain the state of a module, a NodeModule or a ZoneRollout, down to the failing object, node or pod, and what to
 /// do next

@@ -40,8 +40,8 @@ pub(crate) enum WindowVerb {
 
 /// Open a RolloutWindow for one module until a given time
 ///
-/// Adds an entry to spec.bypasses of the window, with your name and reason. Needs the right to patch the window; the
-/// right to change modules is not enough. Other windows stay closed.
+/// Adds an entry to spec.bypasses of the window, with your name and reason. Needs permission to patch the window;
+/// permission to change modules is not enough. Other windows stay closed.
 ///
 /// Exit codes: 0 written, 2 could not be done.
 #[derive(Args, Debug)]

@@ -132,7 +132,7 @@ fn pauses(demo: &Demo) {
     let module = |path: &str| demo.kubectl(&["get", "module", "podinfo", "-o", &format!("jsonpath={path}")]);
     let said = demo.muster(&["rollout", "pause", "module/podinfo", "--reason", "freeze"], 0);
     assert!(
-        said.contains("module.fleet.muster.dev/podinfo paused") && said.contains("No further cluster begins"),
+        said.contains("module.fleet.muster.dev/podinfo paused") && said.contains("No further cluster starts"),
         "{said}"
     );
     demo.kubectl(&[

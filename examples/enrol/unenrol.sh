@@ -16,7 +16,7 @@ Removes an enrolled cluster from the fleet; everything in it is kept.
 
 To empty a cluster first, deselect it in all modules and wait until they are withdrawn.
 
-Exit codes: 0 not in the fleet, 1 a step failed, 2 usage.
+Exit codes: 0 no longer in the fleet, 1 a step failed, 2 usage.
 USAGE
 }
 

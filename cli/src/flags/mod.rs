@@ -37,7 +37,7 @@ pub(crate) struct ClusterFlags {
     /// User to impersonate
     #[arg(long = "as", global = true, value_name = "USER")]
     pub impersonate: Option<String>,
-    /// Group to impersonate; can be repeated
+    /// Group to impersonate; may be repeated
     #[arg(
         long = "as-group",
         global = true,

@@ -20,7 +20,7 @@ pub(crate) struct ProcessFlags {
     /// How often a mirrored assemblage is polled when it cannot be watched (± 10 %)
     #[arg(long, default_value = "20s", value_parser = duration, env = "MUSTER_PROXY_POLL_INTERVAL")]
     pub proxy_poll_interval: Duration,
-    /// A kind that bindings and gates may read in addition to ConfigMap and Cluster, such as apps/v1/Deployment; can be repeated
+    /// A kind that bindings and gates may read in addition to ConfigMap and Cluster, such as apps/v1/Deployment; may be repeated
     #[arg(
         long,
         value_delimiter = ',',
@@ -62,7 +62,7 @@ pub(crate) struct ProcessFlags {
         env = "MUSTER_METRICS_ADDR"
     )]
     pub metrics_addr: DoorAddress,
-    /// A host that rollout gates may query; can be repeated. Without any, gates that query over HTTP never pass
+    /// A host that rollout gates may query; may be repeated. Without any, gates that query over HTTP never pass
     #[arg(
         long,
         value_delimiter = ',',
@@ -70,7 +70,7 @@ pub(crate) struct ProcessFlags {
         env = "MUSTER_GATE_HOSTS"
     )]
     pub gate_hosts: Vec<Host>,
-    /// A proxy that a Secret (proxySecretRef) or a kubeconfig (proxy-url) may name; can be repeated. Without any, none may.
+    /// A proxy that a Secret (proxySecretRef) or a kubeconfig (proxy-url) may name; may be repeated. Without any, none may.
     /// HTTPS_PROXY and NO_PROXY need no such flag
     #[arg(
         long,
@@ -91,7 +91,7 @@ pub(crate) struct ProcessFlags {
 
 /// Limits per repository. An error about a limit names its flag.
 #[derive(Args, Clone, Debug)]
-#[command(next_help_heading = "Limits of git")]
+#[command(next_help_heading = "Git limits")]
 #[allow(clippy::struct_field_names, reason = "the names of the flags")]
 pub struct GitFlags {
     /// Maximum bytes received by one fetch
@@ -103,7 +103,7 @@ pub struct GitFlags {
     /// Maximum bytes of a git object that is held in memory (a tree, or a delta)
     #[arg(long, default_value_t = Limits::default().object_bytes, env = "MUSTER_GIT_MAX_OBJECT_BYTES")]
     pub git_max_object_bytes: u64,
-    /// Bytes of a mirror before unused objects are removed from it
+    /// Size of a mirror, in bytes, above which unused objects are removed from it
     #[arg(long, default_value_t = Limits::default().spare_bytes, env = "MUSTER_GIT_SPARE_BYTES")]
     pub git_spare_bytes: u64,
     /// Maximum objects in one fetch, and entries walked in one commit

@@ -20,7 +20,7 @@ Examples:
 pub(crate) struct AbortFlags {
     /// module/NAME, bootstrapmodule/NAME, nodemodule/NAME or clusterupgrade/NAME
     pub module: ModuleName,
-    /// The revision, or at least 8 digits of it [default: the one that the module asks for now]
+    /// The revision, or at least 8 digits of it [default: the module's current one]
     #[arg(long)]
     pub revision: Option<String>,
     #[command(flatten)]

@@ -20,7 +20,7 @@ Examples:
 pub(crate) struct RetryFlags {
     /// module/NAME, bootstrapmodule/NAME, nodemodule/NAME, clusterupgrade/NAME or zonerollout/NAME
     pub rollout: RolloutName,
-    /// The revision, or at least 8 digits of it [default: the one that is asked for now]
+    /// The revision, or at least 8 digits of it [default: the current one]
     #[arg(long)]
     pub revision: Option<String>,
     #[command(flatten)]

@@ -41,7 +41,7 @@ pub(crate) struct StatusFlags {
     /// Print the current status only, and do not follow
     #[arg(long)]
     pub no_watch: bool,
-    /// Follow once the module asks for this tag: for a commit that is not synced yet, also one that adds the module
+    /// Wait until the module has this tag, then follow: for a commit that is not synced yet, even one that adds the module
     #[arg(long)]
     pub tag: Option<String>,
     /// Give up after this time; exit code 1

@@ -311,7 +311,7 @@ async fn what_a_person_says_about_nodes_is_written_where_it_is_read() {
         (
             "rollout pause nodemodule/fabric --reason freeze",
             0,
-            "No further node begins",
+            "No further node starts",
         ),
         ("rollout pause nodemodule/fabric", 0, "is already paused"),
         ("rollout resume nodemodule/fabric", 0, "resumed"),

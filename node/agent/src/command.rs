@@ -22,9 +22,9 @@ use crate::{
 pub const EXAMPLES: &str = "\
 Examples:
   muster node-agent status                                     what is confirmed on this node, and what is not
-  muster node-agent hold --for 2h --reason \"a disk is replaced\"
+  muster node-agent hold --for 2h --reason \"replacing a disk\"
   muster node-agent release
-  muster node-agent restore                                    restores what is not confirmed, without an API server";
+  muster node-agent restore                                    restores the previous state of what is not confirmed, without an API server";
 
 const RUN_EXAMPLES: &str = "\
 Examples:
@@ -43,7 +43,7 @@ Examples:
 
 const HOLD_EXAMPLES: &str = "\
 Examples:
-  muster node-agent hold --for 2h --reason \"a disk is replaced\"";
+  muster node-agent hold --for 2h --reason \"replacing a disk\"";
 
 const RELEASE_EXAMPLES: &str = "\
 Examples:
@@ -91,12 +91,12 @@ pub enum NodeAgentVerb {
     /// Exit codes: 0 all rows are confirmed, 1 something is not, 2 could not find out.
     #[command(before_help = STATUS_EXAMPLES)]
     Status(StatusFlags),
-    /// Restore what is not confirmed, without an API server
+    /// Restore the previous state of what is not confirmed, without an API server
     ///
     /// Exit codes: 0 nothing is left to restore, 1 something is, 2 failed.
     #[command(before_help = RESTORE_EXAMPLES)]
     Restore(RestoreFlags),
-    /// Stop all changes of this node except pending restores, for some time
+    /// Stop all changes to this node except pending restores, for a given time
     ///
     /// Exit codes: 0 held, 2 failed.
     #[command(before_help = HOLD_EXAMPLES)]

@@ -59,9 +59,9 @@ pub struct Options {
     /// How the management cluster reaches the new one, if not by the address in the user's kubeconfig:
     /// https://HOST:PORT.
     pub server: Option<String>,
-    /// Also grant the right to apply anything there: BootstrapModules need it, Modules do not.
+    /// Also grant permission to apply anything there: BootstrapModules need it, Modules do not.
     pub bootstrap: bool,
-    /// Do not install the agent and its definitions: they are installed in another way.
+    /// Do not install the agent and its definitions: they are installed some other way.
     pub no_agent: bool,
     /// What applies the Flux kinds there.
     pub sync: Sync,

@@ -61,11 +61,11 @@ pub enum Auth {
 pub struct Options {
     /// For the management cluster: muster controller.
     pub management: bool,
-    /// With --management: also ClusterUpgrades, and the right to write the versions of Clusters (docs/upgrades.md).
+    /// With --management: also ClusterUpgrades, and the permission to write the versions of Clusters (docs/upgrades.md).
     pub upgrades: bool,
     /// For a downstream cluster: muster agent.
     pub downstream: bool,
-    /// With --downstream: also the right of the management cluster to write Secrets for git, and the admission policy
+    /// With --downstream: also the management cluster's permission to write Secrets for git, and the admission policy
     /// that restricts it to them (docs/sync.md).
     pub distribute: bool,
     /// For a downstream cluster whose nodes are configured by NodeModules: muster agent --nodes, and the agents of nodes (docs/nodes.md).
@@ -88,11 +88,11 @@ pub struct Options {
     /// Also enable the dashboard of muster controller, with this authentication, and a Service muster-dashboard
     /// (docs/dashboard.md).
     pub dashboard: Option<Auth>,
-    /// The image that has the command muster.
+    /// The image that contains the command muster.
     pub image: String,
     /// The ports of API servers, git hosts and gate hosts: the NetworkPolicy allows egress to these and to DNS only.
     pub egress_ports: Vec<u16>,
-    /// Notify the receivers in the Secret muster-notify in muster-system of rollouts (docs/notifications.md).
+    /// Send notifications about rollouts to the receivers in the Secret muster-system/muster-notify (docs/notifications.md).
     pub notify: bool,
 }
 

@@ -55,7 +55,7 @@ pub struct Options {
     pub crds: bool,
     /// Keep the objects of muster's kinds, though no controller reconciles them any more.
     pub keep_objects: bool,
-    /// Continue although clusters are enrolled or modules exist.
+    /// Continue even if clusters are enrolled or modules exist.
     pub force: bool,
     /// Whether it is a dry run.
     pub dry_run: DryRun,
