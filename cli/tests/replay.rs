@@ -93,7 +93,7 @@ fn differing_decisions_are_reported_with_their_line() {
     let count = lines.len();
     let line = place + 1;
     for part in [
-        &*format!("{count} decisions: 1 come out differently, the first on line {line}, at 1970-01-01T00:0"),
+        &*format!("{count} decisions: 1 differ, the first on line {line}, at 1970-01-01T00:0"),
         "\n--- recorded\n+++ now\n",
         "\n-        \"unit\": \"us-1\",\n+        \"unit\": \"eu-2\",\n",
     ] {
@@ -124,7 +124,7 @@ fn a_torn_last_line_is_left_out() {
     let said = replay_output(0, &[&file(folder.path(), &text)]);
     let (count, torn) = (whole.len(), lines.len());
     assert!(
-        said.contains(&format!("line {torn} is left out: it is torn")),
+        said.contains(&format!("line {torn} is skipped: it is truncated")),
         "{said}"
     );
     assert!(
@@ -146,13 +146,13 @@ fn an_invalid_record_is_reported_with_its_line_and_nothing_is_printed() {
     };
     let lines = lines();
     let (first, second) = (&lines[0], &lines[1]);
-    check("", &[], "log.jsonl: no decision is on record in it");
+    check("", &[], "log.jsonl: it has no decisions");
     check(
         "hello\n",
         &[],
         "log.jsonl:1: not a line of recorded decisions: expected value at column 1",
     );
-    check("hello", &[], "log.jsonl: no decision is on record in it");
+    check("hello", &[], "log.jsonl: it has no decisions");
     check(
         &format!("{first}\nhello\n{second}\n"),
         &[],

@@ -91,7 +91,7 @@ fn a_mistake_is_exit_code_2_and_names_what_to_do() {
     }
     check(&["demo", "--clusters", "0"], 2, "1..=50");
     check(&["demo", "--tour", "--clusters", "3"], 2, "cannot be used with");
-    check(&["get", "modules", "-w", "-o", "json"], 2, "-w shows tables");
+    check(&["get", "modules", "-w", "-o", "json"], 2, "-w prints tables");
     check(&["matrix"], 2, "set KUBECONFIG");
     check(
         &["agent", "--git-timeout", "soon", "--kubeconfig", "none"],
@@ -134,7 +134,7 @@ fn a_mistake_in_what_people_say_of_a_rollout_is_named() {
     check(
         &["get", "modules", "--status-selector", "ready=maybe"],
         2,
-        "no status of a condition",
+        "not a condition status",
     );
     check(&["matrix", "--request-timeout", "soon"], 2, "soon");
     check(&["matrix", "--as-group", "staff"], 2, "--as <USER>");

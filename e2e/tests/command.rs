@@ -81,7 +81,7 @@ fn held(demo: &Demo) {
     );
     let written = annotation(demo, "cluster/eu-1", "hold");
     let said = demo.muster(&words, 0);
-    assert!(said.contains("is held already by"), "{said}");
+    assert!(said.contains("is already held by"), "{said}");
     assert_eq!(annotation(demo, "cluster/eu-1", "hold"), written, "twice is once");
 
     commit(demo, ("6.0.0", "v1.0.0"), ("6.1.0", "v1.1.0"));

@@ -120,7 +120,7 @@ fn the_demo_of_nodes_is_driven_by_what_it_prints() {
     assert!(why.contains("/proc/sys/vm/bad_count"), "{why}");
     assert!(
         all("vm.max_map_count = 524288"),
-        "the node took it back, the others never got it"
+        "the node rolled it back, the others never got it"
     );
     demo.shell(lines[last + 1]);
     demo.end();

@@ -20,7 +20,7 @@ const UNKNOWN: i32 = 2;
 fn drift_is_found_and_left_alone() {
     let folder = tempfile::tempdir().unwrap();
     let mut demo = Demo::start(folder.path(), &["--clusters", "3"]);
-    demo.until_printed(READY, |printed| printed.contains("All is up to date"));
+    demo.until_printed(READY, |printed| printed.contains("Everything is up to date"));
     let diff = |more: &[&str], code| {
         let words = ["diff", "module/podinfo", "--allow-insecure-sources"];
         demo.muster(&[&words, more].concat(), code)

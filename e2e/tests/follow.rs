@@ -72,7 +72,7 @@ impl Drop for Followed {
 fn watching_commands_print_each_change_once() {
     let folder = tempfile::tempdir().unwrap();
     let mut demo = Demo::start(folder.path(), &["--clusters", "3"]);
-    demo.until_printed(READY, |printed| printed.contains("All is up to date"));
+    demo.until_printed(READY, |printed| printed.contains("Everything is up to date"));
     let follow = |(place, (typed, ..)): (usize, &(&'static [&'static str], &str, &str))| {
         let printed = folder.path().join(format!("followed-{place}"));
         let child = Command::new(muster())

@@ -61,7 +61,7 @@ const ANSWER: usize = 6;
 fn the_demo_commands_run_in_a_terminal() {
     let folder = tempfile::tempdir().unwrap();
     let mut demo = Demo::start(folder.path(), &[]);
-    demo.until_printed(READY, |printed| printed.contains("All is up to date"));
+    demo.until_printed(READY, |printed| printed.contains("Everything is up to date"));
     let mut shell = Shell::start(&demo);
     let mut still = 0;
     for (place, (typed, seen)) in STORY.iter().enumerate() {

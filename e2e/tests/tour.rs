@@ -24,7 +24,7 @@ const STEPS: [(&str, &str); 9] = [
         "A good version",
         "one after another, in order: dev-1, eu-1, eu-2, us-1, us-2",
     ),
-    ("A bad version", "the bad version went to dev-1 alone: dev-1"),
+    ("A bad version", "the bad version went only to dev-1: dev-1"),
     ("Why?", "each of the five has exactly one reason"),
     ("Recovery", "no cluster was written to"),
     ("A cluster joins", "the other five were not written to"),

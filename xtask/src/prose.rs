@@ -44,6 +44,8 @@ fn collect_code(tokens: TokenStream, source: &str, code: &mut Vec<Range<usize>>)
     let mut groups = Vec::new();
     for token in tokens {
         match token {
+            // The attribute that a doc comment is: its brackets have the first and last letter as their spans.
+            TokenTree::Group(group) if is_comment(&source[group.span().byte_range()]) => {}
             TokenTree::Group(group) => {
                 keep(group.span_open());
                 keep(group.span_close());

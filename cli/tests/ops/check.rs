@@ -108,7 +108,7 @@ async fn without_a_controller_or_an_answer_that_is_said() {
     .unwrap();
     let said = bed.types("check --kubeconfig closed", 2).await;
     assert!(
-        said.contains("the management cluster gave no good answer"),
+        said.contains("the management cluster gave an unexpected answer"),
         "{said}"
     );
 }
@@ -513,7 +513,7 @@ async fn before_an_installation_the_server_is_asked_and_nothing_is_written() {
         .add(Rule::always(roles, Fault::Status(Failure::Forbidden)));
     let said = bed.types("check --pre --kubeconfig new", 1).await;
     assert!(
-        said.contains("ClusterRole muster-controller would not be taken  [MST1501]"),
+        said.contains("ClusterRole muster-controller would not be accepted  [MST1501]"),
         "{said}"
     );
     assert_eq!(bed.downstream.revision(), before);

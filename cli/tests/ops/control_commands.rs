@@ -233,7 +233,7 @@ async fn what_is_over_holds_and_pins_nothing() {
     for (hold, is_told) in [(OVER, false), ("false", false), ("true", true), ("{broken", true)] {
         annotate(&clusters, "eu-1", "hold", hold).await;
         let said = bed.types("pin eu-1 --module web --revision aaaaaaaa", 0).await;
-        assert_eq!(said.contains("It is held as well"), is_told, "{hold}: {said}");
+        assert_eq!(said.contains("It is also held"), is_told, "{hold}: {said}");
     }
     let over = OVER.replace("eu-1", "eu-1@aaaaaaaa");
     for (pin, code) in [(over.as_str(), 0), ("{broken", 0), ("eu-1@aaaaaaaa", 1)] {

@@ -162,7 +162,7 @@ async fn without_a_controller_that_is_said() {
     );
     let said = bed.types(&format!("{ENROLL} --no-wait"), 0).await;
     assert!(
-        said.contains("whether it is reached was not waited for"),
+        said.contains("did not wait until the cluster is reached"),
         "{said}"
     );
 }
@@ -207,7 +207,7 @@ async fn what_is_wrong_is_said_before_anything_is_written() {
     check(
         "enroll --downstream-kubeconfig new --name x --server http://eu",
         2,
-        "https only",
+        "supports only https",
     )
     .await;
     check(

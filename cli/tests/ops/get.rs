@@ -145,7 +145,7 @@ async fn the_own_kubeconfig_comes_before_the_cluster_that_this_runs_in() {
     };
     let (code, said) = get();
     assert!(
-        code == Some(2) && said.contains("the cluster that this runs in"),
+        code == Some(2) && said.contains("in-cluster configuration"),
         "{said}"
     );
     std::fs::create_dir(bed.path(".kube")).unwrap();

@@ -437,7 +437,7 @@ async fn nodes_are_held_and_pinned() {
             "No NodeModule will change this node. To release it: muster release --node n1",
         ),
         ("hold --node n9", 2, "there is no Node n9 in this cluster"),
-        ("hold --node n1,n2", 2, "one Node is named at a time"),
+        ("hold --node n1,n2", 2, "name only one Node at a time"),
     ] {
         world.check(words, code, says).await;
     }

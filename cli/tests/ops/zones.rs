@@ -81,7 +81,7 @@ async fn a_group_is_paused_and_resumed_in_its_spec() {
         (
             "rollout pause zonerollout/ingester --reason freeze",
             2,
-            "leave --reason",
+            "omit --reason",
             false,
         ),
         (
@@ -97,7 +97,7 @@ async fn a_group_is_paused_and_resumed_in_its_spec() {
         (
             "rollout abort zonerollout/ingester",
             2,
-            "no kind of module",
+            "not a kind of module",
             false,
         ),
     ] {
@@ -130,7 +130,7 @@ async fn only_a_condemned_revision_is_tried_again() {
         (
             "rollout retry zonerollout/ingester --reason x",
             2,
-            "leave --reason out",
+            "omit --reason",
         ),
         (
             "rollout retry zonerollout/ingester --revision ffffffff",
@@ -159,5 +159,5 @@ async fn only_a_condemned_revision_is_tried_again() {
         .await
         .unwrap();
     let said = bed.types("rollout retry zonerollout/ingester", 1).await;
-    assert!(said.contains("is not condemned"), "{said}");
+    assert!(said.contains("is not marked bad"), "{said}");
 }

@@ -173,7 +173,7 @@ async fn a_plan_is_refused_by_name_before_anything_is_written() {
         .await;
     let why = state.message.as_deref().unwrap();
     assert!(
-        why.contains("cannot do: plan") && why.contains("make it a Module"),
+        why.contains("does not support: plan") && why.contains("make it a Module"),
         "{why}"
     );
     assert_eq!(management.kustomizations().await, []);

@@ -338,7 +338,7 @@ async fn a_new_content_waits_for_the_job_that_is_at_work() {
     let second = commit(&bed, PLAN, "2");
     let object = bed.until_ready("app", "False PlanRunning").await;
     let uid = run(&bed).await["run"]["uid"].as_str().unwrap().to_owned();
-    let waits = format!("of run {uid} (plan deploy) is at work");
+    let waits = format!("of run {uid} (plan deploy) is still active");
     assert!(message(&object, "Ready").contains(&waits), "{object:#}");
     bed.pass(Duration::from_secs(120)).await;
     assert_eq!(made(&bed).len(), 1, "two migrations never run together");
@@ -766,7 +766,7 @@ async fn a_plan_that_nothing_names_is_refused() {
     let object = bed.until_ready("app", "False BuildFailed").await;
     let why = message(&object, "Ready");
     assert!(
-        why.contains("app/plan.yaml:2:7: kind is a plan that its Module does not name"),
+        why.contains("app/plan.yaml:2:7: kind is a plan that its Module does not reference"),
         "{why}"
     );
     assert_eq!(jobs(&bed).await.len(), 0);

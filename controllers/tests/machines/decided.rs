@@ -119,7 +119,7 @@ async fn not_covered_is_replaced_or_held() {
     let said = bed.can(OLD, NEW, annotated("hold")).await;
     assert_eq!(
         said["message"],
-        "annotation fleet.muster.dev/update-fallback is \"hold\": it can be Replace or Hold"
+        "annotation fleet.muster.dev/update-fallback is \"hold\": it must be Replace or Hold"
     );
     assert!(bed.plans().await.is_empty());
 }

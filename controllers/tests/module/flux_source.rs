@@ -371,7 +371,7 @@ async fn a_branch_a_range_and_a_field_that_is_not_handed_through_are_refused_by_
         (with("/gitRepository/include", json!([])), "not pinned"),
         (
             with("/gitRepository/certSecretRef", json!({})),
-            "what is: url, ref",
+            "supported fields: url, ref",
         ),
         (with("/gitRepository/interval", json!("1m")), "package.interval"),
     ]

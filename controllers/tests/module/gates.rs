@@ -406,7 +406,7 @@ async fn it_has_to_hold_so_many_times_in_a_row_over_a_restart() {
     bed.release("one", &["web"], "one");
     bed.create::<Module>(module("web", "one", gated(json!([each_minute(3)]))))
         .await;
-    let said = until_said(&bed, "web", "held 1 of 3 times").await;
+    let said = until_said(&bed, "web", "passed 1 of 3 times").await;
     assert!(
         said.contains("it passed: it read 1, which is < 5; it is read again at 1970-"),
         "{said}"
@@ -416,9 +416,9 @@ async fn it_has_to_hold_so_many_times_in_a_row_over_a_restart() {
     bed.start_controller();
     // The result is remembered as far as it counts; its message is not, and nothing is read early.
     until_said(&bed, "web", "it passed; it is read again").await;
-    until_said(&bed, "web", "held 2 of 3 times").await;
+    until_said(&bed, "web", "passed 2 of 3 times").await;
     *host.value.lock() = json!(9);
-    until_said(&bed, "web", "held 0 of 3 times").await;
+    until_said(&bed, "web", "passed 0 of 3 times").await;
     assert_eq!(bed.event_notes("GateNotPassed").await.len(), 1);
     *host.value.lock() = json!(2);
     bed.until_ready("web").await;
@@ -445,7 +445,7 @@ async fn a_new_gate_question_is_not_answered_by_an_old_reading() {
     other["http"]["value"] = json!("0.5");
     bed.patch("web", json!({"spec": gated(json!([other]))})).await;
     let said = until_said(&bed, "web", "did not pass: it read 1, which is not < 0.5").await;
-    assert!(said.contains("held 0 of 1 times"), "{said}");
+    assert!(said.contains("passed 0 of 1 times"), "{said}");
     pass(Duration::from_mins(5)).await;
     assert_eq!(bed.text("eu-2", "web").await.as_deref(), Some("one"));
     // A new version, while it waits, needs its own reading.
@@ -466,7 +466,7 @@ async fn no_data_is_waited_for_or_is_as_bad_as_a_failure() {
             .await;
     }
     for name in ["waits", "fails"] {
-        until_said(&bed, name, "held 1 of 3 times").await;
+        until_said(&bed, name, "passed 1 of 3 times").await;
     }
     *host.value.lock() = Value::Null;
     for (name, passes) in [("waits", 1), ("fails", 0)] {

@@ -286,7 +286,7 @@ fn what_cannot_be_read_names_commands_of_node_modules() {
         (
             "pin",
             "n2",
-            "\"n2\" is not of the form NODE@REVISION; this NodeModule does not roll",
+            "\"n2\" is not of the form NODE@REVISION; this NodeModule is not rolled out",
         ),
         (
             "pin",

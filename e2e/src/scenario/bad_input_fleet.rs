@@ -357,7 +357,7 @@ pub async fn an_annotation_that_is_no_json(ground: Ground) {
         let look = async || {
             let module = bed.module("web").await;
             let status = module["status"].to_string();
-            if status.contains(control) && status.contains("no JSON") {
+            if status.contains(control) && status.contains("not valid JSON") {
                 Ok(condition(&module, "Ready").unwrap()["reason"].clone())
             } else {
                 Err(status_text(&module))

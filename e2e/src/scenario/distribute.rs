@@ -146,9 +146,9 @@ async fn held(bed: &Bed, copy: &str) {
             "annotations": {"kubernetes.io/service-account.name": "muster-agent"},
         },
     });
-    let named = "the management cluster brings Secrets named git-";
-    let opaque = "what the management cluster brings is Opaque";
-    let keys = "the management cluster brings keys that git needs";
+    let named = "the management cluster may write only Secrets named git-";
+    let opaque = "Secrets from the management cluster must be Opaque";
+    let keys = "Secrets from the management cluster may have only keys that git needs";
     let persons = "a Secret with this name exists that muster did not create";
     let rights = "cannot patch resource \"secrets\"";
     for (namespace, secret, expect) in [

@@ -134,7 +134,7 @@ pub async fn gates_hold_back(ground: Ground) {
     bed.monitoring.set_answer("errors", "0.25");
     let read = [
         "gate 1 of stage canary",
-        "held 0 of 2 times",
+        "passed 0 of 2 times",
         "it read 0.25, which is not < 0.01",
     ];
     bed.until_named("web", "eu-1", "WaitingGate", &read, ROLLED).await;

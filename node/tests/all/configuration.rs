@@ -73,9 +73,9 @@ fn by_field_and_value() {
         ),
         (
             json!({"prefixes": ["/ok", "/etc/../root"]}),
-            "prefixes[1]: \"/etc/../root\" has an empty name",
+            "prefixes[1]: \"/etc/../root\" contains an empty name",
         ),
-        (json!({"prefixes": ["/"]}), "prefixes[0]: \"/\" has an empty name"),
+        (json!({"prefixes": ["/"]}), "prefixes[0]: \"/\" contains an empty name"),
         (
             json!({"prefixes": ["/etc/cron.d"]}),
             "prefixes[0]: \"/etc/cron.d\" is never allowed",

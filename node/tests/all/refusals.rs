@@ -250,7 +250,7 @@ fn unsafe_entries_at_the_path_are_refused() {
             let world = World::new();
             world.disk.put(&path("0"), "the first file is fine");
             make(&world);
-            let target = if problem.contains("way") {
+            let target = if problem.contains("parent") {
                 path("sub/a")
             } else {
                 path("a")

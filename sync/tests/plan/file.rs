@@ -210,7 +210,7 @@ fn names_and_times_are_checked() {
     );
     let name = only("      - {name: A b, steps: []}\n");
     assert!(
-        name.contains("\"A b\" is no name for a plan, phase or step"),
+        name.contains("\"A b\" is not a valid name for a plan, phase or step"),
         "{name}"
     );
     let timeout = only("      - {name: a, steps: [{name: b, timeout: 1h}]}\n");

@@ -666,7 +666,7 @@ fn secrets_without_usable_keys_are_refused_by_the_name_of_the_key() {
     };
     assert!(refused(&[]).contains("contains no public key"));
     assert!(refused(&[("a.asc", "\n"), ("b.pub", "# nothing\n")]).contains("contains no public key"));
-    assert!(refused(&[("password", CANARY)]).contains("key \"password\" holds no armored OpenPGP key"));
+    assert!(refused(&[("password", CANARY)]).contains("key \"password\" contains no armored OpenPGP key"));
     assert!(refused(&[("a.pub", CANARY)]).contains("key \"a.pub\" cannot be read in line 1"));
     assert!(refused(&[("allowed_signers", &format!("* ssh-ed25519 {CANARY}"))]).contains("line 1"));
     let armored =

@@ -166,7 +166,7 @@ async fn what_cannot_be_done_is_refused_and_changes_nothing() {
         ),
         (
             &format!("retry/{uid}/app/rest"),
-            "step app/rest is Pending: only a step that failed".to_owned(),
+            "step app/rest is Pending: only a failed step can be retried".to_owned(),
         ),
         (
             &format!("skip/{uid}/schema/other"),

@@ -493,7 +493,7 @@ fn http(input: &Input<'_>) -> anyhow::Result<Value> {
     let answer = match serve::read(&input.content_type, input.body.as_bytes()) {
         Ok(review) => serve::write(
             &review,
-            &Response::warn(format!("observed {}", review.request.name)),
+            &Response::warn(format!("{} {}", "seen", review.request.name)),
         ),
         Err(refusal) => refusal,
     };
