@@ -432,7 +432,7 @@ fn packages() -> Vec<Case> {
             "kubeConfig is not passed on to Flux: muster sets it",
         ),
         of("flux/postBuild", json!({}), "use package.substitute"),
-        of("flux/whatever", json!(1), "what is: decryption, patches"),
+        of("flux/whatever", json!(1), "supported fields: decryption, patches"),
         of("flux/components", json!(["../tls", "a/b"]), ""),
         of(
             "flux/components",

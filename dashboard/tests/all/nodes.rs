@@ -501,7 +501,7 @@ async fn the_page_of_a_revision() {
     shows(
         &page,
         &[
-            "It failed on more nodes than may fail",
+            "It failed on more nodes than allowed",
             "href=\"../../../nodemodule/fabric/on/n4\"",
             "muster rollout retry nodemodule/fabric --revision bbbbbbbb<",
             "kubectl get noderevisions.fleet.muster.dev fabric-b -o yaml<",

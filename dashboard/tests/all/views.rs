@@ -219,7 +219,7 @@ fn why_ends_with_what_is_to_be_done() {
     check(
         "WindowClosed",
         "until 2026-12-01T02:00 Europe/Berlin (freeze-december): the audit (and more)",
-        "through before | muster window bypass freeze-december --module module/web --reason TEXT --for 1h -n fleet",
+        "for this module | muster window bypass freeze-december --module module/web --reason TEXT --for 1h -n fleet",
     );
     check(
         "WindowInvalid",

@@ -1159,7 +1159,7 @@ fn node_modules_of_a_folder_are_checked() {
         ),
         (
             of("dns", "/etc/dns", "$(WHAT)"),
-            "uses $(WHAT), which is neither given",
+            "uses $(WHAT), which is neither built in",
         ),
         (
             of("dns", "/etc/fabric", ""),
