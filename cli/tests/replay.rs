@@ -128,7 +128,7 @@ fn a_torn_last_line_is_left_out() {
         "{said}"
     );
     assert!(
-        said.ends_with(&format!("{count} decisions: all come out the same\n")),
+        said.ends_with(&format!("{count} decisions: all are reproduced\n")),
         "{said}"
     );
 }

@@ -407,7 +407,7 @@ async fn the_script_keeps_labels_that_it_does_not_name() {
     let said = types("env=prod").await;
     assert_eq!(has().await, "env=prod,region=eu,team.example.com/name=blue");
     assert!(
-        said.contains("kept, though not named by --labels: region=eu team.example.com/name=blue (to remove a label: --labels region-)"),
+        said.contains("kept, although not listed in --labels: region=eu team.example.com/name=blue (to remove a label: --labels region-)"),
         "{said}"
     );
     types("").await;
@@ -422,7 +422,7 @@ async fn the_script_keeps_labels_that_it_does_not_name() {
     assert!(
         said.contains("removed: region=eu; modules that select by it withdraw from eu-2")
             && said.contains("removed: team.example.com/name=blue;")
-            && said.contains("kept, though not named by --labels: env=dev"),
+            && said.contains("kept, although not listed in --labels: env=dev"),
         "{said}"
     );
 }

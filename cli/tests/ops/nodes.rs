@@ -423,7 +423,7 @@ async fn nodes_are_held_and_pinned() {
         (
             "hold module/web --node n3",
             2,
-            "--node is for NodeModules, and module/web is none",
+            "--node is for NodeModules, and module/web is not one",
         ),
         ("hold nodemodule/fabric --node n4", 2, "does not select Node n4"),
         (
@@ -469,7 +469,7 @@ async fn nodes_are_held_and_pinned() {
         (
             format!("pin --node n3 --module fabric --revision {before}"),
             2,
-            "--node is for NodeModules, and module/fabric is none",
+            "--node is for NodeModules, and module/fabric is not one",
         ),
         (
             format!("pin eu-1 --module nodemodule/fabric --revision {before}"),

@@ -189,8 +189,8 @@ async fn each_bad_input_on_the_wire() {
     condition["kind"] = json!("Pod");
     let refused = json!({"condition": condition, "interval": "1s"});
     let cases = [
-        ("silent", usual("silent"), "no complete answer within 1 s"),
-        ("drips", usual("drips"), "no complete answer within 1 s"),
+        ("silent", usual("silent"), "no complete response within 1 s"),
+        ("drips", usual("drips"), "no complete response within 1 s"),
         ("announced", usual("announced"), "longer than 64 KiB"),
         ("endless", usual("endless"), "longer than 64 KiB"),
         ("leads", usual("leads"), "redirects to 127.0.0.1:"),
@@ -215,7 +215,7 @@ async fn each_bad_input_on_the_wire() {
         (
             "nosecret",
             with_secret("value", "none"),
-            "there is no Secret none",
+            "Secret none (secretRef) does not exist",
         ),
         (
             "odd",
@@ -280,7 +280,7 @@ async fn a_secret_is_read_each_time_and_shown_nowhere() {
     let steps = async {
         bed.create::<Module>(module("web", "one", gated(json!([gate]))))
             .await;
-        until_said(&bed, "web", "there is no Secret monitoring").await;
+        until_said(&bed, "web", "Secret monitoring (secretRef) does not exist").await;
         let secret = json!({"metadata": {"name": "monitoring"}, "stringData": {"token": TOKEN}});
         bed.create::<Secret>(secret).await;
         until_said(&bed, "web", "it read Bearer ***, which is not ==").await;
@@ -471,7 +471,7 @@ async fn no_data_is_waited_for_or_is_as_bad_as_a_failure() {
     *host.value.lock() = Value::Null;
     for (name, passes) in [("waits", 1), ("fails", 0)] {
         let said = until_said(&bed, name, "was inconclusive: there is null at $.v").await;
-        assert!(said.contains(&format!("held {passes} of 3 times")), "{said}");
+        assert!(said.contains(&format!("passed {passes} of 3 times")), "{said}");
     }
 }
 

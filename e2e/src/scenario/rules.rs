@@ -125,7 +125,7 @@ pub async fn gates_hold_back(ground: Ground) {
         "web",
         "eu-1",
         "WaitingGate",
-        &["no complete answer within 3 s"],
+        &["no complete response within 3 s"],
         ROLLED,
     )
     .await;

@@ -353,7 +353,7 @@ fn secrets_become_credentials_or_an_error_without_a_value() {
     );
     check(
         &[("username", b"a"), ("password", b"b"), ("bearerToken", b"c")],
-        Err("remove one"),
+        Err("keep one"),
     );
     check(
         &[("identity", b"hunter2")],
