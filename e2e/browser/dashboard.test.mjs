@@ -28,12 +28,12 @@ const shot = async (page, name) => {
   if (SHOTS) await page.screenshot({ path: `${SHOTS}/${name}.png`, fullPage: !name.startsWith("activity") });
 };
 
-test("the matrix is the command's", async () => {
+test("the matrix is the same as the command's", async () => {
   await page.goto(fleet.url);
   assert.deepEqual(await cells(page), await printed(fleet));
 });
 
-test("a rollout flips a cell without a reload, within two seconds of the cluster's word", async () => {
+test("a rollout flips a cell without a reload, within two seconds of the cluster's report", async () => {
   await page.goto(fleet.url);
   await page.evaluate(() => { window.notReloaded = true; });
   await fleet.shell("sed -i 's/podinfo:6.0.0/podinfo:6.1.0/' apps/podinfo/deployment.yaml && sed -i 's/tag: v1.0.0/tag: v1.1.0/' modules/podinfo.yaml && git commit -qam 'podinfo 6.1.0' && git tag v1.1.0");
@@ -46,14 +46,14 @@ test("a rollout flips a cell without a reload, within two seconds of the cluster
   assert.equal(await page.evaluate(() => window.notReloaded), true);
 });
 
-test("a stream that drops says so, and nothing is lost", async () => {
+test("a dropped stream is shown, and nothing is lost", async () => {
   const proxy = await Proxy.start(fleet.url, "/a/b/");
   const page = await context.newPage();
   await page.goto(proxy.url);
   await page.locator("#live.live").waitFor();
   proxy.cut();
   await page.locator("#live", { hasText: "reconnecting" }).waitFor({ timeout: 10_000 });
-  await fleet.muster("hold", "us-1", "--reason", "while nobody looked");
+  await fleet.muster("hold", "us-1", "--reason", "while disconnected");
   await page.waitForTimeout(500);
   proxy.mend();
   await page.locator("#live.live").waitFor({ timeout: 20_000 });
@@ -64,7 +64,7 @@ test("a stream that drops says so, and nothing is lost", async () => {
   await proxy.end();
 });
 
-test("behind a prefix every address stays behind it", async () => {
+test("behind a prefix, every URL keeps it", async () => {
   const proxy = await Proxy.start(fleet.url, "/teams/blue/fleet/");
   const page = await context.newPage();
   await page.goto(proxy.url);
@@ -78,7 +78,7 @@ test("behind a prefix every address stays behind it", async () => {
   await proxy.end();
 });
 
-test("filters survive a reload and the way back", async () => {
+test("filters survive a reload and going back", async () => {
   await page.goto(`${fleet.url}?q=podinfo`);
   const shown = await cells(page);
   assert.ok(Object.keys(shown).length > 0 && Object.keys(shown).every((name) => name.startsWith("podinfo ")), JSON.stringify(shown));
@@ -92,7 +92,7 @@ test("filters survive a reload and the way back", async () => {
   assert.equal(await page.locator("#search").inputValue(), "podinfo");
 });
 
-test("words of objects are words, not markup", async () => {
+test("text of objects is shown as text, not markup", async () => {
   const hostile = "<script>window.hacked = 1</script><img src=x onerror='window.hacked = 2'>";
   await fleet.muster("hold", "module/backup", "--clusters", "eu-1", "--reason", hostile);
   for (const place of ["", "module/backup", "cluster/eu-1", "module/backup/on/eu-1", "activity"]) {
@@ -106,7 +106,7 @@ test("words of objects are words, not markup", async () => {
   await fleet.muster("release", "module/backup");
 });
 
-test("a version that fails is found by keys alone", async () => {
+test("a failing version is found with the keyboard alone", async () => {
   await fleet.shell("sed -i 's/podinfo:6.1.0/podinfo:bad/' apps/podinfo/deployment.yaml && sed -i 's/tag: v1.1.0/tag: v1.2.0/' modules/podinfo.yaml && git commit -qam 'podinfo bad' && git tag v1.2.0");
   await fleet.muster("rollout", "status", "module/podinfo", "--tag", "v1.2.0", "--timeout", "3m");
   await page.goto(fleet.url);
@@ -126,7 +126,7 @@ test("a version that fails is found by keys alone", async () => {
 });
 
 for (const scheme of ["light", "dark"]) {
-  test(`nothing serious stands in anybody's way: ${scheme}`, async () => {
+  test(`the pages are accessible: ${scheme}`, async () => {
     const context = await chrome.newContext({ colorScheme: scheme, viewport: { width: 1280, height: 900 } });
     const page = await context.newPage();
     const history = await fleet.muster("rollout", "history", "module/podinfo", "-o", "json");
@@ -146,7 +146,7 @@ test("a narrow window does not scroll sideways", async () => {
   await narrow(chrome, fleet.url, ["", "module/podinfo", "cluster/dev-1", "activity"]);
 });
 
-test("without a script everything is there", async () => {
+test("without scripts the page is complete", async () => {
   const context = await chrome.newContext({ javaScriptEnabled: false });
   const page = await context.newPage();
   await page.goto(fleet.url);
@@ -156,7 +156,7 @@ test("without a script everything is there", async () => {
   await context.close();
 });
 
-test("no request can write, and nobody else is asked", async () => {
+test("no request can write, and no other host is requested", async () => {
   for (const method of ["POST", "PUT", "PATCH", "DELETE"]) {
     for (const place of ["", "module/podinfo", "api/v1/matrix.json", "events"]) {
       const answer = await context.request.fetch(new URL(place, fleet.url).href, { method, data: "x" });

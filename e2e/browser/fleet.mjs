@@ -16,7 +16,7 @@ const run = promisify(execFile);
 const AXE = await readFile(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
 const GLYPHS = { ready: "●", updating: "◐", waiting: "○", waitsForYou: "◆", failed: "✗", held: "" /* drawn */, unreachable: "?", notSelected: "·" };
 
-/** Starts a process and waits until it prints a line that fits; its first group, or the line. */
+/** Starts a process and waits until it prints a matching line; resolves to the first group of the match, or to the whole match. */
 export function started(program, args, options, line) {
   const child = spawn(program, args, { stdio: ["ignore", "pipe", "inherit"], ...options });
   const found = new Promise((resolve, reject) => {
@@ -40,9 +40,9 @@ export async function end(child) {
   await ended;
 }
 
-/** A management plane with clusters, and the dashboard of whoever has its kubeconfig. */
+/** A management plane with clusters, and a dashboard that uses its kubeconfig. */
 export class Fleet {
-  /** With flags of the demo, what is waited for on its management cluster, what is done there before the dashboard starts, and the cluster whose pages are shown. */
+  /** Takes flags of the demo, objects of its management cluster to wait for, a preparation that runs before the dashboard starts, and the kubeconfig for the dashboard. */
   static async start({ flags = [], ready = ["modules/podinfo", "modules/backup", "bootstrapmodules/base"], shown = "management.kubeconfig", prepare = async () => {} } = {}) {
     const fleet = new Fleet();
     fleet.folder = await mkdtemp(path.join(tmpdir(), "muster-browser-"));
@@ -80,7 +80,7 @@ export class Fleet {
     }
   }
 
-  /** A line of shell in the work tree. */
+  /** Runs a shell command in the work tree. */
   async shell(line) {
     await run("sh", ["-ec", line], { cwd: path.join(this.folder, "fleet"), env: this.env });
   }
@@ -92,7 +92,7 @@ export class Fleet {
   }
 }
 
-/** Hands requests on under a prefix, and can cut what is under way. */
+/** Forwards requests under a prefix, and can cut open connections. */
 export class Proxy {
   static async start(target, prefix) {
     const proxy = new Proxy();
@@ -123,7 +123,7 @@ export class Proxy {
     return proxy;
   }
 
-  /** Nothing gets through, and what is under way ends. */
+  /** Rejects new requests, and closes open connections. */
   cut() {
     this.isCut = true;
     for (const socket of this.sockets) socket.destroy();
@@ -139,13 +139,13 @@ export class Proxy {
   }
 }
 
-/** A browser without a sandbox of its own: it looks at nothing but loopback. */
+/** A browser without a sandbox: it connects only to loopback. */
 export function browser() {
   const args = ["--no-sandbox", "--disable-background-networking", "--disable-component-update", "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1"];
   return chromium.launch({ executablePath: process.env.CHROMIUM, args });
 }
 
-/** The cells of the matrix as they stand on the page: `module cluster` to shape and version. */
+/** The cells of the matrix as the page shows them: `module cluster` to shape and version. */
 export function cells(page) {
   return page.$$eval("#matrix td.cell", (all) =>
     Object.fromEntries(all.map((cell) => {
@@ -163,7 +163,7 @@ export async function printed(fleet, ...flags) {
   return Object.fromEntries(all);
 }
 
-/** Fails where something serious is in the way of a person on this page. */
+/** Fails if the page has a serious accessibility problem. */
 export async function accessible(page, what) {
   await page.evaluate(AXE);
   const { violations } = await page.evaluate(() => globalThis.axe.run(document, { resultTypes: ["violations"] }));
@@ -171,7 +171,7 @@ export async function accessible(page, what) {
   assert.deepEqual(serious.map(({ id, nodes }) => `${id}: ${nodes.map(({ html }) => html).join(" ")}`), [], what);
 }
 
-/** Fails where a page is wider than a narrow window. */
+/** Fails if a page is wider than a narrow window. */
 export async function narrow(chrome, url, paths) {
   const context = await chrome.newContext({ viewport: { width: 320, height: 640 } });
   const page = await context.newPage();

@@ -21,7 +21,7 @@ after(async () => {
   if (fleet) await end(fleet);
 });
 
-/** Notes of each patch how large it was, and how long it took until the page was laid out anew. */
+/** Records the size of each patch, and the time until the page was laid out again. */
 function note() {
   window.patches = [];
   const { addEventListener } = EventSource.prototype;
@@ -38,7 +38,7 @@ function note() {
 
 const median = (numbers) => numbers.toSorted((a, b) => a - b)[Math.floor(numbers.length / 2)];
 
-test("10,000 cells load, and one that changes is one that is written", async () => {
+test("10,000 cells load, and only a changed cell is replaced", async () => {
   const page = await chrome.newPage();
   await page.addInitScript(note);
   const loads = [];
@@ -69,5 +69,5 @@ test("10,000 cells load, and one that changes is one that is written", async () 
     assert.ok(patch.parts <= 8, `${patch.parts} parts of the page for one cell`);
     assert.ok(patch.bytes * 50 < bytes, `${patch.bytes} bytes of ${bytes} for one cell`);
   }
-  console.log(`${MODULES} x ${CLUSTERS}: ${bytes} bytes load in ${Math.round(median(loads))} ms (median of ${loads.length}); a change of ${median(patches.map(({ bytes }) => bytes))} bytes is there after ${median(patches.map(({ took }) => took)).toFixed(1)} ms (median of ${patches.length})`);
+  console.log(`${MODULES} x ${CLUSTERS}: ${bytes} bytes load in ${Math.round(median(loads))} ms (median of ${loads.length}); a change of ${median(patches.map(({ bytes }) => bytes))} bytes is shown after ${median(patches.map(({ took }) => took)).toFixed(1)} ms (median of ${patches.length})`);
 });

@@ -60,7 +60,7 @@ after(async () => {
   await fleet?.end();
 });
 
-test("the matrix has ClusterUpgrades as the command has them", async () => {
+test("the matrix shows ClusterUpgrades as the command does", async () => {
   await page.goto(fleet.url);
   const shown = await cells(page);
   assert.ok(Object.keys(shown).includes("next dev-1"), Object.keys(shown).join(", "));
@@ -68,7 +68,7 @@ test("the matrix has ClusterUpgrades as the command has them", async () => {
   assert.deepEqual(shown, await printed(fleet));
 });
 
-test("what a Cluster waits for is on its page as text, and its end comes without a reload", async () => {
+test("what a Cluster waits for is on its page as text, and disappears without a reload", async () => {
   await page.goto(new URL("clusterupgrade/next/on/dev-1", fleet.url).href);
   await page.getByText(WAITS).first().waitFor({ timeout: 5000 });
   await page.goto(fleet.url);

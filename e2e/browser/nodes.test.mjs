@@ -31,7 +31,7 @@ const committed = async (generation, version, line) => {
 
 const cell = (node) => page.locator(`td[id="cell:NodeModule:sysctl:${node}"]`);
 
-test("the matrix of nodes is the command's", async () => {
+test("the matrix of nodes is the same as the command's", async () => {
   await page.goto(new URL("nodes", fleet.url).href);
   const shown = await cells(page);
   assert.equal(Object.keys(shown).length, 4);
@@ -49,7 +49,7 @@ test("a change goes node by node on the page, without a reload", async () => {
   assert.equal(await page.evaluate(() => window.notReloaded), true);
 });
 
-test("what a node refuses is named on each of its pages, and no other node is touched", async () => {
+test("what a node rejects is named on each of its pages, and no other node is changed", async () => {
   const revision = await committed(3, 2, "sed -i 's!/etc/sysctl.d/90-fleet.conf!/etc/hosts!' apps/nodes/sysctl.yaml");
   await page.goto(new URL("nodes", fleet.url).href);
   await cell("worker-1").filter({ hasText: "✗" }).waitFor({ timeout: 30_000 });
@@ -63,7 +63,7 @@ test("what a node refuses is named on each of its pages, and no other node is to
   }
 });
 
-test("words of a hold are words, not markup", async () => {
+test("text of a hold is shown as text, not markup", async () => {
   const hostile = "<img src=x onerror='window.hacked = 1'>";
   await fleet.muster("hold", "--node", "worker-2", "--reason", hostile);
   for (const path of ["nodes", "nodemodule/sysctl", "node/worker-2"]) {
