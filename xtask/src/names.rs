@@ -75,7 +75,7 @@ const SHARED: &[(&str, &str)] = &[
 ];
 
 /// How many of the most frequent names are printed.
-pub const MOST_FREQUENT: usize = 20;
+const MOST_FREQUENT: usize = 20;
 
 /// What the product code of a crate declares.
 #[derive(Default)]
@@ -185,9 +185,22 @@ fn read() -> anyhow::Result<BTreeMap<String, Declared>> {
 /// # Errors
 /// A file cannot be read, or is not Rust.
 pub fn check() -> anyhow::Result<Problems> {
+    Ok(problems(&read()?))
+}
+
+/// What [`check`] finds, and the most frequent function names with how many functions have each.
+///
+/// # Errors
+/// A file cannot be read, or is not Rust.
+pub fn report() -> anyhow::Result<(Problems, Vec<(usize, String)>)> {
+    let crates = read()?;
+    Ok((problems(&crates), most_frequent(&crates)))
+}
+
+fn problems(crates: &BTreeMap<String, Declared>) -> Problems {
     let mut problems = Problems::new();
     let mut shared = BTreeSet::new();
-    for (folder, declared) in &read()? {
+    for (folder, declared) in crates {
         problems.extend(private(declared));
         for (name, positions) in &declared.visible {
             if positions.len() < 2 {
@@ -244,21 +257,21 @@ fn words(name: &str) -> Vec<String> {
     words
 }
 
-/// The most frequent function names of all product code, with how many functions have each, the most frequent first.
-///
-/// # Errors
-/// A file cannot be read, or is not Rust.
-pub fn most_frequent() -> anyhow::Result<Vec<(usize, String)>> {
-    let mut counts: BTreeMap<String, usize> = BTreeMap::new();
-    for declared in read()?.values() {
+/// The most frequent first.
+fn most_frequent(crates: &BTreeMap<String, Declared>) -> Vec<(usize, String)> {
+    let mut counts: BTreeMap<&String, usize> = BTreeMap::new();
+    for declared in crates.values() {
         for (name, positions) in &declared.functions {
-            *counts.entry(name.clone()).or_default() += positions.len();
+            *counts.entry(name).or_default() += positions.len();
         }
     }
-    let mut names: Vec<_> = counts.into_iter().map(|(name, count)| (count, name)).collect();
+    let mut names: Vec<_> = counts
+        .into_iter()
+        .map(|(name, count)| (count, name.clone()))
+        .collect();
     names.sort_by(|one, other| other.cmp(one));
     names.truncate(MOST_FREQUENT);
-    Ok(names)
+    names
 }
 
 #[cfg(test)]

@@ -429,7 +429,7 @@ async fn nodes_are_held_and_pinned() {
         (
             "hold nodemodule/fabric",
             2,
-            "name the nodes that nodemodule/fabric is to leave alone: --node A,B",
+            "name the nodes that nodemodule/fabric should leave alone: --node A,B",
         ),
         (
             "hold --node n1 --for 2h",

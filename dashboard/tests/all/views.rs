@@ -235,7 +235,7 @@ fn why_ends_with_what_is_to_be_done() {
     check(
         "SourceNotReady",
         "no such tag; next: x",
-        "see that v2 is in the repository",
+        "make sure that v2 exists in the repository",
     );
 }
 

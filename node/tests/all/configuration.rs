@@ -75,7 +75,10 @@ fn by_field_and_value() {
             json!({"prefixes": ["/ok", "/etc/../root"]}),
             "prefixes[1]: \"/etc/../root\" contains an empty name",
         ),
-        (json!({"prefixes": ["/"]}), "prefixes[0]: \"/\" contains an empty name"),
+        (
+            json!({"prefixes": ["/"]}),
+            "prefixes[0]: \"/\" contains an empty name",
+        ),
         (
             json!({"prefixes": ["/etc/cron.d"]}),
             "prefixes[0]: \"/etc/cron.d\" is never allowed",
