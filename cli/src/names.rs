@@ -171,7 +171,7 @@ impl Typed {
         }
         match names {
             Names::Clusters | Names::Held => {
-                found.extend(of(&client, in_namespace, ResourceType::Clusters).await?)
+                found.extend(of(&client, in_namespace, ResourceType::Clusters).await?);
             }
             Names::Tops => {
                 let clusters = of(&client, in_namespace, ResourceType::Clusters).await?;
