@@ -308,7 +308,7 @@ async fn views_lead_to_the_node_and_its_check() {
 async fn what_a_person_says_about_nodes_is_written_where_it_is_read() {
     let world = World::new().await;
     for (words, code, says) in [
-        ("rollout pause nodemodule/fabric --reason x", 0, "No further node starts"),
+        ("rollout pause nodemodule/fabric --reason x", 0, "further node"),
         ("rollout pause nodemodule/fabric", 0, "is already paused"),
         ("rollout resume nodemodule/fabric", 0, "resumed"),
         ("rollout approve nodemodule/fabric", 2, "the module has no stages"),
