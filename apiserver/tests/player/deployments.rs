@@ -129,8 +129,8 @@ async fn an_annotation_shortens_the_deadline_and_another_breaks_the_pods() {
         pods[0]["status"]["containerStatuses"][0]["state"]["waiting"]["reason"] == "CrashLoopBackOff"
     };
     bed.until_all::<Pod>(crashed).await;
-    let mend = json!({"metadata": {"annotations": {"player.muster-apiserver.dev/fail": null}}});
-    bed.patch::<Deployment>("web", mend).await;
+    let fix = json!({"metadata": {"annotations": {"player.muster-apiserver.dev/fail": null}}});
+    bed.patch::<Deployment>("web", fix).await;
     bed.deployment_done("web").await;
 }
 

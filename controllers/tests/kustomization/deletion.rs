@@ -95,12 +95,12 @@ async fn what_cannot_be_deleted_keeps_it() {
     assert_eq!(ids(&object), ["default_b__ConfigMap"]);
     assert!(bed.read(&config("a")).await.is_none());
     bed.api.faults().remove(rule);
-    let mended = tokio::time::Instant::now();
+    let fixed_at = tokio::time::Instant::now();
     bed.until_gone(&kustomization("app")).await;
     assert!(
-        mended.elapsed() <= Duration::from_secs(16),
+        fixed_at.elapsed() <= Duration::from_secs(16),
         "{:?}",
-        mended.elapsed()
+        fixed_at.elapsed()
     );
     assert!(bed.read(&config("b")).await.is_none());
 }

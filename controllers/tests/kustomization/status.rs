@@ -103,8 +103,8 @@ async fn each_condition_carries_the_generation_that_it_speaks_of() {
     assert_eq!(conditions(&object), stalled);
     assert_eq!(object["status"]["observedGeneration"], 3);
 
-    let mended = json!({"spec": {"images": null, "path": "app"}});
-    bed.edit(&kustomization("app"), mended).await;
+    let fixed = json!({"spec": {"images": null, "path": "app"}});
+    bed.edit(&kustomization("app"), fixed).await;
     let object = bed.until_ready("app", "True ReconciliationSucceeded").await;
     let well = ["Ready True ReconciliationSucceeded 4", "Healthy True Succeeded 4"];
     assert_eq!(conditions(&object), well);

@@ -107,9 +107,9 @@ async fn check(cause: Cause, expect: &str) -> String {
             .collect();
         bed.edit(&kustomization("app"), json!({"spec": before})).await;
     }
-    let mended = commit(&bed, &[("app/mended.yaml", Some(config_yaml("mended", "x")))]);
+    let fixed = commit(&bed, &[("app/mended.yaml", Some(config_yaml("mended", "x")))]);
     bed.fetch("mended").await;
-    bed.until_at("app", &mended).await;
+    bed.until_at("app", &fixed).await;
     said
 }
 

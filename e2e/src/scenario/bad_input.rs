@@ -95,7 +95,7 @@ pub async fn nothing_moves(ground: Ground) {
         goes_on(&bed, "other", number).await;
         bed.pass(WATCHED).await;
         assert_eq!(all(&bed, "web").await, before, "{what}: nothing deployed changes");
-        let mended = json!({"metadata": {"name": "web"}, "spec": bed.spec("web", "web-v1")});
+        let fixed = json!({"metadata": {"name": "web"}, "spec": bed.spec("web", "web-v1")});
         bed.fleet()
             .patch(
                 kinds::MODULE,
@@ -103,7 +103,7 @@ pub async fn nothing_moves(ground: Ground) {
                 json!({"spec": {"selector": {"matchExpressions": null}}}),
             )
             .await;
-        bed.fleet().patch(kinds::MODULE, "web", mended).await;
+        bed.fleet().patch(kinds::MODULE, "web", fixed).await;
         bed.until_ready("web", "web-v1").await;
         assert_eq!(
             all(&bed, "web").await,

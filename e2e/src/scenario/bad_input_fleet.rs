@@ -375,8 +375,8 @@ pub async fn an_annotation_that_is_no_json(ground: Ground) {
             "{control}: no cluster changes"
         );
         bed.target("web", "web-v1").await;
-        let mended = json!({"metadata": {"annotations": {control: null}}});
-        bed.fleet().patch(kinds::MODULE, "web", mended).await;
+        let fixed = json!({"metadata": {"annotations": {control: null}}});
+        bed.fleet().patch(kinds::MODULE, "web", fixed).await;
         bed.until_ready("web", "web-v1").await;
     }
 }

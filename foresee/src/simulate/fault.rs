@@ -20,7 +20,7 @@ pub enum FleetError {
     #[error(transparent)]
     Yaml(#[from] YamlError),
     /// A field is invalid.
-    #[error("{file}:{at}: {path}{what}; {mend}")]
+    #[error("{file}:{at}: {path}{what}; {hint}")]
     Wrong {
         /// Path of the file.
         file: String,
@@ -31,7 +31,7 @@ pub enum FleetError {
         /// What is wrong.
         what: String,
         /// How to fix it.
-        mend: String,
+        hint: String,
     },
     /// A flag names a cluster that is not in the file.
     #[error("{flag} {name}: the file has no such cluster; it has {known}")]

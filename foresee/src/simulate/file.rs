@@ -137,7 +137,7 @@ struct Source {
 }
 
 impl Source {
-    fn wrong(&self, path: &[Key], what: impl Into<String>, mend: impl Into<String>) -> FleetError {
+    fn wrong(&self, path: &[Key], what: impl Into<String>, hint: impl Into<String>) -> FleetError {
         let field = written(path);
         FleetError::Wrong {
             file: self.document.file.to_string(),
@@ -148,7 +148,7 @@ impl Source {
                 format!("{field}: ")
             },
             what: what.into(),
-            mend: mend.into(),
+            hint: hint.into(),
         }
     }
 
@@ -204,7 +204,7 @@ impl Fleet {
                 at: yaml::Position { line: 1, column: 1 },
                 path: String::new(),
                 what: "the file is empty".to_owned(),
-                mend: "list clusters (see examples/simulate/fleet.yaml)".to_owned(),
+                hint: "list clusters (see examples/simulate/fleet.yaml)".to_owned(),
             });
         };
         let source = Source { document };

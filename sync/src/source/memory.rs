@@ -26,7 +26,7 @@ use super::{
 #[derive(Clone)]
 pub struct MemorySource {
     state: Arc<Mutex<State>>,
-    mended: Arc<Notify>,
+    fault_cleared: Arc<Notify>,
     clock: Clock,
 }
 
@@ -75,7 +75,7 @@ impl MemorySource {
     pub fn new(clock: Clock) -> Self {
         Self {
             state: Arc::default(),
-            mended: Arc::default(),
+            fault_cleared: Arc::default(),
             clock,
         }
     }
@@ -152,7 +152,7 @@ impl MemorySource {
         if let Some(repository) = self.state.lock().repositories.get_mut(url) {
             repository.fault = None;
         }
-        self.mended.notify_waiters();
+        self.fault_cleared.notify_waiters();
     }
 
     /// Number of calls for a repository.
@@ -171,8 +171,8 @@ impl MemorySource {
             count(&mut repository.counts);
         }
         loop {
-            let mut mended = std::pin::pin!(self.mended.notified());
-            mended.as_mut().enable();
+            let mut fault_cleared = std::pin::pin!(self.fault_cleared.notified());
+            fault_cleared.as_mut().enable();
             match self
                 .state
                 .lock()
@@ -184,7 +184,7 @@ impl MemorySource {
                 Some(Fault::Fail(error)) => return Err(error),
                 Some(Fault::Hang) => {}
             }
-            mended.await;
+            fault_cleared.await;
         }
     }
 }
