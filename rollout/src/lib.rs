@@ -44,8 +44,8 @@ mod verdict;
 pub use decision::{Decision, Phase, Step, Summary, Why};
 pub use id::{Digest, Incarnation, Revision, StageId, Token, UnitId};
 pub use memory::{
-    Acknowledged, Clock, Course, Evidence, GateCount, InFlight, Kind, MAX_BAD, MAX_BYTES, MAX_CONTROLS,
-    MAX_IN_FLIGHT, MAX_MARKS, MAX_MESSAGE, Memory, OpenBatch, Run, RunState,
+    Acknowledged, Course, Evidence, GateCount, InFlight, Kind, MAX_BAD, MAX_BYTES, MAX_CONTROLS,
+    MAX_IN_FLIGHT, MAX_MARKS, MAX_MESSAGE, Memory, OpenBatch, Run, RunState, Stopwatch,
 };
 pub use plan::plan;
 pub use spec::{

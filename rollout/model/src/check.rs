@@ -44,12 +44,12 @@ impl CheckResult {
 }
 
 #[derive(Default)]
-struct Clock {
+struct DepthAndTime {
     depth: usize,
     took: Duration,
 }
 
-impl Reporter<World> for Clock {
+impl Reporter<World> for DepthAndTime {
     fn report_checking(&mut self, data: ReportData) {
         (self.depth, self.took) = (data.max_depth, data.duration);
     }
@@ -82,7 +82,7 @@ pub fn shortest(scope: &Scope, wrong: Wrong, law: &str) -> Option<Vec<String>> {
 
 /// `fewer_than`: limits the search to paths with fewer steps.
 fn search(world: World, threads: usize, fewer_than: Option<usize>) -> CheckResult {
-    let mut clock = Clock::default();
+    let mut reporter = DepthAndTime::default();
     let checker = world.checker().threads(threads);
     // The first state counts as one.
     let checker = match fewer_than {
@@ -92,12 +92,12 @@ fn search(world: World, threads: usize, fewer_than: Option<usize>) -> CheckResul
     let checker = checker
         .finish_when(HasDiscoveries::AnyFailures)
         .spawn_bfs()
-        .join_and_report(&mut clock);
+        .join_and_report(&mut reporter);
     let world = checker.model();
     let mut found = CheckResult {
         states: checker.unique_state_count(),
-        depth: clock.depth,
-        took: clock.took,
+        depth: reporter.depth,
+        took: reporter.took,
         ..CheckResult::default()
     };
     for (name, path) in checker.discoveries() {

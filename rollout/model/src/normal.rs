@@ -18,7 +18,7 @@ use std::collections::{BTreeMap, BTreeSet, hash_map::DefaultHasher};
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
-use muster_rollout::{Clock, InFlight, Memory, Millis, Report, Spec, Token, UnitId};
+use muster_rollout::{InFlight, Memory, Millis, Report, Spec, Stopwatch, Token, UnitId};
 
 use crate::pending_write::PendingWrite;
 use crate::state::{Assemblage, State};
@@ -97,9 +97,9 @@ fn clamp_to_setting(time: Millis, setting: Millis) -> Millis {
     }
 }
 
-fn stopped(clock: Clock, allowed: Millis) -> Clock {
+fn stopped(clock: Stopwatch, allowed: Millis) -> Stopwatch {
     let running = clock.from.map_or(Millis(0), |from| NOW.since(from));
-    Clock {
+    Stopwatch {
         spent: clamp_to_setting(clock.spent.plus(running), allowed),
         from: clock.from.map(|_| NOW),
         // No unit of the model reports steps.

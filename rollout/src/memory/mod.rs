@@ -187,7 +187,7 @@ pub struct InFlight {
     /// The failure is counted against the target of the run: once, whatever else fails on this slot.
     pub marked: bool,
     /// Time spent against the current deadline.
-    pub clock: Clock,
+    pub clock: Stopwatch,
     /// Since when the unit has not been eligible.
     pub absent_since: Option<Millis>,
     /// The unit was absent for too long: its slot is released, and it is remembered as unconfirmed.
@@ -222,7 +222,7 @@ pub enum Kind {
 
 /// A stopwatch for time spent, counted only while it runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
-pub struct Clock {
+pub struct Stopwatch {
     /// Time spent before the last start.
     pub spent: Millis,
     /// When it was last started; None while it is stopped.
@@ -284,7 +284,7 @@ impl InFlight {
             values_only: false,
             failed: false,
             marked: false,
-            clock: Clock::default(),
+            clock: Stopwatch::default(),
             absent_since: None,
             skipped: false,
             unbegun: false,
@@ -309,7 +309,7 @@ impl InFlight {
             picked_up: false,
             succeeded_since: None,
             failed: false,
-            clock: Clock::default(),
+            clock: Stopwatch::default(),
             ..self
         }
     }
@@ -400,7 +400,7 @@ impl InFlight {
     }
 }
 
-impl Clock {
+impl Stopwatch {
     /// Starts or stops the clock.
     pub(crate) fn set(&mut self, run: bool, now: Millis) {
         match (self.from, run) {

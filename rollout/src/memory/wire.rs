@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
-use super::{Acknowledged, Clock, Course, Evidence, InFlight, Kind, Memory, Run};
+use super::{Acknowledged, Course, Evidence, InFlight, Kind, Memory, Run, Stopwatch};
 use crate::{Digest, Incarnation, Millis, Revision, Token, UnitId};
 
 #[derive(Serialize, Deserialize)]
@@ -231,7 +231,7 @@ impl WireInFlight {
             values_only: set(VALUES_ONLY),
             failed: set(FAILED),
             marked: set(MARKED),
-            clock: Clock {
+            clock: Stopwatch {
                 spent,
                 from: set(RUNNING).then_some(at),
                 before: spent_before,

@@ -4,7 +4,7 @@
 //! that the memory lacks, and so also repairs a memory that is older than the assignments.
 
 use super::Pass;
-use crate::{Clock, Content, Desired, InFlight, Kind, RunState, Unit};
+use crate::{Content, Desired, InFlight, Kind, RunState, Stopwatch, Unit};
 
 impl Pass<'_> {
     pub(super) fn adopt_unconfirmed(&mut self) {
@@ -68,9 +68,9 @@ impl Pass<'_> {
 
 fn running(change: InFlight, now: crate::Millis) -> InFlight {
     InFlight {
-        clock: Clock {
+        clock: Stopwatch {
             from: Some(now),
-            ..Clock::default()
+            ..Stopwatch::default()
         },
         ..change
     }

@@ -86,7 +86,7 @@ impl Pass<'_> {
         let report = change.report(unit);
         if report.is_some() && !change.picked_up {
             change.picked_up = true;
-            change.clock = crate::Clock::default();
+            change.clock = crate::Stopwatch::default();
         }
         match report {
             Some(State::Succeeded) => {
@@ -115,7 +115,7 @@ impl Pass<'_> {
         // Once started, the clock does not stop while a greater token is written for the same change (see `overtake`),
         // unless that write is refused.
         let refused = self.refusal(unit, &change).is_some();
-        let begun = change.clock != crate::Clock::default() && !self.spec.paused && !refused;
+        let begun = change.clock != crate::Stopwatch::default() && !self.spec.paused && !refused;
         let written = change.is_written(unit) || begun;
         let counts = unit.is_eligible() && written && change.succeeded_since.is_none() && !held_up;
         change.clock.set(counts, self.now);

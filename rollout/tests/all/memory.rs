@@ -1,8 +1,8 @@
 //! E13: the size limits and the serialized form of the memory.
 
 use muster_rollout::{
-    Clock, Evidence, InFlight, Incarnation, Kind, Limit, MAX_BAD, MAX_BYTES, MAX_IN_FLIGHT, MAX_MARKS,
-    MAX_MESSAGE, Memory, Millis, State, Token, UnitId,
+    Evidence, InFlight, Incarnation, Kind, Limit, MAX_BAD, MAX_BYTES, MAX_IN_FLIGHT, MAX_MARKS, MAX_MESSAGE,
+    Memory, Millis, State, Stopwatch, Token, UnitId,
 };
 
 use crate::world::{World, digest, rev};
@@ -36,7 +36,7 @@ fn full() -> Memory {
             values_only: true,
             failed: true,
             marked: true,
-            clock: Clock {
+            clock: Stopwatch {
                 spent: Millis::minutes(60 * 24),
                 from: Some(NOW),
                 before: Millis::minutes(60 * 24),
