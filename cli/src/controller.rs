@@ -1,5 +1,7 @@
 //! `muster controller`: the process of the management cluster, with the dashboard beside it.
 
+use std::path::PathBuf;
+
 use clap::Args;
 use muster_controllers::process;
 use muster_fleet::connect::Target;
@@ -9,7 +11,7 @@ use crate::{
     dashboard::{self, BesideFlags},
     logs,
     output::Out,
-    process::{ProcessFlags, ended, setup},
+    process::{ProcessFlags, ended, receivers, setup},
 };
 
 pub(crate) const EXAMPLES: &str = "\
@@ -25,6 +27,9 @@ pub(crate) struct ControllerFlags {
     /// Also roll out the versions of ClusterUpgrades across Clusters that opt in (docs/upgrades.md)
     #[arg(long, env = "MUSTER_UPGRADES")]
     pub upgrades: bool,
+    /// Notification receivers (docs/notifications.md)
+    #[arg(long, value_name = "FILE", env = "MUSTER_NOTIFY_CONFIG")]
+    pub notify_config: Option<PathBuf>,
     #[command(flatten)]
     pub process: ProcessFlags,
     #[command(flatten)]
@@ -36,11 +41,13 @@ pub(crate) async fn run(cluster: &Target, flags: ControllerFlags, out: &Out) -> 
     let ControllerFlags {
         process,
         upgrades,
+        notify_config,
         dashboard,
     } = flags;
     logs::start(process.log_format, out);
     let mut setup = setup(cluster, process).await?;
     setup.options.upgrades = upgrades;
+    setup.notify = notify_config.map(|file| receivers(&file)).transpose()?;
     // Runs beside the controllers and is not one of them: it needs no lease, and if it fails they go on.
     let _beside = dashboard::beside(cluster, dashboard)
         .await?

@@ -25,7 +25,7 @@ Examples:
   muster dashboard                                  prints the address to open
   muster dashboard --addr 127.0.0.1:8080            always the same address
   muster dashboard --context eu-1                   NodeModules and nodes of that cluster
-  muster dashboard --host-allowed fleet.test        behind a proxy with this host name on this machine";
+  muster dashboard --dashboard-hosts fleet.test     behind a proxy with this host name on this machine";
 
 /// Serve a read-only dashboard of the fleet, live, with your own permissions
 ///
@@ -46,19 +46,28 @@ pub(crate) struct DashboardFlags {
     pub addr: SocketAddr,
     /// A host name that browsers may use, in addition to localhost and loopback addresses; may be repeated. Requests for other
     /// names are refused, so that another web page cannot read the dashboard by DNS rebinding
-    #[arg(long, value_delimiter = ',', value_name = "NAME")]
-    pub host_allowed: Vec<String>,
+    #[arg(
+        long,
+        alias = "host-allowed",
+        value_delimiter = ',',
+        value_name = "NAME",
+        env = "MUSTER_DASHBOARD_HOSTS"
+    )]
+    pub dashboard_hosts: Vec<String>,
 }
 
 /// Serves until Ctrl-C or SIGTERM.
 pub(crate) async fn run(cluster: &Target, flags: DashboardFlags, out: &Out) -> anyhow::Result<u8> {
     let out = out.outliving_readers();
     let (client, namespace) = connect::client(cluster).await?;
-    let DashboardFlags { addr, host_allowed } = flags;
+    let DashboardFlags {
+        addr,
+        dashboard_hosts,
+    } = flags;
     // Permanent errors are reported now, and not on a page.
     let extent = fleet::extent(&client, &namespace).await?;
     let shutdown = until_signalled()?;
-    let hosts = Hosts::Loopback(host_allowed);
+    let hosts = Hosts::Loopback(dashboard_hosts);
     let local = Local::open(addr, &client, &namespace, hosts, extent).await?;
     match extent {
         Extent::Nodes => say!(out, "The nodes of the cluster: {}", local.url)?,

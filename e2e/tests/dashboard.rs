@@ -40,7 +40,7 @@ impl Dashboard {
                 "dashboard",
                 "--addr",
                 "127.0.0.1:0",
-                "--host-allowed",
+                "--dashboard-hosts",
                 "fleet.test",
                 "-n",
                 "default",

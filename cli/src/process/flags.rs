@@ -82,9 +82,6 @@ pub(crate) struct ProcessFlags {
     /// Record every rollout decision in this directory, for muster replay
     #[arg(long, value_name = "FOLDER", env = "MUSTER_RECORD_DECISIONS")]
     pub record_decisions: Option<PathBuf>,
-    /// Notification receivers (docs/notifications.md); used by the controller only
-    #[arg(long, value_name = "FILE", env = "MUSTER_NOTIFY_CONFIG")]
-    pub notify_config: Option<PathBuf>,
     #[command(flatten)]
     pub git: GitFlags,
 }

@@ -56,7 +56,6 @@ pub(crate) async fn setup(cluster: &Target, flags: ProcessFlags) -> anyhow::Resu
         gate_hosts,
         proxy_hosts,
         record_decisions,
-        notify_config,
         git,
     } = flags;
     let mut config = connect::config(cluster).await?;
@@ -108,7 +107,7 @@ pub(crate) async fn setup(cluster: &Target, flags: ProcessFlags) -> anyhow::Resu
             },
             fetch: Arc::new(gates::Web::through(proxies)),
         },
-        notify: notify_config.map(|file| receivers(&file)).transpose()?,
+        notify: None,
         instance: std::env::var("HOSTNAME").unwrap_or_else(|_unset| std::process::id().to_string()),
         lease,
         door: open(metrics_addr).await?,
@@ -117,7 +116,8 @@ pub(crate) async fn setup(cluster: &Target, flags: ProcessFlags) -> anyhow::Resu
     })
 }
 
-fn receivers(file: &Path) -> anyhow::Result<Arc<notify::Config>> {
+/// Reads the file of `--notify-config`.
+pub(crate) fn receivers(file: &Path) -> anyhow::Result<Arc<notify::Config>> {
     let config = notify::Config::read(file).with_context(|| format!("--notify-config {}", file.display()))?;
     Ok(Arc::new(config))
 }

@@ -54,7 +54,7 @@ impl Guard {
     fn misdirected(&self, request: &Request) -> Option<Response> {
         let said = request.headers().get(HOST).and_then(|host| host.to_str().ok()); // not valid text: no name
         let host = said.or_else(|| request.uri().host()).unwrap_or_default();
-        let why = "this host name is not allowed: use localhost, or allow the name with a flag (muster dashboard --host-allowed, muster controller --dashboard-hosts)\n";
+        let why = "this host name is not allowed: use localhost, or allow the name with --dashboard-hosts\n";
         (!self.hosts.admit(host)).then(|| (StatusCode::MISDIRECTED_REQUEST, why).into_response())
     }
 

@@ -11,8 +11,8 @@ use muster_dashboard::{
     Assignment, ClusterView, Fleet, Lane, ModuleRef, Objects, Overview, Shape, Snapshot, Span, Timeline,
 };
 use muster_rollout::{
-    Clock, Course, GateCount, GateResult, InFlight, Incarnation, Kind, Memory, Millis, Revision, Run,
-    RunState, StageId, Token,
+    Course, GateCount, GateResult, InFlight, Incarnation, Kind, Memory, Millis, Revision, Run, RunState,
+    StageId, Stopwatch, Token,
 };
 use serde_json::{Value, json};
 
@@ -164,7 +164,7 @@ fn change(since: &str) -> InFlight {
         values_only: false,
         failed: false,
         marked: false,
-        clock: Clock::default(),
+        clock: Stopwatch::default(),
         absent_since: None,
         skipped: false,
         unbegun: false,
