@@ -114,7 +114,7 @@ fn downstream_gets_what_an_agent_needs_and_nothing_of_the_management_plane() {
 fn a_mistake_in_what_people_say_of_a_rollout_is_named() {
     check(&["tree", "node/a"], 2, "write module/a");
     check(&["plan", "--git", "main"], 2, "write A..B");
-    check(&["plan", "-f", "nowhere"], 2, "\"nowhere\" is not there");
+    check(&["plan", "-f", "nowhere"], 2, "\"nowhere\" does not exist");
     check(&["plan", "--source", "nowhere"], 2, "write URL=DIR");
     check(&["rollout", "pause", "module/web", "--for", "soon"], 2, "soon");
     check(&["rollout", "abort"], 2, "<MODULE>");

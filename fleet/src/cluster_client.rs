@@ -15,7 +15,7 @@ pub async fn cluster_client(client: &Client, namespace: &str, cluster: &str) -> 
         .get_opt(&name)
         .await
         .with_context(|| format!("reading Secret {namespace}/{name}"))?
-        .with_context(|| format!("Secret {namespace}/{name} is not there"))?;
+        .with_context(|| format!("Secret {namespace}/{name} does not exist"))?;
     let text = secret
         .data
         .unwrap_or_default()

@@ -169,7 +169,7 @@ fn a_mistake_on_the_command_line_is_exit_code_2() {
     let tree = fleet();
     for (arguments, says) in [
         (&["build"][..], "<FOLDER>"),
-        (&["build", "nowhere"], "error: \"nowhere\" is not there\n"),
+        (&["build", "nowhere"], "error: \"nowhere\" does not exist\n"),
         (
             &["build", "apps/a.yaml"],
             "it is a file; use the directory that contains it",

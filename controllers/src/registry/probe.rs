@@ -70,11 +70,11 @@ fn failed(error: &CallError) -> Probe {
 async fn missing(client: &Client, look_for_kind: bool) -> Result<Option<String>, CallError> {
     let namespace = read(client, SYSTEM_NAMESPACE).await?;
     if namespace.is_none_or(|namespace| namespace.metadata.deletion_timestamp.is_some()) {
-        return Ok(Some(format!("namespace {SYSTEM_NAMESPACE} is not there")));
+        return Ok(Some(format!("namespace {SYSTEM_NAMESPACE} does not exist")));
     }
     if look_for_kind && !serves_assemblages(client).await? {
         return Ok(Some(format!(
-            "kind Assemblage ({}) is not there: `muster crds --downstream` prints it",
+            "kind Assemblage ({}) does not exist: `muster crds --downstream` prints it",
             kind::API_VERSION
         )));
     }

@@ -197,7 +197,7 @@ impl ClusterFacts {
 
 fn read<T: for<'de> Deserialize<'de>>(value: &Value, pointer: &str) -> Option<T> {
     let found = value.pointer(pointer)?;
-    T::deserialize(found).ok() // what is not as Cluster API has it is not there
+    T::deserialize(found).ok() // what does not match the form of Cluster API counts as absent
 }
 
 fn is_observed(metadata: &ObjectMeta, status: &Value) -> bool {

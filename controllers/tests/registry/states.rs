@@ -361,7 +361,7 @@ async fn a_missing_kind_stops_only_modules_and_its_creation_is_noticed_within_a_
     assert!(took <= Duration::from_secs(20), "{took:?}");
     assert_eq!(
         bed.registry.get("eu-1").unwrap().state.message(),
-        "in cluster eu-1: namespace muster-system is not there"
+        "in cluster eu-1: namespace muster-system does not exist"
     );
 }
 

@@ -38,9 +38,9 @@ enum Away {
 pub enum Obstacle {
     /// Its control plane is not initialized.
     ControlPlane,
-    /// Its kubeconfig Secret is not there.
+    /// Its kubeconfig Secret does not exist.
     Kubeconfig,
-    /// The kind Assemblage, its namespace and the agent are not there.
+    /// The kind Assemblage, its namespace and the agent do not exist.
     Kind,
     /// The Cluster is paused.
     Paused,

@@ -151,7 +151,7 @@ fn bad_contents() -> [(&'static str, Option<String>, Vec<&'static str>); 4] {
         "---\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: web, namespace: nowhere}\ndata: {a: b}\n";
     let and = |version: &str, rest: &str| Some(format!("{}{rest}", manifests("web", version, Quality::Good)));
     [
-        ("a path that is not there", None, vec!["apps/nowhere"]),
+        ("a path that does not exist", None, vec!["apps/nowhere"]),
         (
             "a duplicate key",
             Some(twice.to_owned()),
@@ -163,7 +163,7 @@ fn bad_contents() -> [(&'static str, Option<String>, Vec<&'static str>); 4] {
             vec!["Deployment", "odd", "replicas"],
         ),
         (
-            "a namespace that is not there",
+            "a namespace that does not exist",
             and("web-v41", elsewhere),
             vec!["nowhere", "not found"],
         ),

@@ -184,7 +184,7 @@ pub async fn secrets(ground: Ground) {
         ),
         ("nothing", String::new(), "KubeconfigRejected", vec![]),
         (
-            "a context that is not there",
+            "a context that does not exist",
             none.to_string(),
             "KubeconfigRejected",
             vec!["missing"],

@@ -203,7 +203,7 @@ async fn until_there(bed: &Bed, cluster: &str, name: &str, is: impl Fn(&Value) -
     let look = async || {
         let widget = bed.inside(cluster, APPS).get(kinds::WIDGET, name).await;
         let widget = widget.filter(&is);
-        widget.map(|_| ()).ok_or_else(|| format!("{name} is not there"))
+        widget.map(|_| ()).ok_or_else(|| format!("{name} does not exist"))
     };
     bed.wait_until(&format!("{name} is in {cluster}"), MINUTE, look)
         .await;

@@ -147,7 +147,7 @@ fn revision(object: &Value) -> &str {
 /// Waits until the Ready condition of the current generation has this status.
 async fn until(bed: &Bed, kind: Kind, name: &str, status: &str) -> Value {
     let look = async || {
-        let object = bed.fleet().get(kind, name).await.ok_or("it is not there")?;
+        let object = bed.fleet().get(kind, name).await.ok_or("it does not exist")?;
         let found = is_current(&object)
             && condition(&object, "Ready").is_some_and(|ready| {
                 ready["status"] == status && ready["observedGeneration"] == object["metadata"]["generation"]
@@ -166,7 +166,7 @@ async fn until(bed: &Bed, kind: Kind, name: &str, status: &str) -> Value {
 /// Waits until the Ready condition is false with this text.
 async fn until_not_ready(bed: &Bed, kind: Kind, name: &str, words: &str) {
     let look = async || {
-        let object = bed.fleet().get(kind, name).await.ok_or("it is not there")?;
+        let object = bed.fleet().get(kind, name).await.ok_or("it does not exist")?;
         let ready = condition(&object, "Ready").filter(|ready| ready["status"] == "False");
         let message = ready.and_then(|ready| ready["message"].as_str());
         if message.is_some_and(|message| message.contains(words)) {

@@ -137,7 +137,7 @@ async fn variables(
                 match found {
                     Some(found) => variables.extend(found.data.unwrap_or_default()),
                     None if reference.optional == Some(true) => {}
-                    None => bail!("substitute from ConfigMap {namespace}/{name}: it is not there"),
+                    None => bail!("substitute from ConfigMap {namespace}/{name}: it does not exist"),
                 }
             }
         }

@@ -91,7 +91,7 @@ async fn text_of(client: &Client, namespace: &str, secret: &str) -> Result<Vec<u
     )
     .await;
     let secret = match read {
-        Ok(found) => found.ok_or_else(|| format!("Secret {namespace}/{secret} is not there"))?,
+        Ok(found) => found.ok_or_else(|| format!("Secret {namespace}/{secret} does not exist"))?,
         Err(error) => return Err(error_chain(&error)),
     };
     let text = secret.data.unwrap_or_default().remove(KUBECONFIG_KEY);
@@ -183,7 +183,7 @@ async fn kinds(there: &Client, name: &str, version: &str) -> Vec<Finding> {
     match call_within(DEADLINE, what, namespaces.get_metadata_opt(SYSTEM_NAMESPACE)).await {
         Ok(Some(_)) => {}
         Ok(None) => {
-            let missing = format!("namespace {SYSTEM_NAMESPACE} is not there");
+            let missing = format!("namespace {SYSTEM_NAMESPACE} does not exist");
             return vec![Finding::problem(Code::DeepKind, missing).remedy(install)];
         }
         Err(error) => {

@@ -202,7 +202,7 @@ async fn read_kubeconfigs(client: &Client, namespace: &str) -> Read<BTreeMap<Str
                     Some(text) => kubeconfig::parse_kubeconfig(&text.0)
                         .map(|access| expiry::first_expiry(&access))
                         .map_err(|error| error.to_string()),
-                    None => Err(format!("key {KUBECONFIG_KEY} is not there")),
+                    None => Err(format!("key {KUBECONFIG_KEY} does not exist")),
                 };
                 all.insert(cluster.to_owned(), Kubeconfig { enrolled, ends });
             }

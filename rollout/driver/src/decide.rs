@@ -223,6 +223,6 @@ impl Assignments for [Unit] {
 }
 
 fn assignment_of(units: &[Unit], id: &UnitId) -> Option<Assignment> {
-    let place = units.binary_search_by(|unit| unit.id.cmp(id)).ok()?; // a unit that is not there has no row
+    let place = units.binary_search_by(|unit| unit.id.cmp(id)).ok()?; // a unit that does not exist has no row
     units.get(place)?.assigned
 }

@@ -400,7 +400,7 @@ mod tests {
                 "was not deleted",
                 "Kustomization fleet/base cannot be read",
             ),
-            ObjectFailure::away(a(), "NoKubeconfig: Secret fleet/eu-1 is not there"),
+            ObjectFailure::away(a(), "NoKubeconfig: Secret fleet/eu-1 does not exist"),
         ];
         insta::assert_snapshot!(lines(all.map(|failure| {
             let passes = if failure.is_transient() { ", passes" } else { "" };

@@ -25,7 +25,7 @@ pub enum FolderError {
     #[error(transparent)]
     Source(#[from] SourceError),
     /// The path does not exist.
-    #[error("{path:?} is not there")]
+    #[error("{path:?} does not exist")]
     Absent {
         /// The directory, as given by the user.
         path: String,

@@ -158,7 +158,7 @@ fn the_folder_itself_is_no_link_and_no_file() {
         "apps/web/a.yaml",
         Err(&["path \"apps/web/a.yaml\" is refused: it is a file; use the directory that contains it"]),
     );
-    tree.check("apps/nowhere", Err(&["\"apps/nowhere\" is not there"]));
+    tree.check("apps/nowhere", Err(&["\"apps/nowhere\" does not exist"]));
 }
 
 #[test]

@@ -192,7 +192,7 @@ fn config(input: &Input<'_>) -> anyhow::Result<Value> {
         Some(text) => text.as_str(),
         // A file that is given explicitly must exist; if the default path does not exist, nothing is configured.
         None if input.env.is_empty() => "",
-        None => return Ok(json!({"config": null, "error": format!("{path} is not there")})),
+        None => return Ok(json!({"config": null, "error": format!("{path} does not exist")})),
     };
     let read = muster_sync::yaml::to_json(text).map_err(anyhow::Error::from);
     Ok(match read.and_then(translated) {

@@ -82,7 +82,7 @@ fn ways(world: &World, kubeconfigs: &BTreeMap<String, Kubeconfig>, rows: &[Arc<C
             None if matches!(not_ready(row), Some((NotReady::NoKubeconfig, _))) && !early => absent.push(
                 Finding::problem(
                     Code::Kubeconfig,
-                    format!("Secret {namespace}/{secret} is not there"),
+                    format!("Secret {namespace}/{secret} does not exist"),
                 )
                 .about(about(name))
                 .remedy(again(row)),
