@@ -220,14 +220,14 @@ mod tests {
 
     #[test]
     fn a_cluster_is_in_upgrade_if_it_asks_for_that_and_its_machines_are_replaced() {
-        let asks = json!({"name": "eu-1", "annotations": {"fleet.muster.dev/upgrades": "muster"}});
+        let metadata = json!({"name": "eu-1", "annotations": {"fleet.muster.dev/upgrades": "muster"}});
         let conditions = |status: &str| json!([{"type": "RollingOut", "status": status}]);
         let newer = |status| json!({"status": {"conditions": conditions(status)}});
         let older = |status| json!({"status": {"v1beta2": {"conditions": conditions(status)}}});
-        assert!(cluster(Version::V1Beta2, asks.clone(), newer("True")).upgrading);
-        assert!(cluster(Version::V1Beta1, asks.clone(), older("True")).upgrading);
-        assert!(!cluster(Version::V1Beta2, asks.clone(), newer("Unknown")).upgrading);
-        assert!(!cluster(Version::V1Beta2, asks, json!({})).upgrading);
+        assert!(cluster(Version::V1Beta2, metadata.clone(), newer("True")).upgrading);
+        assert!(cluster(Version::V1Beta1, metadata.clone(), older("True")).upgrading);
+        assert!(!cluster(Version::V1Beta2, metadata.clone(), newer("Unknown")).upgrading);
+        assert!(!cluster(Version::V1Beta2, metadata, json!({})).upgrading);
         assert!(!cluster(Version::V1Beta2, json!({"name": "eu-1"}), newer("True")).upgrading);
     }
 

@@ -124,8 +124,8 @@ impl Conditions {
     /// `lastTransitionTime` is kept where the status did not change; otherwise it is `now`.
     pub fn merge(&self, current: &[Condition], generation: i64, now: Timestamp) -> Vec<Condition> {
         std::iter::once((READY, &self.ready))
-            .chain(self.others.iter().map(|(type_, said)| (*type_, said)))
-            .map(|(type_, said)| said.condition(type_, find(current, type_), generation, now))
+            .chain(self.others.iter().map(|(type_, state)| (*type_, state)))
+            .map(|(type_, state)| state.condition(type_, find(current, type_), generation, now))
             .collect()
     }
 }

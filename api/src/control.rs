@@ -141,21 +141,21 @@ impl Control {
     /// Who set the control, why, when, and until when it applies, as human-readable text: ` by ann (release freeze)
     /// since … until …`; empty if nothing of this is set.
     pub fn provenance(&self) -> String {
-        let mut told = String::new();
+        let mut text = String::new();
         // Writing to a String cannot fail.
         if let Some(by) = &self.by {
-            let _ = write!(told, " by {}", line(by));
+            let _ = write!(text, " by {}", line(by));
         }
         if let Some(reason) = &self.reason {
-            let _ = write!(told, " ({})", line(reason));
+            let _ = write!(text, " ({})", line(reason));
         }
         if let Some(at) = self.at {
-            let _ = write!(told, " since {at}");
+            let _ = write!(text, " since {at}");
         }
         if let Some(until) = self.until {
-            let _ = write!(told, " until {until}");
+            let _ = write!(text, " until {until}");
         }
-        told
+        text
     }
 }
 

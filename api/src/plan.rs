@@ -93,7 +93,7 @@ impl PlanControl {
     /// Parses what annotation `fleet.muster.dev/plan-run` requests for one cluster, after `CLUSTER@`: `start/PLAN`,
     /// `abort/RUN`, `retry/RUN/PHASE/STEP`, `skip/RUN/PHASE/STEP`. `None`: it has another form. `said` distinguishes
     /// the control from others with the same text.
-    pub fn parse(text: &str, said: &str, reason: Option<String>) -> Option<Self> {
+    pub fn parse(text: &str, requested_at: &str, reason: Option<String>) -> Option<Self> {
         let mut parts = text.split('/');
         let word = parts.next()?;
         let all = [
@@ -116,7 +116,7 @@ impl PlanControl {
             _ => return None,
         };
         Some(Self {
-            id: digest::short_hash(&[text, said]),
+            id: digest::short_hash(&[text, requested_at]),
             action,
             plan: plan.map(str::to_owned),
             run: run.map(str::to_owned),
@@ -532,7 +532,7 @@ mod tests {
             assert_eq!(parse(text), expect, "{text}");
         }
         // The same text at another time is another control.
-        let id = |said| PlanControl::parse("start/backup", said, None).unwrap().id;
+        let id = |requested_at| PlanControl::parse("start/backup", requested_at, None).unwrap().id;
         assert_ne!(id("2026-01-02T03:04:05Z"), id("2026-01-02T03:04:06Z"));
     }
 }

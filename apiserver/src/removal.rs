@@ -78,14 +78,17 @@ pub(crate) fn doomed(
 }
 
 /// Only scheduled pods take time to stop; everything else is removed immediately.
-fn grace_of(resource: &Resource, live: &Value, asked: Option<i64>) -> i64 {
+fn grace_of(resource: &Resource, live: &Value, requested: Option<i64>) -> i64 {
     let is_placed = !live["spec"]["nodeName"].as_str().unwrap_or_default().is_empty();
     let is_over = matches!(live["status"]["phase"].as_str(), Some("Succeeded" | "Failed"));
     if !resource.is("", "Pod") || !is_placed || is_over {
         return 0;
     }
     let own = live["spec"]["terminationGracePeriodSeconds"].as_i64();
-    asked.filter(|seconds| *seconds >= 0).or(own).unwrap_or(POD_GRACE)
+    requested
+        .filter(|seconds| *seconds >= 0)
+        .or(own)
+        .unwrap_or(POD_GRACE)
 }
 
 /// Whether a terminating object has nothing left to wait for.

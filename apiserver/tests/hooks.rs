@@ -29,9 +29,9 @@ fn map(name: &str) -> ConfigMap {
 }
 
 /// A webhook that records the paths of its requests, and denies the name `bad`; `slow` gets no response.
-fn guard(asked: Arc<Mutex<Vec<String>>>) -> HookService {
+fn guard(paths: Arc<Mutex<Vec<String>>>) -> HookService {
     BoxCloneSyncService::new(tower::service_fn(move |request: http::Request<Bytes>| {
-        asked.lock().push(request.uri().to_string());
+        paths.lock().push(request.uri().to_string());
         let review: Value = serde_json::from_slice(request.body()).unwrap();
         let (uid, name) = (
             review["request"]["uid"].clone(),
@@ -67,8 +67,8 @@ async fn refusal(api: &ApiServer, name: &str) -> Option<String> {
 #[tokio::test(start_paused = true)]
 async fn a_service_can_answer_in_process_on_paused_time() {
     let api = configured("Fail").await;
-    let asked = Arc::new(Mutex::new(Vec::new()));
-    let service = guard(asked.clone());
+    let paths = Arc::new(Mutex::new(Vec::new()));
+    let service = guard(paths.clone());
     api.resolve_services(move |port| {
         let is_it = (port.namespace.as_str(), port.name.as_str(), port.port) == ("system", "guard", 443);
         is_it.then(|| Endpoint::InProcess(service.clone()))
@@ -80,7 +80,7 @@ async fn a_service_can_answer_in_process_on_paused_time() {
         "{refused}"
     );
     let url = "https://guard.system.svc:443/guard?timeout=7s";
-    assert_eq!(*asked.lock(), [url, url]);
+    assert_eq!(*paths.lock(), [url, url]);
     let start = Instant::now();
     let refused = refusal(&api, "slow").await.unwrap();
     assert!(refused.contains("context deadline exceeded"), "{refused}");

@@ -86,9 +86,9 @@ async fn a_watch_sees_what_comes_goes_and_leaves_the_selection() {
         let patch = Patch::Merge(json!({"data": {"k": "x"}}));
         maps.patch("a", &PatchParams::default(), &patch).await.unwrap();
     }
-    let mut seen = Vec::new();
-    while seen.last() != Some(&"deleted") {
-        seen.push(match events.try_next().await.unwrap().unwrap() {
+    let mut received = Vec::new();
+    while received.last() != Some(&"deleted") {
+        received.push(match events.try_next().await.unwrap().unwrap() {
             WatchEvent::Added(_) => "added",
             WatchEvent::Modified(_) => "modified",
             WatchEvent::Deleted(_) => "deleted",
@@ -96,7 +96,7 @@ async fn a_watch_sees_what_comes_goes_and_leaves_the_selection() {
             WatchEvent::Error(error) => panic!("{error:?}"),
         });
     }
-    assert_eq!(seen, ["added", "modified", "modified", "modified", "deleted"]);
+    assert_eq!(received, ["added", "modified", "modified", "modified", "deleted"]);
 }
 
 /// Each merge patch of a large object keeps a version: 75 MB here without the bound in bytes.
@@ -114,10 +114,13 @@ async fn a_thousand_versions_of_a_large_object_stay_within_the_bound() {
     for number in 0..1_000 {
         let patch = Patch::Merge(json!({"data": {"n": number.to_string()}}));
         let patched = maps.patch("a", &PatchParams::default(), &patch).await.unwrap();
-        let Some(WatchEvent::Modified(seen)) = awake.try_next().await.unwrap() else {
+        let Some(WatchEvent::Modified(modified)) = awake.try_next().await.unwrap() else {
             panic!("a watch that is read misses change {number}");
         };
-        assert_eq!(seen.metadata.resource_version, patched.metadata.resource_version);
+        assert_eq!(
+            modified.metadata.resource_version,
+            patched.metadata.resource_version
+        );
     }
     let held = api.footprint();
     assert!(held.history <= BOUND, "{held:?}");

@@ -83,12 +83,12 @@ pub(crate) struct EnrollFlags {
 
 /// Enrolls a cluster, or reports the step that failed.
 pub(crate) async fn run(target: &Target, flags: EnrollFlags, out: &Out) -> anyhow::Result<u8> {
-    let told = if flags.export {
+    let printer = if flags.export {
         StepPrinter::beside(out)
     } else {
         StepPrinter::output(out)
     };
-    let (options, steps) = (flags.options(), Steps(&told));
+    let (options, steps) = (flags.options(), Steps(&printer));
     tokio::select! {
         enrolled = enroll(target, &options, steps) => match enrolled? {
             Ok(()) => Ok(DONE),

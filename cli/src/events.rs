@@ -67,8 +67,8 @@ pub(crate) async fn run(cluster: &Target, flags: &EventsFlags, out: &Out) -> any
     };
     let listed = api.list(&ListParams::default()).await.context("listing events")?;
     let mut all: Vec<NamespacedEvent> = listed.items.iter().filter_map(NamespacedEvent::of).collect();
-    all.retain(|told| is_about(&told.happened, &flags.top));
-    all.sort_by_key(|told| told.happened.at);
+    all.retain(|event| is_about(&event.happened, &flags.top));
+    all.sort_by_key(|event| event.happened.at);
     if all.is_empty() {
         exists(&client, &namespace, &flags.top).await?;
     }
@@ -85,13 +85,13 @@ pub(crate) async fn run(cluster: &Target, flags: &EventsFlags, out: &Out) -> any
     if !flags.watch {
         return Ok(DONE);
     }
-    let mut told = Followed::from(listed.metadata.resource_version.as_deref());
+    let mut followed = Followed::from(listed.metadata.resource_version.as_deref());
     let mut coming =
         pin!(watcher::watcher(api.for_watching()?, watcher::Config::default()).default_backoff());
     loop {
         match coming.try_next().await {
             Ok(Some(event)) => {
-                let mut news: Vec<FleetEvent> = told.news(event).iter().filter_map(read_event).collect();
+                let mut news: Vec<FleetEvent> = followed.news(event).iter().filter_map(read_event).collect();
                 news.retain(|event| is_about(event, &flags.top));
                 news.sort_by_key(|event| event.at);
                 out.lines(&news.iter().map(line).collect::<Vec<_>>())?;

@@ -271,7 +271,7 @@ async fn watch(listing: &Listing, flags: &GetFlags, out: &Out) -> anyhow::Result
     live.show(tables(listing, flags, out).await?)?;
     let mut pace = interval_at(Instant::now() + PACE, PACE);
     pace.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    let mut told = String::new();
+    let mut last_warning = String::new();
     loop {
         // Both a tick and a change lead to a refresh: one for all changes that arrive before the next one is due.
         let _ = tokio::time::timeout(TICK, changes.next()).await;
@@ -279,15 +279,15 @@ async fn watch(listing: &Listing, flags: &GetFlags, out: &Out) -> anyhow::Result
         meanwhile.for_each(future::ready).await;
         match tables(listing, flags, out).await {
             Ok(lines) => {
-                told.clear();
+                last_warning.clear();
                 live.show(lines)?;
             }
             Err(error) => {
                 let trouble = format!("{error:#}");
-                if told != trouble {
+                if last_warning != trouble {
                     complain!(out, "warning: {trouble}; retrying");
                 }
-                told = trouble;
+                last_warning = trouble;
             }
         }
     }

@@ -136,11 +136,11 @@ impl Out {
 
     /// Number of characters that fit on a line: the terminal's width, or `$COLUMNS`; in a pipe nothing is cut.
     pub(crate) fn width(&self) -> usize {
-        let said = || std::env::var("COLUMNS").ok()?.parse().ok(); // what is no number says nothing
+        let columns = || std::env::var("COLUMNS").ok()?.parse().ok(); // what is no number says nothing
         let size = || terminal_size::terminal_size_of(io::stdout());
         let shown = self.is_terminal.then(size).flatten();
         let shown = shown.map(|(width, _)| usize::from(width.0));
-        shown.or_else(said).unwrap_or(usize::MAX)
+        shown.or_else(columns).unwrap_or(usize::MAX)
     }
 
     /// How a live view prints times: as ages on a terminal; as clock times in a pipe, so that a line changes only with

@@ -40,8 +40,8 @@ pub(crate) async fn run(cluster: &Target, flags: &ReconcileFlags, out: &Out) -> 
     let ReconcileFlags { module, timeout } = flags;
     let request = reconcile::request(&client, &namespace, module).await?;
     match tokio::time::timeout(*timeout, request.handled()).await {
-        Ok(said) => {
-            say!(out, "{module} reconciled: {}", said?)?;
+        Ok(outcome) => {
+            say!(out, "{module} reconciled: {}", outcome?)?;
             Ok(DONE)
         }
         Err(_elapsed) => {

@@ -24,7 +24,7 @@ pub(crate) async fn watch<T>(
 ) -> anyhow::Result<T> {
     read(client, namespace).await?;
     let mut snapshots = follow(client, namespace, Extent::Fleet);
-    let mut told = BTreeSet::new();
+    let mut reported = BTreeSet::new();
     loop {
         tokio::select! {
             changed = snapshots.changed() => changed?,
@@ -32,7 +32,7 @@ pub(crate) async fn watch<T>(
         }
         let snapshot = Arc::clone(&snapshots.borrow_and_update());
         for trouble in &snapshot.troubles {
-            if told.insert((trouble.what.clone(), trouble.message.clone())) {
+            if reported.insert((trouble.what.clone(), trouble.message.clone())) {
                 complain!(out, "warning: {}: {}", trouble.what, trouble.message);
             }
         }

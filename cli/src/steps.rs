@@ -76,15 +76,15 @@ pub(crate) async fn consent(yes: bool) -> Step<()> {
         )
         .remedy("pass --yes to confirm"));
     }
-    let (tell, told) = tokio::sync::oneshot::channel();
+    let (sender, receiver) = tokio::sync::oneshot::channel();
     std::thread::spawn(move || {
         anstream::eprint!("Continue? [y/N] ");
         let mut answer = String::new();
         // An answer that cannot be read is a no; if the caller has stopped waiting, it is dropped.
         let is_read = std::io::stdin().read_line(&mut answer).is_ok();
-        let _ = tell.send(is_read && matches!(answer.trim(), "y" | "Y" | "yes"));
+        let _ = sender.send(is_read && matches!(answer.trim(), "y" | "Y" | "yes"));
     });
-    match told.await {
+    match receiver.await {
         Ok(true) => Ok(()),
         Ok(false) | Err(_) => Err(StepRefusal::unknown("nothing was done")),
     }

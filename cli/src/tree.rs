@@ -342,14 +342,14 @@ mod tests {
     #[test]
     fn names_and_states_are_visible_at_20_columns() {
         let drawn = drawn(20);
-        for seen in [
+        for expected in [
             "✗ Module/podinfo",
             "✗ Cluster/dev-1",
             "? Cluster/eu-1",
             "Unreachable",
             "● Modules",
         ] {
-            assert!(drawn.contains(seen), "{seen}:\n{drawn}");
+            assert!(drawn.contains(expected), "{expected}:\n{drawn}");
         }
     }
 

@@ -64,8 +64,8 @@ pub(crate) struct UnenrollFlags {
 
 /// Unenrolls a cluster, or reports the step that failed.
 pub(crate) async fn run(target: &Target, flags: UnenrollFlags, out: &Out) -> anyhow::Result<u8> {
-    let told = StepPrinter::output(out);
-    let steps = Steps(&told);
+    let printer = StepPrinter::output(out);
+    let steps = Steps(&printer);
     let yes = flags.yes;
     let options = flags.options();
     let client = connect::client(target).await?;

@@ -54,8 +54,8 @@ pub(crate) struct UninstallFlags {
 
 /// Removes an installation, or reports why not.
 pub(crate) async fn run(target: &Target, flags: UninstallFlags, out: &Out) -> anyhow::Result<u8> {
-    let told = StepPrinter::output(out);
-    let steps = Steps(&told);
+    let printer = StepPrinter::output(out);
+    let steps = Steps(&printer);
     let yes = flags.yes;
     let options = flags.options();
     let client = connect::client(target).await?;

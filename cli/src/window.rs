@@ -108,11 +108,11 @@ mod tests {
         let check = |words: &[&str], expect: &str| {
             let all = ["bypass", "freeze", "--module", "web", "--reason", "CVE"];
             let read = Command::try_parse_from(all.iter().chain(words));
-            let said = read
+            let output = read
                 .map(|command| format!("{:?}", command.flags.time))
                 .map_err(|error| error.to_string());
-            let said = said.unwrap_or_else(|error| error);
-            assert!(said.contains(expect), "{words:?}: {said}");
+            let output = output.unwrap_or_else(|error| error);
+            assert!(output.contains(expect), "{words:?}: {output}");
         };
         check(&["--for", "1h"], "3600s");
         check(&[], "required");

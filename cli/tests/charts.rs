@@ -264,8 +264,11 @@ fn refused(name: &str, value: &str, names: &str) {
     let mut template = helm();
     template.args(["template", "muster", "--kube-version", "1.36.0"]);
     let output = template.arg(chart(name)).args(["--set", value]).output().unwrap();
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(!output.status.success() && said.contains(names), "{name}: {said}");
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(
+        !output.status.success() && stderr.contains(names),
+        "{name}: {stderr}"
+    );
 }
 
 #[test]

@@ -32,8 +32,8 @@ fn replay(arguments: &[&str]) -> Output {
 
 fn replay_output(code: i32, arguments: &[&str]) -> String {
     let output = replay(arguments);
-    let said = String::from_utf8(output.stderr).unwrap();
-    assert_eq!(output.status.code(), Some(code), "{arguments:?}: {said}");
+    let stderr = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(code), "{arguments:?}: {stderr}");
     String::from_utf8(output.stdout).unwrap()
 }
 
@@ -65,12 +65,12 @@ fn one_cluster_alone() {
 
 #[test]
 fn json_has_every_change() {
-    let told: serde_json::Value = serde_json::from_str(&replay_output(0, &[LOG, "-o", "json"])).unwrap();
-    assert_eq!(told["schema"], "replay/v1");
-    assert_eq!(told["decisions"], lines().len());
-    assert_eq!(told["differing"], 0);
-    assert!(told["firstDifference"].is_null() && told["tornLine"].is_null());
-    let changes = told["changes"].as_array().unwrap();
+    let report: serde_json::Value = serde_json::from_str(&replay_output(0, &[LOG, "-o", "json"])).unwrap();
+    assert_eq!(report["schema"], "replay/v1");
+    assert_eq!(report["decisions"], lines().len());
+    assert_eq!(report["differing"], 0);
+    assert!(report["firstDifference"].is_null() && report["tornLine"].is_null());
+    let changes = report["changes"].as_array().unwrap();
     let assigned: Vec<_> = changes
         .iter()
         .filter(|change| change["what"] == "Assign")
@@ -121,27 +121,27 @@ fn a_torn_last_line_is_left_out() {
     let lines = lines();
     let (last, whole) = lines.split_last().unwrap();
     let text = format!("{}\n{}", whole.join("\n"), &last[..last.len() / 2]);
-    let said = replay_output(0, &[&file(folder.path(), &text)]);
+    let output = replay_output(0, &[&file(folder.path(), &text)]);
     let (count, torn) = (whole.len(), lines.len());
     assert!(
-        said.contains(&format!("line {torn} is skipped: it is truncated")),
-        "{said}"
+        output.contains(&format!("line {torn} is skipped: it is truncated")),
+        "{output}"
     );
     assert!(
-        said.ends_with(&format!("{count} decisions: all are reproduced\n")),
-        "{said}"
+        output.ends_with(&format!("{count} decisions: all are reproduced\n")),
+        "{output}"
     );
 }
 
 #[test]
 fn an_invalid_record_is_reported_with_its_line_and_nothing_is_printed() {
     let folder = tempfile::tempdir().unwrap();
-    let check = |text: &str, flags: &[&str], says: &str| {
+    let check = |text: &str, flags: &[&str], expected: &str| {
         let log = file(folder.path(), text);
         let output = replay(&[&[log.as_str()], flags].concat());
-        let told = String::from_utf8(output.stderr).unwrap();
-        assert_eq!(output.status.code(), Some(2), "{text:.60}: {told}");
-        assert!(told.contains(says), "{text:.60}: {told}");
+        let stderr = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(2), "{text:.60}: {stderr}");
+        assert!(stderr.contains(expected), "{text:.60}: {stderr}");
         assert!(output.stdout.is_empty(), "{text:.60}");
     };
     let lines = lines();

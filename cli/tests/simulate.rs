@@ -23,8 +23,8 @@ fn simulate(arguments: &[&str]) -> Output {
 
 fn drawn(arguments: &[&str]) -> String {
     let output = simulate(arguments);
-    let said = String::from_utf8(output.stderr).unwrap();
-    assert_eq!(output.status.code(), Some(0), "{arguments:?}: {said}");
+    let stderr = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(0), "{arguments:?}: {stderr}");
     String::from_utf8(output.stdout).unwrap()
 }
 
@@ -51,7 +51,7 @@ fn what_a_shell_expands_is_as_what_it_leaves() {
         EXAMPLE, "--fail", "eu-1", "eu-2", "eu-3", "--slow", "us-1=5m", "us-2=5m",
     ]);
     assert_eq!(quoted, expanded);
-    for (arguments, says) in [
+    for (arguments, expected) in [
         (
             &[EXAMPLE, "eu-1"][..],
             "eu-1: one file is simulated; name clusters by --fail eu-1",
@@ -66,9 +66,9 @@ fn what_a_shell_expands_is_as_what_it_leaves() {
         ),
     ] {
         let output = simulate(arguments);
-        let said = String::from_utf8(output.stderr).unwrap();
-        assert_eq!(output.status.code(), Some(2), "{said}");
-        assert!(said.contains(says), "{said}");
+        let stderr = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(2), "{stderr}");
+        assert!(stderr.contains(expected), "{stderr}");
     }
 }
 
@@ -164,14 +164,14 @@ fn the_svg_is_self_contained() {
 #[test]
 fn an_invalid_fleet_file_is_reported_with_its_position_and_nothing_is_drawn() {
     let folder = tempfile::tempdir().unwrap();
-    let check = |text: &str, flags: &[&str], says: &str| {
+    let check = |text: &str, flags: &[&str], expected: &str| {
         let file = folder.path().join("fleet.yaml");
         std::fs::write(&file, text).unwrap();
         let arguments = [&[file.to_str().unwrap()], flags].concat();
         let output = simulate(&arguments);
-        let told = String::from_utf8(output.stderr).unwrap();
-        assert_eq!(output.status.code(), Some(2), "{text}: {told}");
-        assert!(told.contains(says), "{text}: {told}");
+        let stderr = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(2), "{text}: {stderr}");
+        assert!(stderr.contains(expected), "{text}: {stderr}");
         assert!(output.stdout.is_empty(), "{text}");
     };
     check(

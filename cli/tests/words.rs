@@ -19,11 +19,11 @@ fn muster(arguments: &[&str]) -> Output {
         .unwrap()
 }
 
-fn check(arguments: &[&str], code: i32, says: &str) {
+fn check(arguments: &[&str], code: i32, expected: &str) {
     let output = muster(arguments);
-    let said = String::from_utf8([output.stdout, output.stderr].concat()).unwrap();
-    assert_eq!(output.status.code(), Some(code), "{arguments:?}: {said}");
-    assert!(said.contains(says), "{arguments:?}: {said}");
+    let printed = String::from_utf8([output.stdout, output.stderr].concat()).unwrap();
+    assert_eq!(output.status.code(), Some(code), "{arguments:?}: {printed}");
+    assert!(printed.contains(expected), "{arguments:?}: {printed}");
 }
 
 #[test]
@@ -40,7 +40,7 @@ fn what_needs_no_cluster_answers_without_one() {
         0,
         "name: clusters.cluster.x-k8s.io",
     );
-    for (words, says) in [
+    for (words, expected) in [
         (
             &["crds", "--management", "--upgrades"][..],
             "name: clusterupgrades.fleet.muster.dev",
@@ -52,7 +52,7 @@ fn what_needs_no_cluster_answers_without_one() {
         ),
         (&["crds", "--machines"], "name: updateplans.fleet.muster.dev"),
     ] {
-        check(words, 0, says);
+        check(words, 0, expected);
     }
     check(&["get"], 0, "muster get TYPE/NAME shows one");
     check(&["get"], 0, "bootstrapmodule, bmod");
@@ -69,7 +69,7 @@ fn a_mistake_is_exit_code_2_and_names_what_to_do() {
     check(&["crds", "--upgrades"], 2, "--management");
     check(&["crds", "--management", "--nodes"], 2, "cannot be used with");
     check(&["crds", "--management", "--machines"], 2, "cannot be used with");
-    for (words, says) in [
+    for (words, expected) in [
         (
             &["diff", "apps/web", "--cluster", "eu-1"][..],
             "--cluster is for a module, and apps/web is a folder",
@@ -87,7 +87,7 @@ fn a_mistake_is_exit_code_2_and_names_what_to_do() {
             "--substitute is for a folder",
         ),
     ] {
-        check(words, 2, says);
+        check(words, 2, expected);
     }
     check(&["demo", "--clusters", "0"], 2, "1..=50");
     check(&["demo", "--tour", "--clusters", "3"], 2, "cannot be used with");
@@ -214,10 +214,10 @@ fn bash_takes_the_completion() {
         )
         .output()
         .unwrap();
-    let said = String::from_utf8([output.stdout, output.stderr].concat()).unwrap();
+    let printed = String::from_utf8([output.stdout, output.stderr].concat()).unwrap();
     assert!(
-        output.status.success() && said.lines().any(|line| line == "rollout"),
-        "{said}"
+        output.status.success() && printed.lines().any(|line| line == "rollout"),
+        "{printed}"
     );
     for shell in ["zsh", "fish"] {
         check(&["completion", shell], 0, "_MUSTER_COMPLETE");
@@ -262,9 +262,9 @@ fn a_pipe_that_is_closed_early_ends_it_without_a_word_as_any_command() {
             .unwrap();
         drop(child.stdout.take());
         let output = child.wait_with_output().unwrap();
-        let said = String::from_utf8(output.stderr).unwrap();
+        let stderr = String::from_utf8(output.stderr).unwrap();
         assert_eq!(
-            (output.status.code(), said.as_str()),
+            (output.status.code(), stderr.as_str()),
             (Some(141), ""),
             "{words:?}"
         );
@@ -280,9 +280,9 @@ fn a_disk_that_is_full_is_an_error() {
             .stdout(std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap())
             .output()
             .unwrap();
-        let said = String::from_utf8(output.stderr).unwrap();
-        assert_eq!(output.status.code(), Some(2), "{words:?}: {said}");
-        assert!(said.contains("No space left on device"), "{words:?}: {said}");
+        let stderr = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(2), "{words:?}: {stderr}");
+        assert!(stderr.contains("No space left on device"), "{words:?}: {stderr}");
     }
 }
 

@@ -392,7 +392,7 @@ fn webhooks(labels: &serde_json::Value, bundles: &[Option<&str>]) -> ValidatingW
 
 #[test]
 fn only_configurations_that_ask_for_it_get_the_authorities() {
-    let asks = json!({INJECT_LABEL: "true", NAMESPACE_LABEL: "zones"});
+    let labels = json!({INJECT_LABEL: "true", NAMESPACE_LABEL: "zones"});
     let paths = |configuration: &ValidatingWebhookConfiguration, authorities: &str| {
         let patch = bundles::bundle_patch(configuration, "zones", authorities).unwrap_or_default();
         let paths = patch.iter().filter(|entry| entry["op"] == "add");
@@ -402,10 +402,13 @@ fn only_configurations_that_ask_for_it_get_the_authorities() {
         paths.join(" ")
     };
     let path = |index: usize| format!("/webhooks/{index}/clientConfig/caBundle");
-    assert_eq!(paths(&webhooks(&asks, &[None]), "ca"), path(0));
-    assert_eq!(paths(&webhooks(&asks, &[Some("ca"), Some("old")]), "ca"), path(1));
-    assert_eq!(paths(&webhooks(&asks, &[Some("ca")]), "ca"), "");
-    assert_eq!(paths(&webhooks(&asks, &[None]), ""), "", "not known yet");
+    assert_eq!(paths(&webhooks(&labels, &[None]), "ca"), path(0));
+    assert_eq!(
+        paths(&webhooks(&labels, &[Some("ca"), Some("old")]), "ca"),
+        path(1)
+    );
+    assert_eq!(paths(&webhooks(&labels, &[Some("ca")]), "ca"), "");
+    assert_eq!(paths(&webhooks(&labels, &[None]), ""), "", "not known yet");
     for other in [
         json!({INJECT_LABEL: "false", NAMESPACE_LABEL: "zones"}),
         json!({INJECT_LABEL: "true", NAMESPACE_LABEL: "other"}),

@@ -58,11 +58,11 @@ fn succeeded(name: &str, digest: &str, token: u64) -> SyncState {
 fn what_is_reported_is_about_what_it_names() {
     let check = |reported: Vec<SyncState>, expect: Value| {
         let states = copied(&[row("web", "sha256:new", 2)], reported);
-        let said: Vec<Value> = states
+        let summaries: Vec<Value> = states
             .iter()
             .map(|state| json!([state.name, state.digest, state.token, state.state]))
             .collect();
-        assert_eq!(json!(said), expect);
+        assert_eq!(json!(summaries), expect);
     };
     check(
         vec![succeeded("web", "sha256:old", 1)],
@@ -117,11 +117,13 @@ async fn what_is_reported_is_cut_to_its_limits() {
         .create(&PostParams::default(), &ProxyAssemblage::new("eu-1", spec()))
         .await
         .unwrap();
-    let told = AssemblageStatus {
+    let status = AssemblageStatus {
         syncs: states,
         ..AssemblageStatus::default()
     };
-    let written = patch_if_changed(&api, &proxy, None, &told, "test").await.unwrap();
+    let written = patch_if_changed(&api, &proxy, None, &status, "test")
+        .await
+        .unwrap();
     assert!(written.is_some(), "the API server takes it");
 }
 
@@ -129,7 +131,7 @@ async fn what_is_reported_is_cut_to_its_limits() {
 #[tokio::test(start_paused = true)]
 async fn a_status_that_was_overtaken_is_not_written() {
     let (_server, api) = served();
-    let seen = api
+    let observed = api
         .create(&PostParams::default(), &ProxyAssemblage::new("eu-1", spec()))
         .await
         .unwrap();
@@ -137,13 +139,13 @@ async fn a_status_that_was_overtaken_is_not_written() {
         observed_generation: Some(generation),
         ..AssemblageStatus::default()
     };
-    patch_if_changed(&api, &seen, None, &of(1), "first")
+    patch_if_changed(&api, &observed, None, &of(1), "first")
         .await
         .unwrap();
-    let late = patch_if_changed(&api, &seen, None, &of(2), "second").await;
+    let late = patch_if_changed(&api, &observed, None, &of(2), "second").await;
     assert!(late.unwrap_err().is_conflict());
-    let stands = api.get("eu-1").await.unwrap();
-    assert_eq!(stands.status.unwrap().observed_generation, Some(1));
+    let current = api.get("eu-1").await.unwrap();
+    assert_eq!(current.status.unwrap().observed_generation, Some(1));
 }
 
 fn spec() -> muster_api::assemblage::TargetedAssemblageSpec {

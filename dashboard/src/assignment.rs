@@ -136,8 +136,8 @@ impl Assignment {
 
 /// The object at the start of a report: `Deployment/web/podinfo status: 'Failed': …`, or `Namespace/web …`.
 fn failing(report: &ReportView) -> Option<ObjectName> {
-    let said = report.message.as_deref().filter(|_| report.is_current)?;
-    let (object, says) = said.split_once(' ')?;
+    let message = report.message.as_deref().filter(|_| report.is_current)?;
+    let (object, rest) = message.split_once(' ')?;
     let mut parts = object.split('/');
     let (kind, second, third) = (parts.next()?, parts.next()?, parts.next());
     let is_kind = kind.starts_with(|first: char| first.is_ascii_uppercase())
@@ -150,7 +150,7 @@ fn failing(report: &ReportView) -> Option<ObjectName> {
         kind: kind.to_owned(),
         namespace: namespace.map(str::to_owned),
         name: name.to_owned(),
-        says: says.to_owned(),
+        says: rest.to_owned(),
     })
 }
 
@@ -212,10 +212,10 @@ fn of_node(assemblage: &NodeAssemblage, module: &str) -> Parts {
     let Some(placed) = NodeAssignment::of(assemblage, module) else {
         return (None, None, conditions);
     };
-    let said = placed
+    let node_report = placed
         .state
         .map(|state| reported(state, placed.report().is_some()));
-    (Some(given(placed.row)), said, conditions)
+    (Some(given(placed.row)), node_report, conditions)
 }
 
 fn given(row: &NodeRow) -> RowView {

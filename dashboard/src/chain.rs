@@ -98,14 +98,14 @@ pub(crate) fn of(objects: &Objects, fleet: &Fleet, module: &ModuleView, cell: &C
         kind: module.kind,
         name: module.name.clone(),
     };
-    let seen = ChainInput {
+    let input = ChainInput {
         module,
         cell,
         member: fleet.clusters.iter().find(|member| member.name == cell.cluster),
         rolling: objects.module(&name),
     };
     match module.kind {
-        Kind::Module | Kind::BootstrapModule => seen.chain(&of_cluster(objects, &name, &cell.cluster)),
+        Kind::Module | Kind::BootstrapModule => input.chain(&of_cluster(objects, &name, &cell.cluster)),
         Kind::ClusterUpgrade => {
             let mut clusters = objects.clusters.iter();
             let cluster = clusters.find(|cluster| cluster.name_any() == cell.cluster);
@@ -115,7 +115,7 @@ pub(crate) fn of(objects: &Objects, fleet: &Fleet, module: &ModuleView, cell: &C
                 .zip(upgrade)
                 .and_then(|(cluster, upgrade)| Upgradable::of(cluster, upgrade));
             let ground = of_cluster(objects, &name, &cell.cluster);
-            seen.chain(&Ground {
+            input.chain(&Ground {
                 row,
                 unit: ground.unit,
                 agent: None,
@@ -123,7 +123,7 @@ pub(crate) fn of(objects: &Objects, fleet: &Fleet, module: &ModuleView, cell: &C
             })
         }
         Kind::NodeModule => {
-            seen.chain::<NodeAssignment<'_>>(&objects.nodes.ground(&module.name, &cell.cluster))
+            input.chain::<NodeAssignment<'_>>(&objects.nodes.ground(&module.name, &cell.cluster))
         }
     }
 }

@@ -109,9 +109,9 @@ pub(crate) fn cluster_modules(fleet: &Fleet, name: &str) -> Vec<Carried> {
 /// Why the Cluster itself is not ready. Its API version is unknown here, so the Cluster counts as ready if it is ready
 /// in either version.
 fn not_ready(object: &DynamicObject) -> Option<String> {
-    let said = [Version::V1Beta2, Version::V1Beta1]
+    let reasons = [Version::V1Beta2, Version::V1Beta1]
         .map(|version| cluster::state(Some(&Facts::read(version, object))).err());
-    match said {
+    match reasons {
         [Some(why), Some(_)] => Some(why.to_string()),
         _ => None,
     }
@@ -125,12 +125,12 @@ pub(crate) fn controls(annotations: &BTreeMap<String, String>) -> Vec<(String, S
         } else {
             format!("pin of module {}", key.strip_prefix(annotation::PIN_PREFIX)?)
         };
-        let told = match Control::parse(value) {
+        let description = match Control::parse(value) {
             Ok(control) if key == annotation::HOLD => control.provenance().trim_start().to_owned(),
             Ok(control) => format!("{}{}", control.what, control.provenance()),
             Err(error) => format!("cannot be read: {error}"),
         };
-        Some((what, told))
+        Some((what, description))
     });
     found.collect()
 }

@@ -115,18 +115,18 @@ pub struct FailureEvidence {
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum NoSuchRevision {
     /// No revision has this hash.
-    #[error("there is no revision {said} of {module}; next: muster rollout history {module}")]
+    #[error("there is no revision {given} of {module}; next: muster rollout history {module}")]
     Unknown {
         /// The hash prefix that was given.
-        said: String,
+        given: String,
         /// Module, such as `module/web`.
         module: String,
     },
     /// Several revisions have this hash prefix.
-    #[error("{count} revisions of {module} begin with {said}: write more digits")]
+    #[error("{count} revisions of {module} begin with {given}: write more digits")]
     Ambiguous {
         /// The hash prefix that was given.
-        said: String,
+        given: String,
         /// Module, such as `module/web`.
         module: String,
         /// Number of matching revisions.
@@ -134,11 +134,11 @@ pub enum NoSuchRevision {
     },
     /// No revision has this version.
     #[error(
-        "there is no revision or version {said} of {module}; there are {known}; next: muster rollout history {module}"
+        "there is no revision or version {given} of {module}; there are {known}; next: muster rollout history {module}"
     )]
     NoVersion {
         /// The version that was given.
-        said: String,
+        given: String,
         /// Module, such as `module/web`.
         module: String,
         /// The newest revisions, with their versions.
@@ -146,11 +146,11 @@ pub enum NoSuchRevision {
     },
     /// Several revisions have this version.
     #[error(
-        "several revisions of {module} have the version {said}: {known}; next: use the hash of one of them"
+        "several revisions of {module} have the version {given}: {known}; next: use the hash of one of them"
     )]
     SameVersion {
         /// The version that was given.
-        said: String,
+        given: String,
         /// Module, such as `module/web`.
         module: String,
         /// The matching revisions.
@@ -158,11 +158,11 @@ pub enum NoSuchRevision {
     },
     /// The argument is not a revision.
     #[error(
-        "{said:?} is not a revision: write {DIGITS} or more digits of its hash; next: muster rollout history {module}"
+        "{given:?} is not a revision: write {DIGITS} or more digits of its hash; next: muster rollout history {module}"
     )]
     NoHash {
         /// The argument that was given.
-        said: String,
+        given: String,
         /// Module, such as `module/web`.
         module: String,
     },
@@ -250,40 +250,40 @@ impl History {
     /// The revisions of a module; `None` if there is no such module.
     pub fn of_module(objects: &Objects, module: &ModuleRef) -> Option<Self> {
         let rolling = objects.module(module)?;
-        let (said, status) = (module.command_argument(), Some(&*rolling.status));
+        let (argument, status) = (module.command_argument(), Some(&*rolling.status));
         if rolling.kind == Kind::ClusterUpgrade {
             // A version cannot be rolled back: no revisions are kept.
-            return Some(Self::sorted(&said, Vec::new()));
+            return Some(Self::sorted(&argument, Vec::new()));
         }
         let Some(spec) = rolling.spec else {
             let all = objects.nodes.revisions.iter().map(|revision| &**revision);
             let of_module = all.filter(|revision| revision.spec.module == module.name);
-            return Some(Self::of_nodes(&said, status, of_module));
+            return Some(Self::of_nodes(&argument, status, of_module));
         };
         let is_of = |revision: &&ModuleRevision| {
             let about = &revision.spec.module_ref;
             Kind::from(about.kind) == module.kind && about.name == module.name
         };
         let all = objects.revisions.iter().map(|revision| &**revision);
-        Some(Self::of(&said, spec, status, all.filter(is_of)))
+        Some(Self::of(&argument, spec, status, all.filter(is_of)))
     }
 
     /// The only revision with this hash prefix.
-    pub fn find(&self, said: &str) -> Result<&Past, NoSuchRevision> {
-        let (module, said) = (self.module.clone(), said.to_ascii_lowercase());
-        if said.len() < DIGITS || !said.bytes().all(|byte| byte.is_ascii_hexdigit()) {
-            return Err(NoSuchRevision::NoHash { said, module });
+    pub fn find(&self, given: &str) -> Result<&Past, NoSuchRevision> {
+        let (module, given) = (self.module.clone(), given.to_ascii_lowercase());
+        if given.len() < DIGITS || !given.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+            return Err(NoSuchRevision::NoHash { given, module });
         }
         let found: Vec<&Past> = self
             .revisions
             .iter()
-            .filter(|past| past.revision.starts_with(&said))
+            .filter(|past| past.revision.starts_with(&given))
             .collect();
         match found[..] {
             [only] => Ok(only),
-            [] => Err(NoSuchRevision::Unknown { said, module }),
+            [] => Err(NoSuchRevision::Unknown { given, module }),
             _ => Err(NoSuchRevision::Ambiguous {
-                said,
+                given,
                 module,
                 count: found.len(),
             }),
@@ -291,26 +291,26 @@ impl History {
     }
 
     /// The only revision with this version or hash prefix.
-    pub fn find_by_version(&self, said: &str) -> Result<&Past, NoSuchRevision> {
-        let mut same = self.revisions.iter().filter(|past| past.version == said);
+    pub fn find_by_version(&self, given: &str) -> Result<&Past, NoSuchRevision> {
+        let mut same = self.revisions.iter().filter(|past| past.version == given);
         match (same.next(), same.next()) {
             (Some(only), None) => Ok(only),
             (Some(first), Some(second)) => {
                 let all = [first, second].into_iter().chain(same).map(Past::short_hash);
                 Err(NoSuchRevision::SameVersion {
-                    said: said.to_owned(),
+                    given: given.to_owned(),
                     module: self.module.clone(),
                     known: all.collect::<Vec<_>>().join(", "),
                 })
             }
-            (None, _) => self.find(said).map_err(|error| match error {
+            (None, _) => self.find(given).map_err(|error| match error {
                 ambiguous @ NoSuchRevision::Ambiguous { .. } => ambiguous,
                 _ if self.revisions.is_empty() => NoSuchRevision::Unknown {
-                    said: said.to_owned(),
+                    given: given.to_owned(),
                     module: self.module.clone(),
                 },
                 _ => NoSuchRevision::NoVersion {
-                    said: said.to_owned(),
+                    given: given.to_owned(),
                     module: self.module.clone(),
                     known: self.newest(),
                 },
@@ -333,7 +333,7 @@ impl History {
     /// target.
     pub fn back(&self, now: &GitVersion, to: Option<&str>) -> Result<&Past, NoWayBack> {
         let module = || self.module.clone();
-        let Some(said) = to else {
+        let Some(given) = to else {
             let good = |past: &&Past| past.verdict == RevisionOutcome::Good && past.wanted != *now;
             let found = self
                 .revisions
@@ -345,15 +345,15 @@ impl History {
                 version: now.display_version(None),
             });
         };
-        let past = self.find(said)?;
+        let past = self.find(given)?;
         if past.verdict == RevisionOutcome::Bad {
             let why = past.evidence.first();
             return Err(NoWayBack::KnownBad {
                 module: module(),
                 version: past.version.clone(),
                 revision: past.short_hash().to_owned(),
-                why: why.map_or_else(String::new, |seen| {
-                    format!(" ({}: {})", seen.cluster, seen.message)
+                why: why.map_or_else(String::new, |evidence| {
+                    format!(" ({}: {})", evidence.cluster, evidence.message)
                 }),
             });
         }
@@ -442,10 +442,10 @@ fn past_of_nodes(revision: &NodeRevision, status: Option<&ModuleStatus>) -> Past
         evidence: story
             .evidence
             .into_iter()
-            .map(|seen| FailureEvidence {
-                cluster: seen.node,
-                at: seen.at.map(|time| time.0),
-                message: seen.message,
+            .map(|evidence| FailureEvidence {
+                cluster: evidence.node,
+                at: evidence.at.map(|time| time.0),
+                message: evidence.message,
             })
             .collect(),
         differs_by_version_only: false,
@@ -486,10 +486,10 @@ fn past(revision: &ModuleRevision, spec: &ModuleSpec, status: Option<&ModuleStat
         evidence: story
             .evidence
             .into_iter()
-            .map(|seen| FailureEvidence {
-                cluster: seen.cluster,
-                at: seen.at.map(|time| time.0),
-                message: seen.message,
+            .map(|evidence| FailureEvidence {
+                cluster: evidence.cluster,
+                at: evidence.at.map(|time| time.0),
+                message: evidence.message,
             })
             .collect(),
     }

@@ -194,9 +194,9 @@ fn counted(clusters: Vec<(&str, Shape)>) -> StageView {
     }
 }
 
-fn conditions(stage: &Stage, stands: StageState, course: &Course, now: Timestamp) -> Vec<StageCondition> {
+fn conditions(stage: &Stage, state: StageState, course: &Course, now: Timestamp) -> Vec<StageCondition> {
     let id = StageId::of(&stage.name);
-    let is_passed = stands == StageState::Passed;
+    let is_passed = state == StageState::Passed;
     let is_promoted = course.promoted.contains(&id);
     let mut conditions = Vec::new();
     let mut add = |holds: bool, text: String, until: Option<Timestamp>| {
@@ -219,7 +219,7 @@ fn conditions(stage: &Stage, stands: StageState, course: &Course, now: Timestamp
         };
         add(is_approved, word.to_owned(), None);
     }
-    let clear = course.clear_since.filter(|_| stands == StageState::Open);
+    let clear = course.clear_since.filter(|_| state == StageState::Open);
     let soak = stage.soak.to_std();
     if !soak.is_zero() {
         let until = clear
@@ -233,7 +233,7 @@ fn conditions(stage: &Stage, stands: StageState, course: &Course, now: Timestamp
             .gates
             .get(place)
             .copied()
-            .filter(|_| stands == StageState::Open);
+            .filter(|_| state == StageState::Open);
         let known = known.unwrap_or_default();
         add(
             is_promoted || known.passes >= gate.passes,

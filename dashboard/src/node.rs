@@ -129,9 +129,9 @@ fn configured(node: &Node) -> Option<String> {
         message,
         ..
     } = condition(node, NODE_CONFIGURED)?;
-    let said = [Some(status), reason.as_ref(), message.as_ref()];
-    let said = said.into_iter().flatten().filter(|word| !word.is_empty());
-    Some(said.map(String::as_str).collect::<Vec<_>>().join(": "))
+    let parts = [Some(status), reason.as_ref(), message.as_ref()];
+    let parts = parts.into_iter().flatten().filter(|word| !word.is_empty());
+    Some(parts.map(String::as_str).collect::<Vec<_>>().join(": "))
 }
 
 fn held(agent: &NodeAgent) -> Option<(Timestamp, String)> {

@@ -71,7 +71,7 @@ impl<'a> Reasons<'a> {
         &self,
         clusters: impl Iterator<Item = (&'n str, MemberFacts)>,
     ) -> Vec<ReportedReason<'a>> {
-        let mut says = Vec::new();
+        let mut reported = Vec::new();
         // Clusters that no group names, though the module concerns them: the confirmed ones, and the others.
         let (mut confirmed, mut others) = (Vec::new(), Vec::new());
         for (name, known) in clusters {
@@ -84,18 +84,18 @@ impl<'a> Reasons<'a> {
                     } else {
                         &mut others
                     };
-                    left.push(says.len());
+                    left.push(reported.len());
                     ReportedReason::Unknown
                 }
                 (None, None) if self.is_current => ReportedReason::NotSelected,
                 (None, None) => ReportedReason::Unknown,
             };
-            says.push(found);
+            reported.push(found);
         }
         let mut fill = |places: &[usize], group: &'a ReasonGroup| {
             for place in places {
-                if let Some(says) = says.get_mut(*place) {
-                    *says = ReportedReason::Group(group);
+                if let Some(slot) = reported.get_mut(*place) {
+                    *slot = ReportedReason::Group(group);
                 }
             }
         };
@@ -114,6 +114,6 @@ impl<'a> Reasons<'a> {
         {
             fill(&others, group);
         }
-        says
+        reported
     }
 }

@@ -171,9 +171,10 @@ impl<'a> Rolling<'a> {
             };
             (member.name.as_str(), known)
         });
-        let says = Reasons::of(status, observed).each(known);
-        let cells = members.iter().zip(rows).zip(says);
-        let cells = cells.map(|((member, row), says)| self.cell(member, row.as_ref(), says));
+        let reported_reasons = Reasons::of(status, observed).each(known);
+        let cells = members.iter().zip(rows).zip(reported_reasons);
+        let cells =
+            cells.map(|((member, row), reported_reason)| self.cell(member, row.as_ref(), reported_reason));
         let mut view = ModuleView {
             kind: self.kind,
             name: self.name().to_owned(),
@@ -209,7 +210,7 @@ impl<'a> Rolling<'a> {
                 .any(|word| word.as_str() == reason)
         };
         let status = &self.status;
-        if !status.attention.iter().any(|told| waits(&told.reason)) {
+        if !status.attention.iter().any(|attention| waits(&attention.reason)) {
             return None;
         }
         let passed = recall::memory(status)?.course.passed;
@@ -218,7 +219,12 @@ impl<'a> Rolling<'a> {
         Some(open.name.clone())
     }
 
-    fn cell<R: Carries>(&self, member: &Member, row: Option<&R>, says: ReportedReason<'_>) -> Cell {
+    fn cell<R: Carries>(
+        &self,
+        member: &Member,
+        row: Option<&R>,
+        reported_reason: ReportedReason<'_>,
+    ) -> Cell {
         let shape = |reason: &str| reason.parse().map_or(Shape::Unknown, Shape::of); // a reason of a newer controller
         let in_verbs = |message: &str| self.in_verbs(Some(&member.name), message);
         let base = Cell {
@@ -229,7 +235,7 @@ impl<'a> Rolling<'a> {
             since: None,
             message: String::new(),
         };
-        match says {
+        match reported_reason {
             ReportedReason::NotSelected => base,
             ReportedReason::Unknown => Cell {
                 shape: Shape::Unknown,
@@ -237,11 +243,11 @@ impl<'a> Rolling<'a> {
                 message: "its status does not say".to_owned(),
                 ..base
             },
-            ReportedReason::Attention(said) => Cell {
-                shape: shape(&said.reason),
-                reason: said.reason.clone(),
-                since: said.since.as_ref().map(|since| since.0),
-                message: in_verbs(&said.message),
+            ReportedReason::Attention(attention) => Cell {
+                shape: shape(&attention.reason),
+                reason: attention.reason.clone(),
+                since: attention.since.as_ref().map(|since| since.0),
+                message: in_verbs(&attention.message),
                 ..base
             },
             ReportedReason::Group(group) => {

@@ -173,7 +173,7 @@ fn module(view: &ModuleView) -> Branch {
         .flat_map(|alike| clusters(view, alike))
         .collect();
     // The messages of clusters with the same reason are shown below.
-    let is_told_below = cells.iter().any(|cell| cell.reason == view.reason);
+    let is_shown_below = cells.iter().any(|cell| cell.reason == view.reason);
     let held = HeldWithdrawal::of(view).filter(|_| view.shape() == Shape::WaitsForYou);
     Branch {
         kind: view.kind.to_string(),
@@ -184,7 +184,7 @@ fn module(view: &ModuleView) -> Branch {
         since: view.since,
         message: if let Some(held) = held {
             held.sentence
-        } else if view.ready == "True" || is_told_below {
+        } else if view.ready == "True" || is_shown_below {
             format!("{} {}s", view.summary.clusters, view.kind.unit())
         } else {
             view.message.clone()
@@ -303,13 +303,13 @@ fn folded(modules: Vec<Branch>, kind: Kind) -> Vec<Branch> {
 /// Shows a message once: a cluster that appears below an earlier module with the same reason and message gets only its
 /// name.
 fn dedupe_messages(mut modules: Vec<Branch>) -> Vec<Branch> {
-    let mut told: BTreeSet<(String, String, String)> = BTreeSet::new();
+    let mut shown: BTreeSet<(String, String, String)> = BTreeSet::new();
     for module in &mut modules {
         let mut branches: Vec<Branch> = Vec::new();
         for mut branch in std::mem::take(&mut module.branches) {
             if let ([cluster], false) = (&branch.names[..], branch.message.is_empty()) {
                 let words = (cluster.clone(), branch.reason.clone(), branch.message.clone());
-                if !told.insert(words) {
+                if !shown.insert(words) {
                     branch.message.clear();
                     branch.since = None;
                 }

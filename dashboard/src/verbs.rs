@@ -61,7 +61,9 @@ fn verb(words: &[String], module: &str, unit: Option<&str>) -> Option<String> {
             format!("rollout resume {}", shell_word(object))
         }
         // If one annotation holds several clusters, the others stay in its value.
-        (said, None) if said.map_or_else(|| last.strip_suffix('-'), |(key, _)| Some(key)) == Some(HOLD) => {
+        (key_value, None)
+            if key_value.map_or_else(|| last.strip_suffix('-'), |(key, _)| Some(key)) == Some(HOLD) =>
+        {
             format!("release {} {units} {}", shell_word(object), shell_word(unit?))
         }
         (Some((RELEASE, _)), None) => {
@@ -71,9 +73,9 @@ fn verb(words: &[String], module: &str, unit: Option<&str>) -> Option<String> {
                 shell_word(unit?)
             )
         }
-        (Some((key @ (APPROVE | PROMOTE), said)), None) => {
+        (Some((key @ (APPROVE | PROMOTE), value)), None) => {
             let verb = if key == APPROVE { "approve" } else { "promote" };
-            let (stage, _) = said.rsplit_once('@')?;
+            let (stage, _) = value.rsplit_once('@')?;
             format!(
                 "rollout {verb} {} --stage {}",
                 shell_word(object),

@@ -347,7 +347,7 @@ pub(crate) fn next_action(module: &ModuleView, cell: &Cell) -> Option<(String, O
     if let Some(of_nodes) = nodes::next_node_action(module, cell) {
         return Some(of_nodes);
     }
-    let said = module.address();
+    let address = module.address();
     let (name, within, cluster) = (&module.name, module.within(), &cell.cluster);
     let with = |what: &str, command: String| Some((what.to_owned(), Some(format!("{command}{within}"))));
     let without = |what: String| Some((what, None));
@@ -365,7 +365,7 @@ pub(crate) fn next_action(module: &ModuleView, cell: &Cell) -> Option<(String, O
             &format!(
                 "commit a fixed version of {name} under a new tag and the rollout continues; or go back, in git"
             ),
-            format!("muster rollout undo {said}"),
+            format!("muster rollout undo {address}"),
         ),
         (Shape::Unreachable, Some(Reason::SyncUnsupported)) => without(next_of(cell).map_or_else(
             || "the cluster's agent does not support what the module requires".to_owned(),
@@ -378,26 +378,26 @@ pub(crate) fn next_action(module: &ModuleView, cell: &Cell) -> Option<(String, O
         (Shape::Unknown, _) => with("check that the controller is running", "muster check".to_owned()),
         (Shape::Held, Some(Reason::Pinned)) => with(
             "to give it the same version as all others",
-            format!("muster unpin {cluster} --module {said}"),
+            format!("muster unpin {cluster} --module {address}"),
         ),
         // The hold applies either to the cluster, for all modules, or only to this module.
         (Shape::Held, _) if cell.message.starts_with("held for this module") => with(
             "to release it",
-            format!("muster release {said} --clusters {cluster}"),
+            format!("muster release {address} --clusters {cluster}"),
         ),
         (Shape::Held, _) => with("to release it", format!("muster release {cluster}")),
         (_, Some(Reason::Paused)) => Some(resume(module)),
         (_, Some(Reason::WaitingApproval)) => with(
             "approve the stage; the rollout waits for that",
-            format!("muster rollout approve {said}{stage}"),
+            format!("muster rollout approve {address}{stage}"),
         ),
         (_, Some(Reason::WaitingGate)) => with(
             "nothing to do: the gate is checked again. To continue without it",
-            format!("muster rollout promote {said}{stage}"),
+            format!("muster rollout promote {address}{stage}"),
         ),
         (_, Some(Reason::Aborted)) => with(
             &format!("commit another version of {name}; or retry this one"),
-            format!("muster rollout retry {said}"),
+            format!("muster rollout retry {address}"),
         ),
         (_, Some(Reason::DependencyBehind)) => with(
             if cell.message.starts_with("moves to ") {
@@ -405,12 +405,12 @@ pub(crate) fn next_action(module: &ModuleView, cell: &Cell) -> Option<(String, O
             } else {
                 "check what blocks the module that it depends on"
             },
-            next_of(cell).map_or_else(|| format!("muster why {said}"), str::to_owned),
+            next_of(cell).map_or_else(|| format!("muster why {address}"), str::to_owned),
         ),
         (_, Some(Reason::WindowClosed)) => with(
             "nothing to do: it starts when the window opens. To bypass the window for this module",
             format!(
-                "muster window bypass {} --module {said} --reason TEXT --for 1h",
+                "muster window bypass {} --module {address} --reason TEXT --for 1h",
                 shell_word(window(&cell.message))
             ),
         ),

@@ -102,7 +102,12 @@ fn keep(module: &ModuleView) -> Choice {
 /// The name by which the held withdrawal is acknowledged; `None` if nothing is held, or the status does not tell.
 pub fn name(status: &ModuleStatus) -> Option<&str> {
     let held = |reason: &str| reason == Reason::WithdrawalHeld.as_str();
-    let told = status.attention.iter().find(|told| held(&told.reason))?;
-    let (_, value) = told.message.split_once(&format!("{ACKNOWLEDGE_WITHDRAWAL}="))?;
+    let attention = status
+        .attention
+        .iter()
+        .find(|attention| held(&attention.reason))?;
+    let (_, value) = attention
+        .message
+        .split_once(&format!("{ACKNOWLEDGE_WITHDRAWAL}="))?;
     value.split_whitespace().next()
 }

@@ -217,6 +217,6 @@ fn condition<'a>(status: &'a ZoneRolloutStatus, kind: &str) -> Option<&'a Condit
     status.conditions.iter().find(|condition| condition.type_ == kind)
 }
 
-fn is(status: &ZoneRolloutStatus, kind: &str, says: &str) -> bool {
-    condition(status, kind).is_some_and(|condition| condition.status == says)
+fn is(status: &ZoneRolloutStatus, kind: &str, expected: &str) -> bool {
+    condition(status, kind).is_some_and(|condition| condition.status == expected)
 }

@@ -94,19 +94,19 @@ impl Bed {
 
     /// The same for both kinds of modules, with a deadline.
     pub async fn until_ready_within(&self, kind: Kind, app: &str, tag: &str, deadline: Duration) -> Duration {
-        let look = async || {
+        let poll = async || {
             let module = self.fleet().get(kind, app).await.ok_or("no such module")?;
             let there = is_current(&module) && module["status"]["source"]["tag"] == tag && is_ready(&module);
             if there { Ok(()) } else { Err(status_text(&module)) }
         };
-        self.wait_until(&format!("{app} is ready at {tag}"), deadline, look)
+        self.wait_until(&format!("{app} is ready at {tag}"), deadline, poll)
             .await
             .0
     }
 
     /// Waits until a module's current Ready condition has a reason. Returns the module.
     pub async fn until_reason(&self, app: &str, reason: &str, deadline: Duration) -> Value {
-        let look = async || {
+        let poll = async || {
             let module = self.module(app).await;
             let found = is_current(&module)
                 && condition(&module, "Ready").is_some_and(|ready| ready["reason"] == reason);
@@ -116,7 +116,7 @@ impl Bed {
                 Err(status_text(&module))
             }
         };
-        self.wait_until(&format!("{app} is {reason}"), deadline, look)
+        self.wait_until(&format!("{app} is {reason}"), deadline, poll)
             .await
             .1
     }
@@ -130,23 +130,23 @@ impl Bed {
         words: &[&str],
         deadline: Duration,
     ) -> String {
-        let look = async || {
+        let poll = async || {
             let module = self.module(app).await;
             let named = attention(&module, cluster).and_then(|entry| {
                 let message = entry["message"].as_str().unwrap_or_default();
-                let says = entry["reason"] == reason && words.iter().all(|word| message.contains(word));
-                says.then(|| message.to_owned())
+                let matches = entry["reason"] == reason && words.iter().all(|word| message.contains(word));
+                matches.then(|| message.to_owned())
             });
             named.ok_or_else(|| status_text(&module))
         };
-        self.wait_until(&format!("{cluster} is {reason}"), deadline, look)
+        self.wait_until(&format!("{cluster} is {reason}"), deadline, poll)
             .await
             .1
     }
 
     /// Waits until a module is ready and does not list a cluster in `attention`.
     pub async fn until_not_named(&self, app: &str, cluster: &str, deadline: Duration) {
-        let look = async || {
+        let poll = async || {
             let module = self.module(app).await;
             if is_ready(&module) && attention(&module, cluster).is_none() {
                 Ok(())
@@ -154,13 +154,13 @@ impl Bed {
                 Err(status_text(&module))
             }
         };
-        self.wait_until(&format!("{cluster} is not named"), deadline, look)
+        self.wait_until(&format!("{cluster} is not named"), deadline, poll)
             .await;
     }
 
     /// Waits until a cluster's Deployment has a version in its spec: the cluster has begun to change.
     pub async fn until_wanted(&self, cluster: &str, app: &str, version: &str) {
-        let look = async || {
+        let poll = async || {
             let deployment = self.inside(cluster, APPS).get(kinds::DEPLOYMENT, app).await;
             let wanted = deployment.as_ref().and_then(image_tag);
             if wanted == Some(version) {
@@ -169,7 +169,7 @@ impl Bed {
                 Err(format!("{wanted:?}"))
             }
         };
-        self.wait_until(&format!("{cluster} wants {version}"), ROLLED, look)
+        self.wait_until(&format!("{cluster} wants {version}"), ROLLED, poll)
             .await;
     }
 

@@ -51,8 +51,8 @@ fn offered(demo: &Demo) {
             .env("KUBECONFIG", demo.folder.join("management.kubeconfig"))
             .output()
             .unwrap();
-        let said = String::from_utf8([output.stdout, output.stderr].concat()).unwrap();
-        let names: Vec<&str> = said
+        let printed = String::from_utf8([output.stdout, output.stderr].concat()).unwrap();
+        let names: Vec<&str> = printed
             .lines()
             .map(str::trim)
             .filter(|word| !word.starts_with('-'))
@@ -71,17 +71,19 @@ fn offered(demo: &Demo) {
 /// A held cluster keeps what it has while the others continue, and is updated when it is released.
 fn held(demo: &Demo) {
     let words = ["hold", "eu-1", "--reason", "migration"];
-    let said = demo.muster(&[&words[..], &["--dry-run"]].concat(), 0);
-    assert!(said.contains("eu-1 held"), "{said}");
+    let output = demo.muster(&[&words[..], &["--dry-run"]].concat(), 0);
+    assert!(output.contains("eu-1 held"), "{output}");
     assert_eq!(annotation(demo, "cluster/eu-1", "hold"), "", "only asked");
-    let said = demo.muster(&words, 0);
+    let output = demo.muster(&words, 0);
     assert!(
-        said.contains("eu-1 held") && said.contains("(migration)") && said.contains("muster release eu-1"),
-        "{said}"
+        output.contains("eu-1 held")
+            && output.contains("(migration)")
+            && output.contains("muster release eu-1"),
+        "{output}"
     );
     let written = annotation(demo, "cluster/eu-1", "hold");
-    let said = demo.muster(&words, 0);
-    assert!(said.contains("is already held by"), "{said}");
+    let output = demo.muster(&words, 0);
+    assert!(output.contains("is already held by"), "{output}");
     assert_eq!(annotation(demo, "cluster/eu-1", "hold"), written, "twice is once");
 
     commit(demo, ("6.0.0", "v1.0.0"), ("6.1.0", "v1.1.0"));
@@ -95,12 +97,12 @@ fn held(demo: &Demo) {
         "{why}"
     );
 
-    let said = demo.muster(&["release", "eu-1"], 0);
-    assert!(said.contains("eu-1 released"), "{said}");
+    let output = demo.muster(&["release", "eu-1"], 0);
+    assert!(output.contains("eu-1 released"), "{output}");
     until_runs(demo, "eu-1", "6.1.0");
     until_all_are_at(demo, "v1.1.0");
-    let said = demo.muster(&["release", "eu-1"], 0);
-    assert!(said.contains("is not held"), "{said}");
+    let output = demo.muster(&["release", "eu-1"], 0);
+    assert!(output.contains("is not held"), "{output}");
     demo.muster(&["hold", "nowhere"], 2);
 
     let held = ["hold", "module/podinfo", "--clusters", "eu-1,eu-2", "--for", "2h"];
@@ -152,24 +154,27 @@ fn pinned(demo: &Demo) {
         ];
         demo.muster(&words, code)
     };
-    let said = pin("ffffffff", 2);
-    assert!(said.contains("muster rollout history module/podinfo"), "{said}");
-    let said = pin(&revision, 0);
+    let output = pin("ffffffff", 2);
     assert!(
-        said.contains("eu-2 pinned to v1.0.0") && said.contains("muster unpin eu-2"),
-        "{said}"
+        output.contains("muster rollout history module/podinfo"),
+        "{output}"
+    );
+    let output = pin(&revision, 0);
+    assert!(
+        output.contains("eu-2 pinned to v1.0.0") && output.contains("muster unpin eu-2"),
+        "{output}"
     );
     until_runs(demo, "eu-2", "6.0.0");
     until_reason(demo, "eu-2", "Pinned");
     assert_eq!((&*demo.runs("dev-1"), &*demo.runs("eu-1")), ("6.1.0", "6.1.0"));
-    let said = pin(&revision, 0);
+    let output = pin(&revision, 0);
     assert!(
-        said.contains("is pinned to v1.0.0 of module/podinfo already"),
-        "{said}"
+        output.contains("is pinned to v1.0.0 of module/podinfo already"),
+        "{output}"
     );
 
-    let said = demo.muster(&["unpin", "eu-2", "--module", "podinfo"], 0);
-    assert!(said.contains("eu-2 unpinned"), "{said}");
+    let output = demo.muster(&["unpin", "eu-2", "--module", "podinfo"], 0);
+    assert!(output.contains("eu-2 unpinned"), "{output}");
     until_runs(demo, "eu-2", "6.1.0");
     until_all_are_at(demo, "v1.1.0");
 }
@@ -184,16 +189,17 @@ fn undone(demo: &Demo) {
         "--repo",
         repository.to_str().unwrap(),
     ];
-    let said = demo.muster(&undo, 0);
+    let output = demo.muster(&undo, 0);
     assert!(
-        said.contains("-        version: {tag: v1.1.0}") && said.contains("+        version: {tag: v1.0.0}"),
-        "{said}"
+        output.contains("-        version: {tag: v1.1.0}")
+            && output.contains("+        version: {tag: v1.0.0}"),
+        "{output}"
     );
     assert_eq!(demo.shell("git status --porcelain"), "", "it was only printed");
-    let said = demo.muster(&[&undo[..], &["--commit", "--reason", "5xx"]].concat(), 0);
+    let output = demo.muster(&[&undo[..], &["--commit", "--reason", "5xx"]].concat(), 0);
     assert!(
-        said.contains("muster rollout status module/podinfo --tag v1.0.0"),
-        "{said}"
+        output.contains("muster rollout status module/podinfo --tag v1.0.0"),
+        "{output}"
     );
     assert!(demo.shell("git log -1 --format=%B").contains("5xx"));
     demo.muster(
@@ -237,20 +243,20 @@ fn staged(demo: &Demo) {
     assert_eq!((&*demo.runs("dev-1"), &*demo.runs("eu-1")), ("6.1.0", "6.0.0"));
 
     demo.muster(&["rollout", "approve", "module/podinfo", "--stage", "nightly"], 2);
-    let said = demo.muster(
+    let output = demo.muster(
         &["rollout", "abort", "module/podinfo", "--reason", "wrong branch"],
         0,
     );
-    assert!(said.contains("aborted"), "{said}");
+    assert!(output.contains("aborted"), "{output}");
     until_reason(demo, "eu-1", "Aborted");
     assert_eq!(demo.runs("eu-1"), "6.0.0");
-    let said = demo.muster(&["rollout", "retry", "module/podinfo"], 0);
-    assert!(said.contains("is retried"), "{said}");
+    let output = demo.muster(&["rollout", "retry", "module/podinfo"], 0);
+    assert!(output.contains("is retried"), "{output}");
     until_reason(demo, "eu-1", "WaitingApproval");
-    let said = demo.muster(&["rollout", "approve", "module/podinfo", "--reason", "green"], 0);
+    let output = demo.muster(&["rollout", "approve", "module/podinfo", "--reason", "green"], 0);
     assert!(
-        said.contains("stage canary") && said.contains("approved"),
-        "{said}"
+        output.contains("stage canary") && output.contains("approved"),
+        "{output}"
     );
     until_all_are_at(demo, "v1.1.0");
     assert_eq!(demo.runs("eu-2"), "6.1.0");
@@ -259,8 +265,8 @@ fn staged(demo: &Demo) {
     commit(demo, ("6.1.0", "v1.1.0"), ("6.2.0", "v1.2.0"));
     until_runs(demo, "dev-1", "6.2.0");
     until_reason(demo, "eu-1", "WaitingStage");
-    let said = demo.muster(&["rollout", "promote", "module/podinfo"], 0);
-    assert!(said.contains("promoted"), "{said}");
+    let output = demo.muster(&["rollout", "promote", "module/podinfo"], 0);
+    assert!(output.contains("promoted"), "{output}");
     until_all_are_at(demo, "v1.2.0");
     assert_eq!(demo.runs("eu-2"), "6.2.0");
 }
@@ -292,8 +298,9 @@ fn until_all_are_at(demo: &Demo, tag: &str) {
 
 /// Waits until the module reports this about the cluster.
 fn until_reason(demo: &Demo, cluster: &str, reason: &str) {
-    let says = format!("--for=jsonpath={{.status.attention[?(@.cluster==\"{cluster}\")].reason}}={reason}");
-    demo.kubectl(&["wait", &says, ROLLED, "module/podinfo"]);
+    let condition =
+        format!("--for=jsonpath={{.status.attention[?(@.cluster==\"{cluster}\")].reason}}={reason}");
+    demo.kubectl(&["wait", &condition, ROLLED, "module/podinfo"]);
 }
 
 fn until_runs(demo: &Demo, cluster: &str, image: &str) {

@@ -139,10 +139,10 @@ async fn fleet() -> ApiServer {
 /// Sets what the module's status reports for eu-1.
 async fn write_attention(client: &Client, reason: &str, message: &str) {
     let modules: Api<Module> = Api::namespaced(client.clone(), "default");
-    let told =
+    let attention =
         json!([{"cluster": "eu-1", "reason": reason, "since": "2026-01-02T03:04:05Z", "message": message}]);
     let groups = json!([{"reason": reason, "count": 1, "clusters": "eu-1"}, {"reason": "WaitingTurn", "count": 1, "clusters": "eu-2"}]);
-    let status = json!({"status": {"attention": told, "reasons": groups}});
+    let status = json!({"status": {"attention": attention, "reasons": groups}});
     modules
         .patch_status("web", &PatchParams::default(), &Patch::Merge(status))
         .await
@@ -163,7 +163,7 @@ async fn a_write_of_a_status_arrives_in_the_browser() {
 
     let page = dashboard.until("/", |page| page.contains("cell:Module:web:eu-1"));
     assert!(page.contains("1 module on 2 clusters: "), "{page}");
-    let (status, said) = dashboard.send_request("GET /api/v1/matrix.json", "fleet.test");
+    let (status, body) = dashboard.send_request("GET /api/v1/matrix.json", "fleet.test");
     let matrix = Command::new(muster())
         .args(["matrix", "-o", "json", "-n", "default", "--kubeconfig"])
         .arg(&kubeconfig)
@@ -171,7 +171,7 @@ async fn a_write_of_a_status_arrives_in_the_browser() {
         .unwrap();
     let expect: Value = serde_json::from_slice(&matrix.stdout).unwrap();
     assert_eq!(
-        (status, serde_json::from_str::<Value>(&said).unwrap()),
+        (status, serde_json::from_str::<Value>(&body).unwrap()),
         (200, expect)
     );
 

@@ -62,8 +62,8 @@ fn the_demo_is_driven_by_what_it_prints() {
     for line in &lines {
         if line.starts_with("muster plan") {
             // Exit code 1: there are changes.
-            let said = demo.shell(&format!("set +e\n{line}\n[ $? -eq 1 ]"));
-            assert!(said.contains("Plan: 1 of 3 modules changes"), "{said}");
+            let output = demo.shell(&format!("set +e\n{line}\n[ $? -eq 1 ]"));
+            assert!(output.contains("Plan: 1 of 3 modules changes"), "{output}");
         } else {
             demo.shell(line);
         }
@@ -105,16 +105,16 @@ fn the_demo_of_nodes_is_driven_by_what_it_prints() {
     let mut why = String::new();
     for line in &lines[..=last] {
         let fails = line.contains("--tag v1.2.0");
-        let said = demo.shell(&if fails {
+        let output = demo.shell(&if fails {
             format!("! {line}")
         } else {
             (*line).to_owned()
         });
         if line.contains("--tag v1.1.0") {
-            assert!(all("= 524288"), "{said}");
+            assert!(all("= 524288"), "{output}");
         }
         if line.contains("muster why") {
-            why = said;
+            why = output;
         }
     }
     assert!(why.contains("/proc/sys/vm/bad_count"), "{why}");
@@ -130,10 +130,11 @@ fn the_demo_of_nodes_is_driven_by_what_it_prints() {
 /// in the spec is kept.
 fn pauses(demo: &Demo) {
     let module = |path: &str| demo.kubectl(&["get", "module", "podinfo", "-o", &format!("jsonpath={path}")]);
-    let said = demo.muster(&["rollout", "pause", "module/podinfo", "--reason", "freeze"], 0);
+    let output = demo.muster(&["rollout", "pause", "module/podinfo", "--reason", "freeze"], 0);
     assert!(
-        said.contains("module.fleet.muster.dev/podinfo paused") && said.contains("No further cluster starts"),
-        "{said}"
+        output.contains("module.fleet.muster.dev/podinfo paused")
+            && output.contains("No further cluster starts"),
+        "{output}"
     );
     demo.kubectl(&[
         "wait",
@@ -158,10 +159,10 @@ fn pauses(demo: &Demo) {
         "{managers}"
     );
 
-    let said = demo.muster(&["rollout", "pause", "module/podinfo"], 0);
+    let output = demo.muster(&["rollout", "pause", "module/podinfo"], 0);
     assert!(
-        said.contains("is already paused by") && said.contains("(freeze)"),
-        "{said}"
+        output.contains("is already paused by") && output.contains("(freeze)"),
+        "{output}"
     );
     assert_eq!(
         module("{.metadata.annotations.fleet\\.muster\\.dev/paused}"),
@@ -169,10 +170,10 @@ fn pauses(demo: &Demo) {
         "twice is once"
     );
 
-    let said = demo.muster(&["rollout", "resume", "module/podinfo"], 0);
-    assert!(said.contains("podinfo resumed"), "{said}");
-    let said = demo.muster(&["rollout", "resume", "module/podinfo"], 0);
-    assert!(said.contains("is not paused"), "{said}");
+    let output = demo.muster(&["rollout", "resume", "module/podinfo"], 0);
+    assert!(output.contains("podinfo resumed"), "{output}");
+    let output = demo.muster(&["rollout", "resume", "module/podinfo"], 0);
+    assert!(output.contains("is not paused"), "{output}");
 
     demo.kubectl(&[
         "patch",
@@ -183,10 +184,10 @@ fn pauses(demo: &Demo) {
         "-p",
         "{\"spec\":{\"rollout\":{\"paused\":true}}}",
     ]);
-    let said = demo.muster(&["rollout", "resume", "module/podinfo"], 1);
+    let output = demo.muster(&["rollout", "resume", "module/podinfo"], 1);
     assert!(
-        said.contains("stays paused: spec.rollout.paused is true (by ann)"),
-        "{said}"
+        output.contains("stays paused: spec.rollout.paused is true (by ann)"),
+        "{output}"
     );
     demo.muster(&["rollout", "resume", "module/nothing"], 2);
     let tree = demo.muster(&["tree"], 0);

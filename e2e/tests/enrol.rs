@@ -46,9 +46,9 @@ impl Person {
     #[track_caller]
     fn types(&self, command: &str, code: i32) -> String {
         let output = self.run(command);
-        let said = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
-        assert_eq!(output.status.code(), Some(code), "{command}\n{said}");
-        said
+        let printed = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
+        assert_eq!(output.status.code(), Some(code), "{command}\n{printed}");
+        printed
     }
 
     /// Waits until a command succeeds with some output.
@@ -57,13 +57,13 @@ impl Person {
         let began = Instant::now();
         loop {
             let output = self.run(command);
-            let said = String::from_utf8_lossy(&output.stdout).into_owned();
-            if output.status.success() && !said.trim().is_empty() {
-                return said;
+            let printed = String::from_utf8_lossy(&output.stdout).into_owned();
+            if output.status.success() && !printed.trim().is_empty() {
+                return printed;
             }
             assert!(
                 began.elapsed() < SOON,
-                "{command}: {said}{}",
+                "{command}: {printed}{}",
                 String::from_utf8_lossy(&output.stderr)
             );
             std::thread::park_timeout(Duration::from_millis(200));
@@ -100,10 +100,10 @@ fn a_cluster_comes_and_goes_by_kubectl_alone() {
     };
     mistakes(&person);
 
-    let said = person.types(ENROL, 0);
+    let printed = person.types(ENROL, 0);
     assert!(
-        said.contains("5/5") && said.contains("ap-1 is enrolled"),
-        "{said}"
+        printed.contains("5/5") && printed.contains("ap-1 is enrolled"),
+        "{printed}"
     );
     person.types(
         "kubectl wait --for=jsonpath='{.status.summary.clusters}'=2/2 --timeout=90s modules/podinfo bootstrapmodules/base",
@@ -115,10 +115,10 @@ fn a_cluster_comes_and_goes_by_kubectl_alone() {
     person.types(ENROL, 0);
     assert_eq!(person.written(), before, "the second time changed something");
     // Labels that are not given are kept: removing them would make modules withdraw.
-    let said = person.types(&ENROL.replace(",region=ap", ""), 0);
+    let printed = person.types(&ENROL.replace(",region=ap", ""), 0);
     assert!(
-        said.contains("kept, though not named by --labels: region=ap"),
-        "{said}"
+        printed.contains("kept, though not named by --labels: region=ap"),
+        "{printed}"
     );
     assert_eq!(person.written(), before, "a label was dropped");
 
@@ -129,9 +129,9 @@ fn a_cluster_comes_and_goes_by_kubectl_alone() {
 
 /// Errors are reported before anything is written.
 fn mistakes(person: &Person) {
-    let check = |command: &str, code: i32, says: &str| {
-        let said = person.types(command, code);
-        assert!(said.contains(says), "{command}: {said}");
+    let check = |command: &str, code: i32, expected: &str| {
+        let printed = person.types(command, code);
+        assert!(printed.contains(expected), "{command}: {printed}");
     };
     check(
         "./enrol.sh ap-1 --downstream-context nowhere",
@@ -174,11 +174,11 @@ fn leaves(person: &Person) {
     person.until("kubectl get proxyassemblages,remoteassemblages -o name | grep -q ap-1 || echo gone");
     person.types("kubectl wait --for=jsonpath='{.status.summary.clusters}'=1/1 --timeout=60s modules/podinfo bootstrapmodules/base", 0);
     assert_eq!(person.podinfo(), before, "what runs was touched");
-    let said = person.types(
+    let printed = person.types(
         "./unenrol.sh ap-1 --revoke --downstream-kubeconfig clusters/ap-1.kubeconfig",
         0,
     );
-    assert!(said.contains("is no longer in the fleet"), "{said}");
+    assert!(printed.contains("is no longer in the fleet"), "{printed}");
     person
         .until("kubectl --kubeconfig account.kubeconfig get --raw /version >/dev/null 2>&1 || echo refused");
     assert_eq!(person.podinfo(), before, "what runs was touched");
@@ -196,10 +196,11 @@ fn installs(person: &Person) {
             "muster install --export {flags} > install.yaml; \
              kubectl --kubeconfig {kubeconfig} apply --server-side --force-conflicts --dry-run=server --validate=strict -f install.yaml"
         );
-        let said = person.types(&command, 0);
+        let printed = person.types(&command, 0);
         assert!(
-            said.contains("deployment.apps/muster-") && said.contains("serverside-applied (server dry run)"),
-            "{said}"
+            printed.contains("deployment.apps/muster-")
+                && printed.contains("serverside-applied (server dry run)"),
+            "{printed}"
         );
     }
 }
@@ -220,16 +221,16 @@ fn the_scripts_are_shell_scripts() {
 #[test]
 fn a_mistake_in_the_words_is_exit_code_2_before_anything_is_asked() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../examples/enrol");
-    let check = |command: &str, says: &str| {
+    let check = |command: &str, expected: &str| {
         let output = Command::new("sh")
             .args(["-ec", command])
             .current_dir(&folder)
             .env("KUBECONFIG", "/nonexistent")
             .output()
             .unwrap();
-        let said = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
-        assert_eq!(output.status.code(), Some(2), "{command}: {said}");
-        assert!(said.contains(says), "{command}: {said}");
+        let printed = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
+        assert_eq!(output.status.code(), Some(2), "{command}: {printed}");
+        assert!(printed.contains(expected), "{command}: {printed}");
     };
     check("./enrol.sh", "the name is missing");
     check("./enrol.sh AP_1 --downstream-context x", "invalid name");

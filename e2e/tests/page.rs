@@ -88,16 +88,16 @@ impl Reader {
     #[track_caller]
     fn run(&self, commands: &str) -> String {
         let output = self.shell(commands).output().unwrap();
-        let said = String::from_utf8_lossy(&output.stdout).into_owned();
+        let stdout = String::from_utf8_lossy(&output.stdout).into_owned();
         let log = std::fs::read_to_string(self.path("agent.log")).unwrap_or_default();
         let last: Vec<&str> = log.lines().rev().take(20).collect();
         assert!(
             output.status.success(),
-            "{commands}\n--- printed\n{said}{}\n--- the agent, last line first\n{}",
+            "{commands}\n--- printed\n{stdout}{}\n--- the agent, last line first\n{}",
             String::from_utf8_lossy(&output.stderr),
             last.join("\n")
         );
-        said + &String::from_utf8_lossy(&output.stderr)
+        stdout + &String::from_utf8_lossy(&output.stderr)
     }
 }
 
@@ -172,10 +172,10 @@ async fn every_command_of_the_page_works() {
             continue;
         }
         let began = Instant::now();
-        let said = tokio::task::block_in_place(|| reader.run(&block.commands));
+        let output = tokio::task::block_in_place(|| reader.run(&block.commands));
         let first = block.commands.lines().next().unwrap_or_default();
         println!("{:>5.1} s  {first}", began.elapsed().as_secs_f64());
-        printed.push(said);
+        printed.push(output);
     }
     assert_eq!(running.len(), 1, "the agent is all that runs");
     let all = printed.join("\n");

@@ -64,11 +64,11 @@ fn the_demo_commands_run_in_a_terminal() {
     demo.until_printed(READY, |printed| printed.contains("Everything is up to date"));
     let mut shell = Shell::start(&demo);
     let mut still = 0;
-    for (place, (typed, seen)) in STORY.iter().enumerate() {
+    for (place, (typed, shown)) in STORY.iter().enumerate() {
         shell.types(typed);
-        shell.rest(if *seen == PROMPT { GLANCE } else { READ });
+        shell.rest(if *shown == PROMPT { GLANCE } else { READ });
         let screen = shell.screen.screen().contents();
-        assert!(screen.contains(seen), "{typed}: {seen} is not shown:\n{screen}");
+        assert!(screen.contains(shown), "{typed}: {shown} is not shown:\n{screen}");
         if place == ANSWER {
             still = shell.frames.len() - 1;
         }
@@ -97,7 +97,7 @@ fn the_demo_commands_run_in_a_terminal() {
 /// A shell on a terminal.
 struct Shell {
     keys: Box<dyn std::io::Write + Send>,
-    said: mpsc::Receiver<Vec<u8>>,
+    output: mpsc::Receiver<Vec<u8>>,
     screen: vt100::Parser,
     frames: Vec<Frame>,
 }
@@ -125,18 +125,18 @@ impl Shell {
         drop(pair.slave.spawn_command(command).unwrap());
         drop(pair.slave);
         let mut reader = pair.master.try_clone_reader().unwrap();
-        let (tell, said) = mpsc::channel();
+        let (sender, output) = mpsc::channel();
         std::thread::spawn(move || {
             let mut some = [0; 8192];
             while let Ok(read @ 1..) = reader.read(&mut some) {
-                if tell.send(some[..read].to_vec()).is_err() {
+                if sender.send(some[..read].to_vec()).is_err() {
                     return;
                 }
             }
         });
         let mut shell = Self {
             keys: pair.master.take_writer().unwrap(),
-            said,
+            output,
             screen: vt100::Parser::new(ROWS, COLUMNS, 0),
             frames: Vec::new(),
         };
@@ -185,11 +185,11 @@ impl Shell {
     fn hear(&mut self, moment: Duration) {
         let until = Instant::now() + moment;
         let mut is_news = false;
-        while let Ok(said) = self
-            .said
+        while let Ok(bytes) = self
+            .output
             .recv_timeout(until.saturating_duration_since(Instant::now()))
         {
-            self.screen.process(&said);
+            self.screen.process(&bytes);
             is_news = true;
         }
         if is_news {

@@ -292,10 +292,10 @@ fn record(demo: &Demo, name: &str, sessions: &[&[&str]]) {
                 None => in_a_pipe(demo, &words),
                 Some(columns) => on_a_terminal(demo, &words, columns),
             };
-            let said = begin_of(&settled(&said, demo));
+            let output = begin_of(&settled(&said, demo));
             write!(
                 page,
-                "$ muster {}\n{said}\n[exit code {code}]\n\n",
+                "$ muster {}\n{output}\n[exit code {code}]\n\n",
                 typed.join(" ")
             )
             .unwrap();
@@ -384,17 +384,17 @@ impl Places {
 }
 
 /// Truncates long output.
-fn begin_of(said: &str) -> String {
-    let lines: Vec<&str> = said.lines().collect();
+fn begin_of(output: &str) -> String {
+    let lines: Vec<&str> = output.lines().collect();
     match lines.len().saturating_sub(RECORDED) {
-        0 => said.to_owned(),
+        0 => output.to_owned(),
         more => format!("{}\n[{more} more lines]", lines[..RECORDED].join("\n")),
     }
 }
 
 /// Normalizes the text, so that it is the same in every run.
-fn settled(said: &str, demo: &Demo) -> String {
-    let mut text = said
+fn settled(output: &str, demo: &Demo) -> String {
+    let mut text = output
         .replace(&demo.folder.display().to_string(), "DEMO")
         .replace(REPOSITORY, "REPOSITORY");
     for (pattern, word) in [

@@ -46,23 +46,23 @@ fn the_tour_ends_well_in_time() {
         .output()
         .unwrap();
     let took = began.elapsed();
-    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    let stdout = String::from_utf8_lossy(&output.stdout).into_owned();
     println!(
-        "{said}\nthe tour took {:.1} s, start and end included",
+        "{stdout}\nthe tour took {:.1} s, start and end included",
         took.as_secs_f64()
     );
     assert_eq!(
         output.status.code(),
         Some(0),
-        "{said}{}",
+        "{stdout}{}",
         String::from_utf8_lossy(&output.stderr)
     );
     for (number, (title, check)) in STEPS.iter().enumerate() {
         let heading = format!("\n{}. {title}\n", number + 1);
-        let step = said
+        let step = stdout
             .split(&heading)
             .nth(1)
-            .unwrap_or_else(|| panic!("{heading} is missing\n{said}"));
+            .unwrap_or_else(|| panic!("{heading} is missing\n{stdout}"));
         let step = step.split("\n   took ").next().unwrap();
         assert!(
             step.lines()
@@ -71,10 +71,10 @@ fn the_tour_ends_well_in_time() {
         );
     }
     assert!(
-        !said.contains('✗') || said.contains("✗ dev-1"),
-        "only the bad version fails: {said}"
+        !stdout.contains('✗') || stdout.contains("✗ dev-1"),
+        "only the bad version fails: {stdout}"
     );
-    assert!(said.contains("All checks passed: 9 steps, "), "{said}");
-    assert!(!said.contains('\u{1b}'), "no escapes in a pipe");
+    assert!(stdout.contains("All checks passed: 9 steps, "), "{stdout}");
+    assert!(!stdout.contains('\u{1b}'), "no escapes in a pipe");
     assert!(took < LIMIT, "{took:?} is longer than {LIMIT:?}");
 }

@@ -89,7 +89,7 @@ pub async fn add(
     client: &Client,
     namespace: &str,
     bypass: &Bypass,
-    tell: &dyn Reporter,
+    reporter: &dyn Reporter,
 ) -> anyhow::Result<()> {
     let Bypass {
         window: name, module, ..
@@ -107,7 +107,7 @@ pub async fn add(
     );
     let object = ObjectAddress::of(client, namespace, module).get().await?;
     let window = write(&windows, namespace, bypass, &wanted, now).await?;
-    tell.line(&format!(
+    reporter.line(&format!(
         "rolloutwindow.{}/{name} is bypassed for {module} until {}: {}{}",
         muster_api::kind::GROUP,
         bypass.end(now)?,
@@ -115,11 +115,11 @@ pub async fn add(
         bypass.dry_run.suffix()
     ))?;
     if !selects(&window, &object, module) {
-        tell.warn(&format!(
+        reporter.warn(&format!(
             "warning: the window does not select {module}: the bypass changes nothing"
         ));
     }
-    tell.line(&format!(
+    reporter.line(&format!(
         "To see what is still closed: muster why {module} -n {namespace}"
     ))
 }

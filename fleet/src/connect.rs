@@ -87,17 +87,18 @@ async fn found(target: &Target) -> anyhow::Result<Config> {
         has_context(&kubeconfig, target).with_context(what)?;
         return configured(kubeconfig, &options).await.with_context(what);
     }
-    let said = env::var("KUBECONFIG").unwrap_or_default();
-    let has_own = !said.is_empty() || env::home_dir().is_some_and(|home| home.join(".kube/config").exists());
+    let kubeconfig_env = env::var("KUBECONFIG").unwrap_or_default();
+    let has_own =
+        !kubeconfig_env.is_empty() || env::home_dir().is_some_and(|home| home.join(".kube/config").exists());
     let is_inside = env::var_os("KUBERNETES_SERVICE_HOST").is_some();
     if is_inside && !has_own && target.context.is_none() {
         return Config::incluster().context("reading the in-cluster configuration");
     }
-    let kubeconfig = Kubeconfig::read().with_context(|| unfound(&said))?;
+    let kubeconfig = Kubeconfig::read().with_context(|| unfound(&kubeconfig_env))?;
     has_context(&kubeconfig, target)?;
     configured(kubeconfig, &options)
         .await
-        .with_context(|| unfound(&said))
+        .with_context(|| unfound(&kubeconfig_env))
 }
 
 /// The connection of a kubeconfig. kube would use HTTPS_PROXY as its `proxy-url`: API servers are reached without it.
@@ -134,7 +135,7 @@ pub fn proxies() -> Result<Proxies, ProxyError> {
 
 /// The context must exist; the error lists the existing ones.
 fn has_context(kubeconfig: &Kubeconfig, target: &Target) -> anyhow::Result<()> {
-    let Some(asked) = &target.context else {
+    let Some(requested) = &target.context else {
         return Ok(());
     };
     let there: Vec<&str> = kubeconfig
@@ -142,23 +143,25 @@ fn has_context(kubeconfig: &Kubeconfig, target: &Target) -> anyhow::Result<()> {
         .iter()
         .map(|context| context.name.as_str())
         .collect();
-    if there.contains(&asked.as_str()) {
+    if there.contains(&requested.as_str()) {
         return Ok(());
     }
-    let near = near::offer(asked, there.iter().copied());
+    let near = near::offer(requested, there.iter().copied());
     bail!(
-        "there is no context {asked}{near}: there are {}",
+        "there is no context {requested}{near}: there are {}",
         there.join(", ")
     )
 }
 
 /// The error if no kubeconfig can be used; names the file, if one was given.
-fn unfound(said: &str) -> String {
-    if said.is_empty() {
+fn unfound(kubeconfig_env: &str) -> String {
+    if kubeconfig_env.is_empty() {
         return "no kubeconfig: set KUBECONFIG, or name one with --kubeconfig (to try muster: muster demo)"
             .to_owned();
     }
-    format!("KUBECONFIG={said}: no usable kubeconfig; next: fix it, or name another with --kubeconfig")
+    format!(
+        "KUBECONFIG={kubeconfig_env}: no usable kubeconfig; next: fix it, or name another with --kubeconfig"
+    )
 }
 
 /// The contexts of the kubeconfig of a target.

@@ -89,13 +89,13 @@ pub fn control_write(
     the_same: impl Fn(&Control) -> bool,
 ) -> ControlWrite {
     // A value that cannot be parsed is in force as well: the new control fixes it.
-    let stands = before
+    let existing = before
         .and_then(|text| Control::parse(text).ok())
         .filter(|control| control.holds(now) && the_same(control))
         .filter(|control| {
             wanted.until.is_none() && (wanted.reason.is_none() || wanted.reason == control.reason)
         });
-    stands.map_or(ControlWrite::Write(wanted), ControlWrite::Stands)
+    existing.map_or(ControlWrite::Write(wanted), ControlWrite::Stands)
 }
 
 /// Writes an annotation; null removes it.
@@ -190,13 +190,13 @@ mod tests {
     }
 
     fn check(before: Option<&str>, wanted: Control, writes: bool) {
-        let wish = control_write(before, wanted.clone(), NOW.parse().unwrap(), |control| {
+        let result = control_write(before, wanted.clone(), NOW.parse().unwrap(), |control| {
             control.what != "other"
         });
         assert_eq!(
-            wish == ControlWrite::Write(wanted),
+            result == ControlWrite::Write(wanted),
             writes,
-            "{before:?}: {wish:?}"
+            "{before:?}: {result:?}"
         );
     }
 

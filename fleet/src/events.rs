@@ -97,9 +97,9 @@ mod tests {
 
     #[test]
     fn events_are_not_repeated_when_a_watch_restarts() {
-        let mut told = Followed::from(Some("7"));
+        let mut followed = Followed::from(Some("7"));
         let mut check = |event: watcher::Event<Event>, expect: &[&str]| {
-            let news = told.news(event);
+            let news = followed.news(event);
             let versions = news
                 .iter()
                 .filter_map(|event| event.metadata.resource_version.as_deref());

@@ -156,7 +156,7 @@ mod tests {
     fn check(held: &Held<ConfigMap>, names: &[&str], troubles: &[(&str, i64)]) {
         let all: Vec<String> = held.all().iter().map(|object| object.name_any()).collect();
         assert_eq!(all, names);
-        let said: Vec<(String, Timestamp)> = held
+        let reported: Vec<(String, Timestamp)> = held
             .troubles()
             .map(|trouble| (trouble.what, trouble.since))
             .collect();
@@ -164,7 +164,7 @@ mod tests {
             .iter()
             .map(|(what, since)| ((*what).to_owned(), at(*since)))
             .collect();
-        assert_eq!(said, expect);
+        assert_eq!(reported, expect);
     }
 
     #[test]

@@ -117,7 +117,7 @@ pub async fn hold(
     (top, units): (&Held, &[String]),
     term: &Term,
     dry_run: DryRun,
-    tell: &dyn Reporter,
+    reporter: &dyn Reporter,
 ) -> anyhow::Result<()> {
     match top {
         Held::Cluster(name) if !units.is_empty() => {
@@ -130,7 +130,7 @@ pub async fn hold(
             module.kind.unit(),
             flag(module)
         ),
-        Held::Module(module) => hold_of((client, namespace), module, units, term, dry_run, tell).await?,
+        Held::Module(module) => hold_of((client, namespace), module, units, term, dry_run, reporter).await?,
         unit => {
             let Some((address, _)) = unit.unit(client, namespace).await? else {
                 return Ok(());
@@ -145,9 +145,9 @@ pub async fn hold(
                     format!("held{}", control.provenance())
                 }
             };
-            tell.line(&control::done(&address, &verb, dry_run))?;
+            reporter.line(&control::done(&address, &verb, dry_run))?;
             let (module, kind) = unit.kind_and_unit();
-            tell.line(&format!(
+            reporter.line(&format!(
                 "No {module} will change this {kind}. To release it: muster release {unit}"
             ))?;
         }
@@ -162,7 +162,7 @@ async fn hold_of(
     units: &[String],
     term: &Term,
     dry_run: DryRun,
-    tell: &dyn Reporter,
+    reporter: &dyn Reporter,
 ) -> anyhow::Result<()> {
     let address = ObjectAddress::of(client, namespace, module);
     let object = address.get().await?;
@@ -176,8 +176,8 @@ async fn hold_of(
             format!("holds {}{}", control.what, control.provenance())
         }
     };
-    tell.line(&control::done(&address, &verb, dry_run))?;
-    tell.line(&format!(
+    reporter.line(&control::done(&address, &verb, dry_run))?;
+    reporter.line(&format!(
         "To release: muster release {module} {} {}",
         flag(module),
         units.join(",")
@@ -212,14 +212,14 @@ pub async fn release_hold(
     (client, namespace): (&Client, &str),
     (top, units): (&Held, &[String]),
     dry_run: DryRun,
-    tell: &dyn Reporter,
+    reporter: &dyn Reporter,
 ) -> anyhow::Result<bool> {
     match top {
         Held::Cluster(name) if !units.is_empty() => bail!(
             "--clusters is for modules: write muster release {name}, or muster release module/NAME --clusters {name}"
         ),
         Held::Module(module) => {
-            release_of((client, namespace), module, units, dry_run, tell).await?;
+            release_of((client, namespace), module, units, dry_run, reporter).await?;
             Ok(true)
         }
         unit => {
@@ -229,8 +229,8 @@ pub async fn release_hold(
             let address = address.or_module("release", "");
             let object = address.get().await?;
             let verb = taken_away(&address, &object, HOLD, dry_run, ("released", "is not held")).await?;
-            tell.line(&control::done(&address, verb, dry_run))?;
-            Ok(!is_still_held((client, namespace), unit, name, tell).await?)
+            reporter.line(&control::done(&address, verb, dry_run))?;
+            Ok(!is_still_held((client, namespace), unit, name, reporter).await?)
         }
     }
 }
@@ -241,7 +241,7 @@ async fn release_of(
     module: &ModuleName,
     units: &[String],
     dry_run: DryRun,
-    tell: &dyn Reporter,
+    reporter: &dyn Reporter,
 ) -> anyhow::Result<()> {
     let address = ObjectAddress::of(client, namespace, module);
     let object = address.get().await?;
@@ -270,7 +270,7 @@ async fn release_of(
                 .to_owned()
         }
     };
-    tell.line(&control::done(&address, &verb, dry_run))?;
+    reporter.line(&control::done(&address, &verb, dry_run))?;
     Ok(())
 }
 
@@ -303,7 +303,7 @@ pub async fn pin(
     (module, revision): (&ModuleName, &str),
     term: &Term,
     dry_run: DryRun,
-    tell: &dyn Reporter,
+    reporter: &dyn Reporter,
 ) -> anyhow::Result<()> {
     check_kind(unit, module)?;
     let Some((address, name)) = unit.unit(client, namespace).await? else {
@@ -351,13 +351,13 @@ pub async fn pin(
             )
         }
     };
-    tell.line(&control::done(&address, &verb, dry_run))?;
+    reporter.line(&control::done(&address, &verb, dry_run))?;
     if in_force(&object, HOLD).is_some() {
-        tell.line(&format!(
+        reporter.line(&format!(
             "It is also held, and a hold takes precedence: muster release {unit}"
         ))?;
     }
-    tell.line(&format!(
+    reporter.line(&format!(
         "It is applied when the rollout reaches the {}, and stays until it is unpinned: muster unpin {unit} --module {module}",
         unit.kind_and_unit().1
     ))
@@ -369,7 +369,7 @@ pub async fn unpin(
     unit: &Held,
     module: Option<&ModuleName>,
     dry_run: DryRun,
-    tell: &dyn Reporter,
+    reporter: &dyn Reporter,
 ) -> anyhow::Result<bool> {
     module.map_or(Ok(()), |module| check_kind(unit, module))?;
     let Some((address, name)) = unit.unit(client, namespace).await? else {
@@ -386,8 +386,8 @@ pub async fn unpin(
         Some(key) => taken_away(&address, &object, &key, dry_run, words).await?,
         None => words.1,
     };
-    tell.line(&control::done(&address, verb, dry_run))?;
-    Ok(!is_still_pinned((client, namespace), module, unit, name, tell).await?)
+    reporter.line(&control::done(&address, verb, dry_run))?;
+    Ok(!is_still_pinned((client, namespace), module, unit, name, reporter).await?)
 }
 
 /// The pin annotation of a Cluster or Node, if it has one; an error if it has several.
@@ -433,7 +433,7 @@ async fn is_still_pinned(
     module: Option<&ModuleName>,
     unit: &Held,
     cluster: &str,
-    tell: &dyn Reporter,
+    reporter: &dyn Reporter,
 ) -> anyhow::Result<bool> {
     let found = match module {
         // A module that is gone pins nothing.
@@ -446,7 +446,7 @@ async fn is_still_pinned(
     // The pin is removed, so errors from here on are warnings.
     let found: Vec<_> = found.unwrap_or_else(|error| {
         let what = module.map_or_else(|| "a module".to_owned(), ToString::to_string);
-        tell.warn(&format!(
+        reporter.warn(&format!(
             "warning: whether {what} also pins it is unknown: {error:#}"
         ));
         Vec::new()
@@ -460,7 +460,7 @@ async fn is_still_pinned(
         if named {
             let name = object.name_any();
             let module = ModuleName { kind, name };
-            tell.line(&format!(
+            reporter.line(&format!(
                 "It stays pinned by the annotation {PIN} of {module}: remove it there, too."
             ))?;
             is_still = true;
@@ -519,10 +519,10 @@ pub fn joined(before: Option<&str>, wanted: Control, module: &ModuleName) -> any
         return Ok(ControlWrite::Write(wanted));
     };
     let (held, named) = (before.names(), wanted.names());
-    let says_the_same = (wanted.reason.is_none() || wanted.reason == before.reason)
+    let same_terms = (wanted.reason.is_none() || wanted.reason == before.reason)
         && (wanted.until.is_none() || wanted.until == before.until);
     let others: Vec<&str> = held.difference(&named).copied().collect();
-    if !others.is_empty() && !says_the_same {
+    if !others.is_empty() && !same_terms {
         let all: Vec<&str> = held.union(&named).copied().collect();
         bail!(
             "{module} already leaves {} alone{}, and all names of an annotation share one reason and end; next: name all with {} {}, or release the others first",
@@ -532,10 +532,10 @@ pub fn joined(before: Option<&str>, wanted: Control, module: &ModuleName) -> any
             all.join(",")
         );
     }
-    if says_the_same && named.is_subset(&held) {
+    if same_terms && named.is_subset(&held) {
         return Ok(ControlWrite::Stands(before));
     }
-    if !says_the_same {
+    if !same_terms {
         return Ok(ControlWrite::Write(wanted));
     }
     let what = held.union(&named).copied().collect::<Vec<_>>().join(",");
@@ -570,12 +570,12 @@ async fn is_still_held(
     (client, namespace): (&Client, &str),
     unit: &Held,
     cluster: &str,
-    tell: &dyn Reporter,
+    reporter: &dyn Reporter,
 ) -> anyhow::Result<bool> {
     let mut is_still = false;
     // The hold is removed, so errors from here on are warnings.
     let modules = rolling(client, namespace, unit).await.unwrap_or_else(|error| {
-        tell.warn(&format!(
+        reporter.warn(&format!(
             "warning: whether a module still holds it is not known: {error:#}"
         ));
         Vec::new()
@@ -587,7 +587,7 @@ async fn is_still_held(
                 name: object.name_any(),
             };
             let flag = flag(&module);
-            tell.line(&format!(
+            reporter.line(&format!(
                 "{module} still holds it: muster release {module} {flag} {cluster}"
             ))?;
             is_still = true;
@@ -616,14 +616,14 @@ mod tests {
 
     fn check_join(before: Option<&str>, wanted: Control, expect: Result<Option<&str>, &str>) {
         let joined = joined(before, wanted, &module()).map_err(|error| error.to_string());
-        let said = joined.as_ref().map(|wish| match wish {
+        let written = joined.as_ref().map(|write| match write {
             ControlWrite::Stands(_) => None,
             ControlWrite::Write(control) => Some(control.to_text()),
         });
-        match (&said, expect) {
+        match (&written, expect) {
             (Ok(text), Ok(expect)) => assert_eq!(text.as_deref(), expect, "{before:?}"),
-            (Err(error), Err(says)) => assert!(error.contains(says), "{error}"),
-            _ => panic!("{before:?}: {said:?}"),
+            (Err(error), Err(expected)) => assert!(error.contains(expected), "{error}"),
+            _ => panic!("{before:?}: {written:?}"),
         }
     }
 
@@ -651,8 +651,8 @@ mod tests {
         let before = format!(r#"{{"for":"eu-2","reason":"fire","until":"{far}"}}"#);
         let both = format!(r#"{{"for":"eu-1,eu-2","reason":"fire","until":"{far}"}}"#);
         check_join(Some(&before), wanted("eu-1", Some("fire"), None), Ok(Some(&both)));
-        let says = "module/web already leaves eu-2 alone (fire) until 2300-01-01T00:00:00Z, and all names of an annotation share one reason and end; next: name all with --clusters eu-1,eu-2";
-        check_join(Some(&before), wanted("eu-1", Some("flood"), None), Err(says));
+        let expected = "module/web already leaves eu-2 alone (fire) until 2300-01-01T00:00:00Z, and all names of an annotation share one reason and end; next: name all with --clusters eu-1,eu-2";
+        check_join(Some(&before), wanted("eu-1", Some("flood"), None), Err(expected));
         let all = r#"{"for":"eu-1,eu-2","by":"ann","reason":"flood"}"#;
         check_join(
             Some(&before),

@@ -133,12 +133,12 @@ impl Live {
             facts.annotations.extend(written.annotations);
             facts.paused = facts.paused || written.paused;
         }
-        let said = self.reported_not_ready();
+        let reasons = self.reported_not_ready();
         let rows = all.into_values().map(|facts| {
             let enrolled = self.enrolled.as_ref().map(|all| all.contains(&facts.name));
-            let said = said.get(&facts.name).cloned();
+            let reason = reasons.get(&facts.name).cloned();
             Arc::new(ClusterRow {
-                state: registry::state_from_object(&self.namespace, &facts, enrolled, said),
+                state: registry::state_from_object(&self.namespace, &facts, enrolled, reason),
                 api_version: facts.api_version,
                 name: facts.name,
                 uid: facts.uid,
@@ -156,7 +156,7 @@ impl Live {
 
     /// The last reported reason why a cluster cannot be updated: from the status of modules, else from its assemblages.
     fn reported_not_ready(&self) -> BTreeMap<String, (NotReady, String)> {
-        let mut said = BTreeMap::new();
+        let mut reasons = BTreeMap::new();
         let proxies = self
             .proxies
             .iter()
@@ -169,20 +169,20 @@ impl Live {
             let conditions = status.map_or(&[][..], |status| &status.conditions);
             let ready = conditions.iter().find(|condition| condition.type_ == READY);
             if let Some((reason, ready)) = ready.and_then(|ready| Some((not_ready(&ready.reason)?, ready))) {
-                said.insert(cluster, (reason, ready.message.clone()));
+                reasons.insert(cluster, (reason, ready.message.clone()));
             }
         }
         let modules = self.modules.iter().map(|module| &module.status);
         let statuses = modules.chain(self.bootstrap_modules.iter().map(|module| &module.status));
-        for told in statuses
+        for attention in statuses
             .flatten()
             .flat_map(|status: &ModuleStatus| &status.attention)
         {
-            if let Some(reason) = not_ready(&told.reason) {
-                said.insert(told.cluster.clone(), (reason, told.message.clone()));
+            if let Some(reason) = not_ready(&attention.reason) {
+                reasons.insert(attention.cluster.clone(), (reason, attention.message.clone()));
             }
         }
-        said
+        reasons
     }
 }
 

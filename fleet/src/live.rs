@@ -47,7 +47,7 @@ const LOOK_FOR_CLUSTERS_SOON: Duration = Duration::from_secs(5);
 
 /// Follows a fleet until all receivers are dropped.
 pub fn follow(client: &Client, namespace: &str, extent: Extent) -> watch::Receiver<Arc<Snapshot>> {
-    let (tell, told) = watch::channel(Arc::new(Snapshot::new(
+    let (sender, receiver) = watch::channel(Arc::new(Snapshot::new(
         namespace.to_owned(),
         Clock::system().now(),
         Objects::default(),
@@ -57,11 +57,11 @@ pub fn follow(client: &Client, namespace: &str, extent: Extent) -> watch::Receiv
     let live = Live::new(client.clone(), namespace.to_owned(), extent);
     tokio::spawn(async move {
         tokio::select! {
-            () = live.run(&tell) => {}
-            () = tell.closed() => {}
+            () = live.run(&sender) => {}
+            () = sender.closed() => {}
         }
     });
-    told
+    receiver
 }
 
 /// An item from one of the watches.
@@ -143,8 +143,8 @@ impl Live {
         }
     }
 
-    async fn run(mut self, tell: &watch::Sender<Arc<Snapshot>>) {
-        let mut told = self.watches();
+    async fn run(mut self, sender: &watch::Sender<Arc<Snapshot>>) {
+        let mut items = self.watches();
         let mut due: Option<Instant> = None;
         loop {
             let gathered = async {
@@ -154,7 +154,7 @@ impl Live {
                 }
             };
             tokio::select! {
-                next = told.next() => {
+                next = items.next() => {
                     let Some(next) = next else { return };
                     if self.handle(next) && due.is_none() {
                         due = Some(Instant::now() + GATHER);
@@ -162,7 +162,7 @@ impl Live {
                 }
                 () = gathered => {
                     due = None;
-                    tell.send_replace(Arc::new(self.snapshot()));
+                    sender.send_replace(Arc::new(self.snapshot()));
                 }
             }
         }
@@ -201,7 +201,7 @@ impl Live {
         stream::select_all(all).boxed()
     }
 
-    fn watch<K>(&self, kind: Kind, tell: fn(Event<Guard<K>>) -> WatchItem) -> BoxStream<'static, WatchItem>
+    fn watch<K>(&self, kind: Kind, to_item: fn(Event<Guard<K>>) -> WatchItem) -> BoxStream<'static, WatchItem>
     where
         K: Resource<DynamicType = (), Scope = NamespaceResourceScope>
             + Clone
@@ -211,13 +211,13 @@ impl Live {
             + 'static,
     {
         let api: Api<Guard<K>> = Api::namespaced(self.client.clone(), &self.namespace);
-        watch_events(api, failed(kind), tell)
+        watch_events(api, failed(kind), to_item)
     }
 
     /// Handles an item; returns whether the view changed.
-    fn handle(&mut self, told: WatchItem) -> bool {
+    fn handle(&mut self, item: WatchItem) -> bool {
         let now = self.clock.now();
-        match told {
+        match item {
             WatchItem::Module(event) => self.modules.event(&event, now),
             WatchItem::BootstrapModule(event) => self.bootstrap_modules.event(&event, now),
             WatchItem::Upgrade(event) => {
@@ -374,27 +374,27 @@ fn light(event: Event<Guard<UpdatePlan>>) -> Event<Guard<UpdatePlan>> {
 
 /// The Clusters in the served version, also when that changes.
 fn clusters(client: Client, namespace: String) -> impl Stream<Item = WatchItem> + Send {
-    let (tell, told) = mpsc::channel(64);
-    let gone = tell.clone();
+    let (sender, receiver) = mpsc::channel(64);
+    let gone = sender.clone();
     tokio::spawn(async move {
         tokio::select! {
-            () = find_clusters(&client, &namespace, tell) => {}
+            () = find_clusters(&client, &namespace, sender) => {}
             () = gone.closed() => {}
         }
     });
-    stream::unfold(told, |mut told| async move {
-        let next = told.recv().await?;
-        Some((next, told))
+    stream::unfold(receiver, |mut receiver| async move {
+        let next = receiver.recv().await?;
+        Some((next, receiver))
     })
 }
 
-async fn find_clusters(client: &Client, namespace: &str, tell: mpsc::Sender<WatchItem>) {
+async fn find_clusters(client: &Client, namespace: &str, sender: mpsc::Sender<WatchItem>) {
     loop {
         let nothing = match served(client).await {
             Ok(Some(version)) => {
                 let resource = version.api_resource();
                 tokio::select! {
-                    () = watch_clusters(client, namespace, &resource, tell.clone()) => {}
+                    () = watch_clusters(client, namespace, &resource, sender.clone()) => {}
                     () = other_than(client, version) => {}
                 }
                 continue;
@@ -403,7 +403,7 @@ async fn find_clusters(client: &Client, namespace: &str, tell: mpsc::Sender<Watc
             Err(error) => WatchItem::Failed(Kind::Clusters, format!("{error:#}")),
         };
         // The task ends when the receiver is dropped.
-        let _ = tell.send(nothing).await;
+        let _ = sender.send(nothing).await;
         tokio::time::sleep(LOOK_FOR_CLUSTERS_SOON).await;
     }
 }
@@ -412,13 +412,13 @@ async fn watch_clusters(
     client: &Client,
     namespace: &str,
     resource: &ApiResource,
-    tell: mpsc::Sender<WatchItem>,
+    sender: mpsc::Sender<WatchItem>,
 ) {
     let api: Api<DynamicObject> = Api::namespaced_with(client.clone(), namespace, resource);
     let events = watch_api(api, watcher::Config::default(), resource.kind.clone());
     let mut events = std::pin::pin!(events);
     while let Some(event) = events.next().await {
-        if tell.send(WatchItem::Cluster(event)).await.is_err() {
+        if sender.send(WatchItem::Cluster(event)).await.is_err() {
             return;
         }
     }

@@ -146,14 +146,14 @@ pub(crate) fn watches(client: Client) -> BoxStream<'static, Change> {
 fn watch<K>(
     client: &Client,
     kind: Kind,
-    tell: fn(Box<Event<Guard<K>>>) -> Change,
+    to_change: fn(Box<Event<Guard<K>>>) -> Change,
 ) -> BoxStream<'static, Change>
 where
     K: Resource<DynamicType = ()> + Clone + DeserializeOwned + std::fmt::Debug + Send + 'static,
 {
     let api: Api<Guard<K>> = Api::all(client.clone());
     let fail = move |why| Change::Failed(kind, why);
-    watch_events(api, fail, move |event| tell(Box::new(event)))
+    watch_events(api, fail, move |event| to_change(Box::new(event)))
 }
 
 /// Drops the fields of a Node that no page shows, which are most of it.

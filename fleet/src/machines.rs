@@ -79,9 +79,9 @@ pub async fn retry_machine(
     client: &Client,
     (namespace, machine): (&str, &str),
     word: &ControlOptions,
-    tell: &dyn Reporter,
+    reporter: &dyn Reporter,
 ) -> anyhow::Result<()> {
-    write(client, (namespace, machine), annotation::RETRY, word, tell).await
+    write(client, (namespace, machine), annotation::RETRY, word, reporter).await
 }
 
 /// Aborts the update of a Machine.
@@ -89,9 +89,9 @@ pub async fn abort_machine(
     client: &Client,
     (namespace, machine): (&str, &str),
     word: &ControlOptions,
-    tell: &dyn Reporter,
+    reporter: &dyn Reporter,
 ) -> anyhow::Result<()> {
-    write(client, (namespace, machine), annotation::ABORT, word, tell).await
+    write(client, (namespace, machine), annotation::ABORT, word, reporter).await
 }
 
 /// Writes a control to the plans that contain a Machine.
@@ -100,7 +100,7 @@ async fn write(
     (namespace, machine): (&str, &str),
     key: &'static str,
     word: &ControlOptions,
-    tell: &dyn Reporter,
+    reporter: &dyn Reporter,
 ) -> anyhow::Result<()> {
     let api: Api<UpdatePlan> = Api::namespaced(client.clone(), namespace);
     let plans = listed(&api).await?;
@@ -117,9 +117,9 @@ async fn write(
         let body = json!({"metadata": {"annotations": {key: control.to_text(), other: Value::Null}}});
         control::write(&address, body, word.dry_run).await?;
         let done = format!("Machine {machine} {verb}");
-        tell.line(&control::done(&address, &done, word.dry_run))?;
+        reporter.line(&control::done(&address, &done, word.dry_run))?;
         if word.dry_run == DryRun::None {
-            tell.line(&format!(
+            reporter.line(&format!(
                 "next: kubectl describe updateplan {plan} -n {namespace}"
             ))?;
         }

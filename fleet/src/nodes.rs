@@ -136,7 +136,7 @@ pub async fn read(client: &Client) -> anyhow::Result<Fleet> {
 /// An error of the first read is returned. A later error is reported once by `tell`, and retried.
 pub async fn watch_nodes<T>(
     client: &Client,
-    tell: &dyn Reporter,
+    reporter: &dyn Reporter,
     mut show: impl FnMut(&NodeObjects, &Fleet) -> anyhow::Result<ControlFlow<T>>,
 ) -> anyhow::Result<T> {
     let mut now = read_node_objects(client).await?;
@@ -145,7 +145,7 @@ pub async fn watch_nodes<T>(
         changes::<NodeAssemblage>(client)?,
         changes::<Node>(client)?,
     ]);
-    let mut told = String::new();
+    let mut last_trouble = String::new();
     loop {
         if let ControlFlow::Break(end) = show(&now, &Fleet::of_nodes(&now))? {
             return Ok(end);
@@ -156,15 +156,15 @@ pub async fn watch_nodes<T>(
         changes.by_ref().take_until(gather).for_each(future::ready).await;
         match read_node_objects(client).await {
             Ok(fresh) => {
-                told.clear();
+                last_trouble.clear();
                 now = fresh;
             }
             Err(error) => {
                 let trouble = format!("{error:#}");
-                if told != trouble {
-                    tell.warn(&format!("warning: {trouble}; retrying"));
+                if last_trouble != trouble {
+                    reporter.warn(&format!("warning: {trouble}; retrying"));
                 }
-                told = trouble;
+                last_trouble = trouble;
             }
         }
     }

@@ -19,7 +19,7 @@ pub async fn pause(
     module: &ModuleName,
     term: &Term,
     dry_run: DryRun,
-    tell: &dyn Reporter,
+    reporter: &dyn Reporter,
 ) -> anyhow::Result<()> {
     let address = ObjectAddress::of(client, namespace, module);
     let object = address.get().await?;
@@ -32,23 +32,23 @@ pub async fn pause(
             format!("paused{}", control.provenance())
         }
     };
-    tell.line(&control::done(&address, &verb, dry_run))?;
+    reporter.line(&control::done(&address, &verb, dry_run))?;
     // The pause is written, so errors from here on are not reported.
     match read::read_fleet(client, namespace, module).await {
         Ok(fleet) => {
             if let Some(view) = fleet.module(module.kind, &module.name) {
-                tell.line(&goes_on(view))?;
+                reporter.line(&goes_on(view))?;
             }
         }
-        Err(error) => tell.warn(&format!(
+        Err(error) => reporter.warn(&format!(
             "warning: which {}s wait for it is not known: {error:#}",
             module.kind.unit()
         )),
     }
     if set_in_spec(&object) {
-        tell.line(&format!("spec.rollout.paused is also true ({}).", owner(&object)))?;
+        reporter.line(&format!("spec.rollout.paused is also true ({}).", owner(&object)))?;
     }
-    tell.line(&format!("To resume: muster rollout resume {module}"))
+    reporter.line(&format!("To resume: muster rollout resume {module}"))
 }
 
 /// Removes a pause; false if the spec still pauses the module.
@@ -57,7 +57,7 @@ pub async fn resume(
     namespace: &str,
     module: &ModuleName,
     dry_run: DryRun,
-    tell: &dyn Reporter,
+    reporter: &dyn Reporter,
 ) -> anyhow::Result<bool> {
     let address = ObjectAddress::of(client, namespace, module);
     let object = address.get().await?;
@@ -71,9 +71,9 @@ pub async fn resume(
         (false, true) => "is not paused by a user",
         (false, false) => "is not paused",
     };
-    tell.line(&control::done(&address, verb, dry_run))?;
+    reporter.line(&control::done(&address, verb, dry_run))?;
     if set_in_spec(&object) {
-        tell.line(&format!(
+        reporter.line(&format!(
             "It stays paused: spec.rollout.paused is true ({}); change it where it is set: usually in git.",
             owner(&object)
         ))?;

@@ -112,7 +112,7 @@ pub async fn write(
     (client, namespace): (&Client, &str),
     deed: &Deed,
     on: &OnRun,
-    tell: &dyn Reporter,
+    reporter: &dyn Reporter,
 ) -> anyhow::Result<bool> {
     if on.module.kind != Kind::Module {
         bail!(PlanRunError::NotModule(on.module.clone()));
@@ -130,12 +130,12 @@ pub async fn write(
     control::annotate(&address, PLAN_RUN, &json!(control.to_text()), dry_run).await?;
     if dry_run != DryRun::None {
         let verb = format!("{}: {done}", on.cluster);
-        tell.line(&control::done(&address, &verb, dry_run))?;
+        reporter.line(&control::done(&address, &verb, dry_run))?;
         return Ok(true);
     }
     let id = id(&what, &control);
     let answer = tokio::time::timeout(on.timeout, answered(&assemblages, on, &id)).await;
-    report_answer(on, &done, answer.ok().transpose()?, tell)
+    report_answer(on, &done, answer.ok().transpose()?, reporter)
 }
 
 /// Prints the answer of the cluster; returns whether the control was accepted.
@@ -143,15 +143,15 @@ fn report_answer(
     on: &OnRun,
     done: &str,
     answer: Option<(ControlTaken, Option<String>)>,
-    tell: &dyn Reporter,
+    reporter: &dyn Reporter,
 ) -> anyhow::Result<bool> {
     let OnRun { module, cluster, .. } = on;
     let next = format!("next: muster why {module} --cluster {cluster}");
     match answer {
         Some((ControlTaken { refused: None, .. }, line)) => {
-            let stands = line.map(|line| format!(": {line}")).unwrap_or_default();
-            tell.line(&format!("{module}: {cluster}: {done} accepted{stands}"))?;
-            tell.line(&next)?;
+            let suffix = line.map(|line| format!(": {line}")).unwrap_or_default();
+            reporter.line(&format!("{module}: {cluster}: {done} accepted{suffix}"))?;
+            reporter.line(&next)?;
             Ok(true)
         }
         Some((
@@ -160,15 +160,15 @@ fn report_answer(
             },
             _,
         )) => {
-            tell.line(&format!("{module}: {cluster}: {done} refused: {why}"))?;
+            reporter.line(&format!("{module}: {cluster}: {done} refused: {why}"))?;
             Ok(false)
         }
         None => {
-            tell.line(&format!(
+            reporter.line(&format!(
                 "{module}: {cluster}: {done} is written, but the cluster did not accept it within {}s; it is accepted once the cluster is reachable",
                 on.timeout.as_secs()
             ))?;
-            tell.line(&next)?;
+            reporter.line(&next)?;
             Ok(false)
         }
     }
@@ -176,8 +176,8 @@ fn report_answer(
 
 /// The ID of the control, as its reader computes it.
 fn id(what: &str, control: &Control) -> String {
-    let said = control.at.map(|at| at.to_string()).unwrap_or_default();
-    PlanControl::parse(what, &said, None).map_or_else(String::new, |control| control.id)
+    let written_at = control.at.map(|at| at.to_string()).unwrap_or_default();
+    PlanControl::parse(what, &written_at, None).map_or_else(String::new, |control| control.id)
 }
 
 /// The text after `CLUSTER@` in the annotation.

@@ -38,7 +38,7 @@ impl Request {
 }
 
 /// The message of the Ready condition once the status reports the request.
-async fn handled(address: &ObjectAddress, asked: &str) -> anyhow::Result<String> {
+async fn handled(address: &ObjectAddress, requested_at: &str) -> anyhow::Result<String> {
     let mut objects = pin!(watcher::watch_object(
         address.api.clone().for_watching()?,
         &address.name
@@ -49,7 +49,7 @@ async fn handled(address: &ObjectAddress, asked: &str) -> anyhow::Result<String>
             .data
             .pointer("/status/lastHandledReconcileAt")
             .and_then(|value| value.as_str())
-            == Some(asked)
+            == Some(requested_at)
         {
             return Ok(ready(&object));
         }

@@ -41,7 +41,7 @@ pub async fn approve(
     (module, stage): (&ModuleName, Option<&str>),
     word: &ControlOptions,
     promote: bool,
-    tell: &dyn Reporter,
+    reporter: &dyn Reporter,
 ) -> anyhow::Result<bool> {
     let address = ObjectAddress::of(client, namespace, module);
     let object = address.get().await?;
@@ -50,7 +50,7 @@ pub async fn approve(
     let approve = |revision| ControlCommand::Approve(revision, stage.as_str().into());
     if !heeded(&object, &revision, approve) {
         let why = format!("revision {revision} is not being rolled out, or has passed stage {stage}");
-        refuse(module, &why, tell);
+        refuse(module, &why, reporter);
         return Ok(false);
     }
     let (key, verb) = if promote {
@@ -60,7 +60,7 @@ pub async fn approve(
     };
     say(client, &address, key, &format!("{stage}@{revision}"), word).await?;
     let verb = format!("stage {stage} of revision {revision} {verb}");
-    tell.line(&control::done(&address, &verb, word.dry_run))?;
+    reporter.line(&control::done(&address, &verb, word.dry_run))?;
     Ok(true)
 }
 
@@ -70,14 +70,21 @@ pub async fn abort_rollout(
     at: (&Client, &str),
     of: (&ModuleName, Option<&str>),
     word: &ControlOptions,
-    tell: &dyn Reporter,
+    reporter: &dyn Reporter,
 ) -> anyhow::Result<bool> {
-    about_revision(at, of, word, tell, (ABORT, ControlCommand::Abort), |revision| {
-        (
-            format!("revision {revision} aborted"),
-            format!("revision {revision} is not being rolled out"),
-        )
-    })
+    about_revision(
+        at,
+        of,
+        word,
+        reporter,
+        (ABORT, ControlCommand::Abort),
+        |revision| {
+            (
+                format!("revision {revision} aborted"),
+                format!("revision {revision} is not being rolled out"),
+            )
+        },
+    )
     .await
 }
 
@@ -86,14 +93,21 @@ pub async fn retry_rollout(
     at: (&Client, &str),
     of: (&ModuleName, Option<&str>),
     word: &ControlOptions,
-    tell: &dyn Reporter,
+    reporter: &dyn Reporter,
 ) -> anyhow::Result<bool> {
-    about_revision(at, of, word, tell, (RETRY, ControlCommand::Retry), |revision| {
-        (
-            format!("revision {revision} is retried"),
-            format!("revision {revision} is neither bad nor aborted"),
-        )
-    })
+    about_revision(
+        at,
+        of,
+        word,
+        reporter,
+        (RETRY, ControlCommand::Retry),
+        |revision| {
+            (
+                format!("revision {revision} is retried"),
+                format!("revision {revision} is neither bad nor aborted"),
+            )
+        },
+    )
     .await
 }
 
@@ -184,32 +198,32 @@ async fn about_revision(
     (client, namespace): (&Client, &str),
     (module, revision): (&ModuleName, Option<&str>),
     word: &ControlOptions,
-    tell: &dyn Reporter,
-    (key, says): (&str, fn(Revision) -> ControlCommand),
+    reporter: &dyn Reporter,
+    (key, to_command): (&str, fn(Revision) -> ControlCommand),
     texts: impl FnOnce(&str) -> (String, String),
 ) -> anyhow::Result<bool> {
     let address = ObjectAddress::of(client, namespace, module);
     let object = address.get().await?;
     let revision = match revision {
-        Some(said) => {
+        Some(given) => {
             let history = history::read_history(client, namespace, module).await?;
-            control::digits(&history.find(said)?.revision).to_owned()
+            control::digits(&history.find(given)?.revision).to_owned()
         }
         None => target(&object)?,
     };
-    let (said, why) = texts(&revision);
-    if !heeded(&object, &revision, says) {
-        refuse(module, &why, tell);
+    let (message, why) = texts(&revision);
+    if !heeded(&object, &revision, to_command) {
+        refuse(module, &why, reporter);
         return Ok(false);
     }
     say(client, &address, key, &revision, word).await?;
-    tell.line(&control::done(&address, &said, word.dry_run))?;
+    reporter.line(&control::done(&address, &message, word.dry_run))?;
     Ok(true)
 }
 
 /// Whether the control would have an effect, according to the rollout's memory. If that cannot be read, the controller
 /// reports it in an event.
-fn heeded(object: &DynamicObject, revision: &str, says: impl Fn(Revision) -> ControlCommand) -> bool {
+fn heeded(object: &DynamicObject, revision: &str, to_command: impl Fn(Revision) -> ControlCommand) -> bool {
     let pointer = |pointer: &str| object.data.pointer(pointer).and_then(Value::as_str);
     let own = pointer("/status/rollout/uid") == object.metadata.uid.as_deref();
     let memory = pointer("/status/rollout/memory").filter(|_| own);
@@ -221,12 +235,12 @@ fn heeded(object: &DynamicObject, revision: &str, says: impl Fn(Revision) -> Con
     // The memory keeps the first 32 digits of a hash.
     let revision = revision.get(..32).unwrap_or(revision).to_ascii_lowercase();
     let mut meant = known.filter(|known| known.to_string().starts_with(&revision));
-    meant.any(|meant| memory.heeds(&says(meant)))
+    meant.any(|meant| memory.heeds(&to_command(meant)))
 }
 
 /// Reports that nothing was written because it would have no effect.
-fn refuse(module: &ModuleName, why: &str, tell: &dyn Reporter) {
-    tell.warn(&format!(
+fn refuse(module: &ModuleName, why: &str, reporter: &dyn Reporter) {
+    reporter.warn(&format!(
         "error: {module}: {why}: nothing was written, it would have no effect; next: muster rollout history {module}"
     ));
 }

@@ -33,7 +33,7 @@ pub struct News<'a> {
     /// A line per cluster with a new reason, if they are not drawn.
     pub lines: Vec<String>,
     /// The message of the module, if it is new.
-    pub says: Option<String>,
+    pub message: Option<String>,
     /// Whether the rollout succeeded, once it makes no more progress on its own.
     pub ended: Option<bool>,
 }
@@ -95,7 +95,7 @@ pub struct Follower<'a> {
     /// The messages of clusters that were reported.
     messages: BTreeSet<String>,
     /// The last reported message of the module.
-    said: String,
+    last_message: String,
     /// The module at the last read.
     last: Option<ModuleView>,
 }
@@ -107,7 +107,7 @@ impl<'a> Follower<'a> {
             followed,
             words: BTreeMap::new(),
             messages: BTreeSet::new(),
-            said: String::new(),
+            last_message: String::new(),
             last: None,
         }
     }
@@ -131,7 +131,7 @@ impl<'a> Follower<'a> {
                 bail!(missing(fleet, module, namespace));
             };
             return Ok(News {
-                says: self.unless_repeated(awaited(fleet, module, namespace, tag)),
+                message: self.unless_repeated(awaited(fleet, module, namespace, tag)),
                 ..News::default()
             });
         };
@@ -152,7 +152,7 @@ impl<'a> Follower<'a> {
         // The values that a gate reads change while all clusters wait for it.
         if news.ended.is_some() || is_once || view.reason == Reason::WaitingGate.as_str() {
             let text = format!("{module} {}: {}", view.reason, self.rest(view));
-            news.says = self.unless_repeated(text);
+            news.message = self.unless_repeated(text);
         }
         Ok(news)
     }
@@ -168,7 +168,7 @@ impl<'a> Follower<'a> {
             )
         };
         News {
-            says: self.unless_repeated(text),
+            message: self.unless_repeated(text),
             ended: is_once.then_some(false),
             ..News::default()
         }
@@ -180,11 +180,12 @@ impl<'a> Follower<'a> {
         if view.reason == Reason::WaitingGate.as_str() {
             return &view.message; // it changes repeatedly
         }
-        let told = view
+        let reported = view
             .cells
             .iter()
             .filter(|cell| self.messages.contains(&cell.message));
-        let mut rests = told.filter_map(|cell| view.message.strip_suffix(&cell.message)?.strip_suffix(": "));
+        let mut rests =
+            reported.filter_map(|cell| view.message.strip_suffix(&cell.message)?.strip_suffix(": "));
         rests.next().unwrap_or(&view.message)
     }
 
@@ -203,10 +204,10 @@ impl<'a> Follower<'a> {
 
     /// Returns the text unless it was the last one.
     fn unless_repeated(&mut self, text: String) -> Option<String> {
-        if self.said == text {
+        if self.last_message == text {
             return None;
         }
-        self.said.clone_from(&text);
+        self.last_message.clone_from(&text);
         Some(text)
     }
 
@@ -214,13 +215,13 @@ impl<'a> Follower<'a> {
     fn changed(&mut self, view: &ModuleView) -> Vec<String> {
         let mut lines = Vec::new();
         let mut alike: Vec<(&Cell, Vec<&str>)> = Vec::new();
-        let told = |cell: &&Cell| !matches!(cell.shape, Shape::NotSelected | Shape::Unknown);
-        for cell in view.cells.iter().filter(told) {
+        let is_reported = |cell: &&Cell| !matches!(cell.shape, Shape::NotSelected | Shape::Unknown);
+        for cell in view.cells.iter().filter(is_reported) {
             if self.words.get(&cell.cluster) == Some(&cell.reason) {
                 continue;
             }
             self.words.insert(cell.cluster.clone(), cell.reason.clone());
-            let says = |cell: &Cell| {
+            let line_key = |cell: &Cell| {
                 (
                     cell.shape,
                     cell.reason.clone(),
@@ -228,7 +229,10 @@ impl<'a> Follower<'a> {
                     view.message_of(cell).to_owned(),
                 )
             };
-            match alike.iter_mut().find(|(first, _)| says(first) == says(cell)) {
+            match alike
+                .iter_mut()
+                .find(|(first, _)| line_key(first) == line_key(cell))
+            {
                 Some((_, names)) => names.push(&cell.cluster),
                 None => alike.push((cell, vec![&cell.cluster])),
             }

@@ -17,7 +17,7 @@ pub(crate) const NOT_THERE: [u16; 2] = [403, 404];
 pub(crate) fn watch_events<K, T>(
     api: Api<K>,
     fail: impl Fn(String) -> T + Send + 'static,
-    tell: impl Fn(Event<K>) -> T + Send + 'static,
+    to_item: impl Fn(Event<K>) -> T + Send + 'static,
 ) -> BoxStream<'static, T>
 where
     K: Resource<DynamicType = ()> + Clone + DeserializeOwned + std::fmt::Debug + Send + 'static,
@@ -38,7 +38,7 @@ where
         Some((failure, failures))
     });
     let failures = failures.map(fail);
-    stream::select(events.map(tell), failures).boxed()
+    stream::select(events.map(to_item), failures).boxed()
 }
 
 /// Whether a list fails with one of these codes: 404 if the kind is not served. Other errors are reported by the watch.

@@ -23,7 +23,7 @@ pub async fn release_lost_nodes(
     client: &Client,
     (module, named): (&ModuleName, &[String]),
     word: &ControlOptions,
-    tell: &dyn Reporter,
+    reporter: &dyn Reporter,
 ) -> anyhow::Result<bool> {
     check_kind(module)?;
     let fleet = nodes::read(client).await?;
@@ -33,13 +33,13 @@ pub async fn release_lost_nodes(
         (module, named),
         lost,
         "did not vanish during its update",
-        tell,
+        reporter,
     )? {
         return Ok(false);
     }
-    write(client, (module, named), (RELEASE, "released"), word, tell).await?;
+    write(client, (module, named), (RELEASE, "released"), word, reporter).await?;
     let ObjectAddress { name, resource, .. } = ObjectAddress::of(client, "", module);
-    tell.line(&format!(
+    reporter.line(&format!(
         "The rollout continues without waiting for them. To undo it: kubectl annotate --field-manager=muster-cli {resource}/{name} {RELEASE}-"
     ))?;
     Ok(true)
@@ -50,7 +50,7 @@ pub async fn abandon(
     client: &Client,
     (module, named): (&ModuleName, &[String]),
     word: &ControlOptions,
-    tell: &dyn Reporter,
+    reporter: &dyn Reporter,
 ) -> anyhow::Result<bool> {
     let fleet = nodes::read(client).await?;
     check_kind(module)?;
@@ -64,11 +64,11 @@ pub async fn abandon(
         (module, named),
         leaves,
         "is not being withdrawn from",
-        tell,
+        reporter,
     )? {
         return Ok(false);
     }
-    write(client, (module, named), (ABANDON, "abandoned"), word, tell).await?;
+    write(client, (module, named), (ABANDON, "abandoned"), word, reporter).await?;
     Ok(true)
 }
 
@@ -76,16 +76,16 @@ pub async fn abandon(
 fn all_stand(
     fleet: &Fleet,
     (module, named): (&ModuleName, &[String]),
-    stands: impl Fn(&Cell) -> bool,
+    qualifies: impl Fn(&Cell) -> bool,
     refused: &str,
-    tell: &dyn Reporter,
+    reporter: &dyn Reporter,
 ) -> anyhow::Result<bool> {
     for node in named {
         nodes::check_selected(fleet, &module.name, node)?;
         let view = nodes::find_node_module(fleet, &module.name)?;
         let cell = view.cells.iter().find(|cell| cell.cluster == *node);
-        if let Some(cell) = cell.filter(|cell| !stands(cell)) {
-            tell.warn(&format!(
+        if let Some(cell) = cell.filter(|cell| !qualifies(cell)) {
+            reporter.warn(&format!(
                 "error: {node} {refused} ({}): nothing was written, it would have no effect; next: muster why {module} --node {}",
                 cell.reason,
                 shell_word(node)
@@ -110,7 +110,7 @@ async fn write(
     (module, named): (&ModuleName, &[String]),
     (key, verb): (&str, &str),
     word: &ControlOptions,
-    tell: &dyn Reporter,
+    reporter: &dyn Reporter,
 ) -> anyhow::Result<()> {
     let address = ObjectAddress::of(client, "", module);
     let object = address.get().await?;
@@ -126,5 +126,5 @@ async fn write(
             format!("{} {verb}{}", named.join(","), control.provenance())
         }
     };
-    tell.line(&control::done(&address, &verb, word.dry_run))
+    reporter.line(&control::done(&address, &verb, word.dry_run))
 }

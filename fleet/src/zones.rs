@@ -61,15 +61,15 @@ pub async fn pause_zone(
     (namespace, name): (&str, &str),
     term: &Term,
     dry_run: DryRun,
-    tell: &dyn Reporter,
+    reporter: &dyn Reporter,
 ) -> anyhow::Result<()> {
     if term.reason.is_some() || term.until.is_some() || term.time.is_some() {
         bail!("spec.paused of a ZoneRollout has no reason and no end: omit --reason, --until and --for");
     }
     let address = ObjectAddress::of_zones(client, namespace, name).await?;
     let verb = set_paused(&address, true, dry_run).await?;
-    tell.line(&control::done(&address, verb, dry_run))?;
-    tell.line(&format!(
+    reporter.line(&control::done(&address, verb, dry_run))?;
+    reporter.line(&format!(
         "To resume: muster rollout resume zonerollout/{}",
         address.name
     ))
@@ -80,20 +80,20 @@ pub async fn resume_zone(
     client: &Client,
     (namespace, name): (&str, &str),
     dry_run: DryRun,
-    tell: &dyn Reporter,
+    reporter: &dyn Reporter,
 ) -> anyhow::Result<()> {
     let address = ObjectAddress::of_zones(client, namespace, name).await?;
     let verb = set_paused(&address, false, dry_run).await?;
-    tell.line(&control::done(&address, verb, dry_run))
+    reporter.line(&control::done(&address, verb, dry_run))
 }
 
 /// Retries a revision that was marked bad; false if it would have no effect.
 pub async fn retry_zone(
     client: &Client,
     (namespace, name): (&str, &str),
-    asked: Option<&str>,
+    requested: Option<&str>,
     word: &ControlOptions,
-    tell: &dyn Reporter,
+    reporter: &dyn Reporter,
 ) -> anyhow::Result<bool> {
     if word.reason.is_some() {
         bail!("spec.retry of a ZoneRollout has no reason: omit --reason");
@@ -104,16 +104,16 @@ pub async fn retry_zone(
     let status = rollout.status.unwrap_or_default();
     let revision = status.revision.as_deref();
     let revision = revision.context("the status has no revision yet: try again in a moment")?;
-    let is_meant = |said: &str| said.len() >= DIGITS.min(revision.len()) && revision.starts_with(said);
-    let refused = match asked {
-        Some(said) if !is_meant(said) => Some(format!("the current revision is {revision}")),
+    let is_meant = |given: &str| given.len() >= DIGITS.min(revision.len()) && revision.starts_with(given);
+    let refused = match requested {
+        Some(given) if !is_meant(given) => Some(format!("the current revision is {revision}")),
         _ if !status.sets.values().any(|set| set.condemned) => {
             Some(format!("revision {revision} is not marked bad"))
         }
         _ => None,
     };
     if let Some(refused) = refused {
-        tell.warn(&format!("error: {refused}: nothing was written"));
+        reporter.warn(&format!("error: {refused}: nothing was written"));
         return Ok(false);
     }
     control::write(
@@ -123,7 +123,7 @@ pub async fn retry_zone(
     )
     .await?;
     let verb = format!("revision {revision} is retried");
-    tell.line(&control::done(&address, &verb, word.dry_run))?;
+    reporter.line(&control::done(&address, &verb, word.dry_run))?;
     Ok(true)
 }
 

@@ -39,16 +39,18 @@ impl Reviews {
             ..TokenReview::default()
         };
         let parameters = PostParams::default();
-        let asked = reviews.create(&parameters, &review);
-        let status = call_within(PATIENCE, "reviewing a token", asked).await?.status;
+        let reviewing = reviews.create(&parameters, &review);
+        let status = call_within(PATIENCE, "reviewing a token", reviewing)
+            .await?
+            .status;
         let status = status.filter(|status| status.authenticated == Some(true));
         let Some(user) = status.and_then(|status| status.user) else {
             return Ok(Verdict::Unknown);
         };
         let rights: Api<SubjectAccessReview> = Api::all(self.client.clone());
         let question = question(user, &self.namespace);
-        let asked = rights.create(&parameters, &question);
-        let answer = call_within(PATIENCE, "reviewing the access of a user", asked).await?;
+        let reviewing = rights.create(&parameters, &question);
+        let answer = call_within(PATIENCE, "reviewing the access of a user", reviewing).await?;
         let may = answer.status.is_some_and(|status| status.allowed);
         Ok(if may {
             Verdict::Admitted

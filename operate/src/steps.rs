@@ -101,16 +101,16 @@ impl StepRefusal {
 
     /// A request to the API server of `place` failed.
     pub fn of_call(place: &str, error: &CallError) -> Self {
-        let said = error_chain(error);
+        let message = error_chain(error);
         match error.code() {
-            None => Self::unknown(format!("{place} does not answer: {said}")).remedy(
+            None => Self::unknown(format!("{place} does not answer: {message}")).remedy(
                 "is the address in the kubeconfig right, and is it reachable from here (VPN, proxy)?",
             ),
-            Some(401) => Self::unknown(format!("{place} does not accept your credential: {said}"))
+            Some(401) => Self::unknown(format!("{place} does not accept your credential: {message}"))
                 .remedy("sign in again, or choose another kubeconfig"),
-            Some(403) => Self::failed(format!("you are not allowed to do that in {place}: {said}"))
+            Some(403) => Self::failed(format!("you are not allowed to do that in {place}: {message}"))
                 .remedy("ask an administrator of that cluster for the right, or let them run this command"),
-            Some(_) => Self::failed(format!("{place}: {said}")),
+            Some(_) => Self::failed(format!("{place}: {message}")),
         }
     }
 }

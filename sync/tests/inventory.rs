@@ -71,9 +71,9 @@ fn ids_that_read_back_as_others_are_known() {
 
 #[test]
 fn what_is_no_id_is_refused() {
-    let said = ["", "a", "a_b", "a_b_c", "_a_b_", "___Kind"]
+    let errors = ["", "a", "a_b", "a_b_c", "_a_b_", "___Kind"]
         .map(|text| text.parse::<ObjectId>().unwrap_err().to_string());
-    insta::assert_snapshot!(said.join("\n"));
+    insta::assert_snapshot!(errors.join("\n"));
 }
 
 /// The format in a status: Flux reads ours, and we read Flux's.

@@ -134,9 +134,9 @@ impl Fuzz {
             .current_dir(tree::root())
             .output()
             .context("cargo fuzz run")?;
-        let said = String::from_utf8_lossy(&output.stderr);
+        let stderr = String::from_utf8_lossy(&output.stderr);
         if !output.status.success() {
-            let lines: Vec<&str> = said.lines().collect();
+            let lines: Vec<&str> = stderr.lines().collect();
             println!("{}", lines[lines.len().saturating_sub(40)..].join("\n"));
             println!(
                 "the input is in {}: fix the bug, and add the input to e2e/fuzz/regressions/{target}/",
@@ -144,7 +144,7 @@ impl Fuzz {
             );
         }
         Ok(Run {
-            executions: executed(&said),
+            executions: executed(&stderr),
             good: output.status.success(),
         })
     }
@@ -157,8 +157,8 @@ struct Run {
 }
 
 /// From libFuzzer's statistics; 0 if there are none.
-fn executed(said: &str) -> u64 {
-    let count = said
+fn executed(stderr: &str) -> u64 {
+    let count = stderr
         .lines()
         .find_map(|line| line.strip_prefix("stat::number_of_executed_units:"));
     count.and_then(|count| count.trim().parse().ok()).unwrap_or(0)

@@ -100,19 +100,19 @@ impl Walks {
 
 /// What is wrong with a walk after it was applied.
 fn tried(walk: &Walk, copy: &Copy, tests: &Tests<'_>) -> anyhow::Result<Option<String>> {
-    if let Err(said) = copy.apply(&walk.patch_file(), copy::Apply::Write)? {
-        return Ok(Some(format!("the patch does not apply:\n{said}")));
+    if let Err(output) = copy.apply(&walk.patch_file(), copy::Apply::Write)? {
+        return Ok(Some(format!("the patch does not apply:\n{output}")));
     }
-    if let Err(said) = tests.check()? {
-        return Ok(Some(format!("it does not compile:\n{said}")));
+    if let Err(output) = tests.check()? {
+        return Ok(Some(format!("it does not compile:\n{output}")));
     }
     Ok(match tests.build(&walk.test)? {
-        Err(said) => Some(format!("its test does not compile:\n{said}")),
+        Err(output) => Some(format!("its test does not compile:\n{output}")),
         Ok(binary) => match tests.run(&binary, &walk.test)? {
             TestOutcome::Green => None,
             TestOutcome::Red => Some(format!("{}: red", walk.test)),
             TestOutcome::Hung => Some(format!("{}: does not end", walk.test)),
-            TestOutcome::Unknown(said) => Some(format!("{}: did not run:\n{said}", walk.test)),
+            TestOutcome::Unknown(output) => Some(format!("{}: did not run:\n{output}", walk.test)),
         },
     })
 }
@@ -141,8 +141,8 @@ fn misfits(walks: &[Walk]) -> anyhow::Result<Problems> {
             .filter(|file| !guide.contains(&format!("`{file}`")));
         problems
             .extend(unnamed.map(|file| format!("{FOLDER}{}.toml: {GUIDE} does not name {file}", walk.name)));
-        if let Err(said) = copy::apply(&tree::root(), &patch, copy::Apply::Check)? {
-            problems.push(format!("{patch} does not apply: create it again\n{said}"));
+        if let Err(output) = copy::apply(&tree::root(), &patch, copy::Apply::Check)? {
+            problems.push(format!("{patch} does not apply: create it again\n{output}"));
         }
     }
     Ok(problems)

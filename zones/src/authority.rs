@@ -17,8 +17,8 @@ pub fn injected(
     authority: &[u8],
     bundles: &[Vec<u8>],
 ) -> Option<Vec<Vec<u8>>> {
-    let says = |label: &str, value: &str| labels.get(label).is_some_and(|said| said == value);
-    let asked = says(INJECT_LABEL, "true") && says(NAMESPACE_LABEL, namespace);
+    let has_label = |label: &str, value: &str| labels.get(label).is_some_and(|found| found == value);
+    let requested = has_label(INJECT_LABEL, "true") && has_label(NAMESPACE_LABEL, namespace);
     let stale = bundles.iter().any(|bundle| bundle != authority);
-    (asked && stale).then(|| vec![authority.to_vec(); bundles.len()])
+    (requested && stale).then(|| vec![authority.to_vec(); bundles.len()])
 }

@@ -252,19 +252,19 @@ fn note_revision(group: &mut Group, now: Timestamp) {
 /// Handles spec.retry: the revision is no longer condemned, and gets the full deadline again.
 fn retry(group: &mut Group) {
     let status = &mut group.status;
-    let Some((asked, revision)) = group.spec.retry.as_ref().zip(status.revision.as_deref()) else {
+    let Some((requested, revision)) = group.spec.retry.as_ref().zip(status.revision.as_deref()) else {
         return;
     };
-    let is_of = |asked: &str| {
-        asked == revision
-            || asked
+    let is_of = |requested: &str| {
+        requested == revision
+            || requested
                 .strip_prefix(revision)
                 .is_some_and(|more| more.starts_with('.'))
     };
-    if !is_of(asked) || status.newer.is_some() || status.retried.as_ref() == Some(asked) {
+    if !is_of(requested) || status.newer.is_some() || status.retried.as_ref() == Some(requested) {
         return;
     }
-    status.retried = Some(asked.clone());
+    status.retried = Some(requested.clone());
     for set in status.sets.values_mut() {
         set.condemned = false;
     }

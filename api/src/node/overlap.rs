@@ -118,7 +118,7 @@ mod tests {
     fn paths_meet_on_nodes_that_both_may_select() {
         let (all, none) = (json!({}), Value::Null);
         let is = |value: &str| json!({"matchLabels": {"role": value}});
-        let says = |operator: &str, values: &[&str]| json!({"matchExpressions": [{"key": "role", "operator": operator, "values": values}]});
+        let expression = |operator: &str, values: &[&str]| json!({"matchExpressions": [{"key": "role", "operator": operator, "values": values}]});
         check((&all, &none), (&all, &none), true);
         check((&all, &none), (&none, &none), false);
         check(
@@ -129,22 +129,26 @@ mod tests {
         check((&is("worker"), &none), (&is("db"), &none), false);
         check((&is("worker"), &none), (&is("worker"), &is("db")), false);
         check((&all, &is("a")), (&all, &is("b")), false);
-        check((&is("a"), &none), (&says("In", &["a", "b"]), &none), true);
-        check((&is("a"), &none), (&says("NotIn", &["a"]), &none), false);
-        check((&is("a"), &none), (&says("DoesNotExist", &[]), &none), false);
+        check((&is("a"), &none), (&expression("In", &["a", "b"]), &none), true);
+        check((&is("a"), &none), (&expression("NotIn", &["a"]), &none), false);
         check(
-            (&says("Exists", &[]), &none),
-            (&says("NotIn", &["a"]), &none),
-            true,
-        );
-        check(
-            (&says("Exists", &[]), &none),
-            (&says("DoesNotExist", &[]), &none),
+            (&is("a"), &none),
+            (&expression("DoesNotExist", &[]), &none),
             false,
         );
         check(
-            (&says("In", &["a", "b"]), &none),
-            (&says("NotIn", &["a", "b"]), &none),
+            (&expression("Exists", &[]), &none),
+            (&expression("NotIn", &["a"]), &none),
+            true,
+        );
+        check(
+            (&expression("Exists", &[]), &none),
+            (&expression("DoesNotExist", &[]), &none),
+            false,
+        );
+        check(
+            (&expression("In", &["a", "b"]), &none),
+            (&expression("NotIn", &["a", "b"]), &none),
             false,
         );
     }

@@ -47,7 +47,7 @@ pub enum BindingError {
 
 /// Checks both lists; a name may occur only once across them.
 pub(super) fn check(found: &mut Problems, downstream: &[Binding], control_plane: &[Binding]) {
-    let mut seen: BTreeMap<&str, String> = BTreeMap::new();
+    let mut used: BTreeMap<&str, String> = BTreeMap::new();
     let lists = [
         ("spec.sync.bindings", downstream),
         ("spec.controlPlaneBindings", control_plane),
@@ -57,7 +57,7 @@ pub(super) fn check(found: &mut Problems, downstream: &[Binding], control_plane:
             let field = format!("{list}[{index}]");
             found.name(format!("{field}.name"), &binding.name, names::variable);
             found.check(&field, definition(binding));
-            match seen.get(binding.name.as_str()) {
+            match used.get(binding.name.as_str()) {
                 Some(other) => {
                     let twice = BindingError::Twice {
                         name: binding.name.clone(),
@@ -66,7 +66,7 @@ pub(super) fn check(found: &mut Problems, downstream: &[Binding], control_plane:
                     found.check(format!("{field}.name"), Err::<(), _>(twice));
                 }
                 None => {
-                    seen.insert(&binding.name, field);
+                    used.insert(&binding.name, field);
                 }
             }
         }

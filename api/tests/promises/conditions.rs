@@ -15,12 +15,12 @@ fn at(second: i64) -> Timestamp {
 
 fn show(conditions: &[Condition]) -> Vec<String> {
     let line = |c: &Condition| {
-        let (seen, since) = (
+        let (generation, since) = (
             c.observed_generation.unwrap(),
             c.last_transition_time.0.as_second(),
         );
         format!(
-            "{}={} {} {:?} gen {seen} since {since}",
+            "{}={} {} {:?} gen {generation} since {since}",
             c.type_, c.status, c.reason, c.message
         )
     };

@@ -61,7 +61,7 @@ fn what_cannot_be_read_and_the_words_for_it() {
         "{\"at\": 1700000000}",
         "{\"by\": \"ann\", \"by\": \"bob\"}",
     ];
-    let said = cases.map(|text| {
+    let errors = cases.map(|text| {
         let error = Control::parse(text).unwrap_err();
         let variant = match error {
             ControlError::NotJson { .. } => "NotJson",
@@ -70,7 +70,7 @@ fn what_cannot_be_read_and_the_words_for_it() {
         };
         format!("{text}\n    {variant}: {error}")
     });
-    insta::assert_snapshot!(said.join("\n"));
+    insta::assert_snapshot!(errors.join("\n"));
     let long = format!("{{\"{}\": 1}}", "x".repeat(200_000));
     assert!(Control::parse(&long).unwrap_err().to_string().len() < 400);
 }

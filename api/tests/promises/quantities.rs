@@ -45,8 +45,8 @@ fn what_is_no_duration() {
         "99999999999999999999h",
         "87600h1ms",
     ];
-    let said: Vec<String> = bad.into_iter().map(no).collect();
-    insta::assert_snapshot!(said.join("\n"), @r#"
+    let errors: Vec<String> = bad.into_iter().map(no).collect();
+    insta::assert_snapshot!(errors.join("\n"), @r#"
     "" is not a duration: write numbers with the units h, m, s or ms, such as 5m or 1h30m
     "5" is not a duration: write numbers with the units h, m, s or ms, such as 5m or 1h30m
     "m" is not a duration: write numbers with the units h, m, s or ms, such as 5m or 1h30m

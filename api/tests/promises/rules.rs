@@ -42,10 +42,10 @@ fn with(mut object: Value, pointer: &str, value: Value) -> Value {
 fn check(object: &Value, old: Option<&Value>, expect: Result<(), &str>) {
     match (admit(object, old), expect) {
         (Ok(_), Ok(())) => {}
-        (Err(said), Err(wanted)) => {
+        (Err(errors), Err(wanted)) => {
             assert!(
-                said.iter().any(|line| line.contains(wanted)),
-                "wanted {wanted:?}, said {said:#?}"
+                errors.iter().any(|line| line.contains(wanted)),
+                "wanted {wanted:?}, said {errors:#?}"
             );
         }
         (result, expect) => panic!("wanted {expect:?}, got {result:#?}\nfor {object:#}"),

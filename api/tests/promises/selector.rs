@@ -81,11 +81,11 @@ fn what_is_said_about_bad_ones() {
         is("env", "In", json!(["a b"])),
         json!({ "matchLabels": { "env": "x".repeat(64) } }),
     ];
-    let said: Vec<String> = bad
+    let errors: Vec<String> = bad
         .into_iter()
         .map(|selector| matcher(selector).unwrap_err())
         .collect();
-    insta::assert_snapshot!(said.join("\n"), @r#"
+    insta::assert_snapshot!(errors.join("\n"), @r#"
     operator "in" of key "env" does not exist: use In, NotIn, Exists or DoesNotExist
     operator In of key "env" needs values: list at least one, or use Exists or DoesNotExist
     operator NotIn of key "env" needs values: list at least one, or use Exists or DoesNotExist

@@ -47,17 +47,17 @@ impl WebhookRefusal {
 /// The mutating webhooks to call a second time: those with `IfNeeded` after which another webhook changed the object.
 #[derive(Default)]
 struct Again {
-    asked: HashSet<usize>,
+    called: HashSet<usize>,
     wanted: HashSet<usize>,
 }
 
 impl Again {
     fn record_call(&mut self, index: usize, hook: &Hook, changed: bool) {
         if changed {
-            self.wanted.extend(self.asked.drain());
+            self.wanted.extend(self.called.drain());
         }
         if hook.reinvocation_policy == ReinvocationPolicy::IfNeeded {
-            self.asked.insert(index);
+            self.called.insert(index);
         }
     }
 }
@@ -103,13 +103,13 @@ impl Hooks {
                 continue;
             };
             calls.push(async move {
-                let asked = call_webhook(core, hook, request, &view, false, warnings).await;
-                asked.map_err(|refusal| refusal.error(hook))
+                let answer = call_webhook(core, hook, request, &view, false, warnings).await;
+                answer.map_err(|refusal| refusal.error(hook))
             });
         }
         let mut first = None;
-        while let Some(asked) = calls.next().await {
-            if let Err(Some(error)) = asked {
+        while let Some(answer) = calls.next().await {
+            if let Err(Some(error)) = answer {
                 first.get_or_insert(error);
             }
         }

@@ -52,10 +52,14 @@ fn object_matches(hook: &Hook, request: &Attributes<'_>) -> bool {
 }
 
 fn viewed_at(catalog: &Catalog, hook: &Hook, request: &Attributes<'_>) -> Option<View> {
-    let asked = &request.resource.version;
-    if hook.rules.iter().any(|rule| matches(rule, request, asked)) {
+    let requested_version = &request.resource.version;
+    if hook
+        .rules
+        .iter()
+        .any(|rule| matches(rule, request, requested_version))
+    {
         return Some(View {
-            version: asked.clone(),
+            version: requested_version.clone(),
             kind: request.kind.clone(),
         });
     }
@@ -63,7 +67,7 @@ fn viewed_at(catalog: &Catalog, hook: &Hook, request: &Attributes<'_>) -> Option
         return None;
     }
     let versions = catalog.versions().filter_map(|(group, version, resources)| {
-        let is_other = group == request.resource.group && version != asked;
+        let is_other = group == request.resource.group && version != requested_version;
         resources.get(&request.resource.plural).filter(|_| is_other)
     });
     let others: Vec<_> = versions.collect();
@@ -117,8 +121,12 @@ fn conditions_hold(
     }
     let (object, old) = objects(core, request, view);
     let (object, old) = (object.unwrap_or_default(), old.unwrap_or_default()); // null, where there is none
-    let asked = review::request(request, view, "");
-    let variables = [("object", &object), ("oldObject", &old), ("request", &asked)];
+    let review_request = review::request(request, view, "");
+    let variables = [
+        ("object", &object),
+        ("oldObject", &old),
+        ("request", &review_request),
+    ];
     let mut errors = Vec::new();
     for condition in &hook.match_conditions {
         match condition.condition.holds(&variables) {

@@ -57,16 +57,16 @@ fn misplaced(version: &Value, at: &str, detail: &str) -> Vec<Cause> {
 fn fields(version: &Value, at: &str) -> Vec<Cause> {
     let (at, paths) = (format!("{at}.selectableFields"), paths(version));
     let mut causes = Vec::new();
-    let mut seen = BTreeSet::new();
+    let mut unique_paths = BTreeSet::new();
     for (index, path) in paths.iter().enumerate() {
         let at = format!("{at}[{index}].jsonPath");
         if let Some(cause) = field(&version["schema"]["openAPIV3Schema"], path, &at) {
             causes.push(cause);
-        } else if !seen.insert(path) {
+        } else if !unique_paths.insert(path) {
             causes.push(Cause::duplicate(at, &json!(path)));
         }
     }
-    if seen.len() > MOST {
+    if unique_paths.len() > MOST {
         causes.push(Cause::too_many(at, paths.len(), MOST as u64));
     }
     causes

@@ -27,7 +27,7 @@ pub(super) fn decide(item: &Item, world: &World, speeds: &Speeds, now: Timestamp
         Kind::PersistentVolumeClaim => world
             .claims
             .get(&item.key)
-            .map(|seen| claim::decide(&seen.object)),
+            .map(|observed| claim::decide(&observed.object)),
         // Handled with their owners.
         Kind::ControllerRevision | Kind::EndpointSlice => None,
     };
@@ -51,11 +51,11 @@ fn deployment(key: &Key, world: &World, speeds: &Speeds, now: Timestamp) -> Opti
     let sets = world.replica_sets.controlled_by(&deployment.metadata);
     let children: Vec<Child<'_>> = sets
         .into_iter()
-        .map(|seen| {
-            let pods = world.pods.controlled_by(&seen.object.metadata);
+        .map(|observed| {
+            let pods = world.pods.controlled_by(&observed.object.metadata);
             let pods = pods.into_iter().filter(|pod| !pod::is_over(&pod.object)).count();
             Child {
-                set: &seen.object,
+                set: &observed.object,
                 pods,
             }
         })
@@ -142,13 +142,23 @@ fn pod(key: &Key, world: &World, speeds: &Speeds, now: Timestamp) -> Option<Plan
 
 fn node(key: &Key, world: &World, speeds: &Speeds, now: Timestamp) -> Option<Plan> {
     let is_ours = node::names(speeds.nodes).any(|name| name == key.name);
-    is_ours.then(|| node::decide(&key.name, world.nodes.get(key).map(|seen| &seen.object), now))
+    is_ours.then(|| {
+        node::decide(
+            &key.name,
+            world.nodes.get(key).map(|observed| &observed.object),
+            now,
+        )
+    })
 }
 
 /// The nodes, with their number of pods.
 fn places(world: &World) -> Vec<NodeLoad<'_>> {
     let mut pods: BTreeMap<&str, usize> = BTreeMap::new();
-    for pod in world.pods.all().filter(|seen| !pod::is_over(&seen.object)) {
+    for pod in world
+        .pods
+        .all()
+        .filter(|observed| !pod::is_over(&observed.object))
+    {
         if let Some(name) = pod
             .object
             .spec
@@ -164,7 +174,7 @@ fn places(world: &World) -> Vec<NodeLoad<'_>> {
             .copied()
             .unwrap_or_default()
     };
-    let nodes = world.nodes.all().map(|seen| &seen.object);
+    let nodes = world.nodes.all().map(|observed| &observed.object);
     nodes
         .map(|node| NodeLoad {
             node,
@@ -173,6 +183,6 @@ fn places(world: &World) -> Vec<NodeLoad<'_>> {
         .collect()
 }
 
-fn objects<'a, K>(seen: impl IntoIterator<Item = &'a Observed<K>>) -> Vec<&'a K> {
-    seen.into_iter().map(|seen| &seen.object).collect()
+fn objects<'a, K>(observed: impl IntoIterator<Item = &'a Observed<K>>) -> Vec<&'a K> {
+    observed.into_iter().map(|observed| &observed.object).collect()
 }

@@ -67,14 +67,14 @@ impl<K: Resource<DynamicType = ()>> Shelf<K> {
     pub(super) fn get(&self, key: &Key) -> Option<&Observed<K>> {
         self.entries
             .get(key)
-            .filter(|seen| !self.doomed.contains(meta_uid(seen.object.meta())))
+            .filter(|observed| !self.doomed.contains(meta_uid(observed.object.meta())))
     }
 
     /// All objects, by key.
     pub(super) fn all(&self) -> impl Iterator<Item = &Observed<K>> {
         self.entries
             .values()
-            .filter(|seen| !self.doomed.contains(meta_uid(seen.object.meta())))
+            .filter(|observed| !self.doomed.contains(meta_uid(observed.object.meta())))
     }
 
     /// The objects of a namespace, by name.
@@ -86,8 +86,8 @@ impl<K: Resource<DynamicType = ()>> Shelf<K> {
         let all = self.entries.range(from..);
         let here = all
             .take_while(move |(key, _)| key.namespace == namespace)
-            .map(|(_, seen)| seen);
-        here.filter(|seen| !self.doomed.contains(meta_uid(seen.object.meta())))
+            .map(|(_, observed)| observed);
+        here.filter(|observed| !self.doomed.contains(meta_uid(observed.object.meta())))
     }
 
     /// The objects that this one controls, by key.
@@ -129,7 +129,7 @@ impl<K: Resource<DynamicType = ()>> Shelf<K> {
                 stopping_since,
             },
         );
-        (before.map(|seen| seen.object), true)
+        (before.map(|observed| observed.object), true)
     }
 
     /// Removes an object. Returns whether it was known.
@@ -139,7 +139,7 @@ impl<K: Resource<DynamicType = ()>> Shelf<K> {
         let is_known = self
             .entries
             .get(&key)
-            .is_some_and(|seen| meta_uid(seen.object.meta()) == meta_uid(meta));
+            .is_some_and(|observed| meta_uid(observed.object.meta()) == meta_uid(meta));
         is_known && self.take(&key).is_some()
     }
 
@@ -168,7 +168,7 @@ impl<K: Resource<DynamicType = ()>> Shelf<K> {
         let gone: Vec<K> = gone
             .iter()
             .filter_map(|key| self.take(key))
-            .map(|seen| seen.object)
+            .map(|observed| observed.object)
             .collect();
         for object in &gone {
             self.doomed.remove(meta_uid(object.meta()));
@@ -177,8 +177,8 @@ impl<K: Resource<DynamicType = ()>> Shelf<K> {
     }
 
     fn take(&mut self, key: &Key) -> Option<Observed<K>> {
-        let seen = self.entries.remove(key)?;
-        if let Some(owner) = controller(seen.object.meta())
+        let removed = self.entries.remove(key)?;
+        if let Some(owner) = controller(removed.object.meta())
             && let Some(keys) = self.by_owner.get_mut(&owner.uid)
         {
             keys.remove(key);
@@ -186,7 +186,7 @@ impl<K: Resource<DynamicType = ()>> Shelf<K> {
                 self.by_owner.remove(&owner.uid);
             }
         }
-        Some(seen)
+        Some(removed)
     }
 }
 
@@ -243,7 +243,10 @@ mod tests {
         assert!(shelf.put(pod("1", 5, "o"), at(1)).1);
         assert!(!shelf.put(pod("1", 4, "o"), at(2)).1);
         assert!(shelf.put(pod("1", 6, "p"), at(3)).1);
-        assert_eq!(shelf.all().map(|seen| seen.since).collect::<Vec<_>>(), [at(1)]);
+        assert_eq!(
+            shelf.all().map(|observed| observed.since).collect::<Vec<_>>(),
+            [at(1)]
+        );
         assert_eq!(
             (
                 shelf.controlled_by(&owner("o")).len(),
@@ -259,7 +262,10 @@ mod tests {
             !shelf.remove(&pod("1", 8, "p").metadata),
             "the end of the first is old news"
         );
-        assert_eq!(shelf.all().map(|seen| seen.since).collect::<Vec<_>>(), [at(4)]);
+        assert_eq!(
+            shelf.all().map(|observed| observed.since).collect::<Vec<_>>(),
+            [at(4)]
+        );
     }
 
     #[test]

@@ -201,7 +201,7 @@ impl World {
                 let services = self
                     .services
                     .within(&key.namespace)
-                    .map(|seen| Key::of(&seen.object.metadata));
+                    .map(|observed| Key::of(&observed.object.metadata));
                 self.dirty.extend(services.map(|key| Item {
                     kind: Kind::Service,
                     key,
@@ -214,13 +214,13 @@ impl World {
                 let sets = self
                     .daemon_sets
                     .all()
-                    .map(|seen| (Kind::DaemonSet, &seen.object.metadata));
+                    .map(|observed| (Kind::DaemonSet, &observed.object.metadata));
                 let unplaced = |pod: &&Observed<Pod>| !is_placed(&pod.object);
                 let pods = self
                     .pods
                     .all()
                     .filter(unplaced)
-                    .map(|seen| (Kind::Pod, &seen.object.metadata));
+                    .map(|observed| (Kind::Pod, &observed.object.metadata));
                 self.dirty.extend(sets.chain(pods).map(|(kind, meta)| Item {
                     kind,
                     key: Key::of(meta),
@@ -290,13 +290,13 @@ impl World {
             .replica_sets
             .controlled_by(meta)
             .into_iter()
-            .map(|seen| &seen.object.metadata);
+            .map(|observed| &observed.object.metadata);
         let pods = sets
             .chain([meta])
             .flat_map(|owner| self.pods.controlled_by(owner));
-        let items = pods.map(|seen| Item {
+        let items = pods.map(|observed| Item {
             kind: Kind::Pod,
-            key: Key::of(&seen.object.metadata),
+            key: Key::of(&observed.object.metadata),
         });
         let items: Vec<Item> = items.collect();
         self.dirty.extend(items);

@@ -41,9 +41,9 @@ pub(super) fn duplicates(value: &Value, node: &Node, path: &str, causes: &mut Ve
 }
 
 fn twice(values: &[Value], path: &str, causes: &mut Vec<Cause>) {
-    let mut seen: BTreeMap<String, usize> = BTreeMap::new();
+    let mut counts: BTreeMap<String, usize> = BTreeMap::new();
     for (index, value) in values.iter().enumerate() {
-        let times = seen.entry(value.to_string()).or_default();
+        let times = counts.entry(value.to_string()).or_default();
         *times += 1;
         if *times == 2 {
             causes.push(Cause::duplicate(format!("{path}[{index}]"), value));

@@ -55,10 +55,10 @@ async fn admitted(
         track_early(call, options, &old, &mut new);
     }
     let remake = |object| admit::remade(call, options, tracking, object);
-    let asked = admit::attributes(call, Operation::Update, options.dry_run, Some(&remake));
-    let mut asked = asked.about(&call.target.name, Some(new), Some(old));
-    hooks.mutate(call.core, &mut asked, &call.warnings).await?;
-    let mut new = asked.object.take().unwrap_or_default(); // the caller passed it
+    let attributes = admit::attributes(call, Operation::Update, options.dry_run, Some(&remake));
+    let mut attributes = attributes.about(&call.target.name, Some(new), Some(old));
+    hooks.mutate(call.core, &mut attributes, &call.warnings).await?;
+    let mut new = attributes.object.take().unwrap_or_default(); // the caller passed it
     identify(call, &mut new)?;
     let tracked = if tracking == Tracking::Update {
         Tracking::Done
@@ -66,8 +66,8 @@ async fn admitted(
         tracking
     };
     let stored = prepared(call, options, live, new, tracked)?;
-    asked.object = Some(versions::presented(&call.resource, stored.clone()));
-    hooks.validate(call.core, &asked, &call.warnings).await?;
+    attributes.object = Some(versions::presented(&call.resource, stored.clone()));
+    hooks.validate(call.core, &attributes, &call.warnings).await?;
     Ok(stored)
 }
 

@@ -46,15 +46,15 @@ async fn admitted(call: &Call<'_>, kind: &str) -> Result<(), ApiError> {
     let Some(hooks) = call.core.webhooks.hooks(&call.core.store) else {
         return Ok(());
     };
-    let mut asked = admit::attributes(call, Operation::Connect, false, None);
-    asked.kind = TypeName {
+    let mut attributes = admit::attributes(call, Operation::Connect, false, None);
+    attributes.kind = TypeName {
         group: String::new(),
         version: "v1".to_owned(),
         kind: kind.to_owned(),
     };
-    let mut asked = asked.about(&call.target.name, Some(options(call, kind)), None);
-    hooks.mutate(call.core, &mut asked, &call.warnings).await?;
-    hooks.validate(call.core, &asked, &call.warnings).await
+    let mut attributes = attributes.about(&call.target.name, Some(options(call, kind)), None);
+    hooks.mutate(call.core, &mut attributes, &call.warnings).await?;
+    hooks.validate(call.core, &attributes, &call.warnings).await
 }
 
 /// The options as an object.

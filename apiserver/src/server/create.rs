@@ -98,9 +98,9 @@ pub(super) async fn create_object(
         );
     }
     if let Some(hooks) = &hooks {
-        let asked = admit::attributes(call, Operation::Create, options.dry_run, None);
-        let asked = asked.about(&name, Some(object.clone()), None);
-        hooks.validate(call.core, &asked, &call.warnings).await?;
+        let attributes = admit::attributes(call, Operation::Create, options.dry_run, None);
+        let attributes = attributes.about(&name, Some(object.clone()), None);
+        hooks.validate(call.core, &attributes, &call.warnings).await?;
     }
     versions::to_stored(resource, &mut object);
     refuse_too_deep(&object)?;
@@ -141,11 +141,11 @@ async fn mutated_creation(
         track_update(None, &mut object, resource.type_ref(), &how);
     }
     let remake = |object| admit::remade(call, options, tracking, object);
-    let asked = admit::attributes(call, Operation::Create, options.dry_run, Some(&remake));
+    let attributes = admit::attributes(call, Operation::Create, options.dry_run, Some(&remake));
     let name = meta::name(&object).to_owned();
-    let mut asked = asked.about(&name, Some(object), None);
-    hooks.mutate(call.core, &mut asked, &call.warnings).await?;
-    let mut object = asked.object.take().unwrap_or_default(); // the caller passed it
+    let mut attributes = attributes.about(&name, Some(object), None);
+    hooks.mutate(call.core, &mut attributes, &call.warnings).await?;
+    let mut object = attributes.object.take().unwrap_or_default(); // the caller passed it
     identify(call, &mut object)?;
     Ok(object)
 }

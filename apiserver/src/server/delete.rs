@@ -268,11 +268,11 @@ async fn admitted(
     live: &Live,
 ) -> Result<(), ApiError> {
     let old = versions::presented(&call.resource, live.value.clone());
-    let asked = admit::attributes(call, Operation::Delete, options.is_dry_run(), None);
-    let mut asked = asked.about(&call.target.name, None, Some(old));
-    asked.options = options.to_json();
-    hooks.mutate(call.core, &mut asked, &call.warnings).await?;
-    hooks.validate(call.core, &asked, &call.warnings).await
+    let attributes = admit::attributes(call, Operation::Delete, options.is_dry_run(), None);
+    let mut attributes = attributes.about(&call.target.name, None, Some(old));
+    attributes.options = options.to_json();
+    hooks.mutate(call.core, &mut attributes, &call.warnings).await?;
+    hooks.validate(call.core, &attributes, &call.warnings).await
 }
 
 pub(super) fn check_preconditions(

@@ -30,17 +30,17 @@ pub(super) async fn serve_eviction(call: &Call<'_>, verb: Verb) -> Result<http::
     let mut eviction = decode::decode_object(&call.content_type, &call.body)?.value;
     identify(call, &mut eviction)?;
     let is_dry_run = call.query.dry_run()?;
-    let asked = admit::attributes(call, Operation::Create, is_dry_run, None);
-    let mut asked = asked.about(&call.target.name, Some(eviction.clone()), None);
-    asked.kind = TypeName {
+    let attributes = admit::attributes(call, Operation::Create, is_dry_run, None);
+    let mut attributes = attributes.about(&call.target.name, Some(eviction.clone()), None);
+    attributes.kind = TypeName {
         group: "policy".to_owned(),
         version: "v1".to_owned(),
         kind: "Eviction".to_owned(),
     };
     let hooks = call.core.webhooks.hooks(&call.core.store);
     if let Some(hooks) = &hooks {
-        hooks.mutate(call.core, &mut asked, &call.warnings).await?;
-        eviction = asked.object.clone().unwrap_or_default(); // the caller passed it
+        hooks.mutate(call.core, &mut attributes, &call.warnings).await?;
+        eviction = attributes.object.clone().unwrap_or_default(); // the caller passed it
     }
     if meta::name(&eviction) != call.target.name {
         let why = "name in URL does not match name in Eviction object";
@@ -48,7 +48,7 @@ pub(super) async fn serve_eviction(call: &Call<'_>, verb: Verb) -> Result<http::
     }
     let options = options(&eviction, is_dry_run)?;
     if let Some(hooks) = &hooks {
-        hooks.validate(call.core, &asked, &call.warnings).await?;
+        hooks.validate(call.core, &attributes, &call.warnings).await?;
     }
     evict(call, options)?;
     let done =
@@ -221,14 +221,14 @@ fn check(budget: &Value) -> Result<(), ApiError> {
             .and_then(|condition| condition[field].as_str())
             .unwrap_or_default()
     };
-    let (reason, said) = (text("reason"), text("message"));
+    let (reason, message) = (text("reason"), text("message"));
     let prefix = format!("The disruption budget {name}");
-    let why = if reason == "SyncFailed" && !said.is_empty() {
-        format!("{prefix} does not allow evicting pods currently because it failed sync: {said}")
+    let why = if reason == "SyncFailed" && !message.is_empty() {
+        format!("{prefix} does not allow evicting pods currently because it failed sync: {message}")
     } else if healthy <= desired {
         format!("{prefix} needs {desired} healthy pods and has {healthy} currently")
-    } else if !said.is_empty() {
-        format!("{prefix} does not allow evicting pods currently ({reason}): {said}")
+    } else if !message.is_empty() {
+        format!("{prefix} does not allow evicting pods currently ({reason}): {message}")
     } else {
         format!("{prefix} does not allow evicting pods currently")
     };

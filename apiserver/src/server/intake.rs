@@ -63,7 +63,7 @@ impl Core {
             record.end(0, 0);
             return Err(BodyError::Closed);
         }
-        let asked = RequestHead {
+        let head = RequestHead {
             content_type: text(header::CONTENT_TYPE).to_owned(),
             accept: text(header::ACCEPT).to_owned(),
             method: parts.method.clone(),
@@ -75,7 +75,7 @@ impl Core {
         let answer = match verdict.iter().find_map(Verdict::answer) {
             Some(response) => response,
             None => match collect(body).await {
-                Ok(body) => self.answer(asked, body).await,
+                Ok(body) => self.answer(head, body).await,
                 Err(error) => respond::error(&error),
             },
         };
@@ -99,8 +99,8 @@ impl Core {
         )
     }
 
-    async fn answer(self: &Arc<Self>, asked: RequestHead, body: Bytes) -> http::Response<Body> {
-        let RequestHead { method, route, .. } = &asked;
+    async fn answer(self: &Arc<Self>, head: RequestHead, body: Bytes) -> http::Response<Body> {
+        let RequestHead { method, route, .. } = &head;
         let catalog = self.registry.catalog();
         if !matches!(route, Route::Resource(_)) && method != http::Method::GET && method != http::Method::HEAD
         {
@@ -113,14 +113,14 @@ impl Core {
             Route::CoreVersions | Route::Groups => respond::respond_document(discovery::groups(
                 &catalog,
                 matches!(route, Route::CoreVersions),
-                &asked.accept,
+                &head.accept,
             )),
             Route::Group(group) => respond::found(discovery::group(&catalog, group)),
             Route::Resources(group, version) => {
                 respond::found(discovery::resources(&catalog, group, version))
             }
             Route::OpenApiV2 => {
-                let (media, document) = discovery::openapi::version_2(&asked.accept);
+                let (media, document) = discovery::openapi::version_2(&head.accept);
                 respond::respond_typed(200, media, document)
             }
             Route::OpenApiIndex => respond::respond_json(200, &discovery::openapi::openapi_index(&catalog)),
@@ -130,7 +130,7 @@ impl Core {
             Route::Nowhere => respond::error(&ApiError::no_such_path()),
             Route::Resource(target) => {
                 let target = target.clone();
-                self.resource(asked, &target, body)
+                self.resource(head, &target, body)
                     .await
                     .unwrap_or_else(|error| respond::error(&error))
             }
@@ -139,7 +139,7 @@ impl Core {
 
     async fn resource(
         self: &Arc<Self>,
-        asked: RequestHead,
+        head: RequestHead,
         target: &Target,
         body: Bytes,
     ) -> Result<http::Response<Body>, ApiError> {
@@ -147,16 +147,16 @@ impl Core {
         if !serves(&resource, target) {
             return Err(ApiError::no_such_resource());
         }
-        let verb = asked.verb.ok_or_else(ApiError::method_not_allowed)?;
+        let verb = head.verb.ok_or_else(ApiError::method_not_allowed)?;
         let call = Call {
             core: self,
-            accept: accept::negotiate(&asked.accept)?,
+            accept: accept::negotiate(&head.accept)?,
             resource,
             target,
-            query: &asked.query,
-            caller: &asked.caller,
+            query: &head.query,
+            caller: &head.caller,
             body,
-            content_type: asked.content_type,
+            content_type: head.content_type,
             warnings: Warnings::default(),
         };
         let answer = serve(&call, verb).await;

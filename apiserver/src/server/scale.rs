@@ -81,19 +81,19 @@ async fn admitted(
     live: &Live,
     wanted: Value,
 ) -> Result<Value, ApiError> {
-    let mut asked = admit::attributes(call, Operation::Update, options.dry_run, None);
-    asked.kind = TypeName {
+    let mut attributes = admit::attributes(call, Operation::Update, options.dry_run, None);
+    attributes.kind = TypeName {
         group: "autoscaling".to_owned(),
         version: "v1".to_owned(),
         kind: "Scale".to_owned(),
     };
     let before = scale_object(&live.value, scale);
-    let mut asked = asked.about(&call.target.name, Some(wanted), Some(before));
-    hooks.mutate(call.core, &mut asked, &call.warnings).await?;
-    let wanted = asked.object.take().unwrap_or_default(); // the caller passed it
+    let mut attributes = attributes.about(&call.target.name, Some(wanted), Some(before));
+    hooks.mutate(call.core, &mut attributes, &call.warnings).await?;
+    let wanted = attributes.object.take().unwrap_or_default(); // the caller passed it
     let new = scaled(call, scale, options, live, &wanted)?;
-    asked.object = Some(scale_object(&new, scale));
-    hooks.validate(call.core, &asked, &call.warnings).await?;
+    attributes.object = Some(scale_object(&new, scale));
+    hooks.validate(call.core, &attributes, &call.warnings).await?;
     Ok(new)
 }
 

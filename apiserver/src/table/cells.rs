@@ -185,7 +185,7 @@ fn event(object: &Value, name: Value, now: Timestamp) -> Vec<Value> {
             .find(|value| !value.is_null());
         found.cloned().unwrap_or(Value::Null)
     };
-    let seen = |fields: &[&str]| {
+    let elapsed = |fields: &[&str]| {
         let at = pick(fields);
         at.as_str()
             .map_or_else(|| "<unknown>".to_owned(), |text| age(text, now))
@@ -201,7 +201,7 @@ fn event(object: &Value, name: Value, now: Timestamp) -> Vec<Value> {
     };
     let last = match object["series"]["lastObservedTime"].as_str() {
         Some(text) => age(text, now),
-        None => seen(&["lastTimestamp", "deprecatedLastTimestamp", "eventTime"]),
+        None => elapsed(&["lastTimestamp", "deprecatedLastTimestamp", "eventTime"]),
     };
     let count = object["series"]["count"]
         .as_i64()
@@ -215,7 +215,7 @@ fn event(object: &Value, name: Value, now: Timestamp) -> Vec<Value> {
         text_or(&about["fieldPath"], ""),
         text_or(&source, ""),
         pick(&["message", "note"]),
-        seen(&["firstTimestamp", "deprecatedFirstTimestamp", "eventTime"]).into(),
+        elapsed(&["firstTimestamp", "deprecatedFirstTimestamp", "eventTime"]).into(),
         count.into(),
         name,
     ]

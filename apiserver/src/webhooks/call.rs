@@ -209,11 +209,11 @@ async fn over(
 }
 
 /// The message of the real server's client library for a response with this code.
-fn unsuccessful(code: u16, said: &str) -> String {
+fn unsuccessful(code: u16, message: &str) -> String {
     let text = match code {
         400 => "the server rejected our request for an unknown reason",
         401 => "the server has asked for the client to provide credentials",
-        403 | 415 => said,
+        403 | 415 => message,
         404 => "the server could not find the requested resource",
         405 => "the server does not allow this method on the requested resource",
         409 => "the server reported a conflict",
@@ -224,7 +224,7 @@ fn unsuccessful(code: u16, said: &str) -> String {
             "the server was unable to return a response in the time allotted, but may still be processing the request"
         }
         500.. => {
-            return format!("an error on the server ({said:?}) has prevented the request from succeeding");
+            return format!("an error on the server ({message:?}) has prevented the request from succeeding");
         }
         _ => {
             return format!(

@@ -201,13 +201,13 @@ async fn send_text_request(cx: &Cx, request: &str) -> Reply {
 fn check(reply: &Reply, lines: &[&str]) -> Result<(), String> {
     let (code, rest) = lines[0].split_once(' ').unwrap();
     let (reason, message) = rest.split_once(':').unwrap();
-    let said = (reply.code.to_string(), reply.reason());
-    let is_said = match (message.strip_prefix("= "), message.strip_prefix("… ")) {
+    let actual = (reply.code.to_string(), reply.reason());
+    let message_matches = match (message.strip_prefix("= "), message.strip_prefix("… ")) {
         (Some(whole), _) => reply.message() == whole,
         (_, Some(end)) => reply.message().ends_with(end),
         _ => reply.message().contains(message.trim()),
     };
-    if (said.0.as_str(), said.1) != (code, reason.trim()) || !is_said {
+    if (actual.0.as_str(), actual.1) != (code, reason.trim()) || !message_matches {
         return Err(lines[0].to_owned());
     }
     let details = lines.iter().find_map(|line| line.strip_prefix("details "));

@@ -56,7 +56,7 @@ pub(crate) fn deny(status: Value) -> Answer {
 #[derive(Default)]
 struct State {
     answers: HashMap<String, Answer>,
-    asked: Vec<(String, Value)>,
+    requests: Vec<(String, Value)>,
 }
 
 /// A running server.
@@ -118,15 +118,15 @@ impl HookServer {
     /// The requests that a path received, without those of the canary.
     pub(crate) fn review_requests(&self, path: &str) -> Vec<Value> {
         let state = self.state.lock();
-        let asked = state.asked.iter().filter(|(own, _)| own == path);
-        asked.map(|(_, review)| review["request"].clone()).collect()
+        let requests = state.requests.iter().filter(|(own, _)| own == path);
+        requests.map(|(_, review)| review["request"].clone()).collect()
     }
 
     /// The paths that were called since the last call, in order.
     pub(crate) fn take_paths(&self) -> Vec<String> {
         let mut state = self.state.lock();
-        let asked = std::mem::take(&mut state.asked);
-        let paths = asked.into_iter().map(|(path, _)| path);
+        let requests = std::mem::take(&mut state.requests);
+        let paths = requests.into_iter().map(|(path, _)| path);
         paths.filter(|path| path != CANARY).collect()
     }
 
@@ -224,7 +224,7 @@ async fn respond(
     let api_version = review["apiVersion"].clone();
     let answer = {
         let mut state = state.lock();
-        state.asked.push((path.clone(), review));
+        state.requests.push((path.clone(), review));
         state.answers.get(&path).cloned()
     };
     let (code, text) = match answer.unwrap_or_else(allow) {

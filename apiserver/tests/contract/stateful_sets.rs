@@ -35,9 +35,9 @@ impl Sets<'_> {
     }
 
     async fn until(&self, what: &str, holds: impl Fn(&Value) -> bool) -> Value {
-        let is_seen = |set: &Value| set["status"]["observedGeneration"] == set["metadata"]["generation"];
+        let is_observed = |set: &Value| set["status"]["observedGeneration"] == set["metadata"]["generation"];
         self.0
-            .until_it(what, &self.path(), |set| is_seen(set) && holds(set))
+            .until_it(what, &self.path(), |set| is_observed(set) && holds(set))
             .await
     }
 

@@ -141,17 +141,19 @@ async fn initial_events_can_be_declined() {
     let mut watch = cx.watch(&format!("{}?{query}", widgets.path)).await;
     assert_eq!(watch.code, 200);
     // Writes until the watch, whose start a client cannot observe, shows a change: "a" is not among its events.
-    let mut seen = None;
+    let mut first_event = None;
     for count in 0..40 {
         widgets.post(&format!("b{count}"), &json!({})).await.is(201);
         if let Ok(line) = tokio::time::timeout(std::time::Duration::from_millis(500), watch.line()).await {
-            seen = Some(line);
+            first_event = Some(line);
             break;
         }
     }
     assert!(
-        seen.as_ref().is_some_and(|line| line.starts_with("ADDED b")),
-        "{seen:?}"
+        first_event
+            .as_ref()
+            .is_some_and(|line| line.starts_with("ADDED b")),
+        "{first_event:?}"
     );
 }
 

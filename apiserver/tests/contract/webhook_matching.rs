@@ -41,18 +41,18 @@ async fn rules_name_resources_and_subresources() {
     assert_eq!(server.take_paths(), ["/main", "/all", "/below", "/everything"]);
     let path = format!("{}/a/scale", cx.deployments());
     cx.merge(&path, &json!({"spec": {"replicas": 1}})).await.is(200);
-    let asked = server.take_paths();
-    let asked: Vec<&String> = asked
+    let paths = server.take_paths();
+    let paths: Vec<&String> = paths
         .iter()
         .filter(|path| *path != "/main" && *path != "/all")
         .collect();
     assert!(
-        asked.starts_with(&[
+        paths.starts_with(&[
             &"/scale".to_owned(),
             &"/below".to_owned(),
             &"/everything".to_owned()
         ]),
-        "{asked:?}"
+        "{paths:?}"
     );
 }
 

@@ -26,9 +26,9 @@ fn rule(groups: &str, resources: &[&str]) -> Value {
 
 /// `OPERATION NAME` of each review.
 fn reviewed(server: &HookServer) -> Vec<String> {
-    let asked = server.review_requests("/hook");
+    let requests = server.review_requests("/hook");
     let text = |request: &Value, field: &str| request[field].as_str().unwrap_or("-").to_owned();
-    asked
+    requests
         .iter()
         .map(|request| format!("{} {}", text(request, "operation"), text(request, "name")))
         .collect()
@@ -110,8 +110,8 @@ async fn updates_have_the_object_before_and_after() {
     cx.apply("x", &format!("{}/a?force=true", cx.cm()), &applied)
         .await
         .is(200);
-    let asked = server.review_requests("/hook");
-    let data: Vec<_> = asked
+    let requests = server.review_requests("/hook");
+    let data: Vec<_> = requests
         .iter()
         .map(|request| {
             let data = |object: &str| request[object]["data"]["k"].as_str().unwrap_or("-").to_owned();
@@ -120,9 +120,9 @@ async fn updates_have_the_object_before_and_after() {
         .collect();
     let expect = [("-", "v"), ("v", "put"), ("put", "merge"), ("merge", "apply")];
     assert_eq!(data, expect.map(|(old, new)| (old.to_owned(), new.to_owned())));
-    assert_eq!(asked[3]["operation"], "UPDATE");
+    assert_eq!(requests[3]["operation"], "UPDATE");
     assert_eq!(
-        asked[3]["options"],
+        requests[3]["options"],
         json!({"kind": "UpdateOptions", "apiVersion": "meta.k8s.io/v1", "fieldManager": "x"})
     );
 }
@@ -177,8 +177,8 @@ async fn of_a_collection_each_object_is_asked_about() {
         .await
         .is(200);
     assert_eq!(reviewed(&server)[2..], ["DELETE -", "DELETE -"]);
-    let asked = server.review_requests("/hook");
-    let mut old: Vec<_> = asked[2..]
+    let requests = server.review_requests("/hook");
+    let mut old: Vec<_> = requests[2..]
         .iter()
         .map(|request| &request["oldObject"]["metadata"]["name"])
         .collect();
@@ -205,8 +205,8 @@ async fn a_stale_write_is_shown_to_mutating_webhooks_before_it_is_refused() {
         .await
         .refuses(409, "Conflict", "the object has been modified");
     // A real server may first try with an older object from its cache, for which both are called.
-    let asked = server.take_paths();
-    assert_eq!(asked.last().map(String::as_str), Some("/m"), "{asked:?}");
+    let paths = server.take_paths();
+    assert_eq!(paths.last().map(String::as_str), Some("/m"), "{paths:?}");
 }
 
 #[tokio::test]
@@ -232,8 +232,8 @@ async fn status_is_a_subresource_with_the_object_itself() {
     cx.merge(&path, &json!({"status": {"conditions": [condition]}}))
         .await
         .is(200);
-    let asked = server.review_requests("/hook");
-    let own = asked.iter().find(|request| {
+    let requests = server.review_requests("/hook");
+    let own = requests.iter().find(|request| {
         let conditions = request["object"]["status"]["conditions"].as_array();
         conditions.is_some_and(|all| all.iter().any(|condition| condition["type"] == "Odd"))
     });

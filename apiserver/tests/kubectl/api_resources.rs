@@ -5,29 +5,29 @@ use crate::case;
 case!(of_a_group, k, {
     k.define_widgets().await;
     let line = format!("api-resources --api-group={} -o wide --no-headers", k.group);
-    let said = k.run(&line).await;
-    let words: Vec<&str> = said.out.split_whitespace().collect();
+    let output = k.run(&line).await;
+    let words: Vec<&str> = output.out.split_whitespace().collect();
     let version = format!("{}/v1", k.group);
     let toys = format!("{}-toys", k.ns);
     let verbs = "delete,deletecollection,get,list,patch,create,update,watch";
     assert_eq!(
         words,
         ["widgets", &k.ns, &version, "true", "Widget", verbs, &toys],
-        "{said:#?}"
+        "{output:#?}"
     );
 });
 
 case!(of_the_core, k, {
-    let said = k.run("api-resources --namespaced=false -o name").await;
+    let output = k.run("api-resources --namespaced=false -o name").await;
     for name in [
         "namespaces",
         "nodes",
         "customresourcedefinitions.apiextensions.k8s.io",
         "clusterroles.rbac.authorization.k8s.io",
     ] {
-        assert!(said.out.lines().any(|line| line == name), "{name}: {said:#?}");
+        assert!(output.out.lines().any(|line| line == name), "{name}: {output:#?}");
     }
-    let said = k
+    let output = k
         .run("api-resources --namespaced=true --verbs=list,watch -o name")
         .await;
     for name in [
@@ -36,13 +36,13 @@ case!(of_the_core, k, {
         "deployments.apps",
         "leases.coordination.k8s.io",
     ] {
-        assert!(said.out.lines().any(|line| line == name), "{name}: {said:#?}");
+        assert!(output.out.lines().any(|line| line == name), "{name}: {output:#?}");
     }
 });
 
 case!(versions_of_groups, k, {
     k.define_widgets().await;
-    let said = k.run("api-versions").await;
+    let output = k.run("api-versions").await;
     for version in [
         "v1",
         "apps/v1",
@@ -50,8 +50,8 @@ case!(versions_of_groups, k, {
         &format!("{}/v1", k.group),
     ] {
         assert!(
-            said.out.lines().any(|line| line == version),
-            "{version}: {said:#?}"
+            output.out.lines().any(|line| line == version),
+            "{version}: {output:#?}"
         );
     }
 });
@@ -65,7 +65,7 @@ case!(a_kind_that_was_removed_is_gone_from_discovery, k, {
     k.run("delete crd WIDGETS").await.shows("deleted");
     k.until(
         &format!("api-resources --cached=false --api-group={} -o name", k.group),
-        |said| said.out.is_empty(),
+        |output| output.out.is_empty(),
     )
     .await;
 });

@@ -46,12 +46,12 @@ case!(remembers_what_it_applied_in_an_annotation, k, {
 case!(what_was_created_otherwise_is_warned_about, k, {
     k.run("create configmap a --from-literal=k=one").await.ok();
     let file = k.config_map("a.yaml", "a", "{k: two}");
-    let said = k.run(&format!("apply -f {file}")).await;
+    let output = k.run(&format!("apply -f {file}")).await;
     assert!(
-        said.err.contains("last-applied-configuration annotation"),
-        "{said:#?}"
+        output.err.contains("last-applied-configuration annotation"),
+        "{output:#?}"
     );
-    said.prints("configmap/a configured");
+    output.prints("configmap/a configured");
 });
 
 case!(server_side_names_who_owns_a_field, k, {

@@ -23,7 +23,7 @@ case!(in_the_background_the_dependents_follow, k, {
     k.run("delete configmap owner")
         .await
         .shows("configmap \"owner\" deleted");
-    k.until("get secret mine", |said| said.err.contains("not found"))
+    k.until("get secret mine", |output| output.err.contains("not found"))
         .await;
 });
 
@@ -37,7 +37,7 @@ case!(in_the_foreground_the_dependents_go_first, k, {
         .ok();
     k.until(
         "get secret mine -o jsonpath={.metadata.deletionTimestamp}",
-        |said| !said.out.is_empty(),
+        |output| !output.out.is_empty(),
     )
     .await;
     k.run("get configmap owner -o jsonpath={.metadata.finalizers}")
@@ -46,7 +46,7 @@ case!(in_the_foreground_the_dependents_go_first, k, {
     k.run(r#"patch secret mine --type=merge -p {"metadata":{"finalizers":null}}"#)
         .await
         .ok();
-    k.until("get configmap owner", |said| said.err.contains("not found"))
+    k.until("get configmap owner", |output| output.err.contains("not found"))
         .await;
 });
 

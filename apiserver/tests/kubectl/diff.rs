@@ -17,24 +17,24 @@ case!(shows_lines_and_ends_with_one, k, {
     let file = k.config_map("a.yaml", "a", "{k: one}");
     k.run(&format!("apply -f {file}")).await.ok();
     k.config_map("a.yaml", "a", "{k: two}");
-    let said = k.run(&format!("diff -f {file}")).await;
-    assert_eq!(said.code, 1, "{said:#?}");
-    assert!(said.out.contains("-  k: one\n+  k: two"), "{said:#?}");
+    let output = k.run(&format!("diff -f {file}")).await;
+    assert_eq!(output.code, 1, "{output:#?}");
+    assert!(output.out.contains("-  k: one\n+  k: two"), "{output:#?}");
     k.run("get configmap a -o jsonpath={.data.k}").await.prints("one");
 });
 
 case!(of_what_is_not_there_is_all_of_it, k, {
     let file = k.config_map("a.yaml", "a", "{k: one}");
-    let said = k.run(&format!("diff -f {file}")).await;
-    assert_eq!(said.code, 1, "{said:#?}");
-    assert!(said.out.contains("+  k: one"), "{said:#?}");
+    let output = k.run(&format!("diff -f {file}")).await;
+    assert_eq!(output.code, 1, "{output:#?}");
+    assert!(output.out.contains("+  k: one"), "{output:#?}");
     k.run("get configmap a").await.fails("not found");
 });
 
 case!(of_what_is_not_valid_ends_with_more_than_one, k, {
     k.define_widgets().await;
     let file = k.widget("a.yaml", "a", "{num: 11}");
-    let said = k.run(&format!("diff --server-side -f {file}")).await;
-    said.fails("num must be at most 10");
-    assert!(said.code > 1, "{said:#?}");
+    let output = k.run(&format!("diff --server-side -f {file}")).await;
+    output.fails("num must be at most 10");
+    assert!(output.code > 1, "{output:#?}");
 });

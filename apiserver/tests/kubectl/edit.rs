@@ -18,8 +18,11 @@ case!(nothing_changed_is_nothing_written, k, {
         .run("get configmap a -o jsonpath={.metadata.resourceVersion}")
         .await
         .ok();
-    let said = k.run_with("edit configmap a", &[("EDITOR", "true")]).await;
-    assert!(said.err.contains("Edit cancelled, no changes made"), "{said:#?}");
+    let output = k.run_with("edit configmap a", &[("EDITOR", "true")]).await;
+    assert!(
+        output.err.contains("Edit cancelled, no changes made"),
+        "{output:#?}"
+    );
     k.run("get configmap a -o jsonpath={.metadata.resourceVersion}")
         .await
         .prints(&before);

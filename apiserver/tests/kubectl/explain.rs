@@ -4,8 +4,8 @@ use crate::case;
 
 case!(a_custom_kind_field_by_field, k, {
     k.define_widgets().await;
-    k.until("explain widget --api-version=GROUP/v1", |said| {
-        said.out.contains("A widget is a part.")
+    k.until("explain widget --api-version=GROUP/v1", |output| {
+        output.out.contains("A widget is a part.")
     })
     .await;
     k.run("explain widget.spec.num --api-version=GROUP/v1")
@@ -73,7 +73,7 @@ case!(secrets_are_described_without_their_values, k, {
     k.run("create secret generic a --from-literal=k=hunter2")
         .await
         .ok();
-    let said = k.run("describe secret a").await;
-    said.shows("k:  7 bytes");
-    assert!(!said.out.contains("hunter2"), "{said:#?}");
+    let output = k.run("describe secret a").await;
+    output.shows("k:  7 bytes");
+    assert!(!output.out.contains("hunter2"), "{output:#?}");
 });

@@ -138,11 +138,12 @@ case!(what_is_not_there, k, {
     k.run("get gizmos")
         .await
         .fails("the server doesn't have a resource type \"gizmos\"");
-    let said = k.run("get secrets").await;
+    let output = k.run("get secrets").await;
     assert!(
-        said.err
+        output
+            .err
             .contains(&format!("No resources found in {} namespace.", k.ns)),
-        "{said:#?}"
+        "{output:#?}"
     );
 });
 

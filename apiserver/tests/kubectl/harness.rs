@@ -221,20 +221,20 @@ impl Kubectl {
             .await
             .ok();
         // A real server reports established before all of its processes serve the kind.
-        self.until("get WIDGETS", |said| said.code == 0).await;
+        self.until("get WIDGETS", |output| output.code == 0).await;
     }
 
     /// Runs a line until its output is as expected.
     pub(crate) async fn until(&self, line: &str, expect: impl Fn(&KubectlOutput) -> bool) -> KubectlOutput {
         let deadline = Instant::now() + PATIENCE;
         loop {
-            let said = self.run(line).await;
-            if expect(&said) {
-                return said;
+            let output = self.run(line).await;
+            if expect(&output) {
+                return output;
             }
             assert!(
                 Instant::now() < deadline,
-                "timed out after {PATIENCE:?}: {said:#?}"
+                "timed out after {PATIENCE:?}: {output:#?}"
             );
             sleep(Duration::from_millis(100)).await;
         }

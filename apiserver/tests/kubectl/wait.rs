@@ -6,40 +6,40 @@ case!(for_a_condition, k, {
     k.define_widgets().await;
     let file = k.widget("a.yaml", "a", "{num: 4}");
     k.run(&format!("create -f {file}")).await.ok();
-    let (waited, told) = tokio::join!(
+    let (waited, patched) = tokio::join!(
         k.run("wait --for=condition=Done --timeout=30s WIDGETS/a"),
         k.run(r#"patch WIDGETS a --subresource=status --type=merge -p {"status":{"conditions":[{"type":"Done","status":"True"}]}}"#),
     );
-    told.ok();
+    patched.ok();
     waited.prints(&format!("widget.{}/a condition met", k.group));
 });
 
 case!(for_a_value, k, {
     k.run("create configmap a --from-literal=k=one").await.ok();
-    let (waited, told) = tokio::join!(
+    let (waited, patched) = tokio::join!(
         k.run("wait --for=jsonpath={.data.k}=two --timeout=30s configmap/a"),
         k.run(r#"patch configmap a --type=merge -p {"data":{"k":"two"}}"#),
     );
-    told.ok();
+    patched.ok();
     waited.prints("configmap/a condition met");
 });
 
 case!(for_a_deletion, k, {
     k.run("create configmap a").await.ok();
-    let (waited, told) = tokio::join!(
+    let (waited, deleted) = tokio::join!(
         k.run("wait --for=delete --timeout=30s configmap/a"),
         k.run("delete configmap a"),
     );
-    told.ok();
+    deleted.ok();
     waited.ok();
 });
 
 case!(for_a_creation, k, {
-    let (waited, told) = tokio::join!(
+    let (waited, created) = tokio::join!(
         k.run("wait --for=create --timeout=30s configmap/a"),
         k.run("create configmap a"),
     );
-    told.ok();
+    created.ok();
     waited.prints("configmap/a condition met");
 });
 

@@ -75,7 +75,7 @@ pub(crate) async fn run(
     };
     let mut history = read_history(client, namespace, module).await?;
     let only = match revision {
-        Some(said) => Some(history.find(said)?.clone()),
+        Some(requested) => Some(history.find(requested)?.clone()),
         None => None,
     };
     if let Some(only) = &only {
@@ -184,9 +184,9 @@ fn table(unit: &str, revisions: &[Past], wide: bool, width: usize, now: Timestam
 
 /// The cluster that failed first, with its message; empty if none failed.
 fn evidence(past: &Past) -> String {
-    past.evidence
-        .first()
-        .map_or_else(String::new, |seen| format!("{}: {}", seen.cluster, seen.message))
+    past.evidence.first().map_or_else(String::new, |failure| {
+        format!("{}: {}", failure.cluster, failure.message)
+    })
 }
 
 /// Text wrapped to a few indented lines.
@@ -318,9 +318,9 @@ fn revision_details(past: &Past, now: Timestamp) -> Vec<String> {
     if !past.evidence.is_empty() {
         lines.push("Evidence:".to_owned());
     }
-    for seen in &past.evidence {
-        let at = seen.at.map_or_else(String::new, |at| format!(" at {at}"));
-        lines.push(format!("  {}{at}: {}", seen.cluster, seen.message));
+    for failure in &past.evidence {
+        let at = failure.at.map_or_else(String::new, |at| format!(" at {at}"));
+        lines.push(format!("  {}{at}: {}", failure.cluster, failure.message));
     }
     lines
 }

@@ -155,7 +155,7 @@ impl Shown<'_> {
             self.live.show(lines)?;
         }
         self.out.lines(&news.lines)?;
-        if let Some(text) = news.says {
+        if let Some(text) = news.message {
             say!(self.out, "{text}")?;
             // Lines above stay on the terminal.
             self.live = self.out.live();

@@ -141,10 +141,10 @@ fn errors_have_file_line_and_column_and_all_errors_prints_every_one() {
     let first = "error: \"apps/web/kustomization.yaml\" needs kustomize, which the built-in sync does not have; remove the file, \
                  or run Flux in this cluster\n";
     let duplicate = "error: apps/web/c.yaml:5:3: duplicate key \"name\", first at 4:3\n";
-    let told = tree.muster(&["build", "apps/web"]);
-    assert_eq!(told.code, Some(1));
+    let output = tree.muster(&["build", "apps/web"]);
+    assert_eq!(output.code, Some(1));
     assert_eq!(
-        (told.out.as_str(), told.err),
+        (output.out.as_str(), output.err),
         ("", format!("{first}and 2 more: --all-errors shows them\n"))
     );
     let all = tree.muster(&["build", "apps/web", "--all-errors", "--substitute", "COUNT=1"]);
@@ -152,11 +152,11 @@ fn errors_have_file_line_and_column_and_all_errors_prints_every_one() {
     let missing = "error: apps/web/d.yaml:3:18: variable MISSING is not set and has no default (known: COUNT); write $${ for a literal ${\n";
     assert_eq!(all.err, format!("{first}{duplicate}{missing}"));
     std::fs::remove_file(tree.path("apps/web/kustomization.yaml")).unwrap();
-    let told = tree.muster(&["build", "apps/web"]);
+    let output = tree.muster(&["build", "apps/web"]);
     // A name with a variable is invalid unless variables are substituted.
-    let told = (told.code, told.err);
+    let output = (output.code, output.err);
     assert_eq!(
-        told,
+        output,
         (
             Some(1),
             format!("{duplicate}and 1 more: --all-errors shows them\n")
@@ -167,7 +167,7 @@ fn errors_have_file_line_and_column_and_all_errors_prints_every_one() {
 #[test]
 fn a_mistake_on_the_command_line_is_exit_code_2() {
     let tree = fleet();
-    for (arguments, says) in [
+    for (arguments, expected) in [
         (&["build"][..], "<FOLDER>"),
         (&["build", "nowhere"], "error: \"nowhere\" does not exist\n"),
         (
@@ -181,9 +181,9 @@ fn a_mistake_on_the_command_line_is_exit_code_2() {
         ),
         (&["build", "apps", "-o", "table"], "possible values"),
     ] {
-        let told = tree.muster(arguments);
-        assert_eq!(told.code, Some(2), "{arguments:?}: {told:?}");
-        assert!(told.err.contains(says), "{arguments:?}: {told:?}");
+        let output = tree.muster(arguments);
+        assert_eq!(output.code, Some(2), "{arguments:?}: {output:?}");
+        assert!(output.err.contains(expected), "{arguments:?}: {output:?}");
     }
 }
 
@@ -219,8 +219,8 @@ fn a_closed_output_pipe_ends_the_command_silently() {
         .spawn()
         .unwrap();
     drop(child.stdout.take());
-    let told = CommandOutput::of(&child.wait_with_output().unwrap());
-    assert_eq!((told.code, told.err.as_str()), (Some(141), ""));
+    let output = CommandOutput::of(&child.wait_with_output().unwrap());
+    assert_eq!((output.code, output.err.as_str()), (Some(141), ""));
 }
 
 /// A module with health expressions for widgets.
@@ -250,18 +250,18 @@ fn expressions_of_health_over_recorded_objects() {
         ("modules/web.yaml", &widgets(expressions)),
         ("recorded.yaml", RECORDED),
     ]);
-    let told = tree.muster(&["build", "modules", "--health", "recorded.yaml"]);
-    assert_eq!((told.code, told.err.as_str()), (Some(0), ""));
-    insta::assert_snapshot!(told.out);
+    let output = tree.muster(&["build", "modules", "--health", "recorded.yaml"]);
+    assert_eq!((output.code, output.err.as_str()), (Some(0), ""));
+    insta::assert_snapshot!(output.out);
 
     let two = "        current: status.phase\n      - {apiVersion: other.test/v1, kind: Other, current: \"status.phase ==\"}\n";
     tree.write("modules/web.yaml", &widgets(two));
-    let told = tree.muster(&["build", "modules", "--health", "recorded.yaml"]);
-    assert_eq!(told.code, Some(1));
-    insta::assert_snapshot!(told.err);
-    let told = tree.muster(&["build", "modules", "--health", "nowhere.yaml"]);
-    assert_eq!(told.code, Some(1));
-    assert!(told.err.contains("error: nowhere.yaml: "), "{}", told.err);
+    let output = tree.muster(&["build", "modules", "--health", "recorded.yaml"]);
+    assert_eq!(output.code, Some(1));
+    insta::assert_snapshot!(output.err);
+    let output = tree.muster(&["build", "modules", "--health", "nowhere.yaml"]);
+    assert_eq!(output.code, Some(1));
+    assert!(output.err.contains("error: nowhere.yaml: "), "{}", output.err);
 }
 
 #[test]
@@ -277,20 +277,23 @@ fn the_table_of_health_over_recorded_objects() {
         ("live.yaml", recorded),
     ]);
     let arguments = ["build", "modules", "--health", "live.yaml"];
-    let told = tree.muster(&arguments);
+    let output = tree.muster(&arguments);
     assert_eq!(
-        told.out,
+        output.out,
         "Canary/shop/a: InProgress: current is not true (Module/web, healthTable)\n"
     );
     let own =
         "healthTable: v1, healthExpressions: [{apiVersion: flagger.app/v1, kind: Canary, current: 'true'}]";
     tree.write("modules/web.yaml", &module(own));
-    let told = tree.muster(&arguments);
-    assert_eq!(told.out, "Canary/shop/a: Current: current is true (Module/web)\n");
-    tree.write("modules/web.yaml", &module(""));
-    let told = tree.muster(&arguments);
+    let output = tree.muster(&arguments);
     assert_eq!(
-        told.out,
+        output.out,
+        "Canary/shop/a: Current: current is true (Module/web)\n"
+    );
+    tree.write("modules/web.yaml", &module(""));
+    let output = tree.muster(&arguments);
+    assert_eq!(
+        output.out,
         "Canary/shop/a: Current: Resource is current (the rules of its kind)\n"
     );
 }
@@ -315,13 +318,13 @@ fn lint_proposes_the_table_of_health_and_reads_expressions() {
         ("apps/web/canary.yaml", canary),
         ("apps/web/definition.yaml", definition),
     ]);
-    let told = tree.muster(&["lint", "--strict"]);
-    assert_eq!(told.code, Some(0), "{}", told.out);
-    insta::assert_snapshot!(told.out);
+    let output = tree.muster(&["lint", "--strict"]);
+    assert_eq!(output.code, Some(0), "{}", output.out);
+    insta::assert_snapshot!(output.out);
     let expression =
         ", healthExpressions: [{apiVersion: flagger.app/v1beta1, kind: Canary, current: 'status.phase =='}]";
     tree.write("modules/web.yaml", &module(expression));
-    let told = tree.muster(&["lint"]);
-    assert_eq!(told.code, Some(1), "{}", told.out);
-    insta::assert_snapshot!(told.out);
+    let output = tree.muster(&["lint"]);
+    assert_eq!(output.code, Some(1), "{}", output.out);
+    insta::assert_snapshot!(output.out);
 }

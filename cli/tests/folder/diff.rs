@@ -65,7 +65,7 @@ impl Bed {
     #[track_caller]
     fn diff(&self, arguments: &[&str]) -> CommandOutput {
         self.api.recorder().clear();
-        let told = self.tree.muster(&[&["diff", "app"], arguments].concat());
+        let output = self.tree.muster(&[&["diff", "app"], arguments].concat());
         let requests = self.api.recorder().requests();
         assert!(!requests.is_empty());
         for request in requests {
@@ -79,12 +79,12 @@ impl Bed {
         }
         for canary in CANARIES {
             assert!(
-                !told.out.contains(canary) && !told.err.contains(canary),
-                "{canary}: {told:?}"
+                !output.out.contains(canary) && !output.err.contains(canary),
+                "{canary}: {output:?}"
             );
         }
-        assert!(!told.out.contains('\u{1b}'), "no colours in a pipe");
-        told
+        assert!(!output.out.contains('\u{1b}'), "no colours in a pipe");
+        output
     }
 }
 
@@ -96,14 +96,14 @@ async fn what_is_created_changed_and_as_it_should_be() {
         ("app/s.yaml", &secret("canary-old")),
     ])
     .await;
-    let told = bed.diff(&[]);
-    assert_eq!(told.code, Some(1), "{told:?}");
-    insta::assert_snapshot!("created", told.out);
+    let output = bed.diff(&[]);
+    assert_eq!(output.code, Some(1), "{output:?}");
+    insta::assert_snapshot!("created", output.out);
     bed.apply();
     // kubectl applied `stringData`, the sync would apply `data`.
-    let told = bed.diff(&[]);
+    let output = bed.diff(&[]);
     assert_eq!(
-        (told.code, told.out.as_str(), told.err.as_str()),
+        (output.code, output.out.as_str(), output.err.as_str()),
         (
             Some(0),
             "1 to be owned by muster-sync, content unchanged, 2 unchanged\n",
@@ -113,9 +113,9 @@ async fn what_is_created_changed_and_as_it_should_be() {
     bed.tree.write("app/a.yaml", &config("a", "2"));
     bed.tree.write("app/b.yaml", &config("b", "1"));
     bed.tree.write("app/s.yaml", &secret("canary-new"));
-    let told = bed.diff(&[]);
-    assert_eq!(told.code, Some(1), "{told:?}");
-    insta::assert_snapshot!("changed", told.out);
+    let output = bed.diff(&[]);
+    assert_eq!(output.code, Some(1), "{output:?}");
+    insta::assert_snapshot!("changed", output.out);
     let quiet = bed.diff(&["-q"]);
     assert_eq!(
         (quiet.code, quiet.out.as_str(), quiet.err.as_str()),
@@ -192,18 +192,19 @@ spec:
         ],
         "",
     );
-    let told = bed.diff(&["--kustomization", "app", "-n", "default"]);
-    assert_eq!((told.code, told.err.as_str()), (Some(1), ""));
-    insta::assert_snapshot!("kustomization", told.out);
+    let output = bed.diff(&["--kustomization", "app", "-n", "default"]);
+    assert_eq!((output.code, output.err.as_str()), (Some(1), ""));
+    insta::assert_snapshot!("kustomization", output.out);
     bed.tree.write("app/a.yaml", &config("a", "${HIDDEN}"));
-    let told = bed.diff(&["--kustomization", "app", "-n", "default"]);
-    assert_eq!(told.code, Some(2));
+    let output = bed.diff(&["--kustomization", "app", "-n", "default"]);
+    assert_eq!(output.code, Some(2));
     assert!(
-        told.err
+        output
+            .err
             .ends_with("variables of Secret/hidden are not read for a diff; give them with --substitute\n"),
-        "{told:?}"
+        "{output:?}"
     );
-    let told = bed.diff(&[
+    let output = bed.diff(&[
         "--kustomization",
         "app",
         "-n",
@@ -211,14 +212,14 @@ spec:
         "--substitute",
         "HIDDEN=x",
     ]);
-    assert_eq!(told.code, Some(1), "{told:?}");
-    let told = bed.diff(&["--kustomization", "nobody", "-n", "default"]);
-    assert_eq!(told.code, Some(2), "{told:?}");
+    assert_eq!(output.code, Some(1), "{output:?}");
+    let output = bed.diff(&["--kustomization", "nobody", "-n", "default"]);
+    assert_eq!(output.code, Some(2), "{output:?}");
     std::fs::remove_file(bed.tree.path("app/a.yaml")).unwrap();
     std::fs::remove_file(bed.tree.path("app/ns.yaml")).unwrap();
-    let told = bed.diff(&["--kustomization", "app", "-n", "default"]);
-    assert_eq!(told.code, Some(2));
-    assert!(told.err.contains("fleet.muster.dev/allow-empty"), "{told:?}");
+    let output = bed.diff(&["--kustomization", "app", "-n", "default"]);
+    assert_eq!(output.code, Some(2));
+    assert!(output.err.contains("fleet.muster.dev/allow-empty"), "{output:?}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -228,31 +229,34 @@ async fn kinds_that_come_with_the_folder_and_what_cannot_be_found_out() {
                true\n    storage: true\n    schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}\n";
     let widget = "apiVersion: example.org/v1\nkind: Widget\nmetadata: {name: w, namespace: default}\n";
     let bed = Bed::new(&[("app/crd.yaml", crd), ("app/w.yaml", widget)]).await;
-    let told = bed.diff(&[]);
-    assert_eq!((told.code, told.err.as_str()), (Some(1), ""));
+    let output = bed.diff(&[]);
+    assert_eq!((output.code, output.err.as_str()), (Some(1), ""));
     assert!(
-        told.out.ends_with("\n2 to create\n") && told.out.contains("+kind: Widget"),
-        "{told:?}"
+        output.out.ends_with("\n2 to create\n") && output.out.contains("+kind: Widget"),
+        "{output:?}"
     );
     std::fs::remove_file(bed.tree.path("app/crd.yaml")).unwrap();
-    let told = bed.diff(&[]);
-    assert_eq!((told.code, told.out.as_str()), (Some(2), "1 unknown\n"));
-    assert!(told.err.contains("no matches for kind \"Widget\""), "{told:?}");
+    let output = bed.diff(&[]);
+    assert_eq!((output.code, output.out.as_str()), (Some(2), "1 unknown\n"));
+    assert!(
+        output.err.contains("no matches for kind \"Widget\""),
+        "{output:?}"
+    );
     bed.tree.write("app/w.yaml", &secret("[1]"));
-    let told = bed.diff(&[]);
-    assert_eq!(told.code, Some(2), "{told:?}");
+    let output = bed.diff(&[]);
+    assert_eq!(output.code, Some(2), "{output:?}");
     bed.tree.write("app/w.yaml", "a: [\n");
-    let told = CommandOutput {
+    let output = CommandOutput {
         err: String::new(),
         ..bed.tree.muster(&["diff", "app"])
     };
-    assert_eq!((told.code, told.out.as_str()), (Some(2), ""));
+    assert_eq!((output.code, output.out.as_str()), (Some(2), ""));
 }
 
 #[test]
 fn a_cluster_that_is_not_there_is_exit_code_2() {
     let tree = Tree::new(&[("app/a.yaml", &config("a", "1"))]);
-    let told = tree.muster(&["diff", "app", "--kubeconfig", "nowhere"]);
-    assert_eq!((told.code, told.out.as_str()), (Some(2), ""));
-    assert!(told.err.contains("kubeconfig nowhere"), "{told:?}");
+    let output = tree.muster(&["diff", "app", "--kubeconfig", "nowhere"]);
+    assert_eq!((output.code, output.out.as_str()), (Some(2), ""));
+    assert!(output.err.contains("kubeconfig nowhere"), "{output:?}");
 }

@@ -71,15 +71,15 @@ impl Tree {
             .spawn()
             .unwrap();
         child.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();
-        let told = CommandOutput::of(&child.wait_with_output().unwrap());
+        let output = CommandOutput::of(&child.wait_with_output().unwrap());
         assert_eq!(
-            told.code,
+            output.code,
             Some(0),
             "kubectl {arguments:?}: {}{}",
-            told.out,
-            told.err
+            output.out,
+            output.err
         );
-        told.out
+        output.out
     }
 }
 

@@ -134,15 +134,15 @@ impl Bed {
     pub(crate) fn types<'a>(&'a self, words: &'a str, code: i32) -> impl Future<Output = String> + 'a {
         let place = std::panic::Location::caller();
         async move {
-            let told = self.muster(words).await;
+            let output = self.muster(words).await;
             assert_eq!(
-                told.code,
+                output.code,
                 Some(code),
                 "{place}: {words}: {}{}",
-                told.out,
-                told.err
+                output.out,
+                output.err
             );
-            told.out + &told.err
+            output.out + &output.err
         }
     }
 

@@ -99,8 +99,8 @@ async fn it_has_what_is_needed_and_no_secret() {
     bed.types("enroll --downstream-kubeconfig new --name eu-2 --no-wait", 0)
         .await;
     put_everywhere(&bed).await;
-    let said = bed.types("support-bundle -o b.tar.gz", 0).await;
-    assert!(said.contains("b.tar.gz"), "{said}");
+    let output = bed.types("support-bundle -o b.tar.gz", 0).await;
+    assert!(output.contains("b.tar.gz"), "{output}");
     let files = files(&bed.path("b.tar.gz"));
     let mut forbidden: Vec<String> = CANARIES.map(str::to_owned).to_vec();
     for api in [&bed.management, &bed.downstream] {
@@ -151,10 +151,10 @@ async fn it_has_what_is_needed_and_no_secret() {
             & 0o777,
         0o600
     );
-    let said = bed.types("support-bundle -o b.tar.gz", 2).await;
+    let output = bed.types("support-bundle -o b.tar.gz", 2).await;
     assert!(
-        said.contains("cannot be created (choose another name: -o FILE.tar.gz)"),
-        "{said}"
+        output.contains("cannot be created (choose another name: -o FILE.tar.gz)"),
+        "{output}"
     );
 }
 
@@ -188,6 +188,6 @@ async fn many_secrets_are_read_in_pages_and_all_are_masked() {
     let path = "/api/v1/namespaces/default/secrets";
     let pages = requests
         .iter()
-        .filter(|asked| asked.path == path && asked.query.contains("limit=200"));
+        .filter(|request| request.path == path && request.query.contains("limit=200"));
     assert_eq!(pages.count(), 3);
 }

@@ -46,7 +46,7 @@ async fn installed() -> Bed {
 /// The exit code, and the codes of all problems.
 async fn codes(bed: &Bed) -> (Option<i32>, BTreeSet<String>) {
     bed.management.recorder().clear();
-    let told = bed.muster("check -o json").await;
+    let output = bed.muster("check -o json").await;
     for request in bed.management.recorder().requests() {
         assert!(
             request.method == "GET"
@@ -57,12 +57,12 @@ async fn codes(bed: &Bed) -> (Option<i32>, BTreeSet<String>) {
             request.path
         );
     }
-    let report: Value = serde_json::from_str(&told.out).unwrap();
+    let report: Value = serde_json::from_str(&output.out).unwrap();
     assert_eq!(report["schema"], "check/v1");
     let findings = report["findings"].as_array().unwrap().iter();
     let unwell = findings.filter(|finding| finding["level"] != "Ok");
     (
-        told.code,
+        output.code,
         unwell
             .map(|finding| finding["code"].as_str().unwrap().to_owned())
             .collect(),
@@ -90,15 +90,15 @@ async fn patch(bed: &Bed, api_version: &str, kind: &str, namespace: Option<&str>
 #[tokio::test(flavor = "multi_thread", worker_threads = 3)]
 async fn what_is_well_is_a_line_each() {
     let bed = installed().await;
-    let said = bed.types("check", 0).await;
-    insta::assert_snapshot!("well", said);
+    let output = bed.types("check", 0).await;
+    insta::assert_snapshot!("well", output);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 3)]
 async fn without_a_controller_or_an_answer_that_is_said() {
     let bed = Bed::new().await;
-    let said = bed.types("check", 1).await;
-    insta::assert_snapshot!("no_controller", said);
+    let output = bed.types("check", 1).await;
+    insta::assert_snapshot!("no_controller", output);
     let closed = std::fs::read_to_string(bed.path("management")).unwrap();
     let address = format!("https://{}", bed.management.address().unwrap());
     std::fs::write(
@@ -106,10 +106,10 @@ async fn without_a_controller_or_an_answer_that_is_said() {
         closed.replace(&address, "https://127.0.0.1:9"),
     )
     .unwrap();
-    let said = bed.types("check --kubeconfig closed", 2).await;
+    let output = bed.types("check --kubeconfig closed", 2).await;
     assert!(
-        said.contains("the management cluster gave an unexpected answer"),
-        "{said}"
+        output.contains("the management cluster gave an unexpected answer"),
+        "{output}"
     );
 }
 
@@ -254,12 +254,12 @@ async fn what_is_wrong_with_a_cluster_has_its_code_and_no_credential_is_shown() 
     let (code, unwell) = codes(&bed).await;
     let expect = ["MST1201", "MST1202", "MST1203", "MST1205", "MST1208", "MST1209"];
     assert_eq!((code, unwell), (Some(1), expect.map(str::to_owned).into()));
-    let said = bed.types("check", 1).await;
+    let output = bed.types("check", 1).await;
     assert!(
-        !said.contains("canary")
-            && said
+        !output.contains("canary")
+            && output
                 .contains("cluster/runs: the kubeconfig in Secret default/runs-kubeconfig is not accepted"),
-        "{said}"
+        "{output}"
     );
 }
 
@@ -320,10 +320,10 @@ async fn modules_waiting_for_manual_action_are_reported() {
     let check = async |reason: &str, attention: Value, says: &str| {
         let ready = json!([condition("Ready", "False", reason)]);
         module_says(&bed, ready, json!(null), attention).await;
-        let said = bed.types("check", 1).await;
+        let output = bed.types("check", 1).await;
         assert!(
-            said.contains(says) && !said.contains("no module waits for a change by a user"),
-            "{reason}: {said}"
+            output.contains(says) && !output.contains("no module waits for a change by a user"),
+            "{reason}: {output}"
         );
     };
     check("WithdrawalHeld", json!(null), "[MST1307]").await;
@@ -414,31 +414,34 @@ async fn check_can_inspect_one_cluster_directly() {
     bed.start_controller();
     bed.types("enroll --downstream-kubeconfig new --name eu-2", 0)
         .await;
-    let said = bed.types("check --cluster eu-2", 0).await;
-    insta::assert_snapshot!("deep", said);
-    let said = bed.types("check --cluster nowhere", 2).await;
+    let output = bed.types("check --cluster eu-2", 0).await;
+    insta::assert_snapshot!("deep", output);
+    let output = bed.types("check --cluster nowhere", 2).await;
     assert!(
-        said.contains("there is no cluster nowhere in namespace default"),
-        "{said}"
+        output.contains("there is no cluster nowhere in namespace default"),
+        "{output}"
     );
     assert!(!bed.types("check --cluster eu-2", 0).await.contains("MST1406"));
     bed.downstream.add(muster_api::crds::nodes()).unwrap();
-    let said = bed.types("check --cluster eu-2", 0).await;
-    assert!(said.contains("√ tokens of node agents name their node"), "{said}");
+    let output = bed.types("check --cluster eu-2", 0).await;
+    assert!(
+        output.contains("√ tokens of node agents name their node"),
+        "{output}"
+    );
     let nobody = Rule::always(Match::default(), Fault::Refuse);
     let nobody = bed.downstream.faults().add(nobody);
-    let said = bed.types("check --cluster eu-2", 1).await;
+    let output = bed.types("check --cluster eu-2", 1).await;
     assert!(
-        said.contains("× https://127.0.0.1:2222 does not answer from this machine  [MST1401]"),
-        "{said}"
+        output.contains("× https://127.0.0.1:2222 does not answer from this machine  [MST1401]"),
+        "{output}"
     );
     bed.downstream.faults().remove(nobody);
     bed.downstream
         .revoke("system:serviceaccount:muster-system:muster-management");
-    let said = bed.types("check --cluster eu-2", 1).await;
+    let output = bed.types("check --cluster eu-2", 1).await;
     assert!(
-        said.contains("refuses the credential in the Secret  [MST1401]"),
-        "{said}"
+        output.contains("refuses the credential in the Secret  [MST1401]"),
+        "{output}"
     );
 }
 
@@ -458,16 +461,16 @@ async fn a_kubeconfig_that_cannot_be_sent_is_a_finding() {
         .patch("eu-2-kubeconfig", &PatchParams::default(), &Patch::Merge(patch))
         .await
         .unwrap();
-    let said = bed.types("check --cluster eu-2", 1).await;
+    let output = bed.types("check --cluster eu-2", 1).await;
     assert!(
-        said.contains("the kubeconfig in Secret default/eu-2-kubeconfig is not accepted  [MST1401]"),
-        "{said}"
+        output.contains("the kubeconfig in Secret default/eu-2-kubeconfig is not accepted  [MST1401]"),
+        "{output}"
     );
     assert!(
-        said.contains("user.token: must be one line without control characters"),
-        "{said}"
+        output.contains("user.token: must be one line without control characters"),
+        "{output}"
     );
-    assert!(!said.contains("hunter2"), "{said}");
+    assert!(!output.contains("hunter2"), "{output}");
 }
 
 /// A kubeconfig of the user with another token.
@@ -484,17 +487,20 @@ async fn the_users_own_kubeconfig_ends_no_command_by_a_panic() {
         std::fs::write(bed.path("own"), config.to_string()).unwrap();
     };
     config("hunter2\nhunter2");
-    let said = bed.types("get modules --kubeconfig own", 2).await;
+    let output = bed.types("get modules --kubeconfig own", 2).await;
     assert!(
-        said.contains("the kubeconfig cannot be used: token: must be one line without control characters"),
-        "{said}"
+        output.contains("the kubeconfig cannot be used: token: must be one line without control characters"),
+        "{output}"
     );
-    assert!(!said.contains("hunter2") && !said.contains("panicked"), "{said}");
-    config("hunter2\n");
-    let said = bed.types("get modules --kubeconfig own", 2).await;
     assert!(
-        !said.contains("token"),
-        "white space is trimmed, and nothing answers there: {said}"
+        !output.contains("hunter2") && !output.contains("panicked"),
+        "{output}"
+    );
+    config("hunter2\n");
+    let output = bed.types("get modules --kubeconfig own", 2).await;
+    assert!(
+        !output.contains("token"),
+        "white space is trimmed, and nothing answers there: {output}"
     );
 }
 
@@ -511,10 +517,10 @@ async fn before_an_installation_the_server_is_asked_and_nothing_is_written() {
     bed.downstream
         .faults()
         .add(Rule::always(roles, Fault::Status(Failure::Forbidden)));
-    let said = bed.types("check --pre --kubeconfig new", 1).await;
+    let output = bed.types("check --pre --kubeconfig new", 1).await;
     assert!(
-        said.contains("ClusterRole muster-controller would not be accepted  [MST1501]"),
-        "{said}"
+        output.contains("ClusterRole muster-controller would not be accepted  [MST1501]"),
+        "{output}"
     );
     assert_eq!(bed.downstream.revision(), before);
 }
@@ -583,12 +589,12 @@ async fn updates_in_place_that_may_end_early_have_their_codes() {
     let default = Some("default");
     patch(&bed, muster, "UpdatePlan", default, "p", state("Updating")).await;
     assert_eq!(of_machines().await, ["MST1702".to_owned()].into());
-    let said = bed.types("check", 0).await;
+    let output = bed.types("check", 0).await;
     assert!(
-        said.contains(
+        output.contains(
             "machinehealthcheck/all: it remediates after 5m, and an update in place may take 30m  [MST1702]"
-        ) && said.contains("√ no failed call of UpdateMachine counts as success"),
-        "{said}"
+        ) && output.contains("√ no failed call of UpdateMachine counts as success"),
+        "{output}"
     );
 
     // With enough time nothing is reported, and neither for an update that is over.
@@ -625,9 +631,9 @@ async fn updates_in_place_that_may_end_early_have_their_codes() {
     };
     let forbidden = Rule::always(of_extensions, Fault::Status(Failure::Forbidden));
     bed.management.faults().add(forbidden);
-    let said = bed.types("check", 2).await;
+    let output = bed.types("check", 2).await;
     assert!(
-        said.contains("? extensions of Cluster API could not be checked  [MST1701]"),
-        "{said}"
+        output.contains("? extensions of Cluster API could not be checked  [MST1701]"),
+        "{output}"
     );
 }

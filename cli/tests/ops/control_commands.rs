@@ -84,13 +84,13 @@ async fn only_a_revision_that_there_is_is_aborted_or_tried_again() {
     for (verb, key) in [("abort", "abort"), ("retry", "retry")] {
         for typo in ["ffffffff", "v1"] {
             let words = format!("rollout {verb} module/web --revision {typo}");
-            let said = bed.types(&words, 2).await;
-            assert!(said.contains("muster rollout history module/web"), "{said}");
+            let output = bed.types(&words, 2).await;
+            assert!(output.contains("muster rollout history module/web"), "{output}");
         }
         assert_eq!(annotation(&modules(&bed), "web", key).await, None);
         let words = format!("rollout {verb} module/web --revision AAAAAAAA");
-        let said = bed.types(&words, 0).await;
-        assert!(said.contains("revision aaaaaaaaaaaaaaaa "), "{said}");
+        let output = bed.types(&words, 0).await;
+        assert!(output.contains("revision aaaaaaaaaaaaaaaa "), "{output}");
         let written = annotation(&modules(&bed), "web", key).await.unwrap();
         assert!(written.contains(r#""for":"aaaaaaaaaaaaaaaa""#), "{written}");
     }
@@ -129,10 +129,10 @@ async fn a_held_withdrawal_is_shown_before_it_is_acknowledged() {
         .await;
     }
     holds_a_withdrawal(&bed, &[]).await;
-    let said = bed.types("rollout withdraw module/web --acknowledge", 1).await;
+    let output = bed.types("rollout withdraw module/web --acknowledge", 1).await;
     assert!(
-        said.contains("no withdrawal of module/web is held: nothing was written"),
-        "{said}"
+        output.contains("no withdrawal of module/web is held: nothing was written"),
+        "{output}"
     );
     assert_eq!(annotation(&modules(&bed), "web", KEY).await, None);
 
@@ -146,42 +146,45 @@ async fn a_held_withdrawal_is_shown_before_it_is_acknowledged() {
         .delete("web", &DeleteParams::default())
         .await
         .unwrap();
-    let said = bed.types("rollout withdraw module/web --acknowledge", 2).await;
+    let output = bed.types("rollout withdraw module/web --acknowledge", 2).await;
     assert!(
-        said.contains("has not observed this change of the module yet"),
-        "{said}"
+        output.contains("has not observed this change of the module yet"),
+        "{output}"
     );
     holds_a_withdrawal(&bed, &["eu-1", "eu-2"]).await;
 
     let verb = "muster rollout withdraw module/web --acknowledge -n default";
-    let said = bed.types("rollout withdraw module/web", 0).await;
+    let output = bed.types("rollout withdraw module/web", 0).await;
     for words in [
         "module/web is being deleted; 2 of 2 clusters would lose it (eu-1, eu-2); nothing is withdrawn until you acknowledge it",
         &format!("to remove it from these clusters:\n  {verb}\n"),
         "and put the module back in git, which takes them over:\n  kubectl patch -n default module/web ",
     ] {
-        assert!(said.contains(words), "{words}: {said}");
+        assert!(output.contains(words), "{words}: {output}");
     }
     for words in ["why module/web", "tree", "rollout status module/web --no-watch"] {
         let code = i32::from(words.ends_with("--no-watch"));
-        let said = bed.types(words, code).await;
+        let output = bed.types(words, code).await;
         assert!(
-            said.contains(verb) && !said.contains("kubectl annotate"),
-            "{words}: {said}"
+            output.contains(verb) && !output.contains("kubectl annotate"),
+            "{words}: {output}"
         );
     }
-    let said = bed
+    let output = bed
         .types("rollout withdraw module/web --acknowledge --dry-run", 0)
         .await;
     assert!(
-        said.contains("withdrawal from eu-1, eu-2 acknowledged (dry run)"),
-        "{said}"
+        output.contains("withdrawal from eu-1, eu-2 acknowledged (dry run)"),
+        "{output}"
     );
     assert_eq!(annotation(&modules(&bed), "web", KEY).await, None);
 
     let words = "rollout withdraw module/web --acknowledge --reason over";
-    let said = bed.types(words, 0).await;
-    assert!(said.contains("withdrawal from eu-1, eu-2 acknowledged"), "{said}");
+    let output = bed.types(words, 0).await;
+    assert!(
+        output.contains("withdrawal from eu-1, eu-2 acknowledged"),
+        "{output}"
+    );
     let written: Value =
         serde_json::from_str(&annotation(&modules(&bed), "web", KEY).await.unwrap()).unwrap();
     assert_eq!(
@@ -203,25 +206,25 @@ async fn the_result_is_reported_even_if_other_objects_cannot_be_read() {
     };
     let forbidden = Rule::always(lists, Fault::Status(Failure::Forbidden));
     bed.management.faults().add(forbidden);
-    let said = bed.types("rollout pause module/web", 0).await;
+    let output = bed.types("rollout pause module/web", 0).await;
     assert!(
-        said.contains("module.fleet.muster.dev/web paused")
-            && said.contains("warning: which clusters wait for it is not known")
-            && said.contains("muster rollout resume module/web"),
-        "{said}"
+        output.contains("module.fleet.muster.dev/web paused")
+            && output.contains("warning: which clusters wait for it is not known")
+            && output.contains("muster rollout resume module/web"),
+        "{output}"
     );
     bed.types("hold eu-1", 0).await;
-    let said = bed.types("release eu-1", 0).await;
+    let output = bed.types("release eu-1", 0).await;
     assert!(
-        said.contains("eu-1 released")
-            && said.contains("warning: whether a module still holds it is not known"),
-        "{said}"
+        output.contains("eu-1 released")
+            && output.contains("warning: whether a module still holds it is not known"),
+        "{output}"
     );
     annotate(&clusters(&bed), "eu-1", "pin.gone", "aaaaaaaa").await;
-    let said = bed.types("unpin eu-1 --module gone", 0).await;
+    let output = bed.types("unpin eu-1 --module gone", 0).await;
     assert!(
-        said.contains("eu-1 unpinned") && !said.contains("error"),
-        "{said}"
+        output.contains("eu-1 unpinned") && !output.contains("error"),
+        "{output}"
     );
     assert_eq!(annotation(&clusters(&bed), "eu-1", "pin.gone").await, None);
 }
@@ -230,10 +233,10 @@ async fn the_result_is_reported_even_if_other_objects_cannot_be_read() {
 async fn what_is_over_holds_and_pins_nothing() {
     let bed = bed().await;
     let (modules, clusters) = (modules(&bed), clusters(&bed));
-    for (hold, is_told) in [(OVER, false), ("false", false), ("true", true), ("{broken", true)] {
+    for (hold, is_held) in [(OVER, false), ("false", false), ("true", true), ("{broken", true)] {
         annotate(&clusters, "eu-1", "hold", hold).await;
-        let said = bed.types("pin eu-1 --module web --revision aaaaaaaa", 0).await;
-        assert_eq!(said.contains("It is also held"), is_told, "{hold}: {said}");
+        let output = bed.types("pin eu-1 --module web --revision aaaaaaaa", 0).await;
+        assert_eq!(output.contains("It is also held"), is_held, "{hold}: {output}");
     }
     let over = OVER.replace("eu-1", "eu-1@aaaaaaaa");
     for (pin, code) in [(over.as_str(), 0), ("{broken", 0), ("eu-1@aaaaaaaa", 1)] {
@@ -251,11 +254,11 @@ async fn what_is_over_holds_and_pins_nothing() {
 async fn a_pin_that_two_modules_would_obey_is_not_written() {
     let bed = bed().await;
     create(&bed.management.client(), module("BootstrapModule", "web")).await;
-    let said = bed.types("pin eu-1 --module web --revision aaaaaaaa", 2).await;
+    let output = bed.types("pin eu-1 --module web --revision aaaaaaaa", 2).await;
     assert!(
-        said.contains("module/web and bootstrapmodule/web both obey")
-            && said.contains("module/web fleet.muster.dev/pin=eu-1@aaaaaaaaaaaaaaaa"),
-        "{said}"
+        output.contains("module/web and bootstrapmodule/web both obey")
+            && output.contains("module/web fleet.muster.dev/pin=eu-1@aaaaaaaaaaaaaaaa"),
+        "{output}"
     );
     assert_eq!(annotation(&clusters(&bed), "eu-1", "pin.web").await, None);
 }
@@ -270,8 +273,8 @@ async fn a_name_that_is_not_there_is_answered_with_those_that_are_near() {
         ("hold eu1", "(did you mean eu-1?)"),
         ("unpin eu1 --module web", "(did you mean eu-1?)"),
     ] {
-        let said = bed.types(words, 2).await;
-        assert!(said.contains(near), "{words}: {said}");
+        let output = bed.types(words, 2).await;
+        assert!(output.contains(near), "{words}: {output}");
     }
 }
 
@@ -287,7 +290,7 @@ async fn what_is_not_there_is_said_in_the_same_words_by_every_verb() {
     let is_cluster = "there is no module/eu-1 in namespace default; eu-1 is a cluster: muster tree cluster/eu-1 -n default";
     let other_kind = "there is no bootstrapmodule/web in namespace default; there is module/web";
     let is_module = "there is no cluster web in namespace default; web is a module: ";
-    for (words, says, next) in [
+    for (words, expected, next) in [
         ("why wep", no_module, ""),
         ("tree wep", no_module, ""),
         ("reconcile wep", no_module, ""),
@@ -317,8 +320,8 @@ async fn what_is_not_there_is_said_in_the_same_words_by_every_verb() {
             "muster tree module/web -n default",
         ),
     ] {
-        let said = bed.types(words, 2).await;
-        assert!(said.contains(&format!("{says}{next}")), "{words}: {said}");
+        let output = bed.types(words, 2).await;
+        assert!(output.contains(&format!("{expected}{next}")), "{words}: {output}");
     }
 }
 
@@ -326,49 +329,49 @@ async fn what_is_not_there_is_said_in_the_same_words_by_every_verb() {
 async fn a_pin_names_a_version_and_goes_without_its_module() {
     let bed = bed().await;
     let clusters = clusters(&bed);
-    let said = bed.types("pin eu-1 --module web --revision v9", 2).await;
+    let output = bed.types("pin eu-1 --module web --revision v9", 2).await;
     assert!(
-        said.contains(
+        output.contains(
             "there is no revision or version v9 of module/web; there are v1 (aaaaaaaa); next: muster rollout history module/web"
         ),
-        "{said}"
+        "{output}"
     );
     assert_eq!(annotation(&clusters, "eu-1", "pin.web").await, None);
-    let said = bed.types("pin eu-1 --module web --revision v1", 0).await;
+    let output = bed.types("pin eu-1 --module web --revision v1", 0).await;
     assert!(
-        said.contains("pinned to v1 (revision aaaaaaaa) of module/web"),
-        "{said}"
+        output.contains("pinned to v1 (revision aaaaaaaa) of module/web"),
+        "{output}"
     );
     let written = annotation(&clusters, "eu-1", "pin.web").await.unwrap();
     assert!(written.contains(r#""for":"aaaaaaaaaaaaaaaa""#), "{written}");
 
     annotate(&clusters, "eu-1", "pin.base", "aaaaaaaa").await;
-    let said = bed.types("unpin eu-1", 2).await;
+    let output = bed.types("unpin eu-1", 2).await;
     assert!(
-        said.contains(
+        output.contains(
             "eu-1 is pinned for base, web; next: name one, such as muster unpin eu-1 --module base"
         ),
-        "{said}"
+        "{output}"
     );
     assert!(annotation(&clusters, "eu-1", "pin.web").await.is_some());
     bed.types("unpin eu-1 --module base", 0).await;
-    let said = bed.types("unpin eu-1", 0).await;
-    assert!(said.contains("eu-1 unpinned"), "{said}");
+    let output = bed.types("unpin eu-1", 0).await;
+    assert!(output.contains("eu-1 unpinned"), "{output}");
     assert_eq!(annotation(&clusters, "eu-1", "pin.web").await, None);
-    let said = bed.types("unpin eu-1", 0).await;
-    assert!(said.contains("eu-1 is not pinned"), "{said}");
+    let output = bed.types("unpin eu-1", 0).await;
+    assert!(output.contains("eu-1 is not pinned"), "{output}");
     annotate(&modules(&bed), "web", "pin", "eu-1@aaaaaaaa").await;
-    let said = bed.types("unpin eu-1", 1).await;
+    let output = bed.types("unpin eu-1", 1).await;
     assert!(
-        said.contains("It stays pinned by the annotation fleet.muster.dev/pin of module/web"),
-        "{said}"
+        output.contains("It stays pinned by the annotation fleet.muster.dev/pin of module/web"),
+        "{output}"
     );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 3)]
 async fn a_dry_run_asks_the_api_server_only_where_that_is_said() {
     let bed = bed().await;
-    for (words, says, asked) in [
+    for (words, expected, is_sent) in [
         ("hold eu-1 --dry-run", "held by", false),
         ("hold eu-1 --dry-run=server", "(server dry run)", true),
         ("rollout pause module/web --dry-run", "(dry run)", false),
@@ -379,15 +382,17 @@ async fn a_dry_run_asks_the_api_server_only_where_that_is_said() {
         ),
     ] {
         bed.management.recorder().clear();
-        let said = bed.types(words, 0).await;
-        assert!(said.contains(says), "{words}: {said}");
+        let output = bed.types(words, 0).await;
+        assert!(output.contains(expected), "{words}: {output}");
         let requests = bed.management.recorder().requests();
-        let mut patches = requests.iter().filter(|asked| asked.verb == Some(Verb::Patch));
-        assert_eq!(patches.next().is_some(), asked, "{words}");
+        let mut patches = requests
+            .iter()
+            .filter(|request| request.verb == Some(Verb::Patch));
+        assert_eq!(patches.next().is_some(), is_sent, "{words}");
         assert!(
             requests
                 .iter()
-                .all(|asked| !asked.is_write() || asked.path.contains("selfsubject")),
+                .all(|request| !request.is_write() || request.path.contains("selfsubject")),
             "{words}"
         );
     }

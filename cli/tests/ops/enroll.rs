@@ -42,9 +42,9 @@ async fn secrets(bed: &Bed) -> Vec<String> {
         .collect()
 }
 
-async fn shows_no_token(bed: &Bed, said: &str) {
+async fn shows_no_token(bed: &Bed, output: &str) {
     for token in secrets(bed).await {
-        assert!(!said.contains(&token), "{said}");
+        assert!(!output.contains(&token), "{output}");
     }
 }
 
@@ -89,38 +89,38 @@ async fn a_cluster_comes_in_and_doing_it_twice_changes_nothing() {
     );
 
     // Labels that are not listed stay: without them modules would withdraw.
-    let said = bed
+    let output = bed
         .types("enroll --downstream-kubeconfig new --name eu-2", 0)
         .await;
     assert!(
-        said.contains("labelled env=prod region=eu: unchanged")
-            && said.contains("modules that select eu-2: podinfo"),
-        "{said}"
+        output.contains("labelled env=prod region=eu: unchanged")
+            && output.contains("modules that select eu-2: podinfo"),
+        "{output}"
     );
     assert_eq!(everything(&bed).await, before);
-    for asked in ["--dry-run=client", "--dry-run=server"] {
-        let said = bed
+    for flag in ["--dry-run=client", "--dry-run=server"] {
+        let output = bed
             .types(
-                &format!("enroll --downstream-kubeconfig new --name eu-2 -l env=dev {asked}"),
+                &format!("enroll --downstream-kubeconfig new --name eu-2 -l env=dev {flag}"),
                 0,
             )
             .await;
         assert!(
-            said.contains(
+            output.contains(
                 "would apply Secret default/eu-2-kubeconfig (to https://127.0.0.1:2222) and Cluster default/eu-2, \
                  labelled env=dev (was prod) region=eu, in the management cluster"
             ),
-            "{asked}: {said}"
+            "{flag}: {output}"
         );
     }
     assert_eq!(everything(&bed).await, before);
 
-    let said = bed
+    let output = bed
         .types("enroll --downstream-kubeconfig new --name eu-3", 1)
         .await;
     assert!(
-        said.contains("is already in the fleet, as Cluster eu-2"),
-        "{said}"
+        output.contains("is already in the fleet, as Cluster eu-2"),
+        "{output}"
     );
     assert_eq!(everything(&bed).await, before);
 }
@@ -137,33 +137,33 @@ async fn what_the_management_side_cannot_reach_is_a_failure_that_says_why() {
     let mut rule = Rule::always(account, Fault::Refuse);
     rule.after = 1;
     let rule = bed.downstream.faults().add(rule);
-    let said = bed.types(&format!("{ENROLL} --no-agent --wait 8s"), 1).await;
+    let output = bed.types(&format!("{ENROLL} --no-agent --wait 8s"), 1).await;
     assert!(
-        said.contains("the management cluster did not reach eu-2 within 8 s: Unreachable: the API server of eu-2 does not answer")
-            && said.contains("--server https://HOST:PORT")
-            && said.contains("Undo: muster unenroll eu-2"),
-        "{said}"
+        output.contains("the management cluster did not reach eu-2 within 8 s: Unreachable: the API server of eu-2 does not answer")
+            && output.contains("--server https://HOST:PORT")
+            && output.contains("Undo: muster unenroll eu-2"),
+        "{output}"
     );
     bed.downstream.faults().remove(rule);
-    let said = bed.types(&format!("{ENROLL} --no-agent"), 0).await;
+    let output = bed.types(&format!("{ENROLL} --no-agent"), 0).await;
     assert!(
-        said.contains("✔ the controller reached https://127.0.0.1:2222"),
-        "{said}"
+        output.contains("✔ the controller reached https://127.0.0.1:2222"),
+        "{output}"
     );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 3)]
 async fn without_a_controller_that_is_said() {
     let bed = Bed::new().await;
-    let said = bed.types(&format!("{ENROLL} --wait 2s"), 1).await;
+    let output = bed.types(&format!("{ENROLL} --wait 2s"), 1).await;
     assert!(
-        said.contains("no controller runs for namespace default"),
-        "{said}"
+        output.contains("no controller runs for namespace default"),
+        "{output}"
     );
-    let said = bed.types(&format!("{ENROLL} --no-wait"), 0).await;
+    let output = bed.types(&format!("{ENROLL} --no-wait"), 0).await;
     assert!(
-        said.contains("did not wait until the cluster is reached"),
-        "{said}"
+        output.contains("did not wait until the cluster is reached"),
+        "{output}"
     );
 }
 
@@ -172,8 +172,8 @@ async fn what_is_wrong_is_said_before_anything_is_written() {
     let bed = Bed::new().await;
     let before = everything(&bed).await;
     let check = async |words: &str, code: i32, says: &str| {
-        let said = bed.types(words, code).await;
-        assert!(said.contains(says), "{words}: {said}");
+        let output = bed.types(words, code).await;
+        assert!(output.contains(says), "{words}: {output}");
         assert_eq!(everything(&bed).await, before, "{words} wrote something");
     };
     check("enroll", 2, "<NEW_CONTEXT>").await;
@@ -240,8 +240,8 @@ async fn missing_permissions_are_reported_before_anything_is_written() {
     let bed = Bed::new().await;
     let before = everything(&bed).await;
     let check = async |words: &str, code: i32, says: &str| {
-        let said = bed.types(words, code).await;
-        assert!(said.contains(says), "{words}: {said}");
+        let output = bed.types(words, code).await;
+        assert!(output.contains(says), "{words}: {output}");
         assert_eq!(everything(&bed).await, before, "{words} wrote something");
     };
     // An unknown credential.
@@ -305,37 +305,37 @@ async fn what_something_else_manages_is_left_alone() {
         json!({"apiVersion": CLUSTER, "kind": "Cluster", "metadata": {"name": "eu-2", "namespace": "default"}, "spec": {}}),
     )
     .await;
-    let said = bed.types(ENROLL, 1).await;
+    let output = bed.types(ENROLL, 1).await;
     assert!(
-        said.contains("Cluster default/eu-2 was not enrolled: something else manages it"),
-        "{said}"
+        output.contains("Cluster default/eu-2 was not enrolled: something else manages it"),
+        "{output}"
     );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 3)]
 async fn for_git_the_cluster_is_printed_and_the_token_only_on_demand() {
     let bed = Bed::new().await;
-    let told = bed.muster(&format!("{ENROLL} --export")).await;
-    assert_eq!(told.code, Some(0), "{told:?}");
-    insta::assert_snapshot!("exported", told.out);
-    shows_no_token(&bed, &(told.out + &told.err)).await;
+    let output = bed.muster(&format!("{ENROLL} --export")).await;
+    assert_eq!(output.code, Some(0), "{output:?}");
+    insta::assert_snapshot!("exported", output.out);
+    shows_no_token(&bed, &(output.out + &output.err)).await;
     assert!(
         objects(&bed.management.client(), CLUSTER, "Cluster")
             .await
             .is_empty()
     );
-    let told = bed.muster(&format!("{ENROLL} --export --with-secret")).await;
+    let output = bed.muster(&format!("{ENROLL} --export --with-secret")).await;
     assert!(
-        told.out.contains("name: eu-2-kubeconfig") && !told.out.contains('#'),
-        "{told:?}"
+        output.out.contains("name: eu-2-kubeconfig") && !output.out.contains('#'),
+        "{output:?}"
     );
     bed.types(&format!("{ENROLL} --no-wait"), 0).await;
-    let told = bed
+    let output = bed
         .muster("enroll --downstream-kubeconfig new --name eu-2 -l region=us --export")
         .await;
     assert!(
-        told.out.contains("    env: prod\n    region: us\n"),
-        "labels that are there are printed as well: {told:?}"
+        output.out.contains("    env: prod\n    region: us\n"),
+        "labels that are there are printed as well: {output:?}"
     );
 }
 
@@ -359,8 +359,8 @@ async fn the_script_and_the_command_write_the_same() {
         .unwrap();
     assert!(output.status.success(), "{output:?}");
     let before = everything(&bed).await;
-    let said = bed.types(&format!("{ENROLL} --no-agent --no-wait"), 0).await;
-    assert_eq!(everything(&bed).await, before, "{said}");
+    let printed = bed.types(&format!("{ENROLL} --no-agent --no-wait"), 0).await;
+    assert_eq!(everything(&bed).await, before, "{printed}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 3)]
@@ -404,26 +404,29 @@ async fn the_script_keeps_labels_that_it_does_not_name() {
     assert!(labelled.status.success(), "{labelled:?}");
     let before = versions(&client, MANAGEMENT).await;
 
-    let said = types("env=prod").await;
+    let output = types("env=prod").await;
     assert_eq!(has().await, "env=prod,region=eu,team.example.com/name=blue");
     assert!(
-        said.contains("kept, although not listed in --labels: region=eu team.example.com/name=blue (to remove a label: --labels region-)"),
-        "{said}"
+        output.contains("kept, although not listed in --labels: region=eu team.example.com/name=blue (to remove a label: --labels region-)"),
+        "{output}"
     );
     types("").await;
     assert_eq!(versions(&client, MANAGEMENT).await, before, "nothing is written");
 
-    let said = types("env=dev").await;
+    let output = types("env=dev").await;
     assert_eq!(has().await, "env=dev,region=eu,team.example.com/name=blue");
-    assert!(said.contains("labelled env=dev (was prod) region=eu"), "{said}");
+    assert!(
+        output.contains("labelled env=dev (was prod) region=eu"),
+        "{output}"
+    );
 
-    let said = types("region-,team.example.com/name-,zone=a").await;
+    let output = types("region-,team.example.com/name-,zone=a").await;
     assert_eq!(has().await, "env=dev,zone=a");
     assert!(
-        said.contains("removed: region=eu; modules that select by it withdraw from eu-2")
-            && said.contains("removed: team.example.com/name=blue;")
-            && said.contains("kept, although not listed in --labels: env=dev"),
-        "{said}"
+        output.contains("removed: region=eu; modules that select by it withdraw from eu-2")
+            && output.contains("removed: team.example.com/name=blue;")
+            && output.contains("kept, although not listed in --labels: env=dev"),
+        "{output}"
     );
 }
 
@@ -438,12 +441,12 @@ async fn a_server_that_is_silent_is_not_waited_for_for_ever() {
         .replace(&bed.address(), &address);
     std::fs::write(bed.path("silent"), kubeconfig).unwrap();
     let began = std::time::Instant::now();
-    let said = bed
+    let output = bed
         .types("enroll --downstream-kubeconfig silent --name x", 2)
         .await;
     assert!(
-        said.contains("context new does not answer") && began.elapsed() < SOON,
-        "{said}"
+        output.contains("context new does not answer") && began.elapsed() < SOON,
+        "{output}"
     );
 }
 
@@ -457,17 +460,20 @@ async fn interrupted_it_says_how_to_go_on() {
         !objects(&client, CLUSTER, "Cluster").await.is_empty()
     })
     .await;
-    let told = std::process::Command::new("kill")
+    let killed = std::process::Command::new("kill")
         .args(["-INT", &child.id().to_string()])
         .status()
         .unwrap();
-    assert!(told.success());
+    assert!(killed.success());
     let output = tokio::task::spawn_blocking(move || child.wait_with_output().unwrap())
         .await
         .unwrap();
-    let said = String::from_utf8(output.stdout).unwrap();
-    assert_eq!(output.status.code(), Some(130), "{said}");
-    assert!(said.contains("run the same command again to continue"), "{said}");
+    let stdout = String::from_utf8(output.stdout).unwrap();
+    assert_eq!(output.status.code(), Some(130), "{stdout}");
+    assert!(
+        stdout.contains("run the same command again to continue"),
+        "{stdout}"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 3)]
@@ -477,13 +483,13 @@ async fn another_way_in_is_not_proven_by_the_record_of_the_first() {
     let few = format!("{ENROLL} --no-agent");
     bed.types(&few, 0).await;
     // No module selects the cluster, so nothing has used the new address, and the command does not claim that it works.
-    let said = bed
+    let output = bed
         .types(&format!("{few} --server https://127.0.0.1:9 --wait 3s"), 0)
         .await;
     assert!(
-        said.contains("► the controller reached the cluster before")
-            && !said.contains("✔ the controller reached"),
-        "{said}"
+        output.contains("► the controller reached the cluster before")
+            && !output.contains("✔ the controller reached"),
+        "{output}"
     );
 }
 

@@ -143,13 +143,13 @@ async fn the_own_kubeconfig_comes_before_the_cluster_that_this_runs_in() {
         let said = String::from_utf8([output.stdout, output.stderr].concat()).unwrap();
         (output.status.code(), said)
     };
-    let (code, said) = get();
+    let (code, output) = get();
     assert!(
-        code == Some(2) && said.contains("in-cluster configuration"),
-        "{said}"
+        code == Some(2) && output.contains("in-cluster configuration"),
+        "{output}"
     );
     std::fs::create_dir(bed.path(".kube")).unwrap();
     std::fs::copy(bed.path("management"), bed.path(".kube/config")).unwrap();
-    let (code, said) = get();
-    assert!(code == Some(0) && said.contains("web"), "{said}");
+    let (code, output) = get();
+    assert!(code == Some(0) && output.contains("web"), "{output}");
 }

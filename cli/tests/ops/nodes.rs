@@ -239,9 +239,9 @@ impl World {
             .cloned()
     }
 
-    async fn check(&self, words: &str, code: i32, says: &str) {
-        let said = self.bed.types(words, code).await;
-        assert!(said.contains(says), "{words}: {said}");
+    async fn check(&self, words: &str, code: i32, expected: &str) {
+        let output = self.bed.types(words, code).await;
+        assert!(output.contains(expected), "{words}: {output}");
     }
 }
 
@@ -269,8 +269,8 @@ async fn views_lead_to_the_node_and_its_check() {
         ("get noderevisions -o name", 0),
     ] {
         let typed = words.replace("BEFORE", &world.before[..8]);
-        let said = world.bed.types(&typed, code).await;
-        writeln!(page, "$ muster {words}\n{said}").unwrap();
+        let output = world.bed.types(&typed, code).await;
+        writeln!(page, "$ muster {words}\n{output}").unwrap();
     }
     let page: Vec<String> = page
         .lines()
@@ -292,11 +292,11 @@ async fn views_lead_to_the_node_and_its_check() {
         history.contains("NODES NOW") && history.contains("Good") && history.contains("n1: tcp 10.0.0.1:179"),
         "{history}"
     );
-    let said = world
+    let output = world
         .bed
         .types("why nodemodule/fabric --node n1 -o json", 0)
         .await;
-    let why: Value = serde_json::from_str(&said).unwrap();
+    let why: Value = serde_json::from_str(&output).unwrap();
     assert_eq!(
         (&why["schema"], &why["command"]),
         (&json!("why/v1"), &json!("muster rollout retry nodemodule/fabric"))
@@ -307,7 +307,7 @@ async fn views_lead_to_the_node_and_its_check() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 3)]
 async fn what_a_person_says_about_nodes_is_written_where_it_is_read() {
     let world = World::new().await;
-    for (words, code, says) in [
+    for (words, code, expected) in [
         ("rollout pause nodemodule/fabric --reason x", 0, "further node"),
         ("rollout pause nodemodule/fabric", 0, "is already paused"),
         ("rollout resume nodemodule/fabric", 0, "resumed"),
@@ -363,7 +363,7 @@ async fn what_a_person_says_about_nodes_is_written_where_it_is_read() {
             "--tag is for modules",
         ),
     ] {
-        world.check(words, code, says).await;
+        world.check(words, code, expected).await;
     }
     for key in ["paused", "release", "abandon", "abort"] {
         assert_eq!(world.control_annotation(key).await, None, "{key}");
@@ -409,7 +409,7 @@ async fn what_a_person_says_about_nodes_is_written_where_it_is_read() {
 async fn nodes_are_held_and_pinned() {
     let world = World::new().await;
     let (before, now) = (&world.before[..8], &world.now[..8]);
-    for (words, code, says) in [
+    for (words, code, expected) in [
         ("hold nodemodule/fabric --node n3 --reason 'test'", 0, "holds n3"),
         (
             "hold nodemodule/fabric --clusters n3",
@@ -435,11 +435,11 @@ async fn nodes_are_held_and_pinned() {
         ("hold --node n9", 2, "there is no Node n9 in this cluster"),
         ("hold --node n1,n2", 2, "name only one Node at a time"),
     ] {
-        world.check(words, code, says).await;
+        world.check(words, code, expected).await;
     }
     assert_eq!(world.control_annotation("hold").await.unwrap()["for"], "n3");
     assert!(world.said_of("n1", "hold").await.is_some());
-    for (words, code, says) in [
+    for (words, code, expected) in [
         ("release --node n1".to_owned(), 0, "node/n1 released"),
         (
             "release --node n3".to_owned(),
@@ -473,7 +473,7 @@ async fn nodes_are_held_and_pinned() {
             "--clusters is for modules",
         ),
     ] {
-        world.check(&words, code, says).await;
+        world.check(&words, code, expected).await;
     }
     assert_eq!(world.control_annotation("hold").await, None);
     assert_eq!(world.said_of("n1", "hold").await, None);
@@ -492,18 +492,21 @@ async fn where_there_are_none_the_way_to_them_is_named() {
         "rollout pause nodemodule/fabric",
         "diff nodemodule/fabric",
     ] {
-        let said = bed.types(words, 2).await;
+        let output = bed.types(words, 2).await;
         assert!(
-            said.contains("NodeModules are not served by this cluster") && said.contains("--context"),
-            "{words}: {said}"
+            output.contains("NodeModules are not served by this cluster") && output.contains("--context"),
+            "{words}: {output}"
         );
     }
     for words in [
         "reconcile nodemodule/fabric",
         "window bypass x --module nodemodule/fabric --reason y --for 1h",
     ] {
-        let said = bed.types(words, 2).await;
-        assert!(said.contains("muster why nodemodule/fabric"), "{words}: {said}");
+        let output = bed.types(words, 2).await;
+        assert!(
+            output.contains("muster why nodemodule/fabric"),
+            "{words}: {output}"
+        );
     }
 }
 
@@ -514,7 +517,7 @@ struct Dashboard {
 }
 
 impl Dashboard {
-    fn start(bed: &Bed, kubeconfig: &str, says: &str) -> Self {
+    fn start(bed: &Bed, kubeconfig: &str, expected: &str) -> Self {
         let mut command = bed.command("dashboard --addr 127.0.0.1:0 -n default --kubeconfig");
         let child = command.arg(bed.path(kubeconfig)).stdout(Stdio::piped()).spawn();
         // If the test fails after this, the dashboard ends with it.
@@ -527,7 +530,7 @@ impl Dashboard {
             .read_line(&mut line)
             .unwrap();
         let (before, rest) = line.split_once("http://").unwrap_or_else(|| panic!("{line}"));
-        assert_eq!(before.trim(), says);
+        assert_eq!(before.trim(), expected);
         rest.trim().trim_end_matches('/').clone_into(&mut started.address);
         started
     }
@@ -626,8 +629,11 @@ async fn the_dashboard_shows_nodes_beside_clusters() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 3)]
 async fn of_a_cluster_without_modules_the_dashboard_shows_its_nodes() {
     let bed = Bed::new().await;
-    let said = bed.types("dashboard --kubeconfig new", 2).await;
-    assert!(said.contains("listing"), "nothing to show is an error: {said}");
+    let output = bed.types("dashboard --kubeconfig new", 2).await;
+    assert!(
+        output.contains("listing"),
+        "nothing to show is an error: {output}"
+    );
     bed.downstream.add(crds::nodes()).unwrap();
     let client = bed.downstream.client();
     create(

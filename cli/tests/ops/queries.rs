@@ -36,11 +36,11 @@ async fn a_rollout_has_one_result_for_programs() {
     let bed = Bed::new().await;
     module(&bed, "web").await;
     let check = async |flags: &str, code: i32, result: &str| {
-        let told = bed
+        let output = bed
             .muster(&format!("rollout status module/web -o json {flags}"))
             .await;
-        let said: Value = serde_json::from_str(&told.out).unwrap_or_else(|_| panic!("{told:?}"));
-        assert_eq!(told.code, Some(code), "{told:?}");
+        let said: Value = serde_json::from_str(&output.out).unwrap_or_else(|_| panic!("{output:?}"));
+        assert_eq!(output.code, Some(code), "{output:?}");
         assert_eq!(
             said,
             json!({"schema": "status/v1", "module": "module/web", "result": result, "version": "v1", "message": "m",
@@ -95,17 +95,17 @@ async fn interrupted_it_says_that_the_rollout_goes_on() {
 async fn what_is_not_there_is_named_with_names_that_are_near() {
     let bed = Bed::new().await;
     module(&bed, "podinfo").await;
-    let said = bed.types("events module/podinfo", 0).await;
-    assert!(said.contains("No events found"), "{said}");
-    let said = bed.types("events module/podinf", 2).await;
+    let output = bed.types("events module/podinfo", 0).await;
+    assert!(output.contains("No events found"), "{output}");
+    let output = bed.types("events module/podinf", 2).await;
     assert!(
-        said.contains("there is no module/podinf in namespace default") && said.contains("podinfo?"),
-        "{said}"
+        output.contains("there is no module/podinf in namespace default") && output.contains("podinfo?"),
+        "{output}"
     );
-    let said = bed.types("events cluster/eu-99", 2).await;
+    let output = bed.types("events cluster/eu-99", 2).await;
     assert!(
-        said.contains("there is no cluster eu-99 in namespace default"),
-        "{said}"
+        output.contains("there is no cluster eu-99 in namespace default"),
+        "{output}"
     );
 }
 
@@ -114,19 +114,19 @@ async fn what_is_not_there_is_named_with_names_that_are_near() {
 async fn a_module_that_is_on_its_way_is_waited_for_with_a_tag() {
     let bed = Bed::new().await;
     module(&bed, "podinfo").await;
-    let said = bed
+    let output = bed
         .types("rollout status module/podinof --tag v1 --timeout 1s", 1)
         .await;
     assert!(
-        said.contains(
+        output.contains(
             "there is no module/podinof in namespace default yet (did you mean podinfo?): waiting for a commit that adds it at v1"
-        ) && said.contains("module/podinof did not appear in namespace default within 1s"),
-        "{said}"
+        ) && output.contains("module/podinof did not appear in namespace default within 1s"),
+        "{output}"
     );
-    let said = bed
+    let output = bed
         .types("rollout status bootstrapmodule/podinfo --tag v1 --timeout 1s", 1)
         .await;
-    assert!(said.contains("(did you mean module/podinfo?)"), "{said}");
+    assert!(output.contains("(did you mean module/podinfo?)"), "{output}");
     let said = bed
         .types("rollout status module/new --tag v1 --timeout 1s -o json", 1)
         .await;
@@ -136,10 +136,10 @@ async fn a_module_that_is_on_its_way_is_waited_for_with_a_tag() {
         (&json!("TimedOut"), &Value::Null)
     );
     for flags in ["", "--tag v1 --no-watch"] {
-        let said = bed.types(&format!("rollout status module/new {flags}"), 2).await;
+        let output = bed.types(&format!("rollout status module/new {flags}"), 2).await;
         assert!(
-            said.contains("there is no module/new in namespace default"),
-            "{said}"
+            output.contains("there is no module/new in namespace default"),
+            "{output}"
         );
     }
 
@@ -173,8 +173,8 @@ async fn without_a_name_what_there_is_is_listed() {
     module(&bed, "web").await;
     module(&bed, "api").await;
     set_module_status(&bed, "web", "True", "Succeeded", false).await;
-    let said = bed.types("rollout history", 0).await;
-    let lines: Vec<Vec<&str>> = said
+    let output = bed.types("rollout history", 0).await;
+    let lines: Vec<Vec<&str>> = output
         .lines()
         .map(|line| line.split_whitespace().collect())
         .collect();
@@ -182,8 +182,8 @@ async fn without_a_name_what_there_is_is_listed() {
     assert_eq!(lines[1][..2], ["module/api", "v1"]);
     assert_eq!(lines[2][..3], ["module/web", "v1", "Succeeded"]);
     assert!(
-        said.ends_with("The revisions of a module: muster rollout history module/api -n default\n"),
-        "{said}"
+        output.ends_with("The revisions of a module: muster rollout history module/api -n default\n"),
+        "{output}"
     );
     assert_eq!(
         bed.types("rollout history -o name", 0).await,
@@ -218,9 +218,9 @@ async fn events_of_all_namespaces_say_where_they_are() {
         )
         .await;
     }
-    let said = bed.types("events -A", 0).await;
-    assert!(said.starts_with("NAMESPACE"), "{said}");
-    assert_eq!(said.lines().count(), 3, "{said}");
+    let output = bed.types("events -A", 0).await;
+    assert!(output.starts_with("NAMESPACE"), "{output}");
+    assert_eq!(output.lines().count(), 3, "{output}");
     let said: Value = serde_json::from_str(&bed.types("events -A -o json", 0).await).unwrap();
     let mut namespaces: Vec<&str> = said["events"]
         .as_array()
@@ -251,8 +251,8 @@ async fn kinds_are_taken_as_kubectl_takes_them() {
         "get revision",
         "get cluster",
     ] {
-        let said = bed.types(words, 0).await;
-        assert!(said.contains("No resources found"), "{words}: {said}");
+        let output = bed.types(words, 0).await;
+        assert!(output.contains("No resources found"), "{words}: {output}");
     }
     bed.types("get module/web api", 2).await;
     bed.types("get pods/web", 2).await;
@@ -270,19 +270,19 @@ async fn a_server_that_gives_nothing_is_named_with_the_next_command() {
     )
     .unwrap();
     for words in ["matrix", "get modules"] {
-        let said = bed.types(&format!("{words} --kubeconfig closed"), 2).await;
+        let output = bed.types(&format!("{words} --kubeconfig closed"), 2).await;
         assert!(
-            said.contains("Connection refused")
-                && said.contains("the API server is https://127.0.0.1:9 (context management); next: kubectl config get-contexts")
-                && !said.contains("muster crds")
-                && !said.contains("client error"),
-            "{words}: {said}"
+            output.contains("Connection refused")
+                && output.contains("the API server is https://127.0.0.1:9 (context management); next: kubectl config get-contexts")
+                && !output.contains("muster crds")
+                && !output.contains("client error"),
+            "{words}: {output}"
         );
         // A cluster without the definitions.
-        let said = bed.types(&format!("{words} --kubeconfig new"), 2).await;
+        let output = bed.types(&format!("{words} --kubeconfig new"), 2).await;
         assert!(
-            said.contains("https://127.0.0.1:2222 (context new) does not have the definitions of muster; next: muster crds --management"),
-            "{words}: {said}"
+            output.contains("https://127.0.0.1:2222 (context new) does not have the definitions of muster; next: muster crds --management"),
+            "{words}: {output}"
         );
     }
 }
@@ -307,20 +307,20 @@ async fn a_missing_optional_kind_is_reported_with_its_own_next_command() {
             "muster install --export --machines --updaters FILE --crds",
         ),
     ] {
-        let said = bed.types(words, 2).await;
+        let output = bed.types(words, 2).await;
         assert!(
-            said.contains(says) && !said.contains("does not have the definitions of muster"),
-            "{words}: {said}"
+            output.contains(says) && !output.contains("does not have the definitions of muster"),
+            "{words}: {output}"
         );
     }
     let printed = bed.types("crds --management --upgrades", 0).await;
     let upgrades = muster_api::crds::upgrades();
     assert!(printed.contains("clusterupgrades.fleet.muster.dev"), "{printed}");
     bed.management.add(upgrades).unwrap();
-    let said = bed.types("get clusterupgrades", 0).await;
+    let output = bed.types("get clusterupgrades", 0).await;
     assert!(
-        said.contains("No resources found in default namespace."),
-        "{said}"
+        output.contains("No resources found in default namespace."),
+        "{output}"
     );
 }
 
@@ -344,9 +344,9 @@ async fn the_version_is_available_as_json() {
 async fn request_logs_have_color_only_when_requested() {
     let bed = Bed::new().await;
     let colour = async |flags: &str| {
-        let told = bed.muster(&format!("matrix -v {flags}")).await;
-        assert!(told.err.contains("DEBUG"), "{told:?}");
-        told.err.contains('\u{1b}')
+        let output = bed.muster(&format!("matrix -v {flags}")).await;
+        assert!(output.err.contains("DEBUG"), "{output:?}");
+        output.err.contains('\u{1b}')
     };
     assert!(!colour("").await, "a pipe");
     assert!(!colour("--color never").await);

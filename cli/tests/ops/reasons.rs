@@ -161,12 +161,12 @@ async fn each_view_is_true(size: usize) {
         .iter()
         .map(|(name, reason)| (name.clone(), (*reason).to_owned()))
         .collect();
-    let said = bed.muster("matrix -o json").await;
-    same(&by_matrix(&serde_json::from_str(&said.out).unwrap()), &expected);
+    let output = bed.muster("matrix -o json").await;
+    same(&by_matrix(&serde_json::from_str(&output.out).unwrap()), &expected);
     // Clusters that do not fit into the list of those that need attention.
     for (name, reason) in troubled.iter().rev().take(TROUBLES.len()) {
-        let said = bed.types(&format!("why module/web --cluster {name}"), 0).await;
-        assert!(said.contains(reason), "{name}: {said}");
+        let output = bed.types(&format!("why module/web --cluster {name}"), 0).await;
+        assert!(output.contains(reason), "{name}: {output}");
     }
     let dashboard = Dashboard::start(&bed);
     let json: Value = serde_json::from_str(&dashboard.get("/api/v1/matrix.json")).unwrap();

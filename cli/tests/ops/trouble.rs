@@ -24,24 +24,24 @@ const VERBS: &[&str] = &[
     "reconcile module/web",
 ];
 
-async fn check(fault: Fault, says: &str) {
+async fn check(fault: Fault, expected: &str) {
     let bed = Bed::new().await;
     bed.management.faults().add(Rule::always(Match::default(), fault));
     for verb in VERBS {
         let words = format!("{verb} --request-timeout 2s");
-        let told = tokio::time::timeout(ENDS, bed.muster(&words))
+        let output = tokio::time::timeout(ENDS, bed.muster(&words))
             .await
-            .unwrap_or_else(|_elapsed| panic!("{verb} has not ended: {says}"));
+            .unwrap_or_else(|_elapsed| panic!("{verb} has not ended: {expected}"));
         assert_eq!(
-            (told.code, told.out.as_str()),
+            (output.code, output.out.as_str()),
             (Some(2), ""),
             "{verb}: {}",
-            told.err
+            output.err
         );
         assert!(
-            told.err.starts_with("error: ") && told.err.contains(says),
+            output.err.starts_with("error: ") && output.err.contains(expected),
             "{verb}: {}",
-            told.err
+            output.err
         );
         for code in [
             "ApiError",
@@ -51,7 +51,7 @@ async fn check(fault: Fault, says: &str) {
             "ListMeta",
             "(Connect)",
         ] {
-            assert!(!told.err.contains(code), "{verb}: {}", told.err);
+            assert!(!output.err.contains(code), "{verb}: {}", output.err);
         }
     }
 }

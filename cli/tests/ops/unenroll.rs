@@ -41,24 +41,24 @@ async fn fleet(bed: &Bed) -> usize {
 #[tokio::test(flavor = "multi_thread", worker_threads = 3)]
 async fn it_says_what_will_happen_and_does_it_on_a_word() {
     let bed = enrolled().await;
-    let said = bed.types("unenroll eu-2", 2).await;
-    assert!(said.contains("--yes") && fleet(&bed).await == 2, "{said}");
-    let said = bed.types("unenroll eu-2 --dry-run", 0).await;
+    let output = bed.types("unenroll eu-2", 2).await;
+    assert!(output.contains("--yes") && fleet(&bed).await == 2, "{output}");
+    let output = bed.types("unenroll eu-2 --dry-run", 0).await;
     assert!(
-        said.contains("Nothing was done") && fleet(&bed).await == 2,
-        "{said}"
+        output.contains("Nothing was done") && fleet(&bed).await == 2,
+        "{output}"
     );
 
-    let said = bed.types("unenroll eu-2 --yes", 0).await;
-    insta::assert_snapshot!("unenrolled", said);
+    let output = bed.types("unenroll eu-2 --yes", 0).await;
+    insta::assert_snapshot!("unenrolled", output);
     assert_eq!((fleet(&bed).await, account(&bed).await.len()), (0, 7));
 
-    let said = bed
+    let output = bed
         .types("unenroll eu-2 --yes --downstream-kubeconfig new", 0)
         .await;
     assert!(
-        said.contains("the account of the management cluster in context new is gone"),
-        "{said}"
+        output.contains("the account of the management cluster in context new is gone"),
+        "{output}"
     );
     assert_eq!(account(&bed).await, Vec::<String>::new());
     // The agent's objects stay.
@@ -68,8 +68,8 @@ async fn it_says_what_will_happen_and_does_it_on_a_word() {
             .len(),
         1
     );
-    let said = bed.types("unenroll eu-2 --yes", 0).await;
-    assert!(said.contains("eu-2 is not in the fleet"), "{said}");
+    let output = bed.types("unenroll eu-2 --yes", 0).await;
+    assert!(output.contains("eu-2 is not in the fleet"), "{output}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 3)]
@@ -82,14 +82,14 @@ async fn what_cannot_be_removed_is_named_with_the_command_that_does() {
     bed.downstream
         .faults()
         .add(Rule::always(roles, Fault::Status(Failure::Forbidden)));
-    let said = bed
+    let output = bed
         .types("unenroll eu-2 --yes --downstream-kubeconfig new", 1)
         .await;
     assert!(
-        said.contains("ClusterRole muster-management")
-            && said.contains("delete --ignore-not-found clusterrole/muster-management\n")
-            && !said.contains("ServiceAccount muster-system/muster-management"),
-        "{said}"
+        output.contains("ClusterRole muster-management")
+            && output.contains("delete --ignore-not-found clusterrole/muster-management\n")
+            && !output.contains("ServiceAccount muster-system/muster-management"),
+        "{output}"
     );
     assert_eq!((fleet(&bed).await, account(&bed).await.len()), (0, 1));
 }
@@ -101,19 +101,19 @@ async fn a_cluster_that_is_gone_does_not_keep_it() {
         .unwrap()
         .replace(&bed.address(), "https://127.0.0.1:9");
     std::fs::write(bed.path("closed"), closed).unwrap();
-    let said = bed
+    let output = bed
         .types("unenroll eu-2 --yes --downstream-kubeconfig closed", 2)
         .await;
     assert!(
-        said.contains("--force continues without it") && fleet(&bed).await == 2,
-        "{said}"
+        output.contains("--force continues without it") && fleet(&bed).await == 2,
+        "{output}"
     );
-    let said = bed
+    let output = bed
         .types("unenroll eu-2 --yes --force --downstream-kubeconfig closed", 0)
         .await;
     assert!(
-        said.contains("left in eu-2, because") && fleet(&bed).await == 0,
-        "{said}"
+        output.contains("left in eu-2, because") && fleet(&bed).await == 0,
+        "{output}"
     );
 }
 
@@ -125,10 +125,10 @@ async fn what_something_else_manages_is_left_alone() {
         json!({"apiVersion": CLUSTER, "kind": "Cluster", "metadata": {"name": "eu-2", "namespace": "default"}, "spec": {}}),
     )
     .await;
-    let said = bed.types("unenroll eu-2 --yes", 1).await;
+    let output = bed.types("unenroll eu-2 --yes", 1).await;
     assert!(
-        said.contains("something else manages it") && fleet(&bed).await == 1,
-        "{said}"
+        output.contains("something else manages it") && fleet(&bed).await == 1,
+        "{output}"
     );
 }
 
@@ -140,10 +140,10 @@ async fn to_empty_it_no_module_may_select_it_whatever_its_labels_and_it_ends() {
         "spec": {"clusterRef": {"name": "eu-2"}, "syncs": [{"name": "podinfo", "source": {"git": {
             "url": "https://git.example.com/fleet", "version": {"commit": "0123456789012345678901234567890123456789"}}}}]}});
     create(&client, proxy).await;
-    let said = bed.types("unenroll eu-2 --yes --prune --timeout 2s", 1).await;
+    let output = bed.types("unenroll eu-2 --yes --prune --timeout 2s", 1).await;
     assert!(
-        said.contains("within 2 s these modules were not withdrawn from eu-2: podinfo"),
-        "{said}"
+        output.contains("within 2 s these modules were not withdrawn from eu-2: podinfo"),
+        "{output}"
     );
     let cluster = &objects(&client, CLUSTER, "Cluster").await[0];
     assert_eq!(cluster.metadata.labels, None);
@@ -151,10 +151,10 @@ async fn to_empty_it_no_module_may_select_it_whatever_its_labels_and_it_ends() {
     let module = json!({"apiVersion": "fleet.muster.dev/v1alpha1", "kind": "Module", "metadata": {"name": "everywhere", "namespace": "default"},
         "spec": {"selector": {}, "sync": {"source": {"git": {"url": "https://git.example.com/fleet", "version": {"tag": "v1"}}}, "package": {"path": "x"}}}});
     create(&client, module).await;
-    let said = bed.types("unenroll eu-2 --yes --prune", 1).await;
+    let output = bed.types("unenroll eu-2 --yes --prune", 1).await;
     assert!(
-        said.contains("everywhere would keep eu-2 whatever its labels are"),
-        "{said}"
+        output.contains("everywhere would keep eu-2 whatever its labels are"),
+        "{output}"
     );
     assert_eq!(fleet(&bed).await, 2);
 }

@@ -66,21 +66,21 @@ async fn what_install_made_goes_and_nothing_else() {
     assert_eq!(before.len(), 7);
     let said = bed.types("uninstall --management --dry-run", 0).await;
     insta::assert_snapshot!("uninstall", said);
-    let said = bed.types("uninstall --management", 2).await;
-    assert!(said.contains("--yes"), "{said}");
+    let output = bed.types("uninstall --management", 2).await;
+    assert!(output.contains("--yes"), "{output}");
     assert_eq!(there(&bed).await.len(), 7);
-    let said = bed.types("uninstall --management --yes", 0).await;
+    let output = bed.types("uninstall --management --yes", 0).await;
     assert!(
-        said.contains("Namespace muster-system is gone: nothing was left in it"),
-        "{said}"
+        output.contains("Namespace muster-system is gone: nothing was left in it"),
+        "{output}"
     );
     assert_eq!(
         (there(&bed).await.len(), definitions(&bed).await),
         (0, defined),
         "definitions stay"
     );
-    let said = bed.types("uninstall --management --yes", 0).await;
-    assert!(said.contains("there is no such installation"), "{said}");
+    let output = bed.types("uninstall --management --yes", 0).await;
+    assert!(output.contains("there is no such installation"), "{output}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 3)]
@@ -97,17 +97,17 @@ async fn what_is_needed_is_not_removed_without_a_word() {
         "uninstall --management --yes",
         "uninstall --management --crds --yes",
     ] {
-        let said = bed.types(words, 1).await;
+        let output = bed.types(words, 1).await;
         assert!(
-            said.contains("module/web") && said.contains("muster unenroll NAME"),
-            "{said}"
+            output.contains("module/web") && output.contains("muster unenroll NAME"),
+            "{output}"
         );
         assert_eq!(there(&bed).await.len(), before.len());
     }
-    let said = bed.types("uninstall --management --keep-objects --yes", 0).await;
+    let output = bed.types("uninstall --management --keep-objects --yes", 0).await;
     assert!(
-        said.contains("modules that would no longer be rolled out: module/web"),
-        "{said}"
+        output.contains("modules that would no longer be rolled out: module/web"),
+        "{output}"
     );
     assert_eq!(there(&bed).await.len(), 0);
     assert_eq!(
@@ -122,10 +122,10 @@ async fn what_is_needed_is_not_removed_without_a_word() {
 async fn definitions_go_by_force_and_nothing_hangs_on_a_finalizer() {
     let bed = installed().await;
     create(&bed.management.client(), module()).await;
-    let said = bed.types("uninstall --management --crds --force --yes", 0).await;
+    let output = bed.types("uninstall --management --crds --force --yes", 0).await;
     assert!(
-        said.contains("CustomResourceDefinition modules.fleet.muster.dev is gone"),
-        "{said}"
+        output.contains("CustomResourceDefinition modules.fleet.muster.dev is gone"),
+        "{output}"
     );
     // Cluster API's definition stays.
     assert_eq!((there(&bed).await.len(), definitions(&bed).await), (0, 1));
@@ -146,11 +146,11 @@ async fn unlabelled_objects_with_the_same_name_are_kept() {
         )
         .await
         .unwrap();
-    let said = bed.types("uninstall --management --yes", 0).await;
+    let output = bed.types("uninstall --management --yes", 0).await;
     assert!(
-        said.contains("ClusterRole muster-controller exists without muster's labels: it stays")
-            && said.contains("Namespace muster-system stays: it holds ConfigMap mine"),
-        "{said}"
+        output.contains("ClusterRole muster-controller exists without muster's labels: it stays")
+            && output.contains("Namespace muster-system stays: it holds ConfigMap mine"),
+        "{output}"
     );
     assert_eq!(there(&bed).await.len(), 1);
 }
@@ -177,11 +177,11 @@ async fn the_controller_of_another_namespace_is_not_removed() {
         "uninstall --management --yes",
         "uninstall --management --force --yes",
     ] {
-        let said = bed.types(words, 1).await;
+        let output = bed.types(words, 1).await;
         assert!(
-            said.contains("works in namespace fleet, not in default")
-                && said.contains("muster uninstall --management -n fleet"),
-            "{said}"
+            output.contains("works in namespace fleet, not in default")
+                && output.contains("muster uninstall --management -n fleet"),
+            "{output}"
         );
         assert_eq!(names(&bed).await, before);
     }
@@ -206,10 +206,10 @@ async fn a_question_is_asked_beside_the_output_and_can_be_interrupted() {
         pair.master.take_writer().unwrap(),
     );
     let typing = tokio::task::spawn_blocking(move || {
-        let (mut seen, mut piece) = (String::new(), [0; 256]);
-        while !seen.contains("[y/N]") {
+        let (mut text, mut piece) = (String::new(), [0; 256]);
+        while !text.contains("[y/N]") {
             let read = reader.read(&mut piece).unwrap();
-            seen.push_str(std::str::from_utf8(&piece[..read]).unwrap());
+            text.push_str(std::str::from_utf8(&piece[..read]).unwrap());
         }
         writer.write_all(b"\x03").unwrap();
         child.wait().unwrap().exit_code()
@@ -231,12 +231,15 @@ async fn a_dry_run_of_the_server_asks_and_removes_nothing() {
     let before = names(&bed).await;
     let deletions = |bed: &Bed| {
         let requests = bed.management.recorder().requests();
-        let asked = requests.iter().filter(|asked| asked.method == "DELETE");
-        asked.count()
+        let deletes = requests.iter().filter(|request| request.method == "DELETE");
+        deletes.count()
     };
     bed.types("uninstall --management --dry-run", 0).await;
     assert_eq!(deletions(&bed), 0);
-    let said = bed.types("uninstall --management --dry-run=server", 0).await;
-    assert!(said.contains("Nothing was removed (server dry run)."), "{said}");
+    let output = bed.types("uninstall --management --dry-run=server", 0).await;
+    assert!(
+        output.contains("Nothing was removed (server dry run)."),
+        "{output}"
+    );
     assert_eq!((deletions(&bed), names(&bed).await), (before.len(), before));
 }

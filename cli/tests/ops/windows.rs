@@ -60,29 +60,29 @@ fn contended(bed: &Bed, times: u32) {
 async fn a_bypass_is_written_once_with_user_reason_and_end() {
     let bed = bed().await;
     let words = "window bypass freeze-december --module web --reason CVE --until 2999-01-01T00:00:00Z";
-    let said = bed.types(words, 2).await;
-    assert!(said.contains("a year at most"), "{said}");
-    let said = bed
+    let output = bed.types(words, 2).await;
+    assert!(output.contains("a year at most"), "{output}");
+    let output = bed
         .types(
             "window bypass freeze-december --module web --reason CVE --for 1h --dry-run",
             0,
         )
         .await;
-    assert!(said.contains("(dry run)"), "{said}");
+    assert!(output.contains("(dry run)"), "{output}");
     assert_eq!(bypasses(&bed).await, Value::Null);
 
     contended(&bed, 4);
-    let said = bed
+    let output = bed
         .types(
             "window bypass freeze-december --module web --reason CVE --for 1h",
             0,
         )
         .await;
     assert!(
-        said.contains("rolloutwindow.fleet.muster.dev/freeze-december is bypassed for module/web until "),
-        "{said}"
+        output.contains("rolloutwindow.fleet.muster.dev/freeze-december is bypassed for module/web until "),
+        "{output}"
     );
-    assert!(!said.contains("warning"), "{said}");
+    assert!(!output.contains("warning"), "{output}");
     let written = bypasses(&bed).await;
     assert_eq!(written.as_array().unwrap().len(), 1, "{written}");
     assert_eq!(written[0]["module"], json!({"kind": "Module", "name": "web"}));
@@ -111,29 +111,32 @@ async fn a_bypass_that_cannot_be_is_refused_and_one_without_effect_is_said() {
             "cannot be the name of a RolloutWindow",
         ),
     ] {
-        let said = bed
+        let output = bed
             .types(&format!("window bypass {words} --reason CVE --for 1h"), 2)
             .await;
-        assert!(said.contains(expect), "{words}: {said}");
+        assert!(output.contains(expect), "{words}: {output}");
     }
     contended(&bed, 5);
-    let said = bed
+    let output = bed
         .types(
             "window bypass freeze-december --module web --reason CVE --for 1h",
             2,
         )
         .await;
-    assert!(said.contains("modified concurrently 5 times in a row"), "{said}");
+    assert!(
+        output.contains("modified concurrently 5 times in a row"),
+        "{output}"
+    );
     assert_eq!(bypasses(&bed).await, Value::Null);
-    let said = bed
+    let output = bed
         .types(
             "window bypass freeze-december --module base --reason CVE --for 1h",
             0,
         )
         .await;
     assert!(
-        said.contains("warning: the window does not select module/base: the bypass changes nothing"),
-        "{said}"
+        output.contains("warning: the window does not select module/base: the bypass changes nothing"),
+        "{output}"
     );
 }
 

@@ -54,22 +54,22 @@ async fn bed() -> (Bed, Api<ZoneRollout>) {
 async fn why_leads_to_the_pod_and_the_words_of_its_container() {
     let (bed, _) = bed().await;
     let name = names::zone_rollout_name("ingester");
-    let said = bed.types("why zonerollout/ingester", 0).await;
-    insta::assert_snapshot!(said);
-    assert_eq!(bed.types(&format!("why zr/{name}"), 0).await, said);
-    let said = bed.types("why zonerollout/ingester -o json", 0).await;
-    let why: Value = serde_json::from_str(&said).unwrap();
+    let output = bed.types("why zonerollout/ingester", 0).await;
+    insta::assert_snapshot!(output);
+    assert_eq!(bed.types(&format!("why zr/{name}"), 0).await, output);
+    let output = bed.types("why zonerollout/ingester -o json", 0).await;
+    let why: Value = serde_json::from_str(&output).unwrap();
     assert_eq!(why["schema"], "why/v1");
     assert_eq!(
         why["command"],
         format!("muster rollout retry zonerollout/{name} -n default")
     );
-    let said = bed.types("why zonerollout/ingestr", 2).await;
-    assert!(said.contains(&format!("did you mean {name}?")), "{said}");
-    let said = bed.types("why zonerollout/ingester --cluster eu-1", 2).await;
-    assert!(said.contains("--cluster is for modules"), "{said}");
-    let said = bed.types("get zonerollouts", 0).await;
-    assert!(said.contains(&name) && said.contains("ingester"), "{said}");
+    let output = bed.types("why zonerollout/ingestr", 2).await;
+    assert!(output.contains(&format!("did you mean {name}?")), "{output}");
+    let output = bed.types("why zonerollout/ingester --cluster eu-1", 2).await;
+    assert!(output.contains("--cluster is for modules"), "{output}");
+    let output = bed.types("get zonerollouts", 0).await;
+    assert!(output.contains(&name) && output.contains("ingester"), "{output}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 3)]
@@ -77,7 +77,7 @@ async fn a_group_is_paused_and_resumed_in_its_spec() {
     let (bed, rollouts) = bed().await;
     let name = names::zone_rollout_name("ingester");
     let paused = async || rollouts.get(&name).await.unwrap().spec.paused;
-    for (words, code, says, then) in [
+    for (words, code, expected, then) in [
         (
             "rollout pause zonerollout/ingester --reason freeze",
             2,
@@ -101,8 +101,8 @@ async fn a_group_is_paused_and_resumed_in_its_spec() {
             false,
         ),
     ] {
-        let said = bed.types(words, code).await;
-        assert!(said.contains(says), "{words}: {said}");
+        let output = bed.types(words, code).await;
+        assert!(output.contains(expected), "{words}: {output}");
         assert_eq!(paused().await, then, "{words}");
     }
     let managers: Vec<String> = rollouts
@@ -126,7 +126,7 @@ async fn only_a_condemned_revision_is_tried_again() {
         &ApiResource::erase::<ZoneRollout>(&()),
     );
     let retry = async || objects.get(&name).await.unwrap().data["spec"]["retry"].clone();
-    for (words, code, says) in [
+    for (words, code, expected) in [
         (
             "rollout retry zonerollout/ingester --reason x",
             2,
@@ -144,20 +144,20 @@ async fn only_a_condemned_revision_is_tried_again() {
         ),
         ("rollout retry zonerollout/ingester --dry-run", 0, "(dry run)"),
     ] {
-        let said = bed.types(words, code).await;
-        assert!(said.contains(says), "{words}: {said}");
+        let output = bed.types(words, code).await;
+        assert!(output.contains(expected), "{words}: {output}");
         assert_eq!(retry().await, Value::Null, "{words}");
     }
-    let said = bed
+    let output = bed
         .types("rollout retry zonerollout/ingester --revision 01234567", 0)
         .await;
-    assert!(said.contains("is retried"), "{said}");
+    assert!(output.contains("is retried"), "{output}");
     assert_eq!(retry().await, REVISION);
     let sets = json!({"status": {"sets": {"ingester-zone-a": {"condemned": false}}}});
     rollouts
         .patch_status(&name, &PatchParams::default(), &Patch::Merge(sets))
         .await
         .unwrap();
-    let said = bed.types("rollout retry zonerollout/ingester", 1).await;
-    assert!(said.contains("is not marked bad"), "{said}");
+    let output = bed.types("rollout retry zonerollout/ingester", 1).await;
+    assert!(output.contains("is not marked bad"), "{output}");
 }

@@ -165,7 +165,7 @@ impl Objects {
         let (group, version) = kind.0.split_once('/').unwrap_or(("", &kind.0));
         let gvk = GroupVersionKind::gvk(group, version, &kind.1);
         let what = format!("looking up kind {} ({})", kind.1, kind.0);
-        let asked = async {
+        let lookup = async {
             // The name becomes a part of a URL path.
             path::api_version(&kind.0).map_err(|error| {
                 let words = format!("{:?} is not a valid apiVersion: {error}", kind.0);
@@ -173,7 +173,7 @@ impl Objects {
             })?;
             discovery::pinned_kind(&self.client, &gvk).await
         };
-        let (resource, _) = call(what, asked).await?;
+        let (resource, _) = call(what, lookup).await?;
         self.state.lock().resources.insert(kind.clone(), resource.clone());
         Ok(resource)
     }

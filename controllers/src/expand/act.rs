@@ -140,7 +140,7 @@ impl Expander {
                 call(format!("writing PlanRun {name}"), runs.patch(&name, &by, &patch)).await?;
             }
             Write::Ask { name, uid, request } => {
-                let asked =
+                let patch =
                     json!({"metadata": {"uid": uid, "annotations": {RECONCILE_REQUESTED_AT: request}}});
                 let by = PatchParams {
                     field_manager: Some(self.manager.to_owned()),
@@ -148,7 +148,7 @@ impl Expander {
                 };
                 let written = call(
                     format!("requesting a reconcile of Kustomization {name}"),
-                    kustomizations.patch(&name, &by, &Patch::Merge(asked)),
+                    kustomizations.patch(&name, &by, &Patch::Merge(patch)),
                 )
                 .await?;
                 self.wrote(&written, "requested a reconcile of");

@@ -30,7 +30,7 @@ use crate::kustomization::outcome::NOT_READY;
 
 /// Decides about one row.
 pub fn decide_row(scope: &Scope, view: &View<'_>) -> Plan {
-    let mut plan = match view.wish {
+    let mut plan = match view.desired {
         DesiredRow::Carry(derived) => carry(scope, view, derived),
         DesiredRow::Withdraw(how) => withdraw::decide(scope, view, *how),
         DesiredRow::Bare => Plan::rest(bare(scope, view)),
@@ -57,7 +57,7 @@ fn hold(scope: &Scope, view: &View<'_>, plan: &mut Plan) {
         plan.state = refused(view.row, &desired::unsupported(&message));
         return;
     }
-    if let Some(left) = settle::remaining_hold(view.row, current, view.said, now) {
+    if let Some(left) = settle::remaining_hold(view.row, current, view.reported, now) {
         let message =
             "Flux reports Ready, without evidence from custom resources: this counts after package.settle";
         plan.state = echo::updating(view.row, message);
@@ -68,7 +68,7 @@ fn hold(scope: &Scope, view: &View<'_>, plan: &mut Plan) {
 /// A row without token is withdrawn when it disappears, if status lists it: so it is listed before any object is
 /// created for it.
 fn must_be_listed_first(view: &View<'_>) -> bool {
-    view.row.token.is_none() && view.said.is_none()
+    view.row.token.is_none() && view.reported.is_none()
 }
 
 fn carry(scope: &Scope, view: &View<'_>, derived: &Derived) -> Plan {
@@ -130,9 +130,9 @@ fn carry(scope: &Scope, view: &View<'_>, derived: &Derived) -> Plan {
 /// The reported status of a row while its plan is controlled by hand: a verdict that was reached stays.
 fn judged<'a>(view: &View<'a>) -> Option<&'a SyncState> {
     view.row.plan_control.as_ref()?;
-    view.said.filter(|said| {
-        let judged = matches!(said.state, SyncPhase::Succeeded | SyncPhase::Failed);
-        judged && (said.token, &said.digest) == (view.row.token, &view.row.digest)
+    view.reported.filter(|reported| {
+        let judged = matches!(reported.state, SyncPhase::Succeeded | SyncPhase::Failed);
+        judged && (reported.token, &reported.digest) == (view.row.token, &view.row.digest)
     })
 }
 
@@ -152,21 +152,23 @@ fn tried_again(
     current: &KustomizationRow,
 ) -> Option<Vec<Write>> {
     let request = reconcile_request(view.row, derived_annotations(&derived.kustomization));
-    if current.asked.as_ref() == Some(&request) {
+    if current.requested.as_ref() == Some(&request) {
         let handled = current.report.handled.as_deref();
         let is_answered = handled.is_some_and(|handled| answers(handled, &request, view.row));
         return (!is_answered && judged(view).is_none()).then(Vec::new);
     }
     let failed = view.row.token.is_some()
-        && view.said.is_some_and(|said| {
-            said.state == SyncPhase::Failed && said.digest == view.row.digest && said.token != view.row.token
+        && view.reported.is_some_and(|reported| {
+            reported.state == SyncPhase::Failed
+                && reported.digest == view.row.digest
+                && reported.token != view.row.token
         });
-    let ask = Write::Ask {
+    let reconcile = Write::Ask {
         name: kustomization_name(derived).to_owned(),
         uid: current.uid.clone(),
         request,
     };
-    failed.then(|| writes_of(scope, Some(ask)))
+    failed.then(|| writes_of(scope, Some(reconcile)))
 }
 
 fn writes_of(scope: &Scope, write: Option<Write>) -> Vec<Write> {
@@ -212,9 +214,9 @@ fn with_reconcile_request(row: &SyncRow, live: &Kustomization, mut next: Kustomi
 fn answers(handled: &str, request: &str, row: &SyncRow) -> bool {
     let of_token = |token| format!("{}-{token}", labels::MUSTER);
     handled == request
-        || row.token.map(of_token).is_some_and(|asked| {
+        || row.token.map(of_token).is_some_and(|requested| {
             handled
-                .strip_prefix(&asked)
+                .strip_prefix(&requested)
                 .is_some_and(|rest| rest.is_empty() || rest.starts_with('-'))
         })
 }
@@ -248,20 +250,23 @@ fn judge(scope: &Scope, view: &View<'_>, derived: &Derived, current: &Kustomizat
         source: trouble.as_deref(),
         away,
     };
-    match view.said.filter(|said| is_still_valid(said, view.row, &evidence)) {
-        Some(said) => said.clone(),
+    match view
+        .reported
+        .filter(|reported| is_still_valid(reported, view.row, &evidence))
+    {
+        Some(reported) => reported.clone(),
         None => echo::judged(view.row, row_verdict(&evidence)),
     }
 }
 
 /// Whether the reported status is still valid: the controller is reconciling a state again that it has reported on.
 /// Flux sets this at each interval and each retry; reporting it would cause a write in every cluster.
-fn is_still_valid(said: &SyncState, row: &SyncRow, evidence: &Evidence<'_>) -> bool {
-    let is_of_row = (&said.digest, said.token) == (&row.digest, row.token);
+fn is_still_valid(reported: &SyncState, row: &SyncRow, evidence: &Evidence<'_>) -> bool {
+    let is_of_row = (&reported.digest, reported.token) == (&row.digest, row.token);
     if !is_of_row || !evidence.is_looking_again() || evidence.away.is_some() {
         return false;
     }
-    match said.state {
+    match reported.state {
         SyncPhase::Succeeded => evidence.is_carried_out(),
         // Without a digest it is unknown what failed.
         SyncPhase::Failed => row.digest.is_some(),

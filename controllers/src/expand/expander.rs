@@ -225,10 +225,10 @@ impl Expander {
     }
 
     /// Nothing is removed based on rows that may be outdated: a watch may have delivered an old version.
-    async fn confirm<K: Assembled>(&self, seen: &K) -> Result<(), ExpandError> {
-        let (key, api): (Key, Api<K>) = (Key::of(seen), self.api());
+    async fn confirm<K: Assembled>(&self, cached: &K) -> Result<(), ExpandError> {
+        let (key, api): (Key, Api<K>) = (Key::of(cached), self.api());
         let now = call(format!("reading {} {key}", self.kind), api.get(&key.name)).await?;
-        if now.uid() == seen.uid() && now.meta().generation == seen.meta().generation {
+        if now.uid() == cached.uid() && now.meta().generation == cached.meta().generation {
             return Ok(());
         }
         Err(ExpandError::Outdated(key))
@@ -246,20 +246,20 @@ impl Expander {
         let entries = row_entries(object.rows(), object.state()).into_iter();
         entries
             .map(|entry| {
-                let wish = desired_row(
+                let desired = desired_row(
                     &place,
                     &entry.row,
                     setting.values.get(&entry.row.name).unwrap_or(&none),
                     &self.own,
                 );
-                (entry, wish)
+                (entry, desired)
             })
             .collect()
     }
 
     /// Records which objects affect this assemblage before reading them: a change in between is not lost.
     fn need<K: Assembled>(&self, object: &K, wishes: &[(Entry, DesiredRow)]) {
-        let sources = wishes.iter().filter_map(|(_, wish)| match wish {
+        let sources = wishes.iter().filter_map(|(_, desired)| match desired {
             DesiredRow::Carry(derived) => Some(derived.source.name().to_owned()),
             DesiredRow::Withdraw(_) | DesiredRow::Bare | DesiredRow::Refused(_) => None,
         });
@@ -288,7 +288,7 @@ impl Expander {
         };
         let plans: Vec<_> = wishes
             .iter()
-            .map(|(entry, wish)| self.decide_entry(object, &scope, entry, wish))
+            .map(|(entry, desired)| self.decide_entry(object, &scope, entry, desired))
             .collect();
         stream::iter(plans)
             .buffered(READERS)
@@ -303,9 +303,9 @@ impl Expander {
         object: &K,
         scope: &Scope,
         entry: &Entry,
-        wish: &DesiredRow,
+        desired: &DesiredRow,
     ) -> Option<Plan> {
-        let plan = self.decide_one(object, scope, &entry.row, wish).await;
+        let plan = self.decide_one(object, scope, &entry.row, desired).await;
         let over = entry.vanished && plan.state.state == SyncPhase::Withdrawn;
         (!over).then_some(plan)
     }
@@ -315,25 +315,25 @@ impl Expander {
         object: &K,
         scope: &Scope,
         row: &SyncRow,
-        wish: &DesiredRow,
+        desired: &DesiredRow,
     ) -> Plan {
         let name = self.kustomization_name(object, row);
         if scope.away.is_some() {
             self.memory.away(&name);
         }
-        let said = reported_state(object, &row.name);
-        let view = match self.observe_row(&name, wish).await {
+        let reported = reported_state(object, &row.name);
+        let view = match self.observe_row(&name, desired).await {
             Ok((kustomization, source)) => View {
                 row,
-                wish,
-                said,
+                desired,
+                reported,
                 kustomization,
                 source,
                 was_away: self.memory.was_away(&name),
             },
             // What cannot be read is not touched, and its last status stays.
             Err(error) => {
-                let state = said
+                let state = reported
                     .cloned()
                     .unwrap_or_else(|| echo::waiting_state(row, Reason::Updating, &error_chain(&error)));
                 return Plan {
@@ -352,9 +352,9 @@ impl Expander {
     async fn observe_row(
         &self,
         name: &str,
-        wish: &DesiredRow,
+        desired: &DesiredRow,
     ) -> Result<(Live<KustomizationRow, Kustomization>, Live<SourceRow, FluxObject>), ExpandError> {
-        match wish {
+        match desired {
             DesiredRow::Carry(derived) => Ok((
                 self.observe_kustomization(name, Some(&derived.kustomization))
                     .await?,

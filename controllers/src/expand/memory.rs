@@ -10,7 +10,7 @@ use super::observed::KustomizationRow;
 #[derive(Debug, Default)]
 pub(crate) struct Memory {
     /// The uid and generation that were last read or written.
-    seen: Mutex<BTreeMap<String, (String, i64)>>,
+    versions: Mutex<BTreeMap<String, (String, i64)>>,
     /// Kustomizations whose cluster was unreachable since they were written.
     away: Mutex<BTreeSet<String>>,
 }
@@ -18,7 +18,7 @@ pub(crate) struct Memory {
 impl Memory {
     /// Whether an entry of the index is at least as new as the last read or write.
     pub(crate) fn is_current(&self, name: &str, row: &KustomizationRow) -> bool {
-        self.seen
+        self.versions
             .lock()
             .get(name)
             .is_none_or(|(uid, generation)| *uid == row.uid && *generation <= row.generation)
@@ -26,7 +26,7 @@ impl Memory {
 
     /// The object was read.
     pub(crate) fn read(&self, name: &str, row: &KustomizationRow) {
-        self.seen
+        self.versions
             .lock()
             .insert(name.to_owned(), (row.uid.clone(), row.generation));
     }
@@ -55,7 +55,7 @@ impl Memory {
 
     /// The object is deleted.
     pub(crate) fn remove(&self, name: &str) {
-        self.seen.lock().remove(name);
+        self.versions.lock().remove(name);
         self.lived_through(name);
     }
 }

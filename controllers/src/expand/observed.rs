@@ -40,7 +40,7 @@ pub struct KustomizationRow {
     /// Whether a finalizer lets its controller act before it is gone.
     pub finalized: bool,
     /// The last reconcile request.
-    pub asked: Option<String>,
+    pub requested: Option<String>,
     /// The status that its controller reports.
     pub report: Report,
 }
@@ -140,7 +140,7 @@ impl KustomizationRow {
                 .finalizers()
                 .iter()
                 .any(|finalizer| finalizer == finalizer::FLUX),
-            asked: object.annotations().get(RECONCILE_REQUESTED_AT).cloned(),
+            requested: object.annotations().get(RECONCILE_REQUESTED_AT).cloned(),
             report: Report {
                 ready: status.and_then(|status| Ready::among(&status.conditions)),
                 observed_generation: status.and_then(|status| status.observed_generation),

@@ -85,10 +85,10 @@ impl Plan {
 /// The reconcile request for a row: its token, or without one a hash of its annotations.
 pub fn reconcile_request(row: &SyncRow, annotations: BTreeMap<&String, &String>) -> String {
     if let Some(token) = row.token {
-        let asked = format!("{}-{token}", labels::MUSTER);
+        let request = format!("{}-{token}", labels::MUSTER);
         return match &row.plan_control {
-            Some(control) => format!("{asked}-{}", control.id),
-            None => asked,
+            Some(control) => format!("{request}-{}", control.id),
+            None => request,
         };
     }
     let parts: Vec<&str> = annotations

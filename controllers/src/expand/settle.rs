@@ -17,15 +17,15 @@ use super::observed::KustomizationRow;
 pub(crate) fn remaining_hold(
     row: &SyncRow,
     current: &KustomizationRow,
-    said: Option<&SyncState>,
+    reported: Option<&SyncState>,
     now: Timestamp,
 ) -> Option<Duration> {
-    let counted = said.is_some_and(|said| {
+    let counted = reported.is_some_and(|reported| {
         // Rows of other writers may have neither digest nor token.
-        let same_commit = row.commit.is_none() || said.commit == row.commit;
-        said.state == SyncPhase::Succeeded
+        let same_commit = row.commit.is_none() || reported.commit == row.commit;
+        reported.state == SyncPhase::Succeeded
             && same_commit
-            && (&said.digest, said.token) == (&row.digest, row.token)
+            && (&reported.digest, reported.token) == (&row.digest, row.token)
     });
     if counted || !current.report.has_custom {
         return None;
@@ -87,10 +87,10 @@ mod tests {
         seconds: i64,
         inventory: &str,
         settle: Option<&str>,
-        said: Option<&SyncState>,
+        reported: Option<&SyncState>,
     ) -> Option<u64> {
         let now = SINCE.parse::<Timestamp>().unwrap() + jiff::SignedDuration::from_secs(seconds);
-        remaining_hold(&row(settle), &kustomization(inventory), said, now).map(|left| left.as_secs())
+        remaining_hold(&row(settle), &kustomization(inventory), reported, now).map(|left| left.as_secs())
     }
 
     #[test]
@@ -115,7 +115,7 @@ mod tests {
 
     #[test]
     fn what_counted_counts_though_ready_turned_since() {
-        let said = |token| SyncState {
+        let reported = |token| SyncState {
             state: SyncPhase::Succeeded,
             commit: Some("a".to_owned()),
             digest: Some("d".to_owned()),
@@ -123,16 +123,16 @@ mod tests {
             ..SyncState::default()
         };
         assert_eq!(
-            left_after(0, "web_a_example.test_Widget", None, Some(&said(3))),
+            left_after(0, "web_a_example.test_Widget", None, Some(&reported(3))),
             None
         );
         assert_eq!(
-            left_after(0, "web_a_example.test_Widget", None, Some(&said(2))),
+            left_after(0, "web_a_example.test_Widget", None, Some(&reported(2))),
             Some(30)
         );
         let of_before = SyncState {
             commit: Some("b".to_owned()),
-            ..said(3)
+            ..reported(3)
         };
         assert_eq!(
             left_after(0, "web_a_example.test_Widget", None, Some(&of_before)),

@@ -29,8 +29,8 @@ impl Expander {
             let name = self.kustomization_name(object, &entry.row);
             let key = Key::new(self.context.namespace.clone(), name);
             // One that is being deleted is left to finish: suspended, it would only orphan what it installed.
-            let seen = self.kustomizations.get(&key);
-            if seen.is_some_and(|row| !row.suspended && !row.deleting) {
+            let current = self.kustomizations.get(&key);
+            if current.is_some_and(|row| !row.suspended && !row.deleting) {
                 all &= self.suspend_one(object, &key).await?;
             }
         }

@@ -89,9 +89,9 @@ pub struct View<'a> {
     /// The row of the spec.
     pub row: &'a SyncRow,
     /// The desired state of the row.
-    pub wish: &'a DesiredRow,
+    pub desired: &'a DesiredRow,
     /// The row's status as last written.
-    pub said: Option<&'a SyncState>,
+    pub reported: Option<&'a SyncState>,
     /// The live Kustomization.
     pub kustomization: Live<KustomizationRow, Kustomization>,
     /// The live source, for rows that are applied.

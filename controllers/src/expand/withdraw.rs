@@ -50,8 +50,8 @@ pub fn decide(scope: &Scope, view: &View<'_>, how: Withdraw) -> Plan {
     }
     let mut plan = next(view.row, row, live, policy(how));
     // Its plan `cleanup` may be running.
-    if let Some(seen) = row.report.plan.as_ref().filter(|_| row.deleting) {
-        let report = seen.report.clone();
+    if let Some(observed_plan) = row.report.plan.as_ref().filter(|_| row.deleting) {
+        let report = observed_plan.report.clone();
         plan.state = echo::planned(plan.state, Some(report));
         plan.writes.extend(by_hand(view.row, row, &live.name_any()));
     }
@@ -60,27 +60,27 @@ pub fn decide(scope: &Scope, view: &View<'_>, how: Withdraw) -> Plan {
 
 /// Manual controls of the cleanup are written to the PlanRun, and the Kustomization gets a reconcile request: once for
 /// each control.
-fn by_hand(row: &SyncRow, seen: &KustomizationRow, name: &str) -> Vec<Write> {
+fn by_hand(row: &SyncRow, current: &KustomizationRow, name: &str) -> Vec<Write> {
     let Some(control) = &row.plan_control else {
         return Vec::new();
     };
     let request = reconcile_request(row, BTreeMap::new());
-    if seen.asked.as_ref() == Some(&request) {
+    if current.requested.as_ref() == Some(&request) {
         return Vec::new();
     }
     let control = Write::ControlPlanRun {
         name: name.to_owned(),
         control: Box::new(control.clone()),
     };
-    let ask = Write::Ask {
+    let reconcile = Write::Ask {
         name: name.to_owned(),
-        uid: seen.uid.clone(),
+        uid: current.uid.clone(),
         request,
     };
-    vec![control, ask]
+    vec![control, reconcile]
 }
 
-fn next(row: &SyncRow, seen: &KustomizationRow, live: &Kustomization, policy: DeletionPolicy) -> Plan {
+fn next(row: &SyncRow, current: &KustomizationRow, live: &Kustomization, policy: DeletionPolicy) -> Plan {
     let name = live.name_any();
     if live.spec.deletion_policy != Some(policy) || live.spec.suspend == Some(true) {
         let mut marked = live.clone();
@@ -90,10 +90,10 @@ fn next(row: &SyncRow, seen: &KustomizationRow, live: &Kustomization, policy: De
         let state = withdrawing(row, &format!("preparing Kustomization {name}"));
         return Plan::new(state, vec![Write::Replace(Box::new(marked))]);
     }
-    if seen.deleting {
-        return Plan::rest(withdrawing(row, &terminating(&name, seen, policy)));
+    if current.deleting {
+        return Plan::rest(withdrawing(row, &terminating(&name, current, policy)));
     }
-    if policy != DeletionPolicy::Orphan && !seen.finalized {
+    if policy != DeletionPolicy::Orphan && !current.finalized {
         let message = format!("waiting until the controller of Kustomization {name} adds its finalizer");
         return Plan::rest(withdrawing(row, &message));
     }
@@ -109,8 +109,8 @@ fn next(row: &SyncRow, seen: &KustomizationRow, live: &Kustomization, policy: De
 }
 
 /// What the deletion waits for, as reported by its controller.
-fn terminating(name: &str, seen: &KustomizationRow, policy: DeletionPolicy) -> String {
-    let said = seen
+fn terminating(name: &str, current: &KustomizationRow, policy: DeletionPolicy) -> String {
+    let message = current
         .report
         .ready
         .as_ref()
@@ -123,7 +123,7 @@ fn terminating(name: &str, seen: &KustomizationRow, policy: DeletionPolicy) -> S
     };
     format!(
         "waiting until what Kustomization {name} installed is {what}{}",
-        said.unwrap_or_default()
+        message.unwrap_or_default()
     )
 }
 

@@ -61,7 +61,7 @@ pub(super) fn judge_condition(found: Option<&Value>, gate: &ConditionGate) -> Re
     };
     Ok(Judged {
         holds,
-        said: format!("{type_} of {id} is {status:?}{reason}, {not}as required"),
+        message: format!("{type_} of {id} is {status:?}{reason}, {not}as required"),
     })
 }
 
@@ -76,8 +76,8 @@ mod tests {
             json!({"apiVersion": "v1", "kind": "Canary", "name": "web", "type": "Ready", "status": wanted});
         let gate: ConditionGate = serde_json::from_value(gate).unwrap();
         match (judge_condition(found, &gate), expect) {
-            (Ok(judged), Ok(expect)) => assert_eq!((judged.holds, judged.said.as_str()), expect),
-            (Err(error), Err(said)) => assert_eq!(error.to_string(), said),
+            (Ok(judged), Ok(expect)) => assert_eq!((judged.holds, judged.message.as_str()), expect),
+            (Err(error), Err(message)) => assert_eq!(error.to_string(), message),
             (read, expect) => panic!("{found:?}: got {read:?}, not {expect:?}"),
         }
     }

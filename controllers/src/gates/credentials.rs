@@ -91,12 +91,12 @@ mod tests {
             .collect();
         match (Credentials::from_secret(&data), expect) {
             (Ok(read), Ok(expect)) => assert!(read.login == expect, "{keys:?}"),
-            (Err(said), Err(expect)) => {
-                assert!(said.contains(expect), "{said}");
-                assert!(!said.contains("hunter2"), "{said}");
+            (Err(error), Err(expect)) => {
+                assert!(error.contains(expect), "{error}");
+                assert!(!error.contains("hunter2"), "{error}");
             }
             (Ok(_), Err(expect)) => panic!("{keys:?} is taken, not {expect}"),
-            (Err(said), Ok(_)) => panic!("{keys:?}: {said}"),
+            (Err(error), Ok(_)) => panic!("{keys:?}: {error}"),
         }
     }
 

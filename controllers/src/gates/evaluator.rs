@@ -100,13 +100,16 @@ impl Evaluator {
             Ok(judged) => judged,
             Err(_elapsed) => Err(GateError::Deadline(limit)),
         };
-        let (outcome, said) = match judged {
-            Ok(Judged { holds: true, said }) => (GateResult::Pass, said),
-            Ok(Judged { holds: false, said }) => (GateResult::Fail, said),
+        let (outcome, message) = match judged {
+            Ok(Judged { holds: true, message }) => (GateResult::Pass, message),
+            Ok(Judged {
+                holds: false,
+                message,
+            }) => (GateResult::Fail, message),
             Err(error) => (GateResult::NoData, error_chain(&error)),
         };
-        let said = muster_api::conditions::bounded(&said, MAX_SAID).into_owned();
-        Reading { at, outcome, said }
+        let message = muster_api::conditions::bounded(&message, MAX_SAID).into_owned();
+        Reading { at, outcome, message }
     }
 
     async fn judged(&self, gate: &Gate) -> Result<Judged, GateError> {
@@ -126,13 +129,13 @@ impl Evaluator {
         if credentials.login.is_some() && is_readable_by_others(&url) {
             return Err(GateError::Readable);
         }
-        let ask = Ask { url, credentials };
-        let answer = self.setup.access.fetch.get(&ask).await?;
-        let hide = |text: &str| ask.credentials.hide_in(text);
+        let endpoint = Ask { url, credentials };
+        let answer = self.setup.access.fetch.get(&endpoint).await?;
+        let hide = |text: &str| endpoint.credentials.hide_in(text);
         match judge::judge_answer(&answer, gate) {
-            Ok(Judged { holds, said }) => Ok(Judged {
+            Ok(Judged { holds, message }) => Ok(Judged {
                 holds,
-                said: hide(&said),
+                message: hide(&message),
             }),
             Err(GateError::NoNumber { path, text, op }) => Err(GateError::NoNumber {
                 path,

@@ -53,7 +53,7 @@ pub enum FetchError {
 #[async_trait]
 pub trait Fetch: Send + Sync {
     /// The response body of one GET: at most [`MAX_ANSWER`] bytes, from exactly this host. The caller limits the time.
-    async fn get(&self, ask: &Ask) -> Result<Bytes, FetchError>;
+    async fn get(&self, endpoint: &Ask) -> Result<Bytes, FetchError>;
 }
 
 /// Hosts over the network: rustls, no redirects, through the proxies of the process.
@@ -66,15 +66,15 @@ pub struct Web {
 
 #[async_trait]
 impl Fetch for Web {
-    async fn get(&self, ask: &Ask) -> Result<Bytes, FetchError> {
-        let client = match &ask.credentials.authorities {
+    async fn get(&self, endpoint: &Ask) -> Result<Bytes, FetchError> {
+        let client = match &endpoint.credentials.authorities {
             Some(pem) => self.trusting(pem)?,
             None => self.usual()?,
         };
         let request = client
-            .get(ask.url.clone())
+            .get(endpoint.url.clone())
             .header(header::ACCEPT, "application/json");
-        let request = match &ask.credentials.login {
+        let request = match &endpoint.credentials.login {
             Some(Login::Bearer(token)) => request.bearer_auth(token),
             Some(Login::Basic(user, password)) => request.basic_auth(user, Some(password)),
             None => request,
@@ -82,7 +82,7 @@ impl Fetch for Web {
         let answer = request
             .send()
             .await
-            .map_err(|error| self.unreachable(ask, error))?;
+            .map_err(|error| self.unreachable(endpoint, error))?;
         if answer.status().is_redirection() {
             return Err(FetchError::Redirect(target(&answer)));
         }
@@ -132,9 +132,9 @@ impl Web {
         built(self.builder().tls_certs_merge(authorities))
     }
 
-    fn unreachable(&self, ask: &Ask, error: reqwest::Error) -> FetchError {
+    fn unreachable(&self, endpoint: &Ask, error: reqwest::Error) -> FetchError {
         let why = cause(error);
-        FetchError::Unreachable(match self.proxies.route(&ask.url) {
+        FetchError::Unreachable(match self.proxies.route(&endpoint.url) {
             Some(proxy) => format!("{why} (through proxy {})", proxy.origin()),
             None => why,
         })

@@ -21,7 +21,7 @@ pub(super) struct Judged {
     /// Whether the gate passes.
     pub holds: bool,
     /// The value, as text for people.
-    pub said: String,
+    pub message: String,
 }
 
 /// Judges a response: all values that the path matches must pass. One value that fails outweighs another that is
@@ -40,7 +40,7 @@ pub(super) fn judge_answer(answer: &[u8], gate: &HttpGate) -> Result<Judged, Gat
     if let Some((_, text)) = compared.iter().flatten().find(|(holds, _)| !holds) {
         return Ok(Judged {
             holds: false,
-            said: format!("it read {text}, which is not {op} {}", truncated(value)),
+            message: format!("it read {text}, which is not {op} {}", truncated(value)),
         });
     }
     let all: Vec<String> = compared
@@ -56,7 +56,7 @@ pub(super) fn judge_answer(answer: &[u8], gate: &HttpGate) -> Result<Judged, Gat
     };
     Ok(Judged {
         holds: true,
-        said: format!("it read {first}, which is {op} {}{others}", truncated(value)),
+        message: format!("it read {first}, which is {op} {}{others}", truncated(value)),
     })
 }
 
@@ -165,8 +165,8 @@ mod tests {
         let case = format!("{path} {op} {value} of {answer}");
         match (judge_answer(answer.as_bytes(), &gate(path, op, value)), expect) {
             (Ok(judged), Ok((holds, said))) => {
-                assert_eq!(judged.holds, holds, "{case}: {}", judged.said);
-                assert!(judged.said.contains(said), "{case}: {}", judged.said);
+                assert_eq!(judged.holds, holds, "{case}: {}", judged.message);
+                assert!(judged.message.contains(said), "{case}: {}", judged.message);
             }
             (Err(error), Err(said)) => assert!(error.to_string().contains(said), "{case}: {error}"),
             (read, expect) => panic!("{case}: got {read:?}, not {expect:?}"),

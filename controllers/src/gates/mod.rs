@@ -68,7 +68,7 @@ pub struct Reading {
     /// Whether it passes, fails or has no data.
     pub outcome: GateResult,
     /// The value, or why there is none, as text for people.
-    pub said: String,
+    pub message: String,
 }
 
 /// A hash that tells definitions apart; how often, and how many times in a row, is not part of it.

@@ -99,16 +99,16 @@ impl Readings {
 /// Reads one gate. A panic affects only this reading.
 async fn read(evaluator: Arc<Evaluator>, answers: Weak<Answers>, module: Key, question: Question) {
     let began = evaluator.now();
-    let asked = (module.clone(), question.clone());
-    let evaluation = tokio::spawn(async move { evaluator.evaluate(&asked.0, &asked.1).await });
+    let input = (module.clone(), question.clone());
+    let evaluation = tokio::spawn(async move { evaluator.evaluate(&input.0, &input.1).await });
     let reading = AbortOnDropHandle::new(evaluation).await;
     let reading = reading.unwrap_or_else(|_panicked| Reading {
         at: began,
         outcome: GateResult::NoData,
-        said: GateError::Panicked.to_string(),
+        message: GateError::Panicked.to_string(),
     });
     let Question { place, about, .. } = question;
-    debug!(%module, stage = about.stage, gate = place.gate, outcome = ?reading.outcome, "{}", reading.said);
+    debug!(%module, stage = about.stage, gate = place.gate, outcome = ?reading.outcome, "{}", reading.message);
     if let Some(answers) = answers.upgrade() {
         answers.take(&module, place, &about, reading);
     }
@@ -157,17 +157,17 @@ mod tests {
     /// Takes ten seconds for a response; counts the requests that wait for one.
     #[derive(Default)]
     struct Host {
-        asked: Mutex<u32>,
+        requests: Mutex<u32>,
         waiting: Arc<()>,
     }
 
     #[async_trait]
     impl Fetch for Host {
-        async fn get(&self, ask: &Ask) -> Result<Bytes, FetchError> {
+        async fn get(&self, endpoint: &Ask) -> Result<Bytes, FetchError> {
             let _waiting = Arc::clone(&self.waiting);
-            *self.asked.lock() += 1;
+            *self.requests.lock() += 1;
             tokio::time::sleep(Duration::from_secs(10)).await;
-            assert_ne!(ask.url.path(), "/panics");
+            assert_ne!(endpoint.url.path(), "/panics");
             Ok(Bytes::from_static(b"1"))
         }
     }
@@ -213,7 +213,7 @@ mod tests {
             readings.request_reading(&key, &question(1, "v"));
             tokio::time::sleep(Duration::from_secs(1)).await;
         }
-        assert_eq!((*host.asked.lock(), readings.of(&key).len()), (1, 0));
+        assert_eq!((*host.requests.lock(), readings.of(&key).len()), (1, 0));
         readings.request_reading(&key, &question(2, "v"));
         assert_eq!(changes.next().await, Some(key.clone()));
         let (about, reading) = readings.of(&key).remove(&PLACE).unwrap();
@@ -224,7 +224,7 @@ mod tests {
             "when it was asked, not when it was answered"
         );
         assert!(changes.next().now_or_never().is_none(), "the first was given up");
-        assert_eq!((*host.asked.lock(), Arc::strong_count(&host.waiting)), (2, 1));
+        assert_eq!((*host.requests.lock(), Arc::strong_count(&host.waiting)), (2, 1));
     }
 
     #[tokio::test(start_paused = true)]
@@ -235,7 +235,7 @@ mod tests {
         changes.next().await;
         let (_, reading) = readings.of(&key).remove(&PLACE).unwrap();
         assert_eq!(reading.outcome, GateResult::NoData);
-        assert!(reading.said.contains("a bug in muster"), "{}", reading.said);
+        assert!(reading.message.contains("a bug in muster"), "{}", reading.message);
         readings.request_reading(&key, &question(1, "v"));
         changes.next().await;
         assert_eq!(readings.of(&key)[&PLACE].1.outcome, GateResult::Pass);

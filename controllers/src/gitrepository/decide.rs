@@ -53,7 +53,7 @@ pub(super) struct Fetch {
     /// Consecutive failures so far.
     pub failures: u32,
     /// Whether the spec changed since the last attempt.
-    pub anew: bool,
+    pub spec_changed: bool,
 }
 
 /// What must be signed, and with which keys.
@@ -92,14 +92,14 @@ pub(super) fn decide(observed: &Observed<'_>) -> Decision {
     }
     match fetch_spec(observed.spec) {
         Err(refusal) => Decision::Refuse(refusal),
-        Ok(wish) => Decision::Fetch(Fetch {
-            want: wish.want,
-            verify: wish.verify,
-            interval: wish.interval,
-            timeout: wish.timeout,
+        Ok(spec) => Decision::Fetch(Fetch {
+            want: spec.want,
+            verify: spec.verify,
+            interval: spec.interval,
+            timeout: spec.timeout,
             requested: observed.requested.clone(),
             failures: same_spec.map_or(0, |last| last.failures),
-            anew: same_spec.is_none(),
+            spec_changed: same_spec.is_none(),
         }),
     }
 }
@@ -259,7 +259,7 @@ mod tests {
                 });
                 format!(
                     "fetch {} within {:?} new={} failures={}{verify}",
-                    fetch.want, fetch.timeout, fetch.anew, fetch.failures
+                    fetch.want, fetch.timeout, fetch.spec_changed, fetch.failures
                 )
             }
         };

@@ -64,7 +64,7 @@ pub async fn run(context: Context) {
 async fn reconcile(object: Arc<GitRepository>, repositories: Arc<Repositories>) -> Result<Action, Error> {
     let observed = observe::observe(&object, &repositories);
     let decision = decide::decide(&observed);
-    let seen = status::announce(&object, &decision, &repositories.context).await?;
-    let outcome = act::act(&seen, decision, &repositories.context).await?;
-    status::conclude(&seen, outcome, &repositories).await
+    let announced = status::announce(&object, &decision, &repositories.context).await?;
+    let outcome = act::act(&announced, decision, &repositories.context).await?;
+    status::conclude(&announced, outcome, &repositories).await
 }

@@ -37,7 +37,12 @@ pub(super) async fn announce(
     decision: &Decision,
     context: &Context,
 ) -> Result<GitRepository, Error> {
-    let Decision::Fetch(Fetch { anew: true, want, .. }) = decision else {
+    let Decision::Fetch(Fetch {
+        spec_changed: true,
+        want,
+        ..
+    }) = decision
+    else {
         return Ok(object.clone());
     };
     let generation = object.metadata.generation.unwrap_or_default();

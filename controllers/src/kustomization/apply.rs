@@ -221,7 +221,7 @@ async fn attempt(writer: &mut Writer, work: &Work, kustomizations: &Kustomizatio
         assumed: None,
         progress: None,
         shared: others.shared_objects_message(),
-        changes: changes(&applied, &pruned, work.anew),
+        changes: changes(&applied, &pruned, work.is_new),
     };
     let targets = match health::targets(&cluster, settings, &plan, &applied, writer.object()).await {
         Ok(targets) => targets,
@@ -352,8 +352,8 @@ fn refused(error: &ApplyError) -> Failure {
 
 /// The changes, as text. An object that is not gone yet was deleted once, and is not counted again each time its
 /// revision is retried.
-fn changes(applied: &apply::Applied, pruned: &Pruned, anew: bool) -> String {
-    let deleted = pruned.gone.len() + if anew { pruned.waiting.len() } else { 0 };
+fn changes(applied: &apply::Applied, pruned: &Pruned, is_new: bool) -> String {
+    let deleted = pruned.gone.len() + if is_new { pruned.waiting.len() } else { 0 };
     [
         (applied.count(Of::Created), "created"),
         (applied.count(Of::Configured), "configured"),

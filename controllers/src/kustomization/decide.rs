@@ -108,12 +108,12 @@ pub(super) fn decide(observed: &Observed) -> Decision {
             message: message.clone(),
         };
     }
-    let anew = observed.spoken_of.as_deref() != Some(revision);
+    let is_new = observed.spoken_of.as_deref() != Some(revision);
     Decision::Apply(Box::new(Work {
         aim,
         settings,
         source: source.clone(),
-        anew,
+        is_new,
     }))
 }
 
@@ -219,7 +219,7 @@ mod tests {
             Decision::AwaitFetch => "await the fetch".to_owned(),
             Decision::Refuse(refusal) => format!("refuse {}", refusal.reason),
             Decision::AwaitSource { message } | Decision::AwaitDependency { message } => message,
-            Decision::Apply(work) => format!("apply {} new={}", work.aim.revision, work.anew),
+            Decision::Apply(work) => format!("apply {} new={}", work.aim.revision, work.is_new),
             Decision::Check { .. } => "check".to_owned(),
             Decision::Rest { until } => format!("rest until {until}"),
         };

@@ -20,7 +20,7 @@ pub(super) fn circle<D: AsRef<Kustomization>>(
     find: impl Fn(&Key) -> Option<D>,
 ) -> Option<String> {
     // Each key once, with the path to it: the path is no longer than the number of Kustomizations.
-    let mut seen = BTreeSet::from([own.clone()]);
+    let mut visited = BTreeSet::from([own.clone()]);
     let mut open = vec![(vec![own.clone()], dependencies.to_vec())];
     while let Some((way, dependencies)) = open.pop() {
         for reference in dependencies.iter().rev() {
@@ -31,7 +31,7 @@ pub(super) fn circle<D: AsRef<Kustomization>>(
                 let circle = names.join(" -> ");
                 return Some(format!("dependencies form a cycle: {circle}; remove one of them"));
             }
-            if let (true, Some(next)) = (seen.insert(key.clone()), find(&key)) {
+            if let (true, Some(next)) = (visited.insert(key.clone()), find(&key)) {
                 open.push((way, next.as_ref().spec.depends_on.clone()));
             }
         }

@@ -64,10 +64,10 @@ mod tests {
             )))))),
             Error::Changed(key),
         ];
-        let said: Vec<String> = errors
+        let messages: Vec<String> = errors
             .iter()
             .map(|error| format!("{error} [{:?}]", error.retry()))
             .collect();
-        insta::assert_snapshot!(said.join("\n"));
+        insta::assert_snapshot!(messages.join("\n"));
     }
 }

@@ -56,7 +56,7 @@ struct Handover {
     account: &'static str,
     store: Store<Kustomization>,
     targets: Targets,
-    looked: Mutex<BTreeMap<Key, CheckedSet>>,
+    checked: Mutex<BTreeMap<Key, CheckedSet>>,
 }
 
 /// The result of the checks of a Kustomization since the start.
@@ -69,7 +69,7 @@ struct CheckedSet {
     left: Objects,
     due: Timestamp,
     /// Whether an event asked for the missing permission.
-    said: bool,
+    requested: bool,
 }
 
 /// The next step.
@@ -89,7 +89,7 @@ pub async fn hand_over(context: Context, account: &'static str) {
     let handover = Arc::new(Handover {
         store: runner.store(),
         targets: Targets::new(&context),
-        looked: Mutex::default(),
+        checked: Mutex::default(),
         context,
         account,
     });
@@ -99,40 +99,40 @@ pub async fn hand_over(context: Context, account: &'static str) {
 async fn reconcile(object: Arc<Kustomization>, handover: Arc<Handover>) -> Result<Action, Error> {
     let _turn = handover.targets.turn(&object).await;
     let key = Key::of(&*object);
-    let before = handover.looked.lock().get(&key).cloned();
+    let before = handover.checked.lock().get(&key).cloned();
     let objects = match decide(&object, before.as_ref(), handover.context.clock.now()) {
         Decision::Nothing => return Ok(Action::await_change()),
         Decision::Wait { until } => return Ok(Action::requeue(handover.until(until))),
         Decision::Look(objects) => objects,
     };
-    let before = before.filter(|looked| Some(&looked.uid) == object.meta().uid.as_ref());
+    let before = before.filter(|checked| Some(&checked.uid) == object.meta().uid.as_ref());
     if before.is_none() && !handover.was_ours(&key).await? {
         let nothing = HandedOver::default();
-        let looked = after(&object, None, objects, &nothing, handover.context.clock.now());
-        handover.remember(&key, looked);
+        let checked = after(&object, None, objects, &nothing, handover.context.clock.now());
+        handover.remember(&key, checked);
         return Ok(Action::await_change());
     }
     let handed = handover.hand_over_objects(&object, &objects).await;
     let again = before.is_some();
-    let mut looked = after(&object, before, objects, &handed, handover.context.clock.now());
-    handover.remember(&key, looked.clone());
-    if !handed.objects.is_empty() || (again && looked.left.is_empty()) {
+    let mut checked = after(&object, before, objects, &handed, handover.context.clock.now());
+    handover.remember(&key, checked.clone());
+    if !handed.objects.is_empty() || (again && checked.left.is_empty()) {
         handover.publish_result(&object, &handed).await;
     }
     warn_of(&key, &handed.failures);
-    if !looked.said && handover.request_permission(&object, &handed.failures).await {
-        looked.said = true;
-        handover.remember(&key, looked.clone());
+    if !checked.requested && handover.request_permission(&object, &handed.failures).await {
+        checked.requested = true;
+        handover.remember(&key, checked.clone());
     }
-    Ok(if looked.left.is_empty() {
+    Ok(if checked.left.is_empty() {
         Action::await_change()
     } else {
-        Action::requeue(handover.until(looked.due))
+        Action::requeue(handover.until(checked.due))
     })
 }
 
 /// Which objects to check. Pure.
-fn decide(object: &Kustomization, looked: Option<&CheckedSet>, now: Timestamp) -> Decision {
+fn decide(object: &Kustomization, checked: Option<&CheckedSet>, now: Timestamp) -> Decision {
     let inventory = Inventory::from_status(
         object
             .status
@@ -144,16 +144,16 @@ fn decide(object: &Kustomization, looked: Option<&CheckedSet>, now: Timestamp) -
     if inventory.is_empty() || unreachable || object.meta().deletion_timestamp.is_some() {
         return Decision::Nothing;
     }
-    match looked.filter(|looked| Some(&looked.uid) == object.meta().uid.as_ref()) {
+    match checked.filter(|checked| Some(&checked.uid) == object.meta().uid.as_ref()) {
         None => Decision::Look(
             inventory
                 .iter()
                 .map(|(id, version)| (id.clone(), version.to_owned()))
                 .collect(),
         ),
-        Some(looked) if looked.left.is_empty() => Decision::Nothing,
-        Some(looked) if now < looked.due => Decision::Wait { until: looked.due },
-        Some(looked) => Decision::Look(looked.left.clone()),
+        Some(checked) if checked.left.is_empty() => Decision::Nothing,
+        Some(checked) if now < checked.due => Decision::Wait { until: checked.due },
+        Some(checked) => Decision::Look(checked.left.clone()),
     }
 }
 
@@ -181,7 +181,7 @@ fn after(
         due: now
             .checked_add(elapsed.clamp(RETRY_MIN, RETRY_MAX))
             .unwrap_or(Timestamp::MAX),
-        said: before.is_some_and(|before| before.said),
+        requested: before.is_some_and(|before| before.requested),
     }
 }
 
@@ -281,10 +281,10 @@ impl Handover {
     }
 
     fn remember(&self, key: &Key, now: CheckedSet) {
-        let mut looked = self.looked.lock();
-        looked.insert(key.clone(), now);
-        if looked.len() > self.store.len() + SLACK {
-            looked.retain(|key, _| self.store.get(&key.object_ref()).is_some());
+        let mut checked = self.checked.lock();
+        checked.insert(key.clone(), now);
+        if checked.len() > self.store.len() + SLACK {
+            checked.retain(|key, _| self.store.get(&key.object_ref()).is_some());
         }
     }
 }
@@ -341,14 +341,14 @@ mod tests {
             since: NOW.parse().unwrap(),
             left: named(left),
             due: due.parse().unwrap(),
-            said: false,
+            requested: false,
         }
     }
 
     #[track_caller]
-    fn check(change: &Value, looked: Option<&CheckedSet>, expect: &Decision) {
+    fn check(change: &Value, checked: Option<&CheckedSet>, expect: &Decision) {
         assert_eq!(
-            decide(&object(change), looked, NOW.parse().unwrap()),
+            decide(&object(change), checked, NOW.parse().unwrap()),
             *expect,
             "{change}"
         );
@@ -401,11 +401,11 @@ mod tests {
         let (object, mut now) = (object(&json!({})), NOW.parse::<Timestamp>().unwrap());
         let (mut last, mut waits) = (None, Vec::new());
         for _ in 0..9 {
-            let looked = after(&object, last, named(&["a", "b"]), &failed, now);
-            assert_eq!(looked.left, named(&["b"]));
-            waits.push(looked.due.duration_since(now).as_secs() / 60);
-            now = looked.due;
-            last = Some(looked);
+            let checked = after(&object, last, named(&["a", "b"]), &failed, now);
+            assert_eq!(checked.left, named(&["b"]));
+            waits.push(checked.due.duration_since(now).as_secs() / 60);
+            now = checked.due;
+            last = Some(checked);
         }
         assert_eq!(waits, [1, 1, 2, 4, 8, 16, 32, 60, 60]);
         let done = after(&object, last, named(&["b"]), &HandedOver::default(), now);

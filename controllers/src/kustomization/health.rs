@@ -106,14 +106,14 @@ pub(super) async fn check(
 ) -> ReconcileOutcome {
     let now = context.clock.now();
     let settle = check.settings.settle;
-    let look = tokio::time::timeout(
+    let result = tokio::time::timeout(
         check.settings.timeout,
         health::check::check(cluster, &mut check.watch, settle, jobs, now),
     )
     .await;
     // A check that exceeds the time for all checks is inconclusive.
-    let look = look.unwrap_or(Err(CallError::Deadline(check.settings.timeout)));
-    if look.is_err() {
+    let result = result.unwrap_or(Err(CallError::Deadline(check.settings.timeout)));
+    if result.is_err() {
         check.watch.missed();
     }
     check.since = check.watch.runs_since(check.since, now);
@@ -127,7 +127,7 @@ pub(super) async fn check(
         let message = format!("health check failed: {assumed}; assume is Never");
         return check.failed(Failure::unhealthy(message));
     }
-    match look {
+    match result {
         Ok(report) if report.is_healthy() => match &check.leaving {
             None => ReconcileOutcome::Succeeded {
                 aim: check.aim,

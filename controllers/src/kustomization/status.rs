@@ -140,7 +140,7 @@ impl Writer {
 pub(super) fn begun(writer: &Writer, work: &Work, inventory: flux::Inventory) -> KustomizationStatus {
     let mut status = writer.status();
     status.inventory = Some(inventory);
-    if !work.anew {
+    if !work.is_new {
         return status;
     }
     let revision = &work.aim.revision;

@@ -53,5 +53,5 @@ pub(super) struct Work {
     pub settings: Settings,
     pub source: SourceRow,
     /// Whether the status does not report it yet: then it is announced.
-    pub anew: bool,
+    pub is_new: bool,
 }

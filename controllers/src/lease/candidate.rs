@@ -22,7 +22,7 @@ pub struct Candidate {
     /// A write whose response was lost: it may have succeeded.
     attempt: Option<(Lease, Instant)>,
     /// The holder that was logged last.
-    told: Option<String>,
+    logged_holder: Option<String>,
 }
 
 impl Candidate {
@@ -46,7 +46,7 @@ impl Candidate {
             jitter,
             watched: Watched::default(),
             attempt: None,
-            told: None,
+            logged_holder: None,
         }
     }
 
@@ -134,13 +134,13 @@ impl Candidate {
     }
 
     fn log_holder(&mut self, by: String) {
-        if self.told.as_ref() != Some(&by) {
+        if self.logged_holder.as_ref() != Some(&by) {
             info!(
                 lease = self.post.name,
                 holder = by,
                 "waiting: another process is the leader"
             );
-            self.told = Some(by);
+            self.logged_holder = Some(by);
         }
     }
 

@@ -86,10 +86,10 @@ pub(super) fn holder(spec: &LeaseSpec) -> Option<&str> {
 
 /// How long to wait for a holder: the duration in the lease, within limits.
 fn lasts(spec: &LeaseSpec, own: LeaseDuration) -> Duration {
-    let said = spec
+    let declared = spec
         .lease_duration_seconds
         .and_then(|seconds| u64::try_from(seconds).ok());
-    match said {
+    match declared {
         None | Some(0) => own.duration(),
         Some(seconds) => Duration::from_secs(seconds).min(LONGEST),
     }

@@ -49,19 +49,19 @@ impl Orders {
     /// The annotations of a plan that were not handled yet. An error: one of them is invalid, and neither is applied.
     pub fn of(plan: &UpdatePlan, now: Timestamp) -> Result<Self, String> {
         let before = plan.status.as_ref().map(Handled::of).unwrap_or_default();
-        let said = |key: &str| -> Result<Option<(String, Control)>, String> {
+        let read = |key: &str| -> Result<Option<(String, Control)>, String> {
             let Some(text) = plan.annotations().get(key) else {
                 return Ok(None);
             };
             let control = Control::parse(text).map_err(|error| format!("{key}: {error}"))?;
             Ok(control.holds(now).then(|| (kept(text), control)))
         };
-        let new = |said: Option<(String, Control)>, handled: &Option<String>| {
-            let said = said.filter(|(text, _)| handled.as_ref() != Some(text));
-            said.map(|(_, control)| control)
+        let new = |parsed: Option<(String, Control)>, handled: &Option<String>| {
+            let parsed = parsed.filter(|(text, _)| handled.as_ref() != Some(text));
+            parsed.map(|(_, control)| control)
         };
-        let (retry, abort) = (said(annotation::RETRY)?, said(annotation::ABORT)?);
-        let text = |said: &Option<(String, Control)>| said.as_ref().map(|(text, _)| text.clone());
+        let (retry, abort) = (read(annotation::RETRY)?, read(annotation::ABORT)?);
+        let text = |parsed: &Option<(String, Control)>| parsed.as_ref().map(|(text, _)| text.clone());
         let handled = Handled {
             retry: text(&retry),
             abort: text(&abort),

@@ -73,12 +73,12 @@ impl Hooks {
     }
 
     /// Answers a request.
-    pub async fn answer(&self, asked: server::WebhookRequest) -> Answer {
+    pub async fn answer(&self, http_request: server::WebhookRequest) -> Answer {
         let prefix = format!("/{GROUP_VERSION}/");
-        let Some(rest) = asked.path.strip_prefix(&prefix) else {
+        let Some(rest) = http_request.path.strip_prefix(&prefix) else {
             return Answer::text(StatusCode::NOT_FOUND, "not a hook of Cluster API");
         };
-        if asked.method != Method::POST {
+        if http_request.method != Method::POST {
             return Answer::text(StatusCode::METHOD_NOT_ALLOWED, "hooks are called with POST");
         }
         if rest == DISCOVERY {
@@ -90,13 +90,13 @@ impl Hooks {
         let Some(hook) = hook else {
             return Answer::text(StatusCode::NOT_FOUND, "not a supported hook: see discovery");
         };
-        if asked.body.len() > MAX_BODY {
+        if http_request.body.len() > MAX_BODY {
             return json_response(&failure(
                 hook,
                 &format!("the request is longer than {MAX_BODY} bytes"),
             ));
         }
-        let request: Value = match serde_json::from_slice(&asked.body) {
+        let request: Value = match serde_json::from_slice(&http_request.body) {
             Ok(request) => request,
             Err(error) => {
                 return json_response(&failure(hook, &format!("the request cannot be read: {error}")));
@@ -253,15 +253,16 @@ impl Hooks {
     /// `UpdateMachine`: the progress of a Machine's update. From memory; missing data is a failure, never a completion.
     async fn update(&self, request: &Value) -> Value {
         match self.updated(request).await {
-            Ok(said) => reply(&said),
+            Ok(progress) => reply(&progress),
             Err(problem) => failure(Hook::UpdateMachine, &problem),
         }
     }
 
     async fn updated(&self, request: &Value) -> Result<Reply, String> {
         let objects = request.get("desired").unwrap_or(&Value::Null);
-        let asked = Objects::read(Level::Machine, objects).map_err(|problem| format!("desired.{problem}"))?;
-        let (machine, row) = self.known(&asked)?;
+        let requested =
+            Objects::read(Level::Machine, objects).map_err(|problem| format!("desired.{problem}"))?;
+        let (machine, row) = self.known(&requested)?;
         let plans = self.plans.of(&machine.namespace, &row.uid);
         if plans.is_empty() {
             return Err(format!(
@@ -271,17 +272,17 @@ impl Hooks {
         }
         // A started update is finished, whatever was decided since.
         if let Some(plan) = plans.iter().find(|plan| self.work.is_open(plan, &row.uid)) {
-            return match deviates(plan, &asked)? {
+            return match deviates(plan, &requested)? {
                 None => Ok(self
                     .work
-                    .reply_to_query(Arc::clone(plan), begins(machine, row, &asked))),
-                Some(what) => self.changed(&row.uid, plan, &asked, &what).await,
+                    .reply_to_query(Arc::clone(plan), begins(machine, row, &requested))),
+                Some(what) => self.changed(&row.uid, plan, &requested, &what).await,
             };
         }
         let mut deviations = Vec::new();
         let mut fitting = Vec::new();
         for plan in &plans {
-            match deviates(plan, &asked)? {
+            match deviates(plan, &requested)? {
                 None => fitting.push(plan),
                 Some(what) => deviations.push((plan, what)),
             }
@@ -294,9 +295,9 @@ impl Hooks {
                 }
                 Ok(self
                     .work
-                    .reply_to_query(Arc::clone(plan), begins(machine, row, &asked)))
+                    .reply_to_query(Arc::clone(plan), begins(machine, row, &requested)))
             }
-            ([], [(plan, what)]) => self.changed(&row.uid, plan, &asked, what).await,
+            ([], [(plan, what)]) => self.changed(&row.uid, plan, &requested, what).await,
             _ => Err(format!(
                 "{} UpdatePlans name Machine {machine}: it is ambiguous which one applies",
                 plans.len()
@@ -309,14 +310,14 @@ impl Hooks {
         &self,
         uid: &str,
         plan: &Arc<UpdatePlan>,
-        asked: &Objects,
+        requested: &Objects,
         what: &str,
     ) -> Result<Reply, String> {
-        let (namespace, name) = asked.name();
+        let (namespace, name) = requested.name();
         self.work.resume(plan, &Key::new(namespace, name), uid)?;
         match (self.work.pinned(plan, uid), self.work.objects(uid)) {
             (Some(Reply::Done), Some(before)) => {
-                let request = json!({"current": before, "desired": asked.side()});
+                let request = json!({"current": before, "desired": requested.side()});
                 let coverage =
                     Coverage::begin(Level::Machine, &request).map_err(|problem| problem.to_string())?;
                 // Replace and Hold no longer apply: the update has started.
@@ -347,17 +348,17 @@ impl Hooks {
 }
 
 /// What in a request differs from the plan.
-fn deviates(plan: &UpdatePlan, asked: &Objects) -> Result<Option<String>, String> {
+fn deviates(plan: &UpdatePlan, requested: &Objects) -> Result<Option<String>, String> {
     let desired = plans::desired(plan)
         .map_err(|problem| format!("UpdatePlan {} cannot be read: {problem}", plan.name_any()))?;
-    Ok(deviation(&desired, asked).map(|found| found.to_string()))
+    Ok(deviation(&desired, requested).map(|found| found.to_string()))
 }
 
-fn begins(machine: Key, row: MachineRow, asked: &Objects) -> MachineQuery {
+fn begins(machine: Key, row: MachineRow, requested: &Objects) -> MachineQuery {
     MachineQuery {
         machine,
         uid: row.uid,
-        objects: asked.side(),
+        objects: requested.side(),
     }
 }
 

@@ -94,17 +94,17 @@ impl Work {
     }
 
     /// The reply for a Machine whose request matches its plan. Starts the update if it has not started yet.
-    pub fn reply_to_query(&self, plan: Arc<UpdatePlan>, asked: MachineQuery) -> Reply {
+    pub fn reply_to_query(&self, plan: Arc<UpdatePlan>, query: MachineQuery) -> Reply {
         let now = self.tools.clock.now();
         let mut all = self.running.lock();
         let is_of = |running: &Running| running.plan.uid() == plan.uid();
-        if !all.get(&asked.uid).is_some_and(is_of) {
-            let entry = recorded(&plan, &asked.uid);
-            let begun = begun(plan, asked.machine, asked.objects, entry);
-            all.insert(asked.uid.clone(), begun);
+        if !all.get(&query.uid).is_some_and(is_of) {
+            let entry = recorded(&plan, &query.uid);
+            let begun = begun(plan, query.machine, query.objects, entry);
+            all.insert(query.uid.clone(), begun);
             self.wake.notify_one();
         }
-        match all.get_mut(&asked.uid) {
+        match all.get_mut(&query.uid) {
             Some(running) => running.progress.reply(&running.steps, now),
             // It was inserted above.
             None => Reply::InProgress {

@@ -125,7 +125,7 @@ impl Facts {
             module: None,
             nodes: Some(NodeModuleFacts {
                 waits: waits(
-                    attention.map(|told| (told.reason.as_str(), told.since.as_ref())),
+                    attention.map(|entry| (entry.reason.as_str(), entry.since.as_ref())),
                     now,
                 ),
                 reasons: reasons.map(|group| (group.reason.clone(), group.count)).collect(),
@@ -139,7 +139,7 @@ impl Facts {
 fn waits_of(attention: &[Attention], now: Timestamp) -> BTreeMap<String, f64> {
     let attention = attention.iter();
     waits(
-        attention.map(|told| (told.reason.as_str(), told.since.as_ref())),
+        attention.map(|entry| (entry.reason.as_str(), entry.since.as_ref())),
         now,
     )
 }
@@ -151,14 +151,14 @@ fn assumed(syncs: &[Shared<SyncState>]) -> u32 {
 }
 
 fn condition_labels(conditions: &[Condition]) -> Vec<[String; 3]> {
-    let told = |condition: &Condition| {
+    let labels_of = |condition: &Condition| {
         [
             condition.type_.clone(),
             condition.status.clone(),
             condition.reason.clone(),
         ]
     };
-    conditions.iter().map(told).collect()
+    conditions.iter().map(labels_of).collect()
 }
 
 /// The desired version, as its author wrote it.

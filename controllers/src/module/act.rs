@@ -46,7 +46,7 @@ const SHOWN: Duration = Duration::from_secs(1);
 /// Returns when to decide again because of refused rows.
 pub(crate) async fn act<K: Rolled>(
     module: &K,
-    seen: &Observation,
+    observed: &Observation,
     plan: Plan,
     modules: &Modules<K>,
 ) -> Result<Option<Timestamp>, Error> {
@@ -66,11 +66,11 @@ pub(crate) async fn act<K: Rolled>(
         release,
         standing: _,
         wake_at: _,
-        asked: _,
+        engine_call: _,
         reports,
     } = plan;
     let moves = record.is_some() || !planned.is_empty();
-    let module = &if moves && !seen.deleting {
+    let module = &if moves && !observed.deleting {
         guarded(module, modules).await?
     } else {
         module.clone()
@@ -84,7 +84,7 @@ pub(crate) async fn act<K: Rolled>(
         Some(decided) => {
             let mut writes = decided.written(written)?.writes(&Rows {
                 module: &module.name_any(),
-                seen,
+                observed,
             });
             writes.retain(|write| planned.contains(write.planned()));
             writes
@@ -100,19 +100,19 @@ pub(crate) async fn act<K: Rolled>(
         modules.gates.request_reading(&Key::of(module), &question);
     }
     // Row writes do not wait for events.
-    let (told, written) = future::join(
+    let (published, written) = future::join(
         publish_events(module, events, applied, modules),
-        rows_written(module, writes, seen, modules),
+        rows_written(module, writes, observed, modules),
     )
     .await;
     let namespace = module.namespace().unwrap_or_default();
     for (name, story) in stories {
-        if let Some(row) = seen.revisions.get(&name) {
+        if let Some(row) = observed.revisions.get(&name) {
             history::write_history(&namespace, &name, row, &story, &modules.context).await?;
         }
     }
     for name in forget {
-        if let Some(row) = seen.revisions.get(&name) {
+        if let Some(row) = observed.revisions.get(&name) {
             history::delete_revision(&namespace, &name, row, &modules.context).await?;
         }
     }
@@ -124,7 +124,7 @@ pub(crate) async fn act<K: Rolled>(
         self::release(module, modules).await?;
     }
     let by_hand = by_hand_written(module, by_hand, modules).await;
-    told.and(by_hand).and(written)
+    published.and(by_hand).and(written)
 }
 
 /// Writes the controls of plan runs into rows. All are tried and the first failure is returned, so that one cluster
@@ -185,12 +185,12 @@ async fn remember<K: Rolled>(module: &K, status: &ModuleStatus, modules: &Module
 async fn rows_written<K: Rolled>(
     module: &K,
     writes: Vec<AssignmentWrite<Write>>,
-    seen: &Observation,
+    observed: &Observation,
     modules: &Modules<K>,
 ) -> Result<Option<Timestamp>, Error> {
     let writes: Vec<_> = writes
         .into_iter()
-        .map(|write| row_written(module, write, seen, modules))
+        .map(|write| row_written(module, write, observed, modules))
         .collect();
     let results: Vec<_> = stream::iter(writes).buffer_unordered(WRITERS).collect().await;
     let done = || results.iter().flatten();
@@ -237,7 +237,7 @@ impl Row {
 async fn row_written<K: Rolled>(
     module: &K,
     write: AssignmentWrite<Write>,
-    seen: &Observation,
+    observed: &Observation,
     modules: &Modules<K>,
 ) -> Result<Row, Error> {
     let planned = write.planned().clone();
@@ -250,12 +250,14 @@ async fn row_written<K: Rolled>(
             None => return Err(error),
         },
     }
-    let row = seen.cluster(cluster).and_then(|cluster| cluster.row.as_deref());
+    let row = observed
+        .cluster(cluster)
+        .and_then(|cluster| cluster.row.as_deref());
     let is_given_up = planned
         .change
         .is_some_and(|change| change.then == NewContent::Abandoned);
     if let (true, Some(row)) = (is_given_up, row) {
-        given_up(module, cluster, row, seen, modules).await?;
+        given_up(module, cluster, row, observed, modules).await?;
     }
     Ok(Row::Written(planned))
 }
@@ -290,12 +292,12 @@ async fn warn_of<K: Rolled>(module: &K, cluster: &str, event: Event, modules: &M
 async fn wait_until_shown<K: Rolled>(module: &K, written: &[&Planned], modules: &Modules<K>) {
     let (namespace, name) = (module.namespace().unwrap_or_default(), module.name_any());
     for planned in written {
-        let stands = |own: Option<&Arc<AssemblageRow>>| {
+        let is_shown = |own: Option<&Arc<AssemblageRow>>| {
             let row = own.and_then(|own| own.of(&name));
             planned.is_written(row.map(|row| row.engine_token()))
         };
         let assemblage = Key::new(&namespace, planned.unit.as_str());
-        modules.rows.until(&assemblage, stands).await;
+        modules.rows.until(&assemblage, is_shown).await;
     }
 }
 
@@ -304,10 +306,10 @@ async fn given_up<K: Rolled>(
     module: &K,
     cluster: &str,
     row: &ObservedRow,
-    seen: &Observation,
+    observed: &Observation,
     modules: &Modules<K>,
 ) -> Result<(), Error> {
-    let by = seen
+    let by = observed
         .controls
         .abandoned(modules.context.clock.now())
         .map(Control::provenance);

@@ -30,8 +30,8 @@ pub(crate) fn writes(
 ) -> Vec<(String, Patch)> {
     let write = |(cluster, control): &(String, PlanControl)| {
         let row = carrying(clusters, cluster)?;
-        let stands = row.control.as_ref() == Some(&control.id) || is_taken(row, control);
-        let write = (!stands).then(|| intent::control(row, control))?;
+        let is_written = row.control.as_ref() == Some(&control.id) || is_taken(row, control);
+        let write = (!is_written).then(|| intent::control(row, control))?;
         match write {
             Write::Patch(patch) => Some((cluster.clone(), patch)),
             Write::Append { .. } | Write::Remove(..) => None,
@@ -46,7 +46,7 @@ pub(crate) fn effects(
     clusters: &[ObservedCluster],
     now: Timestamp,
 ) -> Vec<ControlStatus> {
-    let said = |(cluster, control): &(String, PlanControl)| {
+    let status_of = |(cluster, control): &(String, PlanControl)| {
         let (effect, message) = match carrying(clusters, cluster) {
             None => (
                 Effect::WithoutEffect,
@@ -59,7 +59,7 @@ pub(crate) fn effects(
         };
         control_effects::entry(annotation::PLAN_RUN, Some(cluster), effect, &message)
     };
-    controls.plan_runs(now).map(said).collect()
+    controls.plan_runs(now).map(status_of).collect()
 }
 
 /// The skipped steps, by the revision in whose rollout they were skipped.
@@ -82,8 +82,8 @@ pub(crate) fn skipped(
 
 /// The row of a cluster, if its sync has a plan.
 fn carrying<'a>(clusters: &'a [ObservedCluster], cluster: &str) -> Option<&'a ObservedRow> {
-    let seen = clusters.iter().find(|seen| seen.name == cluster)?;
-    let row = seen.row.as_deref()?;
+    let observed = clusters.iter().find(|observed| observed.name == cluster)?;
+    let row = observed.row.as_deref()?;
     // For a sync that is being withdrawn, the cluster's report says whether it has a plan.
     let has_plan = row.plan || row.report.as_ref().is_some_and(|report| report.plan.is_some());
     (row.asks != Asks::Bare && has_plan).then_some(row)

@@ -188,13 +188,13 @@ impl ClusterView {
     }
 
     /// Adds the next pair.
-    pub(crate) fn push(&mut self, pair: Pair, seen: ObservedPair) {
+    pub(crate) fn push(&mut self, pair: Pair, observed: ObservedPair) {
         let place = CachedPair {
             pair,
-            cluster: seen.cluster.is_some().then_some(self.clusters.len()),
-            fleeting: seen.fleeting,
+            cluster: observed.cluster.is_some().then_some(self.clusters.len()),
+            fleeting: observed.fleeting,
         };
-        self.clusters.extend(seen.cluster);
+        self.clusters.extend(observed.cluster);
         self.places.push(place);
     }
 
@@ -212,17 +212,17 @@ impl ClusterView {
         &mut self,
         place: usize,
         pair: Pair,
-        seen: ObservedPair,
+        observed: ObservedPair,
     ) -> Result<Option<usize>, Moved> {
         let place = self.places.get_mut(place).ok_or(Moved)?;
         let cluster = place.cluster.and_then(|cluster| self.clusters.get_mut(cluster));
-        match (cluster, seen.cluster) {
-            (Some(cluster), Some(seen)) => *cluster = seen,
+        match (cluster, observed.cluster) {
+            (Some(cluster), Some(replacement)) => *cluster = replacement,
             (None, None) => {}
             _ => return Err(Moved),
         }
         place.pair = pair;
-        place.fleeting = seen.fleeting;
+        place.fleeting = observed.fleeting;
         Ok(place.cluster)
     }
 }
@@ -244,13 +244,13 @@ impl ClusterViews {
     }
 
     /// Keeps the observed clusters for the next decision of a module.
-    pub(crate) fn keep(&self, module: Key, sight: ClusterView) {
-        if sight.basis.is_none() {
+    pub(crate) fn keep(&self, module: Key, view: ClusterView) {
+        if view.basis.is_none() {
             return;
         }
         let mut kept = self.0.lock();
-        let mut all: usize = kept.iter().map(|(_, sight)| sight.places.len()).sum();
-        all = all.saturating_add(sight.places.len());
+        let mut all: usize = kept.iter().map(|(_, view)| view.places.len()).sum();
+        all = all.saturating_add(view.places.len());
         let room = kept.iter().take_while(|(_, old)| {
             let over = all > MAX_KEPT;
             all = all.saturating_sub(if over { old.places.len() } else { 0 });
@@ -258,7 +258,7 @@ impl ClusterViews {
         });
         let surplus = room.count();
         kept.drain(..surplus);
-        kept.push((module, sight));
+        kept.push((module, view));
     }
 }
 
@@ -320,7 +320,7 @@ mod tests {
                 moves: false,
                 held_until: None,
                 pinned: None,
-                heard: Vec::new(),
+                effects: Vec::new(),
                 carrier: ObservedCarrier::default(),
                 row: None,
                 left: None,
@@ -358,19 +358,19 @@ mod tests {
     }
 
     fn cluster_view((clusters, assemblages): (Clusters, Assemblages)) -> ClusterView {
-        let mut sight = ClusterView {
+        let mut view = ClusterView {
             basis: Some(basis(1)),
             ..ClusterView::default()
         };
         for pair in pairs(clusters, assemblages, &ClusterView::default()) {
-            let seen = if pair.name() == "eu" {
+            let observed = if pair.name() == "eu" {
                 NOTHING
             } else {
                 observed_pair(pair.name())
             };
-            sight.push(pair, seen);
+            view.push(pair, observed);
         }
-        sight
+        view
     }
 
     fn names(pairs: &[Pair]) -> Vec<(&str, bool, bool)> {
@@ -456,14 +456,14 @@ mod tests {
 
     #[test]
     fn a_cluster_that_appears_or_disappears_shifts_the_others() {
-        let mut sight = cluster_view(fleet());
-        let pair = |sight: &ClusterView, place: usize| sight.places[place].pair.clone();
-        let (dev, eu, us) = (pair(&sight, 0), pair(&sight, 1), pair(&sight, 3));
-        assert_eq!(sight.replace(3, us.clone(), observed_pair("us")), Ok(Some(2)));
-        assert_eq!(sight.replace(1, eu.clone(), NOTHING), Ok(None));
-        assert_eq!(sight.replace(1, eu, observed_pair("eu")), Err(Moved));
-        assert_eq!(sight.replace(0, dev, NOTHING), Err(Moved));
-        assert_eq!(sight.replace(4, us, observed_pair("us")), Err(Moved));
+        let mut view = cluster_view(fleet());
+        let pair = |view: &ClusterView, place: usize| view.places[place].pair.clone();
+        let (dev, eu, us) = (pair(&view, 0), pair(&view, 1), pair(&view, 3));
+        assert_eq!(view.replace(3, us.clone(), observed_pair("us")), Ok(Some(2)));
+        assert_eq!(view.replace(1, eu.clone(), NOTHING), Ok(None));
+        assert_eq!(view.replace(1, eu, observed_pair("eu")), Err(Moved));
+        assert_eq!(view.replace(0, dev, NOTHING), Err(Moved));
+        assert_eq!(view.replace(4, us, observed_pair("us")), Err(Moved));
     }
 
     #[test]

@@ -57,9 +57,9 @@ pub(crate) fn of_unit(
         Some((key.to_owned(), (Effect::Over, ended(&control))))
     });
     let pinned = pin.and_then(|pin| Some((pin.key.clone(), pinned(pin, unit.name, hold)?)));
-    let kept = kept.map(|said| (annotation::HOLD.to_owned(), said));
+    let kept = kept.map(|effect| (annotation::HOLD.to_owned(), effect));
     let all = kept.into_iter().chain(over).chain(pinned);
-    all.map(|(key, said)| about(&key, said)).collect()
+    all.map(|(key, effect)| about(&key, effect)).collect()
 }
 
 /// A pin in the module's annotation is shown once for all its units, unless it fails for this unit.
@@ -77,7 +77,7 @@ fn pinned(pin: &Pin, unit: &str, hold: Option<&Hold>) -> Option<(Effect, String)
             let revision = revision.get(..pins::SHORTEST).unwrap_or(revision);
             Some((
                 Effect::Applied,
-                format!("pinned to revision {revision}{}", pin.told),
+                format!("pinned to revision {revision}{}", pin.provenance),
             ))
         }
         (Ok(_), _) => None,
@@ -92,7 +92,7 @@ pub(crate) struct UnitEffects<'a> {
     /// Whether the module selects it.
     pub selected: bool,
     /// The effects of its controls.
-    pub said: &'a [ControlStatus],
+    pub effects: &'a [ControlStatus],
 }
 
 /// The effects of all controls of a module and its units: ineffective ones first, and no more than a status can hold.
@@ -107,7 +107,7 @@ pub(crate) fn all<'a>(
     let selected = units.clone().filter(|unit| named && unit.selected);
     let known: BTreeSet<&str> = selected.map(|unit| unit.name).collect();
     let of_module = levels.flat_map(|(key, control)| of_module(words, key, control, &known, now));
-    let of_units = units.flat_map(|unit| unit.said.iter().cloned());
+    let of_units = units.flat_map(|unit| unit.effects.iter().cloned());
     let mut all: Vec<ControlStatus> = of_module.chain(of_units).collect();
     all.sort_by(|a, b| (a.effect, &a.control, &a.cluster).cmp(&(b.effect, &b.control, &b.cluster)));
     all.truncate(MAX_ATTENTION);
@@ -122,8 +122,8 @@ fn of_module(
     now: Timestamp,
 ) -> Vec<ControlStatus> {
     if key == annotation::PAUSED || control.is_over(now) {
-        let said = level_effect(control, now, "no new updates start");
-        return said
+        let outcome = level_effect(control, now, "no new updates start");
+        return outcome
             .map(|(effect, message)| entry(key, None, effect, &message))
             .into_iter()
             .collect();
@@ -140,7 +140,7 @@ fn of_module(
         let message = format!("the {} selects no {} of this name", words.module, words.unit);
         entry(key, Some(&unit(name)), Effect::WithoutEffect, &message)
     });
-    let mut heard: Vec<ControlStatus> = lost.collect();
+    let mut statuses: Vec<ControlStatus> = lost.collect();
     if !here.is_empty() {
         let does = match key {
             annotation::PIN => "pinned",
@@ -148,9 +148,9 @@ fn of_module(
             _ => "kept as it is",
         };
         let message = format!("{}: {does}{}", here.join(", "), control.provenance());
-        heard.push(entry(key, None, Effect::Applied, &message));
+        statuses.push(entry(key, None, Effect::Applied, &message));
     }
-    heard
+    statuses
 }
 
 /// The effect of a control that can be parsed; nothing for `false`.
@@ -178,21 +178,24 @@ pub(crate) fn entry(control: &str, unit: Option<&str>, effect: Effect, message: 
 
 /// The events of new effects, each with the module's annotation that it is about, if any. A pause is reported by its
 /// condition; an expiry only if the control had already expired when first observed.
-pub(crate) fn news(heard: &[ControlStatus], known: &[ControlStatus]) -> Vec<(Option<&'static str>, Event)> {
-    let fresh = heard.iter().filter_map(|said| {
+pub(crate) fn news(
+    statuses: &[ControlStatus],
+    known: &[ControlStatus],
+) -> Vec<(Option<&'static str>, Event)> {
+    let fresh = statuses.iter().filter_map(|status| {
         let old = known
             .iter()
-            .find(|old| old.control == said.control && old.cluster == said.cluster);
+            .find(|old| old.control == status.control && old.cluster == status.cluster);
         let key = OF_MODULE
             .into_iter()
-            .find(|key| *key == said.control && said.cluster.is_none());
-        let about = said
+            .find(|key| *key == status.control && status.cluster.is_none());
+        let about = status
             .cluster
             .as_ref()
             .map_or_else(String::new, |cluster| format!("{cluster}: "));
-        let note = format!("{}: {about}{}", said.control, said.message);
-        let event = match (said.effect, old) {
-            (_, Some(old)) if old == said => return None,
+        let note = format!("{}: {about}{}", status.control, status.message);
+        let event = match (status.effect, old) {
+            (_, Some(old)) if old == status => return None,
             (Effect::Over, Some(_)) => return None,
             (Effect::Applied, _) if key == Some(annotation::PAUSED) => return None,
             (Effect::Applied, _) => Event::normal(EventReason::ControlApplied, ACTION, note),

@@ -68,13 +68,16 @@ impl Once {
     pub fn engine(&self, known: &BTreeSet<Revision>) -> muster_rollout::Control {
         let revision = self.revision(known);
         let stage = || self.stage.as_deref().unwrap_or_default().into();
-        let says = match self.key {
+        let command = match self.key {
             annotation::APPROVE => ControlCommand::Approve(revision, stage()),
             annotation::PROMOTE => ControlCommand::Promote(revision, stage()),
             annotation::ABORT => ControlCommand::Abort(revision),
             _ => ControlCommand::Retry(revision),
         };
-        muster_rollout::Control { id: self.id(), says }
+        muster_rollout::Control {
+            id: self.id(),
+            says: command,
+        }
     }
 }
 
@@ -184,11 +187,11 @@ impl Controls {
 
     /// Who aborted the rollout of a revision, why and when, while the annotation exists; otherwise empty.
     pub fn aborted(&self, revision: &str) -> String {
-        let said = self
+        let abort = self
             .once
             .iter()
             .find(|once| once.key == annotation::ABORT && revision.starts_with(&once.revision));
-        said.map_or_else(String::new, |once| once.control.provenance())
+        abort.map_or_else(String::new, |once| once.control.provenance())
     }
 
     /// The pause, if it is in effect.
@@ -322,11 +325,11 @@ fn plan_runs(
     let Some(control) = parse(annotations, annotation::PLAN_RUN, words)? else {
         return Ok(None);
     };
-    let said = control.at.map(|at| at.to_string()).unwrap_or_default();
-    let reason = Some(control.provenance()).filter(|told| !told.is_empty());
+    let set_at = control.at.map(|at| at.to_string()).unwrap_or_default();
+    let reason = Some(control.provenance()).filter(|text| !text.is_empty());
     let entry = |name: &str| {
         let (cluster, what) = name.split_once('@')?;
-        let read = PlanControl::parse(what, &said, reason.clone())?;
+        let read = PlanControl::parse(what, &set_at, reason.clone())?;
         Some((cluster.to_owned(), read))
     };
     let mut entries: Vec<(String, PlanControl)> = Vec::new();
@@ -420,22 +423,22 @@ mod tests {
 
     #[test]
     fn what_cannot_be_read_or_is_not_built_is_named() {
-        let check = |annotations: Value, deleting: bool, reason: ObjectReason, says: &str| {
+        let check = |annotations: Value, deleting: bool, reason: ObjectReason, expect: &str| {
             let invalid = Controls::read(&meta(&annotations, deleting), &Vocabulary::CLUSTERS).unwrap_err();
             assert_eq!(invalid.reason, reason, "{}", invalid.message);
-            assert!(invalid.message.starts_with(says), "{}", invalid.message);
+            assert!(invalid.message.starts_with(expect), "{}", invalid.message);
         };
         for key in ["paused", "acknowledge-withdrawal", "abandon", "hold", "pin"] {
             let key = format!("fleet.muster.dev/{key}");
-            let says = format!("annotation {key} cannot be read: it begins with {{ but is not valid JSON");
+            let message = format!("annotation {key} cannot be read: it begins with {{ but is not valid JSON");
             check(
                 json!({&key: "{nonsense"}),
                 false,
                 ObjectReason::InvalidControl,
-                &says,
+                &message,
             );
         }
-        for (pin, says) in [
+        for (pin, problem) in [
             ("true", "\"true\" is not of the form CLUSTER@REVISION"),
             ("", "it does not say what it is for"),
             (
@@ -448,9 +451,9 @@ mod tests {
                 "it names cluster eu-1 twice",
             ),
         ] {
-            let says = format!("annotation fleet.muster.dev/pin cannot be read: {says}");
+            let message = format!("annotation fleet.muster.dev/pin cannot be read: {problem}");
             let pin = json!({"fleet.muster.dev/pin": pin});
-            check(pin, false, ObjectReason::InvalidControl, &says);
+            check(pin, false, ObjectReason::InvalidControl, &message);
         }
         let deleted = json!({"fleet.muster.dev/paused": "{", "fleet.muster.dev/pin": ""});
         assert_eq!(
@@ -470,20 +473,24 @@ mod tests {
         for (key, what) in [("paused", "true"), ("hold", "eu-1"), ("pin", "eu-1@01234567")] {
             let key = format!("fleet.muster.dev/{key}");
             let until = |until: &str| json!({&key: json!({"for": what, "until": until}).to_string()});
-            let check = |until_: &str, says: Option<&str>| {
+            let check = |until_: &str, expect: Option<&str>| {
                 let controls = Controls::read(&meta(&until(until_), false), &Vocabulary::CLUSTERS).unwrap();
                 let invalid = controls
                     .too_long(at(0), &Vocabulary::CLUSTERS)
                     .map(|invalid| invalid.message);
-                assert_eq!(invalid.is_some(), says.is_some(), "{invalid:?}");
-                assert!(invalid.unwrap_or_default().starts_with(says.unwrap_or_default()));
+                assert_eq!(invalid.is_some(), expect.is_some(), "{invalid:?}");
+                assert!(
+                    invalid
+                        .unwrap_or_default()
+                        .starts_with(expect.unwrap_or_default())
+                );
             };
             check("1969-01-01T00:00:00Z", None);
             check("1971-01-02T00:00:00Z", None);
-            let says = format!(
+            let message = format!(
                 "annotation {key} cannot be read: until is 2270-01-01T00:00:00Z, more than a year from now"
             );
-            check("2270-01-01T00:00:00Z", Some(&says));
+            check("2270-01-01T00:00:00Z", Some(&message));
         }
     }
 

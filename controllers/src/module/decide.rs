@@ -69,7 +69,7 @@ pub(crate) struct Plan {
     /// Whether the status is written only because of what it says about clusters.
     pub reports: bool,
     /// The engine's input and output; `None` if it was not called.
-    pub asked: Option<Box<EngineCall>>,
+    pub engine_call: Option<Box<EngineCall>>,
 }
 
 /// The engine's input and output for the observed units.
@@ -103,19 +103,19 @@ impl EngineCall {
 /// Decides about one module.
 pub(crate) fn decide<K: ModuleObject>(
     module: &K,
-    seen: &Observation,
+    observed: &Observation,
     now: Timestamp,
 ) -> Result<Plan, serde_json::Error> {
-    if seen.invalid.is_some() || (module.spec().suspend && !seen.deleting) {
+    if observed.invalid.is_some() || (module.spec().suspend && !observed.deleting) {
         return Ok(Plan::only(
-            status::idle_status(module, seen, now),
+            status::idle_status(module, observed, now),
             module.status(),
         ));
     }
     let name = module.name_any();
-    let units = &seen.sight.units;
-    let memory = seen.remembered(&units.all, millis(now));
-    let spec = units::engine_spec(module.spec(), seen, now);
+    let units = &observed.view.units;
+    let memory = observed.remembered(&units.all, millis(now));
+    let spec = units::engine_spec(module.spec(), observed, now);
     let facts = Facts {
         spec: &spec,
         memory: &memory,
@@ -124,14 +124,17 @@ pub(crate) fn decide<K: ModuleObject>(
     };
     let decided = muster_driver::decide(facts, &Rules::shipped());
     let decision = decided.decision();
-    let background = background(module, seen, decision, now);
-    let told = explain_reasons(decision, &background);
-    let open = open(module, seen, decision);
-    let status = status::rolling_status(module, seen, decision, &told, open.as_deref(), now)?;
+    let background = background(module, observed, decision, now);
+    let explained = explain_reasons(decision, &background);
+    let open = open(module, observed, decision);
+    let status = status::rolling_status(module, observed, decision, &explained, open.as_deref(), now)?;
     let counts = status.summary.clone().unwrap_or_default();
-    let before = &seen.memory.memory;
-    let mut planned = decided.planned(&Rows { module: &name, seen });
-    let refused = refusals::remaining_refusals(&seen.refused, &decision.memory, &planned);
+    let before = &observed.memory.memory;
+    let mut planned = decided.planned(&Rows {
+        module: &name,
+        observed,
+    });
+    let refused = refusals::remaining_refusals(&observed.refused, &decision.memory, &planned);
     planned.retain(|planned| refusals::retry_at(&refused, planned, now).is_none());
     let scene = Scene {
         words: &Vocabulary::CLUSTERS,
@@ -141,50 +144,50 @@ pub(crate) fn decide<K: ModuleObject>(
         aborted: &background.aborted,
     };
     let conditions_before = module.status().map_or(&[][..], |status| &status.conditions);
-    let mut events = events::between(before, decision, &told, &scene);
+    let mut events = events::between(before, decision, &explained, &scene);
     events.extend(events::condition_events(&status.conditions, conditions_before));
-    events.extend(events::of_gates(before, &decision.memory, &seen.gates));
+    events.extend(events::of_gates(before, &decision.memory, &observed.gates));
     let mut applied = events::applied(
-        &seen.controls,
+        &observed.controls,
         before,
         decision,
         &Vocabulary::CLUSTERS,
         (&status.conditions, conditions_before),
         now,
     );
-    let heard_before = module.status().map_or(&[][..], |status| &status.controls);
-    for (control, event) in control_effects::news(&status.controls, heard_before) {
+    let controls_before = module.status().map_or(&[][..], |status| &status.controls);
+    for (control, event) in control_effects::news(&status.controls, controls_before) {
         match control {
             Some(control) => applied.push((control, event)),
             None => events.push(event),
         }
     }
     let plan = Plan {
-        record: record(module, seen),
-        by_hand: by_hand(seen, &planned, now),
+        record: record(module, observed),
+        by_hand: by_hand(observed, &planned, now),
         events,
         applied,
-        standing: seen
+        standing: observed
             .ties
             .any()
-            .then(|| module_state(module, seen, &told, &planned)),
+            .then(|| module_state(module, observed, &explained, &planned)),
         planned,
         stories: history::changed_stories(
-            &seen.revisions,
+            &observed.revisions,
             &decision.memory,
             &counts,
-            &seen.controls,
-            &by_hand::skipped(&seen.controls, seen.clusters(), now),
+            &observed.controls,
+            &by_hand::skipped(&observed.controls, observed.clusters(), now),
             now,
         ),
-        forget: surplus_revisions(module, seen, &decision.memory),
-        introduce: introduce(seen, decision),
+        forget: surplus_revisions(module, observed, &decision.memory),
+        introduce: introduce(observed, decision),
         questions: gates::questions(module, decision),
-        release: seen.deleting && seen.clusters().iter().all(ObservedCluster::has_nothing),
-        wake_at: wake_at(decision, seen, &refused, now),
+        release: observed.deleting && observed.clusters().iter().all(ObservedCluster::has_nothing),
+        wake_at: wake_at(decision, observed, &refused, now),
         refused,
         status: Box::new(status),
-        asked: Some(Box::new(EngineCall {
+        engine_call: Some(Box::new(EngineCall {
             now: millis(now),
             spec,
             memory,
@@ -193,12 +196,12 @@ pub(crate) fn decide<K: ModuleObject>(
         decided: Some(decided),
         reports: false,
     };
-    Ok(plan.paced(module.status(), seen.reported_at, now))
+    Ok(plan.paced(module.status(), observed.reported_at, now))
 }
 
 /// The controls of plan runs, without rows that are changed now anyway.
-fn by_hand(seen: &Observation, planned: &[Planned], now: Timestamp) -> Vec<(String, json_patch::Patch)> {
-    let mut writes = by_hand::writes(&seen.controls, seen.clusters(), now);
+fn by_hand(observed: &Observation, planned: &[Planned], now: Timestamp) -> Vec<(String, json_patch::Patch)> {
+    let mut writes = by_hand::writes(&observed.controls, observed.clusters(), now);
     writes.retain(|(cluster, _)| planned.iter().all(|planned| planned.unit.as_str() != cluster));
     writes
 }
@@ -244,7 +247,7 @@ impl Plan {
             release: false,
             standing: None,
             wake_at: None,
-            asked: None,
+            engine_call: None,
             reports: false,
         }
     }
@@ -282,11 +285,11 @@ impl Plan {
 }
 
 /// Clusters that wait for the first report of their agent and have no assemblage for it to report in.
-fn introduce(seen: &Observation, decision: &engine::Decision) -> Vec<String> {
+fn introduce(observed: &Observation, decision: &engine::Decision) -> Vec<String> {
     let waits = |(unit, why): &&(engine::UnitId, Why)| {
         // In a large fleet, only a few clusters are looked up.
         reasons::word(why).0 == Reason::SyncUnsupported
-            && seen
+            && observed
                 .cluster(unit.as_str())
                 .is_some_and(|cluster| cluster.carrier == ObservedCarrier::Absent)
     };
@@ -297,7 +300,7 @@ fn introduce(seen: &Observation, decision: &engine::Decision) -> Vec<String> {
 /// The context of the messages about this decision.
 pub(super) fn background<'a, K: ModuleObject>(
     module: &'a K,
-    seen: &'a Observation,
+    observed: &'a Observation,
     decision: &engine::Decision,
     now: Timestamp,
 ) -> Background<'a> {
@@ -305,32 +308,32 @@ pub(super) fn background<'a, K: ModuleObject>(
         words: &Vocabulary::CLUSTERS,
         namespace: module.namespace().unwrap_or_default(),
         module: status::object_reference(module),
-        pause: status::pause(module, seen, now),
-        obstacles: &seen.sight.units.obstacles,
-        progress: progress(seen),
-        pins: pinned(seen, decision),
-        source: match &seen.target {
+        pause: status::pause(module, observed, now),
+        obstacles: &observed.view.units.obstacles,
+        progress: progress(observed),
+        pins: pinned(observed, decision),
+        source: match &observed.target {
             Target::Unknown { reason, message, .. } => Some((*reason, message)),
             Target::Known { .. } | Target::Nothing => None,
         },
-        version: status::display_version(module, &seen.target),
-        revision: seen.target.definition().map_or("", |target| &target.revision),
-        aborted: seen
+        version: status::display_version(module, &observed.target),
+        revision: observed.target.definition().map_or("", |target| &target.revision),
+        aborted: observed
             .target
             .definition()
-            .map_or_else(String::new, |target| seen.controls.aborted(&target.revision)),
+            .map_or_else(String::new, |target| observed.controls.aborted(&target.revision)),
         stuck: module.spec().rollout.on_failure.action == FailureAction::Revert
             && decision.memory.last_good.is_none(),
         gates: Gates {
             stages: &module.spec().rollout.stages,
-            answers: &seen.gates,
+            answers: &observed.gates,
         },
     }
 }
 
 /// The progress of clusters whose objects report it.
-fn progress(seen: &Observation) -> BTreeMap<&str, String> {
-    let progress = seen.clusters().iter().filter_map(|cluster| {
+fn progress(observed: &Observation) -> BTreeMap<&str, String> {
+    let progress = observed.clusters().iter().filter_map(|cluster| {
         let row = cluster.row.as_deref()?;
         let report = row.report.as_ref()?;
         let progress = report.progress.as_ref()?;
@@ -358,21 +361,21 @@ fn assigns(planned: &Planned) -> bool {
 
 fn module_state<K: ModuleObject>(
     module: &K,
-    seen: &Observation,
-    told: &[Explained<'_>],
+    observed: &Observation,
+    explained: &[Explained<'_>],
     planned: &[Planned],
 ) -> ModuleState {
-    let confirmed = told.iter().filter(|told| told.reason == Reason::UpToDate);
-    let present = seen.clusters().iter().filter(|cluster| {
+    let confirmed = explained.iter().filter(|entry| entry.reason == Reason::UpToDate);
+    let present = observed.clusters().iter().filter(|cluster| {
         let row = cluster.row.as_ref().is_some_and(|row| !row.is_withdrawn());
         row && !cluster.uid.is_empty()
     });
     let assigned = planned.iter().filter(|planned| assigns(planned));
     let waits = |cluster: &&ObservedCluster| cluster.row.as_deref().is_some_and(waits_for_holder);
-    let shared = seen.clusters().iter().filter(waits);
+    let shared = observed.clusters().iter().filter(waits);
     ModuleState {
         generation: module.meta().generation,
-        confirmed: confirmed.map(|told| told.cluster.to_owned()).collect(),
+        confirmed: confirmed.map(|entry| entry.cluster.to_owned()).collect(),
         present: present
             .map(|cluster| cluster.name.clone())
             .chain(assigned.map(|planned| planned.unit.to_string()))
@@ -392,8 +395,8 @@ fn waits_for_holder(row: &ObservedRow) -> bool {
 }
 
 /// The message for each pinned cluster.
-fn pinned(seen: &Observation, decision: &engine::Decision) -> BTreeMap<String, String> {
-    let placed = seen.clusters().iter().filter_map(|cluster| {
+fn pinned(observed: &Observation, decision: &engine::Decision) -> BTreeMap<String, String> {
+    let placed = observed.clusters().iter().filter_map(|cluster| {
         let pinned = cluster.pinned.as_ref()?;
         let carried = cluster.row.as_ref().and_then(|row| row.revision.as_ref());
         Some(PinnedUnit {
@@ -407,7 +410,7 @@ fn pinned(seen: &Observation, decision: &engine::Decision) -> BTreeMap<String, S
 
 /// What blocks the last stage when no cluster is left behind it: all clusters are ready, but the rollout is not
 /// finished.
-fn open<K: ModuleObject>(module: &K, seen: &Observation, decision: &engine::Decision) -> Option<String> {
+fn open<K: ModuleObject>(module: &K, observed: &Observation, decision: &engine::Decision) -> Option<String> {
     let Some(Why::WaitingGate {
         stage,
         gate,
@@ -419,30 +422,30 @@ fn open<K: ModuleObject>(module: &K, seen: &Observation, decision: &engine::Deci
     };
     let gates = Gates {
         stages: &module.spec().rollout.stages,
-        answers: &seen.gates,
+        answers: &observed.gates,
     };
     Some(gates.describe(stage, *gate, *last, *passes))
 }
 
-fn record<K: ModuleObject>(module: &K, seen: &Observation) -> Option<Box<ModuleRevision>> {
-    let target = seen.target.definition()?;
+fn record<K: ModuleObject>(module: &K, observed: &Observation) -> Option<Box<ModuleRevision>> {
+    let target = observed.target.definition()?;
     let object = history::revision_object(module, target);
-    (!seen.revisions.contains_key(&object.name_any())).then(|| Box::new(object))
+    (!observed.revisions.contains_key(&object.name_any())).then(|| Box::new(object))
 }
 
-fn surplus_revisions<K: ModuleObject>(module: &K, seen: &Observation, memory: &Memory) -> Vec<String> {
-    if seen.deleting {
+fn surplus_revisions<K: ModuleObject>(module: &K, observed: &Observation, memory: &Memory) -> Vec<String> {
+    if observed.deleting {
         // Owned by the module, and garbage-collected with it.
         return Vec::new();
     }
-    let pinned = seen
+    let pinned = observed
         .clusters()
         .iter()
         .filter_map(|cluster| cluster.pinned.as_ref());
     let pinned = pinned.map(|pinned| &*pinned.definition);
-    let wanted = pinned.chain(seen.target.definition());
+    let wanted = pinned.chain(observed.target.definition());
     history::surplus_revisions(
-        &seen.revisions,
+        &observed.revisions,
         memory,
         &wanted.map(|wanted| wanted.revision.as_str()).collect(),
         module.spec().rollout.history_limit,
@@ -451,16 +454,16 @@ fn surplus_revisions<K: ModuleObject>(module: &K, seen: &Observation, memory: &M
 
 fn wake_at(
     decision: &engine::Decision,
-    seen: &Observation,
+    observed: &Observation,
     refused: &refusals::Rows,
     now: Timestamp,
 ) -> Option<Timestamp> {
-    let retry = match &seen.target {
+    let retry = match &observed.target {
         Target::Unknown { retry_at, .. } => Some(*retry_at),
         Target::Known { .. } | Target::Nothing => None,
     };
     let decided = decision.wake_at.map(timestamp);
-    let released = seen
+    let released = observed
         .clusters()
         .iter()
         .filter_map(|cluster| cluster.held_until)
@@ -471,11 +474,18 @@ fn wake_at(
         .filter(|at| *at > now)
         .min();
     // The engine's own wake-up time ignores a window change in the past.
-    let window = windows::next_change(seen.clusters());
-    [decided, retry, seen.controls.end(now), released, again, window]
-        .into_iter()
-        .flatten()
-        .min()
+    let window = windows::next_change(observed.clusters());
+    [
+        decided,
+        retry,
+        observed.controls.end(now),
+        released,
+        again,
+        window,
+    ]
+    .into_iter()
+    .flatten()
+    .min()
 }
 
 #[cfg(test)]

@@ -202,9 +202,9 @@ impl Nodes {
     fn way(&self, start: &Name, needs: &[Name], goal: &Name) -> Option<Vec<Name>> {
         let first = |need: &Name| vec![start.clone(), need.clone()];
         let mut ways: Vec<Vec<Name>> = needs.iter().rev().map(first).collect();
-        let mut seen = BTreeSet::new();
+        let mut visited = BTreeSet::new();
         while let Some(way) = ways.pop() {
-            let last = way.last().filter(|last| seen.insert((*last).clone()));
+            let last = way.last().filter(|last| visited.insert((*last).clone()));
             match last {
                 Some(last) if last == goal => return Some(way),
                 Some(last) => {

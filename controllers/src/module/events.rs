@@ -43,19 +43,19 @@ pub(crate) struct Scene<'a> {
 pub(crate) fn between(
     memory: &Memory,
     decision: &Decision,
-    told: &[Explained<'_>],
+    explained: &[Explained<'_>],
     scene: &Scene<'_>,
 ) -> Vec<Event> {
     // A cause precedes its effects.
     let mut events: Vec<Event> = begun(memory, &decision.memory, scene).into_iter().collect();
-    events.extend(units(memory, decision, told, scene));
-    events.extend(ended(memory, &decision.memory, told, scene));
+    events.extend(units(memory, decision, explained, scene));
+    events.extend(ended(memory, &decision.memory, explained, scene));
     events
 }
 
 /// Events for gates that passed or were unread before, and now fail or give no data.
 pub(crate) fn of_gates(before: &Memory, after: &Memory, answers: &Answers) -> Vec<Event> {
-    let told = answers.iter().filter_map(|(place, (about, reading))| {
+    let events = answers.iter().filter_map(|(place, (about, reading))| {
         let at = usize::from(place.gate);
         let last = |memory: &Memory| memory.course.gates.get(at).and_then(|gate| gate.last);
         let counted = last(after).filter(|(at, _)| *at == millis(reading.at))?;
@@ -69,11 +69,11 @@ pub(crate) fn of_gates(before: &Memory, after: &Memory, answers: &Answers) -> Ve
             at + 1,
             about.stage,
             gates::failing(reading.outcome),
-            reading.said
+            reading.message
         );
         Some(warning(EventReason::GateNotPassed, note))
     });
-    told.collect()
+    events.collect()
 }
 
 /// The version of a module as shown in events.
@@ -95,7 +95,7 @@ fn begun(before: &Memory, after: &Memory, scene: &Scene<'_>) -> Option<Event> {
 }
 
 /// The event of a run that ended.
-fn ended(before: &Memory, after: &Memory, told: &[Explained<'_>], scene: &Scene<'_>) -> Vec<Event> {
+fn ended(before: &Memory, after: &Memory, explained: &[Explained<'_>], scene: &Scene<'_>) -> Vec<Event> {
     let Some(run) = after.run else { return Vec::new() };
     let old = before.run.filter(|old| old.id == run.id);
     if old.map(|old| old.state) == Some(run.state) {
@@ -109,8 +109,8 @@ fn ended(before: &Memory, after: &Memory, told: &[Explained<'_>], scene: &Scene<
         ..
     } = scene;
     let keeps =
-        |told: &&Explained<'_>| matches!(told.reason, Reason::Halted | Reason::KnownBad | Reason::Aborted);
-    let kept = match told.iter().filter(keeps).count() {
+        |entry: &&Explained<'_>| matches!(entry.reason, Reason::Halted | Reason::KnownBad | Reason::Aborted);
+    let kept = match explained.iter().filter(keeps).count() {
         0 => String::new(),
         1 => format!("; 1 {} keeps what it has", words.unit),
         kept => format!("; {kept} {} keep what they have", words.units),
@@ -162,7 +162,7 @@ pub(crate) struct Happened<'a> {
 pub(crate) fn unit_events<'a>(
     memory: &Memory,
     decision: &Decision,
-    told: &[Explained<'a>],
+    explained: &[Explained<'a>],
     scene: &Scene<'_>,
 ) -> Vec<Happened<'a>> {
     let words = scene.words;
@@ -171,38 +171,38 @@ pub(crate) fn unit_events<'a>(
         .iter()
         .map(|old| (old.cluster.as_str(), old.reason.as_str()))
         .collect();
-    let of = |told: &Explained<'a>| {
-        let is_new = known.get(told.cluster).copied() != Some(told.reason.as_str());
-        let was_in_flight = memory.in_flight.contains_key(told.cluster);
-        let is_over = was_in_flight && !decision.memory.in_flight.contains_key(told.cluster);
-        let with_reason = || format!("{}: {}", told.reason, told.message());
-        let (reason, note, is_warning) = match told.reason {
-            Reason::UpToDate if is_over => (words.updated, told.message(), false),
+    let of = |entry: &Explained<'a>| {
+        let is_new = known.get(entry.cluster).copied() != Some(entry.reason.as_str());
+        let was_in_flight = memory.in_flight.contains_key(entry.cluster);
+        let is_over = was_in_flight && !decision.memory.in_flight.contains_key(entry.cluster);
+        let with_reason = || format!("{}: {}", entry.reason, entry.message());
+        let (reason, note, is_warning) = match entry.reason {
+            Reason::UpToDate if is_over => (words.updated, entry.message(), false),
             Reason::Excluded if is_over => {
                 let note = format!("withdrawn, nothing of this {} is left", words.module);
                 (words.withdrawn, note, false)
             }
             Reason::LostInChange if is_new => (EventReason::NodeLost, with_reason(), true),
-            Reason::WithdrawalHeld if is_new => (EventReason::WithdrawalHeld, told.message(), true),
+            Reason::WithdrawalHeld if is_new => (EventReason::WithdrawalHeld, entry.message(), true),
             reason if reason.bucket() == Bucket::Failed && is_new => (words.failed, with_reason(), true),
             _ => return None,
         };
         Some(Happened {
-            unit: told.cluster,
+            unit: entry.cluster,
             reason,
             note,
             is_warning,
         })
     };
-    told.iter().filter_map(of).collect()
+    explained.iter().filter_map(of).collect()
 }
 
 /// The events of units. Units with the same event are combined into one: otherwise a fleet that changes at once doubles
 /// the number of writes.
-fn units(memory: &Memory, decision: &Decision, told: &[Explained<'_>], scene: &Scene<'_>) -> Vec<Event> {
+fn units(memory: &Memory, decision: &Decision, explained: &[Explained<'_>], scene: &Scene<'_>) -> Vec<Event> {
     let mut together: BTreeMap<(EventReason, String), Vec<&str>> = BTreeMap::new();
     let mut events = Vec::new();
-    for happened in unit_events(memory, decision, told, scene) {
+    for happened in unit_events(memory, decision, explained, scene) {
         let Happened {
             unit,
             reason,
@@ -264,20 +264,20 @@ pub(crate) fn applied(
     now: Timestamp,
 ) -> Vec<(&'static str, Event)> {
     let mut applied = Vec::new();
-    let mut told = |key: &'static str, note: String| {
+    let mut add = |key: &'static str, note: String| {
         applied.push((
             key,
             Event::normal(EventReason::ControlApplied, ACTION, format!("{key}: {note}")),
         ));
     };
-    let said = |conditions: &[Condition]| {
+    let pause_message = |conditions: &[Condition]| {
         let paused = conditions::find(conditions, conditions::PAUSED);
         paused.map(|paused| paused.message.clone())
     };
-    if let Some(pause) = said(conditions).filter(|_| controls.paused(now).is_some())
-        && said(before).as_ref() != Some(&pause)
+    if let Some(pause) = pause_message(conditions).filter(|_| controls.paused(now).is_some())
+        && pause_message(before).as_ref() != Some(&pause)
     {
-        told(annotation::PAUSED, pause);
+        add(annotation::PAUSED, pause);
     }
     let named = |memory: &Memory| memory.acknowledged.map(|acknowledged| acknowledged.named);
     if let Some(control) = controls.acknowledged(now)
@@ -285,7 +285,7 @@ pub(crate) fn applied(
         && named(memory) != Some(set)
     {
         let by = control.provenance();
-        told(
+        add(
             annotation::ACKNOWLEDGE_WITHDRAWAL,
             format!("the withdrawal {} is acknowledged{by}, and begins", control.what),
         );

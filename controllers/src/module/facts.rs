@@ -146,7 +146,7 @@ pub(crate) struct ObservedCluster {
     /// The pin with its revision in full, if it is pinned.
     pub pinned: Option<Pinned>,
     /// The effects of controls on this cluster.
-    pub heard: Vec<ControlStatus>,
+    pub effects: Vec<ControlStatus>,
     /// The assemblage that carries its rows.
     pub carrier: ObservedCarrier,
     /// Its row of this module.

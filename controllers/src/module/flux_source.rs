@@ -371,15 +371,17 @@ fn read<K: ModuleObject>(module: &K, source: &FluxSource, row: Option<&Row>) -> 
     // A watch that lags behind shows the former spec.
     let row = row.filter(|row| row.content == wanted && row.is_of(module));
     let Some(Row {
-        source: seen, since, ..
+        source: observed,
+        since,
+        ..
     }) = row
     else {
         return Err(not_ready("it is being fetched", None));
     };
-    if seen.suspended {
+    if observed.suspended {
         return Err(not_ready("it is suspended", None));
     }
-    match (&seen.trouble, &seen.commit) {
+    match (&observed.trouble, &observed.commit) {
         (Some(trouble), _) => Err(not_ready(trouble, *since)),
         (None, Some(commit)) if is_exact(source, commit) => Ok(commit.clone()),
         (None, Some(revision)) => Err(not_ready(
@@ -404,9 +406,9 @@ fn is_exact(source: &FluxSource, revision: &str) -> bool {
 
 /// The source in the status, if it is of the present spec.
 pub(crate) fn pinned(source: &FluxSource, status: Option<&SourceStatus>) -> Option<SourceStatus> {
-    let asked = request(source);
+    let requested = request(source);
     status
-        .filter(|status| status.request.as_ref() == Some(&asked))
+        .filter(|status| status.request.as_ref() == Some(&requested))
         .cloned()
 }
 

@@ -45,7 +45,7 @@ pub(crate) fn readings(answers: &Answers) -> Vec<engine::Reading> {
 
 /// The gates that the engine wants read.
 pub(crate) fn questions<K: ModuleObject>(module: &K, decision: &Decision) -> Vec<Question> {
-    let asked = decision.steps.iter().filter_map(|step| match step {
+    let wanted = decision.steps.iter().filter_map(|step| match step {
         Step::Evaluate { gate } => Some(*gate),
         Step::Assign { .. }
         | Step::Withdraw { .. }
@@ -60,7 +60,7 @@ pub(crate) fn questions<K: ModuleObject>(module: &K, decision: &Decision) -> Vec
             gate: gate(&module.spec().rollout.stages, place)?.clone(),
         })
     };
-    asked.filter_map(question).collect()
+    wanted.filter_map(question).collect()
 }
 
 /// What a gate is read for, given this memory.
@@ -109,21 +109,21 @@ impl Gates<'_> {
     ) -> String {
         let number = u32::from(place.gate) + 1;
         let gate = gate(self.stages, place);
-        let asks = gate.map_or_else(String::new, |gate| format!(" [{}]", asks(gate)));
+        let query = gate.map_or_else(String::new, |gate| format!(" [{}]", asks(gate)));
         let Some((outcome, at)) = last else {
-            return format!("gate {number} of stage {stage}, which is being read{asks}");
+            return format!("gate {number} of stage {stage}, which is being read{query}");
         };
         // After a restart only the result is known.
         let answer = self.answers.get(&place).map(|(_, reading)| reading);
-        let said = answer
+        let detail = answer
             .filter(|reading| millis(reading.at) == at)
-            .map_or_else(String::new, |reading| format!(": {}", reading.said));
+            .map_or_else(String::new, |reading| format!(": {}", reading.message));
         let next = gate.map_or_else(String::new, |gate| {
             let at = at.plus(Millis(gate.interval.as_millis()));
             format!("; it is read again at {}", instant(at))
         });
         format!(
-            "gate {number} of stage {stage}, which passed {passes} of {needed} times in a row; at {} it {}{said}{next}{asks}",
+            "gate {number} of stage {stage}, which passed {passes} of {needed} times in a row; at {} it {}{detail}{next}{query}",
             instant(at),
             past(outcome)
         )
@@ -199,7 +199,7 @@ mod tests {
         let reading = Reading {
             at: "2026-01-01T00:00:00Z".parse().unwrap(),
             outcome: GateResult::Pass,
-            said: "it read 0".to_owned(),
+            message: "it read 0".to_owned(),
         };
         let read = Answers::from([(PLACE, (about, reading))]);
         let current = current(&module(edit), memory_now, read);
@@ -248,21 +248,21 @@ mod tests {
         let reading = Reading {
             at: "2026-01-01T00:00:00.781Z".parse().unwrap(),
             outcome: GateResult::Fail,
-            said: "it read 3, which is not < 1".to_owned(),
+            message: "it read 3, which is not < 1".to_owned(),
         };
         let answers = Answers::from([(PLACE, (about, reading))]);
-        let told =
+        let describe =
             |answers: &Answers, last| Gates { stages, answers }.describe("canary", PLACE, last, (0, 2));
         let unread = "gate 1 of stage canary, which is being read [a.test/x $.v < 1]";
-        assert_eq!(told(&answers, None), unread);
+        assert_eq!(describe(&answers, None), unread);
         let failed = Some((GateResult::Fail, at));
         assert_eq!(
-            told(&answers, failed),
+            describe(&answers, failed),
             "gate 1 of stage canary, which passed 0 of 2 times in a row; at 2026-01-01T00:00:00Z it did not pass: \
              it read 3, which is not < 1; it is read again at 2026-01-01T00:01:00Z [a.test/x $.v < 1]"
         );
         assert_eq!(
-            told(&Answers::new(), failed),
+            describe(&Answers::new(), failed),
             "gate 1 of stage canary, which passed 0 of 2 times in a row; at 2026-01-01T00:00:00Z it did not pass; \
              it is read again at 2026-01-01T00:01:00Z [a.test/x $.v < 1]"
         );

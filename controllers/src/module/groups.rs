@@ -16,15 +16,15 @@ use super::reasons::Explained;
 const FRAME: usize = 128;
 
 /// The groups in order of precedence. If not all names fit, the largest groups omit theirs.
-pub(crate) fn groups(told: &[Explained<'_>]) -> Vec<ReasonGroup> {
+pub(crate) fn groups(explained: &[Explained<'_>]) -> Vec<ReasonGroup> {
     let mut members: BTreeMap<Reason, Vec<&Explained<'_>>> = BTreeMap::new();
-    for told in told {
-        members.entry(told.reason).or_default().push(told);
+    for entry in explained {
+        members.entry(entry.reason).or_default().push(entry);
     }
     members.remove(&Reason::Excluded);
     let mut groups: Vec<ReasonGroup> = members
         .iter()
-        .map(|(reason, told)| group(*reason, told))
+        .map(|(reason, entries)| group(*reason, entries))
         .collect();
     let mut smallest: Vec<&mut ReasonGroup> = groups.iter_mut().collect();
     smallest.sort_by_key(|group| group.clusters.len());
@@ -42,16 +42,16 @@ pub(crate) fn groups(told: &[Explained<'_>]) -> Vec<ReasonGroup> {
     groups
 }
 
-fn group(reason: Reason, told: &[&Explained<'_>]) -> ReasonGroup {
-    let message = told
+fn group(reason: Reason, entries: &[&Explained<'_>]) -> ReasonGroup {
+    let message = entries
         .first()
-        .filter(|first| reason != Reason::UpToDate && told.iter().all(|other| first.says_the_same(other)));
+        .filter(|first| reason != Reason::UpToDate && entries.iter().all(|other| first.says_the_same(other)));
     ReasonGroup {
         reason: reason.into(),
-        count: u32::try_from(told.len()).unwrap_or(u32::MAX),
-        clusters: ranges::fold(told.iter().map(|told| told.cluster)),
+        count: u32::try_from(entries.len()).unwrap_or(u32::MAX),
+        clusters: ranges::fold(entries.iter().map(|entry| entry.cluster)),
         truncated: false,
-        message: message.map(|told| bounded(&told.message(), MAX_MESSAGE).into_owned()),
+        message: message.map(|entry| bounded(&entry.message(), MAX_MESSAGE).into_owned()),
     }
 }
 
@@ -74,11 +74,11 @@ mod tests {
             .iter()
             .map(|(name, why)| (name.as_str().into(), why))
             .collect();
-        let told: Vec<Explained<'_>> = units
+        let explained: Vec<Explained<'_>> = units
             .iter()
             .map(|(unit, why)| explain_reason(unit, why, &background))
             .collect();
-        groups(&told)
+        groups(&explained)
     }
 
     fn unreachable() -> Why {

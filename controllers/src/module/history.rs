@@ -193,7 +193,7 @@ pub(crate) fn changed_stories(
     skipped: &BTreeMap<String, Vec<String>>,
     now: Timestamp,
 ) -> BTreeMap<String, ModuleRevisionStatus> {
-    let told = revisions.iter().filter_map(|(name, row)| {
+    let changed = revisions.iter().filter_map(|(name, row)| {
         let mut status = story(row, memory, counts, controls, now)?;
         for entry in skipped.get(&row.revision).into_iter().flatten() {
             let entry = bounded(entry, MAX_MESSAGE).into_owned();
@@ -203,7 +203,7 @@ pub(crate) fn changed_stories(
         }
         (status != row.status).then(|| (name.clone(), status))
     });
-    told.collect()
+    changed.collect()
 }
 
 /// The verdict on a revision from the memory, given that its record has verdict `before` and whether its rollout
@@ -288,9 +288,10 @@ fn same_second(one: &Time, other: &Time) -> bool {
 
 /// Who aborted its rollout. The annotation may be removed: what was recorded once stays.
 fn aborted_by(row: &RevisionRow, aborted: &str) -> String {
-    let told = find(&row.status.conditions, READY).filter(|ready| ready.reason == Reason::Aborted.as_str());
-    match told {
-        Some(told) if aborted.is_empty() => told.message.clone(),
+    let recorded =
+        find(&row.status.conditions, READY).filter(|ready| ready.reason == Reason::Aborted.as_str());
+    match recorded {
+        Some(condition) if aborted.is_empty() => condition.message.clone(),
         _ if aborted.is_empty() => "ended by a person".to_owned(),
         _ => format!("aborted{aborted}"),
     }
@@ -333,7 +334,7 @@ pub(crate) async fn write_history(
     context: &Context,
 ) -> Result<(), Error> {
     let revisions: Api<ModuleRevision> = Api::namespaced(context.client.clone(), namespace);
-    let Some(seen) = call(
+    let Some(revision) = call(
         format!("reading ModuleRevision {namespace}/{name}"),
         revisions.get_opt(name),
     )
@@ -341,22 +342,22 @@ pub(crate) async fn write_history(
     else {
         return Ok(());
     };
-    if seen.uid().as_ref() == Some(&row.uid) {
+    if revision.uid().as_ref() == Some(&row.uid) {
         let written = patch_if_changed(
             &revisions,
-            &seen,
-            seen.status.as_ref(),
+            &revision,
+            revision.status.as_ref(),
             status,
             labels::manager::CONTROLLER,
         )
         .await?;
         // The write tests the observed version, so it succeeds only once and nothing is counted twice.
         if written.is_some()
-            && let Some((verdict, took)) = ended(seen.status.as_ref(), status)
+            && let Some((verdict, took)) = ended(revision.status.as_ref(), status)
         {
             context
                 .metrics
-                .rollout_ended(seen.spec.module_ref.kind.as_str(), verdict, took);
+                .rollout_ended(revision.spec.module_ref.kind.as_str(), verdict, took);
         }
     }
     Ok(())
@@ -590,7 +591,7 @@ mod tests {
             at: None,
             message: "m".to_owned(),
         }];
-        let told = changed_stories(
+        let changed = changed_stories(
             &rows,
             &memory('a', RunState::Open, None),
             &Summary::default(),
@@ -598,7 +599,10 @@ mod tests {
             &BTreeMap::new(),
             Timestamp::UNIX_EPOCH,
         );
-        assert_eq!((told["web-a"].verdict, told["web-a"].evidence.len()), (None, 0));
+        assert_eq!(
+            (changed["web-a"].verdict, changed["web-a"].evidence.len()),
+            (None, 0)
+        );
     }
 
     #[test]
@@ -609,8 +613,8 @@ mod tests {
             ..Summary::default()
         };
         let mut rows = rows("ab");
-        let mut tell = |memory: &Memory| {
-            let told = changed_stories(
+        let mut apply = |memory: &Memory| {
+            let changed = changed_stories(
                 &rows,
                 memory,
                 &counts,
@@ -618,7 +622,7 @@ mod tests {
                 &BTreeMap::new(),
                 now,
             );
-            for (name, status) in &told {
+            for (name, status) in &changed {
                 rows.get_mut(name).unwrap().status = status.clone();
             }
             let again = changed_stories(
@@ -629,7 +633,7 @@ mod tests {
                 &BTreeMap::new(),
                 now,
             );
-            let said = told.into_iter().map(|(name, status)| {
+            let histories = changed.into_iter().map(|(name, status)| {
                 (
                     name,
                     status.verdict,
@@ -637,21 +641,21 @@ mod tests {
                     status.finished.is_some(),
                 )
             });
-            (said.collect::<Vec<_>>(), again.len())
+            (histories.collect::<Vec<_>>(), again.len())
         };
-        let (said, again) = tell(&memory('a', RunState::Open, None));
-        assert_eq!(said[0], ("web-a".to_owned(), None, true, false));
+        let (histories, again) = apply(&memory('a', RunState::Open, None));
+        assert_eq!(histories[0], ("web-a".to_owned(), None, true, false));
         assert_eq!(again, 0, "recorded once");
-        let (said, _) = tell(&memory('a', RunState::Good, Some('a')));
-        assert_eq!(said, [("web-a".to_owned(), Some(Verdict::Good), true, true)]);
-        let (said, _) = tell(&memory('b', RunState::Open, Some('a')));
+        let (histories, _) = apply(&memory('a', RunState::Good, Some('a')));
+        assert_eq!(histories, [("web-a".to_owned(), Some(Verdict::Good), true, true)]);
+        let (histories, _) = apply(&memory('b', RunState::Open, Some('a')));
         assert_eq!(
-            said,
+            histories,
             [("web-b".to_owned(), None, true, false)],
             "the last good one keeps its verdict"
         );
-        let (said, _) = tell(&memory('a', RunState::Good, Some('a')));
-        let b = said.iter().find(|(name, ..)| name == "web-b").unwrap();
+        let (histories, _) = apply(&memory('a', RunState::Good, Some('a')));
+        let b = histories.iter().find(|(name, ..)| name == "web-b").unwrap();
         assert_eq!(b.1, Some(Verdict::Superseded));
     }
 
@@ -663,10 +667,10 @@ mod tests {
             ..Summary::default()
         };
         let mut rows = rows("a");
-        let mut tell = |started: u64, state, now| {
+        let mut apply = |started: u64, state, now| {
             let mut memory = memory('a', state, Some('a'));
             memory.run.as_mut().unwrap().started = Millis(started * 1_000 + 7);
-            let told = changed_stories(
+            let changed = changed_stories(
                 &rows,
                 &memory,
                 &counts,
@@ -674,7 +678,7 @@ mod tests {
                 &BTreeMap::new(),
                 at(now),
             );
-            if let Some(status) = told.get("web-a") {
+            if let Some(status) = changed.get("web-a") {
                 // As the API server returns it.
                 let read = serde_json::from_value(serde_json::to_value(status).unwrap()).unwrap();
                 rows.get_mut("web-a").unwrap().status = read;
@@ -688,18 +692,21 @@ mod tests {
                 first.and_then(|first| Some((first.verdict?, first.clusters.clone()?))),
             )
         };
-        assert_eq!(tell(10, RunState::Open, 10), ((10, None), None, None));
-        assert_eq!(tell(10, RunState::Good, 70), ((10, Some(70)), None, None));
-        assert_eq!(tell(10, RunState::Good, 80), ((10, Some(70)), None, None));
+        assert_eq!(apply(10, RunState::Open, 10), ((10, None), None, None));
+        assert_eq!(apply(10, RunState::Good, 70), ((10, Some(70)), None, None));
+        assert_eq!(apply(10, RunState::Good, 80), ((10, Some(70)), None, None));
         // The engine found every cluster at it already: it started and finished in one decision.
         let first = Some((10, Some(70)));
         let good = Some((Verdict::Good, "4/5".to_owned()));
         assert_eq!(
-            tell(100, RunState::Good, 100),
+            apply(100, RunState::Good, 100),
             ((100, Some(100)), first, good.clone())
         );
-        assert_eq!(tell(200, RunState::Open, 200), ((200, None), first, good.clone()));
-        assert_eq!(tell(200, RunState::Good, 260), ((200, Some(260)), first, good));
+        assert_eq!(
+            apply(200, RunState::Open, 200),
+            ((200, None), first, good.clone())
+        );
+        assert_eq!(apply(200, RunState::Good, 260), ((200, Some(260)), first, good));
     }
 
     #[test]

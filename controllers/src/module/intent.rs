@@ -39,14 +39,14 @@ pub(crate) struct Rows<'a> {
     /// The module's name, which is also that of its rows.
     pub module: &'a str,
     /// The observation.
-    pub seen: &'a Observation,
+    pub observed: &'a Observation,
 }
 
 impl muster_driver::Assignments for Rows<'_> {
     type Write = Write;
 
     fn token(&self, unit: &UnitId) -> Option<Token> {
-        let row = self.seen.cluster(unit.as_str())?.row.as_deref()?;
+        let row = self.observed.cluster(unit.as_str())?.row.as_deref()?;
         Some(row.engine_token())
     }
 
@@ -59,13 +59,13 @@ impl muster_driver::Assignments for Rows<'_> {
 
     /// The rows of a deleted module whose clusters have nothing of it any more.
     fn over(&self) -> Vec<UnitId> {
-        let clusters = self.seen.clusters().iter().filter(|_| self.seen.deleting);
+        let clusters = self.observed.clusters().iter().filter(|_| self.observed.deleting);
         let over = clusters.filter(|cluster| cluster.row.as_deref().is_some_and(ObservedRow::is_withdrawn));
         over.map(|cluster| cluster.name.as_str().into()).collect()
     }
 
     fn write(&self, planned: &Planned) -> Option<Write> {
-        let cluster = self.seen.cluster(planned.unit.as_str());
+        let cluster = self.observed.cluster(planned.unit.as_str());
         let row = cluster.and_then(|cluster| cluster.row.as_deref());
         let uid = cluster.map_or("", |cluster| &cluster.uid);
         let Some(change) = planned.change else {
@@ -95,38 +95,38 @@ impl muster_driver::Assignments for Rows<'_> {
 
 impl Rows<'_> {
     fn content(&self, unit: &UnitId, digest: Digest) -> Option<&Content> {
-        self.seen.sight.units.contents.get(unit.as_str(), digest)
+        self.observed.view.units.contents.get(unit.as_str(), digest)
     }
 }
 
 /// The attempt number of the content, for a row with a plan: content that failed and is assigned again restarts its
 /// plan. A new token over content that did not fail, as after the cluster was away, restarts nothing.
-fn attempt(seen: &ObservedRow, content: &SyncRow, token: u64) -> Option<u64> {
+fn attempt(current: &ObservedRow, content: &SyncRow, token: u64) -> Option<u64> {
     content.package.as_ref()?.plan.as_ref()?;
-    let is_same = seen.digest == content.digest && seen.digest.is_some();
-    let failed = seen.report.as_ref().is_some_and(|report| {
-        report.phase == SyncPhase::Failed && report.digest == seen.digest && report.token == seen.token
+    let is_same = current.digest == content.digest && current.digest.is_some();
+    let failed = current.report.as_ref().is_some_and(|report| {
+        report.phase == SyncPhase::Failed && report.digest == current.digest && report.token == current.token
     });
-    if is_same && failed && seen.token.is_none_or(|before| before < token) {
+    if is_same && failed && current.token.is_none_or(|before| before < token) {
         Some(token)
     } else {
-        seen.attempt.filter(|_| is_same)
+        current.attempt.filter(|_| is_same)
     }
 }
 
 /// The write of a plan's control into its row. The row's token and content stay the same.
-pub(crate) fn control(seen: &ObservedRow, control: &PlanControl) -> Write {
-    Write::Patch(tested(seen, add(seen, "planControl", json!(control))))
+pub(crate) fn control(current: &ObservedRow, control: &PlanControl) -> Write {
+    Write::Patch(tested(current, add(current, "planControl", json!(control))))
 }
 
 /// Replaces the row.
-fn put(seen: &ObservedRow, row: &SyncRow) -> Write {
-    Write::Patch(tested(seen, replace(seen, "", json!(row))))
+fn put(current: &ObservedRow, row: &SyncRow) -> Write {
+    Write::Patch(tested(current, replace(current, "", json!(row))))
 }
 
 /// Increases the row's token and keeps its content. `add` sets the member whether it exists or not.
-fn raise(seen: &ObservedRow, token: u64) -> Write {
-    Write::Patch(tested(seen, add(seen, "token", json!(token))))
+fn raise(current: &ObservedRow, token: u64) -> Write {
+    Write::Patch(tested(current, add(current, "token", json!(token))))
 }
 
 /// Appends a row. `cluster` is the uid of the observed Cluster.
@@ -138,10 +138,10 @@ fn append(row: SyncRow, cluster: &str) -> Write {
 }
 
 /// Removes the row: the last step of a module's deletion.
-fn removal(seen: &ObservedRow) -> Write {
-    let path = pointer(seen, "");
+fn removal(current: &ObservedRow) -> Write {
+    let path = pointer(current, "");
     let remove = PatchOperation::Remove(RemoveOperation { path });
-    Write::Remove(seen.position, tested(seen, remove))
+    Write::Remove(current.position, tested(current, remove))
 }
 
 /// An assemblage to append rows to, at exactly this version.
@@ -155,7 +155,7 @@ pub(crate) struct AppendTarget<'a> {
 
 /// One patch for several writes, all or none. Rows are changed in place, then appended, then removed from the last to
 /// the first, so that no operation moves the index of another. Appending needs the assemblage as `seen`.
-pub(crate) fn merged(writes: &[&Write], seen: Option<AppendTarget<'_>>) -> Patch {
+pub(crate) fn merged(writes: &[&Write], target: Option<AppendTarget<'_>>) -> Patch {
     let mut operations = Vec::new();
     let mut appended = Vec::new();
     let mut removed = Vec::new();
@@ -166,9 +166,9 @@ pub(crate) fn merged(writes: &[&Write], seen: Option<AppendTarget<'_>>) -> Patch
             Write::Remove(position, patch) => removed.push((*position, patch)),
         }
     }
-    if let Some(seen) = seen {
-        operations.insert(0, version(seen.version));
-        operations.extend(appends(&appended, seen.has_rows));
+    if let Some(target) = target {
+        operations.insert(0, version(target.version));
+        operations.extend(appends(&appended, target.has_rows));
     }
     removed.sort_by_key(|(position, _)| std::cmp::Reverse(*position));
     operations.extend(removed.into_iter().flat_map(|(_, patch)| patch.0.iter().cloned()));
@@ -195,37 +195,37 @@ fn appends(rows: &[&SyncRow], has_rows: bool) -> Vec<PatchOperation> {
 }
 
 /// An operation on a row, guarded by tests of its observed name and token.
-fn tested(seen: &ObservedRow, operation: PatchOperation) -> Patch {
+fn tested(current: &ObservedRow, operation: PatchOperation) -> Patch {
     let test = |field: &str, value: Value| {
         PatchOperation::Test(TestOperation {
-            path: pointer(seen, field),
+            path: pointer(current, field),
             value,
         })
     };
-    let mut all = vec![test("name", json!(seen.name))];
+    let mut all = vec![test("name", json!(current.name))];
     // A row without a token (another writer's) has only its name to test.
-    all.extend(seen.token.map(|token| test("token", json!(token))));
+    all.extend(current.token.map(|token| test("token", json!(token))));
     all.push(operation);
     Patch(all)
 }
 
-fn replace(seen: &ObservedRow, field: &str, value: Value) -> PatchOperation {
+fn replace(current: &ObservedRow, field: &str, value: Value) -> PatchOperation {
     PatchOperation::Replace(ReplaceOperation {
-        path: pointer(seen, field),
+        path: pointer(current, field),
         value,
     })
 }
 
-fn add(seen: &ObservedRow, field: &str, value: Value) -> PatchOperation {
+fn add(current: &ObservedRow, field: &str, value: Value) -> PatchOperation {
     PatchOperation::Add(AddOperation {
-        path: pointer(seen, field),
+        path: pointer(current, field),
         value,
     })
 }
 
 /// JSON pointer of a row, or of one of its fields.
-fn pointer(seen: &ObservedRow, field: &str) -> PointerBuf {
-    let position = seen.position.to_string();
+fn pointer(current: &ObservedRow, field: &str) -> PointerBuf {
+    let position = current.position.to_string();
     let mut pointer = PointerBuf::from_tokens(["spec", "syncs", &position]);
     if !field.is_empty() {
         pointer.push_back(field);
@@ -273,11 +273,11 @@ mod tests {
     }
 
     fn check(write: &Write, expect: &str) {
-        let said = match write {
+        let text = match write {
             Write::Append { row, .. } => format!("append {}", json!(row)),
             Write::Patch(patch) | Write::Remove(_, patch) => lines(patch),
         };
-        assert_eq!(said, expect);
+        assert_eq!(text, expect);
     }
 
     #[test]
@@ -285,16 +285,19 @@ mod tests {
         let tests = "{\"op\":\"test\",\"path\":\"/spec/syncs/2/name\",\"value\":\"web\"}\n\
                      {\"op\":\"test\",\"path\":\"/spec/syncs/2/token\",\"value\":4}\n";
         let check = |write: Write, expect: &str| check(&write, &format!("{tests}{expect}"));
-        let seen = observed_row(Some(4));
+        let current = observed_row(Some(4));
         check(
-            put(&seen, &bare(5)),
+            put(&current, &bare(5)),
             "{\"op\":\"replace\",\"path\":\"/spec/syncs/2\",\"value\":{\"name\":\"web\",\"token\":5}}",
         );
         check(
-            raise(&seen, 5),
+            raise(&current, 5),
             "{\"op\":\"add\",\"path\":\"/spec/syncs/2/token\",\"value\":5}",
         );
-        check(removal(&seen), "{\"op\":\"remove\",\"path\":\"/spec/syncs/2\"}");
+        check(
+            removal(&current),
+            "{\"op\":\"remove\",\"path\":\"/spec/syncs/2\"}",
+        );
     }
 
     /// The plan runs again only for content that failed here and is assigned again.
@@ -310,7 +313,7 @@ mod tests {
         };
         let check =
             |phase: SyncPhase, reported: u64, before: Option<u64>, content: &SyncRow, expect: Option<u64>| {
-                let seen = ObservedRow {
+                let current = ObservedRow {
                     digest: Some("a".to_owned()),
                     attempt: before,
                     report: Some(Report {
@@ -326,7 +329,7 @@ mod tests {
                     ..observed_row(Some(4))
                 };
                 assert_eq!(
-                    attempt(&seen, content, 5),
+                    attempt(&current, content, 5),
                     expect,
                     "{phase:?} {reported} {before:?}"
                 );
@@ -377,14 +380,14 @@ mod tests {
     #[test]
     fn merged_writes_do_not_move_each_others_rows() {
         let rows = ["a", "b", "c", "d"].map(|name| SyncRow::bare(name, 1));
-        let seen = |position: usize| observed_row_at(position, &rows[position].name, Some(1));
+        let current = |position: usize| observed_row_at(position, &rows[position].name, Some(1));
         let writes = [
-            removal(&seen(0)),
-            removal(&seen(2)),
+            removal(&current(0)),
+            removal(&current(2)),
             append(SyncRow::bare("e", 9), "uid"),
             append(SyncRow::bare("f", 9), "uid"),
-            put(&seen(3), &SyncRow::bare("d", 9)),
-            raise(&seen(1), 9),
+            put(&current(3), &SyncRow::bare("d", 9)),
+            raise(&current(1), 9),
         ];
         let mut orders = vec![writes.iter().collect::<Vec<&Write>>()];
         orders.push(writes.iter().rev().collect());

@@ -18,12 +18,12 @@ pub(crate) async fn check_missing<K: Rolled>(
     module: &str,
     memory: &Recalled,
     rows: &[Arc<AssemblageRow>],
-    seen: &[Arc<ClusterRow>],
+    registered: &[Arc<ClusterRow>],
     modules: &Modules<K>,
 ) -> Result<(), Error> {
     let read = |unit: &UnitId| {
-        let place = seen.binary_search_by(|row| row.name.as_str().cmp(unit.as_str()));
-        let row = place.ok().and_then(|place| seen.get(place))?;
+        let place = registered.binary_search_by(|row| row.name.as_str().cmp(unit.as_str()));
+        let row = place.ok().and_then(|place| registered.get(place))?;
         Some(Incarnation::of(&row.uid))
     };
     let known = (!memory.lost).then_some(&memory.memory);

@@ -256,18 +256,21 @@ async fn reconcile<K: Rolled>(module: Arc<K>, modules: Arc<Modules<K>>) -> Resul
                 .map(|()| Action::await_change());
         }
     }
-    let seen = observe::observe(&*module, &modules).await?;
-    let mut plan = decide::decide(&*module, &seen, modules.context.clock.now())?;
+    let observed = observe::observe(&*module, &modules).await?;
+    let mut plan = decide::decide(&*module, &observed, modules.context.clock.now())?;
     // Recorded even if the plan fails.
-    if let Some(asked) = plan.asked.take() {
-        let case = || Box::new(asked.case(&seen.sight.units.all));
+    if let Some(engine_call) = plan.engine_call.take() {
+        let case = || Box::new(engine_call.case(&observed.view.units.all));
         modules.decisions.record(K::KIND, &Key::of(&*module), case);
     }
-    if plan.assigns() && !seen.ties.are_current(&modules.context).await? {
+    if plan.assigns() && !observed.ties.are_current(&modules.context).await? {
         let what = format!("what {} depends on", module.name_any());
         return Err(Error::Overtaken { what });
     }
-    if seen.deleting && plan.withdraws() && !modules.dependencies.are_current::<K>(&modules.context).await? {
+    if observed.deleting
+        && plan.withdraws()
+        && !modules.dependencies.are_current::<K>(&modules.context).await?
+    {
         let what = format!("the modules that may take over from {}", module.name_any());
         return Err(Error::Overtaken { what });
     }
@@ -275,11 +278,11 @@ async fn reconcile<K: Rolled>(module: Arc<K>, modules: Arc<Modules<K>>) -> Resul
         .dependencies
         .record_state(&Name::of(&*module), plan.standing.take());
     let (wake_at, over) = (plan.wake_at, plan.release);
-    let untold = untold(&seen, plan.lacks_features(), &modules);
-    let acted = act::act(&*module, &seen, plan, &modules).await;
+    let untold = untold(&observed, plan.lacks_features(), &modules);
+    let acted = act::act(&*module, &observed, plan, &modules).await;
     // The observation is valid even if the plan failed.
     if !over {
-        modules.sights.keep(Key::of(&*module), seen.sight);
+        modules.sights.keep(Key::of(&*module), observed.view);
     }
     let again = acted?;
     let wakes = wake_at.into_iter().chain(untold).chain(again);
@@ -288,14 +291,14 @@ async fn reconcile<K: Rolled>(module: Arc<K>, modules: Arc<Modules<K>>) -> Resul
 
 /// When to check again whether a name is free, or an agent reports its features: an object without a row of this module
 /// triggers no reconcile of it.
-fn untold<K: Rolled>(seen: &Observation, unsupported: bool, modules: &Modules<K>) -> Option<Timestamp> {
+fn untold<K: Rolled>(observed: &Observation, unsupported: bool, modules: &Modules<K>) -> Option<Timestamp> {
     let now = modules.context.clock.now();
-    let mut clusters = seen.clusters().iter();
+    let mut clusters = observed.clusters().iter();
     if unsupported && clusters.any(|cluster| cluster.carrier.is_new(now)) {
         return Some(now + INTRODUCED);
     }
     let taken = |cluster: &ObservedCluster| matches!(cluster.obstacle, Some((Reason::NameConflict, _)));
-    let any = unsupported || seen.clusters().iter().any(taken);
+    let any = unsupported || observed.clusters().iter().any(taken);
     any.then(|| now + UNTOLD)
 }
 
@@ -303,11 +306,11 @@ fn untold<K: Rolled>(seen: &Observation, unsupported: bool, modules: &Modules<K>
 fn next<K: Rolled>(module: &K, modules: &Modules<K>, wakes: impl Iterator<Item = Timestamp>) -> Action {
     let now = modules.context.clock.now();
     // A check that is overdue is not needed: a suspended or deleted module does not read its tag.
-    let look = modules
+    let tag_check = modules
         .tags
         .next(&Key::of(module), module.spec().sync.package.interval.to_std())
         .filter(|at| *at > now);
-    let Some(at) = wakes.chain(look).min() else {
+    let Some(at) = wakes.chain(tag_check).min() else {
         return Action::await_change();
     };
     // A time in the past means: at once.

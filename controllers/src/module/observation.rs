@@ -47,7 +47,7 @@ pub(crate) struct Observation {
     /// The change windows that apply to this module.
     pub windows: ModuleWindows,
     /// The observed clusters.
-    pub sight: ClusterView,
+    pub view: ClusterView,
     /// The module's revisions, by name of the ModuleRevision.
     pub revisions: BTreeMap<String, RevisionRow>,
     /// The last readings of its gates.
@@ -68,7 +68,7 @@ impl Observation {
 
     /// The clusters, sorted by name.
     pub(crate) fn clusters(&self) -> &[ObservedCluster] {
-        &self.sight.clusters
+        &self.view.clusters
     }
 
     /// A cluster by name.

@@ -33,34 +33,34 @@ pub(crate) async fn observe<K: Rolled>(module: &K, modules: &Modules<K>) -> Resu
     let now = || modules.context.clock.now();
     let windows = || modules.windows.current().ok_or(Error::UnreadWindows);
     let ties = modules.dependencies.ties_of(module);
-    let mut seen = reading::observation(module, ties, windows()?, modules.gates.insecure(), now());
-    let selector = seen
+    let mut observed = reading::observation(module, ties, windows()?, modules.gates.insecure(), now());
+    let selector = observed
         .has_target()
         .then(|| Matcher::new(module.spec().selector.as_ref()))
         .transpose()?;
-    if seen.has_target() {
+    if observed.has_target() {
         // The only write of this step: Flux reads the source by an object, which must exist first.
         let kept = flux_source::apply_source_object(module, modules).await;
-        seen.target = source::resolve_target(module, kept, modules).await;
+        observed.target = source::resolve_target(module, kept, modules).await;
     }
-    if let Some(last_good) = seen.memory.memory.last_good.filter(|_| !seen.deleting) {
-        seen.last_good = modules
+    if let Some(last_good) = observed.memory.memory.last_good.filter(|_| !observed.deleting) {
+        observed.last_good = modules
             .history
             .definition(&key, &last_good.to_string(), &modules.context)
             .await?;
     }
     // Evaluated after the source was read, which may take a while: a window may have closed meanwhile.
-    seen.windows = ModuleWindows::new(module, windows()?, now());
-    seen.gap = modules.gaps.before(&key, status::stored(module));
-    seen.reported_at = modules.reports.last(&key);
-    seen.refused = modules.refusals.of(&key);
-    seen.gates = gates::current(module, &seen.memory.memory, modules.gates.of(&key));
-    seen.revisions = modules.history.about(&key);
-    if seen.invalid.is_none() {
-        seen.sight = clusters(module, modules, selector.as_ref(), &seen).await?;
-        seen.invalid = reading::empty_stage(module, &seen);
+    observed.windows = ModuleWindows::new(module, windows()?, now());
+    observed.gap = modules.gaps.before(&key, status::stored(module));
+    observed.reported_at = modules.reports.last(&key);
+    observed.refused = modules.refusals.of(&key);
+    observed.gates = gates::current(module, &observed.memory.memory, modules.gates.of(&key));
+    observed.revisions = modules.history.about(&key);
+    if observed.invalid.is_none() {
+        observed.view = clusters(module, modules, selector.as_ref(), &observed).await?;
+        observed.invalid = reading::empty_stage(module, &observed);
     }
-    Ok(seen)
+    Ok(observed)
 }
 
 /// Every cluster of the registry that is selected, has a row or is in flight, and rows whose Cluster is gone. Clusters
@@ -69,32 +69,32 @@ async fn clusters<K: Rolled>(
     module: &K,
     modules: &Modules<K>,
     selector: Option<&Matcher>,
-    seen: &Observation,
+    observed: &Observation,
 ) -> Result<ClusterView, Error> {
     let key = Key::of(module);
-    let rows = if seen.memory.lost {
+    let rows = if observed.memory.lost {
         listed(modules, &key.namespace).await?
     } else {
         modules.rows.all()
     };
     let registered = modules.context.registry.list();
-    missing_clusters::check_missing(&key.name, &seen.memory, &rows, &registered, modules).await?;
-    let mut sight = modules.sights.take(&key);
-    let pairs = cluster_view::pairs(registered, rows, &sight);
-    let mut new = ClusterView::new(seen.basis(module));
-    let reader = Reader::new(module, selector, seen, modules.bindings.kinds())?;
+    missing_clusters::check_missing(&key.name, &observed.memory, &rows, &registered, modules).await?;
+    let mut view = modules.sights.take(&key);
+    let pairs = cluster_view::pairs(registered, rows, &view);
+    let mut new = ClusterView::new(observed.basis(module));
+    let reader = Reader::new(module, selector, observed, modules.bindings.kinds())?;
     let gatherer = Gatherer {
         key: &key,
         reader,
         modules,
     };
-    let in_flight = seen.memory.memory.in_flight.keys().map(UnitId::as_str);
-    if let Again::These(places) = sight.again(&key.name, &pairs, &new, in_flight, seen.windows.now)
-        && let Ok(changed) = gatherer.replace(&mut sight, &pairs, &places).await?
+    let in_flight = observed.memory.memory.in_flight.keys().map(UnitId::as_str);
+    if let Again::These(places) = view.again(&key.name, &pairs, &new, in_flight, observed.windows.now)
+        && let Ok(changed) = gatherer.replace(&mut view, &pairs, &places).await?
     {
-        gatherer.reader.units(&mut sight, Some(&changed));
-        sight.adopt(pairs);
-        return Ok(sight);
+        gatherer.reader.units(&mut view, Some(&changed));
+        view.adopt(pairs);
+        return Ok(view);
     }
     for pair in pairs {
         let cluster = gatherer.cluster(&pair).await?;
@@ -115,7 +115,7 @@ impl<K: Rolled> Gatherer<'_, K> {
     /// Reads these pairs again and returns the indexes of their clusters.
     async fn replace(
         &self,
-        sight: &mut ClusterView,
+        view: &mut ClusterView,
         pairs: &[Pair],
         places: &[usize],
     ) -> Result<Result<Vec<usize>, Moved>, Error> {
@@ -124,7 +124,7 @@ impl<K: Rolled> Gatherer<'_, K> {
             let Some(pair) = pairs.get(*place) else {
                 return Ok(Err(Moved));
             };
-            match sight.replace(*place, pair.clone(), self.cluster(pair).await?) {
+            match view.replace(*place, pair.clone(), self.cluster(pair).await?) {
                 Ok(cluster) => changed.extend(cluster),
                 Err(moved) => return Ok(Err(moved)),
             }

@@ -33,38 +33,38 @@ pub(crate) enum PinError {
     Unreadable(#[from] ControlError),
     /// The value is not a revision.
     #[error(
-        "{said:?} is not a revision: write {SHORTEST} or more digits of its hash (kubectl get {} -o wide)",
+        "{value:?} is not a revision: write {SHORTEST} or more digits of its hash (kubectl get {} -o wide)",
         words.revisions
     )]
     NoRevision {
         /// What units are called in messages.
         words: &'static Vocabulary,
         /// The value of the annotation.
-        said: String,
+        value: String,
     },
     /// No such revision is recorded.
-    #[error("this {} has no revision {said}, no longer or not yet (kubectl get {})", words.module, words.revisions)]
+    #[error("this {} has no revision {prefix}, no longer or not yet (kubectl get {})", words.module, words.revisions)]
     Unknown {
         /// What units are called in messages.
         words: &'static Vocabulary,
         /// The prefix in the annotation.
-        said: String,
+        prefix: String,
     },
     /// Several revisions have this prefix.
-    #[error("{count} revisions of this {} begin with {said}: write more digits", words.module)]
+    #[error("{count} revisions of this {} begin with {prefix}: write more digits", words.module)]
     Ambiguous {
         /// What units are called in messages.
         words: &'static Vocabulary,
         /// The prefix in the annotation.
-        said: String,
+        prefix: String,
         /// How many revisions match.
         count: usize,
     },
     /// The revision is known bad and never assigned again.
-    #[error("revision {said} is known bad and is not assigned: pin another revision, or retry this one")]
+    #[error("revision {prefix} is known bad and is not assigned: pin another revision, or retry this one")]
     KnownBad {
         /// The prefix in the annotation.
-        said: String,
+        prefix: String,
     },
     /// The annotations of the unit and of the module name different revisions.
     #[error("the {} says {of_unit}, and the {} says {of_module}", words.kind, words.module)]
@@ -90,7 +90,7 @@ pub(crate) struct Pin {
     /// The full revision, or why the unit stays unchanged.
     pub revision: Result<String, PinError>,
     /// Who set it, why, since and until when.
-    pub told: String,
+    pub provenance: String,
     /// When it expires; `None` if it does not.
     pub until: Option<Timestamp>,
     /// The command that removes it.
@@ -119,7 +119,7 @@ impl Pin {
             Err(error) => Some(error.clone()),
             Ok(revision) => selected.then(|| PinError::Unknown {
                 words: self.words,
-                said: short_hash(revision),
+                prefix: short_hash(revision),
             }),
         }
     }
@@ -129,7 +129,7 @@ impl Pin {
         let revision = revision.get(..SHORTEST).unwrap_or(revision);
         format!(
             "pinned to {version} (revision {revision}){}; to unpin it: {}",
-            self.told, self.unpin
+            self.provenance, self.unpin
         )
     }
 
@@ -138,7 +138,7 @@ impl Pin {
         let revision = revision.get(..SHORTEST).unwrap_or(revision);
         format!(
             "pinned to revision {revision}{}; to unpin it: {}",
-            self.told, self.unpin
+            self.provenance, self.unpin
         )
     }
 }
@@ -194,14 +194,14 @@ pub(crate) fn pin_entries(control: &Control, words: &'static Vocabulary) -> Resu
 pub(crate) fn pin_of_unit<'r, R>(
     unit: &Unit<'_>,
     module: &ModuleAddress<'_>,
-    said: Option<(&Control, &Entries)>,
+    module_pin: Option<(&Control, &Entries)>,
     known: &KnownRevisions<'_, R>,
     now: Timestamp,
 ) -> Option<Pin>
 where
     R: Iterator<Item = (&'r str, Option<Verdict>)> + Clone,
 {
-    let by_module = by_module(unit, module, said, known);
+    let by_module = by_module(unit, module, module_pin, known);
     let Some(mut pin) = by_unit(unit, module, known, now) else {
         return by_module;
     };
@@ -232,13 +232,13 @@ where
     if control.as_ref().is_ok_and(|control| !control.holds(now)) {
         return None;
     }
-    let (told, until) = control.as_ref().map_or((String::new(), None), |control| {
+    let (provenance, until) = control.as_ref().map_or((String::new(), None), |control| {
         (control.provenance(), control.until)
     });
     let revision = control
         .map_err(PinError::from)
         .and_then(|control| spelled(&control.what, unit.words))
-        .and_then(|said| found(&said, unit.words, known));
+        .and_then(|prefix| found(&prefix, unit.words, known));
     let address = ModuleAddress {
         namespace: module.namespace,
         module: &unit.object(),
@@ -249,7 +249,7 @@ where
         words: unit.words,
         on_unit: true,
         revision,
-        told,
+        provenance,
         until,
     })
 }
@@ -257,14 +257,14 @@ where
 fn by_module<'r, R>(
     unit: &Unit<'_>,
     module: &ModuleAddress<'_>,
-    said: Option<(&Control, &Entries)>,
+    module_pin: Option<(&Control, &Entries)>,
     known: &KnownRevisions<'_, R>,
 ) -> Option<Pin>
 where
     R: Iterator<Item = (&'r str, Option<Verdict>)> + Clone,
 {
-    let (control, entries) = said?;
-    let said = entries.get(unit.name)?;
+    let (control, entries) = module_pin?;
+    let prefix = entries.get(unit.name)?;
     let others = entries.iter().filter(|(name, _)| *name != unit.name);
     let others: Vec<String> = others
         .map(|(name, revision)| format!("{name}@{revision}"))
@@ -281,8 +281,8 @@ where
         key: annotation::PIN.to_owned(),
         words: unit.words,
         on_unit: false,
-        revision: found(said, unit.words, known),
-        told: control.provenance(),
+        revision: found(prefix, unit.words, known),
+        provenance: control.provenance(),
         until: control.until,
         unpin: command(module, annotation::PIN, rest.as_deref()),
     })
@@ -295,13 +295,13 @@ fn spelled(text: &str, words: &'static Vocabulary) -> Result<String, PinError> {
     if hex && (SHORTEST..=LONGEST).contains(&text.len()) {
         return Ok(text.to_ascii_lowercase());
     }
-    let said = text.chars().take(LONGEST).collect();
-    Err(PinError::NoRevision { words, said })
+    let value = text.chars().take(LONGEST).collect();
+    Err(PinError::NoRevision { words, value })
 }
 
 /// The only revision with this prefix, unless it is known bad.
 fn found<'r, R>(
-    said: &str,
+    prefix: &str,
     words: &'static Vocabulary,
     known: &KnownRevisions<'_, R>,
 ) -> Result<String, PinError>
@@ -309,17 +309,17 @@ where
     R: Iterator<Item = (&'r str, Option<Verdict>)> + Clone,
 {
     let all = known.revisions.clone();
-    let mut begin = all.filter(|(revision, _)| revision.starts_with(said));
-    let said = said.to_owned();
+    let mut begin = all.filter(|(revision, _)| revision.starts_with(prefix));
+    let prefix = prefix.to_owned();
     let Some((revision, verdict)) = begin.next() else {
-        return Err(PinError::Unknown { words, said });
+        return Err(PinError::Unknown { words, prefix });
     };
     let count = 1 + begin.count();
     if count > 1 {
-        return Err(PinError::Ambiguous { words, said, count });
+        return Err(PinError::Ambiguous { words, prefix, count });
     }
     if is_bad(revision, verdict, known.memory) {
-        return Err(PinError::KnownBad { said });
+        return Err(PinError::KnownBad { prefix });
     }
     Ok(revision.to_owned())
 }
@@ -362,7 +362,7 @@ pub(crate) fn pin_messages<'a>(
         }
         reasons::waiting_message(words, &holders, limit, "it")
     });
-    let told = placed.map(|placed| {
+    let messages = placed.map(|placed| {
         let change = decision.memory.in_flight.get(placed.unit);
         let step = match change {
             Some(change) if change.counts() => "; it is on its way there".to_owned(),
@@ -371,7 +371,7 @@ pub(crate) fn pin_messages<'a>(
         };
         (placed.unit.to_owned(), format!("{}{step}", placed.message))
     });
-    told.collect()
+    messages.collect()
 }
 
 fn short_hash(revision: impl fmt::Display) -> String {
@@ -487,7 +487,7 @@ mod tests {
     #[test]
     fn what_cannot_be_meant_says_why() {
         let none = Value::Null;
-        for (text, says) in [
+        for (text, expect) in [
             ("", "\"\" is not a revision"),
             ("v1.0.0", "\"v1.0.0\" is not a revision: write 8 or more digits"),
             ("ccccccc", "\"ccccccc\" is not a revision"),
@@ -504,7 +504,7 @@ mod tests {
             ("bad00000", "revision bad00000 is known bad"),
             ("bad11111", "revision bad11111 is known bad"),
         ] {
-            check(&json!(text), &none, Some(Err(says)));
+            check(&json!(text), &none, Some(Err(expect)));
         }
         check(
             &none,
@@ -520,20 +520,20 @@ mod tests {
 
     #[test]
     fn what_ends_it_is_a_command() {
-        let said = pin_of(&json!(r#"{"for": "cccccccc", "by": "ann"}"#), &Value::Null).unwrap();
+        let pin = pin_of(&json!(r#"{"for": "cccccccc", "by": "ann"}"#), &Value::Null).unwrap();
         assert_eq!(
-            said.message("v1", &revision("cccccccc")),
+            pin.message("v1", &revision("cccccccc")),
             "pinned to v1 (revision cccccccc) by ann; to unpin it: kubectl annotate --namespace fleet --field-manager=muster-cli cluster/eu-1 \
              fleet.muster.dev/pin.web-"
         );
-        let said = pin_of(
+        let pin = pin_of(
             &Value::Null,
             &json!(r#"{"for": "eu-1@dddddddd,eu-2@cccccccc", "by": "ann"}"#),
         )
         .unwrap();
-        let error = said.revision.clone().unwrap_err();
+        let error = pin.revision.clone().unwrap_err();
         assert_eq!(
-            said.problem("eu-1", &error),
+            pin.problem("eu-1", &error),
             "annotation fleet.muster.dev/pin: this module has no revision dddddddd, no longer or not yet (kubectl get modulerevisions); \
              nothing of this module is changed there until it is fixed or removed: kubectl annotate --namespace fleet --field-manager=muster-cli \
              module/web --overwrite fleet.muster.dev/pin='{\"for\":\"eu-2@cccccccc\",\"by\":\"ann\"}'"

@@ -78,7 +78,7 @@ pub struct Prospect {
     /// The content of each selected cluster's row, as far as known; without name and token.
     pub rows: BTreeMap<String, SyncRow>,
     /// The first message for each cluster.
-    pub told: Vec<ClusterMessage>,
+    pub messages: Vec<ClusterMessage>,
     /// When clusters that only wait for a change window will open, in order of time.
     pub openings: Vec<Opening>,
 }
@@ -113,11 +113,11 @@ pub struct ClusterMessage {
 }
 
 impl From<&Explained<'_>> for ClusterMessage {
-    fn from(told: &Explained<'_>) -> Self {
+    fn from(explained: &Explained<'_>) -> Self {
         Self {
-            cluster: told.cluster.to_owned(),
-            reason: told.reason,
-            message: told.message(),
+            cluster: explained.cluster.to_owned(),
+            reason: explained.reason,
+            message: explained.message(),
         }
     }
 }
@@ -132,16 +132,16 @@ impl Prospect {
         mut read: impl AsyncFnMut(&ObjectId) -> Result<Option<Arc<Value>>, E>,
         now: Timestamp,
     ) -> Result<Self, E> {
-        let mut seen = observed(module, commit, lists, now);
-        if seen.invalid.is_some() {
-            return Ok(prospect(module, seen, now));
+        let mut observation = observed(module, commit, lists, now);
+        if observation.invalid.is_some() {
+            return Ok(prospect(module, observation, now));
         }
-        let selector = (!seen.deleting)
+        let selector = (!observation.deleting)
             .then(|| Matcher::new(module.spec().selector.as_ref()))
             .transpose()?;
-        let reader = Reader::new(module, selector.as_ref(), &seen, lists.kinds)?;
-        let mut sight = ClusterView::default();
-        for pair in cluster_view::pairs(lists.clusters.to_vec(), rows(lists.assemblages), &sight) {
+        let reader = Reader::new(module, selector.as_ref(), &observation, lists.kinds)?;
+        let mut view = ClusterView::default();
+        for pair in cluster_view::pairs(lists.clusters.to_vec(), rows(lists.assemblages), &view) {
             let mut known = Gathered::default();
             let cluster = loop {
                 let needs = match reader.cluster(&pair, &known) {
@@ -158,20 +158,20 @@ impl Prospect {
                 }
                 known.rounds += 1;
             };
-            sight.push(pair, cluster);
+            view.push(pair, cluster);
         }
-        reader.units(&mut sight, None);
-        seen.sight = sight;
-        seen.invalid = reading::empty_stage(module, &seen);
-        Ok(prospect(module, seen, now))
+        reader.units(&mut view, None);
+        observation.view = view;
+        observation.invalid = reading::empty_stage(module, &observation);
+        Ok(prospect(module, observation, now))
     }
 }
 
 /// The observation without its clusters.
 fn observed<K: Rolled>(module: &K, commit: &str, lists: &Lists<'_, K>, now: Timestamp) -> Observation {
     let ties = lists.dependencies.ties_of(module);
-    let mut seen = reading::observation(module, ties, lists.windows.clone(), lists.insecure, now);
-    if seen.has_target() {
+    let mut observation = reading::observation(module, ties, lists.windows.clone(), lists.insecure, now);
+    if observation.has_target() {
         let wanted = &module.spec().sync.source;
         let source = SourceStatus {
             url: Some(wanted.url().to_owned()),
@@ -181,14 +181,18 @@ fn observed<K: Rolled>(module: &K, commit: &str, lists: &Lists<'_, K>, now: Time
             verified: None,
             request: None,
         };
-        seen.target = target::known(module, source, None);
+        observation.target = target::known(module, source, None);
     }
-    let last_good = seen.memory.memory.last_good.filter(|_| !seen.deleting);
-    seen.last_good = last_good.and_then(|good| definition(lists.revisions, module, &good.to_string()));
-    seen.revisions = own(lists.revisions, module)
+    let last_good = observation
+        .memory
+        .memory
+        .last_good
+        .filter(|_| !observation.deleting);
+    observation.last_good = last_good.and_then(|good| definition(lists.revisions, module, &good.to_string()));
+    observation.revisions = own(lists.revisions, module)
         .map(|revision| (revision.name_any(), history::revision_row(revision)))
         .collect();
-    seen
+    observation
 }
 
 /// The assemblages as rows, sorted by name.
@@ -218,13 +222,13 @@ fn definition<K: Rolled>(revisions: &[ModuleRevision], module: &K, revision: &st
     Some(Definition::from(found.spec.clone()))
 }
 
-fn prospect<K: Rolled>(module: &K, seen: Observation, now: Timestamp) -> Prospect {
-    let units = &seen.sight.units;
-    let memory = seen.remembered(&units.all, millis(now));
-    let spec = units::engine_spec(module.spec(), &seen, now);
+fn prospect<K: Rolled>(module: &K, observation: Observation, now: Timestamp) -> Prospect {
+    let units = &observation.view.units;
+    let memory = observation.remembered(&units.all, millis(now));
+    let spec = units::engine_spec(module.spec(), &observation, now);
     let decision = engine::plan(&spec, &memory, &units.all, millis(now));
-    let background = decide::background(module, &seen, &decision, now);
-    let told = decide::explain_reasons(&decision, &background)
+    let background = decide::background(module, &observation, &decision, now);
+    let messages = decide::explain_reasons(&decision, &background)
         .iter()
         .map(ClusterMessage::from)
         .collect();
@@ -235,23 +239,26 @@ fn prospect<K: Rolled>(module: &K, seen: Observation, now: Timestamp) -> Prospec
         let content = units.contents.get(unit.id.as_str(), digest)?;
         Some((unit.id.to_string(), content.row.clone()))
     };
-    let selected = seen.clusters().iter().filter(|cluster| cluster.selected);
+    let selected = observation.clusters().iter().filter(|cluster| cluster.selected);
     Prospect {
-        revision: seen.target.definition().map(|target| target.revision.clone()),
+        revision: observation
+            .target
+            .definition()
+            .map(|target| target.revision.clone()),
         selected: selected.map(|cluster| cluster.name.clone()).collect(),
         rows: units.all.iter().filter_map(row).collect(),
-        wrong: seen.invalid.map(|invalid| invalid.message),
+        wrong: observation.invalid.map(|invalid| invalid.message),
         spec,
         memory,
-        told,
-        openings: openings(&seen.sight),
-        units: seen.sight.units.all,
+        messages,
+        openings: openings(&observation.view),
+        units: observation.view.units.all,
     }
 }
 
-fn openings(sight: &ClusterView) -> Vec<Opening> {
+fn openings(view: &ClusterView) -> Vec<Opening> {
     let mut all: BTreeMap<(Timestamp, String, String), Vec<String>> = BTreeMap::new();
-    for (cluster, unit) in sight.clusters.iter().zip(&sight.units.all) {
+    for (cluster, unit) in view.clusters.iter().zip(&view.units.all) {
         let Some(closed) = windows::closing(cluster, unit).filter(|_| cluster.not_yet.is_none()) else {
             continue;
         };

@@ -104,7 +104,7 @@ pub(crate) fn observation<K: ModuleObject>(
         reported_at: None,
         refused: refusals::Rows::new(),
         windows: ModuleWindows::new(module, windows, now),
-        sight: ClusterView::default(),
+        view: ClusterView::default(),
         revisions: BTreeMap::new(),
         gates: Answers::new(),
     }
@@ -163,12 +163,12 @@ fn unreadable_expression(each: &[HealthExpression]) -> Option<String> {
 
 /// An empty stage protects nothing: most likely its selector or a label is wrong. Not an error once the rollout is
 /// done.
-pub(crate) fn empty_stage<K: ModuleObject>(module: &K, seen: &Observation) -> Option<Invalid> {
-    let target = seen.target.definition()?;
-    let done = seen.memory.memory.run.is_some_and(|run| {
+pub(crate) fn empty_stage<K: ModuleObject>(module: &K, observed: &Observation) -> Option<Invalid> {
+    let target = observed.target.definition()?;
+    let done = observed.memory.memory.run.is_some_and(|run| {
         run.state == RunState::Good && target.revision.starts_with(&run.target.to_string())
     });
-    let mut selected = seen
+    let mut selected = observed
         .clusters()
         .iter()
         .filter(|cluster| cluster.selected)
@@ -197,7 +197,7 @@ pub(crate) struct Reader<'a, K: Rolled> {
     address: String,
     rollout: &'a Rollout,
     kinds: &'a Kinds,
-    seen: &'a Observation,
+    observed: &'a Observation,
     kind: PhantomData<K>,
 }
 
@@ -206,16 +206,16 @@ impl<'a, K: Rolled> Reader<'a, K> {
     pub(crate) fn new(
         module: &'a K,
         selector: Option<&'a Matcher>,
-        seen: &'a Observation,
+        observed: &'a Observation,
         kinds: &'a Kinds,
     ) -> Result<Self, SelectorError> {
         Ok(Self {
-            concerns: RelevanceCheck::of(module, selector, &seen.memory.memory)?,
+            concerns: RelevanceCheck::of(module, selector, &observed.memory.memory)?,
             key: Key::of(module),
             address: status::object_reference(module),
             rollout: &module.spec().rollout,
             kinds,
-            seen,
+            observed,
             kind: PhantomData,
         })
     }
@@ -242,18 +242,19 @@ impl<'a, K: Rolled> Reader<'a, K> {
             module: &self.address,
         };
         let selected = candidate.selected;
-        let said = ClusterControls::of(&candidate, &address, self.seen, self.seen.windows.now);
-        let pinned = pinned(&said, selected, known)?;
+        let cluster_controls =
+            ClusterControls::of(&candidate, &address, self.observed, self.observed.windows.now);
+        let pinned = pinned(&cluster_controls, selected, known)?;
         let definitions = [
-            self.seen.shall_have(pinned.as_ref()),
-            self.seen.comes_from(pinned.as_ref()),
+            self.observed.shall_have(pinned.as_ref()),
+            self.observed.comes_from(pinned.as_ref()),
         ]
         .map(|definition| definition.filter(|_| selected));
         let mut gotten = definitions.iter().flatten();
         let reads_objects = gotten.any(|definition| !definition.control_plane_bindings.is_empty());
         // A cluster that is only in flight is dropped once its change is over.
         let lasts = selected || candidate.row.is_some();
-        let fleeting = said.is_fleeting() || reads_objects || !lasts;
+        let fleeting = cluster_controls.is_fleeting() || reads_objects || !lasts;
         let [values, last_good_values] = self.values(&candidate.cluster, definitions, known)?;
         let found = ClusterLookups {
             pinned,
@@ -262,7 +263,11 @@ impl<'a, K: Rolled> Reader<'a, K> {
         };
         Ok(ObservedPair {
             cluster: Some(relevance::observed_cluster::<K>(
-                *candidate, said, found, &self.key, self.seen,
+                *candidate,
+                cluster_controls,
+                found,
+                &self.key,
+                self.observed,
             )),
             fleeting,
         })
@@ -320,27 +325,31 @@ impl<'a, K: Rolled> Reader<'a, K> {
 
     /// Builds the units of the clusters: of all, or of those at these indexes. Closed windows are applied to all of
     /// them; a lost memory is rebuilt for that, as for the decision.
-    pub(crate) fn units(&self, sight: &mut ClusterView, changed: Option<&[usize]>) {
+    pub(crate) fn units(&self, view: &mut ClusterView, changed: Option<&[usize]>) {
         match changed {
-            Some(places) => units::refresh_units(sight, places, self.seen, &self.key.name, self.rollout),
-            None => sight.units = units::units(&sight.clusters, self.seen, &self.key.name, self.rollout),
+            Some(places) => units::refresh_units(view, places, self.observed, &self.key.name, self.rollout),
+            None => view.units = units::units(&view.clusters, self.observed, &self.key.name, self.rollout),
         }
-        if sight.clusters.iter().any(|cluster| cluster.closed.is_some()) {
+        if view.clusters.iter().any(|cluster| cluster.closed.is_some()) {
             let memory = self
-                .seen
-                .remembered(&sight.units.all, millis(self.seen.windows.now));
-            units::apply_windows(sight, &memory, self.rollout);
+                .observed
+                .remembered(&view.units.all, millis(self.observed.windows.now));
+            units::apply_windows(view, &memory, self.rollout);
         }
     }
 }
 
 /// The pinned revision of a cluster.
-fn pinned(said: &ClusterControls, selected: bool, known: &Gathered) -> Result<Option<Pinned>, Needs> {
-    let Some(revision) = said.pinned_to(selected) else {
+fn pinned(
+    cluster_controls: &ClusterControls,
+    selected: bool,
+    known: &Gathered,
+) -> Result<Option<Pinned>, Needs> {
+    let Some(revision) = cluster_controls.pinned_to(selected) else {
         return Ok(None);
     };
     match known.revisions.get(revision) {
-        Some(definition) => Ok(said.pinned(definition.clone())),
+        Some(definition) => Ok(cluster_controls.pinned(definition.clone())),
         None => Err(Needs {
             revisions: BTreeSet::from([revision.to_owned()]),
             objects: BTreeSet::new(),

@@ -21,14 +21,14 @@ use super::{
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Pause {
     /// Who, why, since and until when, as far as known.
-    pub told: String,
+    pub provenance: String,
     /// How to resume.
     pub resume: String,
 }
 
 impl fmt::Display for Pause {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}{}", self.told, self.resume)
+        write!(f, "{}{}", self.provenance, self.resume)
     }
 }
 
@@ -591,8 +591,8 @@ pub fn ineligible(reason: Reason, rollout: &Rollout) -> Ineligible {
 }
 
 /// What `onUnreachable` says for clusters that do not answer or deny access. All others are skipped.
-pub fn absence(reason: Reason, wish: OnUnreachable) -> Absence {
-    match (reason, wish) {
+pub fn absence(reason: Reason, on_unreachable: OnUnreachable) -> Absence {
+    match (reason, on_unreachable) {
         (Reason::Unreachable | Reason::CredentialsRejected, OnUnreachable::Wait) => Absence::Wait,
         (Reason::Unreachable | Reason::CredentialsRejected, OnUnreachable::Fail) => Absence::Fail,
         _ => Absence::Skip,
@@ -635,12 +635,12 @@ mod tests {
 
     use super::*;
 
-    fn check(why: &Why, reason: Reason, says: &str) {
+    fn check(why: &Why, reason: Reason, expect: &str) {
         let obstacles = BTreeMap::from([("eu-1".to_owned(), "Cluster eu-1 is paused".to_owned())]);
         let pins = BTreeMap::from([("eu-1".to_owned(), "pinned to v1 by ann".to_owned())]);
         let background = Background {
             pause: Some(Pause {
-                told: " by ann".to_owned(),
+                provenance: " by ann".to_owned(),
                 resume: "; to resume: set spec.rollout.paused to false".to_owned(),
             }),
             pins,
@@ -651,7 +651,7 @@ mod tests {
         let unit = "eu-1".into();
         let told = explain_reason(&unit, why, &background);
         assert_eq!(told.reason, reason, "{why:?}");
-        assert!(told.message().contains(says), "{}", told.message());
+        assert!(told.message().contains(expect), "{}", told.message());
     }
 
     #[test]
@@ -665,9 +665,13 @@ mod tests {
             ..Background::plain(&obstacles)
         };
         let unit = "eu-1".into();
-        let told = explain_reason(&unit, &Why::Unresolved, &background);
-        assert_eq!(told.reason, Reason::VerificationFailed);
-        assert!(told.message().contains("it is not signed"), "{}", told.message());
+        let explained = explain_reason(&unit, &Why::Unresolved, &background);
+        assert_eq!(explained.reason, Reason::VerificationFailed);
+        assert!(
+            explained.message().contains("it is not signed"),
+            "{}",
+            explained.message()
+        );
         assert_eq!(
             explain_reason(&unit, &Why::Paused, &background).reason,
             Reason::Paused

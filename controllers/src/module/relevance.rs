@@ -153,7 +153,7 @@ fn orphan(cluster: &str, row: &Arc<ObservedRow>) -> ObservedCluster {
         moves: false,
         held_until: None,
         pinned: None,
-        heard: Vec::new(),
+        effects: Vec::new(),
         carrier: ObservedCarrier::default(),
         row: Some(Arc::clone(row)),
         left: None,
@@ -167,7 +167,7 @@ fn orphan(cluster: &str, row: &Arc<ObservedRow>) -> ObservedCluster {
 pub(crate) struct ClusterControls {
     hold: Option<Hold>,
     pin: Option<Pin>,
-    heard: Vec<ControlStatus>,
+    effects: Vec<ControlStatus>,
     /// Whether the Cluster itself has a control annotation, even an expired one.
     annotated: bool,
 }
@@ -177,22 +177,22 @@ impl ClusterControls {
     pub(crate) fn of(
         candidate: &Candidate,
         module: &ModuleAddress<'_>,
-        seen: &Observation,
+        observed: &Observation,
         now: Timestamp,
     ) -> Self {
         let cluster = &candidate.cluster;
-        let revisions = seen.revisions.values();
+        let revisions = observed.revisions.values();
         let known = KnownRevisions {
             revisions: revisions.map(|row| (row.revision.as_str(), row.status.verdict)),
-            memory: &seen.memory.memory,
+            memory: &observed.memory.memory,
         };
         let unit = Unit::of_cluster(cluster);
-        let hold = holds::hold_of_unit(&unit, module, &seen.controls, now);
-        let pin = pins::pin_of_unit(&unit, module, seen.controls.pinned(now), &known, now)
-            .filter(|_| !seen.deleting);
+        let hold = holds::hold_of_unit(&unit, module, &observed.controls, now);
+        let pin = pins::pin_of_unit(&unit, module, observed.controls.pinned(now), &known, now)
+            .filter(|_| !observed.deleting);
         let pinned = pins::annotated(&unit, module);
         Self {
-            heard: control_effects::of_unit(&unit, pinned, hold.as_ref(), pin.as_ref(), now),
+            effects: control_effects::of_unit(&unit, pinned, hold.as_ref(), pin.as_ref(), now),
             annotated: pinned.is_some() || cluster.annotations.contains_key(annotation::HOLD),
             hold,
             pin,
@@ -239,10 +239,10 @@ pub(crate) struct ClusterLookups {
 /// Combines candidate, controls and lookups into the observed state of one cluster.
 pub(crate) fn observed_cluster<K: Rolled>(
     candidate: Candidate,
-    said: ClusterControls,
+    cluster_controls: ClusterControls,
     found: ClusterLookups,
     module: &Key,
-    seen: &Observation,
+    observed: &Observation,
 ) -> ObservedCluster {
     let Candidate {
         cluster,
@@ -256,9 +256,9 @@ pub(crate) fn observed_cluster<K: Rolled>(
     let ClusterControls {
         hold,
         pin,
-        heard,
+        effects,
         annotated: _,
-    } = said;
+    } = cluster_controls;
     let ClusterLookups {
         pinned,
         values,
@@ -272,21 +272,21 @@ pub(crate) fn observed_cluster<K: Rolled>(
         let error = pin.hindrance(selected)?;
         Some((Reason::Pinned, pin.problem(&cluster.name, &error)))
     });
-    let (closed, window_change) = seen.windows.of_cluster(&cluster);
+    let (closed, window_change) = observed.windows.of_cluster(&cluster);
     ObservedCluster {
         name: cluster.name.clone(),
         uid: cluster.uid.clone(),
         selected,
         closed,
         window_change,
-        not_yet: seen
+        not_yet: observed
             .ties
             .not_yet(&cluster.name, &cluster.labels, selected)
             .map(|message| (Reason::DependencyBehind, message))
-            .or_else(|| upgrading(&cluster, seen.avoids_upgrades)),
-        moves: seen.ties.moves(&cluster.labels),
+            .or_else(|| upgrading(&cluster, observed.avoids_upgrades)),
+        moves: observed.ties.moves(&cluster.labels),
         held_until: ends.into_iter().flatten().min(),
-        heard,
+        effects,
         stage,
         domain,
         obstacle: obstacle::<K>(&cluster)
@@ -295,7 +295,7 @@ pub(crate) fn observed_cluster<K: Rolled>(
             .or_else(|| foreign::<K>(&cluster, assemblage.as_deref(), &module.namespace))
             .or_else(|| {
                 row.as_deref()
-                    .filter(|_| selected && !seen.deleting)
+                    .filter(|_| selected && !observed.deleting)
                     .and_then(in_the_way)
             }),
         carrier: carrier::<K>(assemblage.as_deref()),
@@ -371,10 +371,10 @@ fn foreign<K: Rolled>(
 /// digest.
 fn in_the_way(row: &ObservedRow) -> Option<(Reason, String)> {
     let report = row.report.as_ref().filter(|_| row.asks == Asks::Carry)?;
-    let said = |reason: Reason| report.reason.as_deref() == Some(reason.as_str());
-    let reason = if said(Reason::NameConflict) {
+    let has_reason = |reason: Reason| report.reason.as_deref() == Some(reason.as_str());
+    let reason = if has_reason(Reason::NameConflict) {
         Reason::NameConflict
-    } else if said(Reason::Held) && report.digest == row.digest {
+    } else if has_reason(Reason::Held) && report.digest == row.digest {
         Reason::Held
     } else {
         return None;

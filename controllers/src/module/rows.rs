@@ -76,7 +76,7 @@ impl AssemblageRow {
         match before {
             Some((row, before)) if row.position == position && before == parts => Arc::clone(row),
             Some((row, _)) => Some(observed_row(position, parts))
-                .filter(|seen| *seen != **row)
+                .filter(|observed| *observed != **row)
                 .map_or_else(|| Arc::clone(row), Arc::new),
             None => Arc::new(observed_row(position, parts)),
         }

@@ -73,9 +73,9 @@ impl Tags {
 
     /// When to read the tag of a module again.
     pub(crate) fn next(&self, key: &Key, interval: Duration) -> Option<Timestamp> {
-        let looks = self.0.lock();
-        let look = looks.get(key)?;
-        look.found.is_ok().then(|| later(look.at, interval))
+        let reads = self.0.lock();
+        let read = reads.get(key)?;
+        read.found.is_ok().then(|| later(read.at, interval))
     }
 }
 
@@ -108,8 +108,8 @@ async fn of_git<K: Rolled>(module: &K, git: &GitSource, modules: &Modules<K>) ->
         return known(module, source, None);
     }
     let verify = git.verify.as_ref().filter(|_| pinned.is_none());
-    let look = read_source(module, git, verify, modules).await;
-    match (pinned, look.found) {
+    let read = read_source(module, git, verify, modules).await;
+    match (pinned, read.found) {
         (Some(source), found) => {
             let moved_to = found.ok().map(|found| found.commit);
             let moved_to = moved_to.filter(|found| *found != source.commit);
@@ -120,7 +120,7 @@ async fn of_git<K: Rolled>(module: &K, git: &GitSource, modules: &Modules<K>) ->
                 url: Some(git.url.clone()),
                 tag: git.version.tag.clone(),
                 commit: found.commit,
-                fetched_at: Some(Time(look.at)),
+                fetched_at: Some(Time(read.at)),
                 verified: found.verified,
                 request: None,
             };
@@ -130,7 +130,7 @@ async fn of_git<K: Rolled>(module: &K, git: &GitSource, modules: &Modules<K>) ->
             reason: failure.reason,
             message: unknown(module, &failure),
             retry_at: later(
-                look.at,
+                read.at,
                 wait(&failure, module.spec().sync.package.retry_interval.to_std()),
             ),
         },
@@ -176,20 +176,20 @@ async fn read_source<K: Rolled>(
         .0
         .lock()
         .get(&key)
-        .filter(|look| look.wanted == *git && (look.verifying || verify.is_none()))
+        .filter(|read| read.wanted == *git && (read.verifying || verify.is_none()))
         .cloned();
-    let fresh_for = |look: &SourceRead| match &look.found {
+    let fresh_for = |read: &SourceRead| match &read.found {
         Ok(_) => package.interval.to_std(),
         Err(failure) => wait(failure, package.retry_interval.to_std()),
     };
     // Content that was verified but is not pinned yet is verified again: the keys may have changed.
-    let is_fresh = |look: &SourceRead| now < later(look.at, fresh_for(look));
-    let may_serve = |look: &SourceRead| verify.is_none() || look.found.is_err();
-    if let Some(last) = last.clone().filter(|look| is_fresh(look) && may_serve(look)) {
+    let is_fresh = |read: &SourceRead| now < later(read.at, fresh_for(read));
+    let may_serve = |read: &SourceRead| verify.is_none() || read.found.is_err();
+    if let Some(last) = last.clone().filter(|read| is_fresh(read) && may_serve(read)) {
         return last;
     }
     let found = resolve(module, git, verify, modules).await.map_err(|error| {
-        let before = last.and_then(|look| look.found.err());
+        let before = last.and_then(|read| read.found.err());
         Failure {
             reason: if error.reason == Reason::VerificationFailed.as_str() {
                 Reason::VerificationFailed
@@ -201,14 +201,14 @@ async fn read_source<K: Rolled>(
             count: before.map_or(0, |before| before.count.saturating_add(1)),
         }
     });
-    let look = SourceRead {
+    let read = SourceRead {
         wanted: git.clone(),
         verifying: verify.is_some(),
         at: modules.context.clock.now(),
         found,
     };
-    modules.tags.0.lock().insert(key, look.clone());
-    look
+    modules.tags.0.lock().insert(key, read.clone());
+    read
 }
 
 async fn resolve<K: Rolled>(

@@ -31,8 +31,12 @@ const MAX_NAMED: usize = 20;
 const MAX_TOLD: usize = 3;
 
 /// The status while nothing can be decided: suspended, or an invalid spec. Everything else stays unchanged.
-pub(crate) fn idle_status<K: ModuleObject>(module: &K, seen: &Observation, now: Timestamp) -> ModuleStatus {
-    let said = match &seen.invalid {
+pub(crate) fn idle_status<K: ModuleObject>(
+    module: &K,
+    observed: &Observation,
+    now: Timestamp,
+) -> ModuleStatus {
+    let new_conditions = match &observed.invalid {
         Some(invalid) => Conditions::ready(Status::False, invalid.reason, &*invalid.message)
             .stalled(invalid.reason, &*invalid.message),
         None => Conditions::ready(
@@ -42,7 +46,7 @@ pub(crate) fn idle_status<K: ModuleObject>(module: &K, seen: &Observation, now: 
         ),
     };
     let before = module.status().cloned().unwrap_or_default();
-    let conditions = merged(module, &said, &before.conditions, now);
+    let conditions = merged(module, &new_conditions, &before.conditions, now);
     ModuleStatus {
         observed_generation: module.meta().generation,
         state: state_word(&conditions, &[]),
@@ -55,46 +59,46 @@ pub(crate) fn idle_status<K: ModuleObject>(module: &K, seen: &Observation, now: 
 /// The status of a module that is rolling out or done.
 pub(crate) fn rolling_status<K: ModuleObject>(
     module: &K,
-    seen: &Observation,
+    observed: &Observation,
     decision: &engine::Decision,
-    told: &[Explained<'_>],
+    explained: &[Explained<'_>],
     open: Option<&str>,
     now: Timestamp,
 ) -> Result<ModuleStatus, serde_json::Error> {
     let before = module.status().cloned().unwrap_or_default();
-    let summary = summary(&seen.sight.units.all, decision, told);
-    let attention = attention(told, &before.attention, now);
-    let pause = pause(module, seen, now);
-    let said = conditions(module, seen, decision, told, open, &summary);
-    let said = match (&seen.target, seen.deleting) {
-        (Target::Unknown { .. }, _) | (_, false) => said,
-        (_, true) => leaving(module, seen, told, &attention, said),
+    let summary = summary(&observed.view.units.all, decision, explained);
+    let attention = attention(explained, &before.attention, now);
+    let pause = pause(module, observed, now);
+    let new_conditions = conditions(module, observed, decision, explained, open, &summary);
+    let new_conditions = match (&observed.target, observed.deleting) {
+        (Target::Unknown { .. }, _) | (_, false) => new_conditions,
+        (_, true) => leaving(module, observed, explained, &attention, new_conditions),
     };
-    let said = match pause {
-        Some(pause) => said.with(
+    let new_conditions = match pause {
+        Some(pause) => new_conditions.with(
             conditions::PAUSED,
             Status::True,
             Reason::Paused,
             format!("the rollout is paused{pause}; no new updates start, those in progress finish"),
         ),
-        None => said,
+        None => new_conditions,
     };
-    let (source, revision) = match &seen.target {
+    let (source, revision) = match &observed.target {
         Target::Known {
             definition, source, ..
         } => (Some(source.clone()), Some(definition.revision.clone())),
         Target::Unknown { .. } | Target::Nothing => (before.source, before.revision),
     };
-    let conditions = merged(module, &said, &before.conditions, now);
+    let conditions = merged(module, &new_conditions, &before.conditions, now);
     Ok(ModuleStatus {
         observed_generation: module.meta().generation,
-        state: state_word(&conditions, told),
+        state: state_word(&conditions, explained),
         conditions,
         source,
         revision,
-        reasons: groups(told),
+        reasons: groups(explained),
         attention,
-        controls: controls(seen, now),
+        controls: controls(observed, now),
         summary: Some(summary),
         rollout: Some(memory::store(&decision.memory, module.meta().uid.as_deref())?),
         last_handled_reconcile_at: requested_at(module),
@@ -102,15 +106,15 @@ pub(crate) fn rolling_status<K: ModuleObject>(
 }
 
 /// The controls and their effects: ineffective ones first.
-fn controls(seen: &Observation, now: Timestamp) -> Vec<ControlStatus> {
-    let mut all = by_hand::effects(&seen.controls, seen.clusters(), now);
+fn controls(observed: &Observation, now: Timestamp) -> Vec<ControlStatus> {
+    let mut all = by_hand::effects(&observed.controls, observed.clusters(), now);
     all.extend(control_effects::all(
         &Vocabulary::CLUSTERS,
-        &seen.controls,
-        unit_effects(seen.clusters()),
+        &observed.controls,
+        unit_effects(observed.clusters()),
         now,
     ));
-    all.sort_by_key(|said| said.effect);
+    all.sort_by_key(|status| status.effect);
     all.truncate(MAX_ATTENTION);
     all
 }
@@ -119,7 +123,7 @@ fn unit_effects(clusters: &[ObservedCluster]) -> impl Iterator<Item = UnitEffect
     clusters.iter().map(|cluster| UnitEffects {
         name: &cluster.name,
         selected: cluster.selected,
-        said: &cluster.heard,
+        effects: &cluster.effects,
     })
 }
 
@@ -159,11 +163,11 @@ pub(crate) fn differs_by_clusters_only(old: &ModuleStatus, new: &ModuleStatus) -
 }
 
 /// The state of a module in one word for a table: a pause and holds are shown next to a success, too.
-pub(crate) fn state_word(conditions: &[Condition], told: &[Explained<'_>]) -> Option<String> {
+pub(crate) fn state_word(conditions: &[Condition], explained: &[Explained<'_>]) -> Option<String> {
     let ready = conditions::find(conditions, conditions::READY)?;
     let is = |reason: Reason| match reason {
         Reason::Paused => conditions::is_true(conditions, conditions::PAUSED),
-        _ => told.iter().any(|told| told.reason == reason),
+        _ => explained.iter().any(|explanation| explanation.reason == reason),
     };
     let also = [Reason::Paused, Reason::Held, Reason::Pinned];
     let also = also
@@ -182,11 +186,11 @@ pub(crate) fn object_reference<K: ModuleObject>(module: &K) -> String {
 
 /// Whether the rollout is paused, who paused it, and how to resume it. A module that is being deleted is withdrawn even
 /// if paused.
-pub(crate) fn pause<K: ModuleObject>(module: &K, seen: &Observation, now: Timestamp) -> Option<Pause> {
-    if seen.deleting {
+pub(crate) fn pause<K: ModuleObject>(module: &K, observed: &Observation, now: Timestamp) -> Option<Pause> {
+    if observed.deleting {
         return None;
     }
-    let control = seen.controls.paused(now);
+    let control = observed.controls.paused(now);
     let lift = control.map(|_| {
         let address = object_reference(module);
         let namespace = module.namespace().unwrap_or_default();
@@ -203,7 +207,7 @@ pub(crate) fn pause<K: ModuleObject>(module: &K, seen: &Observation, now: Timest
         .then(|| "set spec.rollout.paused to false".to_owned());
     let ways: Vec<String> = in_spec.into_iter().chain(lift).collect();
     (!ways.is_empty()).then(|| Pause {
-        told: control.map_or_else(String::new, Control::provenance),
+        provenance: control.map_or_else(String::new, Control::provenance),
         resume: format!("; to resume: {}", ways.join(" and ")),
     })
 }
@@ -235,25 +239,31 @@ fn requested_at<K: ModuleObject>(module: &K) -> Option<String> {
 
 fn merged<K: ModuleObject>(
     module: &K,
-    said: &Conditions,
+    new_conditions: &Conditions,
     before: &[Condition],
     now: Timestamp,
 ) -> Vec<Condition> {
-    said.merge(before, module.meta().generation.unwrap_or_default(), now)
+    new_conditions.merge(before, module.meta().generation.unwrap_or_default(), now)
 }
 
 /// Counts of units.
 pub(crate) fn summary(
     units: &[engine::Unit],
     decision: &engine::Decision,
-    told: &[Explained<'_>],
+    explained: &[Explained<'_>],
 ) -> Summary {
-    let counted = |bucket: Bucket| count(told.iter().filter(|told| told.reason.bucket() == bucket));
+    let counted = |bucket: Bucket| {
+        count(
+            explained
+                .iter()
+                .filter(|explanation| explanation.reason.bucket() == bucket),
+        )
+    };
     let engine::Summary { total, updated, .. } = decision.summary;
     Summary {
         total,
         updated,
-        ready: ready_as_they_are(units, told),
+        ready: ready_as_they_are(units, explained),
         updating: counted(Bucket::Updating),
         waiting: counted(Bucket::Waiting),
         failed: counted(Bucket::Failed),
@@ -265,11 +275,14 @@ pub(crate) fn summary(
 }
 
 /// The units that report success at their present content, desired or not: a stopped rollout is not an outage.
-fn ready_as_they_are(units: &[engine::Unit], told: &[Explained<'_>]) -> u32 {
+fn ready_as_they_are(units: &[engine::Unit], explained: &[Explained<'_>]) -> u32 {
     // The engine gives a reason for each unit, in the same order.
-    let pairs = units.iter().zip(told);
-    count(pairs.filter(|(unit, told)| {
-        let changing = matches!(told.reason.bucket(), Bucket::Updating | Bucket::Withdrawing);
+    let pairs = units.iter().zip(explained);
+    count(pairs.filter(|(unit, explanation)| {
+        let changing = matches!(
+            explanation.reason.bucket(),
+            Bucket::Updating | Bucket::Withdrawing
+        );
         let ready = unit.state_at_assignment() == Some(&engine::State::Succeeded);
         unit.selected() && unit.is_eligible() && ready && !changing
     }))
@@ -281,13 +294,13 @@ fn count<T>(items: impl Iterator<Item = T>) -> u32 {
 
 /// The clusters that are not in their desired state, worst first. `since` of a reason without a time from the engine is
 /// when it was first shown.
-pub(crate) fn attention(told: &[Explained<'_>], before: &[Attention], now: Timestamp) -> Vec<Attention> {
-    let mut worst: Vec<&Explained<'_>> = told
+pub(crate) fn attention(explained: &[Explained<'_>], before: &[Attention], now: Timestamp) -> Vec<Attention> {
+    let mut worst: Vec<&Explained<'_>> = explained
         .iter()
-        .filter(|told| !matches!(told.reason, Reason::UpToDate | Reason::Excluded))
+        .filter(|explanation| !matches!(explanation.reason, Reason::UpToDate | Reason::Excluded))
         .collect();
     let order = |a: &&Explained<'_>, b: &&Explained<'_>| {
-        let place = |told: &Explained<'_>| (urgency(told.reason), told.reason.rank());
+        let place = |explanation: &Explained<'_>| (urgency(explanation.reason), explanation.reason.rank());
         place(a).cmp(&place(b)).then_with(|| a.cluster.cmp(b.cluster))
     };
     // In a large fleet most are not shown: those need no order.
@@ -296,20 +309,20 @@ pub(crate) fn attention(told: &[Explained<'_>], before: &[Attention], now: Times
         worst.truncate(MAX_ATTENTION);
     }
     worst.sort_unstable_by(order);
-    let entry = |told: &Explained<'_>| {
+    let entry = |explanation: &Explained<'_>| {
         let known = before
             .iter()
-            .find(|old| old.cluster == told.cluster && old.reason == told.reason.as_str());
-        let since = told
+            .find(|old| old.cluster == explanation.cluster && old.reason == explanation.reason.as_str());
+        let since = explanation
             .since
             .map(Time)
             .or_else(|| known.and_then(|old| old.since.clone()))
             .unwrap_or(Time(now));
         Attention {
-            cluster: told.cluster.to_owned(),
-            reason: told.reason.into(),
+            cluster: explanation.cluster.to_owned(),
+            reason: explanation.reason.into(),
             since: Some(since),
-            message: bounded(&told.message(), MAX_MESSAGE).into_owned(),
+            message: bounded(&explanation.message(), MAX_MESSAGE).into_owned(),
         }
     };
     worst.into_iter().map(entry).collect()
@@ -329,15 +342,15 @@ const fn urgency(reason: Reason) -> u8 {
 
 fn conditions<K: ModuleObject>(
     module: &K,
-    seen: &Observation,
+    observed: &Observation,
     decision: &engine::Decision,
-    told: &[Explained<'_>],
+    explained: &[Explained<'_>],
     open: Option<&str>,
     summary: &Summary,
 ) -> Conditions {
-    let mut said = ready(module, seen, decision, told, open, summary);
-    if let Some(halt) = halt(decision, told) {
-        said = said.with(conditions::HALTED, Status::True, halt.reason, halt.message());
+    let mut new_conditions = ready(module, observed, decision, explained, open, summary);
+    if let Some(halt) = halt(decision, explained) {
+        new_conditions = new_conditions.with(conditions::HALTED, Status::True, halt.reason, halt.message());
     }
     let everything = module
         .spec()
@@ -349,7 +362,7 @@ fn conditions<K: ModuleObject>(
             "the empty selector selects every cluster of the namespace; if this is intended, annotate the module with {}=true",
             annotation::SELECT_ALL
         );
-        said = said.with(
+        new_conditions = new_conditions.with(
             conditions::SELECTS_ALL,
             Status::True,
             ObjectReason::SelectsAll,
@@ -360,47 +373,55 @@ fn conditions<K: ModuleObject>(
         source,
         moved_to: Some(commit),
         ..
-    } = &seen.target
+    } = &observed.target
     {
         let tag = source.tag.as_deref().unwrap_or_default();
         let message = format!(
             "tag {tag} now points to commit {commit}; clusters stay at {}, the commit it was first resolved to; next: push a new tag to roll out the new commit",
             source.commit
         );
-        said = said.with(
+        new_conditions = new_conditions.with(
             conditions::TAG_MOVED,
             Status::True,
             ObjectReason::TagMoved,
             message,
         );
     }
-    said
+    new_conditions
 }
 
 /// What stopped the rollout, if it is stopped.
-pub(crate) fn halt<'a>(decision: &engine::Decision, told: &'a [Explained<'a>]) -> Option<&'a Explained<'a>> {
+pub(crate) fn halt<'a>(
+    decision: &engine::Decision,
+    explained: &'a [Explained<'a>],
+) -> Option<&'a Explained<'a>> {
     let stopped = matches!(
         decision.summary.phase,
         Phase::Halted | Phase::Aborted | Phase::Reverting
     );
-    let mut told = told.iter().filter(|_| stopped);
-    told.find(|told| matches!(told.reason, Reason::Halted | Reason::KnownBad | Reason::Aborted))
+    let mut candidates = explained.iter().filter(|_| stopped);
+    candidates.find(|explanation| {
+        matches!(
+            explanation.reason,
+            Reason::Halted | Reason::KnownBad | Reason::Aborted
+        )
+    })
 }
 
 fn ready<K: ModuleObject>(
     module: &K,
-    seen: &Observation,
+    observed: &Observation,
     decision: &engine::Decision,
-    told: &[Explained<'_>],
+    explained: &[Explained<'_>],
     open: Option<&str>,
     summary: &Summary,
 ) -> Conditions {
-    let version = display_version(module, &seen.target);
-    if let Target::Unknown { reason, message, .. } = &seen.target {
+    let version = display_version(module, &observed.target);
+    if let Target::Unknown { reason, message, .. } = &observed.target {
         return Conditions::ready(Status::False, *reason, &**message).reconciling(*reason, &**message);
     }
     let phase = decision.summary.phase;
-    ready_conditions(&Vocabulary::CLUSTERS, &version, phase, told, open, summary)
+    ready_conditions(&Vocabulary::CLUSTERS, &version, phase, explained, open, summary)
 }
 
 /// The conditions of a module whose version is known, by the reasons of its units.
@@ -408,58 +429,67 @@ pub(crate) fn ready_conditions(
     words: &Vocabulary,
     version: &str,
     phase: Phase,
-    told: &[Explained<'_>],
+    explained: &[Explained<'_>],
     open: Option<&str>,
     summary: &Summary,
 ) -> Conditions {
-    let about = |told: &Explained<'_>| {
-        let (clusters, cluster) = (&summary.clusters, told.cluster);
+    let about = |explanation: &Explained<'_>| {
+        let (clusters, cluster) = (&summary.clusters, explanation.cluster);
         let units = words.units;
-        format!("{version} on {clusters} {units}: {cluster}: {}", told.message())
+        format!(
+            "{version} on {clusters} {units}: {cluster}: {}",
+            explanation.message()
+        )
     };
-    let Some(worst) = worst(told) else {
-        return match fault(told) {
+    let Some(worst) = worst(explained) else {
+        return match fault(explained) {
             Some(fault) => {
                 let message = about(fault);
                 Conditions::ready(Status::False, fault.reason, &*message).stalled(fault.reason, message)
             }
-            None => at_rest(words, version, open, summary, told),
+            None => at_rest(words, version, open, summary, explained),
         };
     };
     let message = about(worst);
-    let said = Conditions::ready(Status::False, worst.reason, &*message);
+    let new_conditions = Conditions::ready(Status::False, worst.reason, &*message);
     match phase {
         // Its row has been refused by the API server for too long.
-        _ if worst.is_write_overdue() => said.stalled(worst.reason, message),
-        Phase::Halted | Phase::Aborted => said.stalled(worst.reason, message),
+        _ if worst.is_write_overdue() => new_conditions.stalled(worst.reason, message),
+        Phase::Halted | Phase::Aborted => new_conditions.stalled(worst.reason, message),
         Phase::Idle | Phase::Rolling | Phase::Reverting | Phase::Paused | Phase::Done => {
-            said.reconciling(ObjectReason::Progressing, message)
+            new_conditions.reconciling(ObjectReason::Progressing, message)
         }
     }
 }
 
 /// The cluster that keeps the module from being ready. A cluster that cannot or must not be changed does not: it is
 /// counted as skipped or held.
-fn worst<'a>(told: &'a [Explained<'a>]) -> Option<&'a Explained<'a>> {
-    let open = told.iter().filter(|told| {
+fn worst<'a>(explained: &'a [Explained<'a>]) -> Option<&'a Explained<'a>> {
+    let open = explained.iter().filter(|explanation| {
         !matches!(
-            told.reason.bucket(),
+            explanation.reason.bucket(),
             Bucket::Skipped | Bucket::Held | Bucket::Updated | Bucket::Excluded
         )
     });
-    open.min_by_key(|told| (urgency(told.reason), told.reason.rank(), told.cluster))
+    open.min_by_key(|explanation| {
+        (
+            urgency(explanation.reason),
+            explanation.reason.rank(),
+            explanation.cluster,
+        )
+    })
 }
 
 /// A cluster that is skipped because of the module itself: only a change of the module or of its dependencies fixes
 /// that.
-fn fault<'a>(told: &'a [Explained<'a>]) -> Option<&'a Explained<'a>> {
-    let faults = told.iter().filter(|told| {
+fn fault<'a>(explained: &'a [Explained<'a>]) -> Option<&'a Explained<'a>> {
+    let faults = explained.iter().filter(|explanation| {
         matches!(
-            told.reason,
+            explanation.reason,
             Reason::BindingFailed | Reason::NameConflict | Reason::SyncUnsupported
         )
     });
-    faults.min_by_key(|told| (told.reason.rank(), told.cluster))
+    faults.min_by_key(|explanation| (explanation.reason.rank(), explanation.cluster))
 }
 
 fn at_rest(
@@ -467,7 +497,7 @@ fn at_rest(
     version: &str,
     open: Option<&str>,
     summary: &Summary,
-    told: &[Explained<'_>],
+    explained: &[Explained<'_>],
 ) -> Conditions {
     let (Summary { total, updated, .. }, units) = (summary, words.units);
     if *total == 0 {
@@ -478,13 +508,17 @@ fn at_rest(
         );
     }
     // A cluster that cannot be changed or is held may have the version, but is not known to be ready now.
-    let ready = count(told.iter().filter(|told| told.reason == Reason::UpToDate));
+    let ready = count(
+        explained
+            .iter()
+            .filter(|explanation| explanation.reason == Reason::UpToDate),
+    );
     let where_ = if ready == *updated {
         format!("ready on {updated} of {total} {units}")
     } else {
         format!("on {updated} of {total} {units}, ready on {ready}")
     };
-    let apart = apart(told, Bucket::Skipped, "skipped") + &apart(told, Bucket::Held, "held");
+    let apart = apart(explained, Bucket::Skipped, "skipped") + &apart(explained, Bucket::Held, "held");
     if ready == 0 {
         return Conditions::ready(
             Status::Unknown,
@@ -503,19 +537,19 @@ fn at_rest(
 }
 
 /// The clusters that a finished rollout left out, and why.
-fn apart(told: &[Explained<'_>], bucket: Bucket, word: &str) -> String {
-    let mut all: Vec<&Explained<'_>> = told
+fn apart(explained: &[Explained<'_>], bucket: Bucket, word: &str) -> String {
+    let mut all: Vec<&Explained<'_>> = explained
         .iter()
-        .filter(|told| told.reason.bucket() == bucket)
+        .filter(|explanation| explanation.reason.bucket() == bucket)
         .collect();
     if all.is_empty() {
         return String::new();
     }
-    all.sort_unstable_by_key(|told| (told.reason.rank(), told.cluster));
+    all.sort_unstable_by_key(|explanation| (explanation.reason.rank(), explanation.cluster));
     let more = all.len().saturating_sub(MAX_TOLD);
     let named = all.iter().take(MAX_TOLD);
     let named: Vec<String> = named
-        .map(|told| format!("{} ({})", told.cluster, told.reason))
+        .map(|explanation| format!("{} ({})", explanation.cluster, explanation.reason))
         .collect();
     format!("; {} {word}: {}{}", all.len(), named.join(", "), and_more(more))
 }
@@ -530,22 +564,24 @@ fn and_more(more: usize) -> String {
 /// What a deletion waits for, and how to end that.
 fn leaving<K: ModuleObject>(
     module: &K,
-    seen: &Observation,
-    told: &[Explained<'_>],
+    observed: &Observation,
+    explained: &[Explained<'_>],
     attention: &[Attention],
-    said: Conditions,
+    new_conditions: Conditions,
 ) -> Conditions {
-    let left: Vec<&Explained<'_>> = told
+    let left: Vec<&Explained<'_>> = explained
         .iter()
-        .filter(|told| told.reason != Reason::Excluded)
+        .filter(|explanation| explanation.reason != Reason::Excluded)
         .collect();
-    let held = left.iter().find(|told| told.reason == Reason::WithdrawalHeld);
+    let held = left
+        .iter()
+        .find(|explanation| explanation.reason == Reason::WithdrawalHeld);
     let (reason, message) = match (held, left.first()) {
         (Some(held), _) => (
             Reason::WithdrawalHeld.as_str(),
             format!("being deleted: {}", held.message()),
         ),
-        (None, None) => match seen.refused.iter().next() {
+        (None, None) => match observed.refused.iter().next() {
             Some((cluster, refused)) => (
                 Reason::WriteFailed.as_str(),
                 format!(
@@ -565,28 +601,43 @@ fn leaving<K: ModuleObject>(
             (ObjectReason::Terminating.as_str(), begin + &rest)
         }
     };
-    said.with(conditions::READY, Status::False, reason, &*message)
+    new_conditions
+        .with(conditions::READY, Status::False, reason, &*message)
         .with(conditions::RECONCILING, Status::True, reason, message)
 }
 
 /// The clusters that cannot be withdrawn now: which, why, since when, and how to abandon them; `None` if there are
 /// none.
 fn stuck<K: ModuleObject>(module: &K, left: &[&Explained<'_>], attention: &[Attention]) -> Option<String> {
-    let stuck: Vec<&&Explained<'_>> = left.iter().filter(|told| told.reason.is_ineligible()).collect();
+    let stuck: Vec<&&Explained<'_>> = left
+        .iter()
+        .filter(|explanation| explanation.reason.is_ineligible())
+        .collect();
     if stuck.is_empty() {
         return None;
     }
-    let since = |told: &Explained<'_>| {
-        let entry = attention.iter().find(|entry| entry.cluster == told.cluster)?;
+    let since = |explanation: &Explained<'_>| {
+        let entry = attention
+            .iter()
+            .find(|entry| entry.cluster == explanation.cluster)?;
         entry.since.as_ref().map(|since| format!(" since {}", since.0))
     };
-    let one = |told: &&&Explained<'_>| {
-        let since = since(told).unwrap_or_default();
-        format!("{} ({}{since}: {})", told.cluster, told.reason, told.message())
+    let one = |explanation: &&&Explained<'_>| {
+        let since = since(explanation).unwrap_or_default();
+        format!(
+            "{} ({}{since}: {})",
+            explanation.cluster,
+            explanation.reason,
+            explanation.message()
+        )
     };
-    let told: Vec<String> = stuck.iter().take(MAX_TOLD).map(one).collect();
+    let described: Vec<String> = stuck.iter().take(MAX_TOLD).map(one).collect();
     let more = and_more(stuck.len().saturating_sub(MAX_TOLD));
-    let names: Vec<&str> = stuck.iter().take(MAX_NAMED).map(|told| told.cluster).collect();
+    let names: Vec<&str> = stuck
+        .iter()
+        .take(MAX_NAMED)
+        .map(|explanation| explanation.cluster)
+        .collect();
     let (namespace, address) = (module.namespace().unwrap_or_default(), object_reference(module));
     let address = ModuleAddress {
         namespace: &namespace,
@@ -595,7 +646,7 @@ fn stuck<K: ModuleObject>(module: &K, left: &[&Explained<'_>], attention: &[Atte
     let give_up = command(&address, annotation::ABANDON, Some(&names.join(",")));
     Some(format!(
         "; waiting for {}{more}, withdrawn once reachable or deleted; to abandon them and leave their objects in place: {give_up}",
-        told.join(", ")
+        described.join(", ")
     ))
 }
 
@@ -653,19 +704,30 @@ mod tests {
             .iter()
             .map(|reason| (reason.as_str().into(), why(*reason)))
             .collect();
-        let told: Vec<Explained<'_>> = units
+        let explained: Vec<Explained<'_>> = units
             .iter()
             .map(|(unit, why)| explain_reason(unit, why, &background))
             .collect();
-        let given: Vec<Reason> = told.iter().map(|told| told.reason).collect();
+        let given: Vec<Reason> = explained.iter().map(|explanation| explanation.reason).collect();
         assert_eq!(given, reasons);
-        let total = count(told.iter().filter(|told| told.reason != Reason::Excluded));
+        let total = count(
+            explained
+                .iter()
+                .filter(|explanation| explanation.reason != Reason::Excluded),
+        );
         let summary = Summary {
             total,
             ..Summary::default()
         };
-        let conditions = ready_conditions(&Vocabulary::CLUSTERS, "v2", Phase::Done, &told, None, &summary)
-            .merge(&[], 1, Timestamp::UNIX_EPOCH);
+        let conditions = ready_conditions(
+            &Vocabulary::CLUSTERS,
+            "v2",
+            Phase::Done,
+            &explained,
+            None,
+            &summary,
+        )
+        .merge(&[], 1, Timestamp::UNIX_EPOCH);
         let ready = conditions::find(&conditions, conditions::READY).unwrap().clone();
         (
             ready.status,

@@ -213,13 +213,13 @@ mod tests {
         let check = |successors: Vec<Successor>, moves: bool, waits_for: Option<&str>| {
             let successors = Successors::new(successors);
             assert_eq!(successors.take_over(&labels("prod")), moves);
-            let said = successors.not_yet("eu-1", &labels("prod"));
+            let message = successors.not_yet("eu-1", &labels("prod"));
             let expect = waits_for.map(|name| {
                 format!(
                     "moves to module/{name}, not confirmed here; next: muster why module/{name} --cluster eu-1"
                 )
             });
-            assert_eq!(said, expect);
+            assert_eq!(message, expect);
         };
         check(vec![], false, None);
         check(vec![successor("b", &prod, None)], true, Some("b"));

@@ -99,29 +99,29 @@ struct Recipes<'a> {
 /// A unit for each cluster, with the contents that it may get.
 pub(crate) fn units(
     clusters: &[ObservedCluster],
-    seen: &Observation,
+    observed: &Observation,
     module: &str,
     rollout: &api::Rollout,
 ) -> Units {
     let mut units = Units::default();
-    units.put(clusters.iter().enumerate(), seen, module, rollout);
+    units.put(clusters.iter().enumerate(), observed, module, rollout);
     units.share(clusters, rollout);
     units
 }
 
 /// Builds the units of the clusters at these indexes again, when nothing else changed.
 pub(crate) fn refresh_units(
-    sight: &mut ClusterView,
+    view: &mut ClusterView,
     places: &[usize],
-    seen: &Observation,
+    observed: &Observation,
     module: &str,
     rollout: &api::Rollout,
 ) {
-    let ClusterView { clusters, units, .. } = sight;
+    let ClusterView { clusters, units, .. } = view;
     let changed = places
         .iter()
         .filter_map(|place| Some((*place, clusters.get(*place)?)));
-    units.put(changed, seen, module, rollout);
+    units.put(changed, observed, module, rollout);
     units.share(clusters, rollout);
 }
 
@@ -129,25 +129,32 @@ impl Units {
     fn put<'a>(
         &mut self,
         clusters: impl Iterator<Item = (usize, &'a ObservedCluster)>,
-        seen: &Observation,
+        observed: &Observation,
         module: &str,
         rollout: &api::Rollout,
     ) {
         let [target, last_good] = std::mem::take(&mut self.made);
         let recipe = |definition, made| Recipe::new(module, definition, made);
         let mut recipes = Recipes {
-            target: seen
+            target: observed
                 .target
                 .definition()
                 .map(|definition| recipe(definition, target)),
-            last_good: seen
+            last_good: observed
                 .last_good
                 .as_ref()
                 .map(|definition| recipe(definition, last_good)),
         };
         for (place, cluster) in clusters {
             self.obstacles.remove(&cluster.name);
-            let (unit, choice) = unit(cluster, seen, module, rollout, &mut recipes, &mut self.obstacles);
+            let (unit, choice) = unit(
+                cluster,
+                observed,
+                module,
+                rollout,
+                &mut recipes,
+                &mut self.obstacles,
+            );
             self.contents.put(place, choice);
             match self.all.get_mut(place) {
                 Some(old) => *old = unit,
@@ -185,40 +192,40 @@ impl Units {
 
 /// The settings of a module in the engine's form. A module that is being deleted is withdrawn as `onDelete` says,
 /// paused or not; an explicit `onDelete` releases the brake.
-pub(crate) fn engine_spec(module: &ModuleSpec, seen: &Observation, now: Timestamp) -> engine::Spec {
+pub(crate) fn engine_spec(module: &ModuleSpec, observed: &Observation, now: Timestamp) -> engine::Spec {
     let wishes = rollout_settings(&module.rollout);
-    let deleting = seen.deleting;
+    let deleting = observed.deleting;
     let explicit = deleting && module.on_delete.is_some();
     let how = match module.on_delete {
         Some(OnDelete::Orphan) if deleting => engine::How::Orphan,
         _ => engine::How::Prune,
     };
-    let target = seen.target.definition();
+    let target = observed.target.definition();
     engine::Spec {
         target: target.and_then(|target| engine::Revision::parse(&target.revision)),
-        readings: gates::readings(&seen.gates),
-        controls: controls(seen, now),
+        readings: gates::readings(&observed.gates),
+        controls: controls(observed, now),
         withdraw: engine::Withdraw {
             brake: wishes.withdraw.brake.filter(|_| !explicit),
             how,
-            acknowledged: seen
+            acknowledged: observed
                 .controls
                 .acknowledged(now)
                 .map(|control| control.what.clone()),
-            moving: moving(seen),
+            moving: moving(observed),
             ..wishes.withdraw
         },
-        paused: !deleting && (wishes.paused || seen.controls.paused(now).is_some()),
-        abandoned: seen.controls.given_up(now),
-        refused: refusals::of_engine(&seen.refused),
-        window_change: windows::next_change(seen.clusters()).map(millis),
+        paused: !deleting && (wishes.paused || observed.controls.paused(now).is_some()),
+        abandoned: observed.controls.given_up(now),
+        refused: refusals::of_engine(&observed.refused),
+        window_change: windows::next_change(observed.clusters()).map(millis),
         ..wishes
     }
 }
 
 /// The clusters where a successor takes over from a module that is being deleted.
-fn moving(seen: &Observation) -> BTreeSet<engine::UnitId> {
-    let moving = seen.clusters().iter().filter(|cluster| cluster.moves);
+fn moving(observed: &Observation) -> BTreeSet<engine::UnitId> {
+    let moving = observed.clusters().iter().filter(|cluster| cluster.moves);
     moving.map(|cluster| cluster.name.as_str().into()).collect()
 }
 
@@ -282,12 +289,13 @@ fn stage(stage: &api::Stage) -> engine::Stage {
 }
 
 /// The one-shot controls, with known revisions.
-fn controls(seen: &Observation, now: Timestamp) -> Vec<engine::Control> {
-    let memory = &seen.memory.memory;
-    let target = seen.target.definition();
+fn controls(observed: &Observation, now: Timestamp) -> Vec<engine::Control> {
+    let memory = &observed.memory.memory;
+    let target = observed.target.definition();
     let target = target.and_then(|target| engine::Revision::parse(&target.revision));
     let known = memory.bad.keys().copied().chain(target).collect();
-    seen.controls
+    observed
+        .controls
         .one_shots(now)
         .map(|once| once.engine(&known))
         .collect()
@@ -302,19 +310,19 @@ fn limit(amount: Amount) -> engine::Limit {
 
 fn unit(
     cluster: &ObservedCluster,
-    seen: &Observation,
+    observed: &Observation,
     module: &str,
     rollout: &api::Rollout,
     recipes: &mut Recipes<'_>,
     obstacles: &mut BTreeMap<String, String>,
 ) -> (engine::Unit, Choice) {
-    let choice = choice(cluster, seen, module, recipes, obstacles);
-    let pinned = cluster.is_pinned_elsewhere(&seen.target);
+    let choice = choice(cluster, observed, module, recipes, obstacles);
+    let pinned = cluster.is_pinned_elsewhere(&observed.target);
     let row = cluster.row.as_deref();
     let unit = engine::Unit {
         id: choice.unit.clone(),
         incarnation: engine::Incarnation::of(&cluster.uid),
-        desired: desired(cluster, seen, &choice),
+        desired: desired(cluster, observed, &choice),
         assigned: row.map(|row| assigned(row, &choice)),
         observed: row.map_or_else(|| cluster.left.clone(), |row| row.reported.clone()),
         eligible: eligible(cluster, &choice, rollout, obstacles),
@@ -337,8 +345,8 @@ fn stage_of(cluster: &ObservedCluster, rollout: &api::Rollout, pinned: bool) -> 
     }
 }
 
-fn desired(cluster: &ObservedCluster, seen: &Observation, choice: &Choice) -> engine::Desired {
-    if !cluster.selected || seen.deleting {
+fn desired(cluster: &ObservedCluster, observed: &Observation, choice: &Choice) -> engine::Desired {
+    if !cluster.selected || observed.deleting {
         return engine::Desired::Nothing;
     }
     match &choice.wanted {
@@ -354,7 +362,7 @@ fn desired(cluster: &ObservedCluster, seen: &Observation, choice: &Choice) -> en
 /// The possible contents of a cluster's row; records an obstacle if there is one.
 fn choice(
     cluster: &ObservedCluster,
-    seen: &Observation,
+    observed: &Observation,
     module: &str,
     recipes: &mut Recipes<'_>,
     obstacles: &mut BTreeMap<String, String>,
@@ -364,7 +372,7 @@ fn choice(
         wanted: None,
         last_good: None,
     };
-    let Some(Ok(values)) = cluster.values.as_ref().filter(|_| !seen.deleting) else {
+    let Some(Ok(values)) = cluster.values.as_ref().filter(|_| !observed.deleting) else {
         return nothing;
     };
     let mut understood = |content: Result<Option<Arc<Content>>, String>| {
@@ -453,8 +461,8 @@ fn assigned(row: &ObservedRow, choice: &Choice) -> engine::Assignment {
 /// What depends on the memory, and so is computed for each decision, even if units were kept: stages continue without a
 /// closed cluster if its windows say so, unless a change of it is in flight; and a cluster that waits for another
 /// module is not retargeted in flight either.
-pub(crate) fn apply_windows(sight: &mut ClusterView, memory: &engine::Memory, rollout: &api::Rollout) {
-    for (unit, cluster) in sight.units.all.iter_mut().zip(&sight.clusters) {
+pub(crate) fn apply_windows(view: &mut ClusterView, memory: &engine::Memory, rollout: &api::Rollout) {
+    for (unit, cluster) in view.units.all.iter_mut().zip(&view.clusters) {
         let Some(window) = windows::closing(cluster, unit) else {
             continue;
         };

@@ -244,11 +244,11 @@ impl<K: Rolled> Modules<K> {
             return Err(overtaken());
         }
         let version = there.resource_version().unwrap_or_default();
-        let seen = AppendTarget {
+        let append_target = AppendTarget {
             version: &version,
             has_rows: !syncs.is_empty(),
         };
-        self.patched(assemblage, what, intent::merged(writes, Some(seen)))
+        self.patched(assemblage, what, intent::merged(writes, Some(append_target)))
             .await
     }
 

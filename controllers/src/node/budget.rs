@@ -50,11 +50,11 @@ impl<'a> Room<'a> {
         exists: impl Fn(&str) -> bool,
     ) -> Self {
         let nodes: BTreeMap<_, _> = nodes.into_iter().map(|node| (node.name, node)).collect();
-        let stands = |claim: &&Claim| {
+        let is_valid = |claim: &&Claim| {
             let node = nodes.get(claim.node.as_str());
             exists(&claim.module) && node.is_some_and(|node| node.uid == claim.uid)
         };
-        let claims: BTreeSet<Claim> = status.claims.iter().filter(stands).cloned().collect();
+        let claims: BTreeSet<Claim> = status.claims.iter().filter(is_valid).cloned().collect();
         let mut room = Self {
             spec: *spec,
             counts: [0; 2],

@@ -31,7 +31,7 @@ pub fn desired_condition(
     let rows = own.map_or(&[][..], |own| &own.rows);
     let is_known = |name: &&&str| rows.iter().any(|row| row.row.name == **name);
     let without: Vec<&str> = selecting.iter().filter(|name| !is_known(name)).copied().collect();
-    let says = |status, reason: &str, message: String| {
+    let build = |status, reason: &str, message: String| {
         Some(Configured {
             status,
             reason: reason.to_owned(),
@@ -40,8 +40,8 @@ pub fn desired_condition(
     };
     if rows.is_empty() && selecting.is_empty() {
         let message = "no NodeModule selects this node".to_owned();
-        let is_told = node.configured.is_some();
-        return is_told.then(|| Configured {
+        let has_condition = node.configured.is_some();
+        return has_condition.then(|| Configured {
             status: ConfiguredStatus::True,
             reason: Reason::Excluded.as_str().to_owned(),
             message,
@@ -49,7 +49,7 @@ pub fn desired_condition(
     }
     if missing.is_some() {
         let message = "the agent of this node does not renew its Lease".to_owned();
-        return says(ConfiguredStatus::Unknown, Reason::AgentMissing.as_str(), message);
+        return build(ConfiguredStatus::Unknown, Reason::AgentMissing.as_str(), message);
     }
     if let Some(row) = rows.iter().find(|row| failed(row)) {
         let report = row.report();
@@ -59,7 +59,7 @@ pub fn desired_condition(
         let message = report
             .and_then(|report| report.message.as_deref())
             .unwrap_or(reason);
-        return says(
+        return build(
             ConfiguredStatus::False,
             reason,
             format!("NodeModule {}: {message}", row.row.name),
@@ -67,14 +67,14 @@ pub fn desired_condition(
     }
     if let Some(row) = rows.iter().find(|row| !row.is_settled()) {
         let message = format!("NodeModule {} is being changed on this node", row.row.name);
-        return says(ConfiguredStatus::Unknown, Reason::Updating.as_str(), message);
+        return build(ConfiguredStatus::Unknown, Reason::Updating.as_str(), message);
     }
     if let [first, ..] = without[..] {
         let message = format!("NodeModule {first} is not applied on this node yet");
-        return says(ConfiguredStatus::Unknown, ObjectReason::Pending.as_str(), message);
+        return build(ConfiguredStatus::Unknown, ObjectReason::Pending.as_str(), message);
     }
     let names: Vec<&str> = rows.iter().map(|row| row.row.name.as_str()).collect();
-    says(
+    build(
         ConfiguredStatus::True,
         ObjectReason::Succeeded.as_str(),
         format!("confirmed: {}", names.join(", ")),
@@ -176,9 +176,13 @@ mod tests {
         expect: Option<(ConfiguredStatus, &str, &str)>,
     ) {
         let found = desired_condition(&node(), of, selecting, missing);
-        let found = found
-            .as_ref()
-            .map(|said| (said.status, said.reason.as_str(), said.message.as_str()));
+        let found = found.as_ref().map(|configured| {
+            (
+                configured.status,
+                configured.reason.as_str(),
+                configured.message.as_str(),
+            )
+        });
         assert_eq!(found, expect);
     }
 
@@ -186,21 +190,21 @@ mod tests {
     fn a_node_is_configured_once_all_of_its_rows_are_confirmed() {
         let confirmed = || Some(json!({"state": "confirmed"}));
         check(None, &[], None, None);
-        let says = "NodeModule fabric is not applied on this node yet";
+        let message = "NodeModule fabric is not applied on this node yet";
         check(
             None,
             &["fabric"],
             None,
-            Some((ConfiguredStatus::Unknown, "Pending", says)),
+            Some((ConfiguredStatus::Unknown, "Pending", message)),
         );
         let both = assemblage("u1", &[("fabric", confirmed()), ("sysctl", confirmed())]);
-        let says = "confirmed: fabric, sysctl";
+        let message = "confirmed: fabric, sysctl";
         let selecting = ["fabric", "sysctl"];
         check(
             Some(&both),
             &selecting,
             None,
-            Some((ConfiguredStatus::True, "Succeeded", says)),
+            Some((ConfiguredStatus::True, "Succeeded", message)),
         );
         let gone = "the agent of this node does not renew its Lease";
         check(
@@ -216,39 +220,39 @@ mod tests {
                 ("sysctl", Some(json!({"state": "updating"}))),
             ],
         );
-        let says = "NodeModule sysctl is being changed on this node";
+        let message = "NodeModule sysctl is being changed on this node";
         check(
             Some(&updating),
             &selecting,
             None,
-            Some((ConfiguredStatus::Unknown, "Updating", says)),
+            Some((ConfiguredStatus::Unknown, "Updating", message)),
         );
         let silent = assemblage("u1", &[("fabric", None)]);
-        let says = "NodeModule fabric is being changed on this node";
+        let message = "NodeModule fabric is being changed on this node";
         check(
             Some(&silent),
             &["fabric"],
             None,
-            Some((ConfiguredStatus::Unknown, "Updating", says)),
+            Some((ConfiguredStatus::Unknown, "Updating", message)),
         );
         let report =
             json!({"state": "failed", "terminal": true, "reason": "RestoreFailed", "message": "disk"});
         let failed = assemblage("u1", &[("fabric", Some(report)), ("sysctl", confirmed())]);
-        let says = "NodeModule fabric: disk";
+        let message = "NodeModule fabric: disk";
         check(
             Some(&failed),
             &selecting,
             None,
-            Some((ConfiguredStatus::False, "RestoreFailed", says)),
+            Some((ConfiguredStatus::False, "RestoreFailed", message)),
         );
         // The assemblage of a previous node with the same name.
         let other = assemblage("u0", &[("fabric", confirmed())]);
-        let says = "NodeModule fabric is not applied on this node yet";
+        let message = "NodeModule fabric is not applied on this node yet";
         check(
             Some(&other),
             &["fabric"],
             None,
-            Some((ConfiguredStatus::Unknown, "Pending", says)),
+            Some((ConfiguredStatus::Unknown, "Pending", message)),
         );
     }
 
@@ -263,9 +267,9 @@ mod tests {
             configured: Some(configured),
             ..node()
         };
-        let said = desired_condition(&node, None, &[], None).unwrap();
+        let desired = desired_condition(&node, None, &[], None).unwrap();
         assert_eq!(
-            (said.status, said.reason.as_str()),
+            (desired.status, desired.reason.as_str()),
             (ConfiguredStatus::True, "Excluded")
         );
     }
@@ -278,23 +282,23 @@ mod tests {
                 .filter_map(|text| StartupTaint::parse(text))
                 .collect()
         };
-        let said = |status, reason: &str| Configured {
+        let configured = |status, reason: &str| Configured {
             status,
             reason: reason.to_owned(),
             message: String::new(),
         };
         let startup = taints(&["example.com/startup=:NoSchedule"]);
-        let confirmed = said(ConfiguredStatus::True, "Succeeded");
+        let confirmed = configured(ConfiguredStatus::True, "Succeeded");
         assert!(is_untainted(&node(), &startup, &confirmed));
         assert!(!is_untainted(
             &node(),
             &startup,
-            &said(ConfiguredStatus::Unknown, "Updating")
+            &configured(ConfiguredStatus::Unknown, "Updating")
         ));
         assert!(!is_untainted(
             &node(),
             &startup,
-            &said(ConfiguredStatus::True, "Excluded")
+            &configured(ConfiguredStatus::True, "Excluded")
         ));
         assert!(!is_untainted(&node(), &taints(&["other"]), &confirmed));
         assert_eq!(StartupTaint::parse(""), None);

@@ -40,9 +40,13 @@ pub struct Plan {
 }
 
 /// Decides about one NodeModule.
-pub fn decide(module: &NodeModule, seen: &Observation, now: Timestamp) -> Result<Plan, serde_json::Error> {
-    if seen.invalid.is_some() || (module.spec.suspend && !seen.deleting) {
-        let status = status::idle_status(module, seen, now);
+pub fn decide(
+    module: &NodeModule,
+    observed: &Observation,
+    now: Timestamp,
+) -> Result<Plan, serde_json::Error> {
+    if observed.invalid.is_some() || (module.spec.suspend && !observed.deleting) {
+        let status = status::idle_status(module, observed, now);
         return Ok(Plan {
             records: false,
             moves: false,
@@ -53,43 +57,44 @@ pub fn decide(module: &NodeModule, seen: &Observation, now: Timestamp) -> Result
             wake_at: None,
         });
     }
-    let (decided, memory) = decided(module, seen, now);
+    let (decided, memory) = decided(module, observed, now);
     let decision = decided.decision();
     let on_record = |target: &super::facts::Definition| {
-        seen.revisions
+        observed
+            .revisions
             .iter()
             .any(|known| known.definition.revision == target.revision)
     };
-    let planned = decided.planned(&decision_rows(module, seen, &decision.memory));
+    let planned = decided.planned(&decision_rows(module, observed, &decision.memory));
     let named = planned.iter().any(assigns) || decision.memory != memory;
     let wakes = decision
         .wake_at
         .map(timestamp)
         .into_iter()
-        .chain(seen.controls.end(now))
-        .chain(seen.said_until);
-    let (status, events) = status::rolling_status(module, seen, decision, now)?;
+        .chain(observed.controls.end(now))
+        .chain(observed.first_expiry);
+    let (status, events) = status::rolling_status(module, observed, decision, now)?;
     Ok(Plan {
         events,
-        records: seen
+        records: observed
             .target
             .as_ref()
             .is_some_and(|target| named && !on_record(target)),
         moves: !planned.is_empty(),
         status: Box::new(status),
-        release: seen.deleting && seen.nodes.iter().all(|node| is_left(module, node)),
+        release: observed.deleting && observed.nodes.iter().all(|node| is_left(module, node)),
         wake_at: wakes.min(),
         decided: Some(decided),
     })
 }
 
-fn decided(module: &NodeModule, seen: &Observation, now: Timestamp) -> (Decided, Memory) {
-    let memory = seen.remembered(millis(now));
-    let spec = settings::engine_spec(&module.spec, seen, now);
+fn decided(module: &NodeModule, observed: &Observation, now: Timestamp) -> (Decided, Memory) {
+    let memory = observed.remembered(millis(now));
+    let spec = settings::engine_spec(&module.spec, observed, now);
     let facts = Facts {
         spec: &spec,
         memory: &memory,
-        units: &seen.units,
+        units: &observed.units,
         now: millis(now),
     };
     (muster_driver::decide(facts, &Rules::shipped()), memory)
@@ -97,16 +102,16 @@ fn decided(module: &NodeModule, seen: &Observation, now: Timestamp) -> (Decided,
 
 /// The nodes that a decision without a budget would start to change, each with the token of its row: on these a
 /// NodeModule needs a claim first. In the order in which they would start.
-pub fn wanted_nodes(module: &NodeModule, seen: &Observation, now: Timestamp) -> Vec<(UnitId, u64)> {
-    let (decided, memory) = decided(module, seen, now);
+pub fn wanted_nodes(module: &NodeModule, observed: &Observation, now: Timestamp) -> Vec<(UnitId, u64)> {
+    let (decided, memory) = decided(module, observed, now);
     let begins = |(unit, change): (&UnitId, Change)| {
         let begins = matches!(
             change.then,
             NewContent::Assigned { .. } | NewContent::Withdrawn(_)
         );
         let in_flight = memory.in_flight.contains_key(unit);
-        let at = seen.units.binary_search_by(|known| known.id.cmp(unit));
-        let known = at.ok().and_then(|at| seen.units.get(at)); // every step is about one of them
+        let at = observed.units.binary_search_by(|known| known.id.cmp(unit));
+        let known = at.ok().and_then(|at| observed.units.get(at)); // every step is about one of them
         let token = known.map_or(0, |known| known.token().0);
         (begins && !in_flight).then(|| (unit.clone(), token))
     };
@@ -138,11 +143,11 @@ fn is_left(module: &NodeModule, node: &super::observation::ObservedNode) -> bool
 }
 
 /// The rows of a NodeModule as read, for a decision with this memory.
-pub fn decision_rows<'a>(module: &'a NodeModule, seen: &'a Observation, memory: &Memory) -> Rows<'a> {
+pub fn decision_rows<'a>(module: &'a NodeModule, observed: &'a Observation, memory: &Memory) -> Rows<'a> {
     Rows {
         module: module.metadata.name.as_deref().unwrap_or_default(),
         attempt: memory.run.map_or(0, |run| run.started.0),
-        seen,
+        observed,
     }
 }
 
@@ -151,7 +156,7 @@ pub fn decision_rows<'a>(module: &'a NodeModule, seen: &'a Observation, memory: 
 pub struct Rows<'a> {
     module: &'a str,
     attempt: u64,
-    seen: &'a Observation,
+    observed: &'a Observation,
 }
 
 /// A write of one row of a NodeAssemblage: only over the version that was read, so that no other row has changed
@@ -168,23 +173,25 @@ impl muster_driver::Assignments for Rows<'_> {
     type Write = Write;
 
     fn token(&self, unit: &UnitId) -> Option<engine::Token> {
-        let row = self.seen.node(unit.as_str())?.row(self.module)?;
+        let row = self.observed.node(unit.as_str())?.row(self.module)?;
         Some(engine::Token(row.row.token))
     }
 
     fn knows(&self, unit: &UnitId, change: Change) -> bool {
         match change.then {
-            NewContent::Assigned { digest, .. } => self.seen.contents.get(unit.as_str(), digest).is_some(),
+            NewContent::Assigned { digest, .. } => {
+                self.observed.contents.get(unit.as_str(), digest).is_some()
+            }
             NewContent::Withdrawn(_) | NewContent::Fenced | NewContent::Abandoned => true,
         }
     }
 
     /// Removes the rows of a NodeModule that is being deleted, once nothing of it is left on their nodes.
     fn over(&self) -> Vec<UnitId> {
-        if !self.seen.deleting {
+        if !self.observed.deleting {
             return Vec::new();
         }
-        let over = self.seen.nodes.iter().filter(|node| {
+        let over = self.observed.nodes.iter().filter(|node| {
             let row = node.row(self.module);
             row.is_some_and(|row| row.is_settled() && row.asks() != super::facts::Asks::Carry)
         });
@@ -192,7 +199,7 @@ impl muster_driver::Assignments for Rows<'_> {
     }
 
     fn write(&self, planned: &Planned) -> Option<Write> {
-        let node = self.seen.node(planned.unit.as_str())?;
+        let node = self.observed.node(planned.unit.as_str())?;
         let version = match &node.assemblage {
             Some(assemblage) if assemblage.deleting => return None,
             Some(assemblage) => assemblage.version.clone(),
@@ -208,9 +215,9 @@ impl muster_driver::Assignments for Rows<'_> {
         };
         let row = match change.then {
             NewContent::Assigned { digest, .. } => NodeRow {
-                uid: Some(self.seen.uid.clone()),
+                uid: Some(self.observed.uid.clone()),
                 attempt: self.attempt,
-                ..(**self.seen.contents.get(&node.name, digest)?).clone()
+                ..(**self.observed.contents.get(&node.name, digest)?).clone()
             },
             NewContent::Withdrawn(how) => NodeRow {
                 withdraw: Some(match how {

@@ -47,7 +47,7 @@ pub struct Decided<'a> {
     /// The NodeModule as read.
     pub module: &'a NodeModule,
     /// The observation.
-    pub seen: &'a Observation,
+    pub observed: &'a Observation,
     /// The decision.
     pub decision: &'a Decision,
     /// The reason for the state of each node.
@@ -64,7 +64,7 @@ pub struct Decided<'a> {
 pub fn decision_events(decided: &Decided<'_>, status: &NodeModuleStatus, now: Timestamp) -> NodeEvents {
     let Decided {
         module,
-        seen,
+        observed,
         decision,
         explained,
         background,
@@ -78,14 +78,14 @@ pub fn decision_events(decided: &Decided<'_>, status: &NodeModuleStatus, now: Ti
         attention,
         aborted: &background.aborted,
     };
-    let memory = &seen.memory.memory;
+    let memory = &observed.memory.memory;
     let before = module.status.as_ref();
     let conditions = before.map_or(&[][..], |before| &before.conditions);
     let mut of_module = events::between(memory, decision, explained, &scene);
     of_module.extend(events::condition_events(&status.conditions, conditions));
     let conditions = (&status.conditions[..], conditions);
     let applied = events::applied(
-        &seen.controls,
+        &observed.controls,
         memory,
         decision,
         &Vocabulary::NODES,
@@ -108,23 +108,28 @@ pub fn decision_events(decided: &Decided<'_>, status: &NodeModuleStatus, now: Ti
 /// Each is about one node: a change starts, or ends.
 fn of_nodes(decided: &Decided<'_>, memory: &Memory, scene: &Scene<'_>) -> Vec<(String, Event)> {
     let name = decided.module.metadata.name.as_deref().unwrap_or_default();
-    let begins = |told: &&Explained<'_>| {
-        let token = |memory: &Memory| memory.in_flight.get(told.cluster).map(|change| change.token);
+    let begins = |explanation: &&Explained<'_>| {
+        let token = |memory: &Memory| {
+            memory
+                .in_flight
+                .get(explanation.cluster)
+                .map(|change| change.token)
+        };
         let moves = matches!(
-            told.reason,
+            explanation.reason,
             Reason::Updating | Reason::Reverting | Reason::Withdrawing
         );
         moves && token(&decided.decision.memory) > token(memory)
     };
-    let begun = decided.explained.iter().filter(begins).map(|told| {
-        let what = if told.reason == Reason::Withdrawing {
+    let begun = decided.explained.iter().filter(begins).map(|explanation| {
+        let what = if explanation.reason == Reason::Withdrawing {
             "it is withdrawn".to_owned()
         } else {
             format!("a change to {} starts", scene.version)
         };
         let note = format!("NodeModule {name}: {what}");
         (
-            told.cluster.to_owned(),
+            explanation.cluster.to_owned(),
             Event::normal(EventReason::NodeChanging, ACTION, note),
         )
     });

@@ -130,16 +130,16 @@ impl NodeFacts {
 fn configured(node: &Node) -> Option<Configured> {
     let status = node.status.as_ref()?;
     let mut conditions = status.conditions.iter().flatten();
-    let said = conditions.find(|condition| condition.type_ == NODE_CONFIGURED)?;
+    let found = conditions.find(|condition| condition.type_ == NODE_CONFIGURED)?;
     let text = |text: &Option<String>| text.clone().unwrap_or_default();
     Some(Configured {
-        status: match said.status.as_str() {
+        status: match found.status.as_str() {
             "True" => ConfiguredStatus::True,
             "False" => ConfiguredStatus::False,
             _ => ConfiguredStatus::Unknown,
         },
-        reason: text(&said.reason),
-        message: text(&said.message),
+        reason: text(&found.reason),
+        message: text(&found.message),
     })
 }
 

@@ -48,9 +48,9 @@ pub struct Observation {
     /// The pins of nodes.
     pub pinned: BTreeMap<String, Pinned>,
     /// The status of the manual controls of nodes.
-    pub heard: BTreeMap<String, Vec<ControlStatus>>,
+    pub effects: BTreeMap<String, Vec<ControlStatus>>,
     /// When the first hold or pin of a node expires.
-    pub said_until: Option<Timestamp>,
+    pub first_expiry: Option<Timestamp>,
 }
 
 /// One node of a NodeModule.

@@ -89,12 +89,12 @@ pub enum PassError {
 
 /// The next step for a NodeModule.
 pub fn next_step(module: &NodeModule, lists: &Lists<'_>) -> Result<Next, PassError> {
-    let mut seen = observation(module, lists)?;
+    let mut observed = observation(module, lists)?;
     let name = module.name_any();
     let mut room = room(lists);
     // Each round claims the nodes that would start. A node without a claim leaves its turn to another one, which the
     // budget may allow.
-    while seen.invalid.is_none() {
+    while observed.invalid.is_none() {
         let around = Surroundings {
             now: lists.now,
             missing: lists.missing,
@@ -103,13 +103,13 @@ pub fn next_step(module: &NodeModule, lists: &Lists<'_>) -> Result<Next, PassErr
             objects: lists.objects,
             renderings: lists.renderings,
         };
-        let needs = reading::read(&module.spec, &name, &mut seen, &around)?;
+        let needs = reading::read(&module.spec, &name, &mut observed, &around)?;
         if !needs.is_empty() {
             return Ok(Next::Read(needs));
         }
         let mut refused = false;
-        for (node, token) in decision::wanted_nodes(module, &seen, lists.now) {
-            refused |= !room.claim(&seen.uid, node.as_str(), token);
+        for (node, token) in decision::wanted_nodes(module, &observed, lists.now) {
+            refused |= !room.claim(&observed.uid, node.as_str(), token);
         }
         if !refused {
             break;
@@ -119,8 +119,8 @@ pub fn next_step(module: &NodeModule, lists: &Lists<'_>) -> Result<Next, PassErr
     if adds(&status, lists.budget.status.as_ref()) {
         return Ok(Next::Claim(status));
     }
-    let plan = decision::decide(module, &seen, lists.now)?;
-    Ok(Next::Write(Box::new(seen), Box::new(plan)))
+    let plan = decision::decide(module, &observed, lists.now)?;
+    Ok(Next::Write(Box::new(observed), Box::new(plan)))
 }
 
 /// The claims that remain once this memory is written, if they differ from the NodeBudget.
@@ -254,8 +254,8 @@ fn observation(module: &NodeModule, lists: &Lists<'_>) -> Result<Observation, Se
         contents: Contents::default(),
         obstacles: BTreeMap::new(),
         pinned: BTreeMap::new(),
-        heard: BTreeMap::new(),
-        said_until: None,
+        effects: BTreeMap::new(),
+        first_expiry: None,
     })
 }
 
@@ -306,30 +306,30 @@ fn nodes(
     for node in lists.nodes {
         let selected = selector.is_some_and(|selector| selector.matches(&node.labels));
         if selected || memory.in_flight.contains_key(node.name.as_str()) {
-            let seen = ObservedNode {
+            let observed_node = ObservedNode {
                 name: node.name.clone(),
                 node: Some(Arc::clone(node)),
                 assemblage: None,
                 selected,
             };
-            all.insert(&node.name, seen);
+            all.insert(&node.name, observed_node);
         }
     }
     for assemblage in lists.assemblages {
         let known = all.get_mut(assemblage.name.as_str());
         match known {
-            Some(seen) => seen.assemblage = Some(Arc::clone(assemblage)),
+            Some(observed_node) => observed_node.assemblage = Some(Arc::clone(assemblage)),
             None if assemblage.of_module(&name).is_some() => {
                 let node = lists
                     .nodes
                     .binary_search_by(|node| node.name.cmp(&assemblage.name));
-                let seen = ObservedNode {
+                let observed_node = ObservedNode {
                     name: assemblage.name.clone(),
                     node: node.ok().and_then(|at| lists.nodes.get(at)).cloned(), // the Node is gone
                     assemblage: Some(Arc::clone(assemblage)),
                     selected: false,
                 };
-                all.insert(&assemblage.name, seen);
+                all.insert(&assemblage.name, observed_node);
             }
             None => {}
         }

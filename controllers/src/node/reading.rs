@@ -52,7 +52,7 @@ pub struct Surroundings<'a> {
 pub fn read(
     module: &NodeModuleSpec,
     name: &str,
-    seen: &mut Observation,
+    observation: &mut Observation,
     around: &Surroundings<'_>,
 ) -> Result<BTreeSet<ObjectId>, SelectorError> {
     let rollout = Rollout::from(&module.rollout);
@@ -66,22 +66,22 @@ pub fn read(
         object: format!("nodemodule/{name}"),
         rollout: &rollout,
         stages,
-        seen,
+        observation,
         around,
         renderings: around.renderings.take(name),
         needs: BTreeSet::new(),
     };
-    let mut units = Vec::with_capacity(reader.seen.nodes.len());
+    let mut units = Vec::with_capacity(reader.observation.nodes.len());
     let mut contents = super::observation::Contents::default();
-    let (mut obstacles, mut pins, mut heard) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
+    let (mut obstacles, mut pins, mut effects) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
     let mut ends = Vec::new();
-    for node in &reader.seen.nodes {
+    for node in &reader.observation.nodes {
         let Read {
             unit,
             rows,
             obstacle,
             pinned,
-            said,
+            controls,
         } = reader.made_of(node)?;
         for (digest, row) in rows {
             contents.add(&node.name, digest, row);
@@ -89,17 +89,17 @@ pub fn read(
         let named = |message| (node.name.clone(), message);
         obstacles.extend(obstacle.map(named));
         pins.extend(pinned.map(|pinned| (node.name.clone(), pinned)));
-        ends.extend(said.end());
-        heard.insert(node.name.clone(), said.heard);
+        ends.extend(controls.end());
+        effects.insert(node.name.clone(), controls.effects);
         units.push(unit);
     }
     let needs = std::mem::take(&mut reader.needs);
     let renderings = std::mem::take(&mut reader.renderings);
-    around.renderings.keep(name, renderings, &seen.nodes);
-    share(&mut units, seen, module);
-    (seen.units, seen.contents, seen.obstacles) = (units, contents, obstacles);
-    (seen.pinned, seen.heard) = (pins, heard);
-    seen.said_until = ends.into_iter().min();
+    around.renderings.keep(name, renderings, &observation.nodes);
+    share(&mut units, observation, module);
+    (observation.units, observation.contents, observation.obstacles) = (units, contents, obstacles);
+    (observation.pinned, observation.effects) = (pins, effects);
+    observation.first_expiry = ends.into_iter().min();
     Ok(needs)
 }
 
@@ -109,7 +109,7 @@ struct Read {
     rows: Vec<(engine::Digest, Arc<NodeRow>)>,
     obstacle: Option<String>,
     pinned: Option<Pinned>,
-    said: UnitControls,
+    controls: UnitControls,
 }
 
 struct Reader<'a> {
@@ -118,7 +118,7 @@ struct Reader<'a> {
     object: String,
     rollout: &'a Rollout,
     stages: Vec<Matcher>,
-    seen: &'a Observation,
+    observation: &'a Observation,
     around: &'a Surroundings<'a>,
     /// The revisions that nodes may get, by their hashes.
     renderings: ByRevision,
@@ -128,22 +128,25 @@ struct Reader<'a> {
 impl Reader<'_> {
     fn made_of(&mut self, node: &ObservedNode) -> Result<Read, SelectorError> {
         let row = node.row(self.name);
-        let seen = self.seen;
-        let said = UnitControls::of(node, &self.address(), seen, self.around.now);
-        let pinned = said.pinned(node, seen);
+        let observation = self.observation;
+        let controls = UnitControls::of(node, &self.address(), observation, self.around.now);
+        let pinned = controls.pinned(node, observation);
         let target = pinned
             .as_ref()
             .map(|pinned| &pinned.definition)
-            .or(seen.target.as_ref());
+            .or(observation.target.as_ref());
         let wanted = self.should_have_content(node, target);
-        let is_elsewhere = pinned.is_some() && target != seen.target.as_ref();
+        let is_elsewhere = pinned.is_some() && target != observation.target.as_ref();
         let target = self.rendered(target.filter(|_| wanted), node)?;
         // A pinned node is not rolled back.
-        let last_good = seen.last_good.as_ref().filter(|_| wanted && pinned.is_none());
+        let last_good = observation
+            .last_good
+            .as_ref()
+            .filter(|_| wanted && pinned.is_none());
         let last_good = self.rendered(last_good, node)?;
         let last_good = last_good.ok().flatten(); // a node that cannot be rolled back stays
-        let unmeant = said.unmeant(node, pinned.is_some());
-        let obstacle = self.obstacle(node, said.held().or(unmeant), target.as_ref().err());
+        let unmeant = controls.unmeant(node, pinned.is_some());
+        let obstacle = self.obstacle(node, controls.held().or(unmeant), target.as_ref().err());
         let target = target.ok().flatten(); // the obstacle says why
         let desired = match &target {
             _ if !wanted => engine::Desired::Nothing,
@@ -178,7 +181,7 @@ impl Reader<'_> {
             rows: target.into_iter().chain(last_good).collect(),
             obstacle: obstacle.map(|(_, message)| message),
             pinned,
-            said,
+            controls,
         })
     }
 
@@ -192,7 +195,7 @@ impl Reader<'_> {
     /// A node that should have content: emptied `parts` are a withdrawal, which the brake limits.
     fn should_have_content(&self, node: &ObservedNode, target: Option<&Definition>) -> bool {
         let empty = target.is_some_and(|target| target.content.parts.is_empty());
-        node.selected && !self.seen.deleting && !empty
+        node.selected && !self.observation.deleting && !empty
     }
 
     fn rendered(
@@ -239,7 +242,7 @@ impl Reader<'_> {
     fn obstacle(
         &self,
         node: &ObservedNode,
-        said: Option<Obstacle>,
+        control_obstacle: Option<Obstacle>,
         unrendered: Option<&String>,
     ) -> Option<Obstacle> {
         let name = &node.name;
@@ -256,7 +259,7 @@ impl Reader<'_> {
             );
             return Some((Reason::LostInChange, message));
         }
-        away.or_else(|| held_locally(node)).or(said).or_else(|| {
+        away.or_else(|| held_locally(node)).or(control_obstacle).or_else(|| {
             let assemblage = node.assemblage.as_ref()?;
             let owner = assemblage.owner.as_ref()?;
             (*owner != facts.uid).then(|| {
@@ -309,7 +312,12 @@ impl Reader<'_> {
 
     /// The agent has acknowledged a change that the engine has not finished.
     fn began(&self, node: &ObservedNode) -> bool {
-        let in_flight = self.seen.memory.memory.in_flight.contains_key(node.name.as_str());
+        let in_flight = self
+            .observation
+            .memory
+            .memory
+            .in_flight
+            .contains_key(node.name.as_str());
         in_flight && node.row(self.name).is_some_and(|row| row.is_acknowledged())
     }
 
@@ -340,7 +348,7 @@ impl Reader<'_> {
         let token = node
             .row(self.name)
             .map_or(engine::Token(0), |row| engine::Token(row.row.token));
-        let change = self.seen.memory.memory.in_flight.get(node.name.as_str());
+        let change = self.observation.memory.memory.in_flight.get(node.name.as_str());
         change.is_some_and(|change| change.token > token)
     }
 
@@ -353,13 +361,20 @@ impl Reader<'_> {
         if busy {
             return Some(Reason::BusyWith);
         }
-        let in_flight = self.seen.memory.memory.in_flight.contains_key(node.name.as_str());
+        let in_flight = self
+            .observation
+            .memory
+            .memory
+            .in_flight
+            .contains_key(node.name.as_str());
         (!in_flight && self.around.room.is_full_for(&node.name)).then_some(Reason::BudgetFull)
     }
 
     /// What an unavailable node means. One that was lost during its change is waited for unless it is released.
     fn absence(&self, node: &ObservedNode, reason: Reason) -> engine::Absence {
-        if reason != Reason::LostInChange || self.seen.controls.is_released(&node.name, self.around.now) {
+        if reason != Reason::LostInChange
+            || self.observation.controls.is_released(&node.name, self.around.now)
+        {
             return engine::Absence::Skip;
         }
         match self.rollout.on_unreachable {
@@ -382,13 +397,13 @@ impl Reader<'_> {
 }
 
 /// The domains, as numbers in the order in which they are changed.
-fn share(units: &mut [engine::Unit], seen: &Observation, module: &NodeModuleSpec) {
+fn share(units: &mut [engine::Unit], observation: &Observation, module: &NodeModuleSpec) {
     let Some(domains) = &module.rollout.domains else {
         return;
     };
     let value =
         |node: &'_ ObservedNode| -> Option<String> { node.node.as_ref()?.labels.get(&domains.key).cloned() };
-    let values: Vec<Option<String>> = seen.nodes.iter().map(value).collect();
+    let values: Vec<Option<String>> = observation.nodes.iter().map(value).collect();
     let present: BTreeSet<&str> = values.iter().flatten().map(String::as_str).collect();
     let order = settings::order(domains, &present);
     let numbers: BTreeMap<&str, usize> = order.into_iter().zip(0..).collect();

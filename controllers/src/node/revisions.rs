@@ -32,11 +32,11 @@ pub fn changed_stories<'a>(
     memory: &Memory,
     now: Timestamp,
 ) -> Vec<(&'a RevisionFacts, NodeRevisionStatus)> {
-    let told = revisions.iter().filter_map(|known| {
+    let changed = revisions.iter().filter_map(|known| {
         let story = story(known, memory, now)?;
         (story != known.status).then_some((known, story))
     });
-    told.collect()
+    changed.collect()
 }
 
 /// The status of a NodeRevision once this memory is written.
@@ -80,8 +80,8 @@ fn truncate_to_seconds(at: Timestamp) -> Timestamp {
 }
 
 /// The NodeRevisions to delete.
-pub fn surplus_revisions(module: &NodeModule, seen: &Observation, memory: &Memory) -> Vec<RevisionFacts> {
-    let used: BTreeSet<&str> = seen
+pub fn surplus_revisions(module: &NodeModule, observed: &Observation, memory: &Memory) -> Vec<RevisionFacts> {
+    let used: BTreeSet<&str> = observed
         .nodes
         .iter()
         .filter_map(|node| {
@@ -91,13 +91,13 @@ pub fn surplus_revisions(module: &NodeModule, seen: &Observation, memory: &Memor
                 .as_deref()
         })
         .collect();
-    let target = seen.target.as_ref().map(|target| target.revision.as_str());
-    let pinned = seen.pinned.values();
+    let target = observed.target.as_ref().map(|target| target.revision.as_str());
+    let pinned = observed.pinned.values();
     let pinned: BTreeSet<&str> = pinned.map(|pinned| &*pinned.definition.revision).collect();
     let is_used =
         |revision: &str| used.contains(revision) || pinned.contains(revision) || target == Some(revision);
     let surplus = forgotten(
-        &seen.revisions,
+        &observed.revisions,
         memory,
         is_used,
         module.spec.rollout.history_limit,

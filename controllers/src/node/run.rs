@@ -301,12 +301,12 @@ async fn reconcile(module: Arc<NodeModule>, shared: Arc<Shared>) -> Result<Actio
                 }
             }
             Next::Claim(status) => budget = shared.write_budget(budget, &status).await?,
-            Next::Write(seen, plan) => {
+            Next::Write(observed, plan) => {
                 let wake_at = plan.wake_at;
                 let release = plan.release;
                 let events = plan.events.clone();
-                let memory = shared.act(&module, &seen, *plan).await?;
-                shared.publish(&module, &seen, events).await;
+                let memory = shared.act(&module, &observed, *plan).await?;
+                shared.publish(&module, &observed, events).await;
                 if let Some(memory) = memory {
                     shared.let_go(&module, &memory, budget, &known).await?;
                 }
@@ -319,7 +319,7 @@ async fn reconcile(module: Arc<NodeModule>, shared: Arc<Shared>) -> Result<Actio
                     return Ok(Action::await_change());
                 }
                 tokio::time::sleep((spent * GATHER).min(GATHER_AT_MOST)).await;
-                return Ok(shared.next(&seen, wake_at));
+                return Ok(shared.next(&observed, wake_at));
             }
         }
     }
@@ -441,18 +441,18 @@ impl Shared {
 
     async fn write_budget(
         &self,
-        seen: Arc<NodeBudget>,
+        current: Arc<NodeBudget>,
         status: &NodeBudgetStatus,
     ) -> Result<Arc<NodeBudget>, Error> {
         let budgets = self.api();
         let written = patch_if_changed(
             &budgets,
-            &*seen,
-            seen.status.as_ref(),
+            &*current,
+            current.status.as_ref(),
             status,
             manager::CONTROLLER,
         );
-        Ok(written.await?.map_or(seen, Arc::new))
+        Ok(written.await?.map_or(current, Arc::new))
     }
 
     /// Releases claims whose changes are over.
@@ -475,16 +475,16 @@ impl Shared {
     async fn act(
         &self,
         module: &NodeModule,
-        seen: &Observation,
+        observed: &Observation,
         plan: Plan,
     ) -> Result<Option<Memory>, Error> {
-        let module = if (plan.records || plan.moves) && !seen.deleting {
+        let module = if (plan.records || plan.moves) && !observed.deleting {
             self.guarded(module).await?
         } else {
             module.clone()
         };
         if plan.records
-            && let Some(target) = &seen.target
+            && let Some(target) = &observed.target
         {
             self.record(&module, &target.revision).await?;
         }
@@ -497,24 +497,24 @@ impl Shared {
         };
         let remembered = decided.written(written)?;
         let memory = remembered.decision().memory.clone();
-        let rows = decision::decision_rows(&module, seen, &memory);
+        let rows = decision::decision_rows(&module, observed, &memory);
         // All are tried: a node that cannot be written does not block others.
         let mut written = Ok(());
         for write in remembered.writes(&rows) {
-            written = written.and(self.write_row(&module, seen, &write).await);
+            written = written.and(self.write_row(&module, observed, &write).await);
         }
         written?;
-        for (known, story) in revisions::changed_stories(&seen.revisions, &memory, self.clock.now()) {
+        for (known, story) in revisions::changed_stories(&observed.revisions, &memory, self.clock.now()) {
             self.write_story(known, &story).await?;
         }
-        for surplus in revisions::surplus_revisions(&module, seen, &memory) {
+        for surplus in revisions::surplus_revisions(&module, observed, &memory) {
             self.forget_revision(&surplus).await?;
         }
         Ok(Some(memory))
     }
 
     /// Publishes events, after their causes are written.
-    async fn publish(&self, module: &NodeModule, seen: &Observation, all: NodeEvents) {
+    async fn publish(&self, module: &NodeModule, observed: &Observation, all: NodeEvents) {
         for event in all.module {
             info!(
                 module = module.name_any(),
@@ -525,7 +525,10 @@ impl Shared {
             self.events.publish(module, event).await;
         }
         for (node, event) in all.nodes {
-            let Some(facts) = seen.node(&node).and_then(|seen| seen.node.as_ref()) else {
+            let Some(facts) = observed
+                .node(&node)
+                .and_then(|observed_node| observed_node.node.as_ref())
+            else {
                 continue;
             };
             let regarding = ObjectReference {
@@ -684,7 +687,7 @@ impl Shared {
     async fn write_row(
         &self,
         module: &NodeModule,
-        seen: &Observation,
+        observed: &Observation,
         write: &AssignmentWrite<Write>,
     ) -> Result<(), Error> {
         let node = write.planned().unit.to_string();
@@ -693,12 +696,12 @@ impl Shared {
         let assemblages = self.api::<NodeAssemblage>();
         let written = match version {
             None => {
-                let object = assemblage(&node, seen, row.as_ref()).ok_or_else(overtaken)?;
+                let object = assemblage(&node, observed, row.as_ref()).ok_or_else(overtaken)?;
                 let what = format!("creating NodeAssemblage {node}");
                 call(what, assemblages.create(&post(), &object)).await
             }
             Some(version) => {
-                let known = seen.node(&node).and_then(|node| node.assemblage.as_ref());
+                let known = observed.node(&node).and_then(|node| node.assemblage.as_ref());
                 let mut rows: Vec<NodeRow> = known
                     .into_iter()
                     .flat_map(|known| &known.rows)
@@ -784,9 +787,9 @@ impl Shared {
     }
 
     /// When time alone changes something: a deadline of the engine, or an agent that does not renew its Lease.
-    fn next(&self, seen: &Observation, wake_at: Option<Timestamp>) -> Action {
+    fn next(&self, observed: &Observation, wake_at: Option<Timestamp>) -> Action {
         let now = self.clock.now();
-        let names: BTreeSet<&str> = seen.nodes.iter().map(|node| node.name.as_str()).collect();
+        let names: BTreeSet<&str> = observed.nodes.iter().map(|node| node.name.as_str()).collect();
         let silent = self.agents.next_change(&names, now);
         let Some(at) = wake_at.into_iter().chain(silent).min() else {
             return Action::await_change();
@@ -806,8 +809,8 @@ fn stuck(assemblages: &[Arc<AssemblageFacts>], module: &str) -> u32 {
 }
 
 /// A NodeAssemblage with one row, owned by its Node: it is deleted with the Node.
-fn assemblage(node: &str, seen: &Observation, row: Option<&NodeRow>) -> Option<NodeAssemblage> {
-    let facts = seen.node(node)?.node.as_ref()?;
+fn assemblage(node: &str, observed: &Observation, row: Option<&NodeRow>) -> Option<NodeAssemblage> {
+    let facts = observed.node(node)?.node.as_ref()?;
     let spec = NodeAssemblageSpec {
         rows: vec![row?.clone()],
     };

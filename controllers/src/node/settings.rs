@@ -17,41 +17,41 @@ use super::observation::Observation;
 use crate::module::units;
 
 /// The settings at a point in time. Unavailable nodes count against the limit, too.
-pub fn engine_spec(module: &NodeModuleSpec, seen: &Observation, now: Timestamp) -> engine::Spec {
+pub fn engine_spec(module: &NodeModuleSpec, observed: &Observation, now: Timestamp) -> engine::Spec {
     let wishes = units::rollout_settings(&Rollout::from(&module.rollout));
-    let target = seen.target.as_ref();
+    let target = observed.target.as_ref();
     engine::Spec {
         target: target.and_then(|target| engine::Revision::parse(&target.revision)),
-        unavailable: Some(unavailable(wishes.limit, seen)),
+        unavailable: Some(unavailable(wishes.limit, observed)),
         domains: module
             .rollout
             .domains
             .as_ref()
             .map_or(engine::Domains::ANY, domains),
-        controls: seen.one_time_controls(now),
+        controls: observed.one_time_controls(now),
         withdraw: engine::Withdraw {
             // Deletion leaves the files unless the author requested more, which is a change under the limit.
             how: match module.on_delete {
                 NodeOnDelete::Orphan => engine::How::Orphan,
                 NodeOnDelete::Restore => engine::How::Prune,
             },
-            brake: wishes.withdraw.brake.filter(|_| !seen.deleting),
-            acknowledged: seen
+            brake: wishes.withdraw.brake.filter(|_| !observed.deleting),
+            acknowledged: observed
                 .controls
                 .acknowledged(now)
                 .map(|control| control.what.clone()),
             ..wishes.withdraw
         },
-        paused: !seen.deleting && (wishes.paused || seen.controls.paused(now).is_some()),
-        abandoned: seen.controls.given_up(now),
+        paused: !observed.deleting && (wishes.paused || observed.controls.paused(now).is_some()),
+        abandoned: observed.controls.given_up(now),
         ..wishes
     }
 }
 
 /// How many nodes may be changing or unavailable. A node whose content cannot be determined, or which is on hold, still
 /// works and must not block the others: the engine counts it as unavailable, so the limit is raised by one for it.
-fn unavailable(limit: engine::Limit, seen: &Observation) -> engine::Limit {
-    let selected = seen.units.iter().filter(|unit| unit.selected()).count();
+fn unavailable(limit: engine::Limit, observed: &Observation) -> engine::Limit {
+    let selected = observed.units.iter().filter(|unit| unit.selected()).count();
     let limit = match limit {
         engine::Limit::Count(count) => count,
         engine::Limit::Percent(0) => 0,
@@ -60,7 +60,7 @@ fn unavailable(limit: engine::Limit, seen: &Observation) -> engine::Limit {
             u32::try_from(of).unwrap_or(u32::MAX).max(1)
         }
     };
-    let unfit = seen.units.iter().filter(|unit| {
+    let unfit = observed.units.iter().filter(|unit| {
         let own = [
             Reason::BindingFailed,
             Reason::NameConflict,

@@ -40,8 +40,8 @@ const BUDGET_FULL: &str =
     "as many nodes as the NodeBudget allows are changing or not ready (kubectl get nodebudget nodes -o yaml)";
 
 /// The status while nothing can be decided: suspended, or an invalid spec. Everything else stays as before.
-pub fn idle_status(module: &NodeModule, seen: &Observation, now: Timestamp) -> NodeModuleStatus {
-    let told = match &seen.invalid {
+pub fn idle_status(module: &NodeModule, observed: &Observation, now: Timestamp) -> NodeModuleStatus {
+    let new_conditions = match &observed.invalid {
         Some(invalid) => Conditions::ready(Status::False, invalid.reason, &*invalid.message)
             .stalled(invalid.reason, &*invalid.message),
         None => Conditions::ready(
@@ -51,7 +51,7 @@ pub fn idle_status(module: &NodeModule, seen: &Observation, now: Timestamp) -> N
         ),
     };
     let before = module.status.clone().unwrap_or_default();
-    let conditions = merged(module, &told, &before.conditions, now);
+    let conditions = merged(module, &new_conditions, &before.conditions, now);
     NodeModuleStatus {
         observed_generation: module.metadata.generation,
         state: shared::state_word(&conditions, &[]),
@@ -63,25 +63,25 @@ pub fn idle_status(module: &NodeModule, seen: &Observation, now: Timestamp) -> N
 /// The status of a NodeModule that is rolling out or at rest, and its events.
 pub fn rolling_status(
     module: &NodeModule,
-    seen: &Observation,
+    observed: &Observation,
     decision: &engine::Decision,
     now: Timestamp,
 ) -> Result<(NodeModuleStatus, NodeEvents), serde_json::Error> {
     let before = module.status.clone().unwrap_or_default();
-    let obstacles = obstacles(module, seen);
+    let obstacles = obstacles(module, observed);
     let answers = Answers::new();
-    let background = background(module, seen, decision, &obstacles, &answers, now);
+    let background = background(module, observed, decision, &obstacles, &answers, now);
     let reasons = decision.reasons.iter();
     let explained: Vec<Explained<'_>> = reasons
         .map(|(unit, why)| reasons::explain_reason(unit, why, &background))
         .collect();
-    let summary = shared::summary(&seen.units, decision, &explained);
+    let summary = shared::summary(&observed.units, decision, &explained);
     let attention_before: Vec<Attention> = before.attention.iter().cloned().map(of_cluster).collect();
     let attention = shared::attention(&explained, &attention_before, now);
     let version = &background.version;
     let phase = decision.summary.phase;
     let mut all = shared::ready_conditions(&Vocabulary::NODES, version, phase, &explained, None, &summary);
-    if seen.deleting {
+    if observed.deleting {
         all = leaving(&explained);
     }
     if let Some(halt) = shared::halt(decision, &explained) {
@@ -104,7 +104,7 @@ pub fn rolling_status(
         all = all.with(conditions::PAUSED, Status::True, Reason::Paused, message);
     }
     let conditions = merged(module, &all, &before.conditions, now);
-    let target = seen.target.as_ref();
+    let target = observed.target.as_ref();
     let status = NodeModuleStatus {
         observed_generation: module.metadata.generation,
         state: shared::state_word(&conditions, &explained),
@@ -117,7 +117,7 @@ pub fn rolling_status(
         revision: target.map(|target| target.revision.clone()).or(before.revision),
         reasons: groups(&explained).into_iter().map(of_nodes).collect(),
         attention: attention.into_iter().map(of_node).collect(),
-        controls: controls(seen, now),
+        controls: controls(observed, now),
         rollout: Some(memory::store(&decision.memory, module.metadata.uid.as_deref())?),
         summary: Some(NodeSummary {
             total: summary.total,
@@ -134,7 +134,7 @@ pub fn rolling_status(
     };
     let decided = Decided {
         module,
-        seen,
+        observed,
         decision,
         explained: &explained,
         background: &background,
@@ -150,16 +150,16 @@ fn waiting(phase: engine::Phase, explained: &[Explained<'_>]) -> Option<String> 
     if phase == engine::Phase::Paused {
         return Some("the end of a pause".to_owned());
     }
-    let moves = |told: &Explained<'_>| {
+    let moves = |explanation: &Explained<'_>| {
         matches!(
-            told.reason,
+            explanation.reason,
             Reason::Updating | Reason::Reverting | Reason::Withdrawing
         )
     };
     if explained.iter().any(moves) {
         return None;
     }
-    let of = |reason: Reason| explained.iter().any(|told| told.reason == reason);
+    let of = |reason: Reason| explained.iter().any(|explanation| explanation.reason == reason);
     if of(Reason::WaitingApproval) {
         Some("an approval".to_owned())
     } else if of(Reason::LostInChange) {
@@ -171,18 +171,18 @@ fn waiting(phase: engine::Phase, explained: &[Explained<'_>]) -> Option<String> 
     }
 }
 
-fn obstacles(module: &NodeModule, seen: &Observation) -> BTreeMap<String, String> {
+fn obstacles(module: &NodeModule, observed: &Observation) -> BTreeMap<String, String> {
     let name = module.metadata.name.as_deref().unwrap_or_default();
     let full = Reason::BudgetFull.code();
     let is_full =
         |unit: &&engine::Unit| matches!(&unit.eligible, engine::Eligible::NotYet(why) if why.code == full);
-    let mut all: BTreeMap<String, String> = seen
+    let mut all: BTreeMap<String, String> = observed
         .units
         .iter()
         .filter(is_full)
         .map(|unit| (unit.id.to_string(), BUDGET_FULL.to_owned()))
         .collect();
-    for node in &seen.nodes {
+    for node in &observed.nodes {
         let other = node
             .assemblage
             .as_ref()
@@ -195,7 +195,8 @@ fn obstacles(module: &NodeModule, seen: &Observation) -> BTreeMap<String, String
         }
     }
     all.extend(
-        seen.obstacles
+        observed
+            .obstacles
             .iter()
             .map(|(node, message)| (node.clone(), message.clone())),
     );
@@ -204,26 +205,29 @@ fn obstacles(module: &NodeModule, seen: &Observation) -> BTreeMap<String, String
 
 fn background<'a>(
     module: &'a NodeModule,
-    seen: &'a Observation,
+    observed: &'a Observation,
     decision: &engine::Decision,
     obstacles: &'a BTreeMap<String, String>,
     answers: &'a Answers,
     now: Timestamp,
 ) -> Background<'a> {
-    let revision = seen.target.as_ref().map_or("", |target| target.revision.as_str());
+    let revision = observed
+        .target
+        .as_ref()
+        .map_or("", |target| target.revision.as_str());
     let short = revision.get(..8).unwrap_or(revision);
     Background {
         words: &Vocabulary::NODES,
         namespace: String::new(),
         module: address(module),
-        pause: pause(module, seen, now),
+        pause: pause(module, observed, now),
         obstacles,
         progress: BTreeMap::new(),
-        pins: pinned(module, seen, decision),
+        pins: pinned(module, observed, decision),
         source: None,
         version: format!("revision {short}"),
         revision,
-        aborted: seen.controls.aborted(revision),
+        aborted: observed.controls.aborted(revision),
         stuck: module.spec.rollout.on_failure.action == FailureAction::Revert
             && decision.memory.last_good.is_none(),
         gates: Gates { stages: &[], answers },
@@ -231,10 +235,16 @@ fn background<'a>(
 }
 
 /// The pin of each pinned node.
-fn pinned(module: &NodeModule, seen: &Observation, decision: &engine::Decision) -> BTreeMap<String, String> {
+fn pinned(
+    module: &NodeModule,
+    observed: &Observation,
+    decision: &engine::Decision,
+) -> BTreeMap<String, String> {
     let name = module.metadata.name.as_deref().unwrap_or_default();
-    let placed = seen.pinned.iter().map(|(node, pinned)| {
-        let row = seen.node(node).and_then(|seen| seen.row(name));
+    let placed = observed.pinned.iter().map(|(node, pinned)| {
+        let row = observed
+            .node(node)
+            .and_then(|observed_node| observed_node.row(name));
         let carried = row.and_then(|row| row.row.revision.as_ref());
         PinnedUnit {
             unit: node,
@@ -246,13 +256,13 @@ fn pinned(module: &NodeModule, seen: &Observation, decision: &engine::Decision) 
 }
 
 /// The manual controls of the NodeModule and its nodes, and their status.
-fn controls(seen: &Observation, now: Timestamp) -> Vec<NodeControlStatus> {
-    let units = seen.nodes.iter().map(|node| UnitEffects {
+fn controls(observed: &Observation, now: Timestamp) -> Vec<NodeControlStatus> {
+    let units = observed.nodes.iter().map(|node| UnitEffects {
         name: &node.name,
         selected: node.selected,
-        said: seen.heard.get(&node.name).map_or(&[][..], Vec::as_slice),
+        effects: observed.effects.get(&node.name).map_or(&[][..], Vec::as_slice),
     });
-    let all = control_effects::all(&Vocabulary::NODES, &seen.controls, units, now).into_iter();
+    let all = control_effects::all(&Vocabulary::NODES, &observed.controls, units, now).into_iter();
     all.map(NodeControlStatus::from).collect()
 }
 
@@ -264,11 +274,11 @@ fn address(module: &NodeModule) -> String {
     )
 }
 
-fn pause(module: &NodeModule, seen: &Observation, now: Timestamp) -> Option<Pause> {
-    if seen.deleting {
+fn pause(module: &NodeModule, observed: &Observation, now: Timestamp) -> Option<Pause> {
+    if observed.deleting {
         return None;
     }
-    let control = seen.controls.paused(now);
+    let control = observed.controls.paused(now);
     let lift = control.map(|_| {
         let address = ModuleAddress {
             namespace: "",
@@ -280,7 +290,7 @@ fn pause(module: &NodeModule, seen: &Observation, now: Timestamp) -> Option<Paus
     let in_spec = paused.then(|| "set spec.rollout.paused to false".to_owned());
     let ways: Vec<String> = in_spec.into_iter().chain(lift).collect();
     (!ways.is_empty()).then(|| Pause {
-        told: control.map_or_else(String::new, Control::provenance),
+        provenance: control.map_or_else(String::new, Control::provenance),
         resume: format!("; to resume: {}", ways.join(" and ")),
     })
 }
@@ -293,7 +303,9 @@ fn selects_all(module: &NodeModule) -> bool {
 
 /// What a deletion waits for.
 fn leaving(explained: &[Explained<'_>]) -> Conditions {
-    let mut left = explained.iter().filter(|told| told.reason != Reason::Excluded);
+    let mut left = explained
+        .iter()
+        .filter(|explanation| explanation.reason != Reason::Excluded);
     let message = match left.next() {
         Some(first) => format!(
             "being deleted: {} nodes still to be withdrawn, first {}: {}",

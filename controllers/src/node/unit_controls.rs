@@ -24,29 +24,34 @@ pub struct UnitControls {
     hold: Option<Hold>,
     pin: Option<Pin>,
     /// The status of each control.
-    pub heard: Vec<ControlStatus>,
+    pub effects: Vec<ControlStatus>,
 }
 
 impl UnitControls {
     /// The controls of a node. A NodeModule that is being deleted is withdrawn, pinned or not.
-    pub fn of(node: &ObservedNode, module: &ModuleAddress<'_>, seen: &Observation, now: Timestamp) -> Self {
+    pub fn of(
+        node: &ObservedNode,
+        module: &ModuleAddress<'_>,
+        observed: &Observation,
+        now: Timestamp,
+    ) -> Self {
         static NONE: BTreeMap<String, String> = BTreeMap::new();
         let unit = Unit {
             words: &Vocabulary::NODES,
             name: &node.name,
             annotations: node.node.as_ref().map_or(&NONE, |facts| &facts.annotations),
         };
-        let revisions = seen.revisions.iter();
+        let revisions = observed.revisions.iter();
         let known = KnownRevisions {
             revisions: revisions.map(|known| (known.definition.revision.as_str(), known.status.verdict)),
-            memory: &seen.memory.memory,
+            memory: &observed.memory.memory,
         };
-        let hold = holds::hold_of_unit(&unit, module, &seen.controls, now);
-        let pin = pins::pin_of_unit(&unit, module, seen.controls.pinned(now), &known, now);
-        let pin = pin.filter(|_| !seen.deleting);
+        let hold = holds::hold_of_unit(&unit, module, &observed.controls, now);
+        let pin = pins::pin_of_unit(&unit, module, observed.controls.pinned(now), &known, now);
+        let pin = pin.filter(|_| !observed.deleting);
         let annotated = pins::annotated(&unit, module);
         Self {
-            heard: control_effects::of_unit(&unit, annotated, hold.as_ref(), pin.as_ref(), now),
+            effects: control_effects::of_unit(&unit, annotated, hold.as_ref(), pin.as_ref(), now),
             hold,
             pin,
         }
@@ -66,10 +71,10 @@ impl UnitControls {
     }
 
     /// The revision that it is pinned to, if the pin is valid and the node is selected.
-    pub fn pinned(&self, node: &ObservedNode, seen: &Observation) -> Option<Pinned> {
+    pub fn pinned(&self, node: &ObservedNode, observed: &Observation) -> Option<Pinned> {
         let pin = self.pin.as_ref().filter(|_| node.selected)?;
         let revision = pin.revision.as_ref().ok()?; // an error is reported as an obstacle
-        let known = seen.revisions.iter();
+        let known = observed.revisions.iter();
         let mut known = known.filter(|known| known.definition.revision == *revision);
         let definition = known.next()?.definition.clone();
         let message = pin.says_revision(revision);

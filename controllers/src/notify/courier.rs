@@ -298,14 +298,14 @@ mod tests {
         let proxies = Proxies::from_variables(|name| (name == "HTTPS_PROXY").then(|| proxy.clone())).unwrap();
         let client = Courier::through(proxies).client(None).unwrap();
         let post = client.post("https://chat.test/hook").send();
-        let asked = async {
+        let received = async {
             let (stream, _) = listener.accept().await.unwrap();
             let mut line = String::new();
             BufReader::new(stream).read_line(&mut line).await.unwrap();
             line
         };
-        let (posted, asked) = tokio::join!(post, asked);
-        assert_eq!(asked, "CONNECT chat.test:443 HTTP/1.1\r\n");
+        let (posted, request_line) = tokio::join!(post, received);
+        assert_eq!(request_line, "CONNECT chat.test:443 HTTP/1.1\r\n");
         assert!(posted.is_err(), "it closed the connection");
     }
 }

@@ -76,17 +76,17 @@ pub(crate) enum Next {
 
 /// The next notification, if any.
 pub(crate) fn decide(
-    told: Option<&NotificationRecord>,
+    sent: Option<&NotificationRecord>,
     standing: &RolloutState,
     manner: Manner,
     phases: &BTreeSet<Phase>,
     now: Timestamp,
 ) -> Next {
-    let told = told.filter(|told| told.run == standing.rollout.started);
+    let sent = sent.filter(|sent| sent.run == standing.rollout.started);
     if !phases.contains(&standing.phase) {
-        return left(told, standing, manner, phases).map_or(Next::Rest, Next::Note);
+        return left(sent, standing, manner, phases).map_or(Next::Rest, Next::Note);
     }
-    let Some(told) = told else {
+    let Some(sent) = sent else {
         let is_old = standing
             .finished
             .is_some_and(|finished| now.duration_since(finished) > RECENT);
@@ -98,35 +98,35 @@ pub(crate) fn decide(
             edits: None,
         });
     };
-    let turned = told.phase != standing.phase;
+    let turned = sent.phase != standing.phase;
     let news = match manner {
         Manner::Phases => turned,
-        Manner::Progress => turned || standing.phase == Phase::Rolling && tenths(standing) > told.tenths,
+        Manner::Progress => turned || standing.phase == Phase::Rolling && tenths(standing) > sent.tenths,
         Manner::FirstAndLast => turned && standing.phase.is_over(),
-        Manner::States => told.phase.state() != standing.phase.state(),
+        Manner::States => sent.phase.state() != standing.phase.state(),
     };
     if !news {
         return Next::Rest;
     }
     Next::Tell(Telling {
-        sequence: told.sequence.saturating_add(1),
-        edits: told.post.clone(),
+        sequence: sent.sequence.saturating_add(1),
+        edits: sent.post.clone(),
     })
 }
 
 /// A notified phase changed to one that is not notified: recorded, so that the same phase is notified again when it
 /// returns. Not needed for receivers of the first and the last phase, or of commit states.
 fn left(
-    told: Option<&NotificationRecord>,
+    sent: Option<&NotificationRecord>,
     standing: &RolloutState,
     manner: Manner,
     phases: &BTreeSet<Phase>,
 ) -> Option<NotificationRecord> {
-    let told = told.filter(|told| phases.contains(&told.phase))?;
+    let sent = sent.filter(|sent| phases.contains(&sent.phase))?;
     match manner {
         Manner::Phases | Manner::Progress => Some(NotificationRecord {
             phase: standing.phase,
-            ..told.clone()
+            ..sent.clone()
         }),
         Manner::FirstAndLast | Manner::States => None,
     }
@@ -389,9 +389,9 @@ mod tests {
     #[test]
     fn old_rollouts_are_not_notified() {
         let over = standing(0, Phase::Good, 20);
-        let told_at = |now: i64| telling(decide(None, &over, Manner::Phases, &all(), at(now))).is_some();
-        assert!(told_at(120), "it ended while no process could notify");
-        assert!(!told_at(2 * 3600));
+        let notified_at = |now: i64| telling(decide(None, &over, Manner::Phases, &all(), at(now))).is_some();
+        assert!(notified_at(120), "it ended while no process could notify");
+        assert!(!notified_at(2 * 3600));
         let only_bad = BTreeSet::from([Phase::Bad]);
         let next = decide(None, &over, Manner::Phases, &only_bad, at(120));
         assert_eq!(next, Next::Rest);

@@ -75,7 +75,7 @@ impl<'a> Notification<'a> {
             repository,
             started,
         } = &standing.rollout;
-        let seen = |(cluster, message): &'a (String, String)| Evidence { cluster, message };
+        let evidence = |(cluster, message): &'a (String, String)| Evidence { cluster, message };
         Self {
             schema: SCHEMA,
             id: standing.rollout.id(),
@@ -100,7 +100,7 @@ impl<'a> Notification<'a> {
                 skipped: standing.clusters.skipped,
                 held: standing.clusters.held,
             },
-            evidence: standing.evidence.iter().map(seen).collect(),
+            evidence: standing.evidence.iter().map(evidence).collect(),
             link: receiver.link_to(&standing.rollout),
         }
     }
@@ -132,11 +132,11 @@ pub(crate) fn text(standing: &RolloutState) -> String {
         Phase::Good => format!("{address} {version} is rolled out: {far}"),
         Phase::Bad => {
             let first = standing.evidence.first();
-            let seen = first.map_or_else(String::new, |(cluster, message)| {
+            let evidence = first.map_or_else(String::new, |(cluster, message)| {
                 format!("; {cluster}: {message}")
             });
             format!(
-                "{address} {version} failed; the rollout is halted ({far} have it); details: muster why {address}{seen}"
+                "{address} {version} failed; the rollout is halted ({far} have it); details: muster why {address}{evidence}"
             )
         }
         Phase::Aborted => format!("{address} {version} was aborted ({far} have it)"),
@@ -152,7 +152,7 @@ mod tests {
 
     #[test]
     fn what_is_said_is_short_and_has_its_command() {
-        let check = |phase: Phase, why: Option<&str>, says: &str| {
+        let check = |phase: Phase, why: Option<&str>, expect: &str| {
             let standing = RolloutState {
                 rollout: Rollout {
                     namespace: "fleet".to_owned(),
@@ -174,7 +174,7 @@ mod tests {
                 evidence: vec![("eu-1".to_owned(), "no image".to_owned())],
                 why: why.map(str::to_owned),
             };
-            assert_eq!(text(&standing), says);
+            assert_eq!(text(&standing), expect);
         };
         check(
             Phase::Rolling,

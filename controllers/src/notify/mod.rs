@@ -97,7 +97,7 @@ struct Notifier {
 /// What was sent, and whether the record was written.
 #[derive(Clone)]
 struct Kept {
-    told: NotificationRecord,
+    sent: NotificationRecord,
     written: bool,
 }
 
@@ -152,11 +152,11 @@ async fn reconcile(revision: Arc<ModuleRevision>, notifier: Arc<Notifier>) -> Re
     let concerned = receivers.filter(|receiver| {
         receiver.modules.matches(&labels) && receiver.is_about(&standing.rollout.repository)
     });
-    let told = concerned.map(|receiver| notifier.notify_receiver(&revision, &standing, receiver));
+    let notifications = concerned.map(|receiver| notifier.notify_receiver(&revision, &standing, receiver));
     let mut next: Option<Duration> = None;
     let mut failed = None;
-    for told in future::join_all(told).await {
-        match told {
+    for result in future::join_all(notifications).await {
+        match result {
             Ok(None) => {}
             Ok(Some(wait)) => next = Some(next.map_or(wait, |next| next.min(wait))),
             Err(error) => failed = Some(error),
@@ -189,19 +189,19 @@ impl Notifier {
         let concern = (Key::of(revision), receiver.name.clone());
         let on_record = on_record(revision, receiver);
         let kept = self.kept(&concern, on_record.as_ref());
-        let told = kept.as_ref().map(|kept| &kept.told).or(on_record.as_ref());
+        let sent = kept.as_ref().map(|kept| &kept.sent).or(on_record.as_ref());
         let now = self.context.clock.now();
-        let telling = match decide::decide(told, standing, receiver.manner(), &receiver.phases, now) {
+        let telling = match decide::decide(sent, standing, receiver.manner(), &receiver.phases, now) {
             Next::Tell(telling) => telling,
-            Next::Note(told) => {
+            Next::Note(sent) => {
                 self.arrived(&concern);
-                self.record(revision, receiver, told).await?;
+                self.record(revision, receiver, sent).await?;
                 return Ok(None);
             }
             Next::Rest => {
                 self.arrived(&concern);
                 if let Some(kept) = kept.filter(|kept| !kept.written) {
-                    self.record(revision, receiver, kept.told).await?;
+                    self.record(revision, receiver, kept.sent).await?;
                 }
                 return Ok(None);
             }
@@ -213,7 +213,7 @@ impl Notifier {
             return Ok(Some(wait));
         }
         let brought = self.courier.bring(receiver, standing, &telling, now).await;
-        let told = match brought {
+        let sent = match brought {
             Ok(post) => {
                 self.metrics().notified(&receiver.name, Delivery::Sent);
                 debug!(
@@ -225,12 +225,12 @@ impl Notifier {
                 decide::after(&telling, standing, post, false)
             }
             Err(why) => match self.undelivered(&concern, receiver, standing, &telling, &why) {
-                Some(told) => told,
+                Some(sent) => sent,
                 None => return Ok(Some(ROUND)),
             },
         };
         self.arrived(&concern);
-        self.record(revision, receiver, told).await?;
+        self.record(revision, receiver, sent).await?;
         Ok(None)
     }
 

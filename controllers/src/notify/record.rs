@@ -19,7 +19,7 @@ impl Notifier {
     pub(super) fn kept(&self, concern: &Recipient, on_record: Option<&NotificationRecord>) -> Option<Kept> {
         let mut all = self.kept.lock();
         let kept = all.get(concern).cloned()?;
-        if on_record == Some(&kept.told) {
+        if on_record == Some(&kept.sent) {
             all.remove(concern);
             return None;
         }
@@ -31,11 +31,11 @@ impl Notifier {
         &self,
         revision: &ModuleRevision,
         receiver: &Receiver,
-        told: NotificationRecord,
+        sent: NotificationRecord,
     ) -> Result<(), Error> {
         let concern = (Key::of(revision), receiver.name.clone());
-        let text = serde_json::to_string(&told)?;
-        self.keep(&concern, told, false);
+        let text = serde_json::to_string(&sent)?;
+        self.keep(&concern, sent, false);
         let (namespace, name) = (revision.namespace().unwrap_or_default(), revision.name_any());
         let revisions: Api<ModuleRevision> = Api::namespaced(self.context.client.clone(), &namespace);
         let body = json!({"metadata": {
@@ -67,11 +67,11 @@ impl Notifier {
     }
 
     /// Remembers what was sent; entries of deleted ModuleRevisions are dropped.
-    fn keep(&self, concern: &Recipient, told: NotificationRecord, written: bool) {
+    fn keep(&self, concern: &Recipient, sent: NotificationRecord, written: bool) {
         let is_there = |key: &Key| self.revisions.get(&key.object_ref()).is_some();
         let mut kept = self.kept.lock();
         kept.retain(|(key, _), _| is_there(key));
-        kept.insert(concern.clone(), Kept { told, written });
+        kept.insert(concern.clone(), Kept { sent, written });
         self.rounds.lock().retain(|(key, _), _| is_there(key));
     }
 }

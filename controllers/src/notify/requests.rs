@@ -229,9 +229,9 @@ pub(crate) fn plain(status: StatusCode, body: &[u8]) -> Answer {
     if status.is_success() {
         return Answer::Arrived(None);
     }
-    let said = String::from_utf8_lossy(body);
+    let text = String::from_utf8_lossy(body);
     // GitLab: the status has that state already, for example after a message whose record was lost.
-    if status == StatusCode::BAD_REQUEST && said.contains("Cannot transition status") {
+    if status == StatusCode::BAD_REQUEST && text.contains("Cannot transition status") {
         return Answer::Arrived(None);
     }
     let why = format!("it answered {}", status.as_u16());
@@ -281,8 +281,8 @@ mod tests {
             signature.as_deref(),
             Ok("v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE=")
         );
-        let said = sign("whsec_not base64: hunter2", "a", "1", body).unwrap_err();
-        assert!(!said.contains("hunter2"), "{said}");
+        let error = sign("whsec_not base64: hunter2", "a", "1", body).unwrap_err();
+        assert!(!error.contains("hunter2"), "{error}");
     }
 
     #[test]

@@ -148,7 +148,7 @@ pub(crate) fn rollout_standing(
         _ if is_target => module.summary.clone(),
         _ => Summary::default(),
     };
-    let seen = |evidence: &Evidence| (evidence.cluster.clone(), truncated(&evidence.message));
+    let cluster_message = |evidence: &Evidence| (evidence.cluster.clone(), truncated(&evidence.message));
     Some(RolloutState {
         rollout: Rollout {
             namespace: revision.namespace().unwrap_or_default(),
@@ -163,7 +163,12 @@ pub(crate) fn rollout_standing(
         phase,
         finished: status.finished.as_ref().map(|finished| finished.0),
         clusters,
-        evidence: status.evidence.iter().take(MAX_EVIDENCE).map(seen).collect(),
+        evidence: status
+            .evidence
+            .iter()
+            .take(MAX_EVIDENCE)
+            .map(cluster_message)
+            .collect(),
         why,
     })
 }

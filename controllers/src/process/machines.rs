@@ -156,8 +156,8 @@ pub async fn run_machines(setup: MachinesSetup) -> Result<(), ProcessError> {
 }
 
 fn answers(hooks: Arc<Hooks>) -> Answers {
-    Arc::new(move |asked| {
+    Arc::new(move |request| {
         let hooks = Arc::clone(&hooks);
-        Box::pin(async move { hooks.answer(asked).await })
+        Box::pin(async move { hooks.answer(request).await })
     })
 }

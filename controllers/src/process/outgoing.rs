@@ -112,7 +112,7 @@ mod tests {
     async fn write(maps: &Api<ConfigMap>) -> Vec<String> {
         let (post, patch) = (PostParams::default(), PatchParams::apply("test"));
         let body = json!({"apiVersion": "v1", "kind": "ConfigMap", "data": {"a": "b"}});
-        let said = [
+        let errors = [
             call("creating", maps.create(&post, &config_map("new")))
                 .await
                 .err(),
@@ -138,7 +138,7 @@ mod tests {
                 .await
                 .err(),
         ];
-        said.iter().flatten().map(|error| error_chain(error)).collect()
+        errors.iter().flatten().map(|error| error_chain(error)).collect()
     }
 
     #[tokio::test(start_paused = true)]
@@ -154,8 +154,8 @@ mod tests {
             .unwrap();
         tokio::time::advance(Duration::from_secs(10)).await;
         server.recorder().clear();
-        let said = write(&maps).await;
-        insta::assert_snapshot!(said.join("\n"), @"
+        let messages = write(&maps).await;
+        insta::assert_snapshot!(messages.join("\n"), @"
         creating: not sent: the lease of this process was not renewed in time, another process may act
         updating: not sent: the lease of this process was not renewed in time, another process may act
         patching: not sent: the lease of this process was not renewed in time, another process may act

@@ -40,7 +40,7 @@ pub struct Proxy<'a> {
     /// Rows of the proxy that cannot be updated downstream now: their live rows stay.
     pub kept: &'a BTreeSet<String>,
     /// The proxy's status as last written: the rows that it had.
-    pub said: &'a [Shared<SyncState>],
+    pub states: &'a [Shared<SyncState>],
 }
 
 /// What to do downstream.
@@ -246,7 +246,7 @@ fn stays(proxy: &Proxy<'_>, row: &SyncRow) -> bool {
 
 fn listed(proxy: &Proxy<'_>, name: &str) -> bool {
     proxy
-        .said
+        .states
         .iter()
         .any(|state| state.name == name && !unclaimed(state))
 }

@@ -250,7 +250,7 @@ fn view<'a>(
         requested_at: annotation(annotation::RECONCILE_REQUESTED_AT),
         rows: &rows.resolved,
         kept,
-        said: proxy
+        states: proxy
             .status
             .as_ref()
             .map_or(&[], |status| status.syncs.as_slice()),

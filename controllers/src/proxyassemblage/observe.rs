@@ -95,13 +95,13 @@ impl Mirroring {
     }
 
     /// Nothing is removed based on rows that may be outdated: a watch may have delivered an old version.
-    pub(super) async fn confirm(&self, seen: &ProxyAssemblage) -> Result<(), ProxyError> {
-        let key = Key::of(seen);
+    pub(super) async fn confirm(&self, proxy: &ProxyAssemblage) -> Result<(), ProxyError> {
+        let key = Key::of(proxy);
         let api: Api<ProxyAssemblage> = Api::namespaced(self.context.client.clone(), &self.context.namespace);
         let now = call(format!("reading ProxyAssemblage {key}"), api.get(&key.name))
             .await
             .map_err(ProxyError::Here)?;
-        if now.uid() == seen.uid() && now.metadata.generation == seen.metadata.generation {
+        if now.uid() == proxy.uid() && now.metadata.generation == proxy.metadata.generation {
             return Ok(());
         }
         Err(ProxyError::Outdated(key))

@@ -134,13 +134,13 @@ impl Mirroring {
         message: &str,
     ) -> Result<bool, ProxyError> {
         let answering = reachable == Status::True;
-        let (word, said) = if answering {
+        let (word, detail) = if answering {
             (ObjectReason::Answering.as_str(), "")
         } else {
             (reason, message)
         };
         let conditions =
-            Conditions::ready(Status::Unknown, reason, message).with(REACHABLE, reachable, word, said);
+            Conditions::ready(Status::Unknown, reason, message).with(REACHABLE, reachable, word, detail);
         let row = proxy
             .spec
             .cluster_ref
@@ -189,7 +189,7 @@ impl Mirroring {
 fn outdated(live: &Assemblage, agent: Option<&Agent>) -> Option<String> {
     let own = env!("CARGO_PKG_VERSION");
     live.status.as_ref()?;
-    let says = match agent {
+    let problem = match agent {
         None => "its agent reports no version".to_owned(),
         Some(agent) if versions::is_older(&agent.version, own) => {
             format!("its agent has version {}", agent.version)
@@ -197,7 +197,7 @@ fn outdated(live: &Assemblage, agent: Option<&Agent>) -> Option<String> {
         Some(_) => return None,
     };
     Some(format!(
-        "{says}, this controller is {own}: rows with features that it does not support are not assigned; next: upgrade it (muster check)"
+        "{problem}, this controller is {own}: rows with features that it does not support are not assigned; next: upgrade it (muster check)"
     ))
 }
 

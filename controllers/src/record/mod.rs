@@ -38,7 +38,7 @@ const FILE: u64 = 64 * 1024 * 1024;
 pub struct Decisions {
     queue: Option<mpsc::Sender<Note>>,
     /// Whether it was logged that a decision was dropped.
-    told: Arc<AtomicBool>,
+    drop_logged: Arc<AtomicBool>,
 }
 
 /// A module of either kind.
@@ -61,7 +61,7 @@ pub fn record_decisions(folder: PathBuf) -> (Decisions, Keeper) {
     let (sender, queue) = mpsc::channel(QUEUE);
     let decisions = Decisions {
         queue: Some(sender),
-        told: Arc::default(),
+        drop_logged: Arc::default(),
     };
     let keeper = Keeper {
         folder,
@@ -87,7 +87,7 @@ impl Decisions {
     fn send(&self, kind: ModuleKind, key: &Key, case: Option<Box<Case>>) {
         let Some(queue) = &self.queue else { return };
         let sent = queue.try_send(((kind, key.clone()), case));
-        if sent.is_err() && !self.told.swap(true, Ordering::Relaxed) {
+        if sent.is_err() && !self.drop_logged.swap(true, Ordering::Relaxed) {
             warn!(
                 module = %key,
                 "a decision was not recorded, and others may be missing, too: writing takes longer than deciding"

@@ -31,17 +31,17 @@ pub(super) struct Entry {
     link: Link,
     pub(super) contact: Contact,
     /// The observed identity of the cluster behind the present credential.
-    pub(super) sight: Option<ObservedIdentity>,
+    pub(super) observed_identity: Option<ObservedIdentity>,
     pub(super) identity: Identity,
     /// The uid of the last accepted identity.
     recognized: Option<String>,
     pub(super) last_contact: Option<Timestamp>,
     state: Option<(ClusterState, Timestamp)>,
     /// The last reported reason why it does not answer; also set if that was already so at startup.
-    told: Option<NotReady>,
+    reported_reason: Option<NotReady>,
     /// Whether it has answered this process.
     answered: bool,
-    first_seen: Timestamp,
+    added_at: Timestamp,
     /// The generation whose probe is running or waiting.
     pub(super) probing: Option<u64>,
     /// Panics since the last answer.
@@ -100,14 +100,14 @@ impl Entry {
             facts,
             link: Link::Unknown,
             contact: Contact::default(),
-            sight: None,
+            observed_identity: None,
             identity: Identity::Unchecked,
             recognized: None,
             last_contact: None,
             state: None,
-            told: None,
+            reported_reason: None,
             answered: false,
-            first_seen: now,
+            added_at: now,
             probing: None,
             panics: 0,
             generation,
@@ -184,7 +184,7 @@ impl Entry {
     }
 
     fn forget_identity(&mut self) {
-        self.sight = None;
+        self.observed_identity = None;
         self.identity = Identity::Unchecked;
     }
 
@@ -269,14 +269,14 @@ impl Entry {
         match state.reason() {
             None | Some(NotReady::KindMissing) => {
                 self.answered = true;
-                self.told.take().map(|_| News::Back)
+                self.reported_reason.take().map(|_| News::Back)
             }
             Some(
                 reason @ (NotReady::KubeconfigRejected
                 | NotReady::Unreachable
                 | NotReady::CredentialsRejected),
             ) => {
-                let before = self.told.replace(reason);
+                let before = self.reported_reason.replace(reason);
                 (before != Some(reason)).then(|| News::Away {
                     reason,
                     message: state.message().to_owned(),
@@ -297,7 +297,7 @@ impl Entry {
         let (state, since) = self
             .state
             .clone()
-            .unwrap_or_else(|| (state::not_contacted(&self.facts.name), self.first_seen));
+            .unwrap_or_else(|| (state::not_contacted(&self.facts.name), self.added_at));
         ClusterRow {
             api_version: self.facts.api_version.clone(),
             name: self.facts.name.clone(),

@@ -46,24 +46,24 @@ pub(super) enum Verdict {
 }
 
 /// Checks an observed identity.
-pub(super) fn judge_identity(known: &IdentityFacts<'_>, sight: &ObservedIdentity) -> Verdict {
-    let seen = match (sight, known.pinned) {
+pub(super) fn judge_identity(known: &IdentityFacts<'_>, observed: &ObservedIdentity) -> Verdict {
+    let observed_uid = match (observed, known.pinned) {
         (ObservedIdentity::Seen(uid), _) => uid.as_str(),
         (ObservedIdentity::Unreadable, None) => return Verdict::Unknown,
         (ObservedIdentity::Unreadable, Some(pinned)) => return Verdict::Refused(unreadable(pinned)),
     };
     match (known.pinned, known.holder) {
-        (Some(pinned), _) if pinned == seen => Verdict::Same,
-        _ if known.accepted == Some(seen) => Verdict::Pin(seen.to_owned()),
+        (Some(pinned), _) if pinned == observed_uid => Verdict::Same,
+        _ if known.accepted == Some(observed_uid) => Verdict::Pin(observed_uid.to_owned()),
         (_, Some(holder)) => Verdict::Refused(format!(
-            "it points to the cluster of Cluster {holder} (the uid of its kube-system namespace is {seen}); delete one of the two Clusters or put the \
+            "it points to the cluster of Cluster {holder} (the uid of its kube-system namespace is {observed_uid}); delete one of the two Clusters or put the \
              right kubeconfig into the Secret; if they are two clusters, created as copies: {}",
-            command(known, seen)
+            command(known, observed_uid)
         )),
-        (None, None) => Verdict::Pin(seen.to_owned()),
+        (None, None) => Verdict::Pin(observed_uid.to_owned()),
         (Some(pinned), None) => Verdict::Refused(format!(
-            "it points to another cluster: the uid of its kube-system namespace is {seen}, was {pinned}; nothing is written to it; if this is intended: {}",
-            command(known, seen)
+            "it points to another cluster: the uid of its kube-system namespace is {observed_uid}, was {pinned}; nothing is written to it; if this is intended: {}",
+            command(known, observed_uid)
         )),
     }
 }
@@ -105,14 +105,14 @@ mod tests {
     }
 
     #[track_caller]
-    fn check(known: &IdentityFacts<'_>, sight: &ObservedIdentity, expect: &str) {
-        let got = match judge_identity(known, sight) {
+    fn check(known: &IdentityFacts<'_>, observed: &ObservedIdentity, expect: &str) {
+        let got = match judge_identity(known, observed) {
             Verdict::Same => "same".to_owned(),
             Verdict::Unknown => "unknown".to_owned(),
             Verdict::Pin(uid) => format!("pin {uid}"),
             Verdict::Refused(why) => why,
         };
-        assert_eq!(got, expect, "{known:?} {sight:?}");
+        assert_eq!(got, expect, "{known:?} {observed:?}");
     }
 
     #[test]

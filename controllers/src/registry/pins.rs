@@ -166,11 +166,11 @@ fn record(namespace: &str, facts: &Facts, pin: &Pin) -> ConfigMap {
 
 /// Parses a record whose name matches its content: a copy under another name is ignored.
 fn read(namespace: &str, record: &ConfigMap) -> Option<(String, Pin)> {
-    let said = |key: &str| record.data.as_ref()?.get(key).filter(|text| !text.is_empty());
-    let pin = said(CLUSTER)
-        .zip(said(CLUSTER_UID))
+    let value = |key: &str| record.data.as_ref()?.get(key).filter(|text| !text.is_empty());
+    let pin = value(CLUSTER)
+        .zip(value(CLUSTER_UID))
         .filter(|(cluster, uid)| record.name_any() == names::cluster_identity(namespace, cluster, uid))
-        .zip(said(IDENTITY))
+        .zip(value(IDENTITY))
         .map(|((_, uid), identity)| {
             let pin = Pin {
                 identity: identity.clone(),

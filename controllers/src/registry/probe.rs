@@ -41,20 +41,20 @@ pub(super) struct Ask {
 }
 
 /// Runs one probe.
-pub(super) async fn probe(client: &Client, ask: Ask) -> (Probe, Option<ObservedIdentity>) {
-    let missing = match missing(client, ask.kind).await {
+pub(super) async fn probe(client: &Client, checks: Ask) -> (Probe, Option<ObservedIdentity>) {
+    let missing = match missing(client, checks.kind).await {
         Ok(missing) => missing,
         Err(error) => return (failed(&error), None),
     };
     let answered = Probe::Answered {
         missing,
-        thorough: ask.kind,
+        thorough: checks.kind,
     };
-    if !ask.identity {
+    if !checks.identity {
         return (answered, None);
     }
     match identity(client).await {
-        Ok(sight) => (answered, Some(sight)),
+        Ok(observed) => (answered, Some(observed)),
         Err(error) => (failed(&error), None),
     }
 }
@@ -67,12 +67,12 @@ fn failed(error: &CallError) -> Probe {
     }
 }
 
-async fn missing(client: &Client, look_for_kind: bool) -> Result<Option<String>, CallError> {
+async fn missing(client: &Client, check_kind: bool) -> Result<Option<String>, CallError> {
     let namespace = read(client, SYSTEM_NAMESPACE).await?;
     if namespace.is_none_or(|namespace| namespace.metadata.deletion_timestamp.is_some()) {
         return Ok(Some(format!("namespace {SYSTEM_NAMESPACE} does not exist")));
     }
-    if look_for_kind && !serves_assemblages(client).await? {
+    if check_kind && !serves_assemblages(client).await? {
         return Ok(Some(format!(
             "kind Assemblage ({}) does not exist: `muster crds --downstream` prints it",
             kind::API_VERSION

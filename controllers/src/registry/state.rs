@@ -81,13 +81,13 @@ pub fn state_from_object(
     namespace: &str,
     facts: &Facts,
     has_secret: Option<bool>,
-    said: Option<(NotReady, String)>,
+    reported: Option<(NotReady, String)>,
 ) -> ClusterState {
     let kubeconfig = match has_secret {
         Some(false) => Kubeconfig::Absent,
         Some(true) | None => Kubeconfig::Accepted,
     };
-    let said = said.filter(|(reason, _)| match reason {
+    let reported = reported.filter(|(reason, _)| match reason {
         NotReady::Deleting | NotReady::ClusterPaused | NotReady::ControlPlaneNotReady => false,
         NotReady::NoKubeconfig => has_secret.is_none(),
         NotReady::KubeconfigRejected
@@ -96,7 +96,7 @@ pub fn state_from_object(
         | NotReady::KindMissing => true,
     });
     match decide(namespace, facts, kubeconfig, Reach::Answers) {
-        Some(ClusterState::Ready) | None => said.map_or(ClusterState::Ready, |(reason, message)| {
+        Some(ClusterState::Ready) | None => reported.map_or(ClusterState::Ready, |(reason, message)| {
             not_ready(reason, message)
         }),
         Some(not_ready) => not_ready,

@@ -118,12 +118,12 @@ fn found(secret: &Secret, key: &str, proxies: &Hosts) -> KubeconfigLookup {
 
 /// The best version of Cluster that the API server serves; `None`: Cluster API is not installed.
 pub(super) async fn discover(client: &Client) -> Result<Option<Version>, CallError> {
-    let ask = async {
+    let request = async {
         client
             .request::<APIGroup>(probe::get(&format!("/apis/{}", cluster::GROUP))?)
             .await
     };
-    match call(format!("discovering the versions of {}", cluster::GROUP), ask).await {
+    match call(format!("discovering the versions of {}", cluster::GROUP), request).await {
         Ok(group) => Ok(Version::best(
             group.versions.iter().map(|version| version.version.as_str()),
         )),

@@ -358,7 +358,7 @@ mod tests {
         let above: Api<ConfigMap> = Api::namespaced(client.clone(), "..");
         let kind = ApiResource::from_gvk(&GroupVersionKind::gvk("example.org", "v1/../../..", "Widget"));
         let widgets: Api<DynamicObject> = Api::all_with(client, &kind);
-        let said = [
+        let errors = [
             error_chain(&call("reading", roles.get("..")).await.unwrap_err()),
             error_chain(&call("reading", roles.get("a/../reader")).await.unwrap_err()),
             error_chain(
@@ -378,7 +378,7 @@ mod tests {
                     .unwrap_err(),
             ),
         ];
-        insta::assert_snapshot!(said.join("\n"));
+        insta::assert_snapshot!(errors.join("\n"));
         assert!(widgets.for_watching().is_err());
         assert_eq!(server.recorder().requests().len(), 0);
     }

@@ -209,10 +209,10 @@ fn message(error: &(dyn Error + 'static)) -> (String, bool) {
         Some(kube::Error::Auth(AuthError::AuthExecRun { out, .. })) => {
             let complaint = String::from_utf8_lossy(&out.stderr);
             let last = complaint.lines().rev().find(|line| !line.trim().is_empty());
-            let told = last.map_or_else(String::new, |last| format!(": {}", bounded(last, COMPLAINT)));
+            let detail = last.map_or_else(String::new, |last| format!(": {}", bounded(last, COMPLAINT)));
             (
                 format!(
-                    "the credential plugin of the kubeconfig ended with {}{told}",
+                    "the credential plugin of the kubeconfig ended with {}{detail}",
                     out.status
                 ),
                 true,

@@ -118,8 +118,11 @@ fn prepare(config: &mut Config) -> Result<(), ConfigError> {
         field: "token",
         problem: TOKEN,
     };
-    let said = serde_json::to_value(&config.auth_info).unwrap_or_default();
-    let token = said.get("token").and_then(Value::as_str).unwrap_or_default();
+    let serialized = serde_json::to_value(&config.auth_info).unwrap_or_default();
+    let token = serialized
+        .get("token")
+        .and_then(Value::as_str)
+        .unwrap_or_default();
     let sent = token.trim();
     // Without a token kube looks for another credential.
     if !sent.is_empty() && !is_token(sent) {

@@ -51,7 +51,7 @@ impl StatusError {
 /// differs then, nothing is sent. Returns the object as written, `None` if nothing was sent.
 pub async fn patch_if_changed<K, S>(
     api: &Api<K>,
-    seen: &K,
+    object: &K,
     old: Option<&S>,
     new: &S,
     manager: &str,
@@ -60,8 +60,8 @@ where
     K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug,
     S: Serialize,
 {
-    let name = seen.name_any();
-    let namespace = seen.namespace().map(|namespace| format!("{namespace}/"));
+    let name = object.name_any();
+    let namespace = object.namespace().map(|namespace| format!("{namespace}/"));
     let what = format!("{} {}{name}", K::kind(&()), namespace.unwrap_or_default());
     let value = |status: &S| {
         serde_json::to_value(status).map_err(|source| StatusError::Serialize {
@@ -77,7 +77,7 @@ where
         return Ok(None);
     };
     let mut body = json!({"status": change});
-    if let Some(version) = seen.resource_version() {
+    if let Some(version) = object.resource_version() {
         body["metadata"] = json!({"resourceVersion": version});
     }
     let parameters = PatchParams {
@@ -151,14 +151,14 @@ impl<S: Listed> Reports<S> {
     pub async fn write<K>(
         &self,
         api: &Api<K>,
-        seen: &K,
+        object: &K,
         old: Option<&S>,
         new: &S,
     ) -> Result<bool, StatusError>
     where
         K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug,
     {
-        let (key, name) = (Key::of(seen), seen.name_any());
+        let (key, name) = (Key::of(object), object.name_any());
         let what = format!("{} {key}", K::kind(&()));
         let value = |status: &S| {
             serde_json::to_value(status).map_err(|source| StatusError::Serialize {
@@ -166,7 +166,7 @@ impl<S: Listed> Reports<S> {
                 source,
             })
         };
-        let last = self.last(&key, seen);
+        let last = self.last(&key, object);
         if let Some(before) = last.as_deref().or(old) {
             let before_head = value(&before.head())?;
             let mut head = value(&new.head())?;
@@ -175,7 +175,7 @@ impl<S: Listed> Reports<S> {
                 if steps.is_empty() {
                     return Ok(false);
                 }
-                steps.insert(0, entries::test(&["metadata", "uid"], json!(seen.uid())));
+                steps.insert(0, entries::test(&["metadata", "uid"], json!(object.uid())));
                 let parameters = PatchParams {
                     field_manager: Some(self.manager.to_owned()),
                     ..PatchParams::default()
@@ -185,7 +185,7 @@ impl<S: Listed> Reports<S> {
                 match call(format!("writing the status of {what}"), sent).await {
                     Ok(version) => {
                         let entries = entries::in_place(before.entries(), new.entries());
-                        self.keep(key, seen, version, head, entries);
+                        self.keep(key, object, version, head, entries);
                         return Ok(true);
                     }
                     Err(error) if error.is_invalid() => {}
@@ -202,12 +202,12 @@ impl<S: Listed> Reports<S> {
         if let Some(old) = old {
             keep_transition_times(&value(&old.head())?, &mut head);
         }
-        let written = patch_if_changed(api, seen, old, new, self.manager).await?;
+        let written = patch_if_changed(api, object, old, new, self.manager).await?;
         let is_written = written.is_some();
         if let Some(written) = written {
             self.keep(
                 key,
-                seen,
+                object,
                 written.resource_version(),
                 head,
                 new.entries().to_vec(),
@@ -217,11 +217,11 @@ impl<S: Listed> Reports<S> {
     }
 
     /// The last written status of an object, if it is newer than what the watch shows.
-    fn last(&self, key: &Key, seen: &impl Resource) -> Option<Arc<S>> {
+    fn last(&self, key: &Key, object: &impl Resource) -> Option<Arc<S>> {
         let mut written = self.written.lock();
         let own = written.get(key)?;
-        let watched = seen.meta().resource_version.as_deref();
-        if own.uid == seen.meta().uid && !is_as_new(watched, own.version.as_deref()) {
+        let watched = object.meta().resource_version.as_deref();
+        if own.uid == object.meta().uid && !is_as_new(watched, own.version.as_deref()) {
             return Some(Arc::clone(&own.status));
         }
         written.remove(key);
@@ -231,13 +231,13 @@ impl<S: Listed> Reports<S> {
     fn keep(
         &self,
         key: Key,
-        seen: &impl Resource,
+        object: &impl Resource,
         version: Option<String>,
         head: Value,
         entries: Vec<S::Entry>,
     ) {
         if let Ok(head) = serde_json::from_value::<S>(head) {
-            let (uid, status) = (seen.meta().uid.clone(), Arc::new(head.listing(entries)));
+            let (uid, status) = (object.meta().uid.clone(), Arc::new(head.listing(entries)));
             let written = LastWritten { uid, version, status };
             self.written.lock().insert(key, written);
         }
@@ -323,8 +323,8 @@ mod tests {
 
     #[test]
     fn the_time_moves_on_a_flip_only() {
-        let said = status_patch(&status("True", "1", "m"), status("True", "2", "other")).unwrap();
-        assert_eq!(said["conditions"][0]["lastTransitionTime"], "1");
+        let unchanged = status_patch(&status("True", "1", "m"), status("True", "2", "other")).unwrap();
+        assert_eq!(unchanged["conditions"][0]["lastTransitionTime"], "1");
         let flipped = status_patch(&status("True", "1", "m"), status("False", "2", "m")).unwrap();
         assert_eq!(flipped["conditions"][0]["lastTransitionTime"], "2");
     }

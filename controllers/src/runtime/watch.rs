@@ -81,16 +81,16 @@ pub fn watch_reporting<K>(
     api: Api<K>,
     config: watcher::Config,
     kind: String,
-    told: impl FnMut(&watcher::Error) + Send,
+    on_error: impl FnMut(&watcher::Error) + Send,
 ) -> impl Stream<Item = watcher::Event<K>> + Send
 where
     K: Resource + Clone + Debug + DeserializeOwned + Send + 'static,
 {
     stream::unfold(
-        (Open::new(api, config, kind), told),
-        |(mut open, mut told)| async move {
-            let event = open.next(&mut told).await;
-            Some((event, (open, told)))
+        (Open::new(api, config, kind), on_error),
+        |(mut open, mut on_error)| async move {
+            let event = open.next(&mut on_error).await;
+            Some((event, (open, on_error)))
         },
     )
 }
@@ -120,7 +120,7 @@ where
         }
     }
 
-    async fn next(&mut self, told: &mut (impl FnMut(&watcher::Error) + Send)) -> watcher::Event<K> {
+    async fn next(&mut self, on_error: &mut (impl FnMut(&watcher::Error) + Send)) -> watcher::Event<K> {
         loop {
             match self.current.next().await {
                 Some(Ok(event)) => {
@@ -128,7 +128,7 @@ where
                     return event;
                 }
                 Some(Err(error)) => {
-                    told(&error);
+                    on_error(&error);
                     warn!(
                         kind = self.kind,
                         error = error_chain(&error),

@@ -135,7 +135,7 @@ pub struct ClusterFacts {
     /// muster's annotations on the Cluster.
     pub annotations: BTreeMap<String, String>,
     /// Whether it opts in to upgrades by muster.
-    pub asks: bool,
+    pub opts_in: bool,
     /// The topology, if it has one.
     pub topology: Option<Topology>,
     /// Reference to its control plane.
@@ -173,7 +173,7 @@ impl ClusterFacts {
             uid: metadata.uid.clone().unwrap_or_default(),
             resource_version: metadata.resource_version.clone().unwrap_or_default(),
             labels: metadata.labels.clone().unwrap_or_default(),
-            asks: asks_for_upgrades(&annotations),
+            opts_in: asks_for_upgrades(&annotations),
             annotations: annotations
                 .into_iter()
                 .filter(|(key, _)| key.starts_with("fleet.muster.dev/"))

@@ -125,13 +125,15 @@ fn waits_for(
         .or_else(|| machines(cluster, target))
         .or_else(|| of_cluster(cluster))
         .or_else(|| {
-            let asks = what.contains(&UpgradePart::ControlPlane);
-            asks.then(|| served(&reading.served, target)).flatten()
+            let has_control_plane = what.contains(&UpgradePart::ControlPlane);
+            has_control_plane
+                .then(|| served(&reading.served, target))
+                .flatten()
         })
 }
 
 fn of_cluster(cluster: &ClusterFacts) -> Option<String> {
-    let says = |type_: &str, fact: &Fact| {
+    let describe = |type_: &str, fact: &Fact| {
         let message = fact.message.lines().next().unwrap_or_default();
         let message = message.trim_start_matches(['*', ' ']);
         if message.is_empty() {
@@ -142,7 +144,7 @@ fn of_cluster(cluster: &ClusterFacts) -> Option<String> {
     };
     let must = |type_: &str, status: &str, absent: Option<String>| match cluster.conditions.get(type_) {
         Some(fact) if fact.status == status => None,
-        Some(fact) => Some(says(type_, fact)),
+        Some(fact) => Some(describe(type_, fact)),
         None => absent,
     };
     let reconciled = cluster.topology.as_ref().and_then(|_| {

@@ -112,7 +112,7 @@ pub struct Observation {
     /// Clusters whose own API server does not report a version.
     pub assumed: BTreeSet<String>,
     /// The effects of controls, by Cluster.
-    pub heard: BTreeMap<String, Vec<ControlStatus>>,
+    pub effects: BTreeMap<String, Vec<ControlStatus>>,
     /// When a hold of a Cluster expires, or a window opens or closes.
     pub until: Option<Timestamp>,
 }
@@ -140,14 +140,14 @@ fn hashes(version: Version) -> Option<(engine::Revision, engine::Digest)> {
 
 /// The next step for a ClusterUpgrade.
 pub fn next_step(upgrade: &ClusterUpgrade, lists: &Lists<'_>) -> Result<Next, SelectorError> {
-    let mut seen = observation(upgrade, lists)?;
-    let Some(target) = seen
+    let mut observed = observation(upgrade, lists)?;
+    let Some(target) = observed
         .target
-        .filter(|_| seen.invalid.is_none() && !upgrade.spec.suspend)
+        .filter(|_| observed.invalid.is_none() && !upgrade.spec.suspend)
     else {
-        return Ok(Next::Write(Box::new(seen), None));
+        return Ok(Next::Write(Box::new(observed), None));
     };
-    let unread: BTreeSet<String> = seen
+    let unread: BTreeSet<String> = observed
         .clusters
         .iter()
         .map(|cluster| cluster.facts.name.clone())
@@ -156,42 +156,42 @@ pub fn next_step(upgrade: &ClusterUpgrade, lists: &Lists<'_>) -> Result<Next, Se
     if !unread.is_empty() {
         return Ok(Next::Read(unread));
     }
-    read(upgrade, target, &mut seen, lists)?;
-    let decided = decide(upgrade, &seen, lists.now);
-    let begins: BTreeSet<String> = begins(&seen, &decided)
+    read(upgrade, target, &mut observed, lists)?;
+    let decided = decide(upgrade, &observed, lists.now);
+    let begins: BTreeSet<String> = begins(&observed, &decided)
         .filter(|name| !lists.preflights.contains_key(*name))
         .map(str::to_owned)
         .collect();
     if !begins.is_empty() {
         return Ok(Next::Preflight(begins));
     }
-    Ok(Next::Write(Box::new(seen), Some(Box::new(decided))))
+    Ok(Next::Write(Box::new(observed), Some(Box::new(decided))))
 }
 
-fn decide(upgrade: &ClusterUpgrade, seen: &Observation, now: Timestamp) -> Decided {
+fn decide(upgrade: &ClusterUpgrade, observed: &Observation, now: Timestamp) -> Decided {
     let rollout = Rollout::from(&upgrade.spec.rollout);
     let wishes = units::rollout_settings(&rollout);
     let spec = engine::Spec {
-        target: seen.target.and_then(|target| Some(hashes(target)?.0)),
-        controls: seen.one_shots(now),
-        paused: wishes.paused || seen.controls.paused(now).is_some(),
+        target: observed.target.and_then(|target| Some(hashes(target)?.0)),
+        controls: observed.one_shots(now),
+        paused: wishes.paused || observed.controls.paused(now).is_some(),
         ..wishes
     };
-    let memory = seen.remembered(now);
+    let memory = observed.remembered(now);
     let facts = Facts {
         spec: &spec,
         memory: &memory,
-        units: &seen.units,
+        units: &observed.units,
         now: millis(now),
     };
     muster_driver::decide(facts, &Rules::shipped())
 }
 
 /// The Clusters that the decision would start to change.
-fn begins<'a>(seen: &'a Observation, decided: &'a Decided) -> impl Iterator<Item = &'a str> {
+fn begins<'a>(observed: &'a Observation, decided: &'a Decided) -> impl Iterator<Item = &'a str> {
     let steps = decided.decision().steps.iter().filter_map(Change::of);
     steps.filter_map(|(unit, change)| {
-        let new = !seen.memory.memory.in_flight.contains_key(unit);
+        let new = !observed.memory.memory.in_flight.contains_key(unit);
         (new && matches!(change.then, NewContent::Assigned { .. })).then(|| unit.as_str())
     })
 }
@@ -201,7 +201,7 @@ impl Observation {
     pub fn cluster(&self, name: &str) -> Option<&UpgradeCluster> {
         let at = self
             .clusters
-            .binary_search_by(|seen| seen.facts.name.as_str().cmp(name))
+            .binary_search_by(|cluster| cluster.facts.name.as_str().cmp(name))
             .ok()?; // not one of these
         self.clusters.get(at)
     }
@@ -252,7 +252,7 @@ fn observation(upgrade: &ClusterUpgrade, lists: &Lists<'_>) -> Result<Observatio
         });
     let selector = Matcher::new(upgrade.spec.selector.as_ref())?;
     let clusters = lists.clusters.iter().filter_map(|facts| {
-        let selected = facts.asks && selector.matches(&facts.labels);
+        let selected = facts.opts_in && selector.matches(&facts.labels);
         // A started change is finished, even if the Cluster is not selected any more.
         let in_flight = memory.memory.in_flight.contains_key(facts.name.as_str());
         let reading = lists.readings.get(&facts.name);
@@ -274,7 +274,7 @@ fn observation(upgrade: &ClusterUpgrade, lists: &Lists<'_>) -> Result<Observatio
         progress: BTreeMap::new(),
         newer: BTreeSet::new(),
         assumed: BTreeSet::new(),
-        heard: BTreeMap::new(),
+        effects: BTreeMap::new(),
         until: None,
     })
 }
@@ -283,7 +283,7 @@ fn observation(upgrade: &ClusterUpgrade, lists: &Lists<'_>) -> Result<Observatio
 fn read(
     upgrade: &ClusterUpgrade,
     target: Version,
-    seen: &mut Observation,
+    observed: &mut Observation,
     lists: &Lists<'_>,
 ) -> Result<(), SelectorError> {
     let rollout = Rollout::from(&upgrade.spec.rollout);
@@ -303,30 +303,30 @@ fn read(
         target,
         lists,
     };
-    let mut units = Vec::with_capacity(seen.clusters.len());
+    let mut units = Vec::with_capacity(observed.clusters.len());
     let (mut obstacles, mut progress) = (BTreeMap::new(), BTreeMap::new());
-    let (mut newer, mut all_heard, mut ends) = (BTreeSet::new(), BTreeMap::new(), Vec::new());
-    for cluster in &seen.clusters {
+    let (mut newer, mut all_effects, mut ends) = (BTreeSet::new(), BTreeMap::new(), Vec::new());
+    for cluster in &observed.clusters {
         let name = &cluster.facts.name;
-        let made = reader.made_of(cluster, seen);
+        let made = reader.made_of(cluster, observed);
         obstacles.extend(made.obstacle.map(|message| (name.clone(), message)));
         progress.extend(made.progress.map(|message| (name.clone(), message)));
         if made.is_newer {
             newer.insert(name.clone());
         }
         ends.extend(made.until);
-        all_heard.insert(name.clone(), made.heard);
+        all_effects.insert(name.clone(), made.effects);
         units.push(made.unit);
     }
-    share(&mut units, seen, &rollout);
-    seen.units = units;
-    (seen.obstacles, seen.progress, seen.newer) = (obstacles, progress, newer);
-    let assumed = seen.clusters.iter().filter(|cluster| {
+    share(&mut units, observed, &rollout);
+    observed.units = units;
+    (observed.obstacles, observed.progress, observed.newer) = (obstacles, progress, newer);
+    let assumed = observed.clusters.iter().filter(|cluster| {
         let reading = cluster.reading.as_ref();
         reading.is_some_and(|reading| reading.served == Served::Nothing)
     });
-    seen.assumed = assumed.map(|cluster| cluster.facts.name.clone()).collect();
-    (seen.heard, seen.until) = (all_heard, ends.into_iter().min());
+    observed.assumed = assumed.map(|cluster| cluster.facts.name.clone()).collect();
+    (observed.effects, observed.until) = (all_effects, ends.into_iter().min());
     Ok(())
 }
 
@@ -352,7 +352,7 @@ struct Made {
     obstacle: Option<String>,
     progress: Option<String>,
     is_newer: bool,
-    heard: Vec<ControlStatus>,
+    effects: Vec<ControlStatus>,
     until: Option<Timestamp>,
 }
 
@@ -374,9 +374,9 @@ struct Shown {
 }
 
 impl Reader<'_> {
-    fn made_of(&self, cluster: &UpgradeCluster, seen: &Observation) -> Made {
+    fn made_of(&self, cluster: &UpgradeCluster, snapshot: &Observation) -> Made {
         let facts = &cluster.facts;
-        let change = seen.memory.memory.in_flight.get(facts.name.as_str());
+        let change = snapshot.memory.memory.in_flight.get(facts.name.as_str());
         let reading = cluster.reading.as_deref();
         let shown = reading.and_then(|reading| self.present_content(reading, change));
         let is_newer = reading
@@ -414,7 +414,7 @@ impl Reader<'_> {
             namespace: &namespace,
             module: self.address,
         };
-        let hold = holds::hold_of_unit(&named, &address, &seen.controls, now);
+        let hold = holds::hold_of_unit(&named, &address, &snapshot.controls, now);
         let moves = change.is_some() || shown.is_some_and(|shown| shown.version == self.target);
         let way = self.way(cluster, hold.as_ref(), moves);
         let row = (self.lists.row)(&facts.name);
@@ -462,7 +462,7 @@ impl Reader<'_> {
                 .into_iter()
                 .chain(opens)
                 .min(),
-            heard: control_effects::of_unit(&named, None, hold.as_ref(), None, now),
+            effects: control_effects::of_unit(&named, None, hold.as_ref(), None, now),
         }
     }
 
@@ -597,10 +597,10 @@ impl Reader<'_> {
 }
 
 /// Sets the domains, numbered among those of all Clusters.
-fn share(units: &mut [engine::Unit], seen: &Observation, rollout: &Rollout) {
+fn share(units: &mut [engine::Unit], observed: &Observation, rollout: &Rollout) {
     let Some(key) = &rollout.exclusive else { return };
-    let value = |seen: &UpgradeCluster| seen.facts.labels.get(key).cloned();
-    let values: Vec<Option<String>> = seen.clusters.iter().map(value).collect();
+    let value = |cluster: &UpgradeCluster| cluster.facts.labels.get(key).cloned();
+    let values: Vec<Option<String>> = observed.clusters.iter().map(value).collect();
     let numbers: BTreeMap<&String, usize> = values
         .iter()
         .flatten()
@@ -618,7 +618,7 @@ fn share(units: &mut [engine::Unit], seen: &Observation, rollout: &Rollout) {
 #[derive(Clone, Copy, Debug)]
 pub struct Fields<'a> {
     /// The observation.
-    pub seen: &'a Observation,
+    pub observed: &'a Observation,
 }
 
 impl muster_driver::Assignments for Fields<'_> {
@@ -626,40 +626,44 @@ impl muster_driver::Assignments for Fields<'_> {
 
     fn token(&self, unit: &UnitId) -> Option<engine::Token> {
         let at = self
-            .seen
+            .observed
             .units
             .binary_search_by(|known| known.id.cmp(unit))
             .ok()?; // not one of these
-        Some(self.seen.units.get(at)?.assigned?.token)
+        Some(self.observed.units.get(at)?.assigned?.token)
     }
 
     /// An older version than the target is never written: there is neither a withdrawal nor a rollback.
     fn knows(&self, _unit: &UnitId, change: Change) -> bool {
-        let target = self.seen.target.and_then(hashes);
+        let target = self.observed.target.and_then(hashes);
         matches!(change.then, NewContent::Assigned { digest, .. } if target.is_some_and(|(_, known)| known == digest))
     }
 
     fn write(&self, planned: &Planned) -> Option<Vec<Carrier>> {
         planned.change?;
-        let reading = self.seen.cluster(planned.unit.as_str())?.reading.as_ref()?;
-        let fields = reading.to_write(self.seen.target?);
+        let reading = self.observed.cluster(planned.unit.as_str())?.reading.as_ref()?;
+        let fields = reading.to_write(self.observed.target?);
         (!fields.is_empty()).then(|| fields.into_iter().cloned().collect())
     }
 }
 
 /// The fields to write after the first one of a Cluster that is in flight: they are part of the change that the memory
 /// names.
-pub fn following(seen: &Observation, memory: &Memory) -> Vec<(String, Vec<Carrier>)> {
-    let Some(target) = seen.target else {
+pub fn following(observed: &Observation, memory: &Memory) -> Vec<(String, Vec<Carrier>)> {
+    let Some(target) = observed.target else {
         return Vec::new();
     };
     let digest = hashes(target).map(|(_, digest)| digest);
     // A Cluster that is held or cannot be changed is not written to.
-    let free = seen.clusters.iter().zip(&seen.units).filter(|(cluster, unit)| {
-        let change = memory.in_flight.get(cluster.facts.name.as_str());
-        let is_free = !matches!(unit.eligible, engine::Eligible::No(_));
-        is_free && change.is_some_and(|change| change.digest == digest)
-    });
+    let free = observed
+        .clusters
+        .iter()
+        .zip(&observed.units)
+        .filter(|(cluster, unit)| {
+            let change = memory.in_flight.get(cluster.facts.name.as_str());
+            let is_free = !matches!(unit.eligible, engine::Eligible::No(_));
+            is_free && change.is_some_and(|change| change.digest == digest)
+        });
     free.filter_map(|(cluster, _)| {
         let reading = cluster
             .reading
@@ -687,6 +691,7 @@ pub fn rests_on_objects(unit: &engine::Unit) -> bool {
 }
 
 /// Whether to read the objects of a Cluster again soon: it is in flight, or not confirmed where it should be.
-pub fn is_moving(seen: &Observation, memory: &Memory, name: &str) -> bool {
-    memory.in_flight.contains_key(name) || seen.progress.contains_key(name) && !seen.newer.contains(name)
+pub fn is_moving(observed: &Observation, memory: &Memory, name: &str) -> bool {
+    memory.in_flight.contains_key(name)
+        || observed.progress.contains_key(name) && !observed.newer.contains(name)
 }

@@ -220,8 +220,8 @@ async fn reconcile(upgrade: Arc<ClusterUpgrade>, shared: Arc<Shared>) -> Result<
         match next? {
             Next::Read(clusters) => shared.read(&upgrade, clusters).await,
             Next::Preflight(clusters) => shared.run_preflights(clusters).await,
-            Next::Write(seen, decided) => {
-                let action = shared.act(&upgrade, &seen, decided).await?;
+            Next::Write(observed, decided) => {
+                let action = shared.act(&upgrade, &observed, decided).await?;
                 tokio::time::sleep((spent * GATHER).min(GATHER_AT_MOST)).await;
                 return Ok(action);
             }
@@ -381,9 +381,9 @@ impl Shared {
     }
 
     /// Marks the readings that Clusters wait for: these expire after a while, whatever the watch shows.
-    fn note_hindering(&self, upgrade: &ClusterUpgrade, seen: &Observation) {
+    fn note_hindering(&self, upgrade: &ClusterUpgrade, observed: &Observation) {
         let mut known = self.readings.lock();
-        for unit in &seen.units {
+        for unit in &observed.units {
             if let Some(known) = known.get_mut(&(Key::of(upgrade), unit.id.to_string())) {
                 known.value.hinders = pass::rests_on_objects(unit);
             }
@@ -394,15 +394,15 @@ impl Shared {
     async fn act(
         &self,
         upgrade: &ClusterUpgrade,
-        seen: &Observation,
+        observed: &Observation,
         decided: Option<Box<Decided>>,
     ) -> Result<Action, Error> {
         let now = self.clock().now();
         let (status, events) = match &decided {
-            None => (status::idle_status(upgrade, seen, now), Vec::new()),
-            Some(decided) => status::rolling_status(upgrade, seen, decided.decision(), now)?,
+            None => (status::idle_status(upgrade, observed, now), Vec::new()),
+            Some(decided) => status::rolling_status(upgrade, observed, decided.decision(), now)?,
         };
-        self.note_hindering(upgrade, seen);
+        self.note_hindering(upgrade, observed);
         let upgrades: Api<ClusterUpgrade> =
             Api::namespaced(self.context.client.clone(), &self.context.namespace);
         let before = upgrade.status.as_ref();
@@ -414,11 +414,11 @@ impl Shared {
         let remembered = decided.written(written)?;
         let memory = &remembered.decision().memory;
         let mut writes: Vec<(String, Vec<Carrier>)> = remembered
-            .writes(&Fields { seen })
+            .writes(&Fields { observed })
             .into_iter()
             .map(|write| (write.planned().unit.to_string(), write.write().clone()))
             .collect();
-        writes.extend(pass::following(seen, memory));
+        writes.extend(pass::following(observed, memory));
         // All are tried: one Cluster that cannot be written does not block another.
         let mut outcome = Ok(());
         for (cluster, fields) in &writes {
@@ -437,7 +437,7 @@ impl Shared {
             self.context.events.publish(upgrade, event).await;
         }
         outcome?;
-        Ok(self.next(seen, memory, remembered.decision().wake_at.map(timestamp)))
+        Ok(self.next(observed, memory, remembered.decision().wake_at.map(timestamp)))
     }
 
     /// Writes the version into one field, on the resourceVersion that was read. A field that another manager updates is
@@ -482,30 +482,30 @@ impl Shared {
 
     /// When to reconcile if nothing changes before: a deadline of the engine, a hold that expires, a window that opens
     /// or closes, or objects to read again.
-    fn next(&self, seen: &Observation, memory: &Memory, wake_at: Option<Timestamp>) -> Action {
-        let moving = seen
+    fn next(&self, observed: &Observation, memory: &Memory, wake_at: Option<Timestamp>) -> Action {
+        let moving = observed
             .clusters
             .iter()
-            .any(|cluster| pass::is_moving(seen, memory, &cluster.facts.name));
+            .any(|cluster| pass::is_moving(observed, memory, &cluster.facts.name));
         let hindered = self
             .preflights
             .lock()
             .values()
             .any(|known| !matches!(known.value, Ok(None)));
-        let unread = seen.clusters.iter().any(|cluster| cluster.reading.is_none());
+        let unread = observed.clusters.iter().any(|cluster| cluster.reading.is_none());
         let now = self.clock().now();
-        let at = wake_at.into_iter().chain(seen.until).min();
+        let at = wake_at.into_iter().chain(observed.until).min();
         let at = at.map(|at| Duration::try_from(at.duration_since(now)).unwrap_or_default());
         let again = (moving || unread).then_some(AGAIN);
         // The watch shows another version than was just read.
-        let behind = seen.clusters.iter().any(|cluster| {
+        let behind = observed.clusters.iter().any(|cluster| {
             let read = cluster.reading.as_ref();
             read.is_some_and(|read| read.cluster.resource_version != cluster.facts.resource_version)
         });
         let behind = behind.then_some(JUST_READ);
-        let hindered = hindered || seen.units.iter().any(pass::rests_on_objects);
-        let look = hindered.then_some(PREFLIGHT_AGAIN);
-        match at.into_iter().chain(again).chain(look).chain(behind).min() {
+        let hindered = hindered || observed.units.iter().any(pass::rests_on_objects);
+        let recheck = hindered.then_some(PREFLIGHT_AGAIN);
+        match at.into_iter().chain(again).chain(recheck).chain(behind).min() {
             Some(wait) => Action::requeue(wait.max(Duration::from_millis(1))),
             None => Action::await_change(),
         }

@@ -30,8 +30,8 @@ use crate::{
 };
 
 /// The status while nothing can be decided: suspended, or an invalid spec. Everything else stays unchanged.
-pub fn idle_status(upgrade: &ClusterUpgrade, seen: &Observation, now: Timestamp) -> ClusterUpgradeStatus {
-    let said = match &seen.invalid {
+pub fn idle_status(upgrade: &ClusterUpgrade, observed: &Observation, now: Timestamp) -> ClusterUpgradeStatus {
+    let new_conditions = match &observed.invalid {
         Some(invalid) => Conditions::ready(Status::False, invalid.reason, &*invalid.message)
             .stalled(invalid.reason, &*invalid.message),
         None => Conditions::ready(
@@ -41,7 +41,7 @@ pub fn idle_status(upgrade: &ClusterUpgrade, seen: &Observation, now: Timestamp)
         ),
     };
     let before = upgrade.status.clone().unwrap_or_default();
-    let conditions = merged(upgrade, &said, &before.conditions, now);
+    let conditions = merged(upgrade, &new_conditions, &before.conditions, now);
     ClusterUpgradeStatus {
         observed_generation: upgrade.metadata.generation,
         state: shared::state_word(&conditions, &[]),
@@ -53,25 +53,25 @@ pub fn idle_status(upgrade: &ClusterUpgrade, seen: &Observation, now: Timestamp)
 /// The status of a ClusterUpgrade that is rolling out or done, and its events.
 pub fn rolling_status(
     upgrade: &ClusterUpgrade,
-    seen: &Observation,
+    observed: &Observation,
     decision: &engine::Decision,
     now: Timestamp,
 ) -> Result<(ClusterUpgradeStatus, Vec<Event>), serde_json::Error> {
     let before = upgrade.status.clone().unwrap_or_default();
     let answers = Answers::new();
-    let revision = seen.target.map(pass::revision).unwrap_or_default();
-    let background = background(upgrade, seen, &revision, &answers, now);
+    let revision = observed.target.map(pass::revision).unwrap_or_default();
+    let background = background(upgrade, observed, &revision, &answers, now);
     let reasons = decision.reasons.iter();
     let explained: Vec<Explained<'_>> = reasons
         .map(|(unit, why)| {
             let mut explained = reasons::explain_reason(unit, why, &background);
-            if explained.reason == Reason::UpToDate && seen.newer.contains(explained.cluster) {
+            if explained.reason == Reason::UpToDate && observed.newer.contains(explained.cluster) {
                 explained.reason = Reason::AlreadyNewer;
             }
             explained
         })
         .collect();
-    let summary = shared::summary(&seen.units, decision, &explained);
+    let summary = shared::summary(&observed.units, decision, &explained);
     let attention = shared::attention(&explained, &before.attention, now);
     let phase = decision.summary.phase;
     let mut all = shared::ready_conditions(
@@ -90,12 +90,15 @@ pub fn rolling_status(
         all = all.with(conditions::PAUSED, Status::True, Reason::Paused, message);
     }
     let conditions = merged(upgrade, &all, &before.conditions, now);
-    let units = seen.clusters.iter().map(|cluster| UnitEffects {
+    let units = observed.clusters.iter().map(|cluster| UnitEffects {
         name: &cluster.facts.name,
         selected: cluster.selected,
-        said: seen.heard.get(&cluster.facts.name).map_or(&[][..], Vec::as_slice),
+        effects: observed
+            .effects
+            .get(&cluster.facts.name)
+            .map_or(&[][..], Vec::as_slice),
     });
-    let controls = control_effects::all(&Vocabulary::UPGRADES, &seen.controls, units, now);
+    let controls = control_effects::all(&Vocabulary::UPGRADES, &observed.controls, units, now);
     let scene = Scene {
         words: &Vocabulary::UPGRADES,
         version: &background.version,
@@ -103,7 +106,7 @@ pub fn rolling_status(
         attention: &before.attention,
         aborted: &background.aborted,
     };
-    let mut happened = events::between(&seen.memory.memory, decision, &explained, &scene);
+    let mut happened = events::between(&observed.memory.memory, decision, &explained, &scene);
     happened.extend(events::condition_events(&conditions, &before.conditions));
     let status = ClusterUpgradeStatus {
         observed_generation: upgrade.metadata.generation,
@@ -113,7 +116,7 @@ pub fn rolling_status(
         reasons: groups(&explained),
         attention,
         controls,
-        assumed: assumed(seen, &explained),
+        assumed: assumed(observed, &explained),
         rollout: Some(memory::store(&decision.memory, upgrade.metadata.uid.as_deref())?),
         summary: Some(summary.clone()),
     };
@@ -121,11 +124,13 @@ pub fn rolling_status(
 }
 
 /// The clusters that are confirmed although their own API server did not report a version.
-fn assumed(seen: &Observation, explained: &[Explained<'_>]) -> Option<String> {
-    let confirmed = explained.iter().filter(|told| told.reason == Reason::UpToDate);
+fn assumed(observed: &Observation, explained: &[Explained<'_>]) -> Option<String> {
+    let confirmed = explained
+        .iter()
+        .filter(|explanation| explanation.reason == Reason::UpToDate);
     let names: Vec<&str> = confirmed
-        .map(|told| told.cluster)
-        .filter(|name| seen.assumed.contains(*name))
+        .map(|explanation| explanation.cluster)
+        .filter(|name| observed.assumed.contains(*name))
         .collect();
     let folded = ranges::fold(names.iter().copied());
     (!names.is_empty()).then(|| bounded(&folded, MAX_MESSAGE).into_owned())
@@ -133,18 +138,18 @@ fn assumed(seen: &Observation, explained: &[Explained<'_>]) -> Option<String> {
 
 fn background<'a>(
     upgrade: &'a ClusterUpgrade,
-    seen: &'a Observation,
+    observed: &'a Observation,
     revision: &'a str,
     answers: &'a Answers,
     now: Timestamp,
 ) -> Background<'a> {
-    let progress = seen.progress.iter();
+    let progress = observed.progress.iter();
     Background {
         words: &Vocabulary::UPGRADES,
         namespace: upgrade.namespace().unwrap_or_default(),
         module: address(upgrade),
-        pause: pause(upgrade, seen, now),
-        obstacles: &seen.obstacles,
+        pause: pause(upgrade, observed, now),
+        obstacles: &observed.obstacles,
         progress: progress
             .map(|(cluster, message)| (cluster.as_str(), message.clone()))
             .collect(),
@@ -152,7 +157,7 @@ fn background<'a>(
         source: None,
         version: upgrade.spec.target.kubernetes.clone(),
         revision,
-        aborted: seen.controls.aborted(revision),
+        aborted: observed.controls.aborted(revision),
         stuck: false,
         gates: Gates { stages: &[], answers },
     }
@@ -163,8 +168,8 @@ fn address(upgrade: &ClusterUpgrade) -> String {
     format!("clusterupgrade/{}", upgrade.name_any())
 }
 
-fn pause(upgrade: &ClusterUpgrade, seen: &Observation, now: Timestamp) -> Option<Pause> {
-    let control = seen.controls.paused(now);
+fn pause(upgrade: &ClusterUpgrade, observed: &Observation, now: Timestamp) -> Option<Pause> {
+    let control = observed.controls.paused(now);
     let lift = control.map(|_| {
         let namespace = upgrade.namespace().unwrap_or_default();
         let address = ModuleAddress {
@@ -180,7 +185,7 @@ fn pause(upgrade: &ClusterUpgrade, seen: &Observation, now: Timestamp) -> Option
         .then(|| "set spec.rollout.paused to false".to_owned());
     let ways: Vec<String> = in_spec.into_iter().chain(lift).collect();
     (!ways.is_empty()).then(|| Pause {
-        told: control.map_or_else(String::new, Control::provenance),
+        provenance: control.map_or_else(String::new, Control::provenance),
         resume: format!("; to resume: {}", ways.join(" and ")),
     })
 }

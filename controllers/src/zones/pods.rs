@@ -25,7 +25,7 @@ pub const MAX_ANSWER: usize = 64 * 1024;
 #[async_trait]
 pub trait AskPods: Send + Sync {
     /// Sends one request; returns the response, or why there is none.
-    async fn send_request(&self, ask: &Ask) -> Answered;
+    async fn send_request(&self, request: &Ask) -> Answered;
 }
 
 /// Pods over the network.
@@ -60,15 +60,15 @@ impl Network {
         })
     }
 
-    async fn send(&self, ask: &Ask) -> Answered {
-        let method = match ask.method {
+    async fn send(&self, request: &Ask) -> Answered {
+        let method = match request.method {
             Method::Post => reqwest::Method::POST,
             Method::Delete => reqwest::Method::DELETE,
         };
         let refused = |error: reqwest::Error| crate::runtime::call::error_chain(&error.without_url());
         let answer = self
             .client
-            .request(method, &ask.url)
+            .request(method, &request.url)
             .send()
             .await
             .map_err(refused)?;
@@ -87,11 +87,11 @@ impl Network {
 
 #[async_trait]
 impl AskPods for Network {
-    async fn send_request(&self, ask: &Ask) -> Answered {
+    async fn send_request(&self, request: &Ask) -> Answered {
         let began = tokio::time::Instant::now();
         let answered = match self.deadline {
-            None => self.send(ask).await,
-            Some(deadline) => tokio::time::timeout(deadline, self.send(ask))
+            None => self.send(request).await,
+            Some(deadline) => tokio::time::timeout(deadline, self.send(request))
                 .await
                 .unwrap_or_else(|_elapsed| {
                     Err(format!(
@@ -101,14 +101,17 @@ impl AskPods for Network {
                 }),
         };
         let status = answered.as_ref().map_or(0, |answer| answer.status);
-        self.metrics.asked_pod(ask.method, status, began.elapsed());
+        self.metrics.asked_pod(request.method, status, began.elapsed());
         answered
     }
 }
 
 /// Sends requests to pods, at most [`AT_ONCE`] concurrently; the responses have the order of the requests.
-pub(super) async fn ask_all(pods: &dyn AskPods, asks: &[Ask]) -> Vec<Answered> {
-    let answers: Vec<BoxFuture<'_, Answered>> = asks.iter().map(|ask| pods.send_request(ask)).collect();
+pub(super) async fn ask_all(pods: &dyn AskPods, requests: &[Ask]) -> Vec<Answered> {
+    let answers: Vec<BoxFuture<'_, Answered>> = requests
+        .iter()
+        .map(|request| pods.send_request(request))
+        .collect();
     stream::iter(answers).buffered(AT_ONCE).collect().await
 }
 

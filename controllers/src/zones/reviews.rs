@@ -77,14 +77,14 @@ impl Reviews {
     /// The handlers for the admission server.
     pub fn answers(self: &Arc<Self>) -> Answers {
         let reviews = Arc::clone(self);
-        Arc::new(move |asked| {
+        Arc::new(move |webhook_request| {
             let reviews = Arc::clone(&reviews);
-            async move { reviews.answer(asked).await }.boxed()
+            async move { reviews.answer(webhook_request).await }.boxed()
         })
     }
 
-    async fn answer(&self, asked: WebhookRequest) -> Answer {
-        let route = match asked.path.as_str() {
+    async fn answer(&self, webhook_request: WebhookRequest) -> Answer {
+        let route = match webhook_request.path.as_str() {
             path::NO_DOWNSCALE => "admission-no-downscale",
             path::PREPARE_DOWNSCALE => "admission-prepare-downscale",
             path::POD_EVICTION => "admission-pod-eviction",
@@ -92,10 +92,11 @@ impl Reviews {
             _ => return Answer::text(StatusCode::NOT_FOUND, "404 page not found"),
         };
         let metrics = &self.zones.metrics;
-        let mut reviewing = metrics.review(asked.method.as_str(), route, asked.body.len());
-        let answer = match serve::read(&asked.content_type, &asked.body) {
+        let mut reviewing =
+            metrics.review(webhook_request.method.as_str(), route, webhook_request.body.len());
+        let answer = match serve::read(&webhook_request.content_type, &webhook_request.body) {
             Ok(review) => {
-                let response = self.review(&asked, &review).await;
+                let response = self.review(&webhook_request, &review).await;
                 serve::write(&review, &response)
             }
             Err(refusal) => refusal,
@@ -104,14 +105,14 @@ impl Reviews {
         http(answer)
     }
 
-    async fn review(&self, asked: &WebhookRequest, review: &Review) -> Response {
+    async fn review(&self, webhook_request: &WebhookRequest, review: &Review) -> Response {
         let request = review.request.clone();
-        match asked.path.as_str() {
+        match webhook_request.path.as_str() {
             path::NO_DOWNSCALE => self.steps(NoDownscale::new(request)).await,
             path::PREPARE_DOWNSCALE if !self.leads() => not_leading(),
             path::PREPARE_DOWNSCALE => self.prepare(request).await,
             path::ZPDB_VALIDATION => validate(&request),
-            _ => self.evict(asked, &request).await,
+            _ => self.evict(webhook_request, &request).await,
         }
     }
 
@@ -149,7 +150,7 @@ impl Reviews {
                         .await,
                 )),
                 Step::Write(write) => Fact::Written(self.write(*write).await),
-                Step::Ask(asks) => Fact::Answers(ask_all(&*zones.pods, &asks).await),
+                Step::Ask(requests) => Fact::Answers(ask_all(&*zones.pods, &requests).await),
             };
         }
     }
@@ -175,10 +176,10 @@ impl Reviews {
             .map_err(refused)
     }
 
-    async fn evict(&self, asked: &WebhookRequest, request: &Request) -> Response {
+    async fn evict(&self, webhook_request: &WebhookRequest, request: &Request) -> Response {
         let metrics = &self.zones.metrics;
         metrics.evicting();
-        let verdict = self.judged(asked, request).await;
+        let verdict = self.judged(webhook_request, request).await;
         metrics.evicted(verdict.as_ref().ok());
         match verdict {
             Ok(verdict) if verdict.allowed() => Response {
@@ -197,10 +198,10 @@ impl Reviews {
     }
 
     /// The verdict on an eviction, recorded if it is allowed; or a response without a verdict.
-    async fn judged(&self, asked: &WebhookRequest, request: &Request) -> Result<Verdict, Response> {
+    async fn judged(&self, webhook_request: &WebhookRequest, request: &Request) -> Result<Verdict, Response> {
         let zones = &self.zones;
         // It was parsed from JSON already.
-        let body: Value = serde_json::from_slice(&asked.body).unwrap_or_default();
+        let body: Value = serde_json::from_slice(&webhook_request.body).unwrap_or_default();
         let eviction = match budget::Request::from_review(&body["request"]) {
             Ok(eviction) => eviction,
             Err(verdict) => return Ok(verdict),
@@ -366,9 +367,9 @@ fn too_many(why: &str) -> Response {
     }
 }
 
-fn other_namespace(asked: &str, ours: &str) -> Response {
+fn other_namespace(namespace: &str, ours: &str) -> Response {
     Response::deny(format!(
-        "muster zones works in namespace {ours}, and got a request for {asked}: add a namespaceSelector to its webhooks"
+        "muster zones works in namespace {ours}, and got a request for {namespace}: add a namespaceSelector to its webhooks"
     ))
 }
 

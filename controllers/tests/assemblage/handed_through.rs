@@ -182,8 +182,8 @@ fn where_muster_applies_the_next_step_is_flux() {
             panic!("{sync}");
         };
         let words = ["only Flux supports: source.flux", process];
-        let said = words.iter().all(|words| refusal.message.contains(words));
-        assert!(said && !refusal.message.contains("upgrade"), "{refusal:?}");
+        let has_words = words.iter().all(|words| refusal.message.contains(words));
+        assert!(has_words && !refusal.message.contains("upgrade"), "{refusal:?}");
     }
 }
 
@@ -198,10 +198,14 @@ fn where_flux_applies_the_next_step_is_another_agent_or_the_built_in_sync() {
         ("source.flux", "upgrade the agent and its definitions"),
         ("plan", "use the built-in sync (--sync builtin)"),
     ] {
-        let said = features::refusal(&[missing].into(), Some(&agent));
-        assert!(said.contains(missing), "{said}");
+        let message = features::refusal(&[missing].into(), Some(&agent));
+        assert!(message.contains(missing), "{message}");
         for words in ["upgrade the agent", "--sync builtin"] {
-            assert_eq!(said.contains(words), next.contains(words), "{words}: {said}");
+            assert_eq!(
+                message.contains(words),
+                next.contains(words),
+                "{words}: {message}"
+            );
         }
     }
 }

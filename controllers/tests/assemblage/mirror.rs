@@ -16,7 +16,7 @@ static NO_COPIES: BTreeMap<String, String> = BTreeMap::new();
 
 fn proxy<'a>(
     rows: &'a [Shared<SyncRow>],
-    said: &'a [Shared<SyncState>],
+    states: &'a [Shared<SyncState>],
     kept: &'a BTreeSet<String>,
 ) -> Proxy<'a> {
     Proxy {
@@ -28,7 +28,7 @@ fn proxy<'a>(
         requested_at: None,
         rows,
         kept,
-        said,
+        states,
     }
 }
 
@@ -88,11 +88,11 @@ fn line(mirror: &Mirror) -> String {
 }
 
 #[track_caller]
-fn check(rows: &[SyncRow], said: &[SyncState], there: Option<Assemblage>, expect: &str) {
+fn check(rows: &[SyncRow], states: &[SyncState], there: Option<Assemblage>, expect: &str) {
     let kept = BTreeSet::new();
     assert_eq!(
         line(&mirror(
-            &proxy(&shared(rows), &shared(said), &kept),
+            &proxy(&shared(rows), &shared(states), &kept),
             there.as_ref()
         )),
         expect
@@ -197,9 +197,9 @@ fn rows_that_the_proxy_never_held_stay() {
         Some(live(Some(ORIGIN), &there, &[])),
         "replace at 7 [hand:-:a restored:5:a web:1:a]",
     );
-    let (rows, said, kept) = ([row("web", OLD, 1)], [listed("web")], BTreeSet::new());
+    let (rows, states, kept) = ([row("web", OLD, 1)], [listed("web")], BTreeSet::new());
     let unclaimed = unclaimed_rows(
-        &proxy(&shared(&rows), &shared(&said), &kept),
+        &proxy(&shared(&rows), &shared(&states), &kept),
         &live(Some(ORIGIN), &there, &[]),
     );
     assert_eq!(

@@ -107,13 +107,13 @@ async fn what_is_done_by_hand_reaches_the_plan_run_and_leaves_the_row_as_it_was(
         ..PlanRunSpec::default()
     };
     let digest = spec.digest();
-    let asked = cluster
+    let requested = cluster
         .until_kustomization("eu-1", "web", |object| {
             object.annotations()["fleet.muster.dev/plan"] == digest
         })
         .await;
     assert_eq!(
-        asked.annotations()["reconcile.fluxcd.io/requestedAt"],
+        requested.annotations()["reconcile.fluxcd.io/requestedAt"],
         format!("muster-1-{}", control.id)
     );
     let name = kustomization.name_any();

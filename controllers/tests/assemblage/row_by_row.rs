@@ -102,8 +102,8 @@ impl Reported {
             cluster,
             reports: Reports::new("muster-agent"),
         };
-        let seen = this.live().await;
-        this.write(&seen, states).await;
+        let observed = this.live().await;
+        this.write(&observed, states).await;
         this
     }
 
@@ -116,11 +116,11 @@ impl Reported {
     }
 
     /// Writes a report based on what a watch showed; returns whether something was sent.
-    async fn write(&self, seen: &Assemblage, states: &[SyncState]) -> bool {
+    async fn write(&self, observed: &Assemblage, states: &[SyncState]) -> bool {
         let api = Encoded::namespaced(self.cluster.server.client_as(CONTROLLERS), SYSTEM);
-        let old = seen.status.as_ref();
+        let old = observed.status.as_ref();
         self.reports
-            .write(&api, seen, old, &status(states))
+            .write(&api, observed, old, &status(states))
             .await
             .unwrap()
     }
@@ -213,9 +213,9 @@ async fn a_report_of_a_newer_version_with_fields_that_are_not_read_here_is_repla
     ];
     let bed = Reported::new(&first).await;
     // A state that this version cannot parse is not among the observed ones.
-    let mut seen = bed.live().await;
-    seen.status.as_mut().unwrap().syncs.remove(0);
+    let mut observed = bed.live().await;
+    observed.status.as_mut().unwrap().syncs.remove(0);
     let next = [state("web", 2, SyncPhase::Succeeded)];
-    assert!(bed.write(&seen, &next).await);
+    assert!(bed.write(&observed, &next).await);
     assert_eq!(bed.tokens().await, pairs(&[("web", 2)]));
 }

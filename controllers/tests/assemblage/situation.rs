@@ -206,8 +206,8 @@ impl Case {
             &self.scope,
             &View {
                 row: &self.row,
-                wish: &self.wish,
-                said: self.said.as_ref(),
+                desired: &self.wish,
+                reported: self.said.as_ref(),
                 kustomization,
                 source,
                 was_away: false,

@@ -138,18 +138,18 @@ async fn a_change_of_annotations_is_asked_for() {
         cluster
             .until_state::<Assemblage>(name, name, &succeeded(token))
             .await;
-        let said = |object: &Kustomization| {
+        let settings = |object: &Kustomization| {
             let keys = ["fleet.muster.dev/settle", "fleet.muster.dev/assume"];
             keys.map(|key| object.annotations().get(key).cloned().unwrap_or_default())
         };
-        assert_eq!(said(&before), ["10s", "Never"]);
+        assert_eq!(settings(&before), ["10s", "Never"]);
         assert_eq!(reconcile_request(&before), None);
 
         let next = token.map(|token| token + 1);
         cluster.set_rows::<Assemblage>(name, &[with(next, "1m")]).await;
         pass(Duration::from_mins(10)).await;
         let now = cluster.kustomization(name, name).await.unwrap();
-        assert_eq!(said(&now), ["1m", "Never"]);
+        assert_eq!(settings(&now), ["1m", "Never"]);
         assert_eq!(
             (now.metadata.generation, &now.spec),
             (before.metadata.generation, &before.spec)
@@ -170,6 +170,6 @@ async fn a_change_of_annotations_is_asked_for() {
             .unwrap();
         pass(Duration::from_mins(1)).await;
         let now = cluster.kustomization(name, name).await.unwrap();
-        assert_eq!(said(&now), ["1m", "Never"]);
+        assert_eq!(settings(&now), ["1m", "Never"]);
     }
 }

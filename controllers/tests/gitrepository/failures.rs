@@ -291,9 +291,9 @@ async fn an_object_that_is_deleted_is_let_go() {
     bed.delete(&repository("src")).await;
     bed.pass(Duration::from_secs(5)).await;
     assert!(bed.read(&repository("src")).await.is_none());
-    let asked = bed.source.counts(URL).fetches;
+    let fetches = bed.source.counts(URL).fetches;
     bed.pass(Duration::from_hours(1)).await;
-    assert_eq!(bed.source.counts(URL).fetches, asked);
+    assert_eq!(bed.source.counts(URL).fetches, fetches);
 }
 
 #[tokio::test(start_paused = true)]
@@ -303,10 +303,10 @@ async fn a_restart_costs_one_fetch_and_no_write() {
     bed.repository("src", json!({"interval": "24h"})).await;
     bed.until_ready("src", "True Succeeded").await;
     bed.api.recorder().clear();
-    let asked = bed.source.counts(URL).fetches;
+    let fetches = bed.source.counts(URL).fetches;
     bed.start();
     bed.pass(Duration::from_mins(10)).await;
-    assert_eq!(bed.source.counts(URL).fetches, asked + 1);
+    assert_eq!(bed.source.counts(URL).fetches, fetches + 1);
     assert_eq!(bed.writes(), Vec::<String>::new());
 }
 

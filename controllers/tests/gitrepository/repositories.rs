@@ -30,8 +30,8 @@ async fn a_branch_is_asked_for_each_interval_and_when_requested() {
     bed.until(&repository("src"), |object| ready(object) == "True Succeeded")
         .await;
     bed.pass(Duration::from_secs(600)).await;
-    let asked = bed.source.counts(URL).fetches;
-    assert!((9..=12).contains(&asked), "{asked}");
+    let fetches = bed.source.counts(URL).fetches;
+    assert!((9..=12).contains(&fetches), "{fetches}");
     bed.edit(&repository("src"), json!({"spec": {"interval": "24h"}}))
         .await;
     bed.pass(Duration::from_secs(5)).await;
@@ -73,15 +73,15 @@ async fn fails(extra: Value) -> String {
 
 #[tokio::test(start_paused = true)]
 async fn what_cannot_be_had_is_said() {
-    let mut said = Vec::new();
-    said.push(fails(json!({"ref": {"tag": "v9"}})).await);
-    said.push(fails(json!({"ref": {"branch": "lost"}})).await);
-    said.push(fails(json!({"ref": {"commit": "0123456789012345678901234567890123456789"}})).await);
-    said.push(fails(json!({"ref": {"commit": "0123456"}})).await);
-    said.push(fails(json!({"ref": {"semver": "1.x"}})).await);
-    said.push(fails(json!({"recurseSubmodules": true})).await);
-    said.push(fails(json!({"secretRef": {"name": "lost"}})).await);
-    insta::assert_snapshot!(said.join("\n"));
+    let mut messages = Vec::new();
+    messages.push(fails(json!({"ref": {"tag": "v9"}})).await);
+    messages.push(fails(json!({"ref": {"branch": "lost"}})).await);
+    messages.push(fails(json!({"ref": {"commit": "0123456789012345678901234567890123456789"}})).await);
+    messages.push(fails(json!({"ref": {"commit": "0123456"}})).await);
+    messages.push(fails(json!({"ref": {"semver": "1.x"}})).await);
+    messages.push(fails(json!({"recurseSubmodules": true})).await);
+    messages.push(fails(json!({"secretRef": {"name": "lost"}})).await);
+    insta::assert_snapshot!(messages.join("\n"));
 }
 
 #[tokio::test(start_paused = true)]

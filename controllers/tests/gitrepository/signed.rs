@@ -59,12 +59,12 @@ async fn only_what_is_signed_becomes_an_artifact() {
     let revision = format!("v1@sha1:{first}");
     assert_eq!(object["status"]["artifact"]["revision"], revision);
     assert_eq!(object["status"]["sourceVerificationMode"], "Tag");
-    let said = message(&object, "SourceVerified");
+    let text = message(&object, "SourceVerified");
     assert!(
-        said.starts_with(&format!(
+        text.starts_with(&format!(
             "verified the signature of '{revision}', by ssh key SHA256:"
         )),
-        "{said}"
+        "{text}"
     );
 
     release(&bed, "v2", 2);
@@ -77,10 +77,10 @@ async fn only_what_is_signed_becomes_an_artifact() {
         object["status"]["artifact"]["revision"], revision,
         "the last good one stays"
     );
-    let said = message(&object, "SourceVerified");
+    let text = message(&object, "SourceVerified");
     assert!(
-        said.contains("tag \"v2\"") && said.contains("is not among the keys"),
-        "{said}"
+        text.contains("tag \"v2\"") && text.contains("is not among the keys"),
+        "{text}"
     );
     assert!(condition(&object, "Stalled").is_none(), "it is tried again");
 

@@ -12,7 +12,7 @@ const FIRST: &str = "2026-11-21T12:";
 /// Conditions as `<type> <status> <reason>`; each must have an observedGeneration.
 fn conditions(object: &Value) -> Vec<String> {
     let conditions = object["status"]["conditions"].as_array().unwrap();
-    let mut said: Vec<String> = conditions
+    let mut lines: Vec<String> = conditions
         .iter()
         .map(|condition| {
             assert!(condition["observedGeneration"].is_i64(), "{condition}");
@@ -20,8 +20,8 @@ fn conditions(object: &Value) -> Vec<String> {
             format!("{} {} {}", word("type"), word("status"), word("reason"))
         })
         .collect();
-    said.sort();
-    said
+    lines.sort();
+    lines
 }
 
 #[tokio::test(start_paused = true)]
@@ -188,7 +188,7 @@ async fn what_is_refused_is_stalled_by_name_and_keeps_what_it_has() {
     let commit = bed.commit(&[("a.yaml", "a: 1\n")]);
     bed.repository("src", json!({})).await;
     bed.until_ready("src", "True Succeeded").await;
-    let mut said = Vec::new();
+    let mut messages = Vec::new();
     for (field, value) in [
         ("verify", json!({"mode": "Always", "secretRef": {"name": "keys"}})),
         (
@@ -230,7 +230,7 @@ async fn what_is_refused_is_stalled_by_name_and_keeps_what_it_has() {
         let (message, _) = message
             .split_once(&kept)
             .unwrap_or_else(|| panic!("{field}: {message}"));
-        said.push(format!("{}: {message}", ready(&object)));
+        messages.push(format!("{}: {message}", ready(&object)));
         let undo = if field == "ref" {
             json!({"commit": null, "name": null, "semver": null})
         } else {
@@ -240,5 +240,5 @@ async fn what_is_refused_is_stalled_by_name_and_keeps_what_it_has() {
         let object = bed.until_ready("src", "True Succeeded").await;
         assert_eq!(conditions(&object), ["Ready True Succeeded"], "{field}");
     }
-    insta::assert_snapshot!(said.join("\n"));
+    insta::assert_snapshot!(messages.join("\n"));
 }

@@ -64,7 +64,7 @@ impl Fate {
             }
         };
         tokio::select! {
-            told = story => told,
+            result = story => result,
             () = lives => unreachable!("it does not end"),
         }
     }
@@ -276,13 +276,13 @@ fn observe(bed: &Bed, blow: Option<(usize, Blow)>) {
 pub(crate) async fn every(
     blow: Blow,
     least: usize,
-    tell: impl AsyncFn(Option<(usize, Blow)>) -> (Vec<String>, usize),
+    scenario: impl AsyncFn(Option<(usize, Blow)>) -> (Vec<String>, usize),
 ) {
-    let (expected, writes) = tell(None).await;
+    let (expected, writes) = scenario(None).await;
     assert!(writes >= least, "the story is too short to be worth it: {writes}");
     println!("{writes} requests that may write; repeated for each of them: {blow:?}");
     for at in 0..writes {
-        let (worlds, _) = tell(Some((at, blow))).await;
+        let (worlds, _) = scenario(Some((at, blow))).await;
         assert_eq!(worlds, expected, "{blow:?} write {at} of {writes}");
     }
 }

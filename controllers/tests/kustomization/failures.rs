@@ -28,20 +28,20 @@ async fn fails(text: &str, extra: Value) -> String {
 
 #[tokio::test(start_paused = true)]
 async fn what_is_wrong_is_said() {
-    let mut said = Vec::new();
+    let mut messages = Vec::new();
     let config = config_yaml("a", "x");
-    said.push(fails(&config, json!({"path": "nowhere"})).await);
-    said.push(fails("apiVersion: v1\nkind: ConfigMap\nkind: Secret\n", json!({})).await);
-    said.push(fails(&refused_yaml("a"), json!({})).await);
-    said.push(fails(&config.replace("default", "nowhere"), json!({})).await);
-    said.push(
+    messages.push(fails(&config, json!({"path": "nowhere"})).await);
+    messages.push(fails("apiVersion: v1\nkind: ConfigMap\nkind: Secret\n", json!({})).await);
+    messages.push(fails(&refused_yaml("a"), json!({})).await);
+    messages.push(fails(&config.replace("default", "nowhere"), json!({})).await);
+    messages.push(
         fails(
             "apiVersion: example.org/v1\nkind: Gadget\nmetadata: {name: g}\n",
             json!({}),
         )
         .await,
     );
-    said.push(
+    messages.push(
         fails(
             &config_yaml("a", "'${MISSING}'"),
             json!({"postBuild": {"substitute": {"OTHER": "x"}}}),
@@ -49,16 +49,16 @@ async fn what_is_wrong_is_said() {
         .await,
     );
     let from = json!({"postBuild": {"substituteFrom": [{"kind": "ConfigMap", "name": "lost"}]}});
-    said.push(fails(&config, from).await);
-    said.push(fails(&config, json!({"decryption": {"provider": "sops"}, "images": []})).await);
-    said.push(
+    messages.push(fails(&config, from).await);
+    messages.push(fails(&config, json!({"decryption": {"provider": "sops"}, "images": []})).await);
+    messages.push(
         fails(
             &config,
             json!({"kubeConfig": {"secretRef": {"name": "eu-1-kubeconfig"}}}),
         )
         .await,
     );
-    insta::assert_snapshot!(said.join("\n"));
+    insta::assert_snapshot!(messages.join("\n"));
 }
 
 #[tokio::test(start_paused = true)]

@@ -205,19 +205,19 @@ async fn what_is_forbidden_or_gone_holds_up_nothing_and_is_said_once() {
             "what muster-sync applied to 2 objects is now owned by kustomize-controller; 1 object left, to be retried"
         ]
     );
-    let looks = requests(&bed.api);
-    let count = |wanted: &str| looks.iter().filter(|request| *request == wanted).count();
+    let sent = requests(&bed.api);
+    let count = |wanted: &str| sent.iter().filter(|request| *request == wanted).count();
     assert_eq!([count("GET a"), count("GET c"), count("PATCH c")], [1, 1, 1]);
-    assert!((2..20).contains(&count("GET b")), "{looks:?}");
+    assert!((2..20).contains(&count("GET b")), "{sent:?}");
 
     // The permission is granted for the time of the migration.
     bed.api.faults().remove(id);
     bed.until(&config("b"), |object| managers(object) == [BY_FLUX])
         .await;
     bed.pass(Duration::from_mins(1)).await;
-    let said = events(&bed, "HandedOver");
+    let notes = events(&bed, "HandedOver");
     assert_eq!(
-        said[1..],
+        notes[1..],
         ["what muster-sync applied to 1 object is now owned by kustomize-controller; nothing is left"]
     );
     assert_eq!(events(&bed, "HandoverForbidden").len(), 1);
@@ -349,10 +349,10 @@ async fn a_source_that_cannot_be_fetched_again_is_reported_and_nothing_is_touche
             ready(object) == "False ArtifactFailed"
         })
         .await;
-    let said = message(&object, "Ready");
+    let text = message(&object, "Ready");
     assert!(
-        said.starts_with(&format!("Source artifact not found: GitRepository/{NS}/src: ")),
-        "{said}"
+        text.starts_with(&format!("Source artifact not found: GitRepository/{NS}/src: ")),
+        "{text}"
     );
     bed.pass(Duration::from_hours(1)).await;
     assert_eq!(bed.deployed().await, before);

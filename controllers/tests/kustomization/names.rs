@@ -39,7 +39,7 @@ async fn added_and_reverted(path: &str, good: &str, added: &str) -> String {
     bed.until_at("app", &first).await;
     let before = bed.read(path).await.unwrap();
     let second = bed.commit(&[("app/a.yaml", good), ("app/b.yaml", added)]);
-    let said = judged(&bed, &second).await;
+    let attempted = judged(&bed, &second).await;
     let third = bed.commit(&[("app/a.yaml", good)]);
     let object = bed.until_at("app", &third).await;
     let after = bed.read(path).await;
@@ -49,30 +49,30 @@ async fn added_and_reverted(path: &str, good: &str, added: &str) -> String {
         "{path}"
     );
     assert_eq!(ids(&object).len(), 1, "{path}");
-    format!("{} {}", ready(&said), message(&said, "Ready"))
+    format!("{} {}", ready(&attempted), message(&attempted, "Ready"))
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_revert_deletes_no_object_of_another_name() {
     let settings = config_yaml("settings", "x");
-    let said = added_and_reverted(&config("settings"), &settings, &config_yaml("settings?v=2", "x")).await;
+    let outcome = added_and_reverted(&config("settings"), &settings, &config_yaml("settings?v=2", "x")).await;
     assert!(
-        said.starts_with("False BuildFailed app/b.yaml:3:18: metadata.name \"settings?v=2\" is not a name that an API server accepts: "),
-        "{said}"
+        outcome.starts_with("False BuildFailed app/b.yaml:3:18: metadata.name \"settings?v=2\" is not a name that an API server accepts: "),
+        "{outcome}"
     );
-    let said = added_and_reverted(
+    let outcome = added_and_reverted(
         "/api/v1/namespaces/x",
         &namespace_yaml("x"),
         &namespace_yaml("x#blue"),
     )
     .await;
     assert!(
-        said.starts_with("False BuildFailed app/b.yaml:4:9: metadata.name \"x#blue\" is not a name that an API server accepts: "),
-        "{said}"
+        outcome.starts_with("False BuildFailed app/b.yaml:4:9: metadata.name \"x#blue\" is not a name that an API server accepts: "),
+        "{outcome}"
     );
     // RBAC kinds have names with any characters that a path can have.
-    let said = added_and_reverted(&role("reader"), &role_yaml("reader"), &role_yaml("reader#2")).await;
-    assert!(said.starts_with("True ReconciliationSucceeded"), "{said}");
+    let outcome = added_and_reverted(&role("reader"), &role_yaml("reader"), &role_yaml("reader#2")).await;
+    assert!(outcome.starts_with("True ReconciliationSucceeded"), "{outcome}");
 }
 
 #[tokio::test(start_paused = true)]
@@ -106,12 +106,12 @@ async fn a_name_that_reads_back_as_another_is_refused_and_nothing_is_lost() {
     bed.until_at("app", &first).await;
     bed.commit(&[("app/b.yaml", &role_yaml("ops__reader"))]);
     let object = bed.until_ready("app", "False MisreadName").await;
-    let said = message(&object, "Ready");
+    let text = message(&object, "Ready");
     assert!(
-        said.starts_with(
+        text.starts_with(
             "app/b.yaml:4:9: metadata.name \"ops__reader\" would be recorded as the name of another object"
         ),
-        "{said}"
+        "{text}"
     );
     assert_eq!(ids(&object), ["default_a__ConfigMap"]);
     assert!(bed.read(&config("a")).await.is_some());

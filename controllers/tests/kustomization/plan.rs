@@ -536,10 +536,10 @@ async fn cleanup_runs_before_anything_is_removed_by_the_version_that_completed_l
         bed.edit(&format!("{JOBS}/{}/status", dumping(&list, "1").unwrap()), ended)
             .await;
         if fails {
-            let says = |object: &Value| {
+            let names_annotation = |object: &Value| {
                 message(object, "Ready").contains("annotate kustomization app fleet.muster.dev/plan-")
             };
-            bed.until(&kustomization("app"), says).await;
+            bed.until(&kustomization("app"), names_annotation).await;
             bed.pass(Duration::from_secs(600)).await;
             assert_eq!(value(&bed, "settings").await, "v1");
             bed.edit(

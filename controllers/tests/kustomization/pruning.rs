@@ -162,8 +162,8 @@ async fn a_source_that_is_away_or_broken_is_no_reason_to_delete() {
             ready(object) == "False GitOperationFailed"
         })
         .await;
-    let said = message(&object, "Ready");
-    assert!(said.starts_with("https://git.test/fleet cannot be reached: connection refused; the last good revision is main@sha1:"), "{said}");
+    let text = message(&object, "Ready");
+    assert!(text.starts_with("https://git.test/fleet cannot be reached: connection refused; the last good revision is main@sha1:"), "{text}");
     assert_eq!(
         object["status"]["artifact"]["revision"],
         format!("main@sha1:{good}")

@@ -175,12 +175,12 @@ async fn a_cluster_that_cannot_be_reached_is_said_and_costs_the_others_nothing()
         started.elapsed()
     );
     assert!(read(&well, &config("a")).await.is_some());
-    let mut said = Vec::new();
+    let mut messages = Vec::new();
     for name in ["exec", "hangs", "refuses"] {
         let object = bed.until_ready(name, "False ReconciliationFailed").await;
-        said.push(words(condition(&object, "Ready").unwrap(), ["reason", "message"]));
+        messages.push(words(condition(&object, "Ready").unwrap(), ["reason", "message"]));
     }
-    insta::assert_snapshot!(said.join("\n"));
+    insta::assert_snapshot!(messages.join("\n"));
     assert!(
         started.elapsed() <= Duration::from_secs(90),
         "{:?}",

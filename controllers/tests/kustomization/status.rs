@@ -65,8 +65,8 @@ fn conditions(object: &Value) -> Vec<String> {
     conditions
         .iter()
         .map(|condition| {
-            let said = words(condition, ["type", "status", "reason"]);
-            format!("{said} {}", condition["observedGeneration"])
+            let text = words(condition, ["type", "status", "reason"]);
+            format!("{text} {}", condition["observedGeneration"])
         })
         .collect()
 }
@@ -175,13 +175,13 @@ async fn a_request_is_answered_whatever_comes_of_it() {
     for name in names {
         bed.request(name, "now").await;
         let answered = |object: &Value| object["status"]["lastHandledReconcileAt"] == "now";
-        let asked = tokio::time::Instant::now();
+        let requested_at = tokio::time::Instant::now();
         bed.until(&kustomization(name), answered).await;
         let most = if name == "ill" { 70 } else { 1 };
         assert!(
-            asked.elapsed() <= Duration::from_secs(most),
+            requested_at.elapsed() <= Duration::from_secs(most),
             "{name}: {:?}",
-            asked.elapsed()
+            requested_at.elapsed()
         );
     }
 }
@@ -227,12 +227,12 @@ async fn progress_messages_are_written_in_order() {
     bed.until(&deployment("d"), |_| true).await;
     bed.edit(&format!("{}/status", deployment("d")), done(1)).await;
     bed.until_at("app", &commit).await;
-    let mut told: Vec<String> = Vec::new();
+    let mut messages: Vec<String> = Vec::new();
     for event in bed.api.recorder().events() {
-        let said = message(event.object(), "Reconciling").replace(&commit, "<commit>");
-        if event.object()["kind"] == "Kustomization" && told.last() != Some(&said) {
-            told.push(said);
+        let text = message(event.object(), "Reconciling").replace(&commit, "<commit>");
+        if event.object()["kind"] == "Kustomization" && messages.last() != Some(&text) {
+            messages.push(text);
         }
     }
-    insta::assert_snapshot!(told.join("\n"));
+    insta::assert_snapshot!(messages.join("\n"));
 }

@@ -58,7 +58,7 @@ async fn check(cause: Cause, expect: &str) -> String {
     bed.until(&deployment("d"), |_| true).await;
     bed.edit(&format!("{}/status", deployment("d")), done(1)).await;
     bed.until_at("app", &first).await;
-    let (deployed, told) = (bed.deployed().await, bed.history("app").len());
+    let (deployed, recorded) = (bed.deployed().await, bed.history("app").len());
     let original = bed.read(&kustomization("app")).await.unwrap()["spec"].clone();
 
     if let Some(matching) = cause.refused.clone() {
@@ -93,11 +93,11 @@ async fn check(cause: Cause, expect: &str) -> String {
     );
     let attempted = object["status"]["lastAttemptedRevision"] == format!("main@sha1:{bad}");
     let stalled = condition(&object, "Stalled").map_or("", |_| ", stalled");
-    let said = message(&object, "Ready")
+    let text = message(&object, "Ready")
         .replace(&bad, "<bad>")
         .replace(&first, "<good>");
-    let history = bed.history("app").split_off(told).join(", ");
-    let said = format!("{history}; attempted: {attempted}{stalled}\n  {said}");
+    let history = bed.history("app").split_off(recorded).join(", ");
+    let text = format!("{history}; attempted: {attempted}{stalled}\n  {text}");
 
     bed.api.faults().clear();
     if let Some(Value::Object(spec)) = cause.spec {
@@ -110,7 +110,7 @@ async fn check(cause: Cause, expect: &str) -> String {
     let fixed = commit(&bed, &[("app/mended.yaml", Some(config_yaml("mended", "x")))]);
     bed.fetch("mended").await;
     bed.until_at("app", &fixed).await;
-    said
+    text
 }
 
 fn files(files: &[(&'static str, Option<&str>)]) -> Cause {
@@ -138,7 +138,7 @@ async fn what_the_source_lacks() {
     let gone: Vec<(&str, Option<&str>)> = GOOD.iter().map(|path| (*path, None)).collect();
     let elsewhere = [gone.as_slice(), &[("elsewhere.yaml", Some(""))]].concat();
     let emptied = [gone.as_slice(), &[("app/empty.yaml", Some("# nothing\n"))]].concat();
-    let said = [
+    let outcomes = [
         check(files(&elsewhere), "False ArtifactFailed").await,
         check(spec(json!({"path": "../etc"})), "False ArtifactFailed").await,
         check(
@@ -148,7 +148,7 @@ async fn what_the_source_lacks() {
         .await,
         check(files(&emptied), "False EmptyWouldPruneAll").await,
     ];
-    insta::assert_snapshot!(said.join("\n"));
+    insta::assert_snapshot!(outcomes.join("\n"));
 }
 
 #[tokio::test(start_paused = true)]
@@ -163,19 +163,19 @@ async fn what_cannot_be_built() {
     };
     let lost = json!({"postBuild": {"substituteFrom": [{"kind": "ConfigMap", "name": "lost"}]}});
     let twice = config_yaml("b", "again");
-    let said = [
+    let outcomes = [
         check(kustomization, "False BuildFailed").await,
         check(files(&[("app/a.yaml", Some("a: [b\n"))]), "False BuildFailed").await,
         check(files(&[("app/c.yaml", Some(&twice))]), "False BuildFailed").await,
         check(unknown, "False BuildFailed").await,
         check(spec(lost), "False BuildFailed").await,
     ];
-    insta::assert_snapshot!(said.join("\n"));
+    insta::assert_snapshot!(outcomes.join("\n"));
 }
 
 #[tokio::test(start_paused = true)]
 async fn what_is_not_supported_or_makes_no_sense() {
-    let said = [
+    let outcomes = [
         check(spec(json!({"images": []})), "False Unsupported").await,
         check(
             spec(json!({"serviceAccountName": "deployer", "commonMetadata": {}})),
@@ -213,7 +213,7 @@ async fn what_is_not_supported_or_makes_no_sense() {
         )
         .await,
     ];
-    insta::assert_snapshot!(said.join("\n"));
+    insta::assert_snapshot!(outcomes.join("\n"));
 }
 
 #[tokio::test(start_paused = true)]
@@ -235,7 +235,7 @@ async fn what_the_cluster_refuses() {
         ..files(&[("app/b.yaml", None)])
     };
     let ill = deployment_yaml("e", "nginx:bad");
-    let said = [
+    let outcomes = [
         check(
             files(&[("app/c.yaml", Some(&no_key))]),
             "False ReconciliationFailed",
@@ -255,5 +255,5 @@ async fn what_the_cluster_refuses() {
         check(unprunable, "False PruneFailed").await,
         check(files(&[("app/e.yaml", Some(&ill))]), "False HealthCheckFailed").await,
     ];
-    insta::assert_snapshot!(said.join("\n"));
+    insta::assert_snapshot!(outcomes.join("\n"));
 }

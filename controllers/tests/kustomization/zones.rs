@@ -219,7 +219,7 @@ async fn a_slow_roll_is_not_condemned() {
         .await;
     cluster.bed.until_at("app", &second).await;
     let history = cluster.bed.history("app");
-    let failed = history.iter().any(|said| said.starts_with("False Health"));
+    let failed = history.iter().any(|entry| entry.starts_with("False Health"));
     assert!(!failed, "{history:?}");
 }
 

@@ -23,18 +23,18 @@ async fn what_was_begun_is_finished_first() {
     bed.update("m1", NEW).await;
     pass(3).await;
     for _ in 0..5 {
-        let said = bed.update("m1", NEWER).await;
-        assert!(said["retryAfterSeconds"].as_i64().unwrap() > 0, "{said}");
+        let response = bed.update("m1", NEWER).await;
+        assert!(response["retryAfterSeconds"].as_i64().unwrap() > 0, "{response}");
         assert!(
-            said["message"]
+            response["message"]
                 .as_str()
                 .unwrap()
                 .contains("machine/version is not what was planned"),
-            "{said}"
+            "{response}"
         );
         pass(5).await;
     }
-    let sent = bed.played.calls.lock().clone();
+    let sent = bed.updaters.calls.lock().clone();
     assert!(
         sent.iter().all(|(_, _, sent)| *sent == digest),
         "only the decision is applied"
@@ -45,7 +45,7 @@ async fn what_was_begun_is_finished_first() {
     assert_eq!(plans.len(), 2);
     let second = plans.iter().find(|plan| plan.spec.to != digest).unwrap();
     assert_eq!(second.spec.source, "m1");
-    let last = bed.played.calls.lock().last().cloned().unwrap();
+    let last = bed.updaters.calls.lock().last().cloned().unwrap();
     assert_eq!(
         (last.0.as_str(), &last.2),
         ("kubelet", &second.spec.to),
@@ -60,16 +60,16 @@ async fn what_is_not_covered_is_never_done() {
     bed.start().await;
     bed.can(OLD, NEW, json!({})).await;
     bed.until_done("m1", NEW).await;
-    bed.played.covers.lock().clear();
+    bed.updaters.covers.lock().clear();
     for _ in 0..5 {
-        let said = bed.update("m1", NEWER).await;
-        assert_eq!(said["status"], "Failure");
+        let response = bed.update("m1", NEWER).await;
+        assert_eq!(response["status"], "Failure");
         assert!(
-            said["message"]
+            response["message"]
                 .as_str()
                 .unwrap()
                 .contains("and the change is not covered"),
-            "{said}"
+            "{response}"
         );
         pass(5).await;
     }
@@ -112,9 +112,9 @@ async fn what_is_decided_in_the_middle_of_an_update_does_not_end_it() {
         if restarts {
             bed.start().await;
         }
-        let said = bed.update("m1", NEW).await;
-        assert_eq!(said["status"], "Success", "{said}");
-        assert!(said["retryAfterSeconds"].as_i64().unwrap() > 0, "{said}");
+        let response = bed.update("m1", NEW).await;
+        assert_eq!(response["status"], "Success", "{response}");
+        assert!(response["retryAfterSeconds"].as_i64().unwrap() > 0, "{response}");
         pass(2).await;
     }
     bed.answers("image", &[]);

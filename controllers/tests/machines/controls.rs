@@ -31,9 +31,9 @@ async fn abort_ends_an_update_with_the_way_out_and_retry_goes_on_with_its_step()
         json!({"for": "m1", "by": "ann", "reason": "wrong image", "at": "2026-11-28T12:05:00Z"}),
     )
     .await;
-    let said = bed.update("m1", NEW).await;
-    assert_eq!(said["status"], "Failure");
-    let message = said["message"].as_str().unwrap();
+    let response = bed.update("m1", NEW).await;
+    assert_eq!(response["status"], "Failure");
+    let message = response["message"].as_str().unwrap();
     for part in [
         "aborted by ann (wrong image)",
         "muster machines retry m1 -n fleet",

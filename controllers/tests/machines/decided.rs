@@ -18,11 +18,11 @@ async fn a_yes_has_a_plan_that_names_each_machine_of_the_old_set() {
     let (one, two) = (bed.machine("m1", "old").await, bed.machine("m2", "old").await);
     let other = bed.machine("m3", "another").await;
     bed.start().await;
-    let said = bed.can(OLD, NEW, json!({})).await;
-    assert_eq!(said["status"], "Success", "{said}");
+    let response = bed.can(OLD, NEW, json!({})).await;
+    assert_eq!(response["status"], "Success", "{response}");
     assert!(
-        said["machineSetPatch"]["patch"].is_string()
-            && said["infrastructureMachineTemplatePatch"]["patch"].is_string()
+        response["machineSetPatch"]["patch"].is_string()
+            && response["infrastructureMachineTemplatePatch"]["patch"].is_string()
     );
     let [plan] = &bed.plans().await[..] else { panic!() };
     let steps: Vec<&str> = plan
@@ -68,14 +68,14 @@ async fn what_cannot_be_stored_is_no_yes() {
         .api
         .faults()
         .add(Rule::always(matching, Fault::Status(Failure::Forbidden)));
-    let said = bed.can(OLD, NEW, json!({})).await;
-    assert_eq!(said["status"], "Failure");
+    let response = bed.can(OLD, NEW, json!({})).await;
+    assert_eq!(response["status"], "Failure");
     assert!(
-        said["message"]
+        response["message"]
             .as_str()
             .unwrap()
             .starts_with("storing UpdatePlan fleet/old-"),
-        "{said}"
+        "{response}"
     );
     bed.api.faults().remove(fault);
     assert_eq!(bed.can(OLD, NEW, json!({})).await["status"], "Success");
@@ -85,9 +85,9 @@ async fn what_cannot_be_stored_is_no_yes() {
 async fn without_its_machines_there_is_no_yes() {
     let mut bed = Bed::new();
     bed.start().await;
-    let said = bed.can(OLD, NEW, json!({})).await;
+    let response = bed.can(OLD, NEW, json!({})).await;
     assert_eq!(
-        said["message"],
+        response["message"],
         "no Machine of MachineSet fleet/old is known here yet"
     );
     assert!(bed.plans().await.is_empty());
@@ -97,7 +97,7 @@ async fn without_its_machines_there_is_no_yes() {
 async fn not_covered_is_replaced_or_held() {
     let mut bed = Bed::new();
     bed.machine("m1", "old").await;
-    bed.played.covers.lock().remove("image");
+    bed.updaters.covers.lock().remove("image");
     bed.start().await;
     let annotated = |value: &str| json!({"fleet.muster.dev/update-fallback": value});
     for (annotations, status) in [
@@ -105,20 +105,20 @@ async fn not_covered_is_replaced_or_held() {
         (annotated("Replace"), "Success"),
         (annotated("Hold"), "Failure"),
     ] {
-        let said = bed.can(OLD, NEW, annotations).await;
-        assert_eq!(said["status"], status);
-        assert_eq!(said.get("machineSetPatch"), None, "half a change is none");
+        let response = bed.can(OLD, NEW, annotations).await;
+        assert_eq!(response["status"], status);
+        assert_eq!(response.get("machineSetPatch"), None, "half a change is none");
         assert!(
-            said["message"]
+            response["message"]
                 .as_str()
                 .unwrap()
                 .contains("TestMachineTemplate cannot be updated in place: /hello"),
-            "{said}"
+            "{response}"
         );
     }
-    let said = bed.can(OLD, NEW, annotated("hold")).await;
+    let response = bed.can(OLD, NEW, annotated("hold")).await;
     assert_eq!(
-        said["message"],
+        response["message"],
         "annotation fleet.muster.dev/update-fallback is \"hold\": it must be Replace or Hold"
     );
     assert!(bed.plans().await.is_empty());
@@ -146,15 +146,15 @@ async fn what_cannot_be_read_is_a_failure() {
             "desired.machine is missing or is not an object",
         ),
     ] {
-        let said = bed.call(hook, &request).await;
+        let response = bed.call(hook, &request).await;
         assert_eq!(
-            (&said["status"], &said["message"]),
+            (&response["status"], &response["message"]),
             (&json!("Failure"), &json!(words))
         );
     }
     let long = json!({"desired": "x".repeat(muster_machines::MAX_BODY)});
-    let said = bed.call(Hook::UpdateMachine, &long).await;
-    assert_eq!(said["message"], "the request is longer than 4194304 bytes");
+    let response = bed.call(Hook::UpdateMachine, &long).await;
+    assert_eq!(response["message"], "the request is longer than 4194304 bytes");
 }
 
 #[tokio::test(start_paused = true)]
@@ -163,13 +163,13 @@ async fn discovery_names_what_is_served() {
     bed.start().await;
     let post = |path: String, method: http::Method| {
         let hooks = bed.hooks();
-        let asked = muster_controllers::admission::server::WebhookRequest {
+        let request = muster_controllers::admission::server::WebhookRequest {
             method,
             path: format!("/{}/{path}", muster_machines::GROUP_VERSION),
             content_type: String::new(),
             body: "{}".into(),
         };
-        async move { hooks.answer(asked).await }
+        async move { hooks.answer(request).await }
     };
     let found = post("discovery".to_owned(), http::Method::POST).await;
     let found: Value = serde_json::from_slice(&found.body).unwrap();
@@ -193,7 +193,7 @@ async fn discovery_names_what_is_served() {
 #[tokio::test(start_paused = true)]
 async fn a_control_plane_is_held_by_its_own_annotation() {
     let mut bed = Bed::new();
-    bed.played.covers.lock().clear();
+    bed.updaters.covers.lock().clear();
     let group = "controlplane.cluster.x-k8s.io/v1beta2";
     let hold = json!({"fleet.muster.dev/update-fallback": "Hold"});
     bed.control_plane("held", &hold).await;
@@ -213,8 +213,11 @@ async fn a_control_plane_is_held_by_its_own_annotation() {
         ),
     ] {
         let request = json!({"current": objects(machine, OLD), "desired": objects(machine, NEW)});
-        let said = bed.call(Hook::CanUpdateMachine, &request).await;
-        assert_eq!(said["status"], status, "{said}");
-        assert!(said["message"].as_str().unwrap().starts_with(words), "{said}");
+        let response = bed.call(Hook::CanUpdateMachine, &request).await;
+        assert_eq!(response["status"], status, "{response}");
+        assert!(
+            response["message"].as_str().unwrap().starts_with(words),
+            "{response}"
+        );
     }
 }

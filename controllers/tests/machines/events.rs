@@ -83,9 +83,9 @@ async fn nothing_is_said_to_be_replaced_in_the_middle_of_an_update() {
     let request = json!({"current": objects("cp-0", OLD), "desired": objects("cp-0", NEW)});
     bed.call(Hook::CanUpdateMachine, &request).await;
     bed.until_done("cp-0", NEW).await;
-    bed.played.covers.lock().clear();
-    let said = bed.update("cp-0", ("v1.35.0", "b")).await;
-    assert_eq!(said["status"], "Failure", "{said}");
+    bed.updaters.covers.lock().clear();
+    let response = bed.update("cp-0", ("v1.35.0", "b")).await;
+    assert_eq!(response["status"], "Failure", "{response}");
     pass(2).await;
     assert_eq!(reasons(&events(&bed, &uid).await), ["UpdatePlanned"]);
 }
@@ -96,7 +96,7 @@ async fn of_a_deployment_what_becomes_of_a_change_that_is_not_covered() {
     bed.machine("m1", "old").await;
     let uid = deployment(&bed).await;
     bed.start().await;
-    bed.played.covers.lock().remove("image");
+    bed.updaters.covers.lock().remove("image");
     let fallback = |value: &str| json!({"fleet.muster.dev/update-fallback": value});
     for _ in 0..3 {
         bed.can(OLD, NEW, fallback("Hold")).await;

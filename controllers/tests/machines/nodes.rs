@@ -98,14 +98,14 @@ async fn drained_before_the_updater_that_asks_for_it_and_uncordoned_at_the_end()
     pass(10).await;
     assert_eq!((bed.calls("kubelet", "m1"), bed.calls("image", "m1")), (1, 0));
     assert_eq!(cordoned(&bed).await, (true, Some(plan.clone())));
-    let said = bed.update("m1", NEW).await;
-    let message = said["message"].as_str().unwrap();
+    let response = bed.update("m1", NEW).await;
+    let message = response["message"].as_str().unwrap();
     assert!(
         message.starts_with("step 2 of 4, drain of the Node: pods remaining on Node n1: 1: shop/web"),
-        "{said}"
+        "{response}"
     );
-    assert!(message.contains("disruption budget"), "{said}");
-    assert!(said["retryAfterSeconds"].as_i64().unwrap() > 0, "{said}");
+    assert!(message.contains("disruption budget"), "{response}");
+    assert!(response["retryAfterSeconds"].as_i64().unwrap() > 0, "{response}");
 
     // A restart during the update.
     bed.start().await;
@@ -190,7 +190,7 @@ async fn a_late_answer_is_not_taken_for_the_end_of_a_drain() {
     allow(&bed, 1).await;
     bed.start().await;
     bed.can(OLD, NEW, json!({})).await;
-    bed.played.delays.lock().insert("image".to_owned(), 30);
+    bed.updaters.delays.lock().insert("image".to_owned(), 30);
     bed.update("m1", NEW).await;
     while bed.calls("image", "m1") == 0 {
         pass(1).await;
@@ -231,9 +231,9 @@ async fn a_pod_that_is_to_complete_is_not_evicted() {
     bed.can(OLD, NEW, json!({})).await;
     bed.update("m1", NEW).await;
     pass(30).await;
-    let said = bed.update("m1", NEW).await;
-    let message = said["message"].as_str().unwrap();
-    assert!(message.contains("shop/kept must complete first"), "{said}");
+    let response = bed.update("m1", NEW).await;
+    let message = response["message"].as_str().unwrap();
+    assert!(message.contains("shop/kept must complete first"), "{response}");
     assert_eq!((pods(&bed).await.len(), bed.calls("image", "m1")), (4, 0));
     bed.merge(
         &format!("{PODS}/kept/status"),
@@ -274,9 +274,12 @@ async fn a_drain_that_does_not_end_fails_and_no_updater_is_called() {
     bed.can(OLD, NEW, json!({})).await;
     bed.update("m1", NEW).await;
     pass(605).await;
-    let said = bed.update("m1", NEW).await;
-    assert_eq!(said["status"], "Failure", "{said}");
-    assert!(said["message"].as_str().unwrap().contains("shop/web"), "{said}");
+    let response = bed.update("m1", NEW).await;
+    assert_eq!(response["status"], "Failure", "{response}");
+    assert!(
+        response["message"].as_str().unwrap().contains("shop/web"),
+        "{response}"
+    );
     let entry = bed.entry(&uid).await;
     assert_eq!((entry.state, entry.step), (MachineUpdateState::Failed, 1));
     assert_eq!(bed.calls("image", "m1"), 0);
@@ -326,12 +329,12 @@ async fn a_cluster_that_cannot_be_reached_is_no_drained_node() {
         bed.merge(path, &broken).await;
         bed.update("m1", NEW).await;
         pass(12).await;
-        let said = bed.update("m1", NEW).await;
+        let response = bed.update("m1", NEW).await;
         assert!(
-            said["message"].as_str().unwrap().contains(words),
-            "{words}: {said}"
+            response["message"].as_str().unwrap().contains(words),
+            "{words}: {response}"
         );
-        assert!(said["retryAfterSeconds"].as_i64().unwrap() > 0, "{said}");
+        assert!(response["retryAfterSeconds"].as_i64().unwrap() > 0, "{response}");
         assert_eq!(bed.calls("image", "m1"), 0, "{words}");
         bed.merge(path, &healthy).await;
     }

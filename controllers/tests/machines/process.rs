@@ -41,7 +41,7 @@ async fn started(bed: &Bed, instance: &str) -> Process {
         client: bed.api.client_as("machines"),
         namespace: NAMESPACE.to_owned(),
         updaters: config::read(bed.config.as_bytes()).unwrap(),
-        call: Arc::clone(&bed.played) as Arc<dyn Call>,
+        call: Arc::clone(&bed.updaters) as Arc<dyn Call>,
         connect: bed.connect(),
         storage: Storage::Secret {
             namespace: NAMESPACE.to_owned(),
@@ -128,13 +128,13 @@ async fn the_extension_is_found_and_one_process_answers() {
         assert!(Instant::now() < deadline, "no caBundle: {config}");
         sleep(Duration::from_millis(20)).await;
     };
-    let said = first.discovery(&authorities).await;
-    assert_eq!(said["status"], "Success", "{said}");
-    let handlers = said["handlers"].as_array().unwrap();
+    let response = first.discovery(&authorities).await;
+    assert_eq!(response["status"], "Success", "{response}");
+    let handlers = response["handlers"].as_array().unwrap();
     assert_eq!(handlers.len(), 3);
     assert!(
         handlers.iter().all(|handler| handler["failurePolicy"] == "Fail"),
-        "{said}"
+        "{response}"
     );
 
     let second = started(&bed, "second").await;

@@ -21,13 +21,13 @@ async fn an_update_goes_on_where_it_was() {
     let entry = bed.entry(&uid).await;
     assert_eq!((entry.state, entry.step), (MachineUpdateState::Updating, 1));
     bed.start().await;
-    let said = bed.update("m1", NEW).await;
+    let response = bed.update("m1", NEW).await;
     assert!(
-        said["message"]
+        response["message"]
             .as_str()
             .unwrap()
             .starts_with("step 2 of 2, updater image"),
-        "{said}"
+        "{response}"
     );
     bed.answers("image", &[]);
     bed.until_done("m1", NEW).await;
@@ -50,9 +50,9 @@ async fn what_failed_stays_failed() {
     assert_eq!(bed.entry(&uid).await.state, MachineUpdateState::Failed);
     bed.start().await;
     let calls = bed.calls("kubelet", "m1");
-    let said = bed.update("m1", NEW).await;
+    let response = bed.update("m1", NEW).await;
     assert_eq!(
-        (&said["status"], &said["message"]),
+        (&response["status"], &response["message"]),
         (&json!("Failure"), &json!("disk full"))
     );
     pass(60).await;
@@ -69,8 +69,8 @@ async fn of_one_machine_what_was_begun_is_finished_first_though_something_else_i
         let uid = bed.control_plane("cp", &json!({})).await.0;
         bed.start().await;
         let request = json!({"current": objects("cp-0", OLD), "desired": objects("cp-0", NEW)});
-        let said = bed.call(Hook::CanUpdateMachine, &request).await;
-        assert_eq!(said["status"], "Success", "{said}");
+        let response = bed.call(Hook::CanUpdateMachine, &request).await;
+        assert_eq!(response["status"], "Success", "{response}");
         let [first] = &bed.plans().await[..] else { panic!() };
         let digest = first.spec.to.clone();
         if is_done {
@@ -84,12 +84,12 @@ async fn of_one_machine_what_was_begun_is_finished_first_though_something_else_i
         }
         pass(4).await;
         bed.start().await;
-        let said = bed.update("cp-0", NEWER).await;
-        assert_eq!(said["status"], "Success", "{said}");
-        assert!(said["retryAfterSeconds"].as_i64().unwrap() > 0, "{said}");
+        let response = bed.update("cp-0", NEWER).await;
+        assert_eq!(response["status"], "Success", "{response}");
+        assert!(response["retryAfterSeconds"].as_i64().unwrap() > 0, "{response}");
         bed.answers("image", &[]);
         bed.until_done("cp-0", NEWER).await;
-        let calls = bed.played.calls.lock().clone();
+        let calls = bed.updaters.calls.lock().clone();
         let ends: Vec<(&str, bool)> = calls
             .iter()
             .map(|(by, _, sent)| (by.as_str(), *sent == digest))
@@ -119,11 +119,11 @@ async fn what_was_retried_before_it_was_asked_for_again_has_begun() {
     bed.annotate("fleet.muster.dev/retry", json!("m1")).await;
     assert_eq!(bed.entry(&uid).await.state, MachineUpdateState::Updating);
     bed.answers("kubelet", &[]);
-    let said = bed.can(NEW, NEWER, json!({})).await;
-    assert_eq!(said["status"], "Success", "{said}");
+    let response = bed.can(NEW, NEWER, json!({})).await;
+    assert_eq!(response["status"], "Success", "{response}");
     let calls = bed.calls("kubelet", "m1");
     bed.until_done("m1", NEW).await;
-    let sent = bed.played.calls.lock().clone();
+    let sent = bed.updaters.calls.lock().clone();
     assert!(sent.iter().all(|(_, _, sent)| *sent == digest), "{sent:?}");
     assert_eq!(bed.calls("kubelet", "m1"), calls + 1);
 }

@@ -125,7 +125,7 @@ impl SimulatedUpdaters {
 
 pub(crate) struct Bed {
     pub api: ApiServer,
-    pub played: Arc<SimulatedUpdaters>,
+    pub updaters: Arc<SimulatedUpdaters>,
     pub clock: Clock,
     pub config: String,
     running: Option<(Arc<Hooks>, AbortOnDropHandle<()>)>,
@@ -163,7 +163,7 @@ impl Bed {
         }
         Self {
             api,
-            played: Arc::new(played),
+            updaters: Arc::new(played),
             clock: Clock::starting_at(START.parse().unwrap()),
             config: CONFIG.to_owned(),
             running: None,
@@ -176,7 +176,7 @@ impl Bed {
         let setup = Setup {
             client: self.api.client_as("machines"),
             updaters: config::read(self.config.as_bytes()).unwrap(),
-            call: Arc::clone(&self.played) as Arc<dyn Call>,
+            call: Arc::clone(&self.updaters) as Arc<dyn Call>,
             connect: self.connect(),
             namespace: NAMESPACE.to_owned(),
             jitter: Jitter::seeded(1),
@@ -263,13 +263,13 @@ impl Bed {
     /// The response to Cluster API.
     pub(crate) async fn call(&self, hook: Hook, request: &Value) -> Value {
         let name = hook.as_str().to_ascii_lowercase();
-        let asked = WebhookRequest {
+        let webhook_request = WebhookRequest {
             method: Method::POST,
             path: format!("/{GROUP_VERSION}/{name}/{name}"),
             content_type: String::new(),
             body: Bytes::from(request.to_string()),
         };
-        let answer = self.hooks().answer(asked).await;
+        let answer = self.hooks().answer(webhook_request).await;
         assert_eq!(answer.status, 200);
         serde_json::from_slice(&answer.body).unwrap()
     }
@@ -291,8 +291,8 @@ impl Bed {
     /// Repeats the query, as Cluster API does, until the update ends.
     pub(crate) async fn until_done(&self, machine: &str, desired: (&str, &str)) {
         for _ in 0..100 {
-            let said = self.update(machine, desired).await;
-            if said["status"] == "Success" && said["retryAfterSeconds"] == 0 {
+            let response = self.update(machine, desired).await;
+            if response["status"] == "Success" && response["retryAfterSeconds"] == 0 {
                 return;
             }
             pass(1).await;
@@ -338,7 +338,7 @@ impl Bed {
     }
 
     pub(crate) fn calls(&self, updater: &str, machine: &str) -> usize {
-        let calls = self.played.calls.lock();
+        let calls = self.updaters.calls.lock();
         calls
             .iter()
             .filter(|(by, of, _)| by == updater && of == machine)
@@ -346,7 +346,7 @@ impl Bed {
     }
 
     pub(crate) fn answers(&self, updater: &str, answers: &[Value]) {
-        self.played
+        self.updaters
             .answers
             .lock()
             .insert(updater.to_owned(), answers.iter().cloned().collect());

@@ -20,11 +20,11 @@ async fn one_updater_after_the_other() {
     let working = json!({"status": "Success", "retryAfterSeconds": 5, "message": "downloading"});
     let done = json!({"status": "Success", "retryAfterSeconds": 0, "message": "digest={digest}"});
     bed.answers("kubelet", &[working.clone(), working, done]);
-    let said = bed.update("m1", NEW).await;
-    assert!(said["retryAfterSeconds"].as_i64().unwrap() > 0, "{said}");
+    let response = bed.update("m1", NEW).await;
+    assert!(response["retryAfterSeconds"].as_i64().unwrap() > 0, "{response}");
     pass(3).await;
-    let said = bed.update("m1", NEW).await;
-    assert_eq!(said["message"], "step 1 of 2, updater kubelet: downloading");
+    let response = bed.update("m1", NEW).await;
+    assert_eq!(response["message"], "step 1 of 2, updater kubelet: downloading");
     assert_eq!(bed.calls("image", "m1"), 0, "it is the second");
     let entry = bed.entry(&uid).await;
     assert_eq!(
@@ -34,7 +34,7 @@ async fn one_updater_after_the_other() {
     bed.until_done("m1", NEW).await;
     assert_eq!((bed.calls("kubelet", "m1"), bed.calls("image", "m1")), (3, 1));
     let [plan] = &bed.plans().await[..] else { panic!() };
-    let sent = bed.played.calls.lock().clone();
+    let sent = bed.updaters.calls.lock().clone();
     assert!(
         sent.iter().all(|(_, _, digest)| *digest == plan.spec.to),
         "{sent:?}"
@@ -55,18 +55,21 @@ async fn an_end_without_the_digest_is_none_and_the_deadline_ends_it() {
     );
     bed.update("m1", NEW).await;
     pass(300).await;
-    let said = bed.update("m1", NEW).await;
-    assert_eq!(said["status"], "Success");
+    let response = bed.update("m1", NEW).await;
+    assert_eq!(response["status"], "Success");
     assert!(
-        said["retryAfterSeconds"].as_i64().unwrap() > 0,
-        "never an end by accident: {said}"
+        response["retryAfterSeconds"].as_i64().unwrap() > 0,
+        "never an end by accident: {response}"
     );
     pass(301).await;
-    let said = bed.update("m1", NEW).await;
-    assert_eq!(said["status"], "Failure");
+    let response = bed.update("m1", NEW).await;
+    assert_eq!(response["status"], "Failure");
     assert!(
-        said["message"].as_str().unwrap().contains("but not with digest="),
-        "{said}"
+        response["message"]
+            .as_str()
+            .unwrap()
+            .contains("but not with digest="),
+        "{response}"
     );
     pass(2).await;
     assert_eq!(bed.entry(&uid).await.state, MachineUpdateState::Failed);
@@ -86,18 +89,18 @@ async fn an_end_without_the_digest_is_none_and_the_deadline_ends_it() {
 async fn a_machine_without_a_plan_is_never_done() {
     let (bed, _) = decided().await;
     bed.machine("m9", "new").await;
-    let said = bed.update("m9", NEW).await;
-    assert_eq!(said["status"], "Failure");
+    let response = bed.update("m9", NEW).await;
+    assert_eq!(response["status"], "Failure");
     assert!(
-        said["message"]
+        response["message"]
             .as_str()
             .unwrap()
             .starts_with("no UpdatePlan names Machine fleet/m9"),
-        "{said}"
+        "{response}"
     );
-    let said = bed.update("m10", NEW).await;
-    assert_eq!(said["message"], "Machine fleet/m10 is not known here yet");
-    assert!(bed.played.calls.lock().is_empty());
+    let response = bed.update("m10", NEW).await;
+    assert_eq!(response["message"], "Machine fleet/m10 is not known here yet");
+    assert!(bed.updaters.calls.lock().is_empty());
 }
 
 #[tokio::test(start_paused = true)]

@@ -25,7 +25,7 @@ type Answers = Arc<dyn Fn(&str) -> (StatusCode, String) + Send + Sync>;
 /// An updater, and the file that names it.
 struct Updater {
     file: String,
-    asked: Arc<Mutex<Vec<String>>>,
+    paths: Arc<Mutex<Vec<String>>>,
     _server: AbortOnDropHandle<()>,
 }
 
@@ -36,14 +36,14 @@ async fn updater(answers: Answers) -> Updater {
     let port = listener.local_addr().unwrap().port();
     let certificate = Shown::default();
     certificate.change(certified_key(&pem, &made.signing_key.serialize_pem()).unwrap());
-    let asked = Arc::new(Mutex::new(Vec::new()));
-    let log = Arc::clone(&asked);
+    let paths = Arc::new(Mutex::new(Vec::new()));
+    let log = Arc::clone(&paths);
     let server = Server {
         listener,
         shown: certificate,
-        answers: Arc::new(move |asked: WebhookRequest| {
-            log.lock().push(asked.path.clone());
-            let (status, text) = answers(&asked.path);
+        answers: Arc::new(move |request: WebhookRequest| {
+            log.lock().push(request.path.clone());
+            let (status, text) = answers(&request.path);
             async move {
                 Answer {
                     status,
@@ -61,7 +61,7 @@ async fn updater(answers: Answers) -> Updater {
         file: format!(
             "updaters:\n- {{name: os, clientConfig: {{url: 'https://localhost:{port}/base', caBundle: {bundle}}}}}\n"
         ),
-        asked,
+        paths,
         _server: AbortOnDropHandle::new(tokio::spawn(async move { server.run().await.unwrap() })),
     }
 }
@@ -91,7 +91,7 @@ async fn at_the_handler_that_it_names() {
     assert_eq!((code, &body["status"]), (200, &json!("Success")));
     let prefix = "/base/hooks.runtime.cluster.x-k8s.io/v1alpha1";
     assert_eq!(
-        *updater.asked.lock(),
+        *updater.paths.lock(),
         [
             format!("{prefix}/discovery"),
             format!("{prefix}/updatemachine/update-machine")
@@ -118,7 +118,7 @@ async fn what_does_not_answer_is_no_answer() {
     let (before, _) = stranger.file.split_once(", caBundle").unwrap();
     stranger.file = format!("{before}}}}}\n");
     called(&stranger, Duration::from_secs(5)).await.unwrap_err();
-    assert!(stranger.asked.lock().is_empty());
+    assert!(stranger.paths.lock().is_empty());
 }
 
 #[test]

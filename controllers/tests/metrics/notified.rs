@@ -21,8 +21,8 @@ async fn a_rollout_is_notified_and_counted() {
     bed.give_kubeconfig("eu-1").await;
     bed.create_module().await;
     host.until_last("/hook", |last| last["phase"] == "Good").await;
-    let told = host.received_requests("/hook");
-    let said: Vec<(&str, u64)> = told
+    let requests = host.received_requests("/hook");
+    let phases: Vec<(&str, u64)> = requests
         .iter()
         .map(|heard| {
             (
@@ -33,14 +33,14 @@ async fn a_rollout_is_notified_and_counted() {
         .collect();
     // A rollout over one cluster may finish before its start is notified.
     assert!(
-        said == [("Rolling", 1), ("Good", 2)] || said == [("Good", 1)],
-        "{said:?}"
+        phases == [("Rolling", 1), ("Good", 2)] || phases == [("Good", 1)],
+        "{phases:?}"
     );
-    assert_eq!(told[0].body["module"]["name"], "base");
-    assert_eq!(told.last().unwrap().body["clusters"]["updated"], 1);
+    assert_eq!(requests[0].body["module"]["name"], "base");
+    assert_eq!(requests.last().unwrap().body["clusters"]["updated"], 1);
     let line = format!(
         "muster_notifications_total{{receiver=\"hook\",outcome=\"sent\"}} {}",
-        told.len()
+        requests.len()
     );
     // It is counted when the receiver has responded.
     for _ in 0..1_000 {

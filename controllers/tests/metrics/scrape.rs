@@ -176,18 +176,18 @@ fn normalised(text: &str) -> String {
             .any(|word| series.contains(word));
         (series.to_owned(), if counts { "…" } else { value }.to_owned())
     };
-    let mut told = Vec::new();
+    let mut lines = Vec::new();
     let mut family: BTreeSet<String> = BTreeSet::new();
     for line in text.lines() {
         if line.starts_with('#') {
-            told.extend(std::mem::take(&mut family));
-            told.push(line.to_owned());
+            lines.extend(std::mem::take(&mut family));
+            lines.push(line.to_owned());
         } else if !line.contains("_bucket{") || line.contains("+Inf") {
             let (series, value) = of(line);
             family.insert(format!("{series} {value}"));
         }
     }
-    told.join("\n")
+    lines.join("\n")
 }
 
 #[tokio::test(start_paused = true)]

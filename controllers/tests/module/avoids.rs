@@ -23,13 +23,13 @@ async fn replaces_machines(bed: &Bed, cluster: &str, is_true: bool) {
         .unwrap();
 }
 
-async fn bed(asks: bool) -> Bed {
+async fn bed(is_annotated: bool) -> Bed {
     let mut bed = Bed::without_controller(&CLUSTERS).await;
     for tag in ["one", "two"] {
         bed.release(tag, &["web"], tag);
     }
     bed.start_controller();
-    if asks {
+    if is_annotated {
         let (key, value) = ASKS;
         bed.patch_cluster("eu-1", json!({"metadata": {"annotations": {key: value}}}))
             .await;

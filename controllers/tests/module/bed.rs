@@ -319,11 +319,11 @@ impl Bed {
     pub(crate) async fn until<T, F: Future<Output = Option<T>>>(
         &self,
         what: &str,
-        look: impl Fn() -> F,
+        poll: impl Fn() -> F,
     ) -> T {
         let reached = async {
             loop {
-                if let Some(found) = look().await {
+                if let Some(found) = poll().await {
                     return found;
                 }
                 tokio::time::sleep(Duration::from_secs(1)).await;
@@ -333,13 +333,13 @@ impl Bed {
             return found;
         }
         let modules = self.api::<Module>().list(&ListParams::default()).await;
-        let told = modules.map(|list| {
+        let statuses = modules.map(|list| {
             list.items
                 .into_iter()
                 .map(|module| module.status)
                 .collect::<Vec<_>>()
         });
-        panic!("not within {LIMIT:?}: {what}\n{told:#?}")
+        panic!("not within {LIMIT:?}: {what}\n{statuses:#?}")
     }
 
     pub(crate) async fn until_ready(&self, name: &str) -> Value {
@@ -352,8 +352,8 @@ impl Bed {
     /// Waits until a condition of a module is this, and returns its message.
     pub(crate) async fn until_said(&self, name: &str, type_: &str, expect: &str) -> String {
         self.until(&format!("{name}: {type_} {expect}"), || async {
-            let said = condition(&self.module(name).await?, type_)?;
-            said.strip_prefix(expect)?.strip_prefix(": ").map(str::to_owned)
+            let text = condition(&self.module(name).await?, type_)?;
+            text.strip_prefix(expect)?.strip_prefix(": ").map(str::to_owned)
         })
         .await
     }
@@ -408,13 +408,13 @@ impl Bed {
         let mut story: Vec<Option<String>> = Vec::new();
         for event in of_app {
             let text = event.object()["data"]["text"].as_str().map(str::to_owned);
-            let said = if event.kind() == ChangeKind::Deleted {
+            let content = if event.kind() == ChangeKind::Deleted {
                 None
             } else {
                 text
             };
-            if story.last() != Some(&said) {
-                story.push(said);
+            if story.last() != Some(&content) {
+                story.push(content);
             }
         }
         story
@@ -430,7 +430,7 @@ impl Bed {
     /// The notes of all events with a reason.
     pub(crate) async fn event_notes(&self, reason: &str) -> Vec<String> {
         let events = self.events().await.into_iter();
-        let of_reason = events.filter(|(told, _)| told == reason);
+        let of_reason = events.filter(|(event_reason, _)| event_reason == reason);
         of_reason.map(|(_, note)| note).collect()
     }
 
@@ -514,7 +514,7 @@ pub(crate) fn version(tag: &str) -> Value {
 
 pub(crate) fn is_ready(module: &Value) -> bool {
     let current = module["status"]["observedGeneration"] == module["metadata"]["generation"];
-    current && condition(module, "Ready").is_some_and(|said| said.starts_with("True "))
+    current && condition(module, "Ready").is_some_and(|text| text.starts_with("True "))
 }
 
 /// The condition of this type, as `<status> <reason>: <message>`.

@@ -75,19 +75,19 @@ async fn a_changed_object_is_a_rollout_under_the_limit() {
 async fn what_has_no_value_is_its_own_clusters_matter() {
     let bed = deployed().await;
     let before = bed.marks("web").await;
-    let check = async |data: Value, says: &str| {
+    let check = async |data: Value, expected: &str| {
         facts(&bed, "eu-2-facts", data).await;
-        let said = bed
-            .until(&format!("eu-2: {says}"), || async {
+        let entry = bed
+            .until(&format!("eu-2: {expected}"), || async {
                 let module = bed.module("web").await?;
                 let first = module["status"]["attention"][0].clone();
                 let message = first["message"].as_str().unwrap_or_default();
-                (first["reason"] == "BindingFailed" && message.contains(says)).then_some(first)
+                (first["reason"] == "BindingFailed" && message.contains(expected)).then_some(first)
             })
             .await;
-        assert_eq!(said["cluster"], "eu-2");
+        assert_eq!(entry["cluster"], "eu-2");
         pass(Duration::from_mins(2)).await;
-        assert_eq!(bed.marks("web").await, before, "{says}");
+        assert_eq!(bed.marks("web").await, before, "{expected}");
         let module = bed.module("web").await.unwrap();
         assert_eq!(
             module["status"]["attention"].as_array().unwrap().len(),
@@ -138,21 +138,21 @@ async fn bindings_that_cannot_have_a_value_fail_everywhere_and_move_nothing() {
             "binding TIER: ConfigMap nothing does not exist",
         ),
     ];
-    for (bindings, says) in cases {
+    for (bindings, expected) in cases {
         bed.patch("web", json!({"spec": {"controlPlaneBindings": bindings}}))
             .await;
-        bed.until(says, || async {
+        bed.until(expected, || async {
             let module = bed.module("web").await?;
             let attention = module["status"]["attention"].as_array()?.clone();
             let all = attention.len() == 3
                 && attention.iter().all(|one| {
-                    one["reason"] == "BindingFailed" && one["message"].as_str().unwrap().contains(says)
+                    one["reason"] == "BindingFailed" && one["message"].as_str().unwrap().contains(expected)
                 });
             all.then_some(())
         })
         .await;
         pass(Duration::from_mins(2)).await;
-        assert_eq!(bed.marks("web").await, before, "{says}");
+        assert_eq!(bed.marks("web").await, before, "{expected}");
     }
     let refused = bed
         .api::<muster_api::Module>()

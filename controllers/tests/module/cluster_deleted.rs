@@ -20,7 +20,7 @@ enum Api {
 }
 
 async fn check(policy: PropagationPolicy, api: Api, secret_first: bool) {
-    let told = format!("{policy:?} {api:?} {secret_first}");
+    let case = format!("{policy:?} {api:?} {secret_first}");
     let bed = Bed::new(&CLUSTERS).await;
     bed.release("v1", &["web", "base"], "one");
     bed.deploy("web", "v1", json!({"onDelete": "Withdraw"})).await;
@@ -58,7 +58,7 @@ async fn check(policy: PropagationPolicy, api: Api, secret_first: bool) {
         ..DeleteParams::default()
     };
     bed.cluster_objects().delete("eu-2", &how).await.unwrap();
-    bed.until(&format!("the Cluster is gone: {told}"), || async {
+    bed.until(&format!("the Cluster is gone: {case}"), || async {
         let left = bed.cluster_objects().get_opt("eu-2").await.unwrap();
         left.is_none().then_some(())
     })
@@ -67,7 +67,7 @@ async fn check(policy: PropagationPolicy, api: Api, secret_first: bool) {
     assert_eq!(
         (bed.marks("web").await, bed.marks("base").await),
         before,
-        "{told}"
+        "{case}"
     );
     bed.nothing_is_stuck();
     if !matches!(policy, PropagationPolicy::Orphan) {
@@ -77,7 +77,7 @@ async fn check(policy: PropagationPolicy, api: Api, secret_first: bool) {
                 .await
                 .unwrap()
                 .is_none(),
-            "{told}"
+            "{case}"
         );
         assert!(
             bed.api::<RemoteAssemblage>()
@@ -85,26 +85,26 @@ async fn check(policy: PropagationPolicy, api: Api, secret_first: bool) {
                 .await
                 .unwrap()
                 .is_none(),
-            "{told}"
+            "{case}"
         );
         let left = bed
             .api::<Kustomization>()
             .list(&ListParams::default())
             .await
             .unwrap();
-        assert_eq!(left.items.len(), 2, "{told}");
+        assert_eq!(left.items.len(), 2, "{case}");
     }
     // The others continue, and the module does not wait for the deleted one.
     bed.release("v2", &["web", "base"], "two");
     bed.patch("web", version("v2")).await;
     bed.until_ready("web").await;
-    assert_eq!(bed.texts("web").await, ["two", "one", "two"], "{told}");
+    assert_eq!(bed.texts("web").await, ["two", "one", "two"], "{case}");
     bed.api::<muster_api::Module>()
         .delete("web", &DeleteParams::default())
         .await
         .unwrap();
     bed.until_gone("web").await;
-    assert_eq!(bed.mark("eu-2", "web").await, before.0[1], "{told}");
+    assert_eq!(bed.mark("eu-2", "web").await, before.0[1], "{case}");
     bed.nothing_is_stuck();
 }
 

@@ -27,13 +27,13 @@ async fn a_pause_holds_until_its_time_and_is_said_back_once() {
     let control = json!({"by": "ann", "reason": "freeze", "at": bed.clock.now(), "until": until});
     bed.annotate("web", "paused", Some(&control.to_string())).await;
     bed.patch("web", version("two")).await;
-    let said = bed.until_said("web", "Paused", "True Paused").await;
+    let message = bed.until_said("web", "Paused", "True Paused").await;
     let at = control["at"].as_str().unwrap();
     let expect = format!(
         "the rollout is paused by ann (freeze) since {at} until {until}; to resume: kubectl annotate --namespace fleet \
          --field-manager=muster-cli module/web fleet.muster.dev/paused-; no new updates start, those in progress finish"
     );
-    assert_eq!(said, expect);
+    assert_eq!(message, expect);
     pass(Duration::from_mins(4)).await;
     bed.crash_controller();
     bed.start_controller();
@@ -177,11 +177,11 @@ async fn an_invalid_control_stops_its_module_and_no_other() {
         ),
     ];
     bed.patch("other", version("two")).await;
-    for (key, value, expect, says) in cases {
+    for (key, value, expect, prefix) in cases {
         bed.annotate("web", key, Some(value)).await;
         bed.patch("web", version("two")).await;
-        let said = bed.until_said("web", "Ready", expect).await;
-        assert!(said.starts_with(says), "{said}");
+        let message = bed.until_said("web", "Ready", expect).await;
+        assert!(message.starts_with(prefix), "{message}");
         assert!(condition(&bed.module("web").await.unwrap(), "Stalled").is_some());
         pass(Duration::from_mins(1)).await;
         assert_eq!(bed.texts("web").await, ["one", "one", "one"], "{key}");

@@ -82,13 +82,13 @@ async fn unset_it_is_held_above_the_brake_until_it_is_acknowledged() {
     let mut bed = deployed(&CLUSTERS, json!({})).await;
     let web = bed.marks("web").await;
     delete(&bed).await;
-    let said = bed.until_said("web", "Ready", "False WithdrawalHeld").await;
+    let message = bed.until_said("web", "Ready", "False WithdrawalHeld").await;
     let begin = "being deleted: 3 clusters would be withdrawn at once, more than rollout.withdraw.brake allows; nothing is withdrawn until \
                  this is acknowledged: kubectl annotate --namespace fleet --field-manager=muster-cli module/web --overwrite \
                  fleet.muster.dev/acknowledge-withdrawal=";
-    let digest = said
+    let digest = message
         .strip_prefix(begin)
-        .unwrap_or_else(|| panic!("{said}"))
+        .unwrap_or_else(|| panic!("{message}"))
         .to_owned();
     // Another digest acknowledges nothing, and a new leader knows that as well.
     bed.annotate("web", "acknowledge-withdrawal", Some("0123456789abcdef"))
@@ -98,10 +98,10 @@ async fn unset_it_is_held_above_the_brake_until_it_is_acknowledged() {
     bed.start_controller();
     pass(Duration::from_mins(2)).await;
     assert_eq!(bed.marks("web").await, web);
-    let told = bed.event_notes("WithdrawalHeld").await;
+    let notes = bed.event_notes("WithdrawalHeld").await;
     assert!(
-        !told.is_empty() && told.iter().all(|note| note.contains(&digest)),
-        "{told:?}"
+        !notes.is_empty() && notes.iter().all(|note| note.contains(&digest)),
+        "{notes:?}"
     );
     assert_eq!(bed.event_notes("ControlApplied").await, Vec::<String>::new());
 
@@ -182,21 +182,21 @@ async fn an_unreachable_cluster_is_waited_for_by_name_until_it_is_given_up() {
     );
     assert_eq!(module["status"]["summary"]["ready"], 2);
     delete(&bed).await;
-    let said = bed
+    let text = bed
         .until("only eu-2 is left", || async {
-            let said = condition(&bed.module("web").await?, "Ready")?;
+            let text = condition(&bed.module("web").await?, "Ready")?;
             let texts = bed.texts("web").await;
             (texts == ["", "one", ""]
-                && said.starts_with("False Terminating: being deleted: 1 clusters still to be withdrawn"))
-            .then_some(said)
+                && text.starts_with("False Terminating: being deleted: 1 clusters still to be withdrawn"))
+            .then_some(text)
         })
         .await;
     let command = "kubectl annotate --namespace fleet --field-manager=muster-cli module/web --overwrite fleet.muster.dev/abandon=eu-2";
     assert!(
-        said.contains("waiting for eu-2 (Unreachable since 1970-01-01T00:"),
-        "{said}"
+        text.contains("waiting for eu-2 (Unreachable since 1970-01-01T00:"),
+        "{text}"
     );
-    assert!(said.ends_with(command), "{said}");
+    assert!(text.ends_with(command), "{text}");
     pass(Duration::from_mins(20)).await;
     assert!(
         bed.module("web").await.is_some(),
@@ -205,11 +205,11 @@ async fn an_unreachable_cluster_is_waited_for_by_name_until_it_is_given_up() {
 
     bed.annotate("web", "abandon", Some("eu-2")).await;
     bed.until_gone("web").await;
-    let told = bed.event_notes("ControlApplied").await;
-    assert_eq!(told.len(), 1, "{told:?}");
+    let notes = bed.event_notes("ControlApplied").await;
+    assert_eq!(notes.len(), 1, "{notes:?}");
     assert!(
-        told[0].starts_with("fleet.muster.dev/abandon: eu-2 is abandoned: sync web at revision "),
-        "{told:?}"
+        notes[0].starts_with("fleet.muster.dev/abandon: eu-2 is abandoned: sync web at revision "),
+        "{notes:?}"
     );
     assert_eq!(bed.row("eu-2", "web").await, None);
     // The cluster returns, and its objects stay, without an owner.

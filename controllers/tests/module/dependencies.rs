@@ -212,13 +212,13 @@ async fn a_cluster_is_left_in_reverse() {
     bed.crash_agent("eu-2");
     bed.patch_cluster("eu-2", json!({"metadata": {"labels": {"env": "dev"}}}))
         .await;
-    let asks = async |name: &str| bed.row("eu-2", name).await.map(|row| row["withdraw"].clone());
+    let withdraw = async |name: &str| bed.row("eu-2", name).await.map(|row| row["withdraw"].clone());
     bed.until("web is withdrawn from eu-2", || async {
-        (asks("web").await == Some(json!("Prune"))).then_some(())
+        (withdraw("web").await == Some(json!("Prune"))).then_some(())
     })
     .await;
     pass(Duration::from_mins(10)).await;
-    assert_eq!(asks("base").await, Some(json!(null)));
+    assert_eq!(withdraw("base").await, Some(json!(null)));
     bed.start_agent("eu-2");
     bed.until("both have left eu-2", || async {
         let left = bed.text("eu-2", "web").await.is_none() && bed.text("eu-2", "base").await.is_none();

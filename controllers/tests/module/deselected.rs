@@ -131,7 +131,7 @@ async fn many_at_once_are_held_until_that_is_acknowledged() {
 async fn what_cannot_be_used_for_a_while_loses_nothing() {
     let bed = deployed(&CLUSTERS).await;
     let (web, row) = (bed.marks("web").await, bed.row("eu-2", "web").await);
-    let told = async |reason: &str| {
+    let check = async |reason: &str| {
         bed.until(&format!("eu-2 is {reason}"), || async {
             let module = bed.module("web").await?;
             let first = &module["status"]["attention"][0];
@@ -154,7 +154,7 @@ async fn what_cannot_be_used_for_a_while_loses_nothing() {
         json!({"metadata": {"annotations": {"fleet.muster.dev/enrolled": null}}}),
     )
     .await;
-    told("ControlPlaneNotReady").await;
+    check("ControlPlaneNotReady").await;
     bed.patch_cluster(
         "eu-2",
         json!({"metadata": {"annotations": {"fleet.muster.dev/enrolled": ""}}}),
@@ -166,12 +166,12 @@ async fn what_cannot_be_used_for_a_while_loses_nothing() {
         .delete("eu-2-kubeconfig", &DeleteParams::default())
         .await
         .unwrap();
-    told("NoKubeconfig").await;
+    check("NoKubeconfig").await;
     bed.give_secret("eu-2").await;
     back().await;
 
     bed.patch_cluster("eu-2", json!({"spec": {"paused": true}})).await;
-    told("ClusterPaused").await;
+    check("ClusterPaused").await;
     // Also not from a cluster that was deselected meanwhile: nothing is done in a paused cluster.
     label(&bed, "eu-2", "dev").await;
     pass(Duration::from_mins(6)).await;
@@ -188,7 +188,7 @@ async fn what_cannot_be_used_for_a_while_loses_nothing() {
         },
         Fault::Refuse,
     ));
-    told("Unreachable").await;
+    check("Unreachable").await;
     bed.clusters["eu-2"].faults().remove(gone);
     back().await;
     assert_eq!(bed.marks("web").await, web);
@@ -198,7 +198,7 @@ async fn what_cannot_be_used_for_a_while_loses_nothing() {
 #[tokio::test(start_paused = true)]
 async fn what_a_person_wants_kept_is_kept() {
     let bed = deployed(&CLUSTERS).await;
-    for (key, reason, says) in [
+    for (key, reason, expected) in [
         (
             "hold",
             "Held",
@@ -219,15 +219,15 @@ async fn what_a_person_wants_kept_is_kept() {
                 .unwrap();
         };
         annotate(Some("x")).await;
-        let said = bed
+        let entry = bed
             .until(&format!("eu-2 is {reason}"), || async {
                 let module = bed.module("web").await?;
                 let first = module["status"]["attention"][0].clone();
                 (first["cluster"] == "eu-2" && first["reason"] == reason).then_some(first)
             })
             .await;
-        let said = said["message"].as_str().unwrap();
-        assert!(said.starts_with(says), "{said}");
+        let message = entry["message"].as_str().unwrap();
+        assert!(message.starts_with(expected), "{message}");
         pass(Duration::from_mins(2)).await;
         assert_eq!(bed.texts("web").await, ["one", "one", "one"], "{key}");
         annotate(None).await;
@@ -254,9 +254,9 @@ async fn a_held_cluster_is_kept_until_the_hold_ends() {
         (&json!("eu-2"), &json!("Held"))
     );
     let message = first["message"].as_str().unwrap();
-    let says = format!("held for this module by ann (migration) until {until}; to release it: kubectl");
+    let expected = format!("held for this module by ann (migration) until {until}; to release it: kubectl");
     assert!(
-        message.starts_with(&says) && message.ends_with("fleet.muster.dev/hold=eu-9"),
+        message.starts_with(&expected) && message.ends_with("fleet.muster.dev/hold=eu-9"),
         "{message}"
     );
     assert_eq!(module["status"]["summary"]["held"], 1);

@@ -109,15 +109,15 @@ async fn a_tag_that_moves_is_reported_once_and_rolls_nothing() {
     pass(Duration::from_hours(1)).await;
     for round in 0..2 {
         let module = bed.module("base").await.unwrap();
-        let said = condition(&module, "TagMoved").unwrap_or_else(|| panic!("{:#}", module["status"]));
+        let text = condition(&module, "TagMoved").unwrap_or_else(|| panic!("{:#}", module["status"]));
         assert!(
-            said.starts_with("True TagMoved: tag v1 now points to commit "),
-            "{said}"
+            text.starts_with("True TagMoved: tag v1 now points to commit "),
+            "{text}"
         );
         let stays = format!(
             "; clusters stay at {commit}, the commit it was first resolved to; next: push a new tag to roll out the new commit"
         );
-        assert!(said.ends_with(&stays), "{said}");
+        assert!(text.ends_with(&stays), "{text}");
         assert!(is_ready(&module), "{:#}", module["status"]);
         assert_eq!(module["status"]["source"]["commit"], commit);
         assert_eq!(bed.texts("greeting").await, ["one", "one"]);

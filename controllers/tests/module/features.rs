@@ -137,15 +137,15 @@ async fn an_agent_of_before_is_skipped_until_it_is_upgraded() {
     // The default row of another module needs no feature.
     bed.deploy("plain", "one", json!({})).await;
     assert_eq!(bed.texts("plain").await, ["one", "one", "one"]);
-    let said = proxy(&bed, "eu-1").await.status.unwrap().conditions;
-    let older = find(&said, AGENT_OUTDATED).unwrap();
+    let conditions = proxy(&bed, "eu-1").await.status.unwrap().conditions;
+    let older = find(&conditions, AGENT_OUTDATED).unwrap();
     assert!(
         older.message.starts_with("its agent reports no version, "),
         "{older:?}"
     );
-    let said = proxy(&bed, "eu-2").await.status.unwrap();
-    assert_eq!(find(&said.conditions, AGENT_OUTDATED), None);
-    assert_eq!(said.agent.unwrap().version, env!("CARGO_PKG_VERSION"));
+    let status = proxy(&bed, "eu-2").await.status.unwrap();
+    assert_eq!(find(&status.conditions, AGENT_OUTDATED), None);
+    assert_eq!(status.agent.unwrap().version, env!("CARGO_PKG_VERSION"));
 
     pass(Duration::from_mins(2)).await;
     let quiet = changes(&bed, "eu-1");
@@ -156,8 +156,8 @@ async fn an_agent_of_before_is_skipped_until_it_is_upgraded() {
     upgrade(&mut bed, "eu-1").await;
     bed.until_ready("web").await;
     assert_eq!(bed.texts("web").await, ["one", "one", "one"]);
-    let said = proxy(&bed, "eu-1").await.status.unwrap().conditions;
-    assert_eq!(find(&said, AGENT_OUTDATED), None);
+    let conditions = proxy(&bed, "eu-1").await.status.unwrap().conditions;
+    assert_eq!(find(&conditions, AGENT_OUTDATED), None);
 }
 
 #[tokio::test(start_paused = true)]
@@ -300,8 +300,8 @@ async fn an_expression_that_no_agent_could_evaluate_moves_nothing() {
     let expressions = json!([{"apiVersion": "a.test/v1", "kind": "Widget", "current": "status.phase =="}]);
     let package = json!({"sync": {"package": {"healthExpressions": expressions}}});
     bed.create::<Module>(module("web", "one", package)).await;
-    let said = bed.until_said("web", "Stalled", "True InvalidSpec").await;
+    let message = bed.until_said("web", "Stalled", "True InvalidSpec").await;
     let expect = "spec.sync.package.healthExpressions[0]: a.test/v1 Widget: current \"status.phase ==\": does not parse: 1:16: ";
-    assert!(said.starts_with(expect), "{said}");
+    assert!(message.starts_with(expect), "{message}");
     assert_eq!(bed.row("eu-1", "web").await, None);
 }

@@ -91,16 +91,16 @@ async fn set_source_status(bed: &Bed, kind: &str, ready: (&str, &str, &str), rev
     let (status, reason, message) = ready;
     let api = sources(bed, kind);
     let generation = api.get(&source_name()).await.unwrap().metadata.generation;
-    let mut says = json!({"conditions": [{
+    let mut source_status = json!({"conditions": [{
         "type": "Ready", "status": status, "reason": reason, "message": message,
         "observedGeneration": generation, "lastTransitionTime": "1970-01-01T00:01:00Z",
     }]});
     if let Some(revision) = revision {
-        says["observedGeneration"] = json!(generation);
-        says["artifact"] =
+        source_status["observedGeneration"] = json!(generation);
+        source_status["artifact"] =
             json!({"revision": revision, "lastUpdateTime": "1970-01-01T00:01:00Z", "path": "", "url": ""});
     }
-    let patch = Patch::Merge(json!({"status": says}));
+    let patch = Patch::Merge(json!({"status": source_status}));
     api.patch_status(&source_name(), &PatchParams::default(), &patch)
         .await
         .unwrap();
@@ -139,9 +139,9 @@ async fn in_cluster(bed: &Bed, cluster: &str, kind: &str) -> Vec<Value> {
 
 async fn message(bed: &Bed, reason: &str, words: &[&str]) {
     bed.until(&format!("the module says {reason} with {words:?}"), || async {
-        let said = condition(&bed.module("web").await?, "Ready")?;
+        let text = condition(&bed.module("web").await?, "Ready")?;
         let good =
-            said.starts_with(&format!("False {reason}: ")) && words.iter().all(|word| said.contains(word));
+            text.starts_with(&format!("False {reason}: ")) && words.iter().all(|word| text.contains(word));
         good.then_some(())
     })
     .await;
@@ -182,8 +182,8 @@ async fn a_tag_is_pinned_to_its_digest_and_moved_tags_are_only_reported() {
 
     stored(&bed, "OCIRepository", &format!("v1@sha256:{OTHER}")).await;
     bed.until("the tag is said to have moved", || async {
-        let said = condition(&bed.module("web").await?, "TagMoved")?;
-        said.contains(&OTHER[..8]).then_some(())
+        let text = condition(&bed.module("web").await?, "TagMoved")?;
+        text.contains(&OTHER[..8]).then_some(())
     })
     .await;
     pass(WATCHED).await;

@@ -78,7 +78,7 @@ async fn until_said(bed: &Bed, module: &str, words: &str) -> String {
     bed.until(&format!("{module} says {words}"), || async {
         attention_of_eu_2(bed, module)
             .await
-            .filter(|said| said.contains(words))
+            .filter(|text| text.contains(words))
     })
     .await
 }
@@ -95,19 +95,19 @@ type Shared = Arc<Asked>;
 /// A host with several behaviors, and another one that must not be reached.
 struct Host {
     address: String,
-    asked: Shared,
+    requests: Shared,
     elsewhere: Shared,
     _servers: Vec<AbortOnDropHandle<()>>,
 }
 
 impl Host {
     async fn new() -> Self {
-        let (elsewhere, asked) = (Shared::default(), Shared::default());
+        let (elsewhere, requests) = (Shared::default(), Shared::default());
         let (other, first) = serve(&elsewhere, "").await;
-        let (address, second) = serve(&asked, &other).await;
+        let (address, second) = serve(&requests, &other).await;
         Self {
             address,
-            asked,
+            requests,
             elsewhere,
             _servers: vec![first, second],
         }
@@ -118,7 +118,7 @@ impl Host {
     }
 
     fn times(&self, path: &str) -> usize {
-        let counts = self.asked.counts.lock();
+        let counts = self.requests.counts.lock();
         counts.get(&format!("/{path}")).copied().unwrap_or_default()
     }
 }
@@ -236,12 +236,12 @@ async fn each_bad_input_on_the_wire() {
     let checks = async {
         bed.until_ready("good").await;
         for (name, _, words) in &cases {
-            let said = until_said(&bed, name, words).await;
+            let text = until_said(&bed, name, words).await;
             assert!(
-                said.starts_with("WaitingGate: one waits for gate 1 of stage canary"),
-                "{said}"
+                text.starts_with("WaitingGate: one waits for gate 1 of stage canary"),
+                "{text}"
             );
-            assert!(!said.contains(TOKEN), "{said}");
+            assert!(!text.contains(TOKEN), "{text}");
         }
         bed.until("each is asked again", || async {
             let again = |name: &str| host.times(name) >= 3;
@@ -258,15 +258,15 @@ async fn each_bad_input_on_the_wire() {
     };
     tokio::time::timeout(REAL, checks).await.expect("in time");
     assert!(host.elsewhere.counts.lock().is_empty(), "no redirect is followed");
-    let (times, sent) = (host.times("endless"), host.asked.sent.load(Ordering::SeqCst));
+    let (times, sent) = (host.times("endless"), host.requests.sent.load(Ordering::SeqCst));
     assert!(
         sent < times * (16 << 20),
         "{sent} bytes were read in {times} times"
     );
-    let told = bed.event_notes("GateNotPassed").await;
+    let notes = bed.event_notes("GateNotPassed").await;
     for (_, _, words) in &cases {
-        let times = told.iter().filter(|note| note.contains(words)).count();
-        assert!((1..=2).contains(&times), "{words}: {told:#?}");
+        let times = notes.iter().filter(|note| note.contains(words)).count();
+        assert!((1..=2).contains(&times), "{words}: {notes:#?}");
     }
 }
 
@@ -302,11 +302,11 @@ async fn through_the_proxy_of_the_process() {
     let host = self::Host::new().await;
     let proxy = |name: &str| (name == "HTTP_PROXY").then(|| format!("http://{}", host.address));
     let get = async |proxies: Proxies| {
-        let ask = Ask {
+        let request = Ask {
             url: "http://metrics.test/value".parse().unwrap(),
             credentials: Credentials::default(),
         };
-        Web::through(proxies).get(&ask).await
+        Web::through(proxies).get(&request).await
     };
     let answer = get(Proxies::from_variables(proxy).unwrap()).await.unwrap();
     assert_eq!(answer, r#"{"v": 1}"#);
@@ -360,7 +360,7 @@ async fn a_host_of_an_authority_of_its_own() {
 struct Slow {
     takes: Duration,
     value: Mutex<Value>,
-    asked: Mutex<Vec<tokio::time::Instant>>,
+    instants: Mutex<Vec<tokio::time::Instant>>,
 }
 
 impl Slow {
@@ -368,14 +368,14 @@ impl Slow {
         Arc::new(Self {
             takes,
             value: Mutex::new(value),
-            asked: Mutex::default(),
+            instants: Mutex::default(),
         })
     }
 
     /// The seconds between requests.
     fn spans(&self) -> Vec<u64> {
-        let asked = self.asked.lock();
-        asked
+        let instants = self.instants.lock();
+        instants
             .windows(2)
             .map(|pair| (pair[1] - pair[0]).as_secs())
             .collect()
@@ -385,7 +385,7 @@ impl Slow {
 #[async_trait]
 impl Fetch for Slow {
     async fn get(&self, _ask: &Ask) -> Result<Bytes, FetchError> {
-        self.asked.lock().push(tokio::time::Instant::now());
+        self.instants.lock().push(tokio::time::Instant::now());
         tokio::time::sleep(self.takes).await;
         Ok(json!({"v": *self.value.lock()}).to_string().into())
     }
@@ -406,12 +406,12 @@ async fn it_has_to_hold_so_many_times_in_a_row_over_a_restart() {
     bed.release("one", &["web"], "one");
     bed.create::<Module>(module("web", "one", gated(json!([each_minute(3)]))))
         .await;
-    let said = until_said(&bed, "web", "passed 1 of 3 times").await;
+    let text = until_said(&bed, "web", "passed 1 of 3 times").await;
     assert!(
-        said.contains("it passed: it read 1, which is < 5; it is read again at 1970-"),
-        "{said}"
+        text.contains("it passed: it read 1, which is < 5; it is read again at 1970-"),
+        "{text}"
     );
-    assert!(said.ends_with("[a.test/value $.v < 5]"), "{said}");
+    assert!(text.ends_with("[a.test/value $.v < 5]"), "{text}");
     bed.crash_controller();
     bed.start_controller();
     // The result is remembered as far as it counts; its message is not, and nothing is read early.
@@ -435,7 +435,7 @@ async fn a_new_gate_question_is_not_answered_by_an_old_reading() {
     bed.create::<Module>(module("web", "one", gated(json!([each_minute(1)]))))
         .await;
     bed.until_ready("web").await;
-    let asked = || host.asked.lock().len();
+    let asked = || host.instants.lock().len();
     let before = asked();
     bed.patch("web", version("two")).await;
     bed.until("it is asked", || async { (asked() > before).then_some(()) })
@@ -444,8 +444,8 @@ async fn a_new_gate_question_is_not_answered_by_an_old_reading() {
     let mut other = each_minute(1);
     other["http"]["value"] = json!("0.5");
     bed.patch("web", json!({"spec": gated(json!([other]))})).await;
-    let said = until_said(&bed, "web", "did not pass: it read 1, which is not < 0.5").await;
-    assert!(said.contains("passed 0 of 1 times"), "{said}");
+    let text = until_said(&bed, "web", "did not pass: it read 1, which is not < 0.5").await;
+    assert!(text.contains("passed 0 of 1 times"), "{text}");
     pass(Duration::from_mins(5)).await;
     assert_eq!(bed.text("eu-2", "web").await.as_deref(), Some("one"));
     // A new version, while it waits, needs its own reading.
@@ -470,8 +470,8 @@ async fn no_data_is_waited_for_or_is_as_bad_as_a_failure() {
     }
     *host.value.lock() = Value::Null;
     for (name, passes) in [("waits", 1), ("fails", 0)] {
-        let said = until_said(&bed, name, "was inconclusive: there is null at $.v").await;
-        assert!(said.contains(&format!("passed {passes} of 3 times")), "{said}");
+        let text = until_said(&bed, name, "was inconclusive: there is null at $.v").await;
+        assert!(text.contains(&format!("passed {passes} of 3 times")), "{text}");
     }
 }
 
@@ -485,8 +485,8 @@ async fn gates_with_no_waiting_clusters_are_reported_before_the_rollout_ends() {
     bed.create::<Module>(module("web", "one", json!({"rollout": {"stages": stages}})))
         .await;
     let words = "one is ready on 2 of 2 clusters; the rollout completes when it passes gate 1 of stage all";
-    let said = bed.until_said("web", "Ready", "True Succeeded").await;
-    assert!(said.starts_with(words), "{said}");
+    let message = bed.until_said("web", "Ready", "True Succeeded").await;
+    assert!(message.starts_with(words), "{message}");
     assert!(bed.event_notes("RolloutFinished").await.is_empty());
     *host.value.lock() = json!(1);
     bed.until("it is over", || async {
@@ -505,10 +505,10 @@ async fn over_http_only_where_the_controller_allows_it() {
     let gate = http("http://a.test/value", "$.v", "==", "1");
     bed.create::<Module>(module("web", "one", gated(json!([gate]))))
         .await;
-    let said = bed.until_said("web", "Ready", "False InvalidSpec").await;
+    let message = bed.until_said("web", "Ready", "False InvalidSpec").await;
     assert!(
-        said.starts_with("spec.rollout.stages[0].gates[0].http.url: http is insecure"),
-        "{said}"
+        message.starts_with("spec.rollout.stages[0].gates[0].http.url: http is insecure"),
+        "{message}"
     );
     assert!(bed.row("eu-1", "web").await.is_none(), "no cluster changes");
 }

@@ -89,12 +89,12 @@ async fn in_the_middle_of_a_rollout() {
         assert_eq!(after.collect::<Vec<_>>(), uids, "the same objects");
         assert_eq!(bed.marks("other").await, other);
         for cluster in CLUSTERS {
-            let told = bed
+            let texts = bed
                 .story(cluster, "web")
                 .into_iter()
                 .flatten()
                 .collect::<Vec<_>>();
-            assert_eq!(told, ["one", "two"], "{cluster}: nothing in between");
+            assert_eq!(texts, ["one", "two"], "{cluster}: nothing in between");
         }
         bed.settled().await;
     }

@@ -104,16 +104,16 @@ async fn a_status_that_means_ill() {
         json!({"name": "n".repeat(10_000), "state": "succeeded"}),
     ];
     for lie in lies {
-        let told = lie.to_string().chars().take(200).collect::<String>();
+        let excerpt = lie.to_string().chars().take(200).collect::<String>();
         say(&bed, "eu-2", lie).await;
         // Longer than a proxy waits before it reads again.
         pass(Duration::from_secs(30)).await;
         let module = bed.module("web").await.unwrap();
-        assert_eq!(module["status"]["summary"]["clusters"], "2/3", "{told}");
+        assert_eq!(module["status"]["summary"]["clusters"], "2/3", "{excerpt}");
         assert_eq!(
             module["status"]["attention"].as_array().unwrap().len(),
             1,
-            "{told}"
+            "{excerpt}"
         );
         assert!(
             module["status"]["attention"][0]["message"]
@@ -121,17 +121,17 @@ async fn a_status_that_means_ill() {
                 .unwrap()
                 .len()
                 <= 512,
-            "{told}"
+            "{excerpt}"
         );
-        assert!(is_ready(&bed.module("other").await.unwrap()), "{told}");
+        assert!(is_ready(&bed.module("other").await.unwrap()), "{excerpt}");
         let proxy: ProxyAssemblage = bed.api().get("eu-2").await.unwrap();
         let status = serde_json::to_value(proxy.status.unwrap()).unwrap();
         assert_eq!(
             condition(&json!({"status": status}), "Reachable").unwrap(),
             "True Answering: ",
-            "{told}"
+            "{excerpt}"
         );
-        assert!(status.to_string().len() < 10_000, "{told}");
+        assert!(status.to_string().len() < 10_000, "{excerpt}");
     }
     // A token that leaves no greater one is reported when the next one is assigned.
     let greatest = (1_u64 << 53) - 1;
@@ -139,8 +139,8 @@ async fn a_status_that_means_ill() {
     bed.until("it has come up here", || async {
         let proxy: ProxyAssemblage = bed.api().get("eu-2").await.unwrap();
         let states = proxy.status?.syncs;
-        let said = states.iter().any(|state| state.token == Some(greatest));
-        said.then_some(())
+        let is_reported = states.iter().any(|state| state.token == Some(greatest));
+        is_reported.then_some(())
     })
     .await;
     bed.patch("web", version("three")).await;

@@ -120,8 +120,9 @@ async fn an_assemblage_of_the_one_is_not_carried_out_for_the_other() {
     bed.start_controller();
     bed.until("web says why eu-2 is left out", || async {
         let attention = bed.module("web").await?["status"]["attention"].to_string();
-        let said = attention.contains("belongs to a Cluster eu-2 that is gone") && attention.contains(BEFORE);
-        said.then_some(())
+        let is_explained =
+            attention.contains("belongs to a Cluster eu-2 that is gone") && attention.contains(BEFORE);
+        is_explained.then_some(())
     })
     .await;
     pass(Duration::from_mins(5)).await;
@@ -135,8 +136,8 @@ async fn an_assemblage_of_the_one_is_not_carried_out_for_the_other() {
         "nothing is written there"
     );
     let proxy = bed.api::<ProxyAssemblage>().get("eu-2").await.unwrap();
-    let told = json!(proxy.status).to_string();
-    assert!(told.contains(BEFORE), "{told}");
+    let status = json!(proxy.status).to_string();
+    assert!(status.contains(BEFORE), "{status}");
     bed.api::<ProxyAssemblage>()
         .delete("eu-2", &DeleteParams::default())
         .await

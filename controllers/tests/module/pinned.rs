@@ -49,13 +49,13 @@ async fn until_texts(bed: &Bed, expect: [&str; 3]) {
 }
 
 /// Waits until a module reports this about a cluster; returns the message.
-async fn until_attention(bed: &Bed, cluster: &str, reason: &str, says: &str) -> String {
-    bed.until(&format!("{cluster} is {reason}: {says}"), || async {
+async fn until_attention(bed: &Bed, cluster: &str, reason: &str, expected: &str) -> String {
+    bed.until(&format!("{cluster} is {reason}: {expected}"), || async {
         let module = bed.module("web").await?;
         let mut entries = module["status"]["attention"].as_array()?.iter();
         let entry = entries.find(|entry| entry["cluster"] == cluster && entry["reason"] == reason)?;
         let message = entry["message"].as_str()?;
-        message.contains(says).then(|| message.to_owned())
+        message.contains(expected).then(|| message.to_owned())
     })
     .await
 }
@@ -69,20 +69,20 @@ async fn a_pinned_cluster_gets_its_revision_and_keeps_it_until_the_pin_ends() {
     on_cluster(&bed, "eu-2", "pin.web", Some(&pin)).await;
     until_texts(&bed, ["two", "one", "two"]).await;
     let module = bed.until_ready("web").await;
-    let (summary, said) = (&module["status"]["summary"], condition(&module, "Ready").unwrap());
+    let (summary, text) = (&module["status"]["summary"], condition(&module, "Ready").unwrap());
     assert_eq!(
         (&summary["held"], &summary["clusters"], &summary["ready"]),
         (&json!(1), &json!("2/3"), &json!(3))
     );
     assert_eq!(
-        said,
+        text,
         "True Succeeded: two is ready on 2 of 3 clusters; 1 held: eu-2 (Pinned)"
     );
-    let says = format!(
+    let expected = format!(
         "pinned to one (revision {}) by ann (crashes there) until {until}; to unpin it: kubectl annotate",
         &one[..8]
     );
-    let message = until_attention(&bed, "eu-2", "Pinned", &says).await;
+    let message = until_attention(&bed, "eu-2", "Pinned", &expected).await;
     assert!(
         message.ends_with("cluster/eu-2 fleet.muster.dev/pin.web-"),
         "{message}"
@@ -176,11 +176,11 @@ async fn what_cannot_be_meant_moves_nothing_there_and_is_said() {
             "held for all modules",
         ),
     ];
-    for (number, (annotations, reason, says)) in cases.iter().enumerate() {
+    for (number, (annotations, reason, expected)) in cases.iter().enumerate() {
         for (key, value) in annotations.as_object().unwrap() {
             on_cluster(&bed, "eu-2", key, value.as_str()).await;
         }
-        until_attention(&bed, "eu-2", reason, says).await;
+        until_attention(&bed, "eu-2", reason, expected).await;
         bed.patch("web", version(if number % 2 == 0 { "three" } else { "two" }))
             .await;
         bed.until_ready("web").await;
@@ -231,12 +231,12 @@ async fn an_already_expired_control_changes_nothing_and_is_reported_once() {
     bed.start_controller();
     pass(Duration::from_mins(2)).await;
     assert_eq!(bed.marks("web").await, before);
-    let mut said = bed.event_notes("ControlWithoutEffect").await;
-    said.sort();
+    let mut notes = bed.event_notes("ControlWithoutEffect").await;
+    notes.sort();
     let rest =
         "expired by ann until 1969-12-31T00:00:00Z; it expired before it was observed, and has no effect";
     assert_eq!(
-        said,
+        notes,
         [
             format!("fleet.muster.dev/hold: eu-1: {rest}"),
             format!("fleet.muster.dev/hold: {rest}"),

@@ -165,8 +165,8 @@ async fn a_skipped_step_is_on_record_in_the_row_and_in_the_revision() {
         })
         .await;
     assert_eq!(skipped, [format!("eu-1: {words}")]);
-    let told = bed.event_notes("ControlApplied").await;
-    assert_eq!(told, [format!("fleet.muster.dev/plan-run: eu-1: {words}")]);
+    let notes = bed.event_notes("ControlApplied").await;
+    assert_eq!(notes, [format!("fleet.muster.dev/plan-run: eu-1: {words}")]);
     // It stays recorded when the control is removed.
     bed.annotate("web", "plan-run", None).await;
     pass(Duration::from_mins(5)).await;
@@ -197,17 +197,17 @@ async fn what_has_no_effect_says_so() {
     ] {
         bed.annotate("web", "plan-run", Some(control)).await;
         bed.until(control, || async {
-            let said = module_status(&bed).await["controls"][0].clone();
-            let message = said["message"].as_str()?.starts_with(message);
-            (said["effect"] == effect && message).then_some(())
+            let entry = module_status(&bed).await["controls"][0].clone();
+            let message = entry["message"].as_str()?.starts_with(message);
+            (entry["effect"] == effect && message).then_some(())
         })
         .await;
     }
     bed.annotate("web", "plan-run", Some("eu-1@skip/schema")).await;
-    let said = bed.until_said("web", "Ready", "False InvalidControl").await;
+    let message = bed.until_said("web", "Ready", "False InvalidControl").await;
     assert!(
-        said.contains("\"eu-1@skip/schema\" is not of the form CLUSTER@start/PLAN"),
-        "{said}"
+        message.contains("\"eu-1@skip/schema\" is not of the form CLUSTER@start/PLAN"),
+        "{message}"
     );
     assert_eq!(jobs(&bed, "eu-1").await, before);
 }

@@ -107,10 +107,10 @@ async fn a_hundred_nodes_of_half_a_minute_and_an_approval_confirm_under_the_defa
             )
             .await;
             pass(Duration::from_hours(1)).await;
-            let said = message(&bed).await;
+            let text = message(&bed).await;
             assert!(
-                said.contains("eu-1: applying two: 40 of 100 done, waiting: approval"),
-                "{said}"
+                text.contains("eu-1: applying two: 40 of 100 done, waiting: approval"),
+                "{text}"
             );
             assert_eq!(
                 size(&bed, "eu-2").await,

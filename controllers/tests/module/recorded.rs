@@ -66,8 +66,8 @@ async fn every_decision_is_on_record_and_comes_out_the_same() {
         .collect();
     assert_eq!(assigned, CLUSTERS.map(str::to_owned).into());
     let last = cases.last().unwrap();
-    let seen: Vec<&str> = last.units.iter().map(|unit| unit.id.as_str()).collect();
-    assert_eq!(seen, ["eu-1", "eu-2"]);
+    let ids: Vec<&str> = last.units.iter().map(|unit| unit.id.as_str()).collect();
+    assert_eq!(ids, ["eu-1", "eu-2"]);
     let module = bed.module("web").await.unwrap();
     let stored = module["status"]["rollout"]["memory"].as_str().unwrap();
     let stored: Memory = serde_json::from_str(stored).unwrap();

@@ -73,8 +73,8 @@ async fn it_is_reported_and_condemns_nothing_and_is_written_once_it_is_taken() {
     bed.patch("web", version("two")).await;
     until_reason(&bed, "WriteFailed", "eu-1").await;
     assert_eq!(clusters_of(&bed, "WaitingTurn").await.unwrap(), "eu-2,us-1");
-    let said = bed.until_said("web", "Ready", "False WriteFailed").await;
-    assert!(said.contains("eu-1: its row cannot be written: "), "{said}");
+    let message = bed.until_said("web", "Ready", "False WriteFailed").await;
+    assert!(message.contains("eu-1: its row cannot be written: "), "{message}");
     assert_eq!(condition(&bed.module("web").await.unwrap(), STALLED), None);
     let events = bed.event_notes("WriteFailed").await;
     let [event] = &events[..] else {
@@ -187,10 +187,10 @@ async fn a_row_that_cannot_be_removed_is_named_by_the_module_that_goes() {
     .await;
     let fault = refuse(&bed, "/proxyassemblages/eu-2", &[Verb::Patch], Failure::Forbidden);
     report_withdrawn(&bed, "eu-2").await;
-    let said = bed.until_said("web", "Ready", "False WriteFailed").await;
+    let message = bed.until_said("web", "Ready", "False WriteFailed").await;
     assert!(
-        said.starts_with("being deleted: the row of eu-2 cannot be removed: "),
-        "{said}"
+        message.starts_with("being deleted: the row of eu-2 cannot be removed: "),
+        "{message}"
     );
     bed.management.faults().remove(fault);
     bed.start_agent("eu-2");
@@ -254,8 +254,8 @@ async fn a_full_assemblage_is_named_and_harms_no_other_cluster() {
     })
     .await;
     until_reason(&bed, "WriteFailed", "eu-1").await;
-    let said = bed.until_said("web", "Ready", "False WriteFailed").await;
-    assert!(said.contains("must have at most 256 items"), "{said}");
+    let message = bed.until_said("web", "Ready", "False WriteFailed").await;
+    assert!(message.contains("must have at most 256 items"), "{message}");
     pass(Duration::from_hours(1)).await;
     assert_eq!(proxies.get("eu-1").await.unwrap().spec, full.spec);
     assert_eq!(bed.marks("other").await, other);

@@ -71,8 +71,8 @@ async fn until_waiting(bed: &Bed, cluster: &str) {
         "moves to module/webapp, not confirmed here; next: muster why module/webapp --cluster {cluster}"
     );
     bed.until(&format!("web waits in {cluster}"), || async {
-        let said = attention(bed, "web", cluster).await?;
-        (said == ("DependencyBehind".to_owned(), expect.clone())).then_some(())
+        let entry = attention(bed, "web", cluster).await?;
+        (entry == ("DependencyBehind".to_owned(), expect.clone())).then_some(())
     })
     .await;
 }
@@ -275,12 +275,12 @@ async fn it_ends_when_the_successor_has_other_content() {
 #[tokio::test(start_paused = true)]
 async fn it_ends_when_the_cluster_is_given_up() {
     let bed = waiting(&CLUSTERS, json!({"onDelete": "Withdraw"})).await;
-    let said = bed.until_said("web", "Ready", "False Terminating").await;
+    let message = bed.until_said("web", "Ready", "False Terminating").await;
     assert!(
-        said.starts_with(
+        message.starts_with(
             "being deleted: 3 clusters still to be withdrawn, first eu-1: moves to module/webapp"
         ),
-        "{said}"
+        "{message}"
     );
     bed.annotate("web", "abandon", Some("eu-1,eu-2,us-1")).await;
     bed.until_gone("web").await;
@@ -295,10 +295,10 @@ async fn the_brake_counts_the_other_clusters() {
     bed.patch_cluster("us-1", json!({"metadata": {"labels": {"keep": "yes"}}}))
         .await;
     rename(&bed, json!({"selector": {"matchLabels": {"keep": "yes"}}})).await;
-    let said = bed.until_said("web", "Ready", "False WithdrawalHeld").await;
+    let message = bed.until_said("web", "Ready", "False WithdrawalHeld").await;
     assert!(
-        said.contains("being deleted: 2 clusters would be withdrawn at once"),
-        "{said}"
+        message.contains("being deleted: 2 clusters would be withdrawn at once"),
+        "{message}"
     );
     bed.until_ready("webapp").await;
     bed.until("web has left us-1", || async {
@@ -308,8 +308,8 @@ async fn the_brake_counts_the_other_clusters() {
     .await;
     pass(Duration::from_mins(15)).await;
     never_gone(&bed, &CLUSTERS);
-    let said = bed.until_said("web", "Ready", "False WithdrawalHeld").await;
-    let (_, acknowledgement) = said.rsplit_once('=').unwrap();
+    let message = bed.until_said("web", "Ready", "False WithdrawalHeld").await;
+    let (_, acknowledgement) = message.rsplit_once('=').unwrap();
     bed.annotate("web", "acknowledge-withdrawal", Some(acknowledgement))
         .await;
     bed.until_gone("web").await;

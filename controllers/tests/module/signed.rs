@@ -76,9 +76,9 @@ fn signed(tag: &str) -> Value {
 async fn nothing_moves(bed: &Bed, words: &[&str]) {
     let (marks, before) = (bed.marks("web").await, bed.module("web").await.unwrap());
     bed.until(&format!("the message has {words:?}"), || async {
-        let said = condition(&bed.module("web").await?, "Ready")?;
+        let text = condition(&bed.module("web").await?, "Ready")?;
         let mut words = words.iter().chain(&["since", "clusters keep what they have"]);
-        (said.starts_with("False VerificationFailed: ") && words.all(|word| said.contains(word)))
+        (text.starts_with("False VerificationFailed: ") && words.all(|word| text.contains(word)))
             .then_some(())
     })
     .await;
@@ -144,8 +144,8 @@ async fn what_runs_is_verified_when_that_is_asked_for_later_and_is_not_touched_b
         bed.marks("web").await,
         bed.module("web").await.unwrap()["status"]["revision"].clone(),
     );
-    let ask = |verify: Value| json!({"spec": {"sync": {"source": {"git": {"verify": verify}}}}});
-    bed.patch("web", ask(verify("Tag"))).await;
+    let with_verify = |verify: Value| json!({"spec": {"sync": {"source": {"git": {"verify": verify}}}}});
+    bed.patch("web", with_verify(verify("Tag"))).await;
     nothing_moves(&bed, &["Secret fleet/keys does not exist", "verify.secretRef"]).await;
     keys(&bed, &[("a.pub", key(1).public_key().to_openssh().unwrap())]).await;
     let module = bed.until_ready("web").await;
@@ -156,7 +156,7 @@ async fn what_runs_is_verified_when_that_is_asked_for_later_and_is_not_touched_b
     );
     assert_eq!(bed.marks("web").await, marks);
     // The commit itself is not signed.
-    bed.patch("web", ask(verify("Commit"))).await;
+    bed.patch("web", with_verify(verify("Commit"))).await;
     nothing_moves(&bed, &["commit ", "it is not signed"]).await;
 }
 

@@ -21,20 +21,23 @@ async fn deployed() -> Bed {
 /// The reasons and notes of the events, starting with the first of this reason.
 async fn since(bed: &Bed, reason: &str) -> Vec<String> {
     let events = bed.events().await;
-    let last = events.iter().rposition(|(told, _)| told == reason).unwrap();
+    let last = events
+        .iter()
+        .rposition(|(event_reason, _)| event_reason == reason)
+        .unwrap();
     events[last..]
         .iter()
         .map(|(reason, note)| format!("{reason}: {note}"))
         .collect()
 }
 
-fn begin_with(told: &[String], expect: &[&str]) {
-    let fits = told.len() == expect.len()
-        && told
+fn begin_with(events: &[String], expect: &[&str]) {
+    let fits = events.len() == expect.len()
+        && events
             .iter()
             .zip(expect)
-            .all(|(told, begin)| told.starts_with(begin));
-    assert!(fits, "{told:#?} are not {expect:#?}");
+            .all(|(event, begin)| event.starts_with(begin));
+    assert!(fits, "{events:#?} are not {expect:#?}");
 }
 
 #[tokio::test(start_paused = true)]
@@ -78,10 +81,10 @@ async fn an_aborted_rollout_reports_its_author_and_reason() {
     let at = bed.clock.now();
     let control = json!({"for": revision, "by": "ann", "reason": "wrong branch", "at": at});
     bed.annotate("web", "abort", Some(&control.to_string())).await;
-    let said = bed.until_said("web", "Halted", "True Aborted").await;
+    let message = bed.until_said("web", "Halted", "True Aborted").await;
     let by = format!("aborted by ann (wrong branch) since {at}");
     let expect = format!("the rollout of v2 was {by}; next: commit another version");
-    assert!(said.starts_with(&expect), "{said}");
+    assert!(message.starts_with(&expect), "{message}");
     let note = format!("v2 is rolled out no further: it was {by}; 2 clusters keep what they have");
     assert_eq!(bed.event_notes("RolloutAborted").await, [note]);
     // The revision still shows it after the annotation was removed and other things have changed.

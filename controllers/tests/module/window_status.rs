@@ -23,9 +23,9 @@ async fn status(bed: &Bed, name: &str) -> (Option<String>, Value, Value, Value) 
         status["observedGeneration"], object["metadata"]["generation"],
         "{status}"
     );
-    let said = condition(&object, "Ready");
+    let ready = condition(&object, "Ready");
     (
-        said,
+        ready,
         status["open"].clone(),
         status["nextChange"].clone(),
         status["clusters"].clone(),
@@ -95,17 +95,17 @@ async fn a_window_says_what_is_wrong_with_it_and_where() {
     .await;
     let endless = json!({"module": {"kind": "Module", "name": "web"}, "reason": "CVE", "until": "2026-01-01T00:00:00Z"});
     close(&bed, "stop", json!({"deny": [{}], "bypasses": [endless]})).await;
-    let said = async |name: &str| status(&bed, name).await.0.unwrap();
+    let ready = async |name: &str| status(&bed, name).await.0.unwrap();
     assert_eq!(
-        said("local").await,
+        ready("local").await,
         "False WindowInvalid: eu-2,us-1: metadata.annotations[example.org/zone]: the Cluster has no annotation example.org/zone, which sets its time zone; until this is fixed, no change starts there"
     );
     assert_eq!(
-        said("typo").await,
+        ready("typo").await,
         "False WindowInvalid: spec.deny[0].timeZone: time zone \"Mars/Olympus\" does not exist: use a name such as Europe/Berlin or UTC; until this is fixed, no change starts in the clusters that the window selects"
     );
     assert_eq!(status(&bed, "typo").await.1, false);
-    assert_eq!(said("stop").await, "True Succeeded: the window can be read");
+    assert_eq!(ready("stop").await, "True Succeeded: the window can be read");
     let patch = Patch::Merge(json!({"spec": {"deny": [{"days": ["Mon"], "timeZone": "UTC"}]}}));
     let windows = bed.api::<RolloutWindow>();
     windows
@@ -113,7 +113,7 @@ async fn a_window_says_what_is_wrong_with_it_and_where() {
         .await
         .unwrap();
     pass(Duration::from_secs(1)).await;
-    assert_eq!(said("typo").await, "True Succeeded: the window can be read");
+    assert_eq!(ready("typo").await, "True Succeeded: the window can be read");
 }
 
 #[tokio::test(start_paused = true)]
@@ -122,9 +122,9 @@ async fn a_time_that_a_clock_change_skips_is_said() {
     // The clocks of New York went forward at 02:00 on 1970-04-26.
     let entry = json!({"from": "02:15", "to": "02:45", "timeZone": "America/New_York"});
     close(&bed, "night", json!({"allow": [entry]})).await;
-    let said = status(&bed, "night").await.0.unwrap();
+    let ready = status(&bed, "night").await.0.unwrap();
     assert_eq!(
-        said,
+        ready,
         "True Succeeded: the window can be read; entry 0 does not apply on 1970-04-26: the clock of America/New_York jumps over 02:15 to 02:45"
     );
     assert!(bed.clock.now() < "1970-01-02T00:00:00Z".parse::<Timestamp>().unwrap());

@@ -23,12 +23,12 @@ fn revision(world: &World, content: &str) -> String {
 /// Each control of the status: annotation, node, effect.
 fn controls(world: &World, module: &str) -> Vec<(String, String, String)> {
     let status = world.modules[module].status.as_ref().unwrap();
-    let said = status.controls.iter().map(|said| {
-        let control = said.control.trim_start_matches("fleet.muster.dev/").to_owned();
-        let effect = json!(said.effect).as_str().unwrap().to_owned();
-        (control, said.node.clone().unwrap_or_default(), effect)
+    let entries = status.controls.iter().map(|entry| {
+        let control = entry.control.trim_start_matches("fleet.muster.dev/").to_owned();
+        let effect = json!(entry.effect).as_str().unwrap().to_owned();
+        (control, entry.node.clone().unwrap_or_default(), effect)
     });
-    said.collect()
+    entries.collect()
 }
 
 fn check_controls(world: &World, expect: &[(&str, &str, &str)]) {
@@ -282,7 +282,7 @@ fn revisions_have_a_story() {
 #[test]
 fn what_cannot_be_read_names_commands_of_node_modules() {
     let mut world = settled();
-    for (key, value, says) in [
+    for (key, value, expected) in [
         (
             "pin",
             "n2",
@@ -313,6 +313,6 @@ fn what_cannot_be_read_names_commands_of_node_modules() {
             .map_or(&Value::Null, |ready| &ready["message"])
             .to_string()
             .replace('\\', "");
-        assert!(message.contains(says), "{message}");
+        assert!(message.contains(expected), "{message}");
     }
 }

@@ -105,16 +105,19 @@ fn what_is_deleted_leaves_its_files_or_gives_back_what_was_there() {
         let deleted = "2026-12-01T13:00:00Z";
         let module = world.modules.get_mut("fabric").unwrap();
         module.metadata.deletion_timestamp = Some(serde_json::from_value(json!(deleted)).unwrap());
-        let mut asked = None;
+        let mut requested = None;
         for _ in 0..30 {
             world.run("fabric", 1);
             let mut rows = world
                 .assemblages
                 .values()
                 .flat_map(|assemblage| &assemblage.spec.rows);
-            asked = asked.or_else(|| rows.find_map(|row| row.withdraw));
+            requested = requested.or_else(|| rows.find_map(|row| row.withdraw));
         }
-        assert_eq!(asked.map(|how| format!("{how:?}")).as_deref(), Some(on_delete));
+        assert_eq!(
+            requested.map(|how| format!("{how:?}")).as_deref(),
+            Some(on_delete)
+        );
         assert!(!world.modules.contains_key("fabric"), "it is released");
         assert!(
             world

@@ -198,14 +198,14 @@ impl World {
         name: &str,
         mut succeeds: impl FnMut(&str, Option<&NodeRow>) -> bool,
     ) -> Option<Decision> {
-        let (seen, plan) = self.decide(name);
-        self.record(name, &seen, &plan);
+        let (observation, plan) = self.decide(name);
+        self.record(name, &observation, &plan);
         self.modules.get_mut(name).unwrap().status = Some((*plan.status).clone());
         let module = self.modules[name].clone();
         let remembered = plan.decided?.written(Ok::<_, ()>(())).unwrap();
         let decision = remembered.decision().clone();
         let mut all = true;
-        for write in remembered.writes(&decision::decision_rows(&module, &seen, &decision.memory)) {
+        for write in remembered.writes(&decision::decision_rows(&module, &observation, &decision.memory)) {
             let Write { version, row } = write.write().clone();
             let node = write.planned().unit.as_str();
             if succeeds(node, row.as_ref()) {
@@ -215,7 +215,7 @@ impl World {
             }
         }
         if all {
-            self.tidy(name, &seen, &decision.memory);
+            self.tidy(name, &observation, &decision.memory);
         }
         if plan.release {
             self.modules.remove(name);
@@ -225,14 +225,14 @@ impl World {
 
     /// The steps after the rows: results of revisions, deletion of those that are not kept, and release of claims that
     /// are over.
-    fn tidy(&mut self, name: &str, seen: &Observation, memory: &Memory) {
-        for known in &seen.revisions {
+    fn tidy(&mut self, name: &str, observation: &Observation, memory: &Memory) {
+        for known in &observation.revisions {
             let revision = self.revisions.get_mut(&known.name).unwrap();
             // As an API server returns it.
             let story = serde_json::to_value(revisions::story(known, memory, self.now)).unwrap();
             revision.status = serde_json::from_value(story).unwrap();
         }
-        for surplus in revisions::surplus_revisions(&self.modules[name], seen, memory) {
+        for surplus in revisions::surplus_revisions(&self.modules[name], observation, memory) {
             self.revisions.remove(&surplus.name);
         }
         let released = self.lists(name, |module, lists| pass::released_budget(module, memory, lists));
@@ -243,13 +243,17 @@ impl World {
 
     /// A pass whose process is killed before it writes rows; returns how many it would have written.
     pub(crate) fn decide_without_rows(&mut self, name: &str) -> usize {
-        let (seen, plan) = self.decide(name);
-        self.record(name, &seen, &plan);
+        let (observation, plan) = self.decide(name);
+        self.record(name, &observation, &plan);
         self.modules.get_mut(name).unwrap().status = Some((*plan.status).clone());
         let decided = plan.decided.unwrap();
         let memory = decided.decision().memory.clone();
         decided
-            .planned(&decision::decision_rows(&self.modules[name], &seen, &memory))
+            .planned(&decision::decision_rows(
+                &self.modules[name],
+                &observation,
+                &memory,
+            ))
             .len()
     }
 
@@ -259,14 +263,14 @@ impl World {
             match self.lists(name, |module, lists| pass::next_step(module, lists).unwrap()) {
                 Next::Read(objects) => panic!("nothing is read here: {objects:?}"),
                 Next::Claim(status) => self.budget.status = Some(status),
-                Next::Write(seen, plan) => return (*seen, *plan),
+                Next::Write(observation, plan) => return (*observation, *plan),
             }
         }
     }
 
     /// Records the target, as the plan says. Returns whether it did not exist before.
-    pub(crate) fn record(&mut self, name: &str, seen: &Observation, plan: &Plan) -> bool {
-        let Some(target) = seen.target.as_ref().filter(|_| plan.records) else {
+    pub(crate) fn record(&mut self, name: &str, observation: &Observation, plan: &Plan) -> bool {
+        let Some(target) = observation.target.as_ref().filter(|_| plan.records) else {
             return false;
         };
         let spec = NodeRevisionSpec {
@@ -275,7 +279,7 @@ impl World {
             revision: target.revision.clone(),
             content: (*target.content).clone(),
         };
-        let object = revisions::name(name, &seen.uid, &target.revision);
+        let object = revisions::name(name, &observation.uid, &target.revision);
         let mut revision = NodeRevision::new(&object, spec);
         revision.metadata.creation_timestamp = Some(Time(self.now));
         self.revisions.insert(object, revision).is_none()

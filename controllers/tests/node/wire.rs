@@ -157,11 +157,11 @@ impl Bed {
         let node = Api::<Node>::all(self.client()).get(node).await.unwrap();
         let conditions = node.status.unwrap_or_default().conditions.unwrap_or_default();
         let mut conditions = conditions.into_iter();
-        let said = conditions.find(|condition| condition.type_ == "fleet.muster.dev/NodeConfigured");
+        let condition = conditions.find(|condition| condition.type_ == "fleet.muster.dev/NodeConfigured");
         let taints = node.spec.unwrap_or_default().taints.unwrap_or_default();
         let taints: Vec<String> = taints.into_iter().map(|taint| taint.key).collect();
-        let said = said.map(|said| (said.status, said.reason.unwrap_or_default()));
-        let (status, reason) = said.unwrap_or_default();
+        let condition = condition.map(|condition| (condition.status, condition.reason.unwrap_or_default()));
+        let (status, reason) = condition.unwrap_or_default();
         (status, reason, taints.join(","))
     }
 
@@ -221,15 +221,18 @@ impl Bed {
         let on_record = async {
             loop {
                 let all = revisions.list(&ListParams::default()).await.unwrap().items;
-                let says = |content: &str, verdict: Verdict| {
+                let has_verdict = |content: &str, verdict: Verdict| {
                     let mut all = all.iter();
                     all.any(|revision| {
                         let text = revision.spec.content.parts[0].files[0].content.as_deref();
-                        let said = revision.status.as_ref().and_then(|status| status.verdict);
-                        text == Some(content) && said == Some(verdict)
+                        let recorded = revision.status.as_ref().and_then(|status| status.verdict);
+                        text == Some(content) && recorded == Some(verdict)
                     })
                 };
-                if verdicts.iter().all(|(content, verdict)| says(content, *verdict)) {
+                if verdicts
+                    .iter()
+                    .all(|(content, verdict)| has_verdict(content, *verdict))
+                {
                     return;
                 }
                 tokio::time::sleep(Duration::from_millis(200)).await;
@@ -453,30 +456,30 @@ async fn a_node_says_whether_it_is_configured_and_loses_its_startup_taint_then()
         "the kubelet's own stay"
     );
     let events = bed.events().await;
-    let told = |object: &str, reason: &str| {
+    let note_of = |object: &str, reason: &str| {
         let note = events
             .iter()
             .find(|(about, word, _)| about == object && word == reason);
         note.map(|(.., note)| note.as_str()).unwrap_or_default()
     };
     assert!(
-        told("NodeModule/fabric", "RolloutStarted").contains("to 2 nodes"),
+        note_of("NodeModule/fabric", "RolloutStarted").contains("to 2 nodes"),
         "{events:?}"
     );
     assert!(
-        told("NodeModule/fabric", "RolloutFinished").contains("is ready on 2/2 nodes"),
+        note_of("NodeModule/fabric", "RolloutFinished").contains("is ready on 2/2 nodes"),
         "{events:?}"
     );
     assert!(
-        told("NodeModule/fabric", "NodeUpdated").starts_with("n1: ready at revision"),
+        note_of("NodeModule/fabric", "NodeUpdated").starts_with("n1: ready at revision"),
         "{events:?}"
     );
     assert!(
-        told("Node/n2", "NodeChanging").starts_with("NodeModule fabric: a change to revision"),
+        note_of("Node/n2", "NodeChanging").starts_with("NodeModule fabric: a change to revision"),
         "{events:?}"
     );
     assert!(
-        told("Node/n2", "NodeUpdated").starts_with("NodeModule fabric: ready at revision"),
+        note_of("Node/n2", "NodeUpdated").starts_with("NodeModule fabric: ready at revision"),
         "{events:?}"
     );
     let scraped = bed.metrics.scrape().unwrap();

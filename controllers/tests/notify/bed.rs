@@ -174,8 +174,8 @@ impl Bed {
         let key = format!("notify.fleet.muster.dev/{receiver}");
         for _ in 0..3_000 {
             let revision = self.revision(name).await;
-            let told = revision.annotations().get(&key);
-            if told.is_some_and(|told| holds(&serde_json::from_str(told).unwrap())) {
+            let annotation = revision.annotations().get(&key);
+            if annotation.is_some_and(|annotation| holds(&serde_json::from_str(annotation).unwrap())) {
                 return;
             }
             tokio::time::sleep(Duration::from_millis(10)).await;

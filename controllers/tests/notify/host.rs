@@ -34,7 +34,7 @@ pub(crate) struct ReceivedRequest {
 
 #[derive(Default)]
 struct Memory {
-    heard: Vec<ReceivedRequest>,
+    received: Vec<ReceivedRequest>,
     /// The next responses by path, in place of the usual one.
     next: BTreeMap<String, VecDeque<u16>>,
     posts: u32,
@@ -71,10 +71,10 @@ impl Host {
 
     /// The requests to paths with this prefix.
     pub(crate) fn received_requests(&self, path: &str) -> Vec<ReceivedRequest> {
-        let heard = &self.memory.lock().heard;
-        heard
+        let received = &self.memory.lock().received;
+        received
             .iter()
-            .filter(|heard| heard.path.starts_with(path))
+            .filter(|request| request.path.starts_with(path))
             .cloned()
             .collect()
     }
@@ -100,12 +100,12 @@ impl Host {
     pub(crate) async fn until(&self, path: &str, count: usize) -> Vec<ReceivedRequest> {
         let begin = Instant::now();
         loop {
-            let heard = self.received_requests(path);
-            if heard.len() >= count {
-                assert_eq!(heard.len(), count, "{path}: {heard:#?}");
-                return heard;
+            let received = self.received_requests(path);
+            if received.len() >= count {
+                assert_eq!(received.len(), count, "{path}: {received:#?}");
+                return received;
             }
-            assert!(begin.elapsed() < PATIENCE, "{path}: only {heard:#?}");
+            assert!(begin.elapsed() < PATIENCE, "{path}: only {received:#?}");
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
     }
@@ -120,7 +120,7 @@ async fn answer(State(memory): State<Arc<Mutex<Memory>>>, request: Request) -> R
     let headers = headers.map(|(name, value)| (name.to_string(), value.to_str().unwrap().to_owned()));
     let (next, ts) = {
         let mut memory = memory.lock();
-        memory.heard.push(ReceivedRequest {
+        memory.received.push(ReceivedRequest {
             path: path.clone(),
             headers: headers.collect(),
             body: serde_json::from_str(&text).unwrap(),
@@ -140,10 +140,10 @@ async fn answer(State(memory): State<Arc<Mutex<Memory>>>, request: Request) -> R
         }
         return (status, "no").into_response();
     }
-    let said: Value = serde_json::from_str(&text).unwrap();
+    let message: Value = serde_json::from_str(&text).unwrap();
     let answer = match path.as_str() {
         "/slack/chat.postMessage" => json!({"ok": true, "channel": "C1", "ts": ts}),
-        "/slack/chat.update" => json!({"ok": true, "channel": said["channel"], "ts": said["ts"]}),
+        "/slack/chat.update" => json!({"ok": true, "channel": message["channel"], "ts": message["ts"]}),
         _ => json!({}),
     };
     (StatusCode::OK, answer.to_string()).into_response()

@@ -23,9 +23,9 @@ const ALL: &str = "
 - {name: other, kind: github, repository: 'https://git.test/acme/other', api: HOST/other, tokenFile: token}
 ";
 
-fn texts(heard: &[ReceivedRequest], field: &str) -> Vec<String> {
-    let text = |heard: &ReceivedRequest| heard.body[field].as_str().unwrap_or_default().to_owned();
-    heard.iter().map(text).collect()
+fn texts(requests: &[ReceivedRequest], field: &str) -> Vec<String> {
+    let text = |request: &ReceivedRequest| request.body[field].as_str().unwrap_or_default().to_owned();
+    requests.iter().map(text).collect()
 }
 
 /// A rollout from start to end, in all protocols.
@@ -39,11 +39,12 @@ async fn one_message_for_each_rollout() {
     bed.host.until("/incoming", 1).await;
     bed.host.until("/github", 1).await;
     bed.host.until("/gitlab", 1).await;
-    bed.recorded("web", "chat", |told| told["sequence"] == 1).await;
+    bed.recorded("web", "chat", |record| record["sequence"] == 1)
+        .await;
     // Progress changes a message that can be edited, and nothing else.
     bed.set_rollout_status("web", 2, json!({})).await;
     bed.host.until("/slack", 2).await;
-    bed.recorded("web", "chat", |told| told["tenths"] == 5).await;
+    bed.recorded("web", "chat", |record| record["tenths"] == 5).await;
     let paused = json!({"type": "Paused", "status": "True", "reason": "Paused", "message": "paused by ann: freeze <!channel>", "lastTransitionTime": bed.now()});
     bed.set_rollout_status("web", 2, json!({"conditions": [paused]}))
         .await;
@@ -74,16 +75,16 @@ fn of_webhooks(hook: &[ReceivedRequest]) {
     assert_eq!(texts(hook, "phase"), ["Rolling", "Paused", "Rolling", "Good"]);
     let ids: Vec<&str> = hook
         .iter()
-        .map(|heard| heard.body["id"].as_str().unwrap())
+        .map(|request| request.body["id"].as_str().unwrap())
         .collect();
     assert!(ids.iter().all(|id| *id == ids[0]), "{ids:?}");
     let sequence: Vec<u64> = hook
         .iter()
-        .map(|heard| heard.body["sequence"].as_u64().unwrap())
+        .map(|request| request.body["sequence"].as_u64().unwrap())
         .collect();
     assert_eq!(sequence, [1, 2, 3, 4]);
-    for heard in hook {
-        verify(heard);
+    for request in hook {
+        verify(request);
     }
     let last = &hook[3].body;
     assert_eq!(
@@ -117,15 +118,15 @@ fn of_channels(chat: &[ReceivedRequest]) {
             (&json!("C1"), &chat[1].body["ts"])
         );
     }
-    let said = texts(chat, "text");
+    let messages = texts(chat, "text");
     assert_eq!(
-        said[1],
+        messages[1],
         "◐ module/web v1.1.0 is rolling out: 2 of 4 clusters <https://muster.test/module/web|View>"
     );
-    assert!(said[2].contains("freeze &lt;!channel&gt;"), "{said:?}");
+    assert!(messages[2].contains("freeze &lt;!channel&gt;"), "{messages:?}");
     assert!(
-        said[4].starts_with("● module/web v1.1.0 is rolled out: 4 of 4 clusters"),
-        "{said:?}"
+        messages[4].starts_with("● module/web v1.1.0 is rolled out: 4 of 4 clusters"),
+        "{messages:?}"
     );
 }
 
@@ -321,7 +322,7 @@ async fn receivers_are_selected_by_labels_and_phases() {
     bed.ends("base", "Superseded", json!({})).await;
     bed.host.until("/all", 4).await;
     let web = bed.host.until("/web", 2).await;
-    assert!(web.iter().all(|heard| heard.body["module"]["name"] == "web"));
+    assert!(web.iter().all(|request| request.body["module"]["name"] == "web"));
     let end = bed.host.until("/end", 1).await;
     assert_eq!(
         (&end[0].body["phase"], &end[0].body["sequence"]),
@@ -338,16 +339,16 @@ async fn a_second_pause_is_notified() {
     let paused = json!({"type": "Paused", "status": "True", "reason": "Paused", "message": "paused by ann", "lastTransitionTime": bed.now()});
     bed.set_rollout_status("web", 1, json!({"conditions": [paused]}))
         .await;
-    bed.recorded("web", "pauses", |told| told["phase"] == "Paused")
+    bed.recorded("web", "pauses", |record| record["phase"] == "Paused")
         .await;
     bed.set_rollout_status("web", 1, json!({"conditions": []})).await;
-    bed.recorded("web", "pauses", |told| told["phase"] == "Rolling")
+    bed.recorded("web", "pauses", |record| record["phase"] == "Rolling")
         .await;
     bed.set_rollout_status("web", 1, json!({"conditions": [paused]}))
         .await;
-    let told = bed.host.until("/pauses", 2).await;
-    assert_eq!(texts(&told, "phase"), ["Paused", "Paused"]);
-    assert_eq!(told[1].body["sequence"], 2);
+    let requests = bed.host.until("/pauses", 2).await;
+    assert_eq!(texts(&requests, "phase"), ["Paused", "Paused"]);
+    assert_eq!(requests[1].body["sequence"], 2);
 }
 
 /// A message to a receiver that asked to wait is counted as pending, whether it was tried or not.

@@ -157,8 +157,8 @@ async fn rows_come_first_and_then_wake_old_and_new_targets() {
         |secret: &Secret| secret.labels().get("for").cloned(),
         |key, target: &String| vec![Key::new(key.namespace.clone(), target.clone())],
     ));
-    let seen: Arc<Mutex<Vec<(String, usize)>>> = Arc::default();
-    let (rows, log) = (Arc::clone(&index), Arc::clone(&seen));
+    let reconciled: Arc<Mutex<Vec<(String, usize)>>> = Arc::default();
+    let (rows, log) = (Arc::clone(&index), Arc::clone(&reconciled));
     let runner = Runner::<ConfigMap>::new("test", &context).rows(index).run(
         log,
         move |object, log: Arc<Mutex<Vec<_>>>| {
@@ -172,11 +172,11 @@ async fn rows_come_first_and_then_wake_old_and_new_targets() {
     let running = tokio::spawn(runner);
     let take = || async {
         tokio::time::sleep(Duration::from_secs(2)).await;
-        let mut seen = std::mem::take(&mut *seen.lock());
-        seen.retain(|(name, _)| name == "x" || name == "y");
-        seen.sort();
-        seen.dedup();
-        seen
+        let mut reconciled = std::mem::take(&mut *reconciled.lock());
+        reconciled.retain(|(name, _)| name == "x" || name == "y");
+        reconciled.sort();
+        reconciled.dedup();
+        reconciled
     };
     let row = |name: &str, rows| (name.to_owned(), rows);
     let last = take().await;

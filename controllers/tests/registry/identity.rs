@@ -41,12 +41,12 @@ async fn accept(bed: &Bed, cluster: &str, uid: &str) {
 /// Waits until a cluster is refused with this message.
 async fn until_refused(bed: &Bed, cluster: &str, words: &str) {
     let mut changes = Box::pin(bed.registry.subscribe());
-    let told = async {
+    let refused = async {
         while !bed.message(cluster).contains(words) {
             changes.next().await.unwrap();
         }
     };
-    let in_time = tokio::time::timeout(Duration::from_mins(4), told).await;
+    let in_time = tokio::time::timeout(Duration::from_mins(4), refused).await;
     assert!(in_time.is_ok(), "{:?}", bed.registry.get(cluster));
     assert_eq!(bed.state(cluster), Some(NotReady::KubeconfigRejected));
     assert!(bed.registry.get(cluster).unwrap().leads_elsewhere);

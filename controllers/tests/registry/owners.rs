@@ -45,7 +45,7 @@ async fn assemblage(bed: &Bed, name: &str, labels: Value) {
 
 /// The versions in owner references of assemblages and identity records, by the names of assemblages.
 async fn named_at(bed: &Bed) -> Vec<String> {
-    let told = |name: &str, object: &kube::core::ObjectMeta| {
+    let owner_version = |name: &str, object: &kube::core::ObjectMeta| {
         let owners = object.owner_references.as_deref().unwrap_or_default();
         format!("{name} {}", owners[0].api_version)
     };
@@ -57,9 +57,13 @@ async fn named_at(bed: &Bed) -> Vec<String> {
     let mut named: Vec<String> = assemblages
         .items
         .iter()
-        .map(|found| told(&found.name_any(), &found.metadata))
+        .map(|found| owner_version(&found.name_any(), &found.metadata))
         .collect();
-    named.extend(records.iter().map(|record| told("record", &record.metadata)));
+    named.extend(
+        records
+            .iter()
+            .map(|record| owner_version("record", &record.metadata)),
+    );
     named
 }
 

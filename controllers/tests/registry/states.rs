@@ -382,9 +382,9 @@ async fn since_changes_with_the_reason_and_a_recreated_cluster_is_a_new_one() {
     bed.until("eu-1", Some(NotReady::Deleting)).await;
     bed.cluster("eu-1").await;
     bed.until("eu-1", None).await;
-    let anew = bed.registry.get("eu-1").unwrap();
-    assert_ne!(anew.uid, before.uid);
-    assert!(anew.since > before.since);
+    let recreated = bed.registry.get("eu-1").unwrap();
+    assert_ne!(recreated.uid, before.uid);
+    assert!(recreated.since > before.since);
 }
 
 #[tokio::test(start_paused = true)]

@@ -208,13 +208,13 @@ async fn a_renewed_credential_loses_no_watch_and_no_write_in_flight() {
     assert_eq!(writes(), ["old", "new"]);
     let fresh = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "fresh"}});
     bed.downstream["eu-1"].add([fresh]).unwrap();
-    let seen = tokio::time::timeout(SOON, events.next())
+    let event = tokio::time::timeout(SOON, events.next())
         .await
         .unwrap()
         .unwrap()
         .unwrap();
     assert!(
-        matches!(seen, WatchEvent::Added(namespace) if namespace.metadata.name.as_deref() == Some("fresh"))
+        matches!(event, WatchEvent::Added(namespace) if namespace.metadata.name.as_deref() == Some("fresh"))
     );
     assert_eq!(bed.state("eu-1"), None);
 }
@@ -231,13 +231,13 @@ async fn an_answer_from_before_a_secret_came_does_not_take_it_away() {
     let late = Rule::always(secret, Fault::Drip(Duration::from_millis(20)));
     management.faults().add(late);
     bed.cluster("eu-1").await;
-    let asked = || {
+    let requested = || {
         let requests = management.recorder().requests();
         requests
             .iter()
             .any(|request| request.path.ends_with("/secrets/eu-1-kubeconfig"))
     };
-    while !asked() {
+    while !requested() {
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
     bed.secret("eu-1", &kubeconfig("eu-1", "token")).await;

@@ -130,14 +130,14 @@ async fn a_budget_that_allows_nothing_is_waited_for() {
     create(&bed, "c-1", &budgets, budget).await;
     let api: Api<kube::core::DynamicObject> =
         Api::namespaced_with(bed.clusters["c-1"].client(), NS, &budgets);
-    let said = |allowed: u32| json!({"status": {"disruptionsAllowed": allowed, "expectedPods": 1, "currentHealthy": 1, "desiredHealthy": 1}});
-    api.patch_status("db", &PatchParams::default(), &Patch::Merge(said(0)))
+    let status = |allowed: u32| json!({"status": {"disruptionsAllowed": allowed, "expectedPods": 1, "currentHealthy": 1, "desiredHealthy": 1}});
+    api.patch_status("db", &PatchParams::default(), &Patch::Merge(status(0)))
         .await
         .unwrap();
     bed.upgrade("next", "v1.34.2", json!({})).await;
     let message = only_the_first_waits(&bed, "DisruptionsBlocked").await;
     assert!(message.contains("fleet/db"), "{message}");
-    api.patch_status("db", &PatchParams::default(), &Patch::Merge(said(1)))
+    api.patch_status("db", &PatchParams::default(), &Patch::Merge(status(1)))
         .await
         .unwrap();
     bed.until_state("next", "Succeeded").await;

@@ -25,12 +25,12 @@ fn most_at_once(bed: &Bed, version: &str) -> usize {
     for event in bed.changes("clusters") {
         let object = event.object();
         let name = object["metadata"]["name"].as_str().unwrap().to_owned();
-        let told = object["spec"]["topology"]["version"] == version;
+        let targeted = object["spec"]["topology"]["version"] == version;
         let observed = object["status"]["observedGeneration"] == object["metadata"]["generation"];
         let is_done = |part: &Value| part["upToDateReplicas"] == part["desiredReplicas"];
         let done =
             observed && is_done(&object["status"]["controlPlane"]) && is_done(&object["status"]["workers"]);
-        if told && !done {
+        if targeted && !done {
             changing.insert(name);
         } else {
             changing.remove(&name);
@@ -243,7 +243,7 @@ async fn without_a_topology_the_workers_follow_the_control_plane() {
         }
     }
     order.sort();
-    let at = |what: &str| order.iter().position(|(said, _)| said.contains(what)).unwrap();
+    let at = |what: &str| order.iter().position(|(entry, _)| entry.contains(what)).unwrap();
     assert!(
         at("kubeadmcontrolplanes v1.34.2 true") < at("machinedeployments v1.34.2"),
         "{order:#?}"

@@ -94,11 +94,11 @@ async fn reported_errors(of: &str, key: &str, value: &str) -> String {
     pass(Duration::from_secs(30)).await;
     let rollout = bed.read(&rollout()).await.unwrap();
     let (status, reason, message) = condition(&rollout, "Ready");
-    let mut said = format!("{key}={value}\n  Ready={status} {reason}: {message}\n");
+    let mut report = format!("{key}={value}\n  Ready={status} {reason}: {message}\n");
     let reasons = rollout["status"]["reasons"].as_array().into_iter().flatten();
     for reason in reasons.filter(|reason| reason["set"] == ZONES[1]) {
         let text = |field: &str| reason[field].as_str().unwrap_or_default();
-        let _ = writeln!(said, "  {}: {}", text("reason"), text("message"));
+        let _ = writeln!(report, "  {}: {}", text("reason"), text("message"));
     }
     // Messages about the time of a zone affect other zones.
     let zone = if [times::MIN_TIME, times::LAST_DOWNSCALE].contains(&key) {
@@ -107,8 +107,8 @@ async fn reported_errors(of: &str, key: &str, value: &str) -> String {
         ZONES[1]
     };
     let review = send_review(&answers, path::PREPARE_DOWNSCALE, downscale(&bed, zone, 2).await).await;
-    let _ = writeln!(said, "  downscale of {zone} {}", verdict(&review));
-    said
+    let _ = writeln!(report, "  downscale of {zone} {}", verdict(&review));
+    report
 }
 
 fn verdict(review: &Value) -> String {

@@ -31,7 +31,7 @@ enum Pod {
 async fn serve(pod: Pod) -> (SocketAddr, tokio::sync::watch::Receiver<u32>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
-    let (count, asked) = tokio::sync::watch::channel(0);
+    let (count, requests) = tokio::sync::watch::channel(0);
     tokio::spawn(async move {
         loop {
             let (mut stream, _) = listener.accept().await.unwrap();
@@ -57,7 +57,7 @@ async fn serve(pod: Pod) -> (SocketAddr, tokio::sync::watch::Receiver<u32>) {
             }
         }
     });
-    (address, asked)
+    (address, requests)
 }
 
 fn answer(status: &str, headers: &str, body: &str) -> Pod {
@@ -108,15 +108,15 @@ async fn each_answer_is_bounded_in_time_and_length() {
 
 #[tokio::test]
 async fn a_redirect_is_an_answer_and_leads_nowhere() {
-    let (elsewhere, asked) = serve(answer("200 OK", "", "{}")).await;
+    let (elsewhere, requests) = serve(answer("200 OK", "", "{}")).await;
     let redirect = answer("302 Found", &format!("Location: http://{elsewhere}/\r\n"), "");
     assert_eq!(post_prepare(redirect).await, Ok((302, 0)));
-    assert_eq!(*asked.borrow(), 0);
+    assert_eq!(*requests.borrow(), 0);
 }
 
 #[tokio::test]
 async fn names_come_from_a_file_before_dns() {
-    let (address, asked) = serve(answer("200 OK", "", "{}")).await;
+    let (address, requests) = serve(answer("200 OK", "", "{}")).await;
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("hosts");
     std::fs::write(&file, "127.0.0.1 db-zone-a-0.db.default.svc.cluster.local.\n").unwrap();
@@ -133,5 +133,5 @@ async fn names_come_from_a_file_before_dns() {
         network.send_request(&ask).await.map(|answer| answer.status),
         Ok(200)
     );
-    assert_eq!(*asked.borrow(), 1);
+    assert_eq!(*requests.borrow(), 1);
 }

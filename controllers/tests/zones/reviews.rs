@@ -109,8 +109,8 @@ async fn evictions_at_the_same_time_are_allowed_in_one_zone_alone() {
         "db-zone-a-1",
         "db-zone-b-1",
     ];
-    let asked = pods.map(|pod| send_review(&answers, path::POD_EVICTION, eviction(pod, false)));
-    let verdicts = futures::future::join_all(asked).await;
+    let reviews = pods.map(|pod| send_review(&answers, path::POD_EVICTION, eviction(pod, false)));
+    let verdicts = futures::future::join_all(reviews).await;
     let allowed = verdicts
         .iter()
         .filter(|verdict| verdict["allowed"] == true)
@@ -155,7 +155,7 @@ async fn without_the_lease_nothing_is_allowed_that_writes_and_the_other_webhooks
         allowed["allowed"], true,
         "it has no label that forbids it: {allowed}"
     );
-    assert!(bed.pods.asked.lock().is_empty());
+    assert!(bed.pods.requests.lock().is_empty());
 }
 
 pub(crate) async fn downscale(bed: &Bed, zone: &str, to: u32) -> Value {
@@ -176,7 +176,7 @@ async fn a_downscale_is_allowed_when_its_pods_are_prepared_and_waits_for_the_one
     let request = downscale(&bed, ZONES[0], 2).await;
     let allowed = send_review(&answers, path::PREPARE_DOWNSCALE, request).await;
     assert_eq!(allowed["allowed"], true, "{allowed}");
-    assert_eq!(bed.pods.asked.lock().clone(), ["POST db-zone-a-2"]);
+    assert_eq!(bed.pods.requests.lock().clone(), ["POST db-zone-a-2"]);
     let rollout = bed.read(&rollout()).await.unwrap();
     let operation = &rollout["status"]["operation"];
     assert_eq!(
@@ -210,14 +210,14 @@ async fn a_pod_that_refuses_to_prepare_stays_and_the_others_forget() {
     )
     .await;
     assert_eq!(denied["allowed"], false, "{denied}");
-    let asked = bed.pods.asked.lock().clone();
+    let requests = bed.pods.requests.lock().clone();
     let expect = [
         "POST db-zone-a-2",
         "POST db-zone-a-1",
         "DELETE db-zone-a-2",
         "DELETE db-zone-a-1",
     ];
-    assert_eq!(asked, expect);
+    assert_eq!(requests, expect);
     let rollout = bed.read(&rollout()).await.unwrap();
     assert!(rollout["status"]["operation"].is_null(), "{rollout}");
 }

@@ -86,10 +86,10 @@ async fn a_reference_is_followed_up_at_once_and_down_when_pods_were_prepared_for
     bed.until_ready("True UpToDate").await;
     bed.until(&template, |template| template["status"]["replicas"] == 3)
         .await;
-    let asked = bed.pods.asked.lock().clone();
-    assert!(asked.contains(&"POST db-zone-a-3".to_owned()), "{asked:?}");
+    let requests = bed.pods.requests.lock().clone();
+    assert!(requests.contains(&"POST db-zone-a-3".to_owned()), "{requests:?}");
     assert!(
-        !asked.contains(&"POST db-zone-a-2".to_owned()),
+        !requests.contains(&"POST db-zone-a-2".to_owned()),
         "only pods that leave"
     );
 }

@@ -51,14 +51,14 @@ pub(crate) struct Bed {
 /// Pods with the responses that a test sets, by default 200 with the time; each request is kept.
 #[derive(Clone, Default)]
 pub(crate) struct Pods {
-    pub asked: Arc<Mutex<Vec<String>>>,
+    pub requests: Arc<Mutex<Vec<String>>>,
     pub answers: Arc<Mutex<BTreeMap<String, Answered>>>,
 }
 
 #[async_trait]
 impl AskPods for Pods {
     async fn send_request(&self, ask: &Ask) -> Answered {
-        self.asked
+        self.requests
             .lock()
             .push(format!("{} {}", ask.method.as_str(), ask.pod));
         let known = self.answers.lock().get(&ask.pod).cloned();

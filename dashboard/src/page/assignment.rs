@@ -120,7 +120,7 @@ fn fact(what: &str, value: Option<&str>) -> Markup {
 }
 
 fn commands(view: &Assignment, module: &ModuleRef, url: Option<&str>, namespace: &str) -> Part {
-    let (said, at) = (shell_word(&module.command_argument()), module.within(namespace));
+    let (argument, at) = (shell_word(&module.command_argument()), module.within(namespace));
     let (one, several) = match module.kind {
         Kind::Module | Kind::BootstrapModule | Kind::ClusterUpgrade => ("--cluster", "--clusters"),
         Kind::NodeModule => ("--node", "--node"),
@@ -133,14 +133,14 @@ fn commands(view: &Assignment, module: &ModuleRef, url: Option<&str>, namespace:
     };
     let assemblage = format!("{}s.{group}", view.assemblage.to_lowercase());
     let mut all = vec![
-        ("explain", format!("muster why {said} {one} {cluster}{at}")),
+        ("explain", format!("muster why {argument} {one} {cluster}{at}")),
         if view.cell.shape == Shape::Held {
             (
                 "release",
-                format!("muster release {said} {several} {cluster}{at}"),
+                format!("muster release {argument} {several} {cluster}{at}"),
             )
         } else {
-            ("hold", format!("muster hold {said} {several} {cluster}{at}"))
+            ("hold", format!("muster hold {argument} {several} {cluster}{at}"))
         },
         (
             "as YAML",
@@ -149,7 +149,11 @@ fn commands(view: &Assignment, module: &ModuleRef, url: Option<&str>, namespace:
     ];
     // A version has no content to compare.
     if module.kind != Kind::ClusterUpgrade {
-        let compared = diff_command(&said, &format!(" {one} {cluster}{at}"), url.unwrap_or_default());
+        let compared = diff_command(
+            &argument,
+            &format!(" {one} {cluster}{at}"),
+            url.unwrap_or_default(),
+        );
         all.insert(2, ("compare", compared));
     }
     let markup = html! {

@@ -53,7 +53,7 @@ fn facts(view: &ClusterView) -> Part {
                 @if let Some(version) = &view.kubernetes { dt { "Kubernetes" } dd.version { (parts::text(version)) } }
                 dt { "labels" }
                 dd { @for (key, value) in &view.labels { code { (parts::text(key)) "=" (parts::text(value)) } " " } }
-                @for (what, told) in &view.controls { dt { (parts::text(what)) } dd { (parts::text(told)) } }
+                @for (what, description) in &view.controls { dt { (parts::text(what)) } dd { (parts::text(description)) } }
             }
         }
     };

@@ -130,7 +130,7 @@ pub(super) fn missing(snapshot: &Snapshot, request: &Request) -> Page {
         | PageLocation::Zones
         | PageLocation::Machines => "page".to_owned(),
         PageLocation::Module(module) => module.command_argument(),
-        PageLocation::Revision(module, said) => format!("revision {said} of {}", module.command_argument()),
+        PageLocation::Revision(module, hash) => format!("revision {hash} of {}", module.command_argument()),
         PageLocation::Assignment(module, cluster) => {
             format!(
                 "{} on a {} {cluster}",

@@ -123,11 +123,11 @@ fn about(event: &FleetEvent, request: &Request) -> Markup {
         "Cluster" | "ProxyAssemblage" | "RemoteAssemblage" => Some(PageLocation::Cluster(event.name.clone())),
         _ => None,
     };
-    let said = format!("{}/{}", event.kind.to_lowercase(), event.name);
+    let object = format!("{}/{}", event.kind.to_lowercase(), event.name);
     html! {
         @match place {
-            Some(place) => { (parts::link(request, &place, &said)) }
-            None => { (parts::text(&said)) }
+            Some(place) => { (parts::link(request, &place, &object)) }
+            None => { (parts::text(&object)) }
         }
     }
 }

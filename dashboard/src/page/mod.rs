@@ -63,7 +63,7 @@ pub fn page(snapshot: &Snapshot, request: &Request) -> Page {
         PageLocation::Zones => Some(zones::page(snapshot)),
         PageLocation::Machines => Some(machines::page(snapshot)),
         PageLocation::Module(module) => module::page(snapshot, request, module),
-        PageLocation::Revision(module, said) => revision::page(snapshot, request, module, said),
+        PageLocation::Revision(module, hash) => revision::page(snapshot, request, module, hash),
         PageLocation::Assignment(module, cluster) => assignment::page(snapshot, request, module, cluster),
         PageLocation::Cluster(name) => cluster::page(snapshot, request, name),
         PageLocation::Node(name) => node::page(snapshot, request, name),

@@ -318,7 +318,7 @@ fn revisions(history: &History, module: &ModuleRef, request: &Request) -> Part {
                             td { @if let (Some(counts), Some(_)) = (&past.counts, past.finished) { (parts::text(&counts.clusters)) } }
                             td { @if let Some(started) = past.started { (parts::time(started)) } }
                             td { @if let Some(finished) = past.finished { (parts::time(finished)) } }
-                            td { @if let Some(seen) = past.evidence.first() { (parts::text(&seen.cluster)) ": " (parts::text(&seen.message)) } }
+                            td { @if let Some(failure) = past.evidence.first() { (parts::text(&failure.cluster)) ": " (parts::text(&failure.message)) } }
                         }
                     }
                 }
@@ -342,20 +342,20 @@ pub(super) fn verdict(verdict: RevisionOutcome) -> Markup {
 
 /// Commands for the user: only those that apply in the current state.
 fn commands(snapshot: &Snapshot, view: &ModuleView, module: &ModuleRef, rolling: &Rolling<'_>) -> Part {
-    let (said, at) = (
+    let (argument, at) = (
         shell_word(&module.command_argument()),
         module.within(&snapshot.namespace),
     );
     let kind = format!("{}.fleet.muster.dev", module.kind.as_str().to_lowercase());
     let name = shell_word(&module.name);
     let mut all = vec![
-        ("explain", format!("muster why {said}{at}")),
-        ("follow", format!("muster rollout status {said}{at}")),
+        ("explain", format!("muster why {argument}{at}")),
+        ("follow", format!("muster rollout status {argument}{at}")),
     ];
     let is = |reason: Reason| view.cells.iter().any(|cell| cell.reason == reason.as_str());
     match (&view.paused, view.cells.iter().any(|cell| cell.shape.is_open())) {
-        (Some(_), _) => all.push(("resume", format!("muster rollout resume {said}{at}"))),
-        (None, true) => all.push(("pause", format!("muster rollout pause {said}{at}"))),
+        (Some(_), _) => all.push(("resume", format!("muster rollout resume {argument}{at}"))),
+        (None, true) => all.push(("pause", format!("muster rollout pause {argument}{at}"))),
         (None, false) => {}
     }
     if let Some(stage) = &view.waits_at {
@@ -363,12 +363,12 @@ fn commands(snapshot: &Snapshot, view: &ModuleView, module: &ModuleRef, rolling:
         if is(Reason::WaitingApproval) {
             all.push((
                 "approve",
-                format!("muster rollout approve {said} --stage {stage}{at}"),
+                format!("muster rollout approve {argument} --stage {stage}{at}"),
             ));
         }
         all.push((
             "skip soak and gates",
-            format!("muster rollout promote {said} --stage {stage}{at}"),
+            format!("muster rollout promote {argument} --stage {stage}{at}"),
         ));
     }
     if is(Reason::Halted) || is(Reason::KnownBad) || is(Reason::Aborted) {
@@ -378,8 +378,8 @@ fn commands(snapshot: &Snapshot, view: &ModuleView, module: &ModuleRef, rolling:
             // A version cannot be rolled back.
             Kind::ClusterUpgrade => None,
         };
-        all.extend(back.map(|back| (back, format!("muster rollout undo {said}{at}"))));
-        all.push(("try again", format!("muster rollout retry {said}{at}")));
+        all.extend(back.map(|back| (back, format!("muster rollout undo {argument}{at}"))));
+        all.push(("try again", format!("muster rollout retry {argument}{at}")));
     }
     let compare = match module.kind {
         Kind::Module | Kind::BootstrapModule => Some("compare with the clusters"),
@@ -391,11 +391,11 @@ fn commands(snapshot: &Snapshot, view: &ModuleView, module: &ModuleRef, rolling:
     {
         all.push((
             compare,
-            diff_command(&said, &at, rolling.url().unwrap_or_default()),
+            diff_command(&argument, &at, rolling.url().unwrap_or_default()),
         ));
     }
     if rolling.url().is_some() {
-        all.push(("look now", format!("muster reconcile {said}{at}")));
+        all.push(("look now", format!("muster reconcile {argument}{at}")));
     }
     all.push(("as YAML", format!("kubectl get {kind} {name} -o yaml{at}")));
     let markup = html! {

@@ -56,7 +56,7 @@ fn facts(view: &NodeView) -> Part {
                 @if let Some(configured) = &view.configured { dt { "NodeConfigured" } dd { (parts::text(configured)) } }
                 dt { "labels" }
                 dd { @for (key, value) in &view.labels { code { (parts::text(key)) "=" (parts::text(value)) } " " } }
-                @for (what, told) in &view.controls { dt { (parts::text(what)) } dd { (parts::text(told)) } }
+                @for (what, description) in &view.controls { dt { (parts::text(what)) } dd { (parts::text(description)) } }
             }
         }
     };
@@ -155,8 +155,8 @@ fn commands(view: &NodeView) -> Part {
         ("hold", format!("muster hold --node {name}"))
     };
     let explain = view.modules.first().map(|carried| {
-        let said = shell_word(&carried.kind.address(&carried.module));
-        ("explain", format!("muster why {said} --node {name}"))
+        let argument = shell_word(&carried.kind.address(&carried.module));
+        ("explain", format!("muster why {argument} --node {name}"))
     });
     let rest = [
         hold,

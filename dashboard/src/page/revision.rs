@@ -15,9 +15,9 @@ use crate::{
 /// Maximum number of events shown.
 const EVENTS: usize = 200;
 
-pub(super) fn page(snapshot: &Snapshot, request: &Request, module: &ModuleRef, said: &str) -> Option<Page> {
+pub(super) fn page(snapshot: &Snapshot, request: &Request, module: &ModuleRef, hash: &str) -> Option<Page> {
     let history = History::of_module(&snapshot.objects, module)?;
-    let past = history.find(said).ok()?; // an ambiguous prefix matches none
+    let past = history.find(hash).ok()?; // an ambiguous prefix matches none
     let view = snapshot.fleet_of(module.kind).module(module.kind, &module.name)?;
     let rolling = snapshot.objects.module(module)?;
     let run = past.span();
@@ -107,11 +107,11 @@ fn evidence(past: &Past, module: &ModuleRef, request: &Request) -> Part {
         section #evidence hidden[past.evidence.is_empty()] aria-labelledby="evidence-title" {
             h2 #evidence-title { "Evidence" }
             ul.steps {
-                @for seen in &past.evidence {
+                @for failure in &past.evidence {
                     li.failed {
-                        a.step href=(request.place.link(&PageLocation::Assignment(module.clone(), seen.cluster.clone()))) { (parts::text(&seen.cluster)) }
-                        @if let Some(at) = seen.at { " " (parts::time(at)) }
-                        p.message { (parts::text(&seen.message)) }
+                        a.step href=(request.place.link(&PageLocation::Assignment(module.clone(), failure.cluster.clone()))) { (parts::text(&failure.cluster)) }
+                        @if let Some(at) = failure.at { " " (parts::time(at)) }
+                        p.message { (parts::text(&failure.message)) }
                     }
                 }
             }
@@ -121,7 +121,7 @@ fn evidence(past: &Past, module: &ModuleRef, request: &Request) -> Part {
 }
 
 fn commands(past: &Past, module: &ModuleRef, namespace: &str) -> Part {
-    let (said, at) = (shell_word(&module.command_argument()), module.within(namespace));
+    let (argument, at) = (shell_word(&module.command_argument()), module.within(namespace));
     let (back, revisions) = match module.kind {
         Kind::Module | Kind::BootstrapModule => ("go back to it, in git", "modulerevisions"),
         // A ClusterUpgrade has no revisions, so this page does not exist for it.
@@ -130,20 +130,20 @@ fn commands(past: &Past, module: &ModuleRef, namespace: &str) -> Part {
     let short = shell_word(past.short_hash());
     let mut all = vec![(
         "in full",
-        format!("muster rollout history {said} --revision {short}{at}"),
+        format!("muster rollout history {argument} --revision {short}{at}"),
     )];
     match past.verdict {
-        RevisionOutcome::Running => all.push(("abort", format!("muster rollout abort {said}{at}"))),
+        RevisionOutcome::Running => all.push(("abort", format!("muster rollout abort {argument}{at}"))),
         RevisionOutcome::Bad | RevisionOutcome::Aborted => {
             all.push((
                 "try it again",
-                format!("muster rollout retry {said} --revision {short}{at}"),
+                format!("muster rollout retry {argument} --revision {short}{at}"),
             ));
         }
         RevisionOutcome::Good if !past.is_target => {
             all.push((
                 back,
-                format!("muster rollout undo {said} --to-revision {short}{at}"),
+                format!("muster rollout undo {argument} --to-revision {short}{at}"),
             ));
         }
         RevisionOutcome::Good | RevisionOutcome::Superseded | RevisionOutcome::Pending => {}

@@ -90,11 +90,11 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn an_answer_is_believed_for_a_short_time() {
-        let asked = Arc::new(Counted::default());
-        let cached = Cached::new(Arc::clone(&asked) as Arc<dyn Admission>);
+        let counter = Arc::new(Counted::default());
+        let cached = Cached::new(Arc::clone(&counter) as Arc<dyn Admission>);
         let check = async |token: &str, expect: Verdict, questions: usize| {
             assert_eq!(cached.verdict(token).await, expect, "{token}");
-            assert_eq!(asked.0.load(Ordering::Relaxed), questions, "{token}");
+            assert_eq!(counter.0.load(Ordering::Relaxed), questions, "{token}");
         };
         check("good", Verdict::Admitted, 1).await;
         check("good", Verdict::Admitted, 1).await;

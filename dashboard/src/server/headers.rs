@@ -52,8 +52,8 @@ impl Guard {
 
     /// The response to a request for another host; `None` if the host is accepted.
     fn misdirected(&self, request: &Request) -> Option<Response> {
-        let said = request.headers().get(HOST).and_then(|host| host.to_str().ok()); // not valid text: no name
-        let host = said.or_else(|| request.uri().host()).unwrap_or_default();
+        let host_header = request.headers().get(HOST).and_then(|host| host.to_str().ok()); // not valid text: no name
+        let host = host_header.or_else(|| request.uri().host()).unwrap_or_default();
         let why = "this host name is not allowed: use localhost, or allow the name with --dashboard-hosts\n";
         (!self.hosts.admit(host)).then(|| (StatusCode::MISDIRECTED_REQUEST, why).into_response())
     }
@@ -104,8 +104,8 @@ fn unauthenticated(why: &'static str) -> Response {
 }
 
 fn bearer(headers: &HeaderMap) -> Option<&str> {
-    let said = headers.get(AUTHORIZATION)?.to_str().ok()?; // not valid text: no token
-    let (scheme, token) = said.split_once(' ')?;
+    let authorization = headers.get(AUTHORIZATION)?.to_str().ok()?; // not valid text: no token
+    let (scheme, token) = authorization.split_once(' ')?;
     let token = token.trim();
     (scheme.eq_ignore_ascii_case("bearer") && !token.is_empty()).then_some(token)
 }

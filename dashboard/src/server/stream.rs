@@ -50,8 +50,10 @@ pub(super) async fn follow(
         return (StatusCode::SERVICE_UNAVAILABLE, headers, why).into_response();
     };
     let query = query.unwrap_or_default();
-    let said = headers.get("last-event-id").and_then(|id| id.to_str().ok()); // not valid text: not an id of this server
-    let have = said.map(str::to_owned).or_else(|| query::value(&query, "have"));
+    let last_event_id = headers.get("last-event-id").and_then(|id| id.to_str().ok()); // not valid text: not an id of this server
+    let have = last_event_id
+        .map(str::to_owned)
+        .or_else(|| query::value(&query, "have"));
     let is_of_this_build =
         query::value(&query, "build").is_none_or(|build| build == assets::addresses().build);
     let beat = shared.0.limits.beat;

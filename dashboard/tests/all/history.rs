@@ -43,7 +43,7 @@ fn check(tag: &str, to: Option<&str>, expect: Result<&str, &str>) {
     ];
     let history = history(tag, &all);
     let found = history.back(&spec(tag).sync.source.version(), to);
-    let said = found
+    let outcome = found
         .map(|past| past.version.as_str())
         .map_err(|error| match error {
             NoWayBack::NoSuchRevision(_) => "no such",
@@ -51,7 +51,7 @@ fn check(tag: &str, to: Option<&str>, expect: Result<&str, &str>) {
             NoWayBack::KnownBad { .. } => "bad",
             NoWayBack::Already { .. } => "already",
         });
-    assert_eq!(said, expect, "{tag} {to:?}");
+    assert_eq!(outcome, expect, "{tag} {to:?}");
 }
 
 #[test]
@@ -79,13 +79,13 @@ fn revisions_are_listed_newest_first_with_their_verdicts() {
         revision('d', "v4", "web", &story(2, "Superseded")),
     ];
     let history = history("v4", &all);
-    let told: Vec<_> = history
+    let listed: Vec<_> = history
         .revisions
         .iter()
         .map(|past| (past.version.as_str(), past.verdict, past.differs_by_version_only))
         .collect();
     assert_eq!(
-        told,
+        listed,
         [
             ("v3", RevisionOutcome::Pending, true),
             ("v2", RevisionOutcome::Running, false),
@@ -103,12 +103,12 @@ fn a_revision_is_named_by_its_version_or_hash() {
         .map(|((digit, tag), day)| revision(digit, tag, "web", &story(day, "Good")))
         .collect();
     let history = history("v5", &all);
-    let check = |said: &str, expect: Result<&str, &str>| {
+    let check = |version: &str, expect: Result<&str, &str>| {
         let found = history
-            .find_by_version(said)
+            .find_by_version(version)
             .map(Past::short_hash)
             .map_err(|error| error.to_string());
-        assert_eq!(found, expect.map_err(str::to_owned), "{said}");
+        assert_eq!(found, expect.map_err(str::to_owned), "{version}");
     };
     check("v1", Ok("aaaaaaaa"));
     check("BBBBBBBB", Ok("bbbbbbbb"));
@@ -120,11 +120,11 @@ fn a_revision_is_named_by_its_version_or_hash() {
         ),
     );
     let known = "v5 (ffffffff), deadbeef (eeeeeeee), v3 (dddddddd), v3 (cccccccc), v2 (bbbbbbbb) and 1 more";
-    for said in ["v9", "01234567", ""] {
+    for version in ["v9", "01234567", ""] {
         let words = format!(
-            "there is no revision or version {said} of module/web; there are {known}; next: muster rollout history module/web"
+            "there is no revision or version {version} of module/web; there are {known}; next: muster rollout history module/web"
         );
-        check(said, Err(&words));
+        check(version, Err(&words));
     }
 }
 

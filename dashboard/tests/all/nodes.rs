@@ -79,17 +79,17 @@ fn assemblage(name: &str, revision: char, token: u64, report: &Value) -> Value {
 }
 
 /// A NodeModule whose status has these entries for nodes.
-fn module(name: &str, said: &[(&str, &str, &str)]) -> NodeModule {
-    let said = said.iter().filter(|(_, reason, _)| !reason.is_empty());
-    let groups = said.clone().map(|(node, reason, message)| {
+fn module(name: &str, reasons: &[(&str, &str, &str)]) -> NodeModule {
+    let reasons = reasons.iter().filter(|(_, reason, _)| !reason.is_empty());
+    let groups = reasons.clone().map(|(node, reason, message)| {
         let message = (!message.is_empty()).then_some(message);
         json!({"reason": reason, "count": 1, "nodes": node, "message": message})
     });
-    let attention = said
+    let attention = reasons
         .filter(|(_, reason, _)| *reason == "Failed")
         .map(|(node, reason, message)| json!({"node": node, "reason": reason, "since": "2026-01-03T03:02:00Z", "message": message}));
     let control = json!({"control": "fleet.muster.dev/hold", "node": "n6", "effect": "Applied", "message": "by ann: a disk is replaced"});
-    let told = |type_: &str, status: &str| json!({"type": type_, "status": status, "reason": "Halted", "message": "it failed on n4", "lastTransitionTime": "2026-01-03T03:02:00Z"});
+    let condition = |type_: &str, status: &str| json!({"type": type_, "status": status, "reason": "Halted", "message": "it failed on n4", "lastTransitionTime": "2026-01-03T03:02:00Z"});
     let stages = json!([{"name": "canary", "selector": {"matchLabels": {"rack": "a"}}, "soak": "1m", "approval": "Required"}]);
     let module = json!({
         "apiVersion": API, "kind": "NodeModule", "metadata": {"name": name, "uid": "u1", "generation": 2},
@@ -99,7 +99,7 @@ fn module(name: &str, said: &[(&str, &str, &str)]) -> NodeModule {
         },
         "status": {
             "observedGeneration": 2, "revision": hash(NOW), "controls": [control],
-            "conditions": [told("Ready", "False"), told("Stalled", "True")],
+            "conditions": [condition("Ready", "False"), condition("Stalled", "True")],
             "summary": {"total": 6, "updated": 1, "ready": 2, "updating": 1, "waiting": 1, "failed": 1, "skipped": 1, "held": 1, "nodes": "1/6"},
             "reasons": groups.collect::<Vec<_>>(), "attention": attention.collect::<Vec<_>>(),
         },
@@ -317,7 +317,7 @@ fn thousands(nodes: usize) -> NodeObjects {
     let failed = [nodes / 7, nodes / 3, nodes / 2];
     let tail = nodes - nodes / 10;
     let range = |from: usize, to: usize| format!("m{{{}..{}}}", FIRST + from, FIRST + to - 1);
-    let said = |number: usize| match number {
+    let reason_of = |number: usize| match number {
         number if failed.contains(&number) => "Failed",
         number if number == tail - 1 => "Updating",
         number if number >= tail => "WaitingTurn",
@@ -350,7 +350,7 @@ fn thousands(nodes: usize) -> NodeObjects {
         .map(|node| json!({"node": node, "reason": "Failed", "since": "2026-01-03T03:02:00Z", "message": "no answer"}))
         .collect();
     let reported = |number: usize| {
-        let (revision, state) = match said(number) {
+        let (revision, state) = match reason_of(number) {
             "Failed" => (
                 NOW,
                 json!({"state": "failed", "class": "Revision", "terminal": true, "reason": "Failed", "message": "no answer"}),

@@ -340,7 +340,7 @@ async fn a_change_arrives_as_the_cells_that_changed() {
         (have.clone(), vec![]),
         "it has what there is"
     );
-    served.tell.send(better()).unwrap();
+    served.sender.send(better()).unwrap();
     let (id, changed) = stream.patch().await;
     assert!(
         changed.contains(&"cell:Module:web:eu-1".to_owned()),
@@ -365,7 +365,7 @@ async fn a_stream_that_was_cut_off_loses_nothing() {
     let mut stream = Stream::open(&served, &format!("/events/?have={have}"), &[]).await;
     let (id, _) = stream.patch().await;
     drop(stream);
-    served.tell.send(better()).unwrap();
+    served.sender.send(better()).unwrap();
     let mut again = Stream::open(&served, "/events/?have=other", &[("last-event-id", &id)]).await;
     let (id, changed) = again.patch().await;
     for part in ["hero", "concerns", "matrix"] {
@@ -380,11 +380,12 @@ async fn a_window_gets_at_most_five_messages_a_second() {
     let served = served(objects());
     let mut stream = Stream::open(&served, "/events/", &[]).await;
     stream.patch().await;
-    let tell = served.tell.clone();
+    let sender = served.sender.clone();
     tokio::spawn(async move {
         for number in 0..1_000 {
             let message = format!("number {number}");
-            tell.send(snapshot(objects_with_attention(&[("eu-1", "Failed", &message)])))
+            sender
+                .send(snapshot(objects_with_attention(&[("eu-1", "Failed", &message)])))
                 .unwrap();
             tokio::time::sleep(Duration::from_millis(2)).await;
         }
@@ -464,7 +465,7 @@ async fn what_cannot_be_read_is_said() {
         message: "the API server does not answer".to_owned(),
     };
     served
-        .tell
+        .sender
         .send(Arc::new(Snapshot::new(
             "fleet".to_owned(),
             "2026-01-03T04:00:00Z".parse().unwrap(),
@@ -481,7 +482,7 @@ async fn what_cannot_be_read_is_said() {
         );
     }
     served
-        .tell
+        .sender
         .send(Arc::new(Snapshot::new(
             "fleet".to_owned(),
             "2026-01-03T04:00:00Z".parse().unwrap(),
@@ -512,21 +513,21 @@ impl Admission for TokenAdmission {
 
 #[tokio::test]
 async fn with_tokens_nothing_is_answered_without_one() {
-    let Served { tell, .. } = served(objects());
+    let Served { sender, .. } = served(objects());
     let setup = Setup {
-        snapshots: tell.subscribe(),
+        snapshots: sender.subscribe(),
         hosts: Hosts::Any,
         admission: Some(Arc::new(TokenAdmission)),
         limits: Limits::default(),
     };
     let served = Served {
         router: router(setup),
-        tell,
+        sender,
     };
     for path in ["/", "/events/", "/api/v1/matrix.json", "/assets/x", "/nowhere"] {
-        let status = async |said: &str| {
+        let status = async |authorization: &str| {
             served
-                .send_request("GET", path, &[("authorization", said)])
+                .send_request("GET", path, &[("authorization", authorization)])
                 .await
                 .status()
                 .as_u16()

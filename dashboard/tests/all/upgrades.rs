@@ -9,8 +9,8 @@ use serde_json::{Value, json};
 
 const WAITS: &str = "applying v1.34.2: waits for MachineDeployment md-0: 2 of 3 machines at v1.34.2";
 
-fn cluster(name: &str, asks: bool, version: &str) -> Arc<DynamicObject> {
-    let annotations = if asks {
+fn cluster(name: &str, opted_in: bool, version: &str) -> Arc<DynamicObject> {
+    let annotations = if opted_in {
         json!({"fleet.muster.dev/upgrades": "muster"})
     } else {
         json!({})
@@ -99,17 +99,17 @@ fn it_is_a_row_of_the_fleet() {
 fn a_cluster_that_is_changing_says_which_machines_it_waits_for() {
     let objects = objects();
     let fleet = Fleet::of(&objects);
-    let said = why_on(&objects, &fleet, &next(), "c-2").unwrap();
-    let last = said.checks.last().unwrap();
+    let explanation = why_on(&objects, &fleet, &next(), "c-2").unwrap();
+    let last = explanation.checks.last().unwrap();
     assert!(!last.holds);
     assert_eq!(last.what, "machines");
     assert_eq!(last.found, format!("Updating: {WAITS}"));
     assert_eq!(
-        said.command.as_deref(),
+        explanation.command.as_deref(),
         Some("kubectl get machines -l cluster.x-k8s.io/cluster-name=c-2 -n fleet")
     );
-    let said = why_on(&objects, &fleet, &next(), "c-3").unwrap();
-    assert_eq!(said.checks.last().unwrap().what, "its turn");
+    let explanation = why_on(&objects, &fleet, &next(), "c-3").unwrap();
+    assert_eq!(explanation.checks.last().unwrap().what, "its turn");
 }
 
 /// A status that counts more Clusters than it names: those whose spec has the version may still be changing, and are
@@ -148,8 +148,8 @@ fn what_to_do_next_is_what_helps_a_cluster() {
     };
     let advised = |reason: &str, message: &str| {
         let objects = objects(reason, message);
-        let said = why_on(&objects, &Fleet::of(&objects), &next(), "c-1").unwrap();
-        (said.next.unwrap(), said.command)
+        let explanation = why_on(&objects, &Fleet::of(&objects), &next(), "c-1").unwrap();
+        (explanation.next.unwrap(), explanation.command)
     };
     let (_, command) = advised("Overdue", "v1.34.2 was picked up but did not become ready");
     assert_eq!(

@@ -23,7 +23,7 @@ fn cluster(name: &str, env: &str) -> DynamicObject {
 }
 
 fn module(attention: &[(&str, &str, &str)]) -> Module {
-    let told: Vec<Attention> = attention
+    let entries: Vec<Attention> = attention
         .iter()
         .map(|(cluster, reason, message)| Attention {
             cluster: (*cluster).to_owned(),
@@ -39,7 +39,7 @@ fn module(attention: &[(&str, &str, &str)]) -> Module {
             "sync": {"source": {"git": {"url": "https://git.test/fleet", "version": {"tag": "v2"}}}},
         },
         "status": {
-            "observedGeneration": 2, "revision": "r2", "attention": told, "reasons": reasons(attention, &["dev-1"], &["eu-1", "eu-2", "eu-3"]),
+            "observedGeneration": 2, "revision": "r2", "attention": entries, "reasons": reasons(attention, &["dev-1"], &["eu-1", "eu-2", "eu-3"]),
             "summary": {"total": 4, "updated": 1, "ready": 1, "updating": 0, "waiting": 0, "failed": 0, "skipped": 0, "held": 0, "withdrawing": 0, "clusters": "1/4"},
             "conditions": [{"type": "Ready", "status": "False", "reason": "Failed", "message": "m", "lastTransitionTime": "2026-01-02T03:00:00Z"}],
         },
@@ -325,8 +325,11 @@ fn a_held_withdrawal_waits_for_acknowledgement_and_is_listed_once() {
             (Shape::WaitsForYou, sentence)
         );
         assert_eq!(tree.branches[0].names, ["eu-1", "eu-2"]);
-        let said = &tree.branches[0].message;
-        assert!(said.ends_with(verb) && !said.contains("kubectl"), "{said}");
+        let message = &tree.branches[0].message;
+        assert!(
+            message.ends_with(verb) && !message.contains("kubectl"),
+            "{message}"
+        );
 
         let total = Matrix::of(&fleet, 12).total;
         assert!(total.contains("2 wait for you"), "{total}");

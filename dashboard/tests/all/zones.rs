@@ -92,8 +92,8 @@ fn the_next_command_follows_from_the_state() {
     ] {
         let why = why_zones(&rollout);
         assert_eq!(ZonesView::of(&rollout).shape, shape, "{why:?}");
-        let told: Vec<(&str, Shape)> = why.steps.iter().map(|step| (&*step.who, step.shape)).collect();
-        assert_eq!(told, steps, "{why:?}");
+        let shown: Vec<(&str, Shape)> = why.steps.iter().map(|step| (&*step.who, step.shape)).collect();
+        assert_eq!(shown, steps, "{why:?}");
         assert_eq!(why.command.as_deref(), command, "{why:?}");
     }
 }

@@ -53,7 +53,7 @@ struct Rows {
 /// The assigned and the reported state of one cluster.
 #[derive(Clone, Debug, Default)]
 struct Row {
-    asked: Option<String>,
+    assigned: Option<String>,
     /// The commit that the cluster reported.
     has: Option<String>,
     /// The assignment that is not answered yet.
@@ -87,9 +87,9 @@ impl Rows {
     }
 
     /// Whether this assignment differs from the previous one.
-    fn is_asked(&mut self, cluster: &str, asked: String) -> bool {
+    fn is_asked(&mut self, cluster: &str, assigned: String) -> bool {
         let row = self.by_cluster.entry(cluster.to_owned()).or_default();
-        row.asked.replace(asked.clone()) != Some(asked)
+        row.assigned.replace(assigned.clone()) != Some(assigned)
     }
 }
 
@@ -179,17 +179,17 @@ fn observe(state: &Arc<State>, object: &ProxyAssemblage) {
     let Some(row) = object.spec.syncs.first() else {
         return;
     };
-    let asked = format!("{:?} {:?}", row.digest, row.token);
-    let said = object.status.as_ref().and_then(|status| status.syncs.first());
-    let said = said.filter(|said| said.digest == row.digest && said.token == row.token);
+    let assigned = format!("{:?} {:?}", row.digest, row.token);
+    let reported = object.status.as_ref().and_then(|status| status.syncs.first());
+    let reported = reported.filter(|reported| reported.digest == row.digest && reported.token == row.token);
     let mut rows = state.rows.lock();
-    if said.is_some() {
+    if reported.is_some() {
         if let Some(commit) = &row.commit {
             rows.has(&name, commit);
         }
         rows.open(&name, false);
     }
-    if rows.is_asked(&name, asked) && said.is_none() {
+    if rows.is_asked(&name, assigned) && reported.is_none() {
         rows.open(&name, true);
         let (state, row, generation) = (Arc::clone(state), row.clone(), object.metadata.generation);
         tokio::spawn(async move {

@@ -113,7 +113,7 @@ fn client_for_address(server: InProcess, address: &str) -> Client {
     let identity = json!({
         "apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "kube-system", "uid": address, "resourceVersion": "1"},
     });
-    let asked = move |request: http::Request<Body>| {
+    let service = move |request: http::Request<Body>| {
         let (server, identity) = (server.clone(), identity.clone());
         async move {
             if request.uri().path() == "/api/v1/namespaces/kube-system" {
@@ -123,5 +123,5 @@ fn client_for_address(server: InProcess, address: &str) -> Client {
             server.oneshot(request).await
         }
     };
-    Client::new(tower::service_fn(asked), "default")
+    Client::new(tower::service_fn(service), "default")
 }

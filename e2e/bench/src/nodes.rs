@@ -100,13 +100,13 @@ pub(crate) async fn run(plan: &Plan) -> anyhow::Result<()> {
     // The verdict is recorded after the last status.
     tokio::time::sleep(SETTLES).await;
     let client = api.client_as("bench");
-    let (before, said) = (writes(api.recorder())?, revisions(&client).await?);
+    let (before, stored) = (writes(api.recorder())?, revisions(&client).await?);
     tokio::time::sleep(REST).await;
     let after = writes(api.recorder())?;
     let now = revisions(&client).await?;
     ensure!(
-        said == now,
-        "a NodeRevision changed while idle: {said:?}, then {now:?}"
+        stored == now,
+        "a NodeRevision changed while idle: {stored:?}, then {now:?}"
     );
     ensure!(
         before == after,

@@ -33,13 +33,13 @@ pub(crate) async fn run(kubeconfig: &Path, namespace: &str) -> anyhow::Result<()
     // Owner UIDs, set as muster sets them, are looked up before the measurement starts.
     let owners = fleet::uids(&client, namespace).await?;
     let assemblages: Api<ProxyAssemblage> = Api::namespaced(client.clone(), namespace);
-    let (tell, mut heard) = mpsc::unbounded_channel();
+    let (sender, mut receiver) = mpsc::unbounded_channel();
     let mut watched = fleet::watch_objects::<ProxyAssemblage>(client, namespace);
     let _watch = tokio_util::task::AbortOnDropHandle::new(tokio::spawn(async move {
         while let Some(object) = watched.next().await {
-            let said = object.status.as_ref().and_then(|status| status.syncs.first());
-            if let Some(said) = said {
-                tell.send((object.name_any(), said.digest.clone()))?;
+            let reported = object.status.as_ref().and_then(|status| status.syncs.first());
+            if let Some(reported) = reported {
+                sender.send((object.name_any(), reported.digest.clone()))?;
             }
         }
         anyhow::Ok(())
@@ -59,7 +59,7 @@ pub(crate) async fn run(kubeconfig: &Path, namespace: &str) -> anyhow::Result<()
             row: side::row(commit, rollouts),
             owners: (rollouts == 1).then_some(&owners),
         };
-        roll(&assemblages, &mut heard, &names, &wanted, limit.parse()?).await?;
+        roll(&assemblages, &mut receiver, &names, &wanted, limit.parse()?).await?;
     }
     Ok(())
 }
@@ -74,7 +74,7 @@ struct Wanted<'a> {
 
 async fn roll(
     assemblages: &Api<ProxyAssemblage>,
-    heard: &mut mpsc::UnboundedReceiver<(String, Option<String>)>,
+    receiver: &mut mpsc::UnboundedReceiver<(String, Option<String>)>,
     names: &[String],
     wanted: &Wanted<'_>,
     limit: usize,
@@ -95,7 +95,7 @@ async fn roll(
         }
         tokio::select! {
             Some(written) = patches.next() => written?,
-            Some((name, digest)) = heard.recv() => {
+            Some((name, digest)) = receiver.recv() => {
                 if digest.as_deref() == Some(&wanted.digest) {
                     open.remove(name.as_str());
                 }

@@ -156,7 +156,7 @@ fn controller(api: &ApiServer, everywhere: &ApiServer, served: &Served) -> Vec<A
 /// Presents one server as a different one per address, each with its own version.
 fn cluster(behind: InProcess, address: &str, served: &Served) -> Client {
     let (address, served) = (address.to_owned(), Arc::clone(served));
-    let asked = move |request: http::Request<Body>| {
+    let service = move |request: http::Request<Body>| {
         let (behind, address, served) = (behind.clone(), address.clone(), Arc::clone(&served));
         async move {
             let answer = match request.uri().path() {
@@ -174,7 +174,7 @@ fn cluster(behind: InProcess, address: &str, served: &Served) -> Client {
             Ok(http::Response::new(body.boxed_unsync()))
         }
     };
-    Client::new(tower::service_fn(asked), NAMESPACE)
+    Client::new(tower::service_fn(service), NAMESPACE)
 }
 
 fn name(number: usize) -> String {

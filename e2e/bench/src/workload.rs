@@ -238,13 +238,13 @@ impl<'a> Stage<'a> {
         );
         let began = Instant::now();
         controller.want(&commit, limit, self.clusters).await?;
-        let seen = agents.until(self.clusters, &commit).await?;
-        let time = seen.last - began;
+        let metrics = agents.until(self.clusters, &commit).await?;
+        let time = metrics.last - began;
         sleep(QUIET).await;
         Ok(Run {
             time,
             writes: self.fleet.writes(&self.client).await?.since(writes),
-            most: seen.most,
+            most: metrics.most,
             processor: meter::processor_time(pid)? - processor,
         })
     }
@@ -309,13 +309,13 @@ fn all_but_one(module: &Module) -> bool {
 }
 
 fn is_well(row: &ProxyAssemblage) -> bool {
-    let said = row.status.as_ref().and_then(|status| status.syncs.first());
-    said.is_some_and(|said| said.state == SyncPhase::Succeeded)
+    let reported = row.status.as_ref().and_then(|status| status.syncs.first());
+    reported.is_some_and(|reported| reported.state == SyncPhase::Succeeded)
 }
 
 /// Waits until a watch delivers an object that matches the condition.
 async fn until<K>(objects: &mut BoxStream<'static, K>, holds: impl Fn(&K) -> bool) -> anyhow::Result<()> {
-    let seen = async {
+    let observed = async {
         while let Some(object) = objects.next().await {
             if holds(&object) {
                 return anyhow::Ok(());
@@ -323,5 +323,7 @@ async fn until<K>(objects: &mut BoxStream<'static, K>, holds: impl Fn(&K) -> boo
         }
         anyhow::bail!("a watch ended")
     };
-    timeout(FLIPPED, seen).await.context("a flip is not observed")?
+    timeout(FLIPPED, observed)
+        .await
+        .context("a flip is not observed")?
 }

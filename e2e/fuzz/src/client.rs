@@ -84,12 +84,12 @@ fn sent(access: &Access, path: &str) -> Request<()> {
 
 fn assert_is(access: &Access, path: &str, sent: &Request<()>) {
     let server: Uri = access.server.parse().unwrap_or_else(|error| panic!("{error}"));
-    let (asked, uri) = (server.path().trim_end_matches('/'), sent.uri());
+    let (prefix, uri) = (server.path().trim_end_matches('/'), sent.uri());
     assert_eq!(uri.authority(), server.authority());
     assert_eq!(uri.scheme_str(), Some("https"));
     assert_eq!(
         uri.path_and_query().map(PathAndQuery::as_str),
-        Some(format!("{asked}{path}").as_str())
+        Some(format!("{prefix}{path}").as_str())
     );
     let token = access.token.as_ref().map(Secret::expose);
     let credential = sent.headers().get(AUTHORIZATION).map(HeaderValue::as_bytes);

@@ -97,7 +97,7 @@ fn value(bytes: &mut Unstructured<'_>) -> Result<Vec<u8>> {
 fn of_gates(secret: &Data) {
     let read = match gates::Credentials::from_secret(secret) {
         Ok(read) => read,
-        Err(said) => return assert!(!said.contains(CANARY), "a value is leaked: {said}"),
+        Err(error) => return assert!(!error.contains(CANARY), "a value is leaked: {error}"),
     };
     match &read.login {
         None => assert!(!secret.contains_key("token") && !secret.contains_key("password")),
@@ -116,8 +116,8 @@ fn of_gates(secret: &Data) {
 fn of_repositories(secret: &Data, url: &str) {
     match source::Credentials::from_secret(secret) {
         Err(error) => {
-            let said = format!("{error} {error:?}");
-            assert!(!said.contains(CANARY), "a value is leaked: {said}");
+            let message = format!("{error} {error:?}");
+            assert!(!message.contains(CANARY), "a value is leaked: {message}");
         }
         Ok(read) => {
             let texts = [

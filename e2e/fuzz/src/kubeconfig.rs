@@ -127,8 +127,8 @@ fn assert_is(access: &Access, document: &Value) {
     let (server, user) = used(document);
     let entries = server.iter().map(|(field, value)| ("cluster", field, value));
     for (entry, field, value) in entries.chain(user.iter().map(|(field, value)| ("user", field, value))) {
-        let said_to_be_off = field == "insecure-skip-tls-verify" && value == &Value::Bool(false);
-        let harmless = value.is_null() || HARMLESS.contains(&field.as_str()) || said_to_be_off;
+        let explicitly_off = field == "insecure-skip-tls-verify" && value == &Value::Bool(false);
+        let harmless = value.is_null() || HARMLESS.contains(&field.as_str()) || explicitly_off;
         assert!(harmless, "{field} of the {entry} is accepted: {document}");
     }
     let text = |value: Option<&Value>| {

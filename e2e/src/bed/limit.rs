@@ -146,10 +146,10 @@ impl Observer {
     }
 
     /// Processes the next event.
-    pub fn see(&mut self, sight: &ClusterEvent) {
-        let (at, name) = (sight.at, sight.cluster.as_str());
-        self.log_event(at, &format!("{name} {:?}", sight.what));
-        match &sight.what {
+    pub fn see(&mut self, event: &ClusterEvent) {
+        let (at, name) = (event.at, event.cluster.as_str());
+        self.log_event(at, &format!("{name} {:?}", event.what));
+        match &event.what {
             Observation::Row(row) => self.see_row(at, name, row),
             Observation::Inside(row) => self.see_inside(at, name, row),
             Observation::Report(digest, token) => self.see_report(at, name, digest.as_ref(), *token),
@@ -304,9 +304,9 @@ impl Bed {
                 ));
             }
         }
-        sights.sort_by_key(|sight| sight.at);
-        for sight in &sights {
-            observer.see(sight);
+        sights.sort_by_key(|event| event.at);
+        for event in &sights {
+            observer.see(event);
         }
     }
 

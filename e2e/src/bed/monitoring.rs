@@ -37,7 +37,7 @@ type Shared = Arc<Mutex<MonitoringState>>;
 struct MonitoringState {
     answers: BTreeMap<String, String>,
     /// By path, the bearer token of each query.
-    asked: BTreeMap<String, Vec<Option<String>>>,
+    tokens: BTreeMap<String, Vec<Option<String>>>,
 }
 
 impl Monitoring {
@@ -93,7 +93,7 @@ impl Monitoring {
         let asked = self
             .state
             .lock()
-            .asked
+            .tokens
             .get(&format!("/{name}/api/v1/query"))
             .cloned();
         asked.unwrap_or_default()
@@ -114,7 +114,7 @@ pub(crate) fn receivers(host: &str) -> String {
 async fn answer_query(state: &Shared, path: &str, token: Option<String>) -> String {
     let answer = {
         let mut state = state.lock();
-        state.asked.entry(path.to_owned()).or_default().push(token);
+        state.tokens.entry(path.to_owned()).or_default().push(token);
         state.answers.get(path).cloned()
     };
     match answer {

@@ -109,8 +109,8 @@ impl Process {
 /// Sends a signal to a child process.
 pub(crate) async fn signal(child: &Child, signal: &str) {
     let pid = child.id().expect("the process has exited on its own").to_string();
-    let told = Command::new("kill").args([signal, &pid]).status().await.unwrap();
-    assert!(told.success());
+    let sent = Command::new("kill").args([signal, &pid]).status().await.unwrap();
+    assert!(sent.success());
 }
 
 /// Sends SIGTERM and returns the exit status.

@@ -97,7 +97,7 @@ pub struct Server {
 
 /// What a watch has delivered so far.
 struct Log {
-    seen: Arc<Mutex<WatchedEvents>>,
+    watched: Arc<Mutex<WatchedEvents>>,
     _watch: AbortOnDropHandle<()>,
 }
 
@@ -275,9 +275,9 @@ impl Server {
         self.forgotten
             .store(self.audit_log().len() as u64, Ordering::Relaxed);
         for log in self.logs.values() {
-            let mut seen = log.seen.lock();
-            let given = std::mem::take(&mut seen.given);
-            seen.events.drain(..given);
+            let mut watched = log.watched.lock();
+            let given = std::mem::take(&mut watched.given);
+            watched.events.drain(..given);
         }
     }
 
@@ -301,9 +301,9 @@ impl Server {
     pub fn events(&self, kind: Kind) -> Vec<Event> {
         let log = &self.logs[kind.resource().1];
         block_in_place(|| Handle::current().block_on(self.catch_up(kind, log)));
-        let mut seen = log.seen.lock();
-        seen.given = seen.events.len();
-        let events = seen.events.iter().map(|(version, kind, object)| {
+        let mut watched = log.watched.lock();
+        watched.given = watched.events.len();
+        let events = watched.events.iter().map(|(version, kind, object)| {
             let at = self.planes.epoch.instant + Duration::from_micros(*version);
             Event::watched(at, *kind, Arc::clone(object))
         });
@@ -312,8 +312,9 @@ impl Server {
 
     /// The versions of a kind that the watch has delivered so far.
     pub fn versions(&self, kind: Kind) -> Vec<Value> {
-        let seen = self.logs[kind.resource().1].seen.lock();
-        seen.events
+        let watched = self.logs[kind.resource().1].watched.lock();
+        watched
+            .events
             .iter()
             .map(|(_, _, object)| Value::clone(object))
             .collect()
@@ -331,7 +332,7 @@ impl Server {
         };
         let newest = list.items.iter().map(|object| version_of(&object.metadata)).max();
         let caught_up = async {
-            while log.seen.lock().version < newest.unwrap_or_default() {
+            while log.watched.lock().version < newest.unwrap_or_default() {
                 sleep(Duration::from_millis(5)).await;
             }
         };
@@ -342,38 +343,38 @@ impl Server {
 
 impl Log {
     fn open(client: Client, kind: Kind) -> Self {
-        let seen = Arc::new(Mutex::new(WatchedEvents::default()));
+        let watched = Arc::new(Mutex::new(WatchedEvents::default()));
         let api: Api<DynamicObject> = Api::all_with(client, &kind.api_resource());
-        let watch = tokio::spawn(follow(api, Arc::clone(&seen)));
+        let watch = tokio::spawn(follow(api, Arc::clone(&watched)));
         Self {
-            seen,
+            watched,
             _watch: AbortOnDropHandle::new(watch),
         }
     }
 }
 
 /// Never returns. From version 0 a server sends the existing objects, then the changes.
-async fn follow(api: Api<DynamicObject>, seen: Arc<Mutex<WatchedEvents>>) {
+async fn follow(api: Api<DynamicObject>, watched: Arc<Mutex<WatchedEvents>>) {
     loop {
         // The server or the watch has ended: continue with a new watch.
-        if let Err(kube::Error::Api(status)) = watch(&api, &seen).await
+        if let Err(kube::Error::Api(status)) = watch(&api, &watched).await
             && status.code == GONE
         {
-            relist(&api, &seen).await;
+            relist(&api, &watched).await;
         }
         sleep(AGAIN).await;
     }
 }
 
-async fn watch(api: &Api<DynamicObject>, seen: &Mutex<WatchedEvents>) -> kube::Result<()> {
-    let from = seen.lock().version.to_string();
+async fn watch(api: &Api<DynamicObject>, watched: &Mutex<WatchedEvents>) -> kube::Result<()> {
+    let from = watched.lock().version.to_string();
     let parameters = WatchParams::default().timeout(SESSION);
     let mut events = api.watch(&parameters, &from).await?.boxed();
     while let Some(event) = events.try_next().await? {
         match event {
-            WatchEvent::Added(object) => seen.lock().take(ChangeKind::Added, object),
-            WatchEvent::Modified(object) => seen.lock().take(ChangeKind::Modified, object),
-            WatchEvent::Deleted(object) => seen.lock().take(ChangeKind::Deleted, object),
+            WatchEvent::Added(object) => watched.lock().take(ChangeKind::Added, object),
+            WatchEvent::Modified(object) => watched.lock().take(ChangeKind::Modified, object),
+            WatchEvent::Deleted(object) => watched.lock().take(ChangeKind::Deleted, object),
             WatchEvent::Bookmark(_) => {}
             WatchEvent::Error(status) => return Err(kube::Error::Api(status)),
         }
@@ -383,19 +384,19 @@ async fn watch(api: &Api<DynamicObject>, seen: &Mutex<WatchedEvents>) -> kube::R
 
 /// A restarted server no longer has earlier versions. Nothing was written while it was down, so only writes before this
 /// watch was reopened could be missed; a list has those.
-async fn relist(api: &Api<DynamicObject>, seen: &Mutex<WatchedEvents>) {
+async fn relist(api: &Api<DynamicObject>, watched: &Mutex<WatchedEvents>) {
     let Ok(list) = api.list(&ListParams::default()).await else {
         return;
     };
-    let mut seen = seen.lock();
-    let known = seen.version;
+    let mut watched = watched.lock();
+    let known = watched.version;
     for object in list.items {
         if version_of(&object.metadata) > known {
-            seen.take(ChangeKind::Modified, object);
+            watched.take(ChangeKind::Modified, object);
         }
     }
     let version = list.metadata.resource_version.unwrap_or_default();
-    seen.version = version.parse().expect("a real server's versions are numbers");
+    watched.version = version.parse().expect("a real server's versions are numbers");
 }
 
 impl WatchedEvents {

@@ -36,24 +36,24 @@ pub(crate) fn problems(module: &Value) -> Vec<String> {
     }
     let mut found = Vec::new();
     let mut named = BTreeSet::new();
-    for told in &status.attention {
-        if !named.insert(told.cluster.as_str()) {
-            found.push(format!("{} has two reasons", told.cluster));
+    for entry in &status.attention {
+        if !named.insert(entry.cluster.as_str()) {
+            found.push(format!("{} has two reasons", entry.cluster));
         }
-        found.extend(unclear(told));
+        found.extend(unclear(entry));
     }
     found.extend(misgrouped(&status));
     found.extend(miscounted(&status));
     found
 }
 
-fn unclear(told: &Attention) -> Option<String> {
+fn unclear(entry: &Attention) -> Option<String> {
     let Attention {
         cluster,
         reason,
         message,
         since,
-    } = told;
+    } = entry;
     let word: Result<Reason, _> = reason.parse();
     match word {
         Err(_) => Some(format!("{cluster}: {reason} is no reason")),
@@ -94,12 +94,15 @@ fn misgrouped(status: &ModuleStatus) -> Vec<String> {
             }
         }
     }
-    let told = status.attention.iter();
-    let differ = told.filter(|told| of.get(&told.cluster).is_some_and(|reason| *reason != told.reason));
-    found.extend(differ.map(|told| {
+    let entries = status.attention.iter();
+    let differ = entries.filter(|entry| {
+        of.get(&entry.cluster)
+            .is_some_and(|reason| *reason != entry.reason)
+    });
+    found.extend(differ.map(|entry| {
         format!(
             "{} needs attention as {}, and is grouped otherwise",
-            told.cluster, told.reason
+            entry.cluster, entry.reason
         )
     }));
     found

@@ -13,13 +13,13 @@ impl Bed {
     /// The requests of muster to an API server so far, in order.
     pub fn muster_requests(&self, server: &str) -> Vec<RequestEntry> {
         let requests = self.servers().filter(|(name, _)| *name == server);
-        let mut asked: Vec<RequestEntry> = requests
+        let mut entries: Vec<RequestEntry> = requests
             .flat_map(|(_, server)| server.requests())
             .filter(Request::is_ours)
             .map(|request| (request.at, request.user, request.method, request.path))
             .collect();
-        asked.sort();
-        asked
+        entries.sort();
+        entries
     }
 
     /// Everything that muster has written since an instant, except leases: server, method and path.

@@ -15,18 +15,18 @@ impl Bed {
         &self,
         what: &str,
         deadline: Duration,
-        look: impl AsyncFn() -> Result<T, String>,
+        poll: impl AsyncFn() -> Result<T, String>,
     ) -> (Duration, T) {
         let started = Instant::now();
         loop {
-            let seen = look().await;
-            let seen = match seen {
+            let result = poll().await;
+            let observed = match result {
                 Ok(found) => return (started.elapsed(), found),
-                Err(seen) => seen,
+                Err(observed) => observed,
             };
             assert!(
                 started.elapsed() < deadline,
-                "not within {deadline:?}: {what}\nobserved: {seen}"
+                "not within {deadline:?}: {what}\nobserved: {observed}"
             );
             self.pass(self.step(started.elapsed())).await;
         }

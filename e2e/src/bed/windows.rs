@@ -33,12 +33,12 @@ impl Bed {
             .output()
             .await
             .unwrap();
-        let told = [&output.stdout, &output.stderr].map(|text| String::from_utf8_lossy(text).into_owned());
-        println!("{}", told.concat());
-        assert_eq!(output.status.code(), Some(0), "{told:?}");
+        let printed = [&output.stdout, &output.stderr].map(|text| String::from_utf8_lossy(text).into_owned());
+        println!("{}", printed.concat());
+        assert_eq!(output.status.code(), Some(0), "{printed:?}");
         assert!(
-            told[0].contains(&format!("is bypassed for module/{module} until ")),
-            "{told:?}"
+            printed[0].contains(&format!("is bypassed for module/{module} until ")),
+            "{printed:?}"
         );
     }
 }

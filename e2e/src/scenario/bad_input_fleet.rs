@@ -120,7 +120,7 @@ pub async fn the_longest_names(ground: Ground) {
         json!({"metadata": {"name": "theirs"}, "spec": {"clusterRef": {"name": "eu-1"}, "syncs": [row]}});
     bed.fleet().create(kinds::PROXY_ASSEMBLAGE, theirs).await;
     let name = names::kustomization(SYSTEM_NAMESPACE, "theirs", &sync);
-    let look = async || {
+    let poll = async || {
         let kustomization = bed
             .inside("eu-1", SYSTEM_NAMESPACE)
             .get(kinds::KUSTOMIZATION, &name)
@@ -130,7 +130,7 @@ pub async fn the_longest_names(ground: Ground) {
             .map(|_| ())
             .ok_or_else(|| name.clone())
     };
-    bed.wait_until("the third party's sync is applied", ROLLED, look)
+    bed.wait_until("the third party's sync is applied", ROLLED, poll)
         .await;
 }
 
@@ -354,7 +354,7 @@ pub async fn an_annotation_that_is_no_json(ground: Ground) {
     for (number, control) in (2..).zip([annotation::PAUSED, annotation::ACKNOWLEDGE_WITHDRAWAL]) {
         let annotate = json!({"metadata": {"annotations": {control: "{\"by\": ann"}}});
         bed.fleet().patch(kinds::MODULE, "web", annotate).await;
-        let look = async || {
+        let poll = async || {
             let module = bed.module("web").await;
             let status = module["status"].to_string();
             if status.contains(control) && status.contains("not valid JSON") {
@@ -363,7 +363,7 @@ pub async fn an_annotation_that_is_no_json(ground: Ground) {
                 Err(status_text(&module))
             }
         };
-        let (_, reason) = bed.wait_until(&format!("{control} is said"), TOLD, look).await;
+        let (_, reason) = bed.wait_until(&format!("{control} is said"), TOLD, poll).await;
         println!("{control}: {reason}");
         let version = bed.release("web", number, Quality::Good);
         bed.target("web", &version).await;

@@ -177,9 +177,9 @@ pub async fn words_that_cannot_be_meant(ground: Ground) {
         ),
         ("pin", past(&format!("eu-2@{pin}")), "pin: expired"),
     ];
-    for (key, value, says) in of_module {
+    for (key, value, message) in of_module {
         annotate(&bed, kinds::MODULE, "web", key, Some(&value)).await;
-        until_without_effect(&bed, says).await;
+        until_without_effect(&bed, message).await;
         assert_eq!(all(&bed).await, before, "{key}={value}");
         annotate(&bed, kinds::MODULE, "web", key, None).await;
     }
@@ -199,9 +199,9 @@ pub async fn words_that_cannot_be_meant(ground: Ground) {
         ),
         ("pin.web", "v1.0.0".to_owned(), "\"v1.0.0\" is not a revision"),
     ];
-    for (key, value, says) in of_cluster {
+    for (key, value, message) in of_cluster {
         annotate(&bed, kinds::CLUSTER, "eu-2", key, Some(&value)).await;
-        until_without_effect(&bed, says).await;
+        until_without_effect(&bed, message).await;
         assert_eq!(all(&bed).await, before, "{key}={value}");
         annotate(&bed, kinds::CLUSTER, "eu-2", key, None).await;
     }
@@ -234,7 +234,7 @@ pub async fn settings_that_cannot_be_meant(ground: Ground) {
     let far = |what: &str| json!({"for": what, "until": "2326-01-01T00:00:00Z"}).to_string();
     let approval = format!("canary@{}", &revision[..12]);
     let pin = format!("eu-2@{0},eu-2@{0}", &revision[..12]);
-    for (key, value, says) in [
+    for (key, value, message) in [
         (
             "paused",
             far("true"),
@@ -255,7 +255,7 @@ pub async fn settings_that_cannot_be_meant(ground: Ground) {
         ("retry", "now".to_owned(), "\"now\" is not a revision"),
     ] {
         annotate(&bed, kinds::MODULE, "web", key, Some(&value)).await;
-        stalled(&bed, "InvalidControl", says).await;
+        stalled(&bed, "InvalidControl", message).await;
         // A valid control is ignored as well, as long as the invalid one is present.
         annotate(&bed, kinds::MODULE, "web", "approve", Some(&approval)).await;
         bed.pass(ROLLED).await;
@@ -266,7 +266,7 @@ pub async fn settings_that_cannot_be_meant(ground: Ground) {
     }
     let stage =
         |name: &str, value: &str| json!({"name": name, "selector": {"matchLabels": {"stage": value}}});
-    for (what, stages, says) in [
+    for (what, stages, message) in [
         (
             "a stage that no cluster matches",
             json!([stage("canary", "canari")]),
@@ -280,7 +280,7 @@ pub async fn settings_that_cannot_be_meant(ground: Ground) {
     ] {
         let patch = json!({"spec": {"rollout": {"stages": stages}}});
         bed.fleet().patch(kinds::MODULE, "web", patch).await;
-        stalled(&bed, "InvalidSpec", says).await;
+        stalled(&bed, "InvalidSpec", message).await;
         bed.pass(ROLLED).await;
         assert_eq!(all(&bed).await, before, "{what}");
     }
@@ -300,32 +300,32 @@ async fn annotate(bed: &Bed, kind: crate::bed::Kind, name: &str, key: &str, valu
 }
 
 /// Waits until a Warning reports that a control has no effect, with this text.
-async fn until_without_effect(bed: &Bed, says: &str) {
-    let look = async || {
+async fn until_without_effect(bed: &Bed, message: &str) {
+    let poll = async || {
         let events = bed.fleet().list(kinds::EVENT).await;
         let mut without = events
             .iter()
             .filter(|event| event["reason"] == "ControlWithoutEffect");
-        let found =
-            without.any(|event| event["type"] == "Warning" && event["note"].as_str().unwrap().contains(says));
+        let found = without
+            .any(|event| event["type"] == "Warning" && event["note"].as_str().unwrap().contains(message));
         if found {
             Ok(())
         } else {
             Err(format!("{events:#?}"))
         }
     };
-    bed.wait_until(says, ROLLED, look).await;
+    bed.wait_until(message, ROLLED, poll).await;
 }
 
-async fn stalled(bed: &Bed, reason: &str, says: &str) {
-    let look = async || {
+async fn stalled(bed: &Bed, reason: &str, message: &str) {
+    let poll = async || {
         let module = bed.module("web").await;
         let is = condition(&module, "Stalled").is_some_and(|stalled| {
-            stalled["reason"] == reason && stalled["message"].as_str().unwrap().contains(says)
+            stalled["reason"] == reason && stalled["message"].as_str().unwrap().contains(message)
         });
         if is { Ok(()) } else { Err(status_text(&module)) }
     };
-    bed.wait_until(says, ROLLED, look).await;
+    bed.wait_until(message, ROLLED, poll).await;
 }
 
 async fn all(bed: &Bed) -> Vec<Vec<String>> {

@@ -21,11 +21,11 @@ pub async fn needs_no_agent(ground: Ground) {
     assert_eq!(bed.most_in_flight(kinds::REMOTE_ASSEMBLAGE, "web"), 1);
     assert_eq!(bed.most_changing(&workload("web")), 1);
     bed.fleet().delete(kinds::BOOTSTRAP_MODULE, "web").await;
-    let look = async || match bed.fleet().get(kinds::BOOTSTRAP_MODULE, "web").await {
+    let poll = async || match bed.fleet().get(kinds::BOOTSTRAP_MODULE, "web").await {
         None => Ok(()),
         Some(module) => Err(status_text(&module)),
     };
-    bed.wait_until("the module is gone", ROLLED, look).await;
+    bed.wait_until("the module is gone", ROLLED, poll).await;
     for cluster in ["eu-1", "eu-2"] {
         assert_eq!(bed.version_in(cluster, "web").await, None, "{cluster}");
     }
@@ -95,7 +95,7 @@ async fn put_back_downstream(bed: &Bed) {
     inside
         .patch(kinds::CONFIG_MAP, "web", json!({"data": {"version": "by hand"}}))
         .await;
-    let look = async || {
+    let poll = async || {
         let config = inside.get(kinds::CONFIG_MAP, "web").await.unwrap();
         if config["data"]["version"] == "web-v1" {
             Ok(())
@@ -104,7 +104,7 @@ async fn put_back_downstream(bed: &Bed) {
         }
     };
     let (took, ()) = bed
-        .wait_until("the field is put back", Duration::from_secs(90), look)
+        .wait_until("the field is put back", Duration::from_secs(90), poll)
         .await;
     println!("a hand-edited field is put back after {took:?}");
 }
@@ -149,7 +149,7 @@ pub async fn foreign_objects_are_left_alone(ground: Ground) {
         before.push((kind, name, touchable(&object)));
     }
     bed.join("us-1", &[("env", "prod")], &[Obstacle::Kind]).await;
-    let look = async || {
+    let poll = async || {
         let module = bed.fleet().get(kinds::BOOTSTRAP_MODULE, "web").await.unwrap();
         let message = module["status"].to_string();
         if message.contains("NameConflict") && message.contains(&taken) {
@@ -158,7 +158,7 @@ pub async fn foreign_objects_are_left_alone(ground: Ground) {
             Err(status_text(&module))
         }
     };
-    bed.wait_until("the conflict is reported", Duration::from_secs(700), look)
+    bed.wait_until("the conflict is reported", Duration::from_secs(700), poll)
         .await;
     if bed.is_virtual() {
         bed.pass(LONG).await;
@@ -184,12 +184,12 @@ async fn deployed(ground: Ground) -> Bed {
 }
 
 async fn until(bed: &Bed, kind: Kind, name: &str, what: &str, holds: impl Fn(&Value) -> bool) {
-    let look = async || match bed.fleet().get(kind, name).await {
+    let poll = async || match bed.fleet().get(kind, name).await {
         Some(now) if holds(&now) => Ok(()),
         Some(now) => Err(format!("{now:#}")),
         None => Err("nothing".to_owned()),
     };
-    bed.wait_until(&format!("{name} {what}"), ROLLED, look).await;
+    bed.wait_until(&format!("{name} {what}"), ROLLED, poll).await;
 }
 
 fn uid(object: &Value) -> String {

@@ -198,12 +198,18 @@ pub async fn canceled_checks(ground: Ground) {
     let name = names::kustomization(SYSTEM_NAMESPACE, "cases", "pending");
     let look = async || {
         let said = bed.versions("eu-1", kinds::ASSEMBLAGE, "cases");
-        let said: Vec<_> = said
+        let states: Vec<_> = said
             .iter()
             .map(|version| version["status"]["syncs"][0].clone())
             .collect();
-        assert!(said.iter().all(|state| state["state"] != "failed"), "{said:#?}");
-        if said.iter().any(|state| state["reason"] == "HealthCheckCanceled") {
+        assert!(
+            states.iter().all(|state| state["state"] != "failed"),
+            "{states:#?}"
+        );
+        if states
+            .iter()
+            .any(|state| state["reason"] == "HealthCheckCanceled")
+        {
             return Ok(());
         }
         let inside = bed.inside("eu-1", SYSTEM_NAMESPACE);
@@ -212,7 +218,7 @@ pub async fn canceled_checks(ground: Ground) {
             let wish = json!({"metadata": {"annotations": asked}});
             inside.patch(kinds::KUSTOMIZATION, &name, wish).await;
         }
-        Err(format!("{said:#?}"))
+        Err(format!("{states:#?}"))
     };
     bed.wait_until("a health check is canceled, and reported", TOLD, look)
         .await;

@@ -102,11 +102,11 @@ pub async fn upgraded(ground: Ground) {
     until_taken(&bed).await;
     let version = bed.roll("web", 2, Quality::Good).await;
     bed.until_ready("web", &version).await;
-    let look = async || match owner_version(&bed).await {
+    let poll = async || match owner_version(&bed).await {
         version if version == "cluster.x-k8s.io/v1beta2" => Ok(()),
         other => Err(other),
     };
-    bed.wait_until("the assemblage names its Cluster at v1beta2", ROLLED, look)
+    bed.wait_until("the assemblage names its Cluster at v1beta2", ROLLED, poll)
         .await;
 
     reread(&mut bed, &definition, AFTER).await;
@@ -239,11 +239,11 @@ async fn bed(ground: Ground, definition: &Value, versions: Versions) -> Bed {
     bed.crash_controller().await;
     let definitions = bed.everywhere();
     definitions.delete(kinds::DEFINITION, DEFINITION).await;
-    let look = async || match definitions.get(kinds::DEFINITION, DEFINITION).await {
+    let poll = async || match definitions.get(kinds::DEFINITION, DEFINITION).await {
         None => Ok(()),
         Some(left) => Err(left["status"].to_string()),
     };
-    bed.wait_until("our CRD is gone", SERVED, look).await;
+    bed.wait_until("our CRD is gone", SERVED, poll).await;
     definitions
         .create(kinds::DEFINITION, arranged(definition, versions))
         .await;
@@ -275,7 +275,7 @@ async fn until_served(bed: &Bed, versions: Versions) {
     for (kind, name) in [(kinds::CLUSTER_V1BETA1, "v1beta1"), (kinds::CLUSTER, "v1beta2")] {
         let is_served = versions.served.contains(&name);
         let probe = json!({"metadata": {"name": "probe"}, "spec": {"paused": true}});
-        let look = async || match fleet.try_create(kind, probe.clone()).await {
+        let poll = async || match fleet.try_create(kind, probe.clone()).await {
             Ok(_) => {
                 fleet.delete(kind, "probe").await;
                 if is_served {
@@ -287,7 +287,7 @@ async fn until_served(bed: &Bed, versions: Versions) {
             Err(refusal) if !is_served && refusal.starts_with("404") => Ok(()),
             Err(refusal) => Err(refusal),
         };
-        bed.wait_until(&format!("{name} served: {is_served}"), SERVED, look)
+        bed.wait_until(&format!("{name} served: {is_served}"), SERVED, poll)
             .await;
     }
 }
@@ -381,7 +381,7 @@ async fn until_named(bed: &Bed, reason: &str, deadline: Duration) {
 
 /// Waits until the cluster is confirmed and not listed in `attention`.
 async fn until_taken(bed: &Bed) {
-    let look = async || {
+    let poll = async || {
         let module = bed.module("web").await;
         let summary = &module["status"]["summary"];
         let quiet = summary["clusters"] == "1/1" && summary["skipped"] == 0;
@@ -391,7 +391,7 @@ async fn until_taken(bed: &Bed) {
             Err(status_text(&module))
         }
     };
-    bed.wait_until(&format!("{CLUSTER} is taken"), DISCOVERED, look)
+    bed.wait_until(&format!("{CLUSTER} is taken"), DISCOVERED, poll)
         .await;
 }
 
@@ -405,7 +405,7 @@ async fn until_nothing_is_left(bed: &Bed, cluster: &Value) {
         kinds::KUSTOMIZATION,
     ];
     let flux = names::kustomization(FLEET, CLUSTER, "base");
-    let look = async || {
+    let poll = async || {
         let mut left = Vec::new();
         for kind in kinds {
             left.extend(dependents(bed, kind, cluster).await);
@@ -423,7 +423,7 @@ async fn until_nothing_is_left(bed: &Bed, cluster: &Value) {
         .wait_until(
             "no object of ours is left in the management cluster",
             COLLECTED,
-            look,
+            poll,
         )
         .await;
     println!("nothing is left in the management cluster {took:?} after the deletion");

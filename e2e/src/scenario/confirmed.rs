@@ -141,10 +141,10 @@ async fn install(bed: &Bed) {
         inside.create(kinds::DEFINITION, definition).await;
         let established = async || {
             let definition = inside.get(kinds::DEFINITION, "widgets.example.test").await;
-            let told = definition
+            let reported = definition
                 .as_ref()
                 .and_then(|definition| condition(definition, "Established"));
-            let is = told.is_some_and(|told| told["status"] == "True");
+            let is = reported.is_some_and(|reported| reported["status"] == "True");
             if is {
                 Ok(())
             } else {
@@ -200,12 +200,12 @@ async fn answer(bed: &Bed, cluster: &str, widget: &str, status: Value) {
 }
 
 async fn until_there(bed: &Bed, cluster: &str, name: &str, is: impl Fn(&Value) -> bool) {
-    let look = async || {
+    let poll = async || {
         let widget = bed.inside(cluster, APPS).get(kinds::WIDGET, name).await;
         let widget = widget.filter(&is);
         widget.map(|_| ()).ok_or_else(|| format!("{name} does not exist"))
     };
-    bed.wait_until(&format!("{name} is in {cluster}"), MINUTE, look)
+    bed.wait_until(&format!("{name} is in {cluster}"), MINUTE, poll)
         .await;
 }
 

@@ -180,7 +180,7 @@ async fn set_fact(bed: &Bed, fact: &str) {
 }
 
 async fn until_fact(bed: &Bed, cluster: &str, fact: &str) {
-    let look = async || {
+    let poll = async || {
         let config: Option<Value> = bed.inside(cluster, APPS).get(kinds::CONFIG_MAP, "web").await;
         let found = config.map(|config| config["data"]["cluster"].clone());
         if found == Some(json!(format!("{cluster}-{fact}"))) {
@@ -189,11 +189,11 @@ async fn until_fact(bed: &Bed, cluster: &str, fact: &str) {
             Err(format!("{found:?}"))
         }
     };
-    bed.wait_until(&format!("{cluster} has {fact}"), TOLD, look).await;
+    bed.wait_until(&format!("{cluster} has {fact}"), TOLD, poll).await;
 }
 
 async fn until_gone(bed: &Bed, cluster: &str) {
-    let look = async || {
+    let poll = async || {
         let inside = bed.inside(cluster, APPS);
         let config = inside.get(kinds::CONFIG_MAP, "web").await;
         let deployment = inside.get(kinds::DEPLOYMENT, "web").await;
@@ -203,14 +203,14 @@ async fn until_gone(bed: &Bed, cluster: &str) {
             Err("objects are there".to_owned())
         }
     };
-    bed.wait_until(&format!("web is gone from {cluster}"), TOLD, look)
+    bed.wait_until(&format!("web is gone from {cluster}"), TOLD, poll)
         .await;
 }
 
 async fn until_no_module(bed: &Bed) {
-    let look = async || match bed.fleet().get(kinds::MODULE, "web").await {
+    let poll = async || match bed.fleet().get(kinds::MODULE, "web").await {
         None => Ok(()),
         Some(module) => Err(format!("ready: {}, {}", is_ready(&module), status_text(&module))),
     };
-    bed.wait_until("the module is gone", TOLD, look).await;
+    bed.wait_until("the module is gone", TOLD, poll).await;
 }

@@ -43,7 +43,7 @@ pub async fn comes_and_goes(ground: Ground) {
         .create(kinds::MODULE, json!({"metadata": {"name": "web"}, "spec": spec}))
         .await;
 
-    let look = async || {
+    let poll = async || {
         let proxy = bed
             .fleet()
             .get(kinds::PROXY_ASSEMBLAGE, "eu-1")
@@ -59,7 +59,7 @@ pub async fn comes_and_goes(ground: Ground) {
             Err(proxy["status"].to_string())
         }
     };
-    bed.wait_until("it is refused", ROLLED, look).await;
+    bed.wait_until("it is refused", ROLLED, poll).await;
     assert_eq!(copies(&bed).await, BTreeMap::new());
 
     bed.administer(
@@ -77,7 +77,7 @@ pub async fn comes_and_goes(ground: Ground) {
 
     let next = json!({"stringData": {"password": "hunter2-two"}});
     bed.fleet().patch(kinds::SECRET, "shop", next).await;
-    let look = async || {
+    let poll = async || {
         let copies = copies(&bed).await;
         if copies.values().eq(["hunter2-two"]) {
             Ok(())
@@ -85,14 +85,14 @@ pub async fn comes_and_goes(ground: Ground) {
             Err(format!("{copies:?}"))
         }
     };
-    bed.wait_until("it is rotated", ROTATED, look).await;
+    bed.wait_until("it is rotated", ROTATED, poll).await;
 
     bed.fleet().delete(kinds::MODULE, "web").await;
-    let look = async || match copies(&bed).await {
+    let poll = async || match copies(&bed).await {
         copies if copies.is_empty() => Ok(()),
         copies => Err(format!("{copies:?}")),
     };
-    bed.wait_until("it is gone", ROLLED, look).await;
+    bed.wait_until("it is gone", ROLLED, poll).await;
     let gone = async || match bed.fleet().get(kinds::MODULE, "web").await {
         None => Ok(()),
         Some(module) => Err(status_text(&module)),

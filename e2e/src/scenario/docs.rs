@@ -92,7 +92,7 @@ async fn run_example(ground: Ground, example: &Example<'_>) -> String {
         versions.push((*module, bed.roll(module, 2, example.quality).await));
     }
     let version = &versions[versions.len() - 1].1;
-    let look = async || {
+    let poll = async || {
         let module = bed.module("web").await;
         let ready = condition(&module, "Ready").map(|ready| ready["reason"].clone());
         if ready == Some(json!("WaitingApproval")) {
@@ -106,14 +106,14 @@ async fn run_example(ground: Ground, example: &Example<'_>) -> String {
         let over = is_ready(&module)
             || module["status"]["summary"]["updating"] == 0 && ready == Some(json!("Halted"));
         let failed = module["status"]["summary"]["failed"] != 0 && example.quality == Quality::Bad;
-        let seen = is_current(&module) && module["status"]["source"]["tag"] == **version;
-        if seen && (over || failed) {
+        let observed = is_current(&module) && module["status"]["source"]["tag"] == **version;
+        if observed && (over || failed) {
             Ok(())
         } else {
             Err(status_text(&module))
         }
     };
-    bed.wait_until("it is over", 2 * ROLLED, look).await;
+    bed.wait_until("it is over", 2 * ROLLED, poll).await;
     bed.pass(Duration::from_secs(10)).await;
     let stories: Vec<Story> = versions
         .into_iter()

@@ -80,18 +80,20 @@ pub async fn all(ground: Ground) {
 /// For each cluster: the time from its last report to the next write of the module's status, by the audit logs.
 fn last_flips(bed: &Bed) -> Vec<Duration> {
     let writes = |server: &str, user: &str, path: &str| -> Vec<Duration> {
-        let asked = bed.muster_requests(server).into_iter();
-        asked
-            .filter(|(_, by, method, asked)| by == user && method == "PATCH" && asked.ends_with(path))
+        let requests = bed.muster_requests(server).into_iter();
+        requests
+            .filter(|(_, by, method, requested)| by == user && method == "PATCH" && requested.ends_with(path))
             .map(|(at, ..)| at)
             .collect()
     };
-    let told = writes("management", CONTROLLER, "/modules/web/status");
+    let status_writes = writes("management", CONTROLLER, "/modules/web/status");
     let clusters = bed.clusters().into_iter();
     clusters
         .filter_map(|cluster| {
             let reported = *writes(&cluster, AGENT, &format!("/assemblages/{cluster}/status")).last()?;
-            let mut later = told.iter().filter_map(|told| told.checked_sub(reported));
+            let mut later = status_writes
+                .iter()
+                .filter_map(|written| written.checked_sub(reported));
             later.find(|later| !later.is_zero())
         })
         .collect()

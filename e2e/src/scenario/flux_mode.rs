@@ -37,7 +37,7 @@ pub async fn an_oci_tag_is_pinned(ground: Ground) {
     let moved = registry.push_chart(group, name, "web-v1", &[("templates/all.yaml", &chart)]);
     assert_ne!(moved, first);
     let digits = moved.trim_start_matches("sha256:").get(..8).unwrap().to_owned();
-    let look = async || {
+    let poll = async || {
         let module = bed.module("web").await;
         let message = condition(&module, "TagMoved").and_then(|moved| moved["message"].as_str());
         if message.is_some_and(|message| message.contains(&digits)) {
@@ -47,7 +47,7 @@ pub async fn an_oci_tag_is_pinned(ground: Ground) {
         }
     };
     // Flux resolves the tag again every minute.
-    bed.wait_until("the module reports that the tag moved", FLUX, look)
+    bed.wait_until("the module reports that the tag moved", FLUX, poll)
         .await;
     assert_eq!(digests(&bed).await, vec![first; CLUSTERS.len()]);
 
@@ -99,7 +99,7 @@ pub async fn patched_and_decrypted(ground: Ground) {
     let before = bed.module("web").await["status"]["revision"].clone();
     let patch = json!({"spec": {"sync": {"package": {"flux": with_replicas(3)}}}});
     bed.fleet().patch(kinds::MODULE, "web", patch).await;
-    let look = async || {
+    let poll = async || {
         let module = bed.module("web").await;
         let mut clusters = Vec::new();
         for cluster in CLUSTERS {
@@ -119,7 +119,7 @@ pub async fn patched_and_decrypted(ground: Ground) {
             Err(format!("{clusters:?} {}", status_text(&module)))
         }
     };
-    bed.wait_until("three replicas are everywhere", FLUX, look).await;
+    bed.wait_until("three replicas are everywhere", FLUX, poll).await;
     assert_eq!(bed.most_changing(&workload("web")), 1);
 }
 

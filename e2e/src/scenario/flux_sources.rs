@@ -188,7 +188,7 @@ async fn request_reconcile(bed: &Bed, kind: Kind, name: &str) {
 
 async fn until_revision(bed: &Bed, wanted: &str) {
     request_reconcile(bed, kinds::OCI_REPOSITORY, "web").await;
-    let look = async || {
+    let poll = async || {
         let object = bed.fleet().get(kinds::OCI_REPOSITORY, "web").await.unwrap();
         if revision(&object) == wanted {
             Ok(())
@@ -196,5 +196,5 @@ async fn until_revision(bed: &Bed, wanted: &str) {
             Err(status_text(&object))
         }
     };
-    bed.wait_until(&format!("web is at {wanted}"), READ, look).await;
+    bed.wait_until(&format!("web is at {wanted}"), READ, poll).await;
 }

@@ -62,7 +62,7 @@ pub async fn credentials_change(ground: Ground) {
     let before = bed.marks("web").await;
     let renewed = bed.renew_credential("eu-1").await;
     if bed.is_real() {
-        let look = async || {
+        let poll = async || {
             let module = bed.module("web").await;
             let reason = &module["status"]["attention"][0]["reason"];
             if reason == "CredentialsRejected" {
@@ -71,7 +71,7 @@ pub async fn credentials_change(ground: Ground) {
                 Err(status_text(&module))
             }
         };
-        bed.wait_until("the old one is rejected", BACK, look).await;
+        bed.wait_until("the old one is rejected", BACK, poll).await;
     }
     bed.give_kubeconfig("eu-1", &renewed).await;
     let version = bed.release("other", 1, Quality::Good);
@@ -98,7 +98,7 @@ async fn request_reconcile(system: &Objects, kustomization: &str) {
 async fn edit_and_wait(bed: &Bed, objects: &Objects, kind: Kind, name: &str, edit: Value) {
     let before = objects.get(kind, name).await.unwrap()["spec"].clone();
     objects.patch(kind, name, edit).await;
-    let look = async || {
+    let poll = async || {
         let now = objects.get(kind, name).await.unwrap()["spec"].clone();
         // Every assignment has a new token, and reverting an edit is a new assignment.
         if without_tokens(now.clone()) == without_tokens(before.clone()) {
@@ -107,7 +107,7 @@ async fn edit_and_wait(bed: &Bed, objects: &Objects, kind: Kind, name: &str, edi
             Err(now.to_string())
         }
     };
-    bed.wait_until(&format!("{kind:?} {name} is put back"), BACK, look)
+    bed.wait_until(&format!("{kind:?} {name} is put back"), BACK, poll)
         .await;
     until_whole(bed).await;
 }
@@ -120,7 +120,7 @@ fn without_tokens(mut spec: Value) -> Value {
 }
 
 async fn until_whole(bed: &Bed) {
-    let look = async || {
+    let poll = async || {
         let module = bed.module("web").await;
         let version = bed.version_in("eu-1", "web").await;
         let ready = condition(&module, "Ready").is_some_and(|ready| ready["status"] == "True");
@@ -130,5 +130,5 @@ async fn until_whole(bed: &Bed) {
             Err(format!("{version:?}, {}", status_text(&module)))
         }
     };
-    bed.wait_until("eu-1 has all of web-v1", BACK, look).await;
+    bed.wait_until("eu-1 has all of web-v1", BACK, poll).await;
 }

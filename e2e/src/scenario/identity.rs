@@ -52,11 +52,11 @@ pub async fn leads_elsewhere(ground: Ground) {
     bed.give_kubeconfig("eu-1", &bed.kubeconfig("eu-1")).await;
     until_suspended(&bed, false).await;
     for app in ["web", "base"] {
-        let look = async || match bed.version_in("eu-1", app).await {
+        let poll = async || match bed.version_in("eu-1", app).await {
             Some(version) if version == format!("{app}-v2") => Ok(()),
             version => Err(format!("{version:?}")),
         };
-        bed.wait_until(&format!("eu-1 follows with {app}"), ROLLED, look)
+        bed.wait_until(&format!("eu-1 follows with {app}"), ROLLED, poll)
             .await;
     }
 }
@@ -64,8 +64,8 @@ pub async fn leads_elsewhere(ground: Ground) {
 /// What the controller wrote into the cluster that the Secret pointed at before, and the one that it points at now; the
 /// agents there keep running.
 fn written(bed: &Bed) -> Vec<RequestEntry> {
-    let asked = ["eu-1", "us-1"].map(|cluster| bed.muster_requests(cluster));
-    asked
+    let requests = ["eu-1", "us-1"].map(|cluster| bed.muster_requests(cluster));
+    requests
         .into_iter()
         .flatten()
         .filter(|(_, client, method, _)| client == CONTROLLER && method != "GET")
@@ -74,7 +74,7 @@ fn written(bed: &Bed) -> Vec<RequestEntry> {
 
 /// Waits until muster has suspended the Kustomizations for eu-1, or resumed them; those of eu-2 are never suspended.
 async fn until_suspended(bed: &Bed, expect: bool) {
-    let look = async || {
+    let poll = async || {
         let all = bed.fleet().list(kinds::KUSTOMIZATION).await;
         let secret = |object: &Value, cluster: &str| {
             object["spec"]["kubeConfig"]["secretRef"]["name"] == format!("{cluster}-kubeconfig")
@@ -88,10 +88,10 @@ async fn until_suspended(bed: &Bed, expect: bool) {
         if !ours.is_empty() && ours.iter().all(|object| suspended(object) == expect) {
             Ok(())
         } else {
-            let seen: Vec<_> = ours.iter().map(|object| condition(object, "Ready")).collect();
-            Err(format!("{seen:?}"))
+            let conditions: Vec<_> = ours.iter().map(|object| condition(object, "Ready")).collect();
+            Err(format!("{conditions:?}"))
         }
     };
-    bed.wait_until(&format!("suspended: {expect}"), ROLLED, look)
+    bed.wait_until(&format!("suspended: {expect}"), ROLLED, poll)
         .await;
 }

@@ -34,11 +34,11 @@ async fn away(ground: Ground, obstacle: Obstacle, reason: &str) {
     until_assigned(&bed, "eu-1", &version).await;
     bed.obstruct("eu-1", obstacle).await;
     let left = bed.elapsed();
-    let look = async || match bed.version_in("eu-2", "web").await {
-        Some(seen) if seen == version => Ok(()),
-        seen => Err(format!("{seen:?}")),
+    let poll = async || match bed.version_in("eu-2", "web").await {
+        Some(observed) if observed == version => Ok(()),
+        observed => Err(format!("{observed:?}")),
     };
-    bed.wait_until("eu-2 has its turn", ABSENCE + ROLLED, look).await;
+    bed.wait_until("eu-2 has its turn", ABSENCE + ROLLED, poll).await;
     let freed = bed.elapsed().saturating_sub(left);
     assert!(freed >= ABSENCE, "the slot was free after {freed:?}");
     bed.pass(LASTS).await;
@@ -119,7 +119,7 @@ pub async fn checking_again(ground: Ground) {
 }
 
 async fn until_assigned(bed: &Bed, cluster: &str, version: &str) {
-    let look = async || {
+    let poll = async || {
         let source = bed.module("web").await["status"]["source"].clone();
         let proxy = bed.fleet().get(kinds::PROXY_ASSEMBLAGE, cluster).await;
         let row = proxy.and_then(|proxy| proxy.pointer("/spec/syncs/0/commit").cloned());
@@ -129,12 +129,12 @@ async fn until_assigned(bed: &Bed, cluster: &str, version: &str) {
             Err(format!("{row:?} {source}"))
         }
     };
-    bed.wait_until(&format!("{cluster} is assigned {version}"), ROLLED, look)
+    bed.wait_until(&format!("{cluster} is assigned {version}"), ROLLED, poll)
         .await;
 }
 
 async fn until_all(bed: &Bed, version: &str) {
-    let look = async || {
+    let poll = async || {
         let module = bed.module("web").await;
         if module["status"]["summary"]["clusters"] == "3/3" && module["status"]["source"]["tag"] == version {
             Ok(())
@@ -142,7 +142,7 @@ async fn until_all(bed: &Bed, version: &str) {
             Err(status_text(&module))
         }
     };
-    bed.wait_until("all three are confirmed", ROLLED, look).await;
+    bed.wait_until("all three are confirmed", ROLLED, poll).await;
     for cluster in CLUSTERS {
         assert_eq!(bed.version_in(cluster, "web").await.as_deref(), Some(version));
     }

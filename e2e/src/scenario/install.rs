@@ -26,7 +26,7 @@ pub async fn is_admitted(ground: Ground) {
 }
 
 async fn until_available(bed: &Bed, objects: &Objects, name: &str) {
-    let look = async || {
+    let poll = async || {
         let deployment = objects
             .get(kinds::DEPLOYMENT, name)
             .await
@@ -36,7 +36,7 @@ async fn until_available(bed: &Bed, objects: &Objects, name: &str) {
             _ => Err(deployment["status"].to_string()),
         }
     };
-    bed.wait_until(&format!("{name} is available"), ROLLED, look)
+    bed.wait_until(&format!("{name} is available"), ROLLED, poll)
         .await;
 }
 
@@ -91,24 +91,24 @@ pub async fn is_well(ground: Ground) {
     bed.deploy(&["web"]).await;
     let everything: &[&str] = &[];
     for flags in [everything, &["--cluster", "eu-1"], &["--cluster", "us-1"]] {
-        let look = async || match bed.check(flags).await {
+        let poll = async || match bed.check(flags).await {
             (Some(0), report) if is_all_well(&report) => Ok(report),
             (code, report) => Err(format!("{code:?} {report:#}")),
         };
         let (_, report) = bed
-            .wait_until(&format!("muster check {flags:?} is green"), ROLLED, look)
+            .wait_until(&format!("muster check {flags:?} is green"), ROLLED, poll)
             .await;
         println!(
             "muster check {flags:?}: {} findings, all well",
             findings(&report).len()
         );
         // These are checked only where something runs.
-        let looked_at: &[&str] = if flags.is_empty() {
+        let checked: &[&str] = if flags.is_empty() {
             &["MST1101", "MST1102", "MST1104", "MST1105", "MST1204", "MST1205"]
         } else {
             &["MST1401", "MST1402", "MST1403", "MST1404", "MST1405"]
         };
-        for code in looked_at {
+        for code in checked {
             assert!(finding(&report, code).is_some(), "{code}: {report:#}");
         }
     }
@@ -126,16 +126,16 @@ pub async fn is_well(ground: Ground) {
             "may not list, watch, create, update".to_owned(),
         ),
     ] {
-        let look = async || {
+        let poll = async || {
             let (exit, report) = bed.check(flags).await;
-            let said = finding(&report, code).cloned().unwrap_or_default();
-            if exit == Some(1) && said["level"] == "Problem" && said.to_string().contains(&word) {
+            let found = finding(&report, code).cloned().unwrap_or_default();
+            if exit == Some(1) && found["level"] == "Problem" && found.to_string().contains(&word) {
                 Ok(())
             } else {
                 Err(format!("{exit:?} {report:#}"))
             }
         };
-        bed.wait_until(&format!("muster check {flags:?} misses rights"), ROLLED, look)
+        bed.wait_until(&format!("muster check {flags:?} misses rights"), ROLLED, poll)
             .await;
     }
 }

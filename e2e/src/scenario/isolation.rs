@@ -33,7 +33,7 @@ enum When {
 /// The observations of the healthy clusters.
 struct Story {
     /// All requests to each of them until all had the second version.
-    asked: BTreeMap<String, Vec<RequestEntry>>,
+    requests: BTreeMap<String, Vec<RequestEntry>>,
     /// When all had the first and the second version.
     had: [Duration; 2],
 }
@@ -60,16 +60,16 @@ async fn compare(ground: Ground, well: usize) {
 fn same(expect: &Story, got: &Story) {
     println!("the healthy ones had both versions after {:?}", got.had);
     assert_eq!(expect.had, got.had);
-    for (cluster, asked) in &expect.asked {
+    for (cluster, requests) in &expect.requests {
         assert!(
-            asked.len() > 20,
+            requests.len() > 20,
             "{cluster}: something was rolled out: {}",
-            asked.len()
+            requests.len()
         );
-        let other = &got.asked[cluster];
-        let differs = asked.iter().zip(other).find(|(one, other)| one != other);
+        let other = &got.requests[cluster];
+        let differs = requests.iter().zip(other).find(|(one, other)| one != other);
         assert_eq!(differs, None, "{cluster}");
-        assert_eq!(asked.len(), other.len(), "{cluster}");
+        assert_eq!(requests.len(), other.len(), "{cluster}");
     }
 }
 
@@ -148,7 +148,7 @@ async fn story(ground: Ground, well: usize, when: When) -> Story {
     }
     until_all_have(&bed, &well, &second).await;
     let had = [had_first, bed.elapsed().saturating_sub(started)];
-    let asked = well
+    let requests = well
         .iter()
         .map(|name| (name.clone(), bed.muster_requests(name)))
         .collect();
@@ -159,11 +159,11 @@ async fn story(ground: Ground, well: usize, when: When) -> Story {
         println!("the controller had at most {} MiB", bytes / 1024 / 1024);
         assert!(bytes < MEMORY, "{bytes} bytes");
     }
-    Story { asked, had }
+    Story { requests, had }
 }
 
 async fn until_all_have(bed: &Bed, clusters: &[String], version: &str) {
-    let look = async || {
+    let poll = async || {
         for cluster in clusters {
             if bed.confirmed_in(cluster, "web").await.as_deref() != Some(version) {
                 return Err(format!(
@@ -174,12 +174,12 @@ async fn until_all_have(bed: &Bed, clusters: &[String], version: &str) {
         }
         Ok(())
     };
-    bed.wait_until(&format!("all healthy ones have {version}"), ROLLED, look)
+    bed.wait_until(&format!("all healthy ones have {version}"), ROLLED, poll)
         .await;
 }
 
 async fn until_named(bed: &Bed, bad: &[&str]) {
-    let look = async || {
+    let poll = async || {
         let module = bed.module("web").await;
         let attention = module["status"]["attention"]
             .as_array()
@@ -196,7 +196,7 @@ async fn until_named(bed: &Bed, bad: &[&str]) {
             Err(status_text(&module))
         }
     };
-    let (took, attention) = bed.wait_until("the bad ones are named", NAMED, look).await;
+    let (took, attention) = bed.wait_until("the bad ones are named", NAMED, poll).await;
     println!("the bad ones are named {took:?} later:");
     for entry in attention {
         println!("  {} {} {}", entry["cluster"], entry["reason"], entry["message"]);

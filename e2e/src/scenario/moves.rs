@@ -18,16 +18,16 @@ pub async fn to_flux_and_back(ground: Ground) {
     let (before, other) = (uids(&bed, "eu-1").await, bed.marks("web").await["us-1"].clone());
 
     bed.set_flux("eu-1", true).await;
-    let look = async || {
+    let poll = async || {
         let events = bed.inside("eu-1", APPS).list(kinds::EVENT).await;
-        let said = events.iter().any(|event| event["reason"] == "FluxPresent");
-        if said {
+        let reported = events.iter().any(|event| event["reason"] == "FluxPresent");
+        if reported {
             Ok(())
         } else {
             Err(format!("{} events", events.len()))
         }
     };
-    bed.wait_until("FluxPresent is reported", ROLLED, look).await;
+    bed.wait_until("FluxPresent is reported", ROLLED, poll).await;
     bed.restart_agent("eu-1", true).await;
     until_handed_over(&bed, "muster-sync").await;
     assert_eq!(
@@ -79,7 +79,7 @@ async fn roll(bed: &Bed, number: u32, fields: &str) {
 
 /// Waits until a manager owns no field of the application.
 async fn until_handed_over(bed: &Bed, manager: &str) {
-    let look = async || {
+    let poll = async || {
         let inside = bed.inside("eu-1", APPS);
         let mut left = Vec::new();
         for kind in [kinds::CONFIG_MAP, kinds::DEPLOYMENT] {
@@ -96,7 +96,7 @@ async fn until_handed_over(bed: &Bed, manager: &str) {
             Err(format!("{left:?}"))
         }
     };
-    bed.wait_until(&format!("{manager} has nothing"), ROLLED, look)
+    bed.wait_until(&format!("{manager} has nothing"), ROLLED, poll)
         .await;
 }
 

@@ -55,11 +55,11 @@ pub async fn what_is_ours_goes_with_its_cluster(ground: Ground) {
     bed.deploy(&["web", "other"]).await;
     let before = bed.resource_versions("eu-2", "web").await;
     bed.fleet().delete(kinds::CLUSTER, "eu-2").await;
-    let look = async || match bed.fleet().get(kinds::PROXY_ASSEMBLAGE, "eu-2").await {
+    let poll = async || match bed.fleet().get(kinds::PROXY_ASSEMBLAGE, "eu-2").await {
         None => Ok(()),
         Some(left) => Err(left.to_string()),
     };
-    bed.wait_until("its ProxyAssemblage is gone", COLLECTED, look)
+    bed.wait_until("its ProxyAssemblage is gone", COLLECTED, poll)
         .await;
     let version = bed.roll("web", 2, Quality::Good).await;
     bed.until_ready("web", &version).await;

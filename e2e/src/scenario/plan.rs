@@ -63,12 +63,12 @@ pub async fn comes_true(ground: Ground) {
     bed.fleet().patch(kinds::MODULE, "web", approval).await;
     bed.until_ready("web", &version).await;
 
-    let mut seen = bed.order(&workload("web"), &version).into_iter();
+    let mut order = bed.order(&workload("web"), &version).into_iter();
     for batch in &batches {
-        let together: BTreeSet<String> = seen.by_ref().take(batch.len()).collect();
+        let together: BTreeSet<String> = order.by_ref().take(batch.len()).collect();
         assert_eq!(together, *batch);
     }
-    assert_eq!(seen.next(), None, "a skipped cluster is not touched");
+    assert_eq!(order.next(), None, "a skipped cluster is not touched");
     assert_eq!(bed.module("web").await["status"]["revision"], revision);
     for cluster in batches.iter().flatten() {
         let assemblage = bed.fleet().get(kinds::PROXY_ASSEMBLAGE, cluster).await.unwrap();

@@ -201,14 +201,14 @@ async fn by_hand(bed: &Bed, control: &str) {
 }
 
 async fn until_plan(bed: &Bed, cluster: &str, step: &str) {
-    let look = async || {
+    let poll = async || {
         let plan = row(bed, cluster).await["plan"]
             .as_str()
             .unwrap_or_default()
             .to_owned();
         if plan.contains(step) { Ok(()) } else { Err(plan) }
     };
-    bed.wait_until(&format!("{cluster} is at {step}"), ROLLED, look)
+    bed.wait_until(&format!("{cluster} is at {step}"), ROLLED, poll)
         .await;
 }
 

@@ -56,11 +56,11 @@ pub async fn held(ground: Ground) {
         .unwrap()
         .to_owned();
     let annotation = "fleet.muster.dev/acknowledge-withdrawal";
-    let said = message
+    let argument = message
         .split(&format!("{annotation}="))
         .nth(1)
         .expect("a command");
-    let digest = said.split_whitespace().next().unwrap();
+    let digest = argument.split_whitespace().next().unwrap();
     let acknowledged = json!({"metadata": {"annotations": {annotation: digest}}});
     bed.fleet().patch(kinds::MODULE, "web", acknowledged).await;
     until_gone(&bed, kinds::MODULE, "web").await;
@@ -117,7 +117,7 @@ pub async fn clusters_deleted(ground: Ground) {
     fleet.delete_in_the_foreground(kinds::CLUSTER, "foreground").await;
     for cluster in FOUR {
         until_gone(&bed, kinds::CLUSTER, cluster).await;
-        let look = async || {
+        let poll = async || {
             let mut left = Vec::new();
             for kind in [
                 kinds::PROXY_ASSEMBLAGE,
@@ -139,7 +139,7 @@ pub async fn clusters_deleted(ground: Ground) {
                 Err(left.join("\n"))
             }
         };
-        bed.wait_until(&format!("nothing is left for {cluster}"), COLLECTED, look)
+        bed.wait_until(&format!("nothing is left for {cluster}"), COLLECTED, poll)
             .await;
     }
     bed.until_not_named("web", "dead", DONE).await;
@@ -167,11 +167,11 @@ pub async fn assemblages_deleted(ground: Ground) {
     ] {
         let old = objects.get(kind, "us-1").await.unwrap();
         objects.delete(kind, "us-1").await;
-        let look = async || match objects.get(kind, "us-1").await {
+        let poll = async || match objects.get(kind, "us-1").await {
             Some(new) if new["metadata"]["uid"] != old["metadata"]["uid"] && has_succeeded(&new) => Ok(()),
             found => Err(format!("{found:?}")),
         };
-        bed.wait_until(&format!("{kind:?} is re-created"), COLLECTED, look)
+        bed.wait_until(&format!("{kind:?} is re-created"), COLLECTED, poll)
             .await;
     }
     for (kind, app, version) in [
@@ -226,25 +226,25 @@ async fn still(bed: &Bed) {
 
 async fn delete_and_wait(bed: &Bed, objects: &crate::bed::Objects, kind: Kind, name: &str) {
     objects.delete(kind, name).await;
-    let look = async || match objects.get(kind, name).await {
+    let poll = async || match objects.get(kind, name).await {
         None => Ok(()),
         Some(left) => Err(left["status"].to_string()),
     };
-    bed.wait_until(&format!("{name} is gone"), COLLECTED, look).await;
+    bed.wait_until(&format!("{name} is gone"), COLLECTED, poll).await;
 }
 
 async fn until_gone(bed: &Bed, kind: Kind, name: &str) {
-    let look = async || {
+    let poll = async || {
         bed.fleet()
             .get(kind, name)
             .await
             .map_or(Ok(()), |left| Err(status_text(&left)))
     };
-    bed.wait_until(&format!("{name} is gone"), COLLECTED, look).await;
+    bed.wait_until(&format!("{name} is gone"), COLLECTED, poll).await;
 }
 
 async fn until_current(bed: &Bed, module: &str) {
-    let look = async || {
+    let poll = async || {
         let module = bed.module(module).await;
         if is_current(&module) {
             Ok(())
@@ -252,7 +252,7 @@ async fn until_current(bed: &Bed, module: &str) {
             Err(status_text(&module))
         }
     };
-    bed.wait_until("the change is observed", ROLLED, look).await;
+    bed.wait_until("the change is observed", ROLLED, poll).await;
 }
 
 /// Whether an object of the fleet's namespace belongs to a cluster.

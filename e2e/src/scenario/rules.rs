@@ -153,11 +153,11 @@ pub async fn gates_hold_back(ground: Ground) {
     let order = bed.order(&workload("web"), &version);
     assert_eq!((order.len(), order[0].as_str()), (4, "us-1"));
 
-    let asked = bed.monitoring.query_tokens("errors");
-    assert!(asked.len() >= 4, "{asked:?}");
+    let tokens = bed.monitoring.query_tokens("errors");
+    assert!(tokens.len() >= 4, "{tokens:?}");
     assert!(
-        asked.iter().all(|token| token.as_deref() == Some(TOKEN)),
-        "{asked:?}"
+        tokens.iter().all(|token| token.as_deref() == Some(TOKEN)),
+        "{tokens:?}"
     );
     for kind in [
         kinds::MODULE,
@@ -228,7 +228,7 @@ pub async fn goes_back(ground: Ground) {
     )
     .await;
     let version = bed.roll("web", 2, Quality::Bad).await;
-    let look = async || {
+    let poll = async || {
         let module = bed.module("web").await;
         let back = bed.version_in("us-1", "web").await.as_deref() == Some("web-v1");
         let rests = module["status"]["summary"]["updating"] == 0 && condition(&module, "Halted").is_some();
@@ -238,7 +238,7 @@ pub async fn goes_back(ground: Ground) {
             Err(status_text(&module))
         }
     };
-    bed.wait_until("the canary has gone back", ROLLED, look).await;
+    bed.wait_until("the canary has gone back", ROLLED, poll).await;
     assert_eq!(
         bed.order(&workload("web"), &version),
         ["us-1"],
@@ -282,7 +282,7 @@ pub async fn tried_again_in_vain(ground: Ground) {
     let module = bed.until_reason("web", "Failed", ROLLED).await;
     let revision = module["status"]["revision"].as_str().unwrap();
     say(&bed, "retry", &revision[..8]).await;
-    let look = async || {
+    let poll = async || {
         let reasons = bed.reasons_of("web");
         let failed = reasons.iter().filter(|reason| *reason == "Failed").count();
         if failed == 2 {
@@ -291,7 +291,7 @@ pub async fn tried_again_in_vain(ground: Ground) {
             Err(format!("{reasons:?}"))
         }
     };
-    bed.wait_until("it fails again", ROLLED, look).await;
+    bed.wait_until("it fails again", ROLLED, poll).await;
     bed.pass(ROLLED).await;
     assert_eq!(bed.order(&workload("web"), &version), ["eu-1"]);
     assert_eq!(bed.reasons_of("web").last().unwrap(), "Failed");
@@ -333,13 +333,13 @@ pub async fn a_stage_without_clusters(ground: Ground) {
     let bed = deployed(ground, json!({"stages": stages.clone()})).await;
     let version = bed.roll("web", 2, Quality::Good).await;
     let module = bed.until_reason("web", "InvalidSpec", ROLLED).await;
-    let said = condition(&module, "Ready").unwrap()["message"]
+    let message = condition(&module, "Ready").unwrap()["message"]
         .as_str()
         .unwrap()
         .to_owned();
     assert!(
-        said.contains("spec.rollout.stages[0]: no selected cluster is of stage canary"),
-        "{said}"
+        message.contains("spec.rollout.stages[0]: no selected cluster is of stage canary"),
+        "{message}"
     );
     // A module that selects no cluster has no stage to fill.
     let tag = bed.release("other", 1, Quality::Good);
@@ -410,11 +410,12 @@ pub async fn pinned(ground: Ground) {
     let pin = json!({"for": &first[..12], "by": "ann", "reason": "crashes there"}).to_string();
     pin_cluster(&bed, "eu-2", Some(&pin)).await;
     bed.until_wanted("eu-2", "web", "web-v1").await;
-    let says = format!(
+    let expected = format!(
         "pinned to web-v1 (revision {}) by ann (crashes there)",
         &first[..8]
     );
-    bed.until_named("web", "eu-2", "Pinned", &[&says], ROLLED).await;
+    bed.until_named("web", "eu-2", "Pinned", &[&expected], ROLLED)
+        .await;
     assert_eq!(bed.order(&workload("web"), &version), ["us-1"]);
     say(&bed, "approve", &command(&module, "approve")).await;
     bed.until_ready("web", &version).await;
@@ -513,7 +514,7 @@ async fn say(bed: &Bed, control: &str, word: &str) {
 }
 
 async fn until_event(bed: &Bed, reason: &str) {
-    let look = async || {
+    let poll = async || {
         let events = bed.fleet().list(kinds::EVENT).await;
         let found = events.iter().any(|event| event["reason"] == reason);
         if found {
@@ -522,13 +523,13 @@ async fn until_event(bed: &Bed, reason: &str) {
             Err(format!("{} events", events.len()))
         }
     };
-    bed.wait_until(&format!("{reason} is reported"), ROLLED, look)
+    bed.wait_until(&format!("{reason} is reported"), ROLLED, poll)
         .await;
 }
 
 /// The recorded verdict on a version.
 async fn verdict(bed: &Bed, version: &str) -> String {
-    let look = async || {
+    let poll = async || {
         let revisions = bed.fleet().list(kinds::MODULE_REVISION).await;
         let of_it =
             |revision: &&Value| revision["spec"]["sync"]["source"]["git"]["version"]["tag"] == *version;
@@ -538,7 +539,7 @@ async fn verdict(bed: &Bed, version: &str) -> String {
             .and_then(|revision| revision["status"]["verdict"].as_str());
         found.map(str::to_owned).ok_or_else(|| format!("{revisions:#?}"))
     };
-    bed.wait_until(&format!("there is a verdict on {version}"), ROLLED, look)
+    bed.wait_until(&format!("there is a verdict on {version}"), ROLLED, poll)
         .await
         .1
 }

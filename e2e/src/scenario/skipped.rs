@@ -73,7 +73,7 @@ pub async fn away_for_a_while(ground: Ground) {
 
 /// Waits until exactly these clusters are skipped, counted and listed, and all others are confirmed.
 async fn until_skipped(bed: &Bed, skipped: &BTreeMap<&str, &str>) {
-    let look = async || {
+    let poll = async || {
         let module = bed.module("web").await;
         let named: BTreeMap<&str, &str> = module["status"]["attention"]
             .as_array()
@@ -90,7 +90,7 @@ async fn until_skipped(bed: &Bed, skipped: &BTreeMap<&str, &str>) {
     };
     // After an outage of an API server, its own controllers reconnect with delay, and Flux checks health for 30 s.
     let deadline = if bed.is_real() { 2 * ROLLED } else { ROLLED };
-    bed.wait_until(&format!("skipped are {skipped:?}"), deadline, look)
+    bed.wait_until(&format!("skipped are {skipped:?}"), deadline, poll)
         .await;
 }
 
@@ -99,12 +99,12 @@ fn cluster_and_reason(entry: &Value) -> Option<(&str, &str)> {
 }
 
 async fn until_assigned(bed: &Bed, cluster: &str) -> Duration {
-    let look = async || {
+    let poll = async || {
         let assemblage = bed.fleet().get(kinds::PROXY_ASSEMBLAGE, cluster).await;
         let row = assemblage.and_then(|assemblage| assemblage.pointer("/spec/syncs/0/source").cloned());
         row.map(|_| ()).ok_or_else(|| "no row".to_owned())
     };
-    bed.wait_until(&format!("{cluster} is taken"), ROLLED, look)
+    bed.wait_until(&format!("{cluster} is taken"), ROLLED, poll)
         .await
         .0
 }

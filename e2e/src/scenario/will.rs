@@ -22,7 +22,7 @@ pub async fn paused(ground: Ground) {
             json!({"spec": {"rollout": {"paused": true}}}),
         )
         .await;
-    let look = async || {
+    let poll = async || {
         let module = bed.module("web").await;
         let rests =
             module["status"]["summary"]["updated"] == 1 && module["status"]["summary"]["updating"] == 0;
@@ -32,7 +32,7 @@ pub async fn paused(ground: Ground) {
             Err(status_text(&module))
         }
     };
-    let (_, module) = bed.wait_until("eu-1 has finished", ROLLED, look).await;
+    let (_, module) = bed.wait_until("eu-1 has finished", ROLLED, poll).await;
     assert_eq!(condition(&module, "Ready").unwrap()["reason"], "Paused");
     bed.pass(ROLLED).await;
     assert_eq!(bed.order(&workload("web"), &version), ["eu-1"]);
@@ -81,13 +81,13 @@ pub async fn deleted(ground: Ground) {
         before.push(bed.resource_versions(cluster, "other").await);
     }
     bed.fleet().delete(kinds::MODULE, "web").await;
-    let look = async || {
+    let poll = async || {
         bed.fleet()
             .get(kinds::MODULE, "web")
             .await
             .map_or(Ok(()), |module| Err(status_text(&module)))
     };
-    bed.wait_until("the module is gone", ROLLED, look).await;
+    bed.wait_until("the module is gone", ROLLED, poll).await;
     for (cluster, before) in CLUSTERS.iter().zip(before) {
         assert!(is_gone(&bed, cluster, "web").await, "{cluster}");
         assert_eq!(bed.resource_versions(cluster, "other").await, before);
@@ -95,7 +95,7 @@ pub async fn deleted(ground: Ground) {
 }
 
 async fn until_clusters(bed: &Bed, app: &str, expect: &str) -> Value {
-    let look = async || {
+    let poll = async || {
         let module = bed.module(app).await;
         let rests = module["status"]["summary"]["clusters"] == expect
             && module["status"]["summary"]["withdrawing"] == 0;
@@ -105,7 +105,7 @@ async fn until_clusters(bed: &Bed, app: &str, expect: &str) -> Value {
             Err(status_text(&module))
         }
     };
-    bed.wait_until(&format!("{app} is on {expect}"), ROLLED, look)
+    bed.wait_until(&format!("{app} is on {expect}"), ROLLED, poll)
         .await
         .1
 }

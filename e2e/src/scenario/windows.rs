@@ -109,10 +109,10 @@ pub async fn dst_night(ground: Ground) {
         close(&bed, night, json!({"selector": selector, "allow": [entry]})).await;
     }
     let lost = bed.fleet().get(kinds::ROLLOUT_WINDOW, "lost").await.unwrap();
-    let said = condition(&lost, "Ready").unwrap()["message"].as_str().unwrap();
+    let text = condition(&lost, "Ready").unwrap()["message"].as_str().unwrap();
     assert!(
-        said.contains("does not apply on 2026-03-29: the clock of Europe/Berlin jumps over 02:15 to 02:45"),
-        "{said}"
+        text.contains("does not apply on 2026-03-29: the clock of Europe/Berlin jumps over 02:15 to 02:45"),
+        "{text}"
     );
     let two = bed.roll("web", 2, Quality::Good).await;
     wanted_at(&bed, "eu-2", &two, "2026-03-29T00:30:00Z").await;
@@ -169,13 +169,13 @@ async fn close(bed: &Bed, name: &str, spec: Value) {
             json!({"metadata": {"name": name}, "spec": all}),
         )
         .await;
-    let look = async || {
+    let poll = async || {
         let window = bed.fleet().get(kinds::ROLLOUT_WINDOW, name).await.unwrap();
         let ready = condition(&window, "Ready").ok_or("no status")?;
         assert_eq!(ready["status"], "True", "{ready}");
         Ok(())
     };
-    bed.wait_until("the window has a status", ROLLED, look).await;
+    bed.wait_until("the window has a status", ROLLED, poll).await;
 }
 
 async fn until_closed(bed: &Bed, app: &str, clusters: &str) -> String {
@@ -184,7 +184,7 @@ async fn until_closed(bed: &Bed, app: &str, clusters: &str) -> String {
 
 /// Waits until exactly these clusters have the reason. Returns their messages.
 async fn until_group(bed: &Bed, app: &str, reason: &str, clusters: &str) -> String {
-    let look = async || {
+    let poll = async || {
         let module = bed.module(app).await;
         let groups = module["status"]["reasons"]
             .as_array()
@@ -195,7 +195,7 @@ async fn until_group(bed: &Bed, app: &str, reason: &str, clusters: &str) -> Stri
         group.ok_or_else(|| status_text(&module))
     };
     let (_, group) = bed
-        .wait_until(&format!("{clusters}: {reason}"), ROLLED, look)
+        .wait_until(&format!("{clusters}: {reason}"), ROLLED, poll)
         .await;
     group["message"].as_str().unwrap_or_default().to_owned()
 }

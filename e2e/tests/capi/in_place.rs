@@ -266,9 +266,9 @@ async fn what_no_updater_covers_waits_with_hold_and_replaces_machines_without() 
     let note = bed.until_event("MachineDeployment", "UpdateHeld").await;
     assert!(note.contains("/failureDomain"), "{note}");
     // Cluster API does not repeat a call after a response that is not an error.
-    let asked = files.coverage_request_count();
+    let requests = files.coverage_request_count();
     bed.until("Cluster API asks again", async || {
-        (files.coverage_request_count() > asked + 1).then_some(())
+        (files.coverage_request_count() > requests + 1).then_some(())
     })
     .await;
     assert_eq!(by_uid(&bed.machines(APART, WORKERS).await), workers);

@@ -65,7 +65,7 @@ struct State {
     /// Whether an update of a Machine may complete.
     may_end: Mutex<bool>,
     /// Number of calls that ask what it covers.
-    asked: AtomicUsize,
+    coverage_requests: AtomicUsize,
 }
 
 impl Updater {
@@ -80,7 +80,7 @@ impl Updater {
             covers,
             calls: Arc::clone(calls),
             may_end: Mutex::new(false),
-            asked: AtomicUsize::new(0),
+            coverage_requests: AtomicUsize::new(0),
         });
         let asked = Arc::clone(&state);
         let server = Server {
@@ -123,7 +123,7 @@ impl Updater {
 
     /// Number of calls so far that ask what it covers.
     pub(crate) fn coverage_request_count(&self) -> usize {
-        self.state.asked.load(Ordering::Relaxed)
+        self.state.coverage_requests.load(Ordering::Relaxed)
     }
 
     /// Whether a Machine is done at the second call; with false, it never is.
@@ -163,7 +163,7 @@ impl State {
 
     /// The covered fields of the desired objects, as merge patches of the current ones.
     fn covered(&self, hook: &str, body: &Value, objects: [&str; 2], within: &[&str]) -> Value {
-        self.asked.fetch_add(1, Ordering::Relaxed);
+        self.coverage_requests.fetch_add(1, Ordering::Relaxed);
         let mut answer = json!({
             "apiVersion": GROUP_VERSION, "kind": format!("{hook}Response"), "status": "Success", "message": "",
         });

@@ -77,8 +77,8 @@ pub(crate) struct Machine {
 /// Runs a program of the host until it exits.
 fn run(program: &str, arguments: &[&str]) -> String {
     let output = Command::new(program).args(arguments).output().unwrap();
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{program} {arguments:?}: {said}");
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{program} {arguments:?}: {stderr}");
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 

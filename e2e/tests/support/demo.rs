@@ -92,9 +92,9 @@ impl Demo {
             .env("KUBECONFIG", self.folder.join("management.kubeconfig"))
             .output()
             .unwrap();
-        let said = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
-        assert_eq!(output.status.code(), Some(code), "{arguments:?}: {said}");
-        said
+        let printed = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
+        assert_eq!(output.status.code(), Some(code), "{arguments:?}: {printed}");
+        printed
     }
 
     /// Runs kubectl on podinfo in a cluster, with the printed kubeconfig. Returns the output.
@@ -131,11 +131,11 @@ impl Demo {
 
     /// Terminates it, and waits for a clean exit.
     pub(crate) fn end(&mut self) {
-        let told = Command::new("kill")
+        let sent = Command::new("kill")
             .args(["-TERM", &self.child.id().to_string()])
             .status()
             .unwrap();
-        assert!(told.success());
+        assert!(sent.success());
         let started = Instant::now();
         let status = loop {
             if let Some(status) = self.child.try_wait().unwrap() {
@@ -158,11 +158,11 @@ impl Drop for Demo {
 }
 
 fn text(output: &Output, what: &[&str]) -> String {
-    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    let stdout = String::from_utf8_lossy(&output.stdout).into_owned();
     assert!(
         output.status.success(),
-        "{what:?}: {said}{}",
+        "{what:?}: {stdout}{}",
         String::from_utf8_lossy(&output.stderr)
     );
-    said
+    stdout
 }

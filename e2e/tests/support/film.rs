@@ -193,11 +193,11 @@ mod tests {
     fn a_picture_shows_each_frame_in_its_time_and_nothing_that_runs() {
         let mut terminal = vt100::Parser::new(3, 40, 0);
         let mut frames = Vec::new();
-        for said in [
+        for chunk in [
             "$ muster why\r\n",
             "\u{1b}[31m✗\u{1b}[0m <script>alert(1)</script>\r\n",
         ] {
-            terminal.process(said.as_bytes());
+            terminal.process(chunk.as_bytes());
             let mut frame = Frame::of(terminal.screen());
             frame.lasts = Duration::from_secs(1);
             frames.push(frame);

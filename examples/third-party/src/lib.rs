@@ -143,18 +143,21 @@ async fn write(
 
 /// `None` if there is no result yet. Status of another version is ignored.
 fn verdict(object: &DynamicObject, rows: &[Value], round: &Round) -> Option<Result<(), (String, String)>> {
-    let said: Vec<&Value> = states(object)
+    let current: Vec<&Value> = states(object)
         .iter()
         .filter(|state| state["digest"] == round.version)
         .collect();
-    if let Some(failed) = said
+    if let Some(failed) = current
         .iter()
         .find(|state| state["state"] == "failed" && state["terminal"] == true)
     {
         let text = |field: &str| failed[field].as_str().unwrap_or_default().to_owned();
         return Some(Err((text("name"), text("message"))));
     }
-    let succeeded = said.iter().filter(|state| state["state"] == "succeeded").count();
+    let succeeded = current
+        .iter()
+        .filter(|state| state["state"] == "succeeded")
+        .count();
     (succeeded == rows.len()).then_some(Ok(()))
 }
 

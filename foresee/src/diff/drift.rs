@@ -91,10 +91,10 @@ pub async fn module(
             note: Some(format!("No cluster has {module} yet.")),
         });
     }
-    let looked = clusters
+    let requests = clusters
         .iter()
         .map(|name| assigned(client, namespace, module, name));
-    let assigned: Vec<anyhow::Result<Assigned>> = stream::iter(looked).buffered(AT_ONCE).collect().await;
+    let assigned: Vec<anyhow::Result<Assigned>> = stream::iter(requests).buffered(AT_ONCE).collect().await;
     let allow = format!(
         "muster diff {module} -n {} --allow-insecure-sources",
         shell_word(namespace)
@@ -109,7 +109,7 @@ pub async fn module(
             Err(error) => Err(error),
         }
     });
-    let told: Vec<anyhow::Result<ClusterDrift>> = stream::iter(compared).buffered(AT_ONCE).collect().await;
+    let results: Vec<anyhow::Result<ClusterDrift>> = stream::iter(compared).buffered(AT_ONCE).collect().await;
     let cell = |name: &str| view.cells.iter().find(|cell| cell.cluster == name);
     let version = |name: &str| {
         cell(name)
@@ -118,13 +118,13 @@ pub async fn module(
     };
     let (mut alike, mut wrong) = (BTreeMap::new(), BTreeMap::new());
     let mut differs = Differs::No;
-    for (name, told) in clusters.iter().zip(told) {
+    for (name, result) in clusters.iter().zip(results) {
         let name = name.as_str();
-        match told {
-            Ok(told) => {
-                differs = differs.max(told.differs);
+        match result {
+            Ok(drift) => {
+                differs = differs.max(drift.differs);
                 alike
-                    .entry((version(name), told.text))
+                    .entry((version(name), drift.text))
                     .or_insert_with(Vec::new)
                     .push(name);
             }

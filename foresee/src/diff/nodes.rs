@@ -48,10 +48,10 @@ pub async fn nodes(client: &Client, module: &ModuleName, named: &[String]) -> an
         .collect();
     let mut blocks: BTreeMap<String, Vec<String>> = BTreeMap::new();
     let mut compared = 0;
-    let is_asked = |node: &str| named.is_empty() || named.iter().any(|named| named == node);
+    let is_requested = |node: &str| named.is_empty() || named.iter().any(|named| named == node);
     let view = read::find_node_module(&fleet, &module.name)?;
     let cells = view.cells.iter().filter(|cell| cell.shape != Shape::NotSelected);
-    for cell in cells.filter(|cell| is_asked(&cell.cluster)) {
+    for cell in cells.filter(|cell| is_requested(&cell.cluster)) {
         compared += 1;
         for block in differences(&objects, module, &cell.cluster, &known)? {
             blocks.entry(block).or_default().push(cell.cluster.clone());

@@ -185,9 +185,14 @@ fn skipped(
         if *reason == Reason::UpToDate || *reason == Reason::Excluded && !left_out {
             continue;
         }
-        let told = prospect.told.iter().find(|told| told.cluster == *cluster);
-        let told = told.filter(|told| told.reason == *reason && !left_out);
-        let message = told.map_or_else(String::new, |told| told.message.clone());
+        let cluster_message = prospect
+            .messages
+            .iter()
+            .find(|cluster_message| cluster_message.cluster == *cluster);
+        let cluster_message =
+            cluster_message.filter(|cluster_message| cluster_message.reason == *reason && !left_out);
+        let message =
+            cluster_message.map_or_else(String::new, |cluster_message| cluster_message.message.clone());
         // Clusters with different windows, or time zones, do not open together.
         let by_window = matches!(reason, Reason::WindowClosed | Reason::WindowInvalid);
         let apart = if by_window { message.clone() } else { String::new() };
@@ -204,7 +209,7 @@ fn skipped(
 
 /// How the rollout treats a cluster with this final reason.
 fn outcome(reason: Reason, rollout: &Rollout) -> String {
-    let said = match (reason, rollout.on_unreachable) {
+    let text = match (reason, rollout.on_unreachable) {
         (Reason::Unreachable | Reason::CredentialsRejected, OnUnreachable::Skip) => {
             "skipped until it is back (onUnreachable: Skip)"
         }
@@ -235,7 +240,7 @@ fn outcome(reason: Reason, rollout: &Rollout) -> String {
         ) => "its turn is not reached",
         _ => "skipped until that is over",
     };
-    said.to_owned()
+    text.to_owned()
 }
 
 fn warnings<K: ModuleObject>(findings: &Findings<'_, K>, selected: &BTreeSet<String>) -> Vec<String> {

@@ -72,7 +72,7 @@ struct Surroundings {
 type AnySubject = Any<Subject<Module>, Subject<BootstrapModule>>;
 
 /// The kinds of `--binding-kinds`.
-pub(crate) fn kinds(said: &[String]) -> anyhow::Result<Kinds> {
+pub(crate) fn kinds(given: &[String]) -> anyhow::Result<Kinds> {
     let kind = |text: &String| {
         let (api_version, kind) = text.rsplit_once('/').with_context(|| {
             format!("--binding-kinds {text}: write APIVERSION/KIND, such as apps/v1/Deployment")
@@ -82,7 +82,7 @@ pub(crate) fn kinds(said: &[String]) -> anyhow::Result<Kinds> {
             kind: kind.to_owned(),
         })
     };
-    let kinds: anyhow::Result<BTreeSet<BindingKind>> = said.iter().map(kind).collect();
+    let kinds: anyhow::Result<BTreeSet<BindingKind>> = given.iter().map(kind).collect();
     Ok(Kinds::new(&kinds?))
 }
 

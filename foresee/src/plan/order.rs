@@ -264,13 +264,13 @@ impl Watcher {
 impl Witness for Watcher {
     fn decided(&mut self, case: &Case<'_>, _view: usize) -> Verdict {
         self.held = None;
-        let told = case.decision.reasons.iter().map(|(unit, why)| {
+        let reasons = case.decision.reasons.iter().map(|(unit, why)| {
             if let Why::WithdrawalHeld { acknowledge, units } = why {
                 self.held = Some((acknowledge.to_string(), *units));
             }
             (unit.to_string(), module::word(why).0)
         });
-        self.finally = told.collect();
+        self.finally = reasons.collect();
         let passed: BTreeSet<StageId> = case.decision.memory.course.passed.iter().copied().collect();
         let same_run = case.before.run.map(|run| run.id) == case.decision.memory.run.map(|run| run.id);
         for (id, pass) in &self.stages {

@@ -81,16 +81,16 @@ pub enum ReadError {
         second: Origin,
     },
     /// The range is not of the form A..B.
-    #[error("--git {said}: write A..B or A...B, two commits, branches or tags, such as origin/main...HEAD")]
+    #[error("--git {range}: write A..B or A...B, two commits, branches or tags, such as origin/main...HEAD")]
     Range {
         /// The argument as given.
-        said: String,
+        range: String,
     },
     /// The commit does not exist.
-    #[error("--git: {said} is not a commit of the repository of {}; next: git fetch, or name another", folder.display())]
+    #[error("--git: {revision} is not a commit of the repository of {}; next: git fetch, or name another", folder.display())]
     NoCommit {
         /// The argument as given.
-        said: String,
+        revision: String,
         /// The folder that was given.
         folder: PathBuf,
     },
@@ -184,7 +184,7 @@ pub(crate) fn on_disk(folder: &Path) -> Result<Files, ReadError> {
 /// the two, `A...B` what B changed since it diverged from A.
 pub(crate) fn in_range(folder: &Path, range: &str) -> Result<(Files, Files), ReadError> {
     let (from, to) = range.split_once("..").ok_or_else(|| ReadError::Range {
-        said: range.to_owned(),
+        range: range.to_owned(),
     })?;
     let (to, since) = match to.strip_prefix('.') {
         Some(to) => (to, true),
@@ -193,7 +193,7 @@ pub(crate) fn in_range(folder: &Path, range: &str) -> Result<(Files, Files), Rea
     let is_named = |name: &str| !name.is_empty() && !name.contains("..");
     if !is_named(from) || !is_named(to) {
         return Err(ReadError::Range {
-            said: range.to_owned(),
+            range: range.to_owned(),
         });
     }
     let repository = Repository::discover(folder).map_err(|_none| ReadError::NoRepository {
@@ -215,14 +215,18 @@ pub(crate) fn in_range(folder: &Path, range: &str) -> Result<(Files, Files), Rea
     ))
 }
 
-fn find_commit<'a>(repository: &'a Repository, folder: &Path, said: &str) -> Result<Commit<'a>, ReadError> {
+fn find_commit<'a>(
+    repository: &'a Repository,
+    folder: &Path,
+    revision: &str,
+) -> Result<Commit<'a>, ReadError> {
     let found = repository
-        .revparse_single(said)
+        .revparse_single(revision)
         .and_then(|object| object.peel_to_commit());
     found.map_err(|error| match error.code() {
         ErrorCode::NotFound | ErrorCode::Ambiguous | ErrorCode::InvalidSpec | ErrorCode::Peel => {
             ReadError::NoCommit {
-                said: said.to_owned(),
+                revision: revision.to_owned(),
                 folder: folder.to_owned(),
             }
         }

@@ -765,10 +765,11 @@ async fn that_a_version_must_be_signed_is_said_where_it_was_not_verified() {
     world.spec("web")["sync"]["source"]["git"]["verify"] =
         json!({"mode": "Commit", "secretRef": {"name": "keys"}});
     let plan = world.plan().await;
-    let said = "must be signed by a key of Secret keys: the controller verifies that before any assignment";
+    let expected =
+        "must be signed by a key of Secret keys: the controller verifies that before any assignment";
     let warnings = &plan.modules[0].warnings;
     assert!(
-        warnings.iter().any(|warning| warning.contains(said)),
+        warnings.iter().any(|warning| warning.contains(expected)),
         "{warnings:?}"
     );
 }
@@ -787,13 +788,13 @@ async fn a_cluster_of_the_folder_joins_by_its_labels() {
 
 #[test]
 fn bad_input_is_reported_with_its_position() {
-    let check = |manifests: &[(&str, &str)], says: &str| {
+    let check = |manifests: &[(&str, &str)], expected: &str| {
         let files = manifests.iter().map(|(path, text)| File {
             path: (*path).to_owned(),
             bytes: text.as_bytes().to_vec().into(),
         });
         let error = read::read_folder(&Files::new(files), &BTreeMap::new(), NS).unwrap_err();
-        assert!(error.to_string().starts_with(says), "{error}");
+        assert!(error.to_string().starts_with(expected), "{error}");
     };
     let yaml = |name: &str, rest: &str| {
         format!(
@@ -916,8 +917,8 @@ fn variables_are_those_of_the_kustomization_or_of_the_live_modules() {
     // No Kustomization is known: the values of the live module.
     let (url, note) = known(&world);
     assert_eq!(url, URL);
-    let says = "HOST: taken from the live modules, as their Kustomization is not known; another value: --substitute NAME=VALUE";
-    assert_eq!(note.as_deref(), Some(says));
+    let notice = "HOST: taken from the live modules, as their Kustomization is not known; another value: --substitute NAME=VALUE";
+    assert_eq!(note.as_deref(), Some(notice));
 
     // Its variables take precedence over live values.
     let mut spec = kustomization("modules", true);
@@ -929,7 +930,7 @@ fn variables_are_those_of_the_kustomization_or_of_the_live_modules() {
     spec["postBuild"] =
         json!({"substitute": {"OTHER": "x"}, "substituteFrom": [{"kind": "ConfigMap", "name": "hosts"}]});
     world.applied(&["web", "base"], &spec);
-    assert_eq!(known(&world), (URL.to_owned(), Some(says.to_owned())));
+    assert_eq!(known(&world), (URL.to_owned(), Some(notice.to_owned())));
 
     // None of its modules is live yet: the Kustomization of the folder is used.
     world.live.modules.clear();
@@ -963,18 +964,18 @@ fn variables_of_a_kustomization_that_applies_less_are_not_used() {
     let mut spec = kustomization("modules", true);
     spec["postBuild"] = json!({"substitute": {"HOST": "git.test"}});
     world.applied(&["web"], &spec);
-    let check = |bucket: &str, expect: &str, says: Option<&str>| {
+    let check = |bucket: &str, expect: &str, notice: Option<&str>| {
         let files = files(bucket);
         let known = KnownVariables::of([&files.1], &world.live, &world.appliers, &world.path);
         let (_, wanted, note) = folders(&files, &known, &BTreeMap::new(), NS).unwrap();
         let object = wanted.objects.values().next().unwrap();
         assert_eq!(object["data"]["bucket"], expect);
-        assert_eq!(note.as_deref(), says);
+        assert_eq!(note.as_deref(), notice);
     };
     check("${HOST}", "git.test", None);
-    let says = "the variables of its Kustomization are not used: 1.yaml:1:37: variable BUCKET is not set and has no default (known: HOST); write \
+    let notice = "the variables of its Kustomization are not used: 1.yaml:1:37: variable BUCKET is not set and has no default (known: HOST); write \
                 $${ for a literal ${";
-    check("${BUCKET}", "${BUCKET}", Some(says));
+    check("${BUCKET}", "${BUCKET}", Some(notice));
 }
 
 #[tokio::test]
@@ -1152,7 +1153,7 @@ fn node_modules_of_a_folder_are_checked() {
     let says = "nothing is wrong with nodemodule/dns, nodemodule/fabric; which nodes change is known only in the clusters that have them: muster diff \
                 nodemodule/dns --context CONTEXT";
     assert_eq!(folder.of_nodes().as_deref(), Some(says));
-    for (other, says) in [
+    for (other, expected) in [
         (
             of("dns", "etc/dns", ""),
             "nodemodule/dns: spec.parts[0].files[0].path: Invalid value: \"etc/dns\"",
@@ -1171,6 +1172,6 @@ fn node_modules_of_a_folder_are_checked() {
         ),
     ] {
         let error = read(&[fabric.clone(), other]).unwrap_err().to_string();
-        assert!(error.contains(says), "{error}");
+        assert!(error.contains(expected), "{error}");
     }
 }

@@ -104,7 +104,7 @@ pub(crate) fn object(change: &ObjectChange) -> String {
         Fate::Removed => '-',
         Fate::Moved => '→',
     };
-    let told: Vec<String> = fields.iter().take(LEAVES).map(field).collect();
+    let shown: Vec<String> = fields.iter().take(LEAVES).map(field).collect();
     let more = match fields.len().saturating_sub(LEAVES) {
         0 => String::new(),
         more => format!(" and {more} more"),
@@ -113,7 +113,7 @@ pub(crate) fn object(change: &ObjectChange) -> String {
     format!(
         "{sign} {object} on {}{colon}{}{more}",
         who(clusters),
-        told.join(", ")
+        shown.join(", ")
     )
 }
 
@@ -123,16 +123,16 @@ pub(crate) fn order(steps: &[Step]) -> Vec<String> {
     let has_stages = steps
         .iter()
         .any(|step| matches!(step, Step::Change { stage: Some(_), .. }));
-    let mut told: Option<&Option<String>> = None;
+    let mut last_stage: Option<&Option<String>> = None;
     for run in steps.chunk_by(|a, b| kind(a).is_some() && kind(a) == kind(b)) {
         let Some(Step::Change { stage, gives, .. }) = run.first() else {
             words.extend(run.iter().map(stop));
             continue;
         };
         let leaves = matches!(gives, Gives::Withdrawal | Gives::Move);
-        let heading = (has_stages && !leaves && told != Some(stage))
+        let heading = (has_stages && !leaves && last_stage != Some(stage))
             .then(|| format!("{}: ", stage.as_deref().unwrap_or("others")));
-        told = Some(stage);
+        last_stage = Some(stage);
         let mut batches = batches(run, *gives);
         if let (Some(heading), Some(first)) = (heading, batches.first_mut()) {
             first.insert_str(0, &heading);
@@ -165,7 +165,7 @@ fn batches(run: &[Step], gives: Gives) -> Vec<String> {
     let (first, rest) = clusters.split_at(FIRST);
     let (middle, last) = rest.split_at(rest.len() - 1);
     let many: usize = middle.iter().map(|clusters| clusters.len()).sum();
-    let told = format!(
+    let omitted = format!(
         "… {} with {} …",
         counted(middle.len(), "more batch", "more batches"),
         counted(many, "cluster", "clusters")
@@ -173,7 +173,7 @@ fn batches(run: &[Step], gives: Gives) -> Vec<String> {
     first
         .iter()
         .map(word)
-        .chain([told])
+        .chain([omitted])
         .chain(last.iter().map(word))
         .collect()
 }

@@ -91,27 +91,31 @@ impl ChangeDetails {
 
 /// The actions of this decision that the previous one did not have.
 pub(crate) fn changes(before: Option<&Decision>, now: &Decision) -> Vec<Change> {
-    let mut told: BTreeMap<ChangeDetails, Vec<UnitId>> = BTreeMap::new();
+    let mut grouped: BTreeMap<ChangeDetails, Vec<UnitId>> = BTreeMap::new();
     if before.map(phase).as_ref() != Some(&phase(now)) {
-        told.insert(phase(now), Vec::new());
+        grouped.insert(phase(now), Vec::new());
     }
     let steps: BTreeSet<&Step> = before.iter().flat_map(|before| &before.steps).collect();
     for step in now.steps.iter().filter(|step| !steps.contains(step)) {
-        told.entry(taken(step)).or_default().extend(step.unit().cloned());
+        grouped
+            .entry(taken(step))
+            .or_default()
+            .extend(step.unit().cloned());
     }
     let reasons = before.iter().flat_map(|before| &before.reasons);
     let mut reasons: BTreeMap<&UnitId, &Why> = reasons.map(|(unit, why)| (unit, why)).collect();
     for (unit, why) in &now.reasons {
         let word = reason(why);
         if reasons.remove(unit).map(reason).as_ref() != Some(&word) {
-            told.entry(word).or_default().push(unit.clone());
+            grouped.entry(word).or_default().push(unit.clone());
         }
     }
     let gone: Vec<UnitId> = reasons.into_keys().cloned().collect();
     if !gone.is_empty() {
-        told.insert(ChangeDetails::new(ChangeKind::Gone, String::new()), gone);
+        grouped.insert(ChangeDetails::new(ChangeKind::Gone, String::new()), gone);
     }
-    told.into_iter()
+    grouped
+        .into_iter()
         .map(|(word, clusters)| Change { word, clusters })
         .collect()
 }
@@ -148,7 +152,9 @@ fn taken(step: &Step) -> ChangeDetails {
             verdict,
             evidence,
         } => {
-            let evidence = evidence.as_ref().map(|seen| format!(", {}", witness(seen)));
+            let evidence = evidence
+                .as_ref()
+                .map(|observed| format!(", {}", witness(observed)));
             let text = format!(
                 "{verdict:?}: {}{}",
                 short_hash(*revision),

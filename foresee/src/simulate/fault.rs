@@ -44,10 +44,10 @@ pub enum FleetError {
         known: String,
     },
     /// An argument that belongs to no flag.
-    #[error("{said}: one file is simulated; name clusters by --fail {said}, or --slow {said}=5m")]
+    #[error("{argument}: one file is simulated; name clusters by --fail {argument}, or --slow {argument}=5m")]
     Stray {
         /// The argument.
-        said: String,
+        argument: String,
     },
     /// The simulation did not settle.
     #[error("the rollout does not settle after {events} events: make the fleet smaller, or report the file")]

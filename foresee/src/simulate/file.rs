@@ -441,9 +441,9 @@ fn keys(path: &serde_ignored::Path<'_>) -> Vec<Key> {
 mod tests {
     use super::*;
 
-    fn check(text: &str, says: &str) {
+    fn check(text: &str, expected: &str) {
         let error = Fleet::of("fleet.yaml", text.as_bytes()).unwrap_err();
-        assert_eq!(error.to_string(), says);
+        assert_eq!(error.to_string(), expected);
     }
 
     #[test]

@@ -66,11 +66,15 @@ pub fn svg(story: &Story) -> String {
 
 /// Clusters of --fail and CLUSTER=TIME of --slow, without the first of each, if a shell expanded eu-{1..3}.
 fn also(fleet: &mut Fleet, options: &Options) -> Result<(), FleetError> {
-    for said in &options.more {
-        match slow(said) {
+    for argument in &options.more {
+        match slow(argument) {
             Ok((name, time)) if !options.slow.is_empty() => fleet.slow(&name, time)?,
-            Err(_no_time) if !options.fail.is_empty() => fleet.fail(said)?,
-            _ => return Err(FleetError::Stray { said: said.clone() }),
+            Err(_no_time) if !options.fail.is_empty() => fleet.fail(argument)?,
+            _ => {
+                return Err(FleetError::Stray {
+                    argument: argument.clone(),
+                });
+            }
         }
     }
     Ok(())

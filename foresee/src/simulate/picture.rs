@@ -108,19 +108,20 @@ fn cell(group: &[&Track], took: Millis, at: usize, columns: usize) -> Shape {
     let spans = u64::try_from(columns - 1).unwrap_or(1);
     let (from, to) = (took.0 * at / spans, took.0 * (at + 1) / spans);
     let last = at == spans;
-    let seen = group.iter().flat_map(|track| {
+    let shapes = group.iter().flat_map(|track| {
         let changes = track.changes.iter().enumerate();
         changes.filter_map(move |(place, (begin, reason))| {
             let end = track.changes.get(place + 1).map_or(u64::MAX, |(next, _)| next.0);
-            let told = if last {
+            let overlaps = if last {
                 end == u64::MAX
             } else {
                 begin.0 < to.max(from + 1) && end > from
             };
-            told.then(|| Shape::of(*reason))
+            overlaps.then(|| Shape::of(*reason))
         })
     });
-    seen.min_by_key(|shape| notable(*shape))
+    shapes
+        .min_by_key(|shape| notable(*shape))
         .unwrap_or(Shape::NotSelected)
 }
 

@@ -116,8 +116,8 @@ fn line(row: &Row, y: usize) -> Group {
         at += run.len();
         let bar = Rectangle::new().set("x", from).set("y", y + 3);
         let bar = bar.set("width", to - from).set("height", LINE - 6).set("rx", 2);
-        let told = format!("{}: {}", row.title, shape.word());
-        group.append(bar.set("class", class(shape)).add(Title::new(told)));
+        let tooltip = format!("{}: {}", row.title, shape.word());
+        group.append(bar.set("class", class(shape)).add(Title::new(tooltip)));
         if to - from >= 14 {
             let glyph = shape.glyph().to_string();
             group.append(label(

@@ -109,9 +109,9 @@ impl Redactor {
     }
 
     /// The text without credentials.
-    pub fn text(&self, said: &str) -> String {
-        let mut text = String::with_capacity(said.len());
-        self.known.replace_all_with(said, &mut text, |_, _, text| {
+    pub fn text(&self, raw: &str) -> String {
+        let mut text = String::with_capacity(raw.len());
+        self.known.replace_all_with(raw, &mut text, |_, _, text| {
             text.push_str(MASK);
             true
         });

@@ -154,8 +154,8 @@ async fn identity(client: &Client, there: &Client, namespace: &str, name: &str, 
     };
     let namespaces: Api<Namespace> = Api::all(there.clone());
     let reading = namespaces.get_metadata_opt("kube-system");
-    let seen = match call_within(DEADLINE, "reading namespace kube-system", reading).await {
-        Ok(seen) => seen.and_then(|seen| seen.metadata.uid),
+    let actual = match call_within(DEADLINE, "reading namespace kube-system", reading).await {
+        Ok(kube_system) => kube_system.and_then(|kube_system| kube_system.metadata.uid),
         Err(error) => {
             return Finding::unknown(
                 Code::DeepIdentity,
@@ -164,11 +164,11 @@ async fn identity(client: &Client, there: &Client, namespace: &str, name: &str, 
             );
         }
     };
-    match (known, seen) {
-        (Some(known), Some(seen)) if known == seen => Finding::ok(Code::DeepIdentity, "it is the cluster that the controller recorded"),
-        (Some(known), Some(seen)) => Finding::problem(Code::DeepIdentity, "it is not the cluster that the controller recorded")
-            .reason(format!("the uid of its kube-system is {seen}, and was {known}: nothing is written to it"))
-            .remedy(format!("if that is intended: kubectl annotate clusters.cluster.x-k8s.io/{name} --overwrite --field-manager=muster-cli fleet.muster.dev/accept-identity={seen}")),
+    match (known, actual) {
+        (Some(known), Some(actual)) if known == actual => Finding::ok(Code::DeepIdentity, "it is the cluster that the controller recorded"),
+        (Some(known), Some(actual)) => Finding::problem(Code::DeepIdentity, "it is not the cluster that the controller recorded")
+            .reason(format!("the uid of its kube-system is {actual}, and was {known}: nothing is written to it"))
+            .remedy(format!("if that is intended: kubectl annotate clusters.cluster.x-k8s.io/{name} --overwrite --field-manager=muster-cli fleet.muster.dev/accept-identity={actual}")),
         (None, _) | (_, None) => Finding::warning(Code::DeepIdentity, "the controller has not recorded the identity of the cluster")
             .reason("it never reached the cluster, or its credential may not read namespace kube-system"),
     }

@@ -73,10 +73,10 @@ mod tests {
             assert!(level(&["--events-addr=x", on]).contains("Ok"), "{on}");
         }
         for off in ["--no-remote-bases=false", "--log-level=info"] {
-            let said = level(&[off]);
+            let text = level(&[off]);
             assert!(
-                said.contains("Warning") && said.contains("flux-system/kustomize-controller"),
-                "{said}"
+                text.contains("Warning") && text.contains("flux-system/kustomize-controller"),
+                "{text}"
             );
         }
     }

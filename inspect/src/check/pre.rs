@@ -28,7 +28,7 @@ pub(crate) async fn check_before_install(client: &Client, namespace: &str) -> an
     let mut findings = vec![judge::server_version(&version.git_version)];
     let mut others = Vec::new();
     let mut objects = Vec::new();
-    let (mut looked, mut refused) = (0, Vec::new());
+    let (mut checked, mut refused) = (0, Vec::new());
     for definition in &installation.definitions {
         let object = serde_json::to_value(definition)?;
         let name = ObjectRef::of(&object);
@@ -45,7 +45,7 @@ pub(crate) async fn check_before_install(client: &Client, namespace: &str) -> an
     objects.extend(installation.objects);
     for object in &objects {
         let name = ObjectRef::of(object);
-        looked += 1;
+        checked += 1;
         match apply::apply(client, object, true).await {
             Ok(_) => {}
             // Objects in a namespace that does not exist yet cannot be dry-run; a conflict with another manager means
@@ -60,7 +60,7 @@ pub(crate) async fn check_before_install(client: &Client, namespace: &str) -> an
     }
     findings.extend(each(
         Code::PreRights,
-        || format!("all {looked} objects of an installation would be accepted"),
+        || format!("all {checked} objects of an installation would be accepted"),
         refused,
     ));
     findings.push(if others.is_empty() {

@@ -102,7 +102,7 @@ async fn reviewed(
     account: &str,
 ) -> Result<BTreeSet<Right>, CallError> {
     let reviews: Api<SubjectAccessReview> = Api::all(client.clone());
-    let asked = stream::iter(wanted.iter().cloned()).map(|right| {
+    let requests = stream::iter(wanted.iter().cloned()).map(|right| {
         let (reviews, review) = (reviews.clone(), review(&right, account));
         async move {
             let parameters = PostParams::default();
@@ -112,7 +112,7 @@ async fn reviewed(
             Ok::<_, CallError>((!allowed).then_some(right))
         }
     });
-    let answers: Vec<Option<Right>> = asked.buffer_unordered(AT_ONCE).try_collect().await?;
+    let answers: Vec<Option<Right>> = requests.buffer_unordered(AT_ONCE).try_collect().await?;
     Ok(answers.into_iter().flatten().collect())
 }
 

@@ -13,7 +13,7 @@ const SHOWN: usize = 3;
 pub fn lines(report: &Report, width: usize) -> Vec<String> {
     let mut lines = Vec::new();
     let mut group = None;
-    let mut seen: BTreeMap<&str, usize> = BTreeMap::new();
+    let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
     let total = |code: &str| {
         report
             .findings
@@ -28,7 +28,7 @@ pub fn lines(report: &Report, width: usize) -> Vec<String> {
             lines.push(finding.group.title().to_owned());
             lines.push("-".repeat(finding.group.title().chars().count()));
         }
-        let count = seen.entry(finding.code.as_str()).or_default();
+        let count = counts.entry(finding.code.as_str()).or_default();
         *count += 1;
         if *count <= SHOWN {
             lines.extend(of(finding, width));

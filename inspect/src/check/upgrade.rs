@@ -46,8 +46,8 @@ pub(crate) async fn check_upgrades(
         .await
         .context("reading Clusters")?;
     clusters.sort_by_key(kube::ResourceExt::name_any);
-    let asks = |cluster: &DynamicObject| asks_for_upgrades(cluster.annotations());
-    let (asking, silent): (Vec<_>, Vec<_>) = clusters.into_iter().partition(asks);
+    let opts_in = |cluster: &DynamicObject| asks_for_upgrades(cluster.annotations());
+    let (asking, silent): (Vec<_>, Vec<_>) = clusters.into_iter().partition(opts_in);
     let reader = Reader::new(client.clone(), namespace);
     let reader = &reader;
     let findings = stream::iter(asking).map(|cluster| async move {

@@ -222,10 +222,11 @@ async fn read_identities(client: &Client, namespace: &str) -> Read<BTreeMap<Stri
         )
         .await,
     )?;
-    let said = |record: &ConfigMap, key: &str| record.data.as_ref().and_then(|data| data.get(key).cloned());
+    let value_of =
+        |record: &ConfigMap, key: &str| record.data.as_ref().and_then(|data| data.get(key).cloned());
     let all = list.items.iter();
     Ok(all
-        .filter_map(|record| said(record, "clusterUid").zip(said(record, "kubeSystemUid")))
+        .filter_map(|record| value_of(record, "clusterUid").zip(value_of(record, "kubeSystemUid")))
         .collect())
 }
 

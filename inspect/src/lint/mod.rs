@@ -74,10 +74,10 @@ pub fn lint_files(files: &Files, variables: &Variables) -> Report {
             };
             match document.value() {
                 Ok(value) => {
-                    let seen = lens.validate(&document, value);
-                    report.objects += usize::from(seen.is_of_the_fleet);
-                    report.findings.extend(seen.findings);
-                    fleet.take(document, seen.object);
+                    let result = lens.validate(&document, value);
+                    report.objects += usize::from(result.is_of_the_fleet);
+                    report.findings.extend(result.findings);
+                    fleet.take(document, result.object);
                 }
                 Err(error) => report.findings.push(Finding::unreadable(&error)),
             }

@@ -173,8 +173,11 @@ fn a_finding_says_what_to_write() {
         ["spec.zzz: unknown field"]
     );
     for odd in ["true", "[1]", "{}"] {
-        let said = rollout(&format!("maxUnreadyClusters: {odd}"));
-        assert!(!said.is_empty() && !said.concat().contains("<nil>"), "{said:?}");
+        let messages = rollout(&format!("maxUnreadyClusters: {odd}"));
+        assert!(
+            !messages.is_empty() && !messages.concat().contains("<nil>"),
+            "{messages:?}"
+        );
     }
 }
 

@@ -404,7 +404,7 @@ fn round<'a>(
     nodes: &BTreeMap<Node<'a>, &'a (Document, ValidModule)>,
     from: Node<'a>,
 ) -> Option<Vec<Node<'a>>> {
-    let mut seen = BTreeSet::new();
+    let mut visited = BTreeSet::new();
     let mut ways = std::collections::VecDeque::from([vec![from]]);
     while let Some(way) = ways.pop_front() {
         let module = way.last().and_then(|last| nodes.get(last));
@@ -417,7 +417,7 @@ fn round<'a>(
             if next == from {
                 return way.iter().all(|node| from <= *node).then_some(way);
             }
-            if seen.insert(next) {
+            if visited.insert(next) {
                 ways.push_back(way.iter().copied().chain([next]).collect());
             }
         }

@@ -43,10 +43,10 @@ fn paths() {
 #[test]
 fn a_covered_change_is_answered_with_one_patch_for_each_object() {
     let mut coverage = Coverage::begin(Level::Machine, &request(("v1.30.0", "a"), ("v1.31.0", "a"))).unwrap();
-    let asked = coverage.sides();
-    assert_eq!(asked["current"]["machine"].get("status"), None);
+    let sides = coverage.sides();
+    assert_eq!(sides["current"]["machine"].get("status"), None);
     assert_eq!(
-        asked["current"]["machine"]["metadata"],
+        sides["current"]["machine"]["metadata"],
         json!({"name": "m1", "namespace": "default"})
     );
     coverage
@@ -66,25 +66,25 @@ fn a_covered_change_is_answered_with_one_patch_for_each_object() {
 
 #[test]
 fn the_end_is_zero_and_nothing_else_is() {
-    let said = reply(&Reply::Done);
+    let response = reply(&Reply::Done);
     assert_eq!(
-        (&said["status"], &said["retryAfterSeconds"]),
+        (&response["status"], &response["retryAfterSeconds"]),
         (&json!("Success"), &json!(0))
     );
-    let said = reply(&Reply::InProgress {
+    let response = reply(&Reply::InProgress {
         after: 0,
         message: "working".to_owned(),
     });
     assert_eq!(
-        (&said["retryAfterSeconds"], &said["message"]),
+        (&response["retryAfterSeconds"], &response["message"]),
         (&json!(1), &json!("working"))
     );
-    let said = reply(&Reply::Failed(Failed {
+    let response = reply(&Reply::Failed(Failed {
         at: at(0),
         message: "disk full".to_owned(),
     }));
     assert_eq!(
-        (&said["status"], &said["message"]),
+        (&response["status"], &response["message"]),
         (&json!("Failure"), &json!("disk full"))
     );
     assert_eq!(failure(Hook::CanUpdateMachine, "x")["status"], "Failure");

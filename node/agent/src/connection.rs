@@ -202,7 +202,7 @@ impl Probe {
 
 impl ApiServer for Probe {
     fn answers(&self, server: &Server, limit: Duration) -> Result<(), String> {
-        let asked = async {
+        let probe = async {
             let client = self.access.open(server).map_err(|error| error.to_string())?;
             let request = Request::get("/readyz").body(Body::empty());
             let request = request.map_err(|error| error.to_string())?;
@@ -214,7 +214,7 @@ impl ApiServer for Probe {
                 _ => Ok(()),
             }
         };
-        self.runtime.block_on(asked)
+        self.runtime.block_on(probe)
     }
 }
 

@@ -259,8 +259,8 @@ impl Programs for HostPrograms {
         if output.status.success() {
             return Ok(());
         }
-        let said = String::from_utf8_lossy(&output.stderr);
-        let last = said.lines().rev().find(|line| !line.trim().is_empty());
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        let last = stderr.lines().rev().find(|line| !line.trim().is_empty());
         Err(last.map_or_else(|| output.status.to_string(), str::to_owned))
     }
 }

@@ -99,11 +99,11 @@ pub fn row_request(row: &NodeRow, contents: &Contents) -> RowRequest {
         }
         (Some(NodeOnDelete::Restore), _) => match rendered(row, contents) {
             Ok(rendered) => leaving(row, content(rendered), OnDelete::Restore),
-            Err(asked) => *asked,
+            Err(request) => *request,
         },
         (None, Some(wanted)) => match rendered(row, contents) {
             Ok(rendered) => carried(row, wanted, rendered),
-            Err(asked) => *asked,
+            Err(request) => *request,
         },
     }
 }

@@ -99,16 +99,16 @@ impl Worker {
     /// this runtime in the meantime.
     pub async fn spawn(start: Start, events: UnboundedSender<Event>) -> Result<Self, StartError> {
         let (requests, received) = channel();
-        let (tell, started) = oneshot::channel();
+        let (sender, started) = oneshot::channel();
         let beat = Beat::default();
         let beats = beat.clone();
         let work = move || match Work::start(start, beats) {
             Ok(mut work) => {
                 // The process is ending if this or a later message is not received.
-                let _ = tell.send(Ok(()));
+                let _ = sender.send(Ok(()));
                 work.run(&received, &events);
             }
-            Err(error) => drop(tell.send(Err(error))),
+            Err(error) => drop(sender.send(Err(error))),
         };
         let thread = thread::Builder::new().name("agent".to_owned());
         thread.spawn(work).map_err(StartError::Thread)?;

@@ -22,7 +22,7 @@ use tempfile::TempDir;
 /// A host: a folder as its root, and a systemd that records its calls.
 struct Host {
     root: TempDir,
-    asked: RefCell<Vec<String>>,
+    commands: RefCell<Vec<String>>,
     running: RefCell<bool>,
     refuses: RefCell<BTreeSet<&'static str>>,
 }
@@ -34,7 +34,7 @@ impl Programs for Host {
         } else {
             "version"
         };
-        self.asked.borrow_mut().push(verb.to_owned());
+        self.commands.borrow_mut().push(verb.to_owned());
         if self.refuses.borrow().contains(verb) {
             return Err(format!("{verb} is refused"));
         }
@@ -62,14 +62,14 @@ impl Host {
         }
         Self {
             root,
-            asked: RefCell::default(),
+            commands: RefCell::default(),
             running: RefCell::default(),
             refuses: RefCell::default(),
         }
     }
 
     fn install(&self, binary: &str) -> Result<Installed, InstallError> {
-        self.asked.borrow_mut().clear();
+        self.commands.borrow_mut().clear();
         let install = Install {
             root: self.root.path(),
             programs: self,
@@ -87,7 +87,7 @@ impl Host {
     }
 
     fn program_calls(&self) -> String {
-        self.asked.borrow().join(" ")
+        self.commands.borrow().join(" ")
     }
 }
 
@@ -141,8 +141,8 @@ fn systemd_reads_the_units() {
         println!("not run: there is no systemd-analyze");
         return;
     };
-    let said = String::from_utf8_lossy(&verified.stderr).into_owned();
-    assert!(verified.status.success() && said.is_empty(), "{said}");
+    let stderr = String::from_utf8_lossy(&verified.stderr).into_owned();
+    assert!(verified.status.success() && stderr.is_empty(), "{stderr}");
 }
 
 #[test]

@@ -582,17 +582,17 @@ async fn a_withdrawal_that_failed_says_nothing_of_another() {
         withdraw: Some(NodeOnDelete::Restore),
         ..row.clone()
     };
-    let stands = async |name: &str, token: u64, phase: NodePhase| {
+    let reaches = async |name: &str, token: u64, phase: NodePhase| {
         bed.until(&format!("{phase:?} of {name}"), |state| {
             state.name == name && state.token == token && state.state == phase
         })
         .await
     };
     bed.assign_all(vec![fabric.clone(), other.clone()]).await;
-    stands("fabric", 1, NodePhase::Confirmed).await;
-    stands("other", 1, NodePhase::Confirmed).await;
+    reaches("fabric", 1, NodePhase::Confirmed).await;
+    reaches("other", 1, NodePhase::Confirmed).await;
     bed.assign_all(vec![leaves(&fabric, 2), other.clone()]).await;
-    let failed = stands("fabric", 2, NodePhase::Failed).await;
+    let failed = reaches("fabric", 2, NodePhase::Failed).await;
     assert_eq!(
         failed.reason.as_deref(),
         Some("Failed"),
@@ -600,7 +600,7 @@ async fn a_withdrawal_that_failed_says_nothing_of_another() {
     );
     assert_eq!(bed.read("etc/a").as_deref(), Some("one"));
     bed.assign_all(vec![leaves(&fabric, 2), leaves(&other, 2)]).await;
-    stands("other", 2, NodePhase::Withdrawn).await;
+    reaches("other", 2, NodePhase::Withdrawn).await;
     assert_eq!(bed.read("etc/b"), None, "it had none");
 }
 

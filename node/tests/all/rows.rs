@@ -123,13 +123,13 @@ fn a_start_that_cannot_be_reported() {
     let answer = agent.assign(std::slice::from_ref(&row), &mut |_| false);
     assert_eq!(answer.reports[0].state, State::Waiting(Waiting::NotAcknowledged));
     assert_eq!(world.disk.files("/etc"), before);
-    let mut asked = Vec::new();
+    let mut reported = Vec::new();
     let answer = agent.assign(std::slice::from_ref(&row), &mut |report| {
-        asked.push((report.row.clone(), report.state.reason()));
+        reported.push((report.row.clone(), report.state.reason()));
         true
     });
     assert_eq!(answer.reports[0].state, State::Confirmed);
-    assert_eq!(asked, [("fabric".to_owned(), "Changing")]);
+    assert_eq!(reported, [("fabric".to_owned(), "Changing")]);
 }
 
 #[test]

@@ -82,10 +82,10 @@ impl Cluster {
             nodes::start(&api, &folder, ground).await?;
             setup.options.nodes = Some(Vec::new());
         }
-        let tell = ground.tell.clone();
+        let reporter = ground.reporter.clone();
         api.attach(async move {
             if let Err(error) = process::run_agent(setup).await {
-                tell.warn(&format!("error: an agent ended: {error}"));
+                reporter.warn(&format!("error: an agent ended: {error}"));
             }
         });
         Ok(Self {
@@ -113,9 +113,9 @@ impl Cluster {
 /// Disconnects the cluster while a file exists: connections from outside are refused, and open watches end.
 async fn cable(api: Weak<ApiServer>, unplugged: PathBuf) {
     let mut pulled: Vec<RuleId> = Vec::new();
-    let mut looks = tokio::time::interval(LOOK_AT_CABLE);
+    let mut ticks = tokio::time::interval(LOOK_AT_CABLE);
     loop {
-        looks.tick().await;
+        ticks.tick().await;
         let Some(api) = api.upgrade() else { return };
         // A folder that cannot be read has no such file.
         let is_unplugged = tokio::fs::try_exists(&unplugged).await.unwrap_or(false);
@@ -147,7 +147,7 @@ pub(crate) fn setup(
         jitter,
         shutdown,
         data,
-        tell: _,
+        reporter: _,
     } = ground.clone();
     let git = GitOptions {
         data_dir: data.join(instance),

@@ -10,32 +10,32 @@ use muster_fleet::Extent;
 use super::{folder::Folder, name::Name, narrator::Narrator, plane::NAMESPACE};
 
 /// Printed at the start.
-pub(crate) fn print_next_commands(folder: &Folder, clusters: &[Name], tell: &Narrator) {
+pub(crate) fn print_next_commands(folder: &Folder, clusters: &[Name], reporter: &Narrator) {
     let path = folder.path().display();
     let names: Vec<String> = clusters.iter().map(Name::to_string).collect();
-    tell.line(&format!(
+    reporter.line(&format!(
         "muster demo: a management plane and {} simulated clusters ({})",
         clusters.len(),
         names.join(", ")
     ));
-    tell.line("The clusters are simulated: their API servers run in this process, and their pods only report that they run.");
-    tell.line("Git, HTTPS, the controller and the agents are real.\n");
-    tell.line("In another terminal:");
-    tell.line(&format!("  export D={path}"));
-    tell.line(&format!("  export KUBECONFIG={path}/management.kubeconfig"));
-    tell.line("  kubectl get modules,bootstrapmodules,clusters");
+    reporter.line("The clusters are simulated: their API servers run in this process, and their pods only report that they run.");
+    reporter.line("Git, HTTPS, the controller and the agents are real.\n");
+    reporter.line("In another terminal:");
+    reporter.line(&format!("  export D={path}"));
+    reporter.line(&format!("  export KUBECONFIG={path}/management.kubeconfig"));
+    reporter.line("  kubectl get modules,bootstrapmodules,clusters");
     // If the path of the program is unknown, its usual name is used.
     let command =
         std::env::current_exe().map_or_else(|_| "muster".to_owned(), |path| path.display().to_string());
-    tell.line(&format!("  alias muster={command}"));
-    tell.line("  muster matrix -w                 # Ctrl-C stops it; in a browser: muster dashboard");
+    reporter.line(&format!("  alias muster={command}"));
+    reporter.line("  muster matrix -w                 # Ctrl-C stops it; in a browser: muster dashboard");
     if let Some(first) = names.first() {
-        tell.line(&format!(
+        reporter.line(&format!(
             "  kubectl --kubeconfig {path}/clusters/{first}.kubeconfig get deployments -A"
         ));
     }
     // A module alone must never make `diff` read a folder of this machine.
-    tell.line(
+    reporter.line(
         "  muster diff module/podinfo --allow-insecure-sources   # drift; the repository is a file:// URL\n",
     );
 }
@@ -185,8 +185,8 @@ mod tests {
     fn what_is_proposed_to_be_unplugged_is_there() {
         for count in [1, 2, 5, 20] {
             let names = name::names(count);
-            let said = join_and_leave(names.last().unwrap());
-            let unplugged = said.lines().find_map(|line| {
+            let text = join_and_leave(names.last().unwrap());
+            let unplugged = text.lines().find_map(|line| {
                 line.trim()
                     .strip_prefix("touch ../clusters/")?
                     .strip_suffix(".unplugged")
@@ -194,7 +194,7 @@ mod tests {
             let is_there = names
                 .iter()
                 .any(|name| Some(name.to_string().as_str()) == unplugged);
-            assert!(is_there && !said.contains("sixth"), "{count}: {said}");
+            assert!(is_there && !text.contains("sixth"), "{count}: {text}");
         }
     }
 }

@@ -61,8 +61,8 @@ pub struct Options {
 }
 
 /// Runs the demo until `shutdown`, or until its tour is over; false if the tour was not completed, or a check failed.
-pub async fn run(options: Options, shutdown: Shutdown, tell: Arc<dyn Reporter>) -> anyhow::Result<bool> {
-    let tell = Narrator(tell);
+pub async fn run(options: Options, shutdown: Shutdown, reporter: Arc<dyn Reporter>) -> anyhow::Result<bool> {
+    let reporter = Narrator(reporter);
     let Options {
         clusters,
         dir,
@@ -80,7 +80,7 @@ pub async fn run(options: Options, shutdown: Shutdown, tell: Arc<dyn Reporter>) 
         jitter,
         shutdown: shutdown.clone(),
         data: folder.data(),
-        tell: tell.clone(),
+        reporter: reporter.clone(),
     };
     if zones {
         zones::run(folder, &ground).await?;
@@ -126,10 +126,10 @@ pub async fn run(options: Options, shutdown: Shutdown, tell: Arc<dyn Reporter>) 
     let spare = start(&spare, &ground, pace, &folder, nodes).await?;
     folder.write_scripts()?;
     if let Some(url) = url {
-        tell.line(&format!("dashboard: {url}"));
+        reporter.line(&format!("dashboard: {url}"));
     }
     if !is_tour {
-        messages::print_next_commands(&folder, &names, &tell);
+        messages::print_next_commands(&folder, &names, &reporter);
     }
     plane
         .sync(&repository, pace)
@@ -138,9 +138,9 @@ pub async fn run(options: Options, shutdown: Shutdown, tell: Arc<dyn Reporter>) 
     let client = plane.client();
     let playing = async {
         if is_tour {
-            tour::run_tour(&folder, &plane, &fleet, &spare, tell.clone()).await
+            tour::run_tour(&folder, &plane, &fleet, &spare, reporter.clone()).await
         } else {
-            messages::what_moves(&client, &folder, &names, nodes, &tell)
+            messages::what_moves(&client, &folder, &names, nodes, &reporter)
                 .await
                 .map(|()| true)
         }
@@ -183,7 +183,7 @@ struct Pace {
     /// `progressDeadlineSeconds` of the example's Deployments: how long an image that cannot be pulled is retried.
     gives_up_after: u32,
     /// The interval at which the branch is fetched, in Flux's form.
-    look: &'static str,
+    interval: &'static str,
     /// Whether all writes are logged for the observer.
     keeps_log: bool,
 }
@@ -199,7 +199,7 @@ impl Pace {
         ready_after: Duration::from_secs(1),
         stop_after: Duration::from_millis(500),
         gives_up_after: 30,
-        look: "3s",
+        interval: "3s",
         keeps_log: false,
     };
     /// A tour waits only for muster.
@@ -207,7 +207,7 @@ impl Pace {
         ready_after: Duration::from_millis(200),
         stop_after: Duration::from_millis(100),
         gives_up_after: 4,
-        look: "1s",
+        interval: "1s",
         keeps_log: true,
     };
 }
@@ -219,5 +219,5 @@ struct Ground {
     jitter: Jitter,
     shutdown: Shutdown,
     data: Arc<std::path::Path>,
-    tell: Narrator,
+    reporter: Narrator,
 }

@@ -110,10 +110,10 @@ async fn agent(
         clock: ground.clock.clone(),
         shutdown: ground.shutdown.clone(),
     };
-    let (name, tell) = (name.to_owned(), ground.tell.clone());
+    let (name, reporter) = (name.to_owned(), ground.reporter.clone());
     Ok(async move {
         if let Err(error) = service::run(service).await {
-            tell.warn(&format!("error: the agent of {name} ended: {error}"));
+            reporter.warn(&format!("error: the agent of {name} ended: {error}"));
         }
     })
 }

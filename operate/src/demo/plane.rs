@@ -54,13 +54,13 @@ impl Plane {
             .start()
             .await?;
         let setup = setup(&api, CONTROLLER, NAMESPACE, "management", ground)?;
-        let (tell, ended) = watch::channel(None);
+        let (sender, ended) = watch::channel(None);
         api.attach(async move {
-            let said = process::controller(setup)
+            let result = process::controller(setup)
                 .await
                 .map_err(|error: ProcessError| error.to_string());
             // Without a receiver it no longer matters.
-            let _ = tell.send(said.err());
+            let _ = sender.send(result.err());
         });
         Ok(Self { api, ended })
     }
@@ -122,13 +122,13 @@ impl Plane {
         let client = self.api.client_as("installer");
         let source = json!({
             "apiVersion": "source.toolkit.fluxcd.io/v1", "kind": "GitRepository", "metadata": {"name": FLEET},
-            "spec": {"url": repository, "interval": pace.look, "ref": {"branch": "main"}},
+            "spec": {"url": repository, "interval": pace.interval, "ref": {"branch": "main"}},
         });
         let sync = json!({
             "apiVersion": "kustomize.toolkit.fluxcd.io/v1", "kind": "Kustomization", "metadata": {"name": FLEET},
             "spec": {
                 "sourceRef": {"kind": "GitRepository", "name": FLEET}, "path": "modules", "targetNamespace": NAMESPACE,
-                "interval": "1m", "retryInterval": pace.look, "prune": true,
+                "interval": "1m", "retryInterval": pace.interval, "prune": true,
                 "postBuild": {"substitute": {"FLEET_URL": repository}},
             },
         });
@@ -148,9 +148,9 @@ impl Plane {
     /// Returns when the controller ended on its own.
     pub(crate) async fn ended(&self) -> anyhow::Result<()> {
         let mut ended = self.ended.clone();
-        let said = ended.wait_for(Option::is_some).await.map(|said| said.clone());
-        match said {
-            Ok(said) => anyhow::bail!(said.unwrap_or_default()),
+        let reason = ended.wait_for(Option::is_some).await.map(|reason| reason.clone());
+        match reason {
+            Ok(reason) => anyhow::bail!(reason.unwrap_or_default()),
             // The controller ended as requested.
             Err(_closed) => std::future::pending().await,
         }

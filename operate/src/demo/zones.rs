@@ -72,11 +72,11 @@ pub(crate) async fn run(folder: Folder, ground: &Ground) -> anyhow::Result<()> {
     let kubeconfig = api.kubeconfig().context("the HTTPS listener is not open")?;
     folder.write_kubeconfig("zones.kubeconfig", &kubeconfig)?;
     let process = start(&api, ground).await?;
-    print_zone_commands(&folder, &ground.tell);
+    print_zone_commands(&folder, &ground.reporter);
     let looking = api.client();
     let ended = tokio::select! {
         ended = process => ended.context("muster zones"),
-        told = what_moves(&looking, &ground.tell) => told,
+        result = what_moves(&looking, &ground.reporter) => result,
         () = ground.shutdown.cancelled() => Ok(()),
     };
     drop(api);
@@ -134,7 +134,7 @@ async fn start(
         jitter,
         shutdown,
         data: _,
-        tell: _,
+        reporter: _,
     } = ground.clone();
     Ok(process::zones(ZonesSetup {
         client: api.client_as(zones::NAME),
@@ -166,20 +166,20 @@ impl AskPods for Prepared {
     }
 }
 
-fn print_zone_commands(folder: &Folder, tell: &Narrator) {
+fn print_zone_commands(folder: &Folder, reporter: &Narrator) {
     let path = folder.path().display();
-    tell.line("muster demo: a simulated cluster with a store of three zones, three ingesters in each");
-    tell.line(
+    reporter.line("muster demo: a simulated cluster with a store of three zones, three ingesters in each");
+    reporter.line(
         "The cluster is simulated: its API server runs in this process, and its pods only say that they run.",
     );
-    tell.line("muster zones, its webhooks and their certificates are real.\n");
-    tell.line("In another terminal:");
-    tell.line(&format!("  export KUBECONFIG={path}/zones.kubeconfig"));
+    reporter.line("muster zones, its webhooks and their certificates are real.\n");
+    reporter.line("In another terminal:");
+    reporter.line(&format!("  export KUBECONFIG={path}/zones.kubeconfig"));
     // If the path of the program is unknown, its usual name is used.
     let command =
         std::env::current_exe().map_or_else(|_| "muster".to_owned(), |path| path.display().to_string());
-    tell.line(&format!("  alias muster={command}"));
-    tell.line("  kubectl get statefulsets,pods,zonerollouts\n");
+    reporter.line(&format!("  alias muster={command}"));
+    reporter.line("  kubectl get statefulsets,pods,zonerollouts\n");
 }
 
 /// Printed once all zones are done for the first time.
@@ -203,13 +203,13 @@ Fewer ingesters: one zone after the other, a minute apart, each pod asked before
 Ctrl-C stops everything.";
 
 /// A line for each StatefulSet and pod whose state changes.
-async fn what_moves(client: &Client, tell: &Narrator) -> anyhow::Result<()> {
+async fn what_moves(client: &Client, reporter: &Narrator) -> anyhow::Result<()> {
     let api: Api<ZoneRollout> = Api::namespaced(client.clone(), NAMESPACE);
     let changes = watcher(api.for_watching()?, watcher::Config::default())
         .default_backoff()
         .applied_objects();
     pin_mut!(changes);
-    let mut told: BTreeMap<String, String> = BTreeMap::new();
+    let mut printed: BTreeMap<String, String> = BTreeMap::new();
     let mut invited = false;
     while let Some(change) = changes.next().await {
         let Ok(rollout) = change else { continue };
@@ -228,14 +228,14 @@ async fn what_moves(client: &Client, tell: &Narrator) -> anyhow::Result<()> {
             })
             .collect();
         for (who, line) in &now {
-            if told.get(who) != Some(line) {
-                tell.line(line);
+            if printed.get(who) != Some(line) {
+                reporter.line(line);
             }
         }
-        told = now;
+        printed = now;
         if !invited && view.shape == Shape::Ready {
             invited = true;
-            tell.line(&format!("{NEXT}\n"));
+            reporter.line(&format!("{NEXT}\n"));
         }
     }
     Ok(())

@@ -244,7 +244,7 @@ impl Downstream {
             ))
         })?;
         match identity(&client).await {
-            Ok(seen) if self.identity.is_some() && seen != self.identity => {
+            Ok(actual) if self.identity.is_some() && actual != self.identity => {
                 Err(StepRefusal::failed(format!(
                     "{server} leads to another cluster than {}: the uids of their kube-systems differ",
                     self.way.display_name()

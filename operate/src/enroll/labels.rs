@@ -94,7 +94,7 @@ mod tests {
 
     use super::*;
 
-    fn check(named: &str, written: &str, told: &str) {
+    fn check(named: &str, written: &str, expected: &str) {
         let cluster: DynamicObject = serde_json::from_value(json!({"metadata": {
             "name": "eu-2",
             "labels": {"env": "prod", "team": "blue"},
@@ -113,7 +113,7 @@ mod tests {
         let wrote: Vec<(String, String)> = labels.written.clone().into_iter().collect();
         assert_eq!(
             (&*Labels::flag(&wrote), &*labels.to_string()),
-            (written, told),
+            (written, expected),
             "{named:?}"
         );
     }

@@ -327,12 +327,12 @@ impl Plan<'_> {
         let written = plane.cluster(name).await.map_err(of_call)?;
         let uid = written.and_then(|cluster| cluster.uid());
         let uid = uid.ok_or_else(|| StepRefusal::failed(format!("Cluster {name} was deleted meanwhile")))?;
-        let said = if another_way && wait::is_recorded(plane, name, &uid).await.map_err(of_call)? {
+        let report = if another_way && wait::is_recorded(plane, name, &uid).await.map_err(of_call)? {
             wait::reached_with_new_access(plane, name, limit).await
         } else {
             wait::reached(plane, name, &uid, limit).await
         };
-        match said.map_err(of_call)? {
+        match report.map_err(of_call)? {
             ReachReport::Reached => {
                 self.steps.done(format!(
                     "the controller reached {} with this account",
@@ -347,8 +347,8 @@ impl Plan<'_> {
                 ));
                 Ok(())
             }
-            said => {
-                let refusal = wait::refusal(plane, name, &access.address, &said, limit).await;
+            report => {
+                let refusal = wait::refusal(plane, name, &access.address, &report, limit).await;
                 Err(refusal.remedy(format!(
                     "what was written stays, and the controller keeps trying; Undo: muster unenroll {name}"
                 )))

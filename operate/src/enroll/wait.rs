@@ -51,9 +51,9 @@ pub(crate) async fn reached(
 ) -> Result<ReachReport, CallError> {
     let mut last = ReachReport::Nothing;
     let looking = async {
-        let mut looks = tokio::time::interval(EVERY);
+        let mut ticks = tokio::time::interval(EVERY);
         loop {
-            looks.tick().await;
+            ticks.tick().await;
             match controller_report(plane, name, uid).await? {
                 ReachReport::Reached => return Ok(()),
                 ReachReport::Nothing | ReachReport::Before => {}
@@ -78,17 +78,17 @@ pub(crate) async fn reached_with_new_access(
     tokio::time::sleep(SETTLE.min(limit)).await;
     let mut last = ReachReport::Before;
     let looking = async {
-        let mut looks = tokio::time::interval(EVERY);
+        let mut ticks = tokio::time::interval(EVERY);
         loop {
-            looks.tick().await;
+            ticks.tick().await;
             match assemblage_report(plane, name).await? {
                 not_reached @ ReachReport::NotReached(..) => last = not_reached,
-                said => return Ok(said),
+                report => return Ok(report),
             }
         }
     };
     match tokio::time::timeout(limit.saturating_sub(SETTLE), looking).await {
-        Ok(said) => said,
+        Ok(result) => result,
         Err(_elapsed) => Ok(last),
     }
 }
@@ -130,13 +130,13 @@ async fn controller_report(plane: &Plane, name: &str, uid: &str) -> Result<Reach
         events.list(&about),
     )
     .await?;
-    let mut told: Vec<&Event> = listed
+    let mut warnings: Vec<&Event> = listed
         .items
         .iter()
         .filter(|event| is_of_controller(event))
         .collect();
-    told.sort_by_key(|event| (event.event_time.as_ref().map(|time| time.0), event.name_any()));
-    let last = told.last().map(|event| {
+    warnings.sort_by_key(|event| (event.event_time.as_ref().map(|time| time.0), event.name_any()));
+    let last = warnings.last().map(|event| {
         let (reason, message) = (event.reason.clone(), event.message.clone());
         ReachReport::NotReached(reason.unwrap_or_default(), message.unwrap_or_default())
     });
@@ -157,11 +157,11 @@ pub(crate) async fn refusal(
     plane: &Plane,
     name: &str,
     address: &ServerAddress,
-    said: &ReachReport,
+    report: &ReachReport,
     limit: Duration,
 ) -> StepRefusal {
     let waited = limit.as_secs();
-    let ReachReport::NotReached(reason, message) = said else {
+    let ReachReport::NotReached(reason, message) = report else {
         return no_controller_refusal(plane, name, waited).await;
     };
     let refusal = StepRefusal::failed(format!(

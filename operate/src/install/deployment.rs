@@ -29,8 +29,9 @@ pub fn deployment_arguments(deployment: &Deployment) -> Vec<&str> {
 
 /// The namespace that a controller manages, from its arguments.
 pub fn works_in(deployment: &Deployment) -> &str {
-    let said = deployment_arguments(deployment);
-    said.iter()
+    let arguments = deployment_arguments(deployment);
+    arguments
+        .iter()
         .find_map(|argument| argument.strip_prefix("--namespace="))
         .unwrap_or("default")
 }

@@ -237,7 +237,7 @@ impl Role {
 /// the namespace into which assemblages are mirrored.
 pub fn manifests(options: &Options, namespace: Option<&str>) -> anyhow::Result<String> {
     let downstream = options.downstream || options.nodes;
-    let asked = namespace.filter(|_| !downstream);
+    let requested = namespace.filter(|_| !downstream);
     let default = if downstream { SYSTEM_NAMESPACE } else { "default" };
     let mut text = String::new();
     for definition in definitions(options) {
@@ -246,7 +246,7 @@ pub fn manifests(options: &Options, namespace: Option<&str>) -> anyhow::Result<S
     }
     let objects = match &options.updaters {
         Some(file) => machines::objects(options, &updaters(file)?),
-        None => objects(options, asked.unwrap_or(default)),
+        None => objects(options, requested.unwrap_or(default)),
     };
     for object in objects {
         text += "---\n";

@@ -88,7 +88,7 @@ pub fn go_back(
     namespace: &str,
     options: &Options,
     read: &Read,
-    tell: &dyn Reporter,
+    reporter: &dyn Reporter,
 ) -> Result<(), UndoRefusal> {
     let Options {
         module,
@@ -100,14 +100,14 @@ pub fn go_back(
     let now = &read.spec.sync.source.version();
     let past = read.history.back(now, to_revision.as_deref())?;
     let (now, version) = (version_text(now), &past.version);
-    tell.warn(&format!(
+    reporter.warn(&format!(
         "{module}: {now} -> {version} (revision {}, {}, commit {})",
         past.short_hash(),
         past.verdict.as_str(),
         past.commit
     ));
     if !past.differs_by_version_only {
-        tell.warn(&format!(
+        reporter.warn(&format!(
             "More than the version has changed since: what is rolled out is {version} with the other settings as they are now."
         ));
     }
@@ -115,14 +115,14 @@ pub fn go_back(
     let is_here = *commit || repo.is_none() && found(namespace, module, here).is_ok();
     let Some(folder) = repo.as_deref().or_else(|| is_here.then_some(here)) else {
         let field = VersionField::of(&read.spec.sync.source);
-        print_fragment(namespace, options, past, tell, field)?;
+        print_fragment(namespace, options, past, reporter, field)?;
         return Ok(());
     };
     let (repository, found) = found(namespace, module, folder)?;
     let VersionLocation { path, text, .. } = &found;
     let edited = edited(&found, &past.wanted)?;
     if edited == *text {
-        tell.warn(&format!(
+        reporter.warn(&format!(
             "{path} says {version} already; next: commit and push it, if that is not done"
         ));
         return Ok(());
@@ -136,26 +136,29 @@ pub fn go_back(
         };
         let id = commit::commit(&repository, path, &edited, &message)?;
         let id: String = id.to_string().chars().take(8).collect();
-        tell.line(&format!("{id} {}", message.subject()))?;
-        tell.warn(&format!(
+        reporter.line(&format!("{id} {}", message.subject()))?;
+        reporter.warn(&format!(
             "Only the version is reverted: what {now} changed in its folder stays in the branch (git revert reverts that, too)."
         ));
         // Without a remote, the branch itself is followed.
         let has_remote = repository.remotes().is_ok_and(|remotes| !remotes.is_empty());
         let push = has_remote.then(|| format!("git{} push", in_folder(repo.as_deref(), "-C")));
-        next(tell, push.into_iter().chain([follow(namespace, module, past)]));
+        next(
+            reporter,
+            push.into_iter().chain([follow(namespace, module, past)]),
+        );
     } else {
-        tell.text(&patch(path, text, &edited))?;
-        next(tell, [committing(namespace, options)]);
+        reporter.text(&patch(path, text, &edited))?;
+        next(reporter, [committing(namespace, options)]);
     }
     Ok(())
 }
 
 /// The next commands, a line each, so that they can be copied.
-fn next(tell: &dyn Reporter, commands: impl IntoIterator<Item = String>) {
-    tell.warn("Next:");
+fn next(reporter: &dyn Reporter, commands: impl IntoIterator<Item = String>) {
+    reporter.warn("Next:");
     for command in commands {
-        tell.warn(&format!("  {command}"));
+        reporter.warn(&format!("  {command}"));
     }
 }
 
@@ -202,7 +205,7 @@ fn print_fragment(
     namespace: &str,
     options: &Options,
     past: &Past,
-    tell: &dyn Reporter,
+    reporter: &dyn Reporter,
     field: VersionField,
 ) -> anyhow::Result<()> {
     let (key, value) = pair(&past.wanted, field);
@@ -214,12 +217,12 @@ fn print_fragment(
         let _ = write!(fragment, "\n{:indent$}{name}:", "");
         indent += 2;
     }
-    tell.line(&format!(
+    reporter.line(&format!(
         "# In the file of {} in git:\nspec:\n  sync:\n    source:{fragment}\n{:indent$}{key}: {value}",
         options.module, ""
     ))?;
-    tell.warn("Change that and push it; or in the work tree of the repository that has it:");
-    tell.warn(&format!("  {}", committing(namespace, options)));
+    reporter.warn("Change that and push it; or in the work tree of the repository that has it:");
+    reporter.warn(&format!("  {}", committing(namespace, options)));
     Ok(())
 }
 
@@ -545,9 +548,9 @@ mod tests {
     #[test]
     fn a_file_that_is_not_there_twice_there_or_dirty_is_refused() {
         let twice = format!("{FILE}---\n{}", FILE.split("---\n").nth(2).unwrap());
-        let check = |files: &[(&str, &str)], cause: Option<Cause>, says: &str| {
+        let check = |files: &[(&str, &str)], cause: Option<Cause>, expected: &str| {
             let (folder, _) = work_tree(files);
-            refused(folder.path(), None, "v3", true, cause, says);
+            refused(folder.path(), None, "v3", true, cause, expected);
             for (path, text) in files {
                 assert_eq!(fs::read_to_string(folder.path().join(path)).unwrap(), *text);
             }

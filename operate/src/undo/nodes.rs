@@ -16,12 +16,12 @@ pub async fn nodes(
     client: &Client,
     module: &ModuleName,
     to_revision: Option<&str>,
-    tell: &dyn Reporter,
+    reporter: &dyn Reporter,
 ) -> anyhow::Result<bool> {
     let history = history::read_history(client, "", module).await?;
     let mut good = history.revisions.iter();
     let past = match to_revision {
-        Some(said) => history.find(said)?,
+        Some(given) => history.find(given)?,
         None => good
             .find(|past| past.verdict == RevisionOutcome::Good && !past.is_target)
             .with_context(|| {
@@ -36,7 +36,7 @@ pub async fn nodes(
         } else {
             "is known to be bad"
         };
-        tell.warn(&format!(
+        reporter.warn(&format!(
             "error: revision {} of {module} {is}; next: choose another (muster rollout history {module})",
             past.short_hash()
         ));
@@ -49,8 +49,8 @@ pub async fn nodes(
         .get(&module.name)
         .await
         .with_context(|| format!("reading {module}"))?;
-    tell.text(&print::yaml(&with_content(&live, &revision.spec.content)?))?;
-    tell.warn(&format!(
+    reporter.text(&print::yaml(&with_content(&live, &revision.spec.content)?))?;
+    reporter.warn(&format!(
         "This is {module} with the content of revision {} ({}); next: commit it where the NodeModule is maintained: usually in git.",
         past.short_hash(),
         past.verdict.as_str()

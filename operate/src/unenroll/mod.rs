@@ -144,8 +144,8 @@ async fn account(
         context: options.downstream_context.clone(),
     };
     let way = Way::read(&wanted).await?;
-    let seen = match crate::enroll::downstream::identity(&way.client).await {
-        Ok(seen) => seen,
+    let actual = match crate::enroll::downstream::identity(&way.client).await {
+        Ok(actual) => actual,
         Err(error) if options.force => {
             return Ok(Account::Silent(
                 way,
@@ -159,7 +159,7 @@ async fn account(
     };
     if let Some(uid) = there.and_then(ResourceExt::uid)
         && let Some(known) = known(plane, &options.name, &uid).await?
-        && seen.as_ref().is_some_and(|seen| *seen != known)
+        && actual.as_ref().is_some_and(|actual| *actual != known)
     {
         return Err(StepRefusal::failed(format!(
             "{} leads to another cluster than Cluster {}: the uids of their kube-systems differ",

@@ -188,8 +188,8 @@ impl Remembered {
 
 fn planned<R: Assignments + ?Sized>(decision: &Decision, rows: &R) -> Vec<Planned> {
     let planned = changes(decision).filter(|(unit, change)| {
-        let stands = change.is_written(rows.token(unit));
-        !stands && rows.knows(unit, *change)
+        let is_written = change.is_written(rows.token(unit));
+        !is_written && rows.knows(unit, *change)
     });
     let planned: Vec<Planned> = planned
         .map(|(unit, change)| Planned {

@@ -262,14 +262,14 @@ impl World {
     }
 
     fn waits_for_approval(state: &State) -> bool {
-        let said = state.module.said[APPROVE];
-        said.is_none_or(|said| said.revision != state.module.target)
+        let approval = state.module.commands[APPROVE];
+        approval.is_none_or(|approval| approval.revision != state.module.target)
     }
 
     /// The name that an acknowledgement must contain.
     pub(crate) fn held(&self, state: &State) -> Option<String> {
-        let seen = self.see(state, None);
-        let decided = self.decided(&seen);
+        let view = self.see(state, None);
+        let decided = self.decided(&view);
         let decision = decided.decision();
         decision.reasons.iter().find_map(|(_, why)| match why {
             muster_rollout::Why::WithdrawalHeld { acknowledge, .. } => Some(acknowledge.to_string()),
@@ -282,9 +282,9 @@ impl World {
         match what {
             Event::SeesRows(at) => self.refresh_assemblages(state, *at),
             Event::SeesClusters(at) => {
-                let seen = entries(state);
+                let current = entries(state);
                 let leader = &mut state.leaders[*at];
-                (leader.entries, leader.returned) = (seen.into(), Set::default());
+                (leader.entries, leader.returned) = (current.into(), Set::default());
             }
             Event::Decides(at) => self.leads(state, *at, usize::MAX),
             Event::Dies(at, sent) => self.leads(state, *at, *sent),
@@ -304,10 +304,10 @@ impl World {
     }
 
     fn refresh_assemblages(&self, state: &mut State, at: usize) {
-        let seen = sheets(state);
+        let current = sheets(state);
         let memory = state.module.memory.clone();
         let leader = &mut state.leaders[at];
-        (leader.sheets, leader.confirmed) = (seen.into(), Set::default());
+        (leader.sheets, leader.confirmed) = (current.into(), Set::default());
         if self.wrong == Wrong::NoCompareAndSwap {
             leader.memory = memory;
         }
@@ -360,8 +360,8 @@ impl World {
     fn back(&self, state: &mut State) {
         state.left -= 1;
         let module = &mut state.module;
-        (module.memory, module.told) = (None, RecordedVerdicts::default());
-        (module.said, module.acknowledged, module.given_up) = ([None; 3], None, Set::default());
+        (module.memory, module.verdicts) = (None, RecordedVerdicts::default());
+        (module.commands, module.acknowledged, module.given_up) = ([None; 3], None, Set::default());
         for cluster in &mut state.clusters {
             let sheet = &mut cluster.sheet;
             (sheet.assignment, sheet.report, sheet.fence) = (None, None, None);
@@ -369,12 +369,12 @@ impl World {
         state.flying.clear();
         state.eye = Observer {
             away: state.eye.away,
-            unseen: state.eye.unseen,
+            unobserved: state.eye.unobserved,
             ..Observer::default()
         };
-        let seen = self.leader_with_current_view(state);
+        let current = self.leader_with_current_view(state);
         for leader in &mut state.leaders {
-            *leader = seen.clone();
+            *leader = current.clone();
         }
     }
 
@@ -439,7 +439,7 @@ impl World {
             }
             Event::Forgotten => state.module.memory = None,
             Event::Says(word, number) => {
-                state.module.said[*word] = Some(RevisionCommand {
+                state.module.commands[*word] = Some(RevisionCommand {
                     revision: *number,
                     fresh: true,
                 });

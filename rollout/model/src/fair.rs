@@ -154,9 +154,9 @@ impl World {
         state.leaders.clear();
         state.left = 0;
         let module = &mut state.module;
-        (module.paused, module.given_up, module.said) = (false, Set::default(), [None; 3]);
+        (module.paused, module.given_up, module.commands) = (false, Set::default(), [None; 3]);
         module.target = if goal == Goal::Condemned { BAD_GOAL } else { GOAL };
-        module.said[APPROVE] = Some(RevisionCommand {
+        module.commands[APPROVE] = Some(RevisionCommand {
             revision: module.target,
             fresh: true,
         });
@@ -241,7 +241,7 @@ fn blind(state: &State) -> Observer {
             .module
             .memory
             .as_deref()
-            .map_or(state.module.told, recorded_verdicts)
+            .map_or(state.module.verdicts, recorded_verdicts)
             .bad,
         returned: Set::bits(0b1111),
         good: Set::bits(0b1111_1111),

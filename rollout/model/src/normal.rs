@@ -69,14 +69,14 @@ pub fn settled(memory: &mut Memory, spec: &Spec) {
         .unwrap_or_default();
     let course = &mut memory.course;
     course.clear_since = course.clear_since.map(|at| at_most(at, soak));
-    for told in memory
+    for timestamp in memory
         .bad
         .values_mut()
         .chain(&mut course.recorded)
         .map(|evidence| &mut evidence.at)
         .chain(memory.marks.values_mut())
     {
-        *told = NOW;
+        *timestamp = NOW;
     }
     if let Some(run) = &mut memory.run {
         (run.id, run.started) = (1, NOW);
@@ -173,10 +173,10 @@ fn controls(state: &mut State) {
     };
     let memory = Arc::make_mut(memory);
     let mut taken = BTreeSet::new();
-    for (word, said) in state.module.said.iter_mut().enumerate() {
-        let Some(said) = said else { continue };
-        said.fresh &= !memory.taken.contains(&number(word, true));
-        if !said.fresh
+    for (word, command) in state.module.commands.iter_mut().enumerate() {
+        let Some(command) = command else { continue };
+        command.fresh &= !memory.taken.contains(&number(word, true));
+        if !command.fresh
             && (memory.taken.contains(&number(word, true)) || memory.taken.contains(&number(word, false)))
         {
             taken.insert(number(word, false));
@@ -290,12 +290,12 @@ impl ClusterTokens {
 /// effect.
 fn forget_reports(state: &mut State, known: &[ClusterTokens]) {
     let forget = |at: usize, sheet: &mut Assemblage| {
-        let says = |report: &Report| {
+        let is_known = |report: &Report| {
             known.get(at).is_none_or(|known| {
                 known.assignments.contains(&report.token.0) || known.in_flight == Some(report.token.0)
             })
         };
-        sheet.report = sheet.report.take().filter(says);
+        sheet.report = sheet.report.take().filter(is_known);
     };
     for (at, cluster) in state.clusters.iter_mut().enumerate() {
         forget(at, &mut cluster.sheet);
@@ -307,61 +307,61 @@ fn forget_reports(state: &mut State, known: &[ClusterTokens]) {
     }
 }
 
-fn each_token(state: &mut State, look: &mut dyn FnMut(&mut Token)) {
-    each_but_firsts(state, look);
+fn each_token(state: &mut State, visit: &mut dyn FnMut(&mut Token)) {
+    each_but_firsts(state, visit);
     let of_leaders = state
         .leaders
         .iter_mut()
         .filter_map(|leader| leader.memory.as_mut());
     for memory in state.module.memory.iter_mut().chain(of_leaders) {
         let changes = Arc::make_mut(memory).in_flight.values_mut();
-        changes.flat_map(|change| &mut change.sent).for_each(&mut *look);
+        changes.flat_map(|change| &mut change.sent).for_each(&mut *visit);
     }
 }
 
-fn each_but_firsts(state: &mut State, look: &mut dyn FnMut(&mut Token)) {
-    let of_memory = |memory: &mut Arc<Memory>, look: &mut dyn FnMut(&mut Token)| {
+fn each_but_firsts(state: &mut State, visit: &mut dyn FnMut(&mut Token)) {
+    let of_memory = |memory: &mut Arc<Memory>, visit: &mut dyn FnMut(&mut Token)| {
         let memory = Arc::make_mut(memory);
-        look(&mut memory.seq);
+        visit(&mut memory.seq);
         for change in memory.in_flight.values_mut() {
-            look(&mut change.token);
+            visit(&mut change.token);
         }
     };
     if let Some(memory) = &mut state.module.memory {
-        of_memory(memory, look);
+        of_memory(memory, visit);
     }
     for cluster in &mut state.clusters {
-        of_sheet(&mut cluster.sheet, look);
+        of_sheet(&mut cluster.sheet, visit);
         if let Some(row) = &mut cluster.mirror {
-            look(&mut row.token);
+            visit(&mut row.token);
         }
     }
     for intent in state.eye.intents.iter_mut().flatten() {
-        look(&mut intent.token);
+        visit(&mut intent.token);
     }
     for leader in &mut state.leaders {
         for sheet in Arc::make_mut(&mut leader.sheets) {
-            of_sheet(sheet, look);
+            of_sheet(sheet, visit);
         }
         if let Some(memory) = &mut leader.memory {
-            of_memory(memory, look);
+            of_memory(memory, visit);
         }
     }
     let flying = std::mem::take(&mut state.flying);
     let each = |mut write: PendingWrite| {
-        write.write.read.iter_mut().for_each(&mut *look);
-        look(&mut write.write.change.token);
+        write.write.read.iter_mut().for_each(&mut *visit);
+        visit(&mut write.write.change.token);
         write
     };
     state.flying = flying.into_iter().map(each).collect();
 }
 
-fn of_sheet(sheet: &mut Assemblage, look: &mut dyn FnMut(&mut Token)) {
+fn of_sheet(sheet: &mut Assemblage, visit: &mut dyn FnMut(&mut Token)) {
     if let Some(row) = &mut sheet.assignment {
-        look(&mut row.token);
+        visit(&mut row.token);
     }
     if let Some(report) = &mut sheet.report {
-        look(&mut report.token);
+        visit(&mut report.token);
     }
-    sheet.fence.iter_mut().for_each(look);
+    sheet.fence.iter_mut().for_each(visit);
 }

@@ -47,7 +47,7 @@ pub struct Observer {
     /// Number of ticks that each cluster has been absent, at most the number that an absence may take.
     pub away: [Option<u8>; CLUSTERS],
     /// The same for clusters that returned unobserved: if they leave again, it is one absence.
-    pub unseen: [Option<u8>; CLUSTERS],
+    pub unobserved: [Option<u8>; CLUSTERS],
     /// Number of ticks that each cluster has had its assignment.
     pub since: [u8; CLUSTERS],
     /// The clusters that were ready when their slot began.
@@ -166,14 +166,14 @@ impl Observer {
 
     /// The cluster is no longer eligible.
     pub fn went_away(&mut self, at: usize) {
-        let before = self.unseen[at].take();
+        let before = self.unobserved[at].take();
         self.away[at] = self.away[at].or(before).or(Some(0));
     }
 
     /// The cluster is eligible again.
     pub fn came_back(&mut self, at: usize) {
         if let Some(beats) = self.away[at].take() {
-            self.unseen[at] = Some(beats);
+            self.unobserved[at] = Some(beats);
             self.returned.insert(at);
         }
     }
@@ -182,21 +182,21 @@ impl Observer {
     pub fn is_gone(&mut self, at: usize) {
         self.counted.remove(at);
         self.returned.remove(at);
-        (self.away[at], self.unseen[at], self.since[at]) = (None, None, 0);
+        (self.away[at], self.unobserved[at], self.since[at]) = (None, None, 0);
     }
 
     /// E3, E4, E5: the verdicts of a decision, and which cluster gets which revision instead of the desired one.
-    pub fn decided(&mut self, told: &Judged, assigned: &[Assigned], measure: Measure) -> Verdict {
-        for revision in told.tried.iter() {
+    pub fn decided(&mut self, judged: &Judged, assigned: &[Assigned], measure: Measure) -> Verdict {
+        for revision in judged.tried.iter() {
             self.bad.remove(revision);
         }
-        for revision in told.bad.iter() {
+        for revision in judged.bad.iter() {
             let failed = self.failed[revision].len();
             if !self.bad.contains(revision) && failed <= measure.max_failed {
                 return Err(format!("E4: {revision} is condemned by {failed}"));
             }
         }
-        if let Some(good) = told.good {
+        if let Some(good) = judged.good {
             self.good.insert(good);
         }
         for it in assigned {
@@ -213,7 +213,7 @@ impl Observer {
                 ));
             }
         }
-        for revision in told.bad.iter() {
+        for revision in judged.bad.iter() {
             self.bad.insert(revision);
         }
         Ok(())
@@ -222,7 +222,7 @@ impl Observer {
     /// A tick of the clock. `late`: after this number of ticks with an assignment a cluster may be overdue.
     pub fn beat(&mut self, longest: u8, absence: Option<u8>) {
         let counts = |beats: u8| beats.saturating_add(1).min(longest);
-        for beats in self.away.iter_mut().chain(&mut self.unseen).flatten() {
+        for beats in self.away.iter_mut().chain(&mut self.unobserved).flatten() {
             *beats = beats.saturating_add(1).min(absence.unwrap_or(0));
         }
         for at in 0..CLUSTERS {

@@ -91,12 +91,12 @@ reached! {
     "the memory is lost": |_, state| state.module.memory.is_none();
     "a stale view": |_, state| {
         state.leaders.iter().any(|leader| {
-            leader.sheets.iter().zip(&state.clusters).any(|(seen, cluster)| *seen != cluster.sheet)
+            leader.sheets.iter().zip(&state.clusters).any(|(observed, cluster)| *observed != cluster.sheet)
         })
     };
     "two stale views": |_, state| {
         state.leaders.len() > 1 && state.leaders.iter().all(|leader| {
-            leader.sheets.iter().zip(&state.clusters).any(|(seen, cluster)| *seen != cluster.sheet)
+            leader.sheets.iter().zip(&state.clusters).any(|(observed, cluster)| *observed != cluster.sheet)
         })
     };
     "a stale mirror": |_, state| {

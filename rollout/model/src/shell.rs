@@ -55,7 +55,7 @@ impl World {
             (sheets, confirmed) = (Arc::new(list), Set::default());
             let empty = Memory::default();
             let units = self.units(&state.module, &empty, &sheets, &entries);
-            Arc::new(rebuilt_from(&units, state.module.told))
+            Arc::new(rebuilt_from(&units, state.module.verdicts))
         });
         // The recorded last good revision is part of the memory: a rebuilt one has none on this pass.
         let known = if rebuilt {
@@ -78,9 +78,9 @@ impl World {
 
     /// The registry view lacks a cluster that is in flight, or from whose assemblage the memory is rebuilt, and reading
     /// that cluster shows that it exists: then nothing is decided until the view has it.
-    fn is_behind(&self, state: &State, seen: &LeaderView) -> bool {
-        let memory = (!seen.rebuilt).then_some(&*seen.memory);
-        let holders = self.names.iter().zip(seen.sheets.iter());
+    fn is_behind(&self, state: &State, view: &LeaderView) -> bool {
+        let memory = (!view.rebuilt).then_some(&*view.memory);
+        let holders = self.names.iter().zip(view.sheets.iter());
         let holders = holders
             .filter(|(_, sheet)| sheet.assignment.is_some())
             .map(|(id, sheet)| Holder {
@@ -88,7 +88,7 @@ impl World {
                 incarnation: Some(life(sheet.life)),
             });
         let read = |id: &UnitId| {
-            seen.entries
+            view.entries
                 .get(self.number(id)?)
                 .map(|entry| incarnation(*entry))
         };
@@ -102,13 +102,13 @@ impl World {
 
     /// A leader decides and writes the memory; the first `sent` of its writes become pending.
     pub(crate) fn decide(&self, state: &mut State, leader: Option<usize>, sent: usize) -> Option<Decision> {
-        let seen = self.see(state, leader.and_then(|at| state.leaders.get(at)));
-        if self.is_behind(state, &seen) {
+        let view = self.see(state, leader.and_then(|at| state.leaders.get(at)));
+        if self.is_behind(state, &view) {
             return None;
         }
-        let decided = self.decided(&seen);
+        let decided = self.decided(&view);
         let decision = decided.decision();
-        if let Err(broken) = self.check_decision(state, &seen, decision) {
+        if let Err(broken) = self.check_decision(state, &view, decision) {
             state.broken.get_or_insert_with(|| broken.into());
         }
         let returned = state.eye.returned;
@@ -117,13 +117,13 @@ impl World {
                 .names
                 .get(at)
                 .is_some_and(|id| decision.memory.in_flight.contains_key(id));
-            if !in_flight && !seen.returned.contains(at) {
+            if !in_flight && !view.returned.contains(at) {
                 state.eye.returned.remove(at);
             }
         }
-        for (at, entry) in seen.entries.iter().enumerate() {
+        for (at, entry) in view.entries.iter().enumerate() {
             if entry.fit.is_eligible() {
-                state.eye.unseen[at] = None;
+                state.eye.unobserved[at] = None;
             }
         }
         state.module.memory = Some(Arc::new(decision.memory.clone()));
@@ -132,7 +132,7 @@ impl World {
         let Ok(remembered) = decided.written(Ok::<(), Infallible>(()));
         let writes = remembered.writes(&View {
             world: self,
-            seen: &seen,
+            view: &view,
         });
         for write in writes.iter().take(sent) {
             state
@@ -141,16 +141,16 @@ impl World {
         }
         if sent >= all {
             // A leader that dies before reports it with the next plan.
-            state.module.told = recorded_verdicts(&remembered.decision().memory);
+            state.module.verdicts = recorded_verdicts(&remembered.decision().memory);
         }
         Some(remembered.decision().clone())
     }
 
-    pub(crate) fn decided(&self, seen: &LeaderView) -> Decided {
+    pub(crate) fn decided(&self, view: &LeaderView) -> Decided {
         let facts = Facts {
-            spec: &seen.spec,
-            memory: &seen.memory,
-            units: &seen.units,
+            spec: &view.spec,
+            memory: &view.memory,
+            units: &view.units,
             now: NOW,
         };
         let plan = self.wrong.decision();
@@ -159,22 +159,22 @@ impl World {
 
     /// The number of writes that a leader would send now.
     pub(crate) fn writes(&self, state: &State, leader: Option<usize>) -> usize {
-        let seen = self.see(state, leader.and_then(|at| state.leaders.get(at)));
-        self.decided(&seen).assignment_count()
+        let view = self.see(state, leader.and_then(|at| state.leaders.get(at)));
+        self.decided(&view).assignment_count()
     }
 
     fn check_decision(
         &self,
         state: &mut State,
-        seen: &LeaderView,
+        view: &LeaderView,
         decision: &Decision,
     ) -> Result<(), String> {
         let plan = self.wrong.decision();
         let case = Case {
             decide: &plan,
-            spec: &seen.spec,
-            before: &seen.memory,
-            view: &seen.units,
+            spec: &view.spec,
+            before: &view.memory,
+            view: &view.units,
             decision,
             now: NOW,
         };
@@ -183,24 +183,24 @@ impl World {
             Err(broken) if broken.law == Law::E10 && !self.wrong.is_of_repetition() => {}
             held => held?,
         }
-        if seen.rebuilt {
-            for at in self.in_flight_set(&seen.memory).iter() {
+        if view.rebuilt {
+            for at in self.in_flight_set(&view.memory).iter() {
                 state.eye.returned.insert(at);
             }
         }
-        let taken = |word: usize, said: &crate::state::RevisionCommand| {
-            let id = crate::normal::number(word, said.fresh);
+        let taken = |word: usize, command: &crate::state::RevisionCommand| {
+            let id = crate::normal::number(word, command.fresh);
             decision.taken.contains(&(id, true)) && word == RETRY
         };
-        self.observe_failures(state, seen, decision);
+        self.observe_failures(state, view, decision);
         let mut judged = Judged {
             bad: recorded_verdicts(&decision.memory).bad,
             good: decision.steps.iter().find_map(concluded_good),
             tried: Set::default(),
         };
-        for (word, said) in state.module.said.iter().enumerate() {
-            if let Some(said) = said.as_ref().filter(|said| taken(word, said)) {
-                judged.tried.insert(usize::from(said.revision));
+        for (word, command) in state.module.commands.iter().enumerate() {
+            if let Some(command) = command.as_ref().filter(|command| taken(word, command)) {
+                judged.tried.insert(usize::from(command.revision));
             }
         }
         let mut assigned = Vec::new();
@@ -217,12 +217,12 @@ impl World {
     }
 
     /// Rules 3 and 6: readiness is read when a unit becomes in flight; failures are read while it is.
-    fn observe_failures(&self, state: &mut State, seen: &LeaderView, decision: &Decision) {
+    fn observe_failures(&self, state: &mut State, view: &LeaderView, decision: &Decision) {
         for (at, id) in self.names.iter().enumerate() {
-            let (Some(change), Some(sheet)) = (decision.memory.in_flight.get(id), seen.sheets.get(at)) else {
+            let (Some(change), Some(sheet)) = (decision.memory.in_flight.get(id), view.sheets.get(at)) else {
                 continue;
             };
-            let before = seen.memory.in_flight.get(id);
+            let before = view.memory.in_flight.get(id);
             let relapsed = change.kind == Kind::Relapsed && !state.eye.counted.contains(at);
             // A slot may end and another begin in one decision.
             if before.is_none() || is_ready(sheet) && before.map(|was| was.token) != Some(change.token) {
@@ -328,14 +328,14 @@ impl World {
 /// The assignments as a leader has read them.
 struct View<'a> {
     world: &'a World,
-    seen: &'a LeaderView,
+    view: &'a LeaderView,
 }
 
 impl View<'_> {
     /// The assemblage of a cluster, its registry entry, and the assignment in it; an assignment of another incarnation
     /// is ignored.
     fn row(&self, cluster: usize) -> Option<(&Assemblage, Entry, Option<Assignment>)> {
-        let (sheet, entry) = (self.seen.sheets.get(cluster)?, *self.seen.entries.get(cluster)?);
+        let (sheet, entry) = (self.view.sheets.get(cluster)?, *self.view.entries.get(cluster)?);
         let row = sheet
             .assignment
             .filter(|_| sheet.life == entry.life || !entry.present);
@@ -359,8 +359,8 @@ impl Assignments for View<'_> {
             cluster,
             life: entry.life,
             write: Tested { change, read },
-            returned: self.seen.returned,
-            confirmed: self.seen.confirmed.contains(cluster),
+            returned: self.view.returned,
+            confirmed: self.view.confirmed.contains(cluster),
         })
     }
 }
@@ -405,15 +405,15 @@ pub(crate) fn recorded_verdicts(memory: &Memory) -> RecordedVerdicts {
     }
 }
 
-fn rebuilt_from(units: &[Unit], told: RecordedVerdicts) -> Memory {
+fn rebuilt_from(units: &[Unit], recorded: RecordedVerdicts) -> Memory {
     let evidence = |number: usize| {
         let number = u8::try_from(number).unwrap_or(u8::MAX);
         let evidence = Evidence::new("a".into(), "told", NOW);
         (revision(number), evidence)
     };
     let verdicts = Verdicts {
-        last_good: told.good.map(revision),
-        bad: told.bad.iter().map(evidence).collect(),
+        last_good: recorded.good.map(revision),
+        bad: recorded.bad.iter().map(evidence).collect(),
     };
     muster_driver::rebuild(units, verdicts, NOW)
 }

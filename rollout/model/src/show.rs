@@ -77,15 +77,15 @@ impl World {
     pub fn describe_state(&self, state: &State) -> String {
         let mut text = format!("target {}", letter(state.module.target));
         for (at, cluster) in state.clusters.iter().enumerate() {
-            let stands = cluster.sheet.assignment.map_or_else(|| "-".to_owned(), row);
-            let says = cluster
+            let assignment = cluster.sheet.assignment.map_or_else(|| "-".to_owned(), row);
+            let report = cluster
                 .sheet
                 .report
                 .as_ref()
                 .map_or(String::new(), describe_report);
             let counts = if state.eye.counted.contains(at) { " *" } else { "" };
             // Writing to a String cannot fail.
-            let _ = write!(text, " | {}: {stands} {says}{counts}", self.name(at));
+            let _ = write!(text, " | {}: {assignment} {report}{counts}", self.name(at));
         }
         let memory = state
             .module

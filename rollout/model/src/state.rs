@@ -36,7 +36,7 @@ pub struct Module {
     /// The rollout is paused: no change may start.
     pub paused: bool,
     /// The one-time commands: approve, abort, retry.
-    pub said: [Option<RevisionCommand>; 3],
+    pub commands: [Option<RevisionCommand>; 3],
     /// The acknowledged withdrawal.
     pub acknowledged: Option<String>,
     /// The abandoned clusters.
@@ -44,7 +44,7 @@ pub struct Module {
     /// The memory; None if it is lost.
     pub memory: Option<Arc<Memory>>,
     /// The verdicts recorded in objects of their own.
-    pub told: RecordedVerdicts,
+    pub verdicts: RecordedVerdicts,
 }
 
 /// A one-time command about a revision.

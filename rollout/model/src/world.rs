@@ -107,11 +107,11 @@ impl World {
             module: Module {
                 target: 0,
                 paused: false,
-                said: [None; 3],
+                commands: [None; 3],
                 acknowledged: None,
                 given_up: Set::default(),
                 memory: Some(Arc::new(Memory::default())),
-                told: RecordedVerdicts::default(),
+                verdicts: RecordedVerdicts::default(),
             },
             clusters: vec![cluster; self.scope.clusters],
             leaders: Vec::new(),
@@ -301,11 +301,11 @@ fn domains(scope: &Scope) -> Domains {
 
 fn controls(module: &Module) -> Vec<Control> {
     let mut controls = Vec::new();
-    for (word, said) in module.said.iter().enumerate() {
-        let Some(said) = said else { continue };
-        let of = revision(said.revision);
+    for (word, command) in module.commands.iter().enumerate() {
+        let Some(command) = command else { continue };
+        let of = revision(command.revision);
         controls.push(Control {
-            id: number(word, said.fresh),
+            id: number(word, command.fresh),
             says: match word {
                 APPROVE => ControlCommand::Approve(of, CANARY.into()),
                 ABORT => ControlCommand::Abort(of),

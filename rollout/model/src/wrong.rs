@@ -176,8 +176,8 @@ impl Wrong {
     fn distort_output(self, before: &Memory, units: &[Unit], decision: &mut Decision) {
         match self {
             Self::SameToken => {
-                let seen = units.iter().map(Unit::token).max().unwrap_or_default();
-                let last = before.seq.max(seen);
+                let greatest = units.iter().map(Unit::token).max().unwrap_or_default();
+                let last = before.seq.max(greatest);
                 if decision.memory.seq > last {
                     renumber(decision, decision.memory.seq, last);
                 }

@@ -23,10 +23,10 @@ fn main() -> ExitCode {
     let (mut all, mut units, mut time) = (Tally::default(), 0, 0);
     for run in 0..runs {
         match random::run_history(first.wrapping_add(run), &plan) {
-            Ok(told) => {
-                add(&mut all, &told.tally);
-                units += told.units;
-                time += told.took.0 / 3_600_000;
+            Ok(summary) => {
+                add(&mut all, &summary.tally);
+                units += summary.units;
+                time += summary.took.0 / 3_600_000;
             }
             Err(found) => {
                 eprintln!("{found}");

@@ -10,7 +10,7 @@ use muster_rollout::Millis;
 pub(crate) struct Queue<E> {
     order: BinaryHeap<Reverse<(Millis, u64)>>,
     events: BTreeMap<u64, E>,
-    said: u64,
+    pushed: u64,
 }
 
 impl<E> Default for Queue<E> {
@@ -18,16 +18,16 @@ impl<E> Default for Queue<E> {
         Self {
             order: BinaryHeap::new(),
             events: BTreeMap::new(),
-            said: 0,
+            pushed: 0,
         }
     }
 }
 
 impl<E> Queue<E> {
     pub(crate) fn push(&mut self, at: Millis, event: E) {
-        self.said += 1;
-        self.order.push(Reverse((at, self.said)));
-        self.events.insert(self.said, event);
+        self.pushed += 1;
+        self.order.push(Reverse((at, self.pushed)));
+        self.events.insert(self.pushed, event);
     }
 
     /// The time of the next event.

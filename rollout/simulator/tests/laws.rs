@@ -48,11 +48,11 @@ fn hold_of_the_shipped_function() {
 
 #[test]
 fn a_seed_reproduces_the_same_history() {
-    let tell = |seed| format!("{:?}", random::run_history(seed, &plan));
+    let history = |seed| format!("{:?}", random::run_history(seed, &plan));
     for seed in 0..10 {
-        assert_eq!(tell(seed), tell(seed));
+        assert_eq!(history(seed), history(seed));
     }
-    assert_ne!(tell(1), tell(2));
+    assert_ne!(history(1), history(2));
 }
 
 /// Some history breaks one of these laws. Others may be broken before: one error leads to others.

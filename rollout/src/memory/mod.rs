@@ -491,10 +491,10 @@ impl Memory {
     }
 
     /// Whether a control would have an effect now. Which stages exist is known only from the spec.
-    pub fn heeds(&self, says: &ControlCommand) -> bool {
+    pub fn heeds(&self, command: &ControlCommand) -> bool {
         let run_of = |revision: Revision| self.run.filter(|run| run.target == revision);
         let open = |revision| run_of(revision).is_some_and(|run| run.state == RunState::Open);
-        match says {
+        match command {
             ControlCommand::Abort(revision) => open(*revision),
             ControlCommand::Retry(revision) => {
                 self.is_bad(*revision) || run_of(*revision).is_some_and(Run::is_refused)

@@ -61,10 +61,10 @@ impl Pass<'_> {
             || change
                 .is_some_and(|change| change.kind == Kind::Revert || change.revision.is_some_and(refused));
         let joins = unit.is_empty() && self.spec.on_join == OnJoin::LastGood;
-        let wished = self.spec.on_failure == OnFailure::Revert && !unit.pinned;
+        let may_revert = self.spec.on_failure == OnFailure::Revert && !unit.pinned;
         Some(NextContent {
             revision: good,
-            digest: last_good.filter(|_| wished && (has_it || joins))?,
+            digest: last_good.filter(|_| may_revert && (has_it || joins))?,
             kind: Kind::Revert,
         })
     }

@@ -13,19 +13,19 @@ impl Pass<'_> {
 
     /// The open batch, or the one that may be opened now.
     pub(super) fn batch(&self) -> Option<OpenBatch> {
-        let wish = self.spec.batch.filter(|_| self.open_run().is_some())?;
-        let largest = wish.max.max(1);
+        let batch = self.spec.batch.filter(|_| self.open_run().is_some())?;
+        let largest = batch.max.max(1);
         let of = |size: u32| {
             let size = size.clamp(1, largest);
             OpenBatch { size, left: size }
         };
         Some(match self.memory.course.batch {
             None => OpenBatch {
-                left: of(wish.start).left.saturating_sub(self.in_flight_count()),
-                ..of(wish.start)
+                left: of(batch.start).left.saturating_sub(self.in_flight_count()),
+                ..of(batch.start)
             },
             Some(last) if last.left == 0 && self.in_flight_count() == 0 => {
-                of(last.size.saturating_mul(wish.factor))
+                of(last.size.saturating_mul(batch.factor))
             }
             Some(open) => open,
         })

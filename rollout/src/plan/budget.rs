@@ -53,11 +53,11 @@ impl Pass<'_> {
             .iter()
             .filter(|(_, change)| is_changing(change));
         let hidden = changes.filter(|(id, change)| self.unit_of(id, change).is_none());
-        let seen = self.with_in_flight().filter(move |(unit, change)| {
+        let visible = self.with_in_flight().filter(move |(unit, change)| {
             let own = change.filter(|change| change.incarnation == unit.incarnation && is_changing(change));
             own.is_some_and(|change| those(unit, change)) || is_unavailable(unit)
         });
-        hidden.map(|(id, _)| id).chain(seen.map(|(unit, _)| &unit.id))
+        hidden.map(|(id, _)| id).chain(visible.map(|(unit, _)| &unit.id))
     }
 }
 

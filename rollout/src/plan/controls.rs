@@ -12,25 +12,25 @@ impl Pass<'_> {
         let controls = self.spec.controls.iter().take(MAX_CONTROLS);
         let standing: BTreeSet<u64> = controls.clone().map(|control| control.id).collect();
         self.memory.taken.retain(|id| standing.contains(id));
-        for Control { id, says } in controls {
+        for Control { id, says: command } in controls {
             if !self.memory.taken.insert(*id) {
                 continue;
             }
-            let approves = matches!(says, ControlCommand::Approve(..) | ControlCommand::Promote(..));
+            let approves = matches!(command, ControlCommand::Approve(..) | ControlCommand::Promote(..));
             if self.memory.rebuilt && !approves {
                 continue; // It may have been taken before the memory was lost, and things have gone on since.
             }
-            let applied = self.memory.heeds(says) && self.knows(says);
+            let applied = self.memory.heeds(command) && self.knows(command);
             if applied {
-                self.heed(says);
+                self.heed(command);
             }
             self.taken.push((*id, applied));
         }
     }
 
     /// Whether the stage that the control names, if any, exists in this spec.
-    fn knows(&self, says: &ControlCommand) -> bool {
-        match says {
+    fn knows(&self, command: &ControlCommand) -> bool {
+        match command {
             ControlCommand::Abort(_) | ControlCommand::Retry(_) => true,
             ControlCommand::Approve(_, stage) | ControlCommand::Promote(_, stage) => {
                 self.spec.stages.iter().any(|known| known.name == *stage)
@@ -38,9 +38,9 @@ impl Pass<'_> {
         }
     }
 
-    fn heed(&mut self, says: &ControlCommand) {
+    fn heed(&mut self, command: &ControlCommand) {
         let course = &mut self.memory.course;
-        match says {
+        match command {
             ControlCommand::Abort(_) => self.abort(),
             ControlCommand::Retry(revision) => self.retry(*revision),
             ControlCommand::Approve(_, stage) => {

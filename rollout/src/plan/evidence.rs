@@ -92,8 +92,8 @@ impl Pass<'_> {
             Some(State::Succeeded) => {
                 let since = *change.succeeded_since.get_or_insert(self.now);
                 // A success counts even if the unit is not eligible now; a success that lasts must be observed.
-                let seen = unit.is_eligible() || self.spec.min_ready.0 == 0;
-                if seen && self.now.since(since) >= self.spec.min_ready {
+                let observed = unit.is_eligible() || self.spec.min_ready.0 == 0;
+                if observed && self.now.since(since) >= self.spec.min_ready {
                     return Fate::Ends;
                 }
             }

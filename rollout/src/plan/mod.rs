@@ -95,14 +95,14 @@ impl<'a> Pass<'a> {
             units.sort_unstable();
             units.dedup_by(|later, first| later.id == first.id);
         }
-        let seen = greatest_token(units.iter().copied());
+        let greatest = greatest_token(units.iter().copied());
         let mut pass = Self {
             spec,
             now,
             units,
             counts: Counts::default(),
             memory: memory.clone(),
-            token: memory.seq.max(seen).next(),
+            token: memory.seq.max(greatest).next(),
             last_mark: None,
             held: None,
             may_withdraw: spec.complete && !memory.rebuilt,

@@ -249,7 +249,7 @@ fn a_write_that_was_decided_before_makes_no_row_of_it() {
     let mut world = fleet(2);
     world.aim("r2");
     let late = world.remember();
-    let seen = world.members["u00"].row;
+    let before = world.members["u00"].row;
     world.deselect(&["u00"]);
     give_up(&mut world, &["u00"]);
     world.step();
@@ -257,7 +257,7 @@ fn a_write_that_was_decided_before_makes_no_row_of_it() {
     let now = world.members["u00"].row;
     assert_ne!(
         now.map(|row| row.token),
-        seen.map(|row| row.token),
+        before.map(|row| row.token),
         "its test of the row fails"
     );
     world.pass(Millis::minutes(60));

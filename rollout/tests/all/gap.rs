@@ -52,11 +52,11 @@ fn nothing_runs_over_a_gap_and_nothing_is_prolonged_by_none() {
         // There was a leader for a part of it: that part counts. A gap that is longer than the actual one extends no
         // deadline.
         let later = now.plus(Millis(beyond));
-        let told = memory.clone().after_gap(Millis(gap), later);
+        let partial = memory.clone().after_gap(Millis(gap), later);
         let all = memory.clone().after_gap(Millis(u64::MAX), later);
         for (id, change) in &memory.in_flight {
             let ran = |memory: &Memory| spent(&memory.in_flight[id], later);
-            let (before, part, none) = (spent(change, later), ran(&told), ran(&all));
+            let (before, part, none) = (spent(change, later), ran(&partial), ran(&all));
             prop_assert!(part.0 <= before.0 && part.1 <= before.1, "a gap adds nothing");
             let lost = |some: Millis, less: Millis| some.since(less) <= Millis(gap);
             prop_assert!(lost(before.0, part.0), "no more than the gap is forgiven");

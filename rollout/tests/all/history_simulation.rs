@@ -59,11 +59,11 @@ pub(crate) struct HistorySimulation<'a> {
     trouble: BTreeMap<String, Class>,
     targets: BTreeSet<usize>,
     /// The time at which the last decision asked to be woken.
-    asked: Option<Millis>,
+    wake_at: Option<Millis>,
     /// All verdicts so far.
     verdicts: Verdicts,
     /// Number of one-time commands.
-    said: u64,
+    command_count: u64,
 }
 
 /// The settings of a history.
@@ -159,7 +159,7 @@ impl<'a> HistorySimulation<'a> {
             eye: Observer::new(&world.spec),
             world,
             verdicts: Verdicts::default(),
-            said: 0,
+            command_count: 0,
             coverage,
             version: 0,
             deciders: [None, None],
@@ -167,7 +167,7 @@ impl<'a> HistorySimulation<'a> {
             writes: BTreeMap::new(),
             trouble: BTreeMap::new(),
             targets: BTreeSet::from([0]),
-            asked: None,
+            wake_at: None,
         }
     }
 
@@ -245,16 +245,19 @@ impl<'a> HistorySimulation<'a> {
                 self.world.spec.abandoned = units.iter().map(|at| UnitId::from(NAMES[*at])).collect();
             }
             Event::Say(word, target) => {
-                let wished = self.world.target.clone().unwrap_or_default();
-                let target = rev(target.map_or(wished.as_str(), |at| TARGETS[at]));
-                self.said += 1;
-                let says = match word {
+                let desired = self.world.target.clone().unwrap_or_default();
+                let target = rev(target.map_or(desired.as_str(), |at| TARGETS[at]));
+                self.command_count += 1;
+                let command = match word {
                     Word::Abort => ControlCommand::Abort(target),
                     Word::Retry => ControlCommand::Retry(target),
                     Word::Approve => ControlCommand::Approve(target, "canary".into()),
                     Word::Promote => ControlCommand::Promote(target, "most".into()),
                 };
-                self.world.spec.controls = vec![Control { id: self.said, says }];
+                self.world.spec.controls = vec![Control {
+                    id: self.command_count,
+                    says: command,
+                }];
             }
             Event::Gate(outcome) => {
                 let (gate, at, outcome) = (GateId { stage: 1, gate: 0 }, self.world.now, *outcome);
@@ -561,7 +564,7 @@ impl<'a> HistorySimulation<'a> {
             }
         }
         self.views.push(self.world.view());
-        self.asked = decision.wake_at;
+        self.wake_at = decision.wake_at;
         let read = readings != self.world.spec.readings;
         Ok(read || before != (self.world.memory.clone(), self.world.view()))
     }
@@ -574,9 +577,9 @@ impl<'a> HistorySimulation<'a> {
         spec.abandoned.clear();
         self.world.aim(target);
         let approved = |stage: &Stage| {
-            self.said += 1;
+            self.command_count += 1;
             Control {
-                id: self.said,
+                id: self.command_count,
                 says: ControlCommand::Approve(rev(target), stage.name.clone()),
             }
         };
@@ -595,7 +598,7 @@ impl<'a> HistorySimulation<'a> {
             if self.round(stuck)? {
                 continue;
             }
-            match self.asked {
+            match self.wake_at {
                 Some(at) if at > self.world.now => self.pass(at.since(self.world.now)),
                 Some(_) => return Err("EL3: it wakes without effect".into()),
                 None => return Ok(()),

@@ -72,12 +72,12 @@ fn every_decision_of_random_histories_is_read_and_made_again() {
     for seed in first..first + runs {
         println!("MUSTER_SEED={seed}");
         let pair = RefCell::new(Pair::new());
-        let told = random::run_history(seed, &|spec, memory, units, now| {
+        let result = random::run_history(seed, &|spec, memory, units, now| {
             let case = case(spec, memory, units, now);
             pair.borrow_mut().pass(&case);
             case.decision
         });
-        told.unwrap_or_else(|found| panic!("{found}"));
+        result.unwrap_or_else(|found| panic!("{found}"));
         lines += pair.into_inner().lines;
     }
     println!("{lines} lines");
@@ -133,15 +133,15 @@ fn an_invalid_record_line_is_an_error() {
         recorder.line(case).unwrap().unwrap()
     };
     let (whole, delta) = (line(false), line(true));
-    let check = |lines: &[&str], says: &str| {
+    let check = |lines: &[&str], expected: &str| {
         let mut reader = Reader::default();
         let (last, before) = lines.split_last().unwrap();
         for line in before {
             reader.read(line.as_bytes()).unwrap();
         }
-        let told = reader.read(last.as_bytes()).unwrap_err();
-        assert!(told.to_string().contains(says), "{lines:?}: {told}");
-        told
+        let error = reader.read(last.as_bytes()).unwrap_err();
+        assert!(error.to_string().contains(expected), "{lines:?}: {error}");
+        error
     };
     check(&["hello"], "not a line of recorded decisions");
     check(&["[1]"], "not a line of recorded decisions");
@@ -150,8 +150,8 @@ fn an_invalid_record_line_is_an_error() {
     assert!(matches!(delta_first, LineError::NothingBefore));
     check(&[r#"{"now": 1}"#], "missing field `decided`");
     let newer = whole.replace(SCHEMA, "decisions/v2");
-    let told = check(&[&newer], "its schema is decisions/v2");
-    assert!(matches!(told, LineError::Schema { found } if found == "decisions/v2"));
+    let error = check(&[&newer], "its schema is decisions/v2");
+    assert!(matches!(error, LineError::Schema { found } if found == "decisions/v2"));
     check(
         &[&whole, r#"{"schema": "decisions/v2", "anything": []}"#],
         "reads decisions/v1",

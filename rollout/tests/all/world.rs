@@ -173,9 +173,9 @@ impl World {
     }
 
     /// Gives a one-time command; returns whether it had an effect.
-    pub fn say(&mut self, says: ControlCommand) -> bool {
+    pub fn say(&mut self, command: ControlCommand) -> bool {
         let id = self.spec.controls.len() as u64 + 1;
-        self.spec.controls.push(Control { id, says });
+        self.spec.controls.push(Control { id, says: command });
         let decision = self.step();
         let [(taken, applied)] = decision.taken[..] else {
             panic!("{:?}", decision.taken)

@@ -164,10 +164,10 @@ pub fn sort(objects: &mut [Prepared]) {
 
 /// Objects that occur more than once; this happens only if a target namespace makes two of them the same.
 pub fn duplicates(objects: &[Prepared]) -> Vec<ObjectFailure> {
-    let mut seen = BTreeSet::new();
+    let mut ids = BTreeSet::new();
     objects
         .iter()
-        .filter(|object| !seen.insert(&object.id))
+        .filter(|object| !ids.insert(&object.id))
         .map(|object| ObjectFailure::duplicate(object.id.clone()))
         .collect()
 }

@@ -88,31 +88,31 @@ pub async fn preview(
     };
     let (namespaces, others): (Vec<_>, Vec<_>) =
         plan.objects.iter().partition(|object| is_namespace(&object.id));
-    let mut look = Previewer {
+    let mut previewer = Previewer {
         cluster,
         options: &plan.options,
         ownership,
         pending: BTreeSet::new(),
     };
-    let seen = look.all(&namespaces).await;
-    look.pending = seen
+    let results = previewer.all(&namespaces).await;
+    previewer.pending = results
         .iter()
-        .filter_map(|seen| match seen {
+        .filter_map(|result| match result {
             Ok(ObjectPreview::Changed(change)) if change.fate == Fate::Create => Some(change.id.name.clone()),
             Ok(_) | Err(_) => None,
         })
         .collect();
-    let seen = seen.into_iter().chain(look.all(&others).await);
-    seen.for_each(|seen| preview.take(seen));
-    for seen in look.unwanted(&plan.options.owner, unwanted).await {
-        preview.take(seen);
+    let results = results.into_iter().chain(previewer.all(&others).await);
+    results.for_each(|result| preview.take(result));
+    for result in previewer.unwanted(&plan.options.owner, unwanted).await {
+        preview.take(result);
     }
     preview
 }
 
 impl Preview {
-    fn take(&mut self, seen: Result<ObjectPreview, ObjectFailure>) {
-        match seen {
+    fn take(&mut self, result: Result<ObjectPreview, ObjectFailure>) {
+        match result {
             Ok(ObjectPreview::Changed(change)) if change.before == change.after => self.owned.push(change.id),
             Ok(ObjectPreview::Changed(change)) => self.changes.push(change),
             Ok(ObjectPreview::Unchanged) => self.unchanged += 1,
@@ -162,8 +162,8 @@ struct Previewer<'a> {
 
 impl Previewer<'_> {
     async fn all(&self, objects: &[&Prepared]) -> Vec<Result<ObjectPreview, ObjectFailure>> {
-        let looks: Vec<_> = objects.iter().map(|object| self.one(object)).collect();
-        stream::iter(looks).buffered(CONCURRENCY).collect().await
+        let previews: Vec<_> = objects.iter().map(|object| self.one(object)).collect();
+        stream::iter(previews).buffered(CONCURRENCY).collect().await
     }
 
     async fn one(&self, object: &Prepared) -> Result<ObjectPreview, ObjectFailure> {
@@ -336,11 +336,11 @@ impl Previewer<'_> {
         owner: &Owner,
         objects: &[(ObjectId, String)],
     ) -> Vec<Result<ObjectPreview, ObjectFailure>> {
-        let looks: Vec<_> = objects
+        let previews: Vec<_> = objects
             .iter()
             .map(|(id, version)| self.pruned(owner, id, version))
             .collect();
-        stream::iter(looks).buffered(CONCURRENCY).collect().await
+        stream::iter(previews).buffered(CONCURRENCY).collect().await
     }
 
     /// An object that pruning would delete, by the same rules.

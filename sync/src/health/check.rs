@@ -81,11 +81,11 @@ async fn read_all(
         .map(|index| &watch.targets[*index])
         .map(|target| read_target(cluster, target, jobs, now))
         .collect();
-    let looks: Vec<Result<(Judged, Option<Value>), CallError>> =
+    let results: Vec<Result<(Judged, Option<Value>), CallError>> =
         stream::iter(reads).buffered(CONCURRENCY).collect().await;
     let mut unhealthy = Vec::new();
-    for (index, look) in indices.iter().zip(looks) {
-        let (judged, live) = look?;
+    for (index, result) in indices.iter().zip(results) {
+        let (judged, live) = result?;
         let target = &mut watch.targets[*index];
         target.answered = judged.answered;
         target.zone = judged.zone;
@@ -177,7 +177,7 @@ pub async fn while_observing<T>(cluster: &Cluster, jobs: &Jobs, work: impl Futur
 /// ignored. kstatus cannot detect this, as it does not know about our write.
 fn since_our_write(health: Health, live: &Value) -> Health {
     if health.reason == GAVE_UP
-        && gave_up(live).is_some_and(|said| written(live).is_some_and(|at| said <= at))
+        && gave_up(live).is_some_and(|reported_at| written(live).is_some_and(|at| reported_at <= at))
     {
         return Health::in_progress(
             GAVE_UP,
@@ -256,7 +256,7 @@ mod tests {
 
     use super::*;
 
-    fn check(said: &str, written: Option<&str>, terminal: bool) {
+    fn check(reported_at: &str, written: Option<&str>, terminal: bool) {
         let ours = written.map(|time| json!({"manager": FIELD_MANAGER, "operation": "Apply", "time": time}));
         let live = json!({
             "apiVersion": "apps/v1", "kind": "Deployment",
@@ -265,11 +265,11 @@ mod tests {
             ]},
             "spec": {"replicas": 1, "progressDeadlineSeconds": 30},
             "status": {"observedGeneration": 3, "conditions": [
-                {"type": "Progressing", "status": "False", "reason": GAVE_UP, "lastUpdateTime": said},
+                {"type": "Progressing", "status": "False", "reason": GAVE_UP, "lastUpdateTime": reported_at},
             ]},
         });
         let health = since_our_write(health_of(&live, Timestamp::UNIX_EPOCH), &live);
-        assert_eq!(health.terminal, terminal, "{said} {written:?}: {health:?}");
+        assert_eq!(health.terminal, terminal, "{reported_at} {written:?}: {health:?}");
     }
 
     #[test]

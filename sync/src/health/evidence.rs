@@ -143,8 +143,8 @@ fn conditions_of(object: &Value) -> Conditions {
     list(object, "/status/conditions")
         .filter(|condition| matches!(string_at(condition, "/type"), Some("Ready" | "Stalled")))
         .map(|condition| {
-            let said = (part(condition, "/status"), part(condition, "/reason"));
-            (part(condition, "/type"), said)
+            let state = (part(condition, "/status"), part(condition, "/reason"));
+            (part(condition, "/type"), state)
         })
         .collect()
 }
@@ -816,14 +816,14 @@ mod tests {
             change(&live(None, "a", 1), &live(Some(1), "a", 1)),
             Change::Updated
         );
-        let said = Conditions::from([("Ready".into(), ("True".into(), "a".into()))]);
+        let expected = Conditions::from([("Ready".into(), ("True".into(), "a".into()))]);
         let mut other = live(Some(1), "a", 1);
         other["metadata"]["uid"] = "v".into();
         assert_eq!(
             change(&live(Some(1), "a", 1), &other),
-            Change::Created(said.clone())
+            Change::Created(expected.clone())
         );
-        assert_eq!(super::change(None, &other), Change::Created(said));
+        assert_eq!(super::change(None, &other), Change::Created(expected));
     }
 
     #[test]

@@ -207,22 +207,22 @@ fn unfinished(pod: Option<&Value>, set: Option<&str>, revision: &str) -> Option<
 /// The entry of a ZoneRollout for this set and revision, if there is one.
 fn reported_set<'a>(set: &Value, rollout: &'a Value) -> Option<&'a Value> {
     let sets = rollout.pointer("/status/sets")?;
-    let said = sets.get(string_at(set, "/metadata/name")?)?;
+    let entry = sets.get(string_at(set, "/metadata/name")?)?;
     let is_of =
-        |field: &str, own: &str| said[field].is_string() && said[field].as_str() == string_at(set, own);
-    (is_of("uid", "/metadata/uid") && is_of("updateRevision", "/status/updateRevision")).then_some(said)
+        |field: &str, own: &str| entry[field].is_string() && entry[field].as_str() == string_at(set, own);
+    (is_of("uid", "/metadata/uid") && is_of("updateRevision", "/status/updateRevision")).then_some(entry)
 }
 
 /// The failure, if the rollout of the group is stalled. A report about an older revision or another set is ignored.
 fn gave_up(set: &Value, rollout: &Value) -> Option<Health> {
-    let said = reported_set(set, rollout)?;
+    let entry = reported_set(set, rollout)?;
     let generation = integer(rollout, "/metadata/generation");
     if integer(rollout, "/status/observedGeneration") != generation {
         return None;
     }
     let stalled =
         conditions(rollout).find(|condition| (condition.kind, condition.status) == ("Stalled", "True"))?;
-    if is_about_a_set(rollout, stalled.reason) && said["condemned"] != true {
+    if is_about_a_set(rollout, stalled.reason) && entry["condemned"] != true {
         return None;
     }
     Some(Health::stalled(
@@ -232,7 +232,7 @@ fn gave_up(set: &Value, rollout: &Value) -> Option<Health> {
 }
 
 fn not_done(set: &Value, rollout: &Value) -> Option<Health> {
-    let done = reported_set(set, rollout).is_some_and(|said| said["done"] == true);
+    let done = reported_set(set, rollout).is_some_and(|entry| entry["done"] == true);
     (!done).then(|| {
         Health::in_progress(
             "ZoneRolloutNotDone",

@@ -224,17 +224,17 @@ impl Call<'_> {
     }
 
     fn refusal(&self, status: StatusCode, date: Option<&header::HeaderValue>, body: &[u8]) -> SourceError {
-        let says = |word: &str| String::from_utf8_lossy(body).to_lowercase().contains(word);
+        let mentions = |word: &str| String::from_utf8_lossy(body).to_lowercase().contains(word);
         let url = self.exchange.url.text.clone();
         match status {
             StatusCode::UNAUTHORIZED => self.refused(AppRefusal::Unauthorized(self.skew(date))),
-            StatusCode::FORBIDDEN if says("suspended") => self.refused(AppRefusal::Suspended),
+            StatusCode::FORBIDDEN if mentions("suspended") => self.refused(AppRefusal::Suspended),
             StatusCode::NOT_FOUND => self.refused(AppRefusal::NotInstalled),
             StatusCode::UNPROCESSABLE_ENTITY => self.refused(AppRefusal::NotGranted),
             status
                 if status.is_server_error()
                     || status == StatusCode::TOO_MANY_REQUESTS
-                    || says("rate limit") =>
+                    || mentions("rate limit") =>
             {
                 SourceError::Unreachable {
                     url,

@@ -126,16 +126,16 @@ impl Tracked {
 
     /// Whether `git add --all` would exclude the path.
     fn leaves_out(&self, path: &str, is_folder: bool) -> bool {
-        let asked = if is_folder {
+        let git_path = if is_folder {
             format!("{path}/")
         } else {
             path.to_owned()
         };
         // If git fails for a path, it is included.
         self.repository
-            .is_path_ignored(Path::new(&asked))
+            .is_path_ignored(Path::new(&git_path))
             .unwrap_or(false)
-            && self.index.find_prefix(asked.as_str()).is_err()
+            && self.index.find_prefix(git_path.as_str()).is_err()
     }
 }
 

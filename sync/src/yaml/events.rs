@@ -291,15 +291,15 @@ const STRICTER: &[&str] = &[
 ];
 
 fn syntax(file: &Arc<str>, text: &Lenient<'_>, error: &ScanError) -> YamlError {
-    let said = error.info().to_owned();
-    let problem = if said.contains("recursion limit") {
+    let message = error.info().to_owned();
+    let problem = if message.contains("recursion limit") {
         YamlProblem::Depth
-    } else if said.contains("tab") {
-        YamlProblem::Tab(said)
-    } else if STRICTER.iter().any(|part| said.contains(part)) {
-        YamlProblem::Stricter(said)
+    } else if message.contains("tab") {
+        YamlProblem::Tab(message)
+    } else if STRICTER.iter().any(|part| message.contains(part)) {
+        YamlProblem::Stricter(message)
     } else {
-        YamlProblem::Syntax(said)
+        YamlProblem::Syntax(message)
     };
     YamlError::new(file, text.position(error.marker()), problem)
 }

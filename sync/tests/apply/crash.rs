@@ -336,11 +336,11 @@ async fn undisturbed() -> (usize, BTreeMap<String, Value>) {
     settle(&client, &bed, &after()).await;
     let writes = process.writes.load(Ordering::Relaxed);
     let requests = bed.api.recorder().requests();
-    let seen = requests[earlier..]
+    let observed = requests[earlier..]
         .iter()
         .filter(|request| request.client == "muster" && request.method != "GET")
         .count();
-    assert_eq!(writes, seen, "all that the server saw are numbered");
+    assert_eq!(writes, observed, "all that the server saw are numbered");
     (writes, audit(&bed.api, &bed.options.owner, "undisturbed"))
 }
 

@@ -70,11 +70,11 @@ async fn what_cannot_be_applied_is_said_in_full() {
     lost["metadata"]["namespace"] = json!("nowhere");
     let mut labelled = config_map("labelled", &json!({}));
     labelled["metadata"]["labels"] = json!(["a"]);
-    let mut said = Vec::new();
+    let mut messages = Vec::new();
     for manifest in [unknown, homeless, lost, labelled] {
-        said.push(refused(manifest).await);
+        messages.push(refused(manifest).await);
     }
-    insta::assert_snapshot!(said.join("\n"));
+    insta::assert_snapshot!(messages.join("\n"));
 }
 
 #[tokio::test(start_paused = true)]

@@ -251,16 +251,16 @@ async fn one_that_is_foreign_absent_or_forbidden_holds_up_no_other() {
 /// A client for which the object changes before each of the first `times` handovers.
 fn contested(bed: &Bed, times: usize) -> (kube::Client, Arc<AtomicUsize>) {
     let tries = Arc::new(AtomicUsize::new(0));
-    let seen = Arc::clone(&tries);
+    let counter = Arc::clone(&tries);
     let client = hooked(bed.api.client(), move |request: Request<Body>, client| {
-        let seen = Arc::clone(&seen);
+        let counter = Arc::clone(&counter);
         async move {
             let handover = request
                 .headers()
                 .get(CONTENT_TYPE)
                 .is_some_and(|kind| kind == "application/json-patch+json");
-            if handover && seen.fetch_add(1, Ordering::Relaxed) < times {
-                let edit = json!({"data": {"n": seen.load(Ordering::Relaxed).to_string()}});
+            if handover && counter.fetch_add(1, Ordering::Relaxed) < times {
+                let edit = json!({"data": {"n": counter.load(Ordering::Relaxed).to_string()}});
                 let edit = http::Request::patch(format!("{CONFIG}?fieldManager=autoscaler"))
                     .header(CONTENT_TYPE, "application/merge-patch+json")
                     .body(edit.to_string().into_bytes())

@@ -14,11 +14,11 @@ const CANARY: &str = "canary-f3a9";
 const PATH: &str = "/api/v1/namespaces/default/secrets/s";
 
 /// The canary as it is in a manifest, and as it is in an object.
-fn is_silent(said: &str) {
+fn is_silent(text: &str) {
     use base64::{Engine as _, engine::general_purpose::STANDARD};
     let encoded = STANDARD.encode(CANARY);
     for form in [CANARY, encoded.trim_end_matches('=')] {
-        assert!(!said.contains(form), "{said}");
+        assert!(!text.contains(form), "{text}");
     }
 }
 
@@ -49,9 +49,9 @@ async fn a_secret_that_the_server_refuses() {
         key,
         kind,
     ] {
-        let said = failure_output(&Bed::new(), &refused).await;
-        is_silent(&said);
-        assert!(said.contains("the server's message is withheld"), "{said}");
+        let output = failure_output(&Bed::new(), &refused).await;
+        is_silent(&output);
+        assert!(output.contains("the server's message is withheld"), "{output}");
     }
 }
 

@@ -200,13 +200,13 @@ async fn a_second_time_nothing_is_discovered() {
     bed.api.recorder().clear();
     bed.applied(&all).await;
     let requests = bed.api.recorder().requests();
-    let asked: Vec<String> = requests
+    let calls: Vec<String> = requests
         .iter()
         .map(|request| format!("{} {}", request.method, request.path))
         .collect();
     let widget = "/apis/example.org/v1/namespaces/default/widgets/w";
     assert_eq!(
-        asked,
+        calls,
         [
             format!("GET {DEFINITION}"),
             format!("PATCH {DEFINITION}"),

@@ -130,10 +130,10 @@ async fn the_merge_annotation_keeps_fields_added_by_others() {
     let mut asking = config_map("a", &json!({"k": "v"}));
     asking["metadata"]["annotations"] = merge.clone();
     let by_hand = json!({"data": {"k": "other", "theirs": "stays"}});
-    let by_hand_with_wish =
+    let by_hand_with_annotation =
         json!({"data": {"k": "other", "theirs": "stays"}, "metadata": {"annotations": merge}});
     let plain = config_map("a", &json!({"k": "v"}));
-    for (manifest, edit) in [(asking, by_hand), (plain, by_hand_with_wish)] {
+    for (manifest, edit) in [(asking, by_hand), (plain, by_hand_with_annotation)] {
         let bed = Bed::new();
         bed.applied(std::slice::from_ref(&manifest)).await;
         bed.edit(CONFIG, edit).await;
@@ -149,16 +149,16 @@ async fn the_merge_annotation_keeps_fields_added_by_others() {
 /// A client for which the object changes before each of the first `times` takeovers.
 fn contested(bed: &Bed, times: usize) -> (kube::Client, Arc<AtomicUsize>) {
     let takeovers = Arc::new(AtomicUsize::new(0));
-    let seen = Arc::clone(&takeovers);
+    let counter = Arc::clone(&takeovers);
     let client = hooked(bed.api.client(), move |request: Request<Body>, client| {
-        let seen = Arc::clone(&seen);
+        let counter = Arc::clone(&counter);
         async move {
             let takeover = request
                 .headers()
                 .get(CONTENT_TYPE)
                 .is_some_and(|kind| kind == "application/json-patch+json");
-            if takeover && seen.fetch_add(1, Ordering::Relaxed) < times {
-                let edit = json!({"data": {"n": seen.load(Ordering::Relaxed).to_string()}});
+            if takeover && counter.fetch_add(1, Ordering::Relaxed) < times {
+                let edit = json!({"data": {"n": counter.load(Ordering::Relaxed).to_string()}});
                 let edit = http::Request::patch(format!("{CONFIG}?fieldManager=kubectl-edit"))
                     .header(CONTENT_TYPE, "application/merge-patch+json")
                     .body(edit.to_string().into_bytes())

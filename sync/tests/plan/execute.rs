@@ -360,14 +360,14 @@ proptest! {
     /// Whatever the outcomes: a run is complete only if each step is, a complete step is not applied again, and in a
     /// serial plan a step is applied only after all previous ones are complete.
     #[test]
-    fn no_step_overtakes_and_none_is_done_twice(said in prop::collection::vec(0_u8..5, 1..40), serial in any::<bool>()) {
+    fn no_step_overtakes_and_none_is_done_twice(outcomes in prop::collection::vec(0_u8..5, 1..40), serial in any::<bool>()) {
         let mut plan = schema();
         if !serial {
             plan.strategy = Strategy::Parallel;
             plan.phases[0].strategy = Strategy::Parallel;
         }
         let mut progress = began(&plan, "run-1", at(0));
-        let mut said = said.into_iter().cycle();
+        let mut outcomes = outcomes.into_iter().cycle();
         let mut complete: Vec<StepId> = Vec::new();
         let order = [id("schema/backup"), id("schema/migrate"), id("app/rest")];
         for second in 0..30 {
@@ -377,7 +377,7 @@ proptest! {
                 prop_assert!(!complete.contains(&task.step), "{} twice", task.step);
                 let before = order.iter().take_while(|step| **step != task.step);
                 prop_assert!(!serial || before.into_iter().all(|step| complete.contains(step)));
-                let outcome = match said.next().unwrap() {
+                let outcome = match outcomes.next().unwrap() {
                     0 => StepOutcome::Done,
                     1 => StepOutcome::Transient { message: "503".into(), class: FailureClass::Infra },
                     2 if second > 20 => StepOutcome::Fatal { message: "refused".into() },

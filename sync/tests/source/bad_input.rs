@@ -11,7 +11,7 @@ struct Bed {
     repo: Repo,
     source: GitSource,
     _data: tempfile::TempDir,
-    said: String,
+    report: String,
 }
 
 impl Bed {
@@ -30,7 +30,7 @@ impl Bed {
             repo: Repo::new(),
             source: GitSource::new(options, Clock::system()).unwrap(),
             _data: data,
-            said: String::new(),
+            report: String::new(),
         }
     }
 
@@ -42,7 +42,7 @@ impl Bed {
             Ok(_) => self.source.read(&remote, &id, path).await,
             Err(error) => Err(error),
         };
-        let said = match result {
+        let outcome = match result {
             Ok(files) => format!(
                 "taken: {}",
                 files
@@ -53,9 +53,9 @@ impl Bed {
             ),
             Err(error) => format!("{:?}: {error}", error.class()),
         };
-        let said = said.replace(commit, "COMMIT").replace(&self.repo.url(), "URL");
-        assert!(!said.contains(char::is_control), "{what}: {said:?}");
-        writeln!(self.said, "{what}: {said}").unwrap();
+        let outcome = outcome.replace(commit, "COMMIT").replace(&self.repo.url(), "URL");
+        assert!(!outcome.contains(char::is_control), "{what}: {outcome:?}");
+        writeln!(self.report, "{what}: {outcome}").unwrap();
     }
 
     /// Requests a branch of a URL; records the error.
@@ -66,11 +66,11 @@ impl Bed {
             .fetch(&remote, &Want::Branch("main".to_owned()))
             .await
             .unwrap_err();
-        let said = format!("{:?}: {error}", error.class());
-        let shown = format!("{said} {error:?} {remote:?}");
+        let message = format!("{:?}: {error}", error.class());
+        let shown = format!("{message} {error:?} {remote:?}");
         assert!(!shown.contains("hunter2"), "{shown}");
-        assert!(!said.contains(char::is_control), "{said:?}");
-        writeln!(self.said, "{}: {said}", url.escape_debug()).unwrap();
+        assert!(!message.contains(char::is_control), "{message:?}");
+        writeln!(self.report, "{}: {message}", url.escape_debug()).unwrap();
     }
 }
 
@@ -93,7 +93,7 @@ async fn b19_symbolic_links() {
     let commit = bed.repo.commit_entry("120000", b"deploy", b"../../etc");
     bed.read("at the path itself", &commit, "deploy").await;
     bed.read("on the way to the path", &commit, "deploy/base").await;
-    insta::assert_snapshot!(bed.said);
+    insta::assert_snapshot!(bed.report);
 }
 
 #[tokio::test]
@@ -148,7 +148,7 @@ async fn b20_paths() {
         bed.read(&format!("an entry {}", name.escape_ascii()), &commit, "")
             .await;
     }
-    insta::assert_snapshot!(bed.said);
+    insta::assert_snapshot!(bed.report);
 }
 
 #[tokio::test]
@@ -173,7 +173,7 @@ async fn b21_what_git_would_follow() {
     // Replacements and grafts have no effect: the content is that of the commit's own id.
     bed.repo.git(&["replace", &commit, &lfs]);
     bed.read("a commit that is replaced", &commit, "deploy").await;
-    insta::assert_snapshot!(bed.said);
+    insta::assert_snapshot!(bed.report);
 }
 
 #[tokio::test]
@@ -220,9 +220,9 @@ async fn b22_too_much() {
         let mut small = Bed::with(limits, true);
         let commit = small.repo.commit_many(count);
         small.read(what, &commit, "").await;
-        bed.said.push_str(&small.said);
+        bed.report.push_str(&small.report);
     }
-    insta::assert_snapshot!(bed.said);
+    insta::assert_snapshot!(bed.report);
 }
 
 #[tokio::test]
@@ -259,7 +259,7 @@ async fn b24_addresses() {
     ] {
         bed.fetch_branch(url).await;
     }
-    insta::assert_snapshot!(bed.said);
+    insta::assert_snapshot!(bed.report);
     // A name in other letter case is shown as requested.
     let remote = Remote {
         timeout: Some(std::time::Duration::from_millis(1)),
@@ -276,7 +276,7 @@ async fn b24_addresses() {
 
 #[tokio::test]
 async fn secrets_that_are_not_what_they_should_be() {
-    let mut said = String::new();
+    let mut report = String::new();
     for (what, credentials) in [
         (
             "no certificate",
@@ -312,7 +312,7 @@ async fn secrets_that_are_not_what_they_should_be() {
             !format!("{error} {error:?} {remote:?}").contains("hunter2"),
             "{error:?}"
         );
-        writeln!(said, "{what}: {:?}: {error}", error.class()).unwrap();
+        writeln!(report, "{what}: {:?}: {error}", error.class()).unwrap();
     }
-    insta::assert_snapshot!(said);
+    insta::assert_snapshot!(report);
 }

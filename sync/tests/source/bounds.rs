@@ -26,16 +26,21 @@ async fn fetch(url: &str, want: &str, path: Option<&str>) -> ChildResult {
         ..Work::new(data.path(), url, want)
     };
     let began = Instant::now();
-    let said = work.run().await;
-    println!("{} MiB, {:?}: {:?}", said.peak_mib, began.elapsed(), said.result);
-    assert!(began.elapsed() < SOON, "{:?}: {said:?}", began.elapsed());
-    assert!(said.peak_mib < MOST_MIB, "{said:?}");
+    let outcome = work.run().await;
+    println!(
+        "{} MiB, {:?}: {:?}",
+        outcome.peak_mib,
+        began.elapsed(),
+        outcome.result
+    );
+    assert!(began.elapsed() < SOON, "{:?}: {outcome:?}", began.elapsed());
+    assert!(outcome.peak_mib < MOST_MIB, "{outcome:?}");
     let left = std::fs::read_dir(data.path())
         .unwrap()
         .map(|entry| entry.unwrap().file_name().into_string().unwrap());
     let left: Vec<_> = left.filter(|name| name.starts_with("fetch-")).collect();
     assert!(left.is_empty(), "{left:?}");
-    said
+    outcome
 }
 
 async fn refused(what: &str, pack: Vec<u8>, expect: &str) {
@@ -191,8 +196,8 @@ async fn a_large_file_beside_the_path_is_streamed() {
     zeros.set_len(220 * MIB).unwrap();
     let commit = repo.commit(&[("deploy/a.yaml", "a: 1\n")]);
     let server = GitServer::start(repo.path(), Door::Plain, None).await;
-    let said = fetch(&server.url(".git"), "main", Some("deploy")).await;
-    assert_eq!(said.result.unwrap(), format!("{commit} 1"));
+    let outcome = fetch(&server.url(".git"), "main", Some("deploy")).await;
+    assert_eq!(outcome.result.unwrap(), format!("{commit} 1"));
 }
 
 #[tokio::test]

@@ -33,7 +33,7 @@ struct Api(Arc<Mutex<Answers>>);
 #[derive(Default)]
 struct Answers {
     /// Requests as `METHOD path`, and their bodies.
-    asked: Vec<(String, Value)>,
+    requests: Vec<(String, Value)>,
     /// Claims of the received JWTs.
     claims: Vec<Value>,
     /// Number of tokens issued so far.
@@ -85,8 +85,8 @@ impl Api {
 
 async fn token(State(api): State<Api>, Path(id): Path<u64>, headers: HeaderMap, body: String) -> Response {
     api.check(&headers);
-    let asked = (format!("POST {id}"), serde_json::from_str(&body).unwrap());
-    api.0.lock().asked.push(asked);
+    let request = (format!("POST {id}"), serde_json::from_str(&body).unwrap());
+    api.0.lock().requests.push(request);
     if let Some(refusal) = api.refusal() {
         return refusal;
     }
@@ -107,7 +107,7 @@ async fn installation(
     api.check(&headers);
     api.0
         .lock()
-        .asked
+        .requests
         .push((format!("GET {owner}/{name}"), Value::Null));
     if let Some(refusal) = api.refusal() {
         return refusal;
@@ -223,7 +223,7 @@ async fn a_token_reads_the_one_repository_until_a_minute_before_its_end() {
     {
         let answers = bed.api.0.lock();
         let body = json!({"repositories": ["fleet"], "permissions": {"contents": "read"}});
-        assert_eq!(answers.asked, [("POST 42".to_owned(), body)]);
+        assert_eq!(answers.requests, [("POST 42".to_owned(), body)]);
         let now = START.parse::<Timestamp>().unwrap().as_second();
         assert_eq!(
             answers.claims[0],
@@ -270,15 +270,15 @@ async fn the_installation_of_an_owner_is_that_of_the_repository() {
         ])
     };
     bed.resolve(&by_owner("Org")).await.unwrap();
-    let asked: Vec<String> = bed
+    let requests: Vec<String> = bed
         .api
         .0
         .lock()
-        .asked
+        .requests
         .iter()
         .map(|(what, _)| what.clone())
         .collect();
-    assert_eq!(asked, ["GET org/fleet", "POST 42"]);
+    assert_eq!(requests, ["GET org/fleet", "POST 42"]);
     let error = bed.resolve(&by_owner("other")).await.unwrap_err();
     assert_eq!(
         error.to_string(),
@@ -316,13 +316,13 @@ async fn each_refusal_has_its_words() {
         drop(bed.data);
     };
     let (missing, away) = (SourceErrorClass::Missing, SourceErrorClass::Unavailable);
-    let says = |why: &str| format!("GitHub App 7 gets no token for org/fleet: {why}");
+    let message = |why: &str| format!("GitHub App 7 gets no token for org/fleet: {why}");
     let body = r#"{"message": "This installation has been suspended canary"}"#;
     check(
         (403, body),
         0,
         missing,
-        &says("its installation is suspended; ask its owner to unsuspend it"),
+        &message("its installation is suspended; ask its owner to unsuspend it"),
     )
     .await;
     let not = "it is not installed there; install it for this repository, or correct the Secret";
@@ -330,28 +330,28 @@ async fn each_refusal_has_its_words() {
         (404, r#"{"message": "Not Found canary"}"#),
         0,
         missing,
-        &says(not),
+        &message(not),
     )
     .await;
     let granted = "its installation has no contents: read permission for the repository; grant it";
-    check((422, "canary"), 0, missing, &says(granted)).await;
+    check((422, "canary"), 0, missing, &message(granted)).await;
     let key = "its key is refused; correct githubAppID and githubAppPrivateKey in the Secret";
-    check((401, "canary"), 30, missing, &says(key)).await;
+    check((401, "canary"), 30, missing, &message(key)).await;
     let ahead = "its key is refused, and this machine's clock is 900 s ahead: set it; correct githubAppID and githubAppPrivateKey in the Secret";
-    check((401, "canary"), 900, missing, &says(ahead)).await;
+    check((401, "canary"), 900, missing, &message(ahead)).await;
     check(
         (401, "canary"),
         -900,
         missing,
-        &says(&ahead.replace("ahead", "behind")),
+        &message(&ahead.replace("ahead", "behind")),
     )
     .await;
-    check((403, "canary"), 0, missing, &says("it answered 403")).await;
+    check((403, "canary"), 0, missing, &message("it answered 403")).await;
     check(
         (201, "canary"),
         0,
         missing,
-        &says("the response is not from GitHub's API"),
+        &message("the response is not from GitHub's API"),
     )
     .await;
     let unreachable =

@@ -131,8 +131,8 @@ async fn an_announced_size_is_believed() {
 
 #[tokio::test]
 async fn a_redirect_to_another_host_is_refused_and_gets_no_credentials() {
-    let asked = Arc::new(AtomicUsize::new(0));
-    let counter = Arc::clone(&asked);
+    let requests = Arc::new(AtomicUsize::new(0));
+    let counter = Arc::clone(&requests);
     let thief = Router::new().fallback(move || {
         counter.fetch_add(1, Ordering::SeqCst);
         async { StatusCode::OK }
@@ -166,7 +166,11 @@ async fn a_redirect_to_another_host_is_refused_and_gets_no_credentials() {
             }
         );
     }
-    assert_eq!(asked.load(Ordering::SeqCst), 0, "the other host was never asked");
+    assert_eq!(
+        requests.load(Ordering::SeqCst),
+        0,
+        "the other host was never asked"
+    );
 }
 
 #[tokio::test]
@@ -190,7 +194,7 @@ async fn a_redirect_on_the_same_host_is_followed() {
     let paths: Vec<String> = git
         .recorded_requests()
         .into_iter()
-        .map(|seen| seen.path)
+        .map(|request| request.path)
         .collect();
     assert_eq!(
         paths.last().map(String::as_str),

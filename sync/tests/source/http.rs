@@ -80,10 +80,10 @@ impl Bed {
             .server
             .recorded_requests()
             .into_iter()
-            .filter(|seen| seen.method == "POST");
+            .filter(|request| request.method == "POST");
         let mut kinds: Vec<&str> = packs
-            .map(|seen| {
-                if seen.body.windows(8).any(|window| window == b"deepen 1") {
+            .map(|request| {
+                if request.body.windows(8).any(|window| window == b"deepen 1") {
                     "shallow"
                 } else {
                     "full"
@@ -205,13 +205,13 @@ async fn resolving_a_tag_transfers_no_content() {
         .await
         .unwrap();
     assert_eq!(resolved.commit.as_str(), bed.commits[0]);
-    let seen: Vec<String> = bed
+    let requests: Vec<String> = bed
         .server
         .recorded_requests()
         .into_iter()
-        .map(|seen| format!("{} {}", seen.method, seen.path))
+        .map(|request| format!("{} {}", request.method, request.path))
         .collect();
-    assert_eq!(seen, ["GET /.git/info/refs"]);
+    assert_eq!(requests, ["GET /.git/info/refs"]);
 }
 
 #[tokio::test]
@@ -284,7 +284,7 @@ async fn credentials_open_the_door_and_are_never_shown() {
             server
                 .recorded_requests()
                 .iter()
-                .all(|seen| seen.authorization.as_deref() == Some(authorization))
+                .all(|request| request.authorization.as_deref() == Some(authorization))
         );
         let none = source.fetch(&with(trusted), &branch).await.unwrap_err();
         let url = server.url(".git");

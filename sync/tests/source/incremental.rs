@@ -57,12 +57,12 @@ impl Bed {
     async fn fetch(&self, want: Want) -> (usize, usize, usize) {
         let before = (self.server.recorded_requests().len(), self.server.sent_in_all());
         self.source.fetch(&self.remote(), &want).await.unwrap();
-        let seen = self.server.recorded_requests();
-        let gets = seen[before.0..]
+        let requests = self.server.recorded_requests();
+        let gets = requests[before.0..]
             .iter()
-            .filter(|seen| seen.method == "GET")
+            .filter(|request| request.method == "GET")
             .count();
-        let posts = seen.len() - before.0 - gets;
+        let posts = requests.len() - before.0 - gets;
         (gets, posts, self.server.sent_in_all() - before.1)
     }
 
@@ -266,11 +266,11 @@ async fn content_fetched_with_credentials_needs_the_same_credentials() {
         let error = bed.source.fetch(&stranger, &want).await.unwrap_err();
         assert!(matches!(error, SourceError::Unauthorized { .. }), "{error}");
     }
-    let seen = bed.server.recorded_requests().len();
+    let request_count = bed.server.recorded_requests().len();
     bed.source.fetch(&with("hunter2"), &want).await.unwrap();
     assert_eq!(
         bed.server.recorded_requests().len(),
-        seen,
+        request_count,
         "known: nothing is asked"
     );
     // A later process requests it once.
@@ -278,5 +278,5 @@ async fn content_fetched_with_credentials_needs_the_same_credentials() {
     assert!(later.fetch(&bed.remote(), &want).await.is_err());
     later.fetch(&with("hunter2"), &want).await.unwrap();
     later.fetch(&with("hunter2"), &want).await.unwrap();
-    assert_eq!(bed.server.recorded_requests().len(), seen + 2);
+    assert_eq!(bed.server.recorded_requests().len(), request_count + 2);
 }

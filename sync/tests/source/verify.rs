@@ -591,7 +591,7 @@ async fn a_signature_that_is_bad_is_not_transferred_again_and_again() {
         server
             .recorded_requests()
             .iter()
-            .filter(|seen| seen.method == "POST")
+            .filter(|request| request.method == "POST")
             .count()
     };
     assert!(source.resolve(&remote(&by_ann), &tag("v1")).await.is_err());

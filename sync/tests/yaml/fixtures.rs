@@ -194,7 +194,7 @@ fn all_yaml_fixtures_are_checked_and_there_are_enough() {
         .map(|entry| entry.unwrap().file_name().into_string().unwrap())
         .collect();
     topics.sort();
-    let looked_at = [
+    let checked = [
         "blocks",
         "characters",
         "collections",
@@ -208,7 +208,7 @@ fn all_yaml_fixtures_are_checked_and_there_are_enough() {
         "streams",
         "tags",
     ];
-    assert_eq!(topics, looked_at.map(|topic| format!("{topic}.json")));
-    let count: usize = looked_at.iter().map(|topic| cases(topic).len()).sum();
+    assert_eq!(topics, checked.map(|topic| format!("{topic}.json")));
+    let count: usize = checked.iter().map(|topic| cases(topic).len()).sum();
     assert!(count >= 300, "{count}");
 }

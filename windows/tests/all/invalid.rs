@@ -16,8 +16,11 @@ fn entry(entry: &Value) -> Value {
 fn check(cases: &[(Value, &str)]) {
     for (spec, expect) in cases {
         let window = window("w", spec);
-        let said: Vec<String> = window.errors().iter().map(ToString::to_string).collect();
-        assert!(said.iter().any(|line| line.contains(expect)), "{spec}: {said:?}");
+        let errors: Vec<String> = window.errors().iter().map(ToString::to_string).collect();
+        assert!(
+            errors.iter().any(|line| line.contains(expect)),
+            "{spec}: {errors:?}"
+        );
         let answer = answer_at(&[window], NOW);
         assert_eq!(words(&answer), "closed until -", "{spec}");
         let closed = closed(&answer);

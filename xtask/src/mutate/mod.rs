@@ -97,12 +97,14 @@ fn tried(mutation: Mutation, copy: &Copy, tests: &Tests<'_>) -> anyhow::Result<R
     let began = Instant::now();
     let originals = copy.mutate(&mutation)?;
     let found = match tests.build(&mutation.caught_by)? {
-        Err(said) => MutationResult::Survived(format!("it does not compile:\n{said}")),
+        Err(output) => MutationResult::Survived(format!("it does not compile:\n{output}")),
         Ok(binary) => match tests.run(&binary, &mutation.caught_by)? {
             TestOutcome::Red => MutationResult::Caught("red"),
             TestOutcome::Hung => MutationResult::Caught("no end"),
             TestOutcome::Green => MutationResult::Survived("the test passes".to_owned()),
-            TestOutcome::Unknown(said) => MutationResult::Survived(format!("the test did not run:\n{said}")),
+            TestOutcome::Unknown(output) => {
+                MutationResult::Survived(format!("the test did not run:\n{output}"))
+            }
         },
     };
     Copy::put_back(&originals)?;
@@ -122,12 +124,12 @@ fn red_without(rows: &[Row], tests: &Tests<'_>) -> anyhow::Result<Problems> {
     for row in rows {
         let test = &row.mutation.caught_by;
         match tests.build(test)? {
-            Err(said) => red.push(format!("{test}: does not compile:\n{said}")),
+            Err(output) => red.push(format!("{test}: does not compile:\n{output}")),
             Ok(binary) => match tests.run(&binary, test)? {
                 TestOutcome::Green => {}
                 TestOutcome::Red => red.push(format!("{test}: red")),
                 TestOutcome::Hung => red.push(format!("{test}: does not end")),
-                TestOutcome::Unknown(said) => red.push(format!("{test}: did not run:\n{said}")),
+                TestOutcome::Unknown(output) => red.push(format!("{test}: did not run:\n{output}")),
             },
         }
     }

@@ -97,7 +97,7 @@ impl<'a> Tests<'a> {
 
     /// Runs one test.
     pub(crate) fn run(&self, binary: &Binary, test: &Test) -> anyhow::Result<TestOutcome> {
-        let said = tempfile::NamedTempFile::new()?;
+        let output_file = tempfile::NamedTempFile::new()?;
         let mut command = Command::new(&binary.executable);
         command.args(["--exact", &test.name]).current_dir(&binary.folder);
         command
@@ -106,7 +106,7 @@ impl<'a> Tests<'a> {
         command
             .env("CARGO_TARGET_DIR", &self.copy.target)
             .stdin(Stdio::null());
-        let file: File = said.reopen()?;
+        let file: File = output_file.reopen()?;
         command.stdout(file.try_clone()?).stderr(file);
         let mut child = command.spawn().context("a test binary")?;
         let began = Instant::now();
@@ -122,12 +122,12 @@ impl<'a> Tests<'a> {
             std::thread::sleep(LOOK);
         };
         // The output of a test may be invalid UTF-8.
-        let said = String::from_utf8_lossy(&std::fs::read(said.path())?).into_owned();
-        let ended = |word: &str| said.contains(&format!("test result: {word}. "));
+        let output = String::from_utf8_lossy(&std::fs::read(output_file.path())?).into_owned();
+        let ended = |word: &str| output.contains(&format!("test result: {word}. "));
         Ok(match status.success() {
-            true if ended("ok") && said.contains("\nrunning 1 test\n") => TestOutcome::Green,
+            true if ended("ok") && output.contains("\nrunning 1 test\n") => TestOutcome::Green,
             false if ended("FAILED") => TestOutcome::Red,
-            _ => TestOutcome::Unknown(last(&said)),
+            _ => TestOutcome::Unknown(last(&output)),
         })
     }
 

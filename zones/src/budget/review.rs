@@ -30,7 +30,7 @@ pub struct Request {
     /// Whether the request is a dry run.
     pub dry_run: bool,
     /// The origin of the request.
-    pub asked: EvictionOrigin,
+    pub origin: EvictionOrigin,
 }
 
 /// The origin of a request.
@@ -188,7 +188,7 @@ impl Request {
             namespace: text("namespace").to_owned(),
             name: text("name").to_owned(),
             dry_run: request["dryRun"].as_bool().unwrap_or_default(),
-            asked: EvictionOrigin::Eviction,
+            origin: EvictionOrigin::Eviction,
         })
     }
 }
@@ -234,7 +234,7 @@ fn decide(request: &Request, facts: &Facts<'_>) -> Result<Verdict, Verdict> {
         Err(many) => return Err(Verdict::of(Reason::ManyBudgets, many.to_string())),
     };
     let own = owner(pod, facts)?;
-    let limit = match (budget.limit.pods(own), request.asked) {
+    let limit = match (budget.limit.pods(own), request.origin) {
         (0, EvictionOrigin::Rollout(instead)) => instead,
         (limit, _) => limit,
     };
@@ -276,7 +276,7 @@ fn decide(request: &Request, facts: &Facts<'_>) -> Result<Verdict, Verdict> {
                 uid: pod.uid.clone(),
                 set: own.name.clone(),
                 resource_version: None,
-                why: request.asked.why(),
+                why: request.origin.why(),
                 since: Time(facts.now),
             })
         }),

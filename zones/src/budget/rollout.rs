@@ -66,7 +66,7 @@ impl roll::Budget for OfRollout<'_> {
             namespace: self.namespace.to_owned(),
             name: pod.name.clone(),
             dry_run: false,
-            asked: EvictionOrigin::Rollout(if_zero),
+            origin: EvictionOrigin::Rollout(if_zero),
         };
         let verdict = judge(
             &request,

@@ -17,8 +17,8 @@ pub fn is_paused(annotations: &Texts) -> bool {
 
 /// Maximum number of unavailable pods: at least 1, and 1 if the annotation is absent or invalid.
 pub fn max_unavailable(annotations: &Texts, replicas: u32) -> u32 {
-    let said = annotations.get(MAX_UNAVAILABLE);
-    said.and_then(|text| limit(text, replicas)).unwrap_or(1)
+    let annotation = annotations.get(MAX_UNAVAILABLE);
+    annotation.and_then(|text| limit(text, replicas)).unwrap_or(1)
 }
 
 /// Parses a limit: `N`, or `N%` of the replicas, rounded down but at least 1. `None` if it is neither.

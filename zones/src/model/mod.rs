@@ -67,11 +67,11 @@ impl Group {
     /// least one.
     pub fn limit(&self, set: &Set) -> u32 {
         let annotated = annotations::max_unavailable(&set.annotations, set.desired());
-        let said = self
+        let spec_limit = self
             .spec
             .max_unavailable
             .map(|amount| amount.of(set.desired()).max(1));
-        said.map_or(annotated, |said| said.min(annotated))
+        spec_limit.map_or(annotated, |limit| limit.min(annotated))
     }
 
     /// Whether pods of the set must not be changed.

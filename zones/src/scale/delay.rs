@@ -38,8 +38,8 @@ pub struct Delay {
 
 /// Parses the two annotations; one without the other counts as absent. An error stops scaling in both directions.
 pub fn parse_delay(annotations: &BTreeMap<String, String>) -> Result<Option<Delay>, String> {
-    let said = |key: &str| annotations.get(key).filter(|text| !text.is_empty());
-    let (Some(delay), Some(url)) = (said(DELAY), said(URL)) else {
+    let annotation = |key: &str| annotations.get(key).filter(|text| !text.is_empty());
+    let (Some(delay), Some(url)) = (annotation(DELAY), annotation(URL)) else {
         return Ok(None);
     };
     let delay = prometheus(delay)

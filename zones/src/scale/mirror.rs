@@ -34,11 +34,11 @@ pub struct Scale {
 
 /// The resource that a set mirrors; `None` if the name or the kind is missing.
 pub fn reference(annotations: &BTreeMap<String, String>) -> Option<Reference> {
-    let said = |key: &str| annotations.get(key).cloned().unwrap_or_default();
+    let annotation = |key: &str| annotations.get(key).cloned().unwrap_or_default();
     let reference = Reference {
-        api_version: said(API_VERSION),
-        kind: said(KIND),
-        name: said(NAME),
+        api_version: annotation(API_VERSION),
+        kind: annotation(KIND),
+        name: annotation(NAME),
     };
     (!reference.name.is_empty() && !reference.kind.is_empty()).then_some(reference)
 }
@@ -48,5 +48,5 @@ pub fn writes_back(annotations: &BTreeMap<String, String>) -> bool {
     const TRUE: [&str; 6] = ["1", "t", "T", "true", "TRUE", "True"];
     annotations
         .get(WRITE_BACK)
-        .is_none_or(|said| TRUE.contains(&said.as_str()))
+        .is_none_or(|value| TRUE.contains(&value.as_str()))
 }

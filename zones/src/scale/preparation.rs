@@ -42,13 +42,14 @@ impl Preparation {
         if !is_asked_for(labels) {
             return None;
         }
-        let said = |key: &str| {
-            let said = annotations.get(key).filter(|text| !text.is_empty());
-            said.cloned()
+        let annotation = |key: &str| {
+            let value = annotations.get(key).filter(|text| !text.is_empty());
+            value
+                .cloned()
                 .ok_or_else(|| format!("the {key} annotation is not set or empty."))
         };
         let read = || {
-            let (port, path) = (said(PORT)?, said(PATH)?);
+            let (port, path) = (annotation(PORT)?, annotation(PATH)?);
             if service.is_empty() {
                 return Err("the serviceName is not set or empty.".to_owned());
             }

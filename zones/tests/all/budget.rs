@@ -87,7 +87,7 @@ impl Cluster {
         budgets
     }
 
-    fn review_pod(&mut self, name: &str, dry_run: bool, asked: EvictionOrigin) -> Verdict {
+    fn review_pod(&mut self, name: &str, dry_run: bool, origin: EvictionOrigin) -> Verdict {
         let (budgets, sets) = (self.budgets(), self.set_rows());
         let pods = self.rows();
         let pod = pods.iter().find(|pod| pod.name == name).cloned();
@@ -96,7 +96,7 @@ impl Cluster {
             namespace: "default".to_owned(),
             name: name.to_owned(),
             dry_run,
-            asked,
+            origin,
         };
         let verdict = judge(
             &request,

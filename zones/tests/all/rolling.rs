@@ -526,9 +526,9 @@ fn a_paused_zone_is_left_alone_and_still_counts() {
 
 #[test]
 fn the_smaller_limit_counts() {
-    let limit = |annotated: &str, said: Option<&str>| {
+    let limit = |annotated: &str, configured: Option<&str>| {
         let mut fleet = old();
-        fleet.spec.max_unavailable = said.map(|said| said.parse().unwrap());
+        fleet.spec.max_unavailable = configured.map(|configured| configured.parse().unwrap());
         let mut group = fleet.group();
         for set in &mut group.sets {
             let key = annotations::MAX_UNAVAILABLE.to_owned();

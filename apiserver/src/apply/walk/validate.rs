@@ -66,7 +66,7 @@ impl Walk {
     }
 
     fn list(&mut self, list: &ListTy<'_>, items: &[Value]) {
-        let mut seen = BTreeSet::new();
+        let mut keys = BTreeSet::new();
         for (index, item) in items.iter().enumerate() {
             let mut step = format!("i:{index}");
             if list.associative {
@@ -74,7 +74,7 @@ impl Walk {
                     Ok(step) => step,
                     Err(error) => return self.error(&format!("element {index}: {error}")),
                 };
-                if !seen.insert(step.clone()) && !self.duplicates {
+                if !keys.insert(step.clone()) && !self.duplicates {
                     self.error(&format!("duplicate entries for key {}", element::printed(&step)));
                 }
             }

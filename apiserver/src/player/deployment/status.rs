@@ -164,16 +164,17 @@ fn progress(
     let name = family
         .new
         .map_or_else(|| family.deployment.name_any(), |child| child.set.name_any());
-    let say = |status: &str, reason: &str, message: &str| {
-        let mut said = condition("Progressing", status, reason, message, now);
+    let progressing = |status: &str, reason: &str, message: &str| {
+        let mut new_condition = condition("Progressing", status, reason, message, now);
         if let Some(current) = current.filter(|current| current.status == status) {
-            said.last_transition_time
+            new_condition
+                .last_transition_time
                 .clone_from(&current.last_transition_time);
         }
-        Some(said)
+        Some(new_condition)
     };
     if let Event::Created(name) = event {
-        return say(
+        return progressing(
             "True",
             "NewReplicaSetCreated",
             &format!("Created new replica set \"{name}\""),
@@ -181,34 +182,36 @@ fn progress(
     }
     match (family.is_paused(), reason) {
         (true, "DeploymentPaused" | TIMED_OUT) => return current.cloned(),
-        (true, _) => return say("Unknown", "DeploymentPaused", "Deployment is paused"),
-        (false, "DeploymentPaused") => return say("Unknown", "DeploymentResumed", "Deployment is resumed"),
+        (true, _) => return progressing("Unknown", "DeploymentPaused", "Deployment is paused"),
+        (false, "DeploymentPaused") => {
+            return progressing("Unknown", "DeploymentResumed", "Deployment is resumed");
+        }
         (false, _) => {}
     }
     if reason == AVAILABLE && new.replicas == new.updated_replicas {
         return current.cloned();
     }
     if is_complete(family.deployment, Some(new)) {
-        return say(
+        return progressing(
             "True",
             AVAILABLE,
             &format!("ReplicaSet \"{name}\" has successfully progressed."),
         );
     }
     if has_moved(old, new) {
-        return say(
+        return progressing(
             "True",
             "ReplicaSetUpdated",
             &format!("ReplicaSet \"{name}\" is progressing."),
         );
     }
     match current {
-        None => say(
+        None => progressing(
             "True",
             "FoundNewReplicaSet",
             &format!("Found new replica set \"{name}\""),
         ),
-        Some(current) if waits(current) && deadline_of(current, deadline) <= now => say(
+        Some(current) if waits(current) && deadline_of(current, deadline) <= now => progressing(
             "False",
             TIMED_OUT,
             &format!("ReplicaSet \"{name}\" has timed out progressing."),

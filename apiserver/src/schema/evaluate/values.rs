@@ -156,8 +156,8 @@ pub(super) fn untyped(value: &Value) -> Cel {
 
 /// In metadata, rules can access only `name` and `generateName`.
 fn names_only(metadata: &Value) -> Cel {
-    let seen = ["name", "generateName"].into_iter();
-    let members: HashMap<Key, Cel> = seen
+    let accessible = ["name", "generateName"].into_iter();
+    let members: HashMap<Key, Cel> = accessible
         .filter_map(|name| {
             Some((
                 Key::String(Arc::new(name.to_owned())),

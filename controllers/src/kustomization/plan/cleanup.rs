@@ -131,8 +131,8 @@ async fn prepare(
 /// manual control.
 fn requested(writer: &Writer) -> String {
     let annotations = writer.object().annotations();
-    let asked = annotations.get(annotation::RECONCILE_REQUESTED_AT);
-    format!("{CLEANUP} {}", asked.map_or("", String::as_str))
+    let request = annotations.get(annotation::RECONCILE_REQUESTED_AT);
+    format!("{CLEANUP} {}", request.map_or("", String::as_str))
 }
 
 /// The desired run: the cleanup of a revision.
@@ -159,6 +159,6 @@ fn work(revision: &str, writer: &Writer, kustomizations: &Kustomizations) -> Res
         },
         settings,
         source,
-        anew: false,
+        is_new: false,
     })
 }

@@ -64,8 +64,8 @@ receivers:
 #[test]
 fn what_is_refused() {
     let check = |receiver: &str, expect: &str| {
-        let said = parsed(&format!("receivers: [{receiver}]")).expect_err(receiver);
-        assert!(said.contains(expect), "{receiver}: {said}");
+        let error = parsed(&format!("receivers: [{receiver}]")).expect_err(receiver);
+        assert!(error.contains(expect), "{receiver}: {error}");
     };
     check("{name: a, kind: webhook}", "one of url and urlFile");
     check(
@@ -123,7 +123,7 @@ fn what_is_refused() {
     };
     assert!(link("https://a.test/{nam}").is_err());
     assert!(link("https://a.test/{module}").is_ok());
-    let said =
+    let error =
         parsed("receivers: [{name: a, kind: webhook, url: 'https://me:hunter2@hooks.test'}]").unwrap_err();
-    assert!(!said.contains("hunter2"), "{said}");
+    assert!(!error.contains("hunter2"), "{error}");
 }

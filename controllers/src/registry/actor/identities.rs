@@ -72,7 +72,9 @@ impl Actor<'_> {
         else {
             return;
         };
-        let Some(sight) = entry.sight.clone() else { return };
+        let Some(observed) = entry.observed_identity.clone() else {
+            return;
+        };
         if entry.identity == Identity::Keeping {
             return;
         }
@@ -85,9 +87,9 @@ impl Actor<'_> {
                 .annotations
                 .get(annotation::ACCEPT_IDENTITY)
                 .map(String::as_str),
-            holder: holder(&self.entries, pins, &facts, &sight),
+            holder: holder(&self.entries, pins, &facts, &observed),
         };
-        let identity = match (identity::judge_identity(&known, &sight), sight) {
+        let identity = match (identity::judge_identity(&known, &observed), observed) {
             (Verdict::Same, ObservedIdentity::Seen(uid)) => Identity::Known(Some(uid)),
             (Verdict::Same, ObservedIdentity::Unreadable) | (Verdict::Unknown, _) => Identity::Known(None),
             (Verdict::Pin(uid), _) => {
@@ -253,9 +255,9 @@ fn holder<'a>(
     entries: &'a BTreeMap<String, Entry>,
     pins: &Pins,
     cluster: &Facts,
-    sight: &ObservedIdentity,
+    observed: &ObservedIdentity,
 ) -> Option<&'a str> {
-    let ObservedIdentity::Seen(identity) = sight else {
+    let ObservedIdentity::Seen(identity) = observed else {
         return None;
     };
     let others = pins.others(identity, &cluster.uid);

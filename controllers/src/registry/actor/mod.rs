@@ -173,12 +173,14 @@ impl<'a> Actor<'a> {
                 generation,
                 outcome,
             } => {
-                let (probe, sight) = outcome.unwrap_or_else(|panicked| {
+                let (probe, observed) = outcome.unwrap_or_else(|panicked| {
                     let what = format!("probing cluster {cluster}");
                     self.registry.note_panic(&what, &panicked);
                     (Probe::Failed(panicked.to_string()), None)
                 });
-                self.isolated(&cluster, |actor| actor.probed(&cluster, generation, probe, sight));
+                self.isolated(&cluster, |actor| {
+                    actor.probed(&cluster, generation, probe, observed)
+                });
             }
             Done::Read {
                 cluster,

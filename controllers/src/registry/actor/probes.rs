@@ -30,7 +30,7 @@ impl Actor<'_> {
             return;
         };
         let (cluster, generation, poke) = (name.to_owned(), entry.generation, Arc::clone(&entry.poke));
-        let ask = entry.next_probe();
+        let checks = entry.next_probe();
         // A cluster that fails is probed at its own interval, regardless of hints that it is unreachable.
         let pokes = entry.contact.failures == 0;
         entry.probing = Some(generation);
@@ -42,7 +42,7 @@ impl Actor<'_> {
                 }
                 // Created only now, and boxed, to save memory: of ten thousand clusters nearly all are waiting.
                 let client = connection.probe();
-                let outcome = isolated_future(probe::probe(&client, ask).boxed()).await;
+                let outcome = isolated_future(probe::probe(&client, checks).boxed()).await;
                 Done::Probed {
                     cluster,
                     generation,
@@ -58,7 +58,7 @@ impl Actor<'_> {
         name: &str,
         generation: u64,
         probe: Probe,
-        sight: Option<ObservedIdentity>,
+        observed: Option<ObservedIdentity>,
     ) {
         let now = self.registry.setup.clock.now();
         let Some(entry) = self
@@ -69,8 +69,8 @@ impl Actor<'_> {
             return;
         };
         entry.probing = None;
-        if sight.is_some() {
-            entry.sight = sight;
+        if observed.is_some() {
+            entry.observed_identity = observed;
         }
         match probe {
             Probe::Answered { .. } => entry.last_contact = Some(now),

@@ -89,11 +89,11 @@ async fn a_step_that_failed_is_retried_once() {
     assert_eq!(made(&bed).len(), 3);
     assert_eq!(value(&bed, "settings").await, "v1");
     let again = format!("retry/{}/schema/migrate", uid(&bed).await);
-    let anew = PlanControl::parse(&again, "later", None);
+    let retried = PlanControl::parse(&again, "later", None);
     write(
         &bed,
         PlanRunSpec {
-            control: anew,
+            control: retried,
             ..spec()
         },
     )

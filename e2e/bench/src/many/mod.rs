@@ -47,10 +47,10 @@ pub(crate) struct Plan {
 
 /// Measures and prints. A signal ends the benchmark and its processes.
 pub(crate) async fn run(plan: &Plan) -> anyhow::Result<()> {
-    let told = until_signalled()?;
+    let interrupt = until_signalled()?;
     tokio::select! {
         done = all(plan) => done,
-        () = told.cancelled() => anyhow::bail!("it was interrupted"),
+        () = interrupt.cancelled() => anyhow::bail!("it was interrupted"),
     }
 }
 

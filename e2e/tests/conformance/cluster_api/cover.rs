@@ -66,14 +66,14 @@ fn extensions(level: Level, input: &Input<'_>) -> anyhow::Result<Value> {
         &json!({"current": given.current, "desired": given.desired}),
     )?;
     let before = coverage.sides()["current"].clone();
-    let mut seen = Map::new();
+    let mut changes = Map::new();
     for handler in &given.handlers {
         if !coverage.is_open() {
             break;
         }
         let changed = leaves(&before, &coverage.sides()["current"]);
         if !changed.is_empty() {
-            seen.insert(handler.clone(), Value::Object(changed));
+            changes.insert(handler.clone(), Value::Object(changed));
         }
         let taken = answer(level, &given.responses[handler])
             .map_err(|refused| refused.to_string())
@@ -82,9 +82,9 @@ fn extensions(level: Level, input: &Input<'_>) -> anyhow::Result<Value> {
             return Ok(json!({"error": error}));
         }
     }
-    let mut said = end(coverage);
-    said["seen"] = Value::Object(seen);
-    Ok(said)
+    let mut result = end(coverage);
+    result["seen"] = Value::Object(changes);
+    Ok(result)
 }
 
 fn end(coverage: Coverage) -> Value {
@@ -148,10 +148,10 @@ fn matching(input: &Input<'_>) -> anyhow::Result<Value> {
         Err(error) => return Ok(json!({"error": error.to_string()})),
     };
     let current = merge_patch(&before, &coverage.sides()["current"]);
-    let mut said = end(coverage);
-    said["changed"] = json!(changed);
-    said["current"] = current;
-    Ok(said)
+    let mut result = end(coverage);
+    result["changed"] = json!(changed);
+    result["current"] = current;
+    Ok(result)
 }
 
 #[derive(Deserialize)]
@@ -190,12 +190,12 @@ fn decision(input: &Input<'_>) -> anyhow::Result<Value> {
         "current": side("v1.30.0", given.infrastructure_template.old, given.bootstrap_template.old),
         "desired": side("v1.31.0", given.infrastructure_template.new, given.bootstrap_template.new),
     });
-    let said = |can: bool, error: Option<String>, asked: bool| {
+    let result = |can: bool, error: Option<String>, asked: bool| {
         Ok(json!({"canUpdate": can, "error": error, "extensionAsked": asked}))
     };
     let mut coverage = match Coverage::begin(Level::MachineSet, &request) {
         Ok(coverage) => coverage,
-        Err(error) => return said(false, Some(error.to_string()), false),
+        Err(error) => return result(false, Some(error.to_string()), false),
     };
     let mut asked = false;
     for handler in given.handlers.iter().filter(|_| given.extension_answer.is_some()) {
@@ -217,9 +217,9 @@ fn decision(input: &Input<'_>) -> anyhow::Result<Value> {
         Ok(coverage.end())
     };
     match verdict(outcome, Fallback::Replace) {
-        Verdict::InPlace { .. } => said(true, None, asked),
-        Verdict::Replace(_) => said(false, None, asked),
-        Verdict::Hold(words) | Verdict::Again(words) => said(false, Some(words), asked),
+        Verdict::InPlace { .. } => result(true, None, asked),
+        Verdict::Replace(_) => result(false, None, asked),
+        Verdict::Hold(words) | Verdict::Again(words) => result(false, Some(words), asked),
     }
 }
 

@@ -187,23 +187,23 @@ impl Machine {
     }
 
     fn result_json(mut self, last: i64) -> Value {
-        let mut said = json!({"asked": self.asked, "updated": self.updated});
+        let mut result = json!({"asked": self.asked, "updated": self.updated});
         let Some(digest) = self.planned else {
-            said["result"] = self
+            result["result"] = self
                 .ended
                 .unwrap_or_else(|| json!(format!("current:{}", self.current)));
-            return said;
+            return result;
         };
         match self.progress.reply(&self.steps, instant(last)) {
-            Reply::Done => said["result"] = json!(format!("updated:{digest}")),
-            Reply::InProgress { .. } => said["result"] = json!(format!("updating:{digest}")),
+            Reply::Done => result["result"] = json!(format!("updated:{digest}")),
+            Reply::InProgress { .. } => result["result"] = json!(format!("updating:{digest}")),
             Reply::Failed(failed) => {
-                said["result"] = json!(format!("failed:{digest}"));
-                said["atSeconds"] = json!(failed.at.as_second());
-                said["message"] = json!(failed.message);
+                result["result"] = json!(format!("failed:{digest}"));
+                result["atSeconds"] = json!(failed.at.as_second());
+                result["message"] = json!(failed.message);
             }
         }
-        said
+        result
     }
 }
 

@@ -42,7 +42,7 @@ fn call(input: &Input<'_>) -> anyhow::Result<Value> {
     let handler = json!({"name": "handler", "requestHook": {"apiVersion": group_version, "hook": hook}});
     let listed: Vec<Value> = given.registered.then_some(handler).into_iter().collect();
     let known = handlers(&json!({"handlers": listed}), KNOWN)?;
-    let asked = if given.hook_matches_handler {
+    let requested = if given.hook_matches_handler {
         hook
     } else {
         "AnotherHook"
@@ -53,7 +53,7 @@ fn call(input: &Input<'_>) -> anyhow::Result<Value> {
     } else {
         Err("connection refused")
     };
-    let is_known = known.iter().any(|handler| handler.hook == asked);
+    let is_known = known.iter().any(|handler| handler.hook == requested);
     let failed = !is_known || can_answer(Level::Machine, received).is_err();
     Ok(json!({"error": failed}))
 }
@@ -117,12 +117,12 @@ fn transport(input: &Input<'_>) -> anyhow::Result<Value> {
         Some(problem) => Err(problem.as_str()),
         None => Ok((given.status, given.body.as_bytes())),
     };
-    let said = match polled(received) {
+    let outcome = match polled(received) {
         Polled::Done { .. } => json!({"outcome": "completed", "retryAfterSeconds": 0}),
         Polled::InProgress { after, .. } => json!({"outcome": "inProgress", "retryAfterSeconds": after}),
         Polled::Failed { .. } => json!({"outcome": "failed"}),
     };
-    Ok(json!({"Fail": said, "Ignore": said}))
+    Ok(json!({"Fail": outcome, "Ignore": outcome}))
 }
 
 #[derive(Deserialize)]

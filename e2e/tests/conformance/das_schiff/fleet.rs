@@ -299,8 +299,8 @@ impl Fleet {
     }
 
     /// Records the target, as a pass does first. Returns whether it is new.
-    pub(super) fn record(&mut self, seen: &Observation, plan: &Plan) -> bool {
-        self.world.record(NAME, seen, plan)
+    pub(super) fn record(&mut self, observation: &Observation, plan: &Plan) -> bool {
+        self.world.record(NAME, observation, plan)
     }
 
     /// One pass; `succeeds` decides for a node and its row whether the write succeeds. Also returns whether the pass

@@ -289,8 +289,8 @@ fn redundant_configs(input: &Input<'_>) -> anyhow::Result<Value> {
     }
     let before: BTreeSet<String> = fleet.world.assemblages.keys().cloned().collect();
     fleet.pass()?;
-    let (seen, _) = fleet.decide();
-    let counted = seen.units.iter().filter(|unit| unit.selected());
+    let (observation, _) = fleet.decide();
+    let counted = observation.units.iter().filter(|unit| unit.selected());
     let kept: Vec<&str> = counted.map(|unit| unit.id.as_str()).collect();
     let deleted = before
         .iter()
@@ -351,8 +351,8 @@ fn create_revision(input: &Input<'_>) -> anyhow::Result<Value> {
     fleet.call(candidate.name, Fleet::plain(candidate.name));
     fleet.aim(Some(candidate.name))?;
     let before = fleet.world.revisions.len();
-    let (seen, plan) = fleet.decide();
-    let made = fleet.record(&seen, &plan);
+    let (observation, plan) = fleet.decide();
+    let made = fleet.record(&observation, &plan);
     let replaced = made && fleet.world.revisions.len() == before;
     let stored = fleet.stored(candidate.name)?.context("it is not on record")?;
     let created = stored.metadata.creation_timestamp.as_ref();

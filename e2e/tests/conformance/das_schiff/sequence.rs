@@ -242,8 +242,8 @@ impl Life {
             self.reports.insert(node.to_owned(), config["status"].clone());
         }
         // If all revisions are bad, the newest one is still the target.
-        if let Some(asked) = target.or_else(|| stored.first().map(|newest| newest.name)) {
-            self.fleet.aim(Some(asked))?;
+        if let Some(desired) = target.or_else(|| stored.first().map(|newest| newest.name)) {
+            self.fleet.aim(Some(desired))?;
         }
         self.target = target.map(str::to_owned);
         Ok(())
@@ -285,14 +285,14 @@ impl Life {
             return Ok(());
         }
         self.fleet.aim(Some(revision))?;
-        let (seen, plan) = self.fleet.decide();
-        if self.fleet.record(&seen, &plan) {
+        let (observation, plan) = self.fleet.decide();
+        if self.fleet.record(&observation, &plan) {
             let op = json!({"op": "create", "kind": "NetworkConfigRevision", "name": revision});
             happened.written.push(op);
         }
         match &plan.decided {
             Some(decided) => self.target(decided.decision()),
-            None => happened.error = seen.invalid.map(|invalid| invalid.message.clone()),
+            None => happened.error = observation.invalid.map(|invalid| invalid.message.clone()),
         }
         Ok(())
     }

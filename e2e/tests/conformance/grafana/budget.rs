@@ -313,7 +313,7 @@ impl World {
                 namespace: "test-namespace".to_owned(),
                 name: name.clone(),
                 dry_run: false,
-                asked: EvictionOrigin::Rollout(step.max_unavailable_if_zero),
+                origin: EvictionOrigin::Rollout(step.max_unavailable_if_zero),
             };
             let verdict = self.judge(&request)?;
             self.answer(&verdict, false);

@@ -134,7 +134,7 @@ struct Zpdb {
 #[derive(Default)]
 struct Scripted {
     zpdb: Zpdb,
-    asked: Vec<Value>,
+    calls: Vec<Value>,
 }
 
 impl Budget for Scripted {
@@ -146,10 +146,10 @@ impl Budget for Scripted {
     }
 
     fn allows(&mut self, pod: &Pod, if_zero: u32) -> Result<(), String> {
-        let answer = self.zpdb.answers.get(self.asked.len()).cloned().flatten();
-        let said = answer.as_deref().unwrap_or("allowed");
-        self.asked
-            .push(json!({"pod": pod.name, "maxUnavailableIfZero": if_zero, "answer": said}));
+        let answer = self.zpdb.answers.get(self.calls.len()).cloned().flatten();
+        let verdict = answer.as_deref().unwrap_or("allowed");
+        self.calls
+            .push(json!({"pod": pod.name, "maxUnavailableIfZero": if_zero, "answer": verdict}));
         answer.map_or(Ok(()), Err)
     }
 }
@@ -189,7 +189,7 @@ pub(super) fn pass(input: &Input<'_>) -> anyhow::Result<Value> {
         now,
     )?;
     let mut answer = outcome.answer();
-    answer.insert("evictionAsked".to_owned(), Value::Array(budget.asked));
+    answer.insert("evictionAsked".to_owned(), Value::Array(budget.calls));
     Ok(Value::Object(answer))
 }
 

@@ -75,8 +75,8 @@ impl Sets {
 }
 
 /// The only record are annotations.
-fn with_annotations<T>(ask: impl FnOnce(Times<'_>) -> T) -> T {
-    ask(Times {
+fn with_annotations<T>(evaluate: impl FnOnce(Times<'_>) -> T) -> T {
+    evaluate(Times {
         record: &BTreeMap::new(),
         tracker: &Tracker::default(),
     })
@@ -112,12 +112,12 @@ fn leader(input: &Input<'_>) -> anyhow::Result<Value> {
         name: name.clone(),
         ..Set::default()
     };
-    let asks = Set {
+    let follower_set = Set {
         annotations: annotations.into_iter().collect(),
         ..set(&input.set)
     };
     let all: Vec<Set> = input.all.iter().map(set).collect();
-    Ok(match follower::leader(&asks, &all) {
+    Ok(match follower::leader(&follower_set, &all) {
         Ok(leader) => json!({"leader": leader.map(|leader| &leader.name)}),
         Err(error) => json!({ "error": error }),
     })

@@ -28,7 +28,7 @@ pub(super) struct Installation {
     pub kubectl: Kubectl,
     /// The port on which all pods of zones answer.
     pub pods: u16,
-    asked: Arc<Mutex<Vec<String>>>,
+    requests: Arc<Mutex<Vec<String>>>,
     pub fleet: Fleet,
     folder: tempfile::TempDir,
 }
@@ -71,12 +71,12 @@ impl Installation {
             let has = |bundle: &String| !bundle.is_empty();
             bundles(kubectl).iter().all(has).then_some(())
         });
-        let (pods, asked) = pods_that_prepare();
+        let (pods, requests) = pods_that_prepare();
         Self {
             kubelet,
             kubectl,
             pods,
-            asked,
+            requests,
             fleet,
             folder,
         }
@@ -84,7 +84,7 @@ impl Installation {
 
     /// The requests to pods of zones, in order: method and pod.
     pub(super) fn pod_requests(&self) -> Vec<String> {
-        self.asked.lock().unwrap().clone()
+        self.requests.lock().unwrap().clone()
     }
 
     /// The pod that is labelled as the leader.
@@ -198,8 +198,8 @@ fn start(fleet: &Fleet, kubectl: &Kubectl, folder: &Path) -> Start {
 fn pods_that_prepare() -> (u16, Arc<Mutex<Vec<String>>>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
-    let asked = Arc::<Mutex<Vec<String>>>::default();
-    let known = Arc::clone(&asked);
+    let requests = Arc::<Mutex<Vec<String>>>::default();
+    let known = Arc::clone(&requests);
     std::thread::spawn(move || {
         for stream in listener.incoming() {
             let mut stream = stream.unwrap();
@@ -221,5 +221,5 @@ fn pods_that_prepare() -> (u16, Arc<Mutex<Vec<String>>>) {
             let _ = stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
         }
     });
-    (port, asked)
+    (port, requests)
 }

@@ -46,8 +46,8 @@ impl Kubectl {
 
     pub(super) fn run(&self, arguments: &[&str], input: &str) -> String {
         let output = self.output(arguments, input);
-        let said = String::from_utf8_lossy(&output.stderr);
-        assert!(output.status.success(), "kubectl {arguments:?}: {said}");
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "kubectl {arguments:?}: {stderr}");
         String::from_utf8(output.stdout).unwrap().trim().to_owned()
     }
 

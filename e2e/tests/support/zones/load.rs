@@ -63,7 +63,7 @@ impl Load {
     /// How many reviews were answered.
     pub(super) fn answers(&self) -> usize {
         let answers = self.answers.lock().unwrap();
-        answers.iter().filter(|asked| asked.failure.is_none()).count()
+        answers.iter().filter(|answer| answer.failure.is_none()).count()
     }
 
     /// Waits until this number of further reviews is answered.
@@ -76,21 +76,24 @@ impl Load {
     /// The errors in place of responses.
     pub(super) fn failures(&self) -> String {
         let answers = self.answers.lock().unwrap();
-        answers.iter().filter_map(|asked| asked.failure.clone()).collect()
+        answers
+            .iter()
+            .filter_map(|answer| answer.failure.clone())
+            .collect()
     }
 
     /// The longest time between two consecutive responses with failures in between; zero if there were no failures.
     pub(super) fn longest_outage(&self) -> Duration {
         let answers = self.answers.lock().unwrap();
         let (mut last, mut failed, mut longest) = (None, false, Duration::ZERO);
-        for asked in answers.iter() {
-            match (&asked.failure, last) {
+        for answer in answers.iter() {
+            match (&answer.failure, last) {
                 (Some(_), _) => failed = true,
-                (None, Some(last)) if failed => longest = longest.max(asked.at - last),
+                (None, Some(last)) if failed => longest = longest.max(answer.at - last),
                 (None, _) => {}
             }
-            if asked.failure.is_none() {
-                (last, failed) = (Some(asked.at), false);
+            if answer.failure.is_none() {
+                (last, failed) = (Some(answer.at), false);
             }
         }
         longest

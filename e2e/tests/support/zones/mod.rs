@@ -120,10 +120,10 @@ fn a_roll_a_scale_down_and_a_drain() {
         .inside
         .kubectl
         .output(&["apply", "--server-side", "-f", "-"], wrong);
-    let said = String::from_utf8_lossy(&refused.stderr).into_owned();
+    let stderr = String::from_utf8_lossy(&refused.stderr).into_owned();
     assert!(
-        !refused.status.success() && said.contains("only one of maxUnavailable"),
-        "{said}"
+        !refused.status.success() && stderr.contains("only one of maxUnavailable"),
+        "{stderr}"
     );
     keep_uses(&bed.inside.fleet, "zones");
 }

@@ -14,7 +14,7 @@ use super::{
 
 /// The pods of the zones from a watch, so that a short absence of a pod is not missed.
 pub(super) struct Watch {
-    seen: Arc<Mutex<ObservedPods>>,
+    observed: Arc<Mutex<ObservedPods>>,
     _process: Process,
 }
 
@@ -30,8 +30,8 @@ struct ObservedPods {
 impl Watch {
     pub(super) fn new(kubectl: &Kubectl) -> Self {
         let (process, events) = kubectl.watch("rollout-group=ingester");
-        let seen = Arc::<Mutex<ObservedPods>>::default();
-        let known = Arc::clone(&seen);
+        let observed = Arc::<Mutex<ObservedPods>>::default();
+        let known = Arc::clone(&observed);
         std::thread::spawn(move || {
             // The stream ends when the process is stopped.
             let events = serde_json::Deserializer::from_reader(events).into_iter::<Value>();
@@ -40,25 +40,25 @@ impl Watch {
             }
         });
         Self {
-            seen,
+            observed,
             _process: process,
         }
     }
 
     /// The current number of pods.
     pub(super) fn pods(&self) -> usize {
-        self.seen.lock().unwrap().ready.len()
+        self.observed.lock().unwrap().ready.len()
     }
 
     /// Restarts the count, with this number of pods in each zone.
     pub(super) fn begin(&self, replicas: usize) {
-        let mut seen = self.seen.lock().unwrap();
-        (seen.replicas, seen.most) = (replicas, 0);
+        let mut observed = self.observed.lock().unwrap();
+        (observed.replicas, observed.most) = (replicas, 0);
     }
 
     /// In how many zones pods were missing at once since the last restart.
     pub(super) fn most(&self) -> usize {
-        self.seen.lock().unwrap().most
+        self.observed.lock().unwrap().most
     }
 }
 

@@ -134,14 +134,14 @@ fn deployment(world: &World, all: &[Deployment], here: &[&Deployment]) -> Findin
 /// Whether a controller runs here: it holds the Lease, or has observed modules. An error if neither could be read.
 fn is_alive(world: &World) -> Result<bool, &str> {
     let leased = world.lease.as_ref().map(Option::is_some);
-    let looked = world.live.as_ref().map(|live| {
+    let observed = world.live.as_ref().map(|live| {
         let statuses = live.modules.iter().map(|module| &module.status);
         let statuses = statuses.chain(live.bootstrap_modules.iter().map(|module| &module.status));
         statuses
             .flatten()
             .any(|status| status.observed_generation.is_some())
     });
-    match (leased, looked) {
+    match (leased, observed) {
         (Ok(true), _) | (_, Ok(true)) => Ok(true),
         (Err(why), _) | (_, Err(why)) => Err(why),
         (Ok(false), Ok(false)) => Ok(false),

@@ -225,29 +225,32 @@ mod tests {
 
     #[test]
     fn only_update_machine_may_not_ignore() {
-        let said = |handlers: Value| {
+        let outcome = |handlers: Value| {
             let findings = policies(&[extension("os", &handlers)]);
             (findings.len(), unwell(&findings))
         };
         let warned = "extensionconfig/os: handler h.UpdateMachine of UpdateMachine has failurePolicy Ignore";
         // An extension that updates no Machine, or that was not discovered yet, has no finding.
-        assert_eq!(said(json!([handler("GeneratePatches", "Ignore")])), (0, vec![]));
-        assert_eq!(said(json!(null)), (0, vec![]));
-        assert_eq!(said(json!([handler(HOOK, "Fail")])), (1, vec![]));
+        assert_eq!(
+            outcome(json!([handler("GeneratePatches", "Ignore")])),
+            (0, vec![])
+        );
+        assert_eq!(outcome(json!(null)), (0, vec![]));
+        assert_eq!(outcome(json!([handler(HOOK, "Fail")])), (1, vec![]));
         // The default policy is Fail.
         assert_eq!(
-            said(json!([{"name": "h", "requestHook": {"hook": HOOK}}])),
+            outcome(json!([{"name": "h", "requestHook": {"hook": HOOK}}])),
             (1, vec![])
         );
         assert_eq!(
-            said(json!([
+            outcome(json!([
                 handler("CanUpdateMachine", "Ignore"),
                 handler(HOOK, "Fail")
             ])),
             (1, vec![])
         );
         assert_eq!(
-            said(json!([handler(HOOK, "Ignore")])),
+            outcome(json!([handler(HOOK, "Ignore")])),
             (1, vec![warned.to_owned()])
         );
         let two = policies(&[
@@ -316,7 +319,7 @@ mod tests {
 
     #[test]
     fn a_machine_health_check_is_named_that_ends_before_an_update_may() {
-        let said = |deadlines: &[&str], machines: &[(&str, &str)], check: Value| {
+        let warnings = |deadlines: &[&str], machines: &[(&str, &str)], check: Value| {
             unwell(&remediations(&updates(
                 vec![plan("p", deadlines, machines)],
                 vec![check],
@@ -329,13 +332,22 @@ mod tests {
             )]
         };
         // The shortest timeout of Nodes and Machines counts, and the sum of the deadlines of all steps.
-        assert_eq!(said(&steps, &updating, check(&[5_400, 300], &[])), warned("5m"));
-        assert_eq!(said(&steps, &updating, check(&[5_400], &[3_600])), warned("1h"));
-        assert_eq!(said(&steps, &updating, check(&[5_399], &[])), warned("1h29m59s"));
-        let nothing: Vec<String> = Vec::new();
-        assert_eq!(said(&steps, &updating, check(&[5_400], &[5_400])), nothing);
         assert_eq!(
-            said(&steps, &updating, check(&[], &[])),
+            warnings(&steps, &updating, check(&[5_400, 300], &[])),
+            warned("5m")
+        );
+        assert_eq!(
+            warnings(&steps, &updating, check(&[5_400], &[3_600])),
+            warned("1h")
+        );
+        assert_eq!(
+            warnings(&steps, &updating, check(&[5_399], &[])),
+            warned("1h29m59s")
+        );
+        let nothing: Vec<String> = Vec::new();
+        assert_eq!(warnings(&steps, &updating, check(&[5_400], &[5_400])), nothing);
+        assert_eq!(
+            warnings(&steps, &updating, check(&[], &[])),
             nothing,
             "a Machine has its Node already"
         );
@@ -352,17 +364,17 @@ mod tests {
         ] {
             let expect = if is_named { warned("5m") } else { Vec::new() };
             assert_eq!(
-                said(&steps, &[(machine, state)], check(&[300], &[])),
+                warnings(&steps, &[(machine, state)], check(&[300], &[])),
                 expect,
                 "{machine} {state}"
             );
         }
         let mut paused = check(&[300], &[]);
         paused["metadata"]["annotations"] = json!({annotation::CAPI_PAUSED: ""});
-        assert_eq!(said(&steps, &updating, paused), nothing);
+        assert_eq!(warnings(&steps, &updating, paused), nothing);
         let mut elsewhere = check(&[300], &[]);
         elsewhere["metadata"]["namespace"] = json!("other");
-        assert_eq!(said(&steps, &updating, elsewhere), nothing);
+        assert_eq!(warnings(&steps, &updating, elsewhere), nothing);
     }
 
     #[test]

@@ -145,20 +145,20 @@ pub(crate) fn judge(world: &World) -> Vec<Finding> {
 
 /// The labels of clusters, as `env=dev|prod, region=eu`.
 fn labels(clusters: &[DynamicObject]) -> String {
-    let mut seen: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
+    let mut values_by_key: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
     for (key, value) in clusters.iter().flat_map(ResourceExt::labels) {
-        seen.entry(key).or_default().insert(value);
+        values_by_key.entry(key).or_default().insert(value);
     }
-    let told = seen.iter().take(LABELS).map(|(key, values)| {
+    let parts = values_by_key.iter().take(LABELS).map(|(key, values)| {
         let shown: Vec<&str> = values.iter().copied().take(LABELS).collect();
         let more = if values.len() > LABELS { "|…" } else { "" };
         format!("{key}={}{more}", shown.join("|"))
     });
-    let told: Vec<String> = told.collect();
-    if told.is_empty() {
+    let parts: Vec<String> = parts.collect();
+    if parts.is_empty() {
         "no labels".to_owned()
     } else {
-        told.join(", ")
+        parts.join(", ")
     }
 }
 
@@ -348,13 +348,14 @@ fn observed(all: &[CheckedModule]) -> Vec<Finding> {
         .iter()
         .filter(|module| module.observed != module.meta.generation);
     let found = found.map(|module| {
-        let seen = module
-            .observed
-            .map_or_else(|| "nothing of it".to_owned(), |seen| format!("generation {seen}"));
+        let observed_generation = module.observed.map_or_else(
+            || "nothing of it".to_owned(),
+            |generation| format!("generation {generation}"),
+        );
         let is = module.meta.generation.unwrap_or_default();
         Finding::warning(
             Code::Observed,
-            format!("the controller has observed {seen}, and it is at generation {is}"),
+            format!("the controller has observed {observed_generation}, and it is at generation {is}"),
         )
         .about(&module.name)
         .reason("that is normal for a moment after a change; it lasts if no controller is running")

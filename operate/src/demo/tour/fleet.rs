@@ -61,9 +61,12 @@ impl Tour<'_> {
         self.guide
             .until("muster says that us-2 is unreachable", async || {
                 let status = world.module("podinfo").await?.status.unwrap_or_default(); // none: then nothing is said
-                let told = status.attention.iter().find(|told| told.cluster == "us-2");
-                Ok(match told {
-                    Some(told) if told.reason == "Unreachable" => Ok(String::new()),
+                let attention = status
+                    .attention
+                    .iter()
+                    .find(|attention| attention.cluster == "us-2");
+                Ok(match attention {
+                    Some(attention) if attention.reason == "Unreachable" => Ok(String::new()),
                     other => Err(format!("{other:?}")),
                 })
             })

@@ -27,22 +27,22 @@ const SHOWN: usize = 16;
 #[derive(Debug, Error)]
 pub(crate) enum Failed {
     /// A check failed.
-    #[error("expected: {expected}\nseen:     {seen}")]
+    #[error("expected: {expected}\nseen:     {observed}")]
     Check {
         /// The expected state.
         expected: String,
         /// The observed state.
-        seen: String,
+        observed: String,
     },
     /// A command had an unexpected exit code.
-    #[error("expected: exit code {expected} of {command}\nseen:     {seen}")]
+    #[error("expected: exit code {expected} of {command}\nseen:     {observed}")]
     Command {
         /// The command line.
         command: String,
         /// The expected exit code.
         expected: i32,
         /// The exit code and output.
-        seen: String,
+        observed: String,
     },
 }
 
@@ -51,7 +51,7 @@ pub(crate) type CheckResult = Result<String, String>;
 
 /// Narrates, runs commands and checks.
 pub(crate) struct Guide {
-    tell: Narrator,
+    reporter: Narrator,
     fleet: PathBuf,
     environment: Vec<(&'static str, OsString)>,
     began: Instant,
@@ -62,7 +62,7 @@ pub(crate) struct Guide {
 
 impl Guide {
     /// Creates a guide for the folder of a demo.
-    pub(crate) fn new(folder: &Folder, tell: Narrator) -> anyhow::Result<Self> {
+    pub(crate) fn new(folder: &Folder, reporter: Narrator) -> anyhow::Result<Self> {
         let command = std::env::current_exe().context("this command cannot find its own program")?;
         let bin = command.parent().map(PathBuf::from).unwrap_or_default(); // a file has a folder
         let path = std::env::var_os("PATH").unwrap_or_default(); // without, nothing is found but muster
@@ -74,7 +74,7 @@ impl Guide {
             );
         }
         Ok(Self {
-            tell,
+            reporter,
             fleet: folder.fleet(),
             environment: vec![
                 ("KUBECONFIG", folder.path().join("management.kubeconfig").into()),
@@ -92,15 +92,15 @@ impl Guide {
         self.end_step();
         self.steps += 1;
         self.step_began = Some(Instant::now());
-        self.tell.line(&format!("\n{}. {title}", self.steps));
+        self.reporter.line(&format!("\n{}. {title}", self.steps));
         for line in text::wrapped(why, 96) {
-            self.tell.line(&format!("   {line}"));
+            self.reporter.line(&format!("   {line}"));
         }
     }
 
     fn end_step(&mut self) {
         if let Some(began) = self.step_began.take() {
-            self.tell
+            self.reporter
                 .line(&format!("   took {:.1} s", began.elapsed().as_secs_f64()));
         }
     }
@@ -108,7 +108,7 @@ impl Guide {
     /// Prints a remark within a step.
     pub(crate) fn say(&self, text: &str) {
         for line in text::wrapped(text, 96) {
-            self.tell.line(&format!("   {line}"));
+            self.reporter.line(&format!("   {line}"));
         }
     }
 
@@ -119,7 +119,7 @@ impl Guide {
 
     /// Runs a command that must end with this exit code; returns its output.
     pub(crate) async fn types_expecting(&self, command: &str, expected: i32) -> anyhow::Result<String> {
-        self.tell.line(&format!("   $ {command}"));
+        self.reporter.line(&format!("   $ {command}"));
         let running = Command::new("sh")
             .args(["-ec", command])
             .current_dir(&self.fleet)
@@ -139,7 +139,7 @@ impl Guide {
             }
         };
         let printed = both(&output);
-        show(&printed, &self.tell);
+        show(&printed, &self.reporter);
         if output.status.code() == Some(expected) {
             Ok(printed)
         } else {
@@ -152,15 +152,15 @@ impl Guide {
     }
 
     /// Checks a condition once.
-    pub(crate) fn check(&mut self, expected: &str, seen: CheckResult) -> anyhow::Result<()> {
-        match seen {
+    pub(crate) fn check(&mut self, expected: &str, result: CheckResult) -> anyhow::Result<()> {
+        match result {
             Ok(detail) => {
                 self.passed(expected, &detail, "");
                 Ok(())
             }
-            Err(seen) => Err(Failed::Check {
+            Err(observed) => Err(Failed::Check {
                 expected: expected.to_owned(),
-                seen,
+                observed,
             }
             .into()),
         }
@@ -170,13 +170,13 @@ impl Guide {
     pub(crate) async fn until(
         &mut self,
         expected: &str,
-        look: impl AsyncFn() -> anyhow::Result<CheckResult>,
+        poll: impl AsyncFn() -> anyhow::Result<CheckResult>,
     ) -> anyhow::Result<()> {
         let began = Instant::now();
         loop {
             // An API server that does not answer is an observation, too.
-            let seen = look().await.unwrap_or_else(|error| Err(format!("{error:#}")));
-            match seen {
+            let result = poll().await.unwrap_or_else(|error| Err(format!("{error:#}")));
+            match result {
                 Ok(detail) => {
                     self.passed(
                         expected,
@@ -185,10 +185,10 @@ impl Guide {
                     );
                     return Ok(());
                 }
-                Err(seen) if began.elapsed() > PATIENCE => {
+                Err(observed) if began.elapsed() > PATIENCE => {
                     return Err(Failed::Check {
                         expected: format!("within {} s: {expected}", PATIENCE.as_secs()),
-                        seen,
+                        observed,
                     }
                     .into());
                 }
@@ -204,37 +204,37 @@ impl Guide {
         } else {
             format!(": {detail}")
         };
-        self.tell.line(&format!("   ✓ {expected}{detail}{time}"));
+        self.reporter.line(&format!("   ✓ {expected}{detail}{time}"));
     }
 
     /// Prints that all checks passed.
     pub(crate) fn end(&mut self) {
         self.end_step();
-        self.tell.line(&format!(
+        self.reporter.line(&format!(
             "\nAll checks passed: {} steps, {} checks, {:.1} s.",
             self.steps,
             self.checks,
             self.began.elapsed().as_secs_f64()
         ));
-        self.tell.line("Try it yourself: muster demo");
+        self.reporter.line("Try it yourself: muster demo");
     }
 
     /// Prints what failed.
     pub(crate) fn ended_by(&self, failed: &Failed) {
-        self.tell
+        self.reporter
             .line(&format!("   ✗ {}", failed.to_string().replace('\n', "\n     ")));
-        self.tell.line(&format!(
+        self.reporter.line(&format!(
             "\nThe tour ended in step {} after {} checks: the result is not as expected.",
             self.steps, self.checks
         ));
     }
 }
 
-fn not_as_expected(command: &str, expected: i32, seen: String) -> anyhow::Error {
+fn not_as_expected(command: &str, expected: i32, observed: String) -> anyhow::Error {
     Failed::Command {
         command: command.to_owned(),
         expected,
-        seen,
+        observed,
     }
     .into()
 }
@@ -244,12 +244,12 @@ fn both(output: &Output) -> String {
     String::from_utf8_lossy(&all).trim_end().to_owned()
 }
 
-fn show(printed: &str, tell: &Narrator) {
+fn show(printed: &str, reporter: &Narrator) {
     let lines: Vec<&str> = printed.lines().collect();
     for line in lines.iter().take(SHOWN) {
-        tell.line(&format!("     {}", text::cut(line, WIDTH)));
+        reporter.line(&format!("     {}", text::cut(line, WIDTH)));
     }
     if lines.len() > SHOWN {
-        tell.line(&format!("     … and {} lines more", lines.len() - SHOWN));
+        reporter.line(&format!("     … and {} lines more", lines.len() - SHOWN));
     }
 }

@@ -37,15 +37,15 @@ pub(crate) async fn run_tour(
     plane: &Plane,
     fleet: &[Cluster],
     spare: &Cluster,
-    tell: Narrator,
+    reporter: Narrator,
 ) -> anyhow::Result<bool> {
     let clusters: Vec<&Cluster> = fleet.iter().chain([spare]).collect();
     let mut tour = Tour {
-        guide: Guide::new(folder, tell.clone())?,
+        guide: Guide::new(folder, reporter.clone())?,
         world: World::new(plane, &clusters),
         observer: Observer::new(plane, &clusters),
     };
-    begin(folder.path(), fleet.len(), &tell);
+    begin(folder.path(), fleet.len(), &reporter);
     match tour.steps().await {
         Ok(()) => {
             tour.guide.end();
@@ -75,14 +75,14 @@ impl Tour<'_> {
     }
 }
 
-fn begin(folder: &Path, clusters: usize, tell: &Narrator) {
-    tell.line(&format!(
+fn begin(folder: &Path, clusters: usize, reporter: &Narrator) {
+    reporter.line(&format!(
         "A tour of muster: {clusters} clusters and a management plane, on this machine, in {}",
         folder.display()
     ));
-    tell.line("The clusters are simulated; git, HTTPS, kubectl, the controller and the agents are real.");
-    tell.line("  $  a command, run in the folder fleet (KUBECONFIG names the management plane)");
-    tell.line(
+    reporter.line("The clusters are simulated; git, HTTPS, kubectl, the controller and the agents are real.");
+    reporter.line("  $  a command, run in the folder fleet (KUBECONFIG names the management plane)");
+    reporter.line(
         "  ✓  checked from outside muster: by API servers' objects and logs, git, and what commands print",
     );
 }

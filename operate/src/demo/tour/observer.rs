@@ -124,8 +124,8 @@ impl<'a> Observer<'a> {
         };
         let mut of_agents = String::new();
         for (name, api) in &self.clusters {
-            of_agents =
-                rights::suffice(api, AGENT, &agent, is_own).map_err(|seen| format!("{name}: {seen}"))?;
+            of_agents = rights::suffice(api, AGENT, &agent, is_own)
+                .map_err(|observed| format!("{name}: {observed}"))?;
         }
         Ok(format!(
             "{of_controller} of the controller, {of_agents} of an agent"

@@ -31,21 +31,21 @@ pub(crate) fn suffice(
     let own = requests
         .iter()
         .filter(|request| request.client == user && !request.query.contains("fieldManager=muster-sync"));
-    let asked: BTreeSet<Ask> = own
+    let requested: BTreeSet<Ask> = own
         .filter_map(|request| as_rbac_request(request))
-        .filter(|ask| matters(&ask.group))
+        .filter(|request| matters(&request.group))
         .collect();
-    let beyond: Vec<String> = asked
+    let beyond: Vec<String> = requested
         .iter()
-        .filter(|ask| !rights.iter().any(|role| allows(role, ask)))
-        .map(|ask| {
+        .filter(|request| !rights.iter().any(|role| allows(role, request)))
+        .map(|request| {
             format!(
                 "{} {}.{} in {:?}",
-                ask.verb, ask.resource, ask.group, ask.namespace
+                request.verb, request.resource, request.group, request.namespace
             )
         })
         .collect();
-    match (asked.len(), &beyond[..]) {
+    match (requested.len(), &beyond[..]) {
         (0, _) => Err("no requests were sent".to_owned()),
         (number, []) => Ok(format!("{number} kinds of requests")),
         (_, beyond) => Err(beyond.join(", ")),
@@ -79,10 +79,10 @@ fn as_rbac_request(request: &RequestRecord) -> Option<Ask> {
 }
 
 /// Whether a Role (in its namespace) or a ClusterRole (everywhere) allows it.
-fn allows(role: &Value, ask: &Ask) -> bool {
+fn allows(role: &Value, request: &Ask) -> bool {
     let reaches = match role["kind"].as_str() {
         Some("ClusterRole") => true,
-        Some("Role") => role["metadata"]["namespace"] == *ask.namespace,
+        Some("Role") => role["metadata"]["namespace"] == *request.namespace,
         _ => false,
     };
     let has = |rule: &Value, field: &str, word: &str| {
@@ -92,8 +92,8 @@ fn allows(role: &Value, ask: &Ask) -> bool {
     };
     reaches
         && role["rules"].as_array().into_iter().flatten().any(|rule| {
-            has(rule, "apiGroups", &ask.group)
-                && has(rule, "resources", &ask.resource)
-                && has(rule, "verbs", ask.verb)
+            has(rule, "apiGroups", &request.group)
+                && has(rule, "resources", &request.resource)
+                && has(rule, "verbs", request.verb)
         })
 }

@@ -147,10 +147,14 @@ impl Tour<'_> {
             contains_all(&tree, &["Cluster/dev-1", "Clusters eu-1, eu-2, us-1, us-2"]),
         )?;
         let status = self.world.module("podinfo").await?.status.unwrap_or_default(); // none: no unit has a reason
-        let mut told: Vec<String> = status.attention.iter().map(|told| told.cluster.clone()).collect();
-        told.sort();
+        let mut clusters: Vec<String> = status
+            .attention
+            .iter()
+            .map(|attention| attention.cluster.clone())
+            .collect();
+        clusters.sort();
         self.guide
-            .check("each of the five has exactly one reason", equal(&told, &FIVE))
+            .check("each of the five has exactly one reason", equal(&clusters, &FIVE))
     }
 
     pub(super) async fn recovery(&mut self) -> anyhow::Result<()> {
@@ -173,7 +177,7 @@ impl Tour<'_> {
         self.guide.say("And if someone reintroduces the bad version? It is known, and no cluster gets it, not even dev-1.");
         let before = self.world.versions(PODINFO).await?;
         self.guide.types("git revert --no-edit HEAD").await?;
-        let said = self
+        let output = self
             .guide
             .types_expecting(
                 "muster rollout status module/podinfo --tag v1.2.0 --timeout 60s",
@@ -182,7 +186,7 @@ impl Tour<'_> {
             .await?;
         self.guide.check(
             "it is refused as known to be bad",
-            contains_all(&said, &["KnownBad"]),
+            contains_all(&output, &["KnownBad"]),
         )?;
         let untouched = self.world.untouched(PODINFO, &before, &FIVE).await?;
         self.guide.check("no cluster was written to", untouched)?;
@@ -280,15 +284,15 @@ pub(crate) fn contains_all(text: &str, words: &[&str]) -> CheckResult {
 }
 
 /// Whether two lists are equal.
-pub(crate) fn equal(seen: &[String], expected: &[&str]) -> CheckResult {
-    if seen == expected {
-        Ok(seen.join(", "))
+pub(crate) fn equal(observed: &[String], expected: &[&str]) -> CheckResult {
+    if observed == expected {
+        Ok(observed.join(", "))
     } else {
-        Err(seen.join(", "))
+        Err(observed.join(", "))
     }
 }
 
 /// The observed state, as expected if the condition is true.
-pub(crate) fn holds(it: bool, seen: impl FnOnce() -> String) -> CheckResult {
-    if it { Ok(String::new()) } else { Err(seen()) }
+pub(crate) fn holds(it: bool, describe: impl FnOnce() -> String) -> CheckResult {
+    if it { Ok(String::new()) } else { Err(describe()) }
 }

@@ -80,13 +80,13 @@ fn examine_brake(case: &Case<'_>) -> Verdict {
 /// Number of units that have content and are not abandoned, which percentages of withdrawals refer to.
 fn carrying(case: &Case<'_>, view: &[Unit]) -> u32 {
     let has_something = |unit: &&Unit| {
-        let told = unit
+        let withdrawn = unit
             .assigned
             .zip(unit.observed.as_ref())
             .is_some_and(|(row, report)| report.token == row.token && report.state == State::Withdrawn);
         match unit.assigned.map(|row| row.content) {
             None | Some(Content::Nothing) => false,
-            Some(Content::Withdraw) => !told,
+            Some(Content::Withdraw) => !withdrawn,
             Some(Content::Carries { .. }) => true,
         }
     };
@@ -123,20 +123,20 @@ fn is_quiet(unit: &Unit) -> bool {
         let Content::Carries { digest, .. } = row.content else {
             return true;
         };
-        let told = unit.observed.as_ref();
-        told.is_some_and(|report| {
+        let observed = unit.observed.as_ref();
+        observed.is_some_and(|report| {
             (report.token, report.digest, &report.state) == (row.token, Some(digest), &State::Succeeded)
         })
     })
 }
 
 fn is_leaving(unit: &Unit) -> bool {
-    let told = |row: Assignment| {
+    let is_withdrawn = |row: Assignment| {
         let report = unit.observed.as_ref();
         report.is_some_and(|report| report.token == row.token && report.state == State::Withdrawn)
     };
     unit.assigned
-        .is_some_and(|row| row.content == Content::Withdraw && !told(row))
+        .is_some_and(|row| row.content == Content::Withdraw && !is_withdrawn(row))
 }
 
 /// E2: beside the changes that start, no more domains are changing than allowed, and no more units of one domain; with
@@ -453,11 +453,11 @@ fn examine_reasons(case: &Case<'_>) -> Verdict {
     if decision.reasons.len() != units.len() {
         return Err(Broken::new(Law::E12, "not one reason for each unit"));
     }
-    let told = truth::SharedFacts::of(case);
+    let shared = truth::SharedFacts::of(case);
     for (unit, (id, why)) in units.into_iter().zip(&decision.reasons) {
         let facts = truth::Facts {
             case: *case,
-            told: &told,
+            shared: &shared,
             unit,
         };
         if unit.id != *id || !truth::holds(&facts, why) {

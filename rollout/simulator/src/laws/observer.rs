@@ -33,7 +33,7 @@ pub struct Observer {
     away: BTreeMap<UnitId, Millis>,
     /// Since when a unit was absent that returned unobserved: if it leaves again before that is observed, it is one
     /// absence.
-    unseen: BTreeMap<UnitId, Millis>,
+    unobserved: BTreeMap<UnitId, Millis>,
     /// The newest view that was used for a decision.
     newest: usize,
     /// Units that returned, with the first view that shows it.
@@ -58,7 +58,7 @@ impl Observer {
             deadline: spec.deadlines.pickup.min(spec.deadlines.progress),
             counted: BTreeSet::new(),
             away: BTreeMap::new(),
-            unseen: BTreeMap::new(),
+            unobserved: BTreeMap::new(),
             newest: 0,
             returned: BTreeMap::new(),
             confirmed: BTreeMap::new(),
@@ -127,7 +127,7 @@ impl Observer {
 
     /// The unit is no longer eligible.
     pub fn went_away(&mut self, unit: &UnitId, now: Millis) {
-        let since = self.unseen.remove(unit).unwrap_or(now);
+        let since = self.unobserved.remove(unit).unwrap_or(now);
         self.away.entry(unit.clone()).or_insert(since);
     }
 
@@ -135,7 +135,7 @@ impl Observer {
     pub fn came_back(&mut self, unit: &UnitId, view: usize, now: Millis) {
         self.note_if_late(unit, now);
         if let Some(since) = self.away.remove(unit) {
-            self.unseen.insert(unit.clone(), since);
+            self.unobserved.insert(unit.clone(), since);
             self.returned.insert(unit.clone(), view);
         }
     }
@@ -150,7 +150,7 @@ impl Observer {
         self.note_if_late(unit, now);
         self.counted.remove(unit);
         self.written.remove(unit);
-        for since in [&mut self.away, &mut self.unseen] {
+        for since in [&mut self.away, &mut self.unobserved] {
             since.remove(unit);
         }
         self.returned.remove(unit);
@@ -164,7 +164,7 @@ impl Observer {
         self.judged(case)?;
         self.limit = self.limit.max(limit_in_units(case.spec, case.view));
         for unit in case.view.iter().filter(|unit| unit.is_eligible()) {
-            self.unseen.remove(&unit.id);
+            self.unobserved.remove(&unit.id);
         }
         let changes = &case.decision.memory.in_flight;
         self.newest = self.newest.max(number);
@@ -190,9 +190,9 @@ impl Observer {
     /// adopted as unconfirmed, above the limit, as after a lost memory.
     fn record_adopted_without_success(&mut self, case: &Case<'_>) {
         let changes = &case.decision.memory.in_flight;
-        let anew =
+        let is_new =
             |unit: &&Unit| changes.contains_key(&unit.id) && !case.before.in_flight.contains_key(&unit.id);
-        for unit in case.view.iter().filter(anew) {
+        for unit in case.view.iter().filter(is_new) {
             if !self.counted.contains(&unit.id) && !shows_success(unit) {
                 self.is_adopted(&unit.id, self.newest + 1);
             }

@@ -12,7 +12,7 @@ use super::{Case, disrupted, selected};
 /// The facts about one unit.
 pub(super) struct Facts<'a> {
     pub(super) case: Case<'a>,
-    pub(super) told: &'a SharedFacts<'a>,
+    pub(super) shared: &'a SharedFacts<'a>,
     pub(super) unit: &'a Unit,
 }
 
@@ -71,7 +71,8 @@ pub(super) fn holds(it: &Facts<'_>, why: &Why) -> bool {
             refused && it.unit.token() < change.token && *since == change.since && *overdue == late
         }),
         Why::Failed { class, since, .. } => {
-            let told = matches!(it.state(), Some(State::Failed { class: told, .. }) if told == class);
+            let same_class =
+                matches!(it.state(), Some(State::Failed { class: reported, .. }) if reported == class);
             let since_in_flight = |at: Millis| {
                 let change = it
                     .in_flight()
@@ -82,7 +83,7 @@ pub(super) fn holds(it: &Facts<'_>, why: &Why) -> bool {
                 change.is_some_and(|change| !change.skipped || released(change))
             };
             let is_so = since.map_or_else(|| active.is_none() && it.is_there(), since_in_flight);
-            told && *class != Class::Infra && is_so
+            same_class && *class != Class::Infra && is_so
         }
         Why::AlreadyUnready { .. } => !it.in_flight().is_some_and(|change| change.was_ready),
         Why::Overdue { .. } => changing(&|change| {
@@ -120,9 +121,9 @@ pub(super) fn holds(it: &Facts<'_>, why: &Why) -> bool {
                 withdraws
             };
             let filled = if it.unit.selected() {
-                it.told.counting
+                it.shared.counting
             } else {
-                it.told.withdrawing
+                it.shared.withdrawing
             };
             let changes = &it.case.decision.memory.in_flight;
             let all = holders.iter().all(|id| changes.get(id).is_some_and(fills));
@@ -136,10 +137,10 @@ pub(super) fn holds(it: &Facts<'_>, why: &Why) -> bool {
         Why::NotYet { reason } => it.unit.eligible == Eligible::NotYet(*reason),
         Why::Closed { reason } => matches!(it.unit.eligible, Eligible::Closed { why, .. } if why == *reason),
         Why::WaitingApproval { stage } => {
-            let asked = it
+            let needs_approval = it
                 .open_stage()
                 .is_some_and(|open| open.name == *stage && open.approval);
-            asked && it.course().clear_since.is_some()
+            needs_approval && it.course().clear_since.is_some()
         }
         Why::WaitingGate { stage, passes, .. } => {
             it.open_stage().is_some_and(|open| open.name == *stage) && passes.0 < passes.1
@@ -147,7 +148,7 @@ pub(super) fn holds(it: &Facts<'_>, why: &Why) -> bool {
         Why::WaitingStage { stage, units, until } => {
             let open = it.open_stage().is_some_and(|open| open.name == *stage);
             let known = |id: &UnitId| {
-                it.case.decision.memory.in_flight.contains_key(id) || !it.told.up_to_date.contains(id)
+                it.case.decision.memory.in_flight.contains_key(id) || !it.shared.up_to_date.contains(id)
             };
             let soaks = until.is_some_and(|until| until > it.case.now && it.course().clear_since.is_some());
             open && (soaks || !it.case.spec.complete || !units.is_empty() && units.iter().all(known))
@@ -156,20 +157,20 @@ pub(super) fn holds(it: &Facts<'_>, why: &Why) -> bool {
             let domains = it.case.spec.domains;
             let changes = &it.case.decision.memory.in_flight;
             let apart = changes.keys().filter(|id| it.is_apart(id)).count();
-            let known = |id: &UnitId| changes.contains_key(id) || !it.told.up_to_date.contains(id);
+            let known = |id: &UnitId| changes.contains_key(id) || !it.shared.up_to_date.contains(id);
             let other = domains.at_once.is_some() && (apart > 0 || domains.ordered);
             let own = domains.limit.is_some() && changes.len() > apart;
             !holders.is_empty() && holders.iter().all(known) && (other || own)
         }
         Why::WaitingBudget { holders, limit } => {
-            let named = holders.iter().all(|id| it.told.disrupted.contains(id));
-            let full = it.told.disrupted.len() >= *limit as usize;
+            let named = holders.iter().all(|id| it.shared.disrupted.contains(id));
+            let full = it.shared.disrupted.len() >= *limit as usize;
             let uses = !it.unit.selected() || it.unit.available && it.unit.is_eligible();
             let budget = it
                 .case
                 .spec
                 .unavailable
-                .map(|budget| super::amount(budget, it.told.selected));
+                .map(|budget| super::amount(budget, it.shared.selected));
             budget == Some(*limit) && full && uses && named && (*limit == 0 || !holders.is_empty())
         }
         Why::WaitingBatch { size, holders } => {

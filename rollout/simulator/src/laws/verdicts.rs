@@ -53,9 +53,9 @@ impl Verdicts {
                     return Err(Broken::new(Law::E3, format!("{step:?}, which was condemned")));
                 }
                 let desired = case.unit(unit).map(|unit| unit.desired);
-                let wished =
+                let is_desired =
                     matches!(desired, Some(Desired::Content { revision: it, .. }) if it == *revision);
-                if !wished && !self.good.contains(revision) {
+                if !is_desired && !self.good.contains(revision) {
                     return Err(Broken::new(Law::E5, format!("{step:?}, which was never good")));
                 }
             }

@@ -52,8 +52,8 @@ fn remove_problems<W: Witness>(simulation: &mut Simulation<'_, W>, ending: &Endi
         member.available = true;
         member.closed = None;
     }
-    for wished in [SpecChange::Pause(false), SpecChange::Limit(ending.limit)] {
-        apply_change(simulation, wished);
+    for change in [SpecChange::Pause(false), SpecChange::Limit(ending.limit)] {
+        apply_change(simulation, change);
     }
     let names: Vec<UnitId> = simulation.members.keys().cloned().collect();
     for name in names {
@@ -71,9 +71,9 @@ fn remove_problems<W: Witness>(simulation: &mut Simulation<'_, W>, ending: &Endi
     }
 }
 
-fn apply_change<W: Witness>(simulation: &mut Simulation<'_, W>, wish: SpecChange) {
+fn apply_change<W: Witness>(simulation: &mut Simulation<'_, W>, change: SpecChange) {
     let now = simulation.now();
-    simulation.plan_for(now, FleetEvent::Wish(wish));
+    simulation.plan_for(now, FleetEvent::Wish(change));
 }
 
 fn settle<W: Witness>(simulation: &mut Simulation<'_, W>) -> Verdict {

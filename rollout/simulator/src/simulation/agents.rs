@@ -50,8 +50,8 @@ impl<W: Witness> Simulation<'_, W> {
             return;
         };
         // A unit that had started before the simulation reports from the start again.
-        let said = member.report.as_ref().is_some_and(|report| report.token == token);
-        if member.acknowledged == token || said && member.acknowledged == Token(0) {
+        let reported = member.report.as_ref().is_some_and(|report| report.token == token);
+        if member.acknowledged == token || reported && member.acknowledged == Token(0) {
             member.acknowledged = token;
             self.finishes(id, life, token);
         } else {

@@ -26,7 +26,7 @@ impl<W: Witness> Simulation<'_, W> {
     pub(super) fn befalls(&mut self, happening: FleetEvent) {
         match happening {
             FleetEvent::To(id, what) => self.befalls_unit(&id, what),
-            FleetEvent::Wish(wish) => self.change_spec(wish),
+            FleetEvent::Wish(change) => self.change_spec(change),
             FleetEvent::Crash { .. } if self.leaderless => return,
             FleetEvent::Crash { gap, lost } => {
                 self.tally.crashes += 1;
@@ -125,10 +125,10 @@ impl<W: Witness> Simulation<'_, W> {
         }
     }
 
-    fn change_spec(&mut self, wish: SpecChange) {
+    fn change_spec(&mut self, change: SpecChange) {
         self.version += 1;
         let spec = &mut self.spec;
-        match wish {
+        match change {
             SpecChange::Target(target) => spec.target = target,
             SpecChange::Limit(limit) => spec.limit = limit,
             SpecChange::Pause(paused) => spec.paused = paused,
@@ -138,12 +138,15 @@ impl<W: Witness> Simulation<'_, W> {
                 }
             }
             SpecChange::GiveUp(units) => spec.abandoned = units,
-            SpecChange::Say(says) => {
-                self.said += 1;
+            SpecChange::Say(command) => {
+                self.last_control += 1;
                 // A pending report is kept beside it.
                 let taken = &self.memory.taken;
                 spec.controls.retain(|control| !taken.contains(&control.id));
-                spec.controls.push(Control { id: self.said, says });
+                spec.controls.push(Control {
+                    id: self.last_control,
+                    says: command,
+                });
             }
         }
     }

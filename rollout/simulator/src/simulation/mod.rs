@@ -164,7 +164,7 @@ pub struct Simulation<'a, W> {
     approving: BTreeSet<(u64, StageId)>,
     /// The name that an acknowledgement must contain.
     held: Option<String>,
-    said: u64,
+    last_control: u64,
 }
 
 impl<'a, W: Witness> Simulation<'a, W> {
@@ -201,7 +201,7 @@ impl<'a, W: Witness> Simulation<'a, W> {
             gates: BTreeSet::new(),
             approving: BTreeSet::new(),
             held: None,
-            said: 0,
+            last_control: 0,
         };
         simulation.change();
         simulation
@@ -267,8 +267,8 @@ impl<'a, W: Witness> Simulation<'a, W> {
 
     /// The current view.
     pub fn view(&self) -> Vec<Unit> {
-        let seen = |(id, member): (&UnitId, &Member)| member.unit(id, self.spec.target, &self.memory);
-        self.members.iter().map(seen).collect()
+        let unit_of = |(id, member): (&UnitId, &Member)| member.unit(id, self.spec.target, &self.memory);
+        self.members.iter().map(unit_of).collect()
     }
 
     /// The units that have this revision.

@@ -53,7 +53,7 @@ mod tests {
     /// The stored commits, by number, with the content of their manifest.
     async fn stored_commits(data: &Path, url: &str, commits: &[CommitId]) -> Vec<String> {
         let source = source(data);
-        let mut seen = Vec::new();
+        let mut stored = Vec::new();
         for (number, commit) in commits.iter().enumerate() {
             match source.read(&Remote::new(url), commit, "deploy").await {
                 Ok(files) => {
@@ -61,13 +61,13 @@ mod tests {
                         .iter()
                         .map(|file| String::from_utf8_lossy(&file.bytes).trim().to_owned())
                         .collect();
-                    seen.push(format!("{number}: {}", texts.join(" ")));
+                    stored.push(format!("{number}: {}", texts.join(" ")));
                 }
                 Err(SourceError::NotFetched { .. }) => {}
                 Err(error) => panic!("commit {number} is here by half: {error}"),
             }
         }
-        seen
+        stored
     }
 
     /// The process that is killed: it fetches a branch and a commit that no branch points to, then only the branch is
@@ -108,8 +108,8 @@ mod tests {
             .env(STEP, step.map_or_else(String::new, |step| step.to_string()))
             .output()
             .unwrap();
-        let said = String::from_utf8_lossy(&output.stdout).into_owned();
-        (output.status.success(), said)
+        let stdout = String::from_utf8_lossy(&output.stdout).into_owned();
+        (output.status.success(), stdout)
     }
 
     fn names(data: &Path) -> Vec<String> {
@@ -142,30 +142,30 @@ mod tests {
             let data = tempfile::tempdir().unwrap();
             let work = format!("{} {url} {}", data.path().display(), commits.join(" "));
             let first = tokio::task::spawn_blocking(move || (run(&work, step), work));
-            let ((ended, said), work) = first.await.unwrap();
-            assert_eq!(ended, step.is_none(), "{said}");
+            let ((ended, stdout), work) = first.await.unwrap();
+            assert_eq!(ended, step.is_none(), "{stdout}");
             // Everything stored after the kill is complete.
             let between = stored_commits(data.path(), &url, &ids).await;
             if step.is_some() {
-                let (ended, said) = tokio::task::spawn_blocking(move || run(&work, None))
+                let (ended, stdout) = tokio::task::spawn_blocking(move || run(&work, None))
                     .await
                     .unwrap();
-                assert!(ended, "{said}");
+                assert!(ended, "{stdout}");
             }
             let after = stored_commits(data.path(), &url, &ids).await;
-            (said, between, after, names(data.path()))
+            (stdout, between, after, names(data.path()))
         };
-        let (said, _, whole, files) = place(None).await;
+        let (stdout, _, whole, files) = place(None).await;
         assert_eq!(whole, ["2: a: 2"]);
-        let steps: usize = said
+        let steps: usize = stdout
             .lines()
             .find_map(|line| line.strip_prefix("steps: ")?.parse().ok())
             .unwrap();
-        assert!(steps >= 12, "{said}");
+        assert!(steps >= 12, "{stdout}");
         let mut had = Vec::new();
         for step in 1..=steps {
-            let (said, between, after, left) = place(Some(step)).await;
-            let died = said
+            let (stdout, between, after, left) = place(Some(step)).await;
+            let died = stdout
                 .lines()
                 .find(|line| line.contains("dies "))
                 .unwrap_or_default();

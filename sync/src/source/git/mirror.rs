@@ -427,11 +427,11 @@ pub(super) fn contents(
     let odb = repository.odb()?;
     let mut size = 0_u64;
     let mut objects = vec![commit];
-    let mut seen = std::collections::BTreeSet::new();
+    let mut visited = std::collections::BTreeSet::new();
     let mut pending = vec![(repository.find_commit(commit)?.tree_id(), 0)];
     while let Some((id, depth)) = pending.pop() {
         check()?;
-        if !seen.insert(id) {
+        if !visited.insert(id) {
             continue;
         }
         super::super::entries::check_depth("the tree", depth, limits)?;
@@ -439,7 +439,7 @@ pub(super) fn contents(
         for entry in &repository.find_tree(id)? {
             match entry.kind() {
                 Some(ObjectType::Tree) => pending.push((entry.id(), depth + 1)),
-                Some(ObjectType::Blob) if seen.insert(entry.id()) => {
+                Some(ObjectType::Blob) if visited.insert(entry.id()) => {
                     size = size.saturating_add(odb.read_header(entry.id())?.0 as u64);
                     objects.push(entry.id());
                 }

@@ -291,12 +291,15 @@ mod tests {
             ("* ssh-ed25519".to_owned(), "its key is missing"),
             ("canary-5up3rs3cret".to_owned(), "it is not a public key"),
         ] {
-            let said = refused(&line);
+            let message = refused(&line);
             assert!(
-                said.starts_with("cannot be read in line 2: ") && said.contains(why),
-                "{said}"
+                message.starts_with("cannot be read in line 2: ") && message.contains(why),
+                "{message}"
             );
-            assert!(!said.contains("canary") && !said.contains("no-such"), "{said}");
+            assert!(
+                !message.contains("canary") && !message.contains("no-such"),
+                "{message}"
+            );
         }
     }
 }

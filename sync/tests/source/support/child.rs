@@ -63,14 +63,14 @@ impl Work {
     pub(crate) async fn run(&self) -> ChildResult {
         let output = self.start().wait_with_output().await.unwrap();
         let text = String::from_utf8_lossy(&output.stdout).into_owned();
-        let said = |what: &str| {
+        let value_after = |what: &str| {
             text.lines()
                 .find_map(|line| line.split_once(what))
-                .map(|(_, said)| said.to_owned())
+                .map(|(_, value)| value.to_owned())
         };
-        let peak = said("peak: ").unwrap_or_else(|| panic!("it died: {text}"));
+        let peak = value_after("peak: ").unwrap_or_else(|| panic!("it died: {text}"));
         ChildResult {
-            result: said("done: ").ok_or_else(|| said("failed: ").unwrap()),
+            result: value_after("done: ").ok_or_else(|| value_after("failed: ").unwrap()),
             peak_mib: peak.parse().unwrap(),
         }
     }

@@ -134,7 +134,7 @@ struct Backend {
     root: PathBuf,
     /// The only accepted value of `Authorization`.
     authorization: Mutex<Option<String>>,
-    seen: Mutex<Vec<RecordedRequest>>,
+    requests: Mutex<Vec<RecordedRequest>>,
     /// A path prefix, and its replacement.
     moved: Mutex<Option<(String, String)>>,
     tamper: Mutex<Tamper>,
@@ -156,7 +156,7 @@ impl GitServer {
         let backend = Arc::new(Backend {
             root: root.to_owned(),
             authorization,
-            seen: Mutex::default(),
+            requests: Mutex::default(),
             moved: Mutex::default(),
             tamper: Mutex::new(Tamper::None),
             stalled: Notify::new(),
@@ -220,7 +220,7 @@ impl GitServer {
 
     /// All requests so far.
     pub(crate) fn recorded_requests(&self) -> Vec<RecordedRequest> {
-        self.backend.seen.lock().unwrap().clone()
+        self.backend.requests.lock().unwrap().clone()
     }
 }
 
@@ -239,7 +239,7 @@ async fn serve(State(backend): State<Arc<Backend>>, request: Request) -> Respons
         .headers
         .get(header::AUTHORIZATION)
         .map(|value| value.to_str().unwrap().to_owned());
-    backend.seen.lock().unwrap().push(RecordedRequest {
+    backend.requests.lock().unwrap().push(RecordedRequest {
         method: parts.method.to_string(),
         path: parts.uri.path().to_owned(),
         authorization: authorization.clone(),

@@ -25,13 +25,13 @@ const PACKET: usize = 65_000;
 /// A server that always sends this pack, and counts requests.
 pub(crate) struct Liar {
     web: WebServer,
-    asked: Arc<AtomicUsize>,
+    requests: Arc<AtomicUsize>,
 }
 
 impl Liar {
     pub(crate) async fn start(pack: Vec<u8>) -> Self {
-        let asked = Arc::new(AtomicUsize::new(0));
-        let (counter, pack) = (Arc::clone(&asked), Bytes::from(pack));
+        let requests = Arc::new(AtomicUsize::new(0));
+        let (counter, pack) = (Arc::clone(&requests), Bytes::from(pack));
         let router = Router::new().fallback(move |request: Request| {
             counter.fetch_add(1, Ordering::SeqCst);
             let pack = pack.clone();
@@ -39,7 +39,7 @@ impl Liar {
         });
         Self {
             web: WebServer::start(router, Door::Plain).await,
-            asked,
+            requests,
         }
     }
 
@@ -49,7 +49,7 @@ impl Liar {
 
     /// Requests so far.
     pub(crate) fn request_count(&self) -> usize {
-        self.asked.load(Ordering::SeqCst)
+        self.requests.load(Ordering::SeqCst)
     }
 }
 

@@ -25,7 +25,7 @@ pub(crate) enum Conduct {
 
 pub(crate) struct Proxy {
     pub address: SocketAddr,
-    asked: Arc<Mutex<Vec<String>>>,
+    requests: Arc<Mutex<Vec<String>>>,
     conduct: Arc<Mutex<Conduct>>,
     task: JoinHandle<()>,
 }
@@ -41,9 +41,9 @@ impl Proxy {
     pub(crate) async fn start(server: SocketAddr) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
-        let asked = Arc::<Mutex<Vec<String>>>::default();
+        let requests = Arc::<Mutex<Vec<String>>>::default();
         let conduct = Arc::new(Mutex::new(Conduct::Leads));
-        let (heads, how) = (Arc::clone(&asked), Arc::clone(&conduct));
+        let (heads, how) = (Arc::clone(&requests), Arc::clone(&conduct));
         let task = tokio::spawn(async move {
             while let Ok((client, _)) = listener.accept().await {
                 let (heads, conduct) = (Arc::clone(&heads), *how.lock());
@@ -52,7 +52,7 @@ impl Proxy {
         });
         Self {
             address,
-            asked,
+            requests,
             conduct,
             task,
         }
@@ -64,7 +64,7 @@ impl Proxy {
 
     /// The first lines of the requests, in order.
     pub(crate) fn request_lines(&self) -> Vec<String> {
-        self.asked.lock().clone()
+        self.requests.lock().clone()
     }
 }
 
@@ -72,7 +72,7 @@ async fn lead(
     mut client: TcpStream,
     server: SocketAddr,
     conduct: Conduct,
-    asked: Arc<Mutex<Vec<String>>>,
+    requests: Arc<Mutex<Vec<String>>>,
 ) -> Option<()> {
     let mut head = Vec::new();
     while !head.ends_with(b"\r\n\r\n") && head.len() < 64 << 10 {
@@ -80,8 +80,8 @@ async fn lead(
     }
     let text = String::from_utf8_lossy(&head).into_owned();
     let line = text.lines().next()?.to_owned();
-    asked.lock().push(line.clone());
-    let says = |words: &str| {
+    requests.lock().push(line.clone());
+    let has_authorization = |words: &str| {
         text.lines().any(|line| {
             line.split_once(": ").is_some_and(|(name, value)| {
                 name.eq_ignore_ascii_case("proxy-authorization") && value == words
@@ -90,7 +90,7 @@ async fn lead(
     };
     let refusal: &[u8] = match conduct {
         Conduct::Leads => b"",
-        Conduct::Asks(words) if says(words) => b"",
+        Conduct::Asks(words) if has_authorization(words) => b"",
         Conduct::Asks(_) => {
             b"HTTP/1.1 407 Proxy Authentication Required\r\nproxy-authenticate: Basic\r\ncontent-length: 0\r\n\r\n"
         }

@@ -47,7 +47,7 @@ pub(crate) enum Manner {
 pub(crate) struct SshServer {
     port: u16,
     key: PublicKey,
-    seen: Arc<SshActivity>,
+    activity: Arc<SshActivity>,
     task: JoinHandle<()>,
 }
 
@@ -62,7 +62,7 @@ struct SshActivity {
 #[derive(Clone)]
 struct Door {
     manner: Manner,
-    seen: Arc<SshActivity>,
+    activity: Arc<SshActivity>,
     input: Arc<Mutex<Option<tokio::sync::mpsc::UnboundedSender<Vec<u8>>>>>,
 }
 
@@ -89,14 +89,14 @@ impl SshServer {
             methods: MethodSet::from(&[MethodKind::PublicKey][..]),
             ..Config::default()
         });
-        let seen = Arc::new(SshActivity::default());
-        let shared = Arc::clone(&seen);
+        let activity = Arc::new(SshActivity::default());
+        let shared = Arc::clone(&activity);
         let task = tokio::spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
                 shared.connections.fetch_add(1, Ordering::SeqCst);
                 let door = Door {
                     manner: manner.clone(),
-                    seen: Arc::clone(&shared),
+                    activity: Arc::clone(&shared),
                     input: Arc::default(),
                 };
                 let config = Arc::clone(&config);
@@ -110,7 +110,7 @@ impl SshServer {
         Self {
             port,
             key: public,
-            seen,
+            activity,
             task,
         }
     }
@@ -127,17 +127,17 @@ impl SshServer {
 
     /// Number of connections so far.
     pub(crate) fn connections(&self) -> usize {
-        self.seen.connections.load(Ordering::SeqCst)
+        self.activity.connections.load(Ordering::SeqCst)
     }
 
     /// The commands so far.
     pub(crate) fn commands(&self) -> Vec<String> {
-        self.seen.commands.lock().unwrap().clone()
+        self.activity.commands.lock().unwrap().clone()
     }
 
     /// The users that authenticated, or tried to.
     pub(crate) fn users(&self) -> Vec<String> {
-        self.seen.users.lock().unwrap().clone()
+        self.activity.users.lock().unwrap().clone()
     }
 }
 
@@ -269,7 +269,7 @@ impl Handler for Door {
         session: &mut Session,
     ) -> Result<(), russh::Error> {
         let command = String::from_utf8(command.to_vec()).unwrap();
-        self.seen.commands.lock().unwrap().push(command.clone());
+        self.activity.commands.lock().unwrap().push(command.clone());
         if self.manner == Manner::NoCommands {
             return session.channel_failure(channel);
         }
@@ -289,7 +289,7 @@ impl Handler for Door {
 
 impl Door {
     fn let_in(&self, user: &str) -> Result<Auth, russh::Error> {
-        self.seen.users.lock().unwrap().push(user.to_owned());
+        self.activity.users.lock().unwrap().push(user.to_owned());
         match self.manner {
             Manner::RefuseKeys => Ok(Auth::Reject {
                 proceed_with_methods: None,

@@ -66,8 +66,8 @@ pub(crate) fn keygen(arguments: &[&str]) -> String {
         .stdin(Stdio::null())
         .output()
         .unwrap();
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "ssh-keygen {arguments:?}: {said}");
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "ssh-keygen {arguments:?}: {stderr}");
     String::from_utf8(output.stdout).unwrap()
 }
 

@@ -354,13 +354,13 @@ fn only_pods_with_something_to_hand_over_are_asked() {
         "state": {"waiting": {"reason": "CrashLoopBackOff"}}, "lastState": {"terminated": {}}}]});
     cluster.pods.extend([pending, crashing]);
     assert!(cluster.downscale("r1", "a", 2).allowed);
-    let asked: Vec<&String> = cluster
+    let posts: Vec<&String> = cluster
         .done
         .iter()
         .filter(|done| done.starts_with("POST"))
         .collect();
     assert_eq!(
-        asked,
+        posts,
         ["POST http://a-4.db.test.svc.cluster.local.:80/leave", POST_A_2],
         "the one that ran is asked"
     );

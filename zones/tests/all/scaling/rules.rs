@@ -35,9 +35,9 @@ fn set(name: &str, replicas: u32, annotations: &[(&str, &str)]) -> Set {
     set
 }
 
-fn with<T>(tracker: &Tracker, ask: impl FnOnce(Times<'_>) -> T) -> T {
+fn with<T>(tracker: &Tracker, evaluate: impl FnOnce(Times<'_>) -> T) -> T {
     let record = BTreeMap::new();
-    ask(Times {
+    evaluate(Times {
         record: &record,
         tracker,
     })
@@ -382,7 +382,7 @@ fn a_reference_has_a_name_and_a_kind_and_is_written_unless_that_is_switched_off(
     assert_eq!(mirror::reference(&texts(&[(mirror::NAME, "r")])), None);
     assert_eq!(mirror::reference(&texts(&[(mirror::KIND, "K")])), None);
     assert!(mirror::writes_back(&BTreeMap::new()));
-    for (said, expect) in [
+    for (value, expect) in [
         ("true", true),
         ("1", true),
         ("false", false),
@@ -390,9 +390,9 @@ fn a_reference_has_a_name_and_a_kind_and_is_written_unless_that_is_switched_off(
         ("", false),
     ] {
         assert_eq!(
-            mirror::writes_back(&texts(&[(mirror::WRITE_BACK, said)])),
+            mirror::writes_back(&texts(&[(mirror::WRITE_BACK, value)])),
             expect,
-            "{said}"
+            "{value}"
         );
     }
 }

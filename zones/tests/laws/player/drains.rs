@@ -85,7 +85,7 @@ impl World {
             namespace: "test".to_owned(),
             name: pod.name.clone(),
             dry_run: false,
-            asked: EvictionOrigin::Eviction,
+            origin: EvictionOrigin::Eviction,
         };
         let verdict = judge(
             &request,

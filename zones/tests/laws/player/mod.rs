@@ -51,20 +51,20 @@ impl Tally {
 /// Simulates the history of a seed; the error contains the violated law and the preceding events.
 pub(crate) fn run_seed(seed: u64) -> Result<Tally, String> {
     let mut world = World::new(seed);
-    let told = |broken: String| format!("seed {seed}: {broken}");
+    let describe = |broken: String| format!("seed {seed}: {broken}");
     for _ in 0..EVENTS {
         if world.chance.is(40) {
             world.people();
         }
-        world.step().map_err(told)?;
+        world.step().map_err(describe)?;
     }
     world.calm();
     let mut steps = 0;
     while !world.is_done() {
-        world.step().map_err(told)?;
+        world.step().map_err(describe)?;
         steps += 1;
         if steps > LONGEST {
-            return Err(told(world.broken("r4 does not get everywhere")));
+            return Err(describe(world.broken("r4 does not get everywhere")));
         }
     }
     Ok(world.tally)

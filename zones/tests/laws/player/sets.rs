@@ -249,7 +249,7 @@ impl SimSet {
     /// The decision input for the set, without pods.
     pub(crate) fn row(&self) -> Set {
         let mut labels = annotations::Texts::from([("rollout-group".to_owned(), GROUP.to_owned())]);
-        let mut said = annotations::Texts::from([
+        let mut texts = annotations::Texts::from([
             (annotations::MAX_UNAVAILABLE.to_owned(), self.limit.to_string()),
             (preparation::PORT.to_owned(), "80".to_owned()),
             (preparation::PATH.to_owned(), "/leave".to_owned()),
@@ -259,14 +259,14 @@ impl SimSet {
         }
         labels.insert(times::MIN_TIME.to_owned(), format!("{MIN_TIME}s"));
         if self.follows {
-            said.insert(follower::LEADER.to_owned(), name(0));
+            texts.insert(follower::LEADER.to_owned(), name(0));
         }
         Set {
             uid: format!("uid-{}", self.index),
             name: name(self.index),
             generation: self.generation,
             labels,
-            annotations: said,
+            annotations: texts,
             replicas: Some(u32::try_from(self.replicas).unwrap()),
             service_name: "db".to_owned(),
             strategy: "OnDelete".to_owned(),

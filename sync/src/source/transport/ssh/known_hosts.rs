@@ -309,24 +309,24 @@ pub(super) fn shown_as(key: &KeyData) -> String {
 /// OpenSSH's patterns: `*` matches any text, `?` any one character, and nothing else is special.
 fn glob(pattern: &str, text: &str) -> bool {
     let (pattern, text) = (pattern.as_bytes(), text.as_bytes());
-    let (mut at, mut seen) = (0, 0);
+    let (mut at, mut matched) = (0, 0);
     // Where to continue if what follows the last `*` does not match here.
     let mut star = None;
-    while seen < text.len() {
+    while matched < text.len() {
         match pattern.get(at) {
             Some(b'*') => {
-                star = Some((at + 1, seen));
+                star = Some((at + 1, matched));
                 at += 1;
             }
-            Some(byte) if *byte == b'?' || *byte == text[seen] => {
+            Some(byte) if *byte == b'?' || *byte == text[matched] => {
                 at += 1;
-                seen += 1;
+                matched += 1;
             }
             _ => match star {
                 Some((after, from)) => {
                     star = Some((after, from + 1));
                     at = after;
-                    seen = from + 1;
+                    matched = from + 1;
                 }
                 None => return false,
             },

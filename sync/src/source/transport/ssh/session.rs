@@ -41,7 +41,7 @@ pub(in super::super) struct Session {
     /// Received bytes that were not read yet.
     left: Bytes,
     /// What the host wrote to stderr.
-    said: Vec<u8>,
+    stderr: Vec<u8>,
     exit: Option<u32>,
     ended: bool,
     /// Whether a request was sent: then the connection cannot be used for another one.
@@ -83,7 +83,7 @@ impl Session {
             handle,
             channel,
             left: Bytes::new(),
-            said: Vec::new(),
+            stderr: Vec::new(),
             exit: None,
             ended: false,
             used: false,
@@ -146,14 +146,14 @@ impl Session {
     /// The host's error message after it closed the channel; `None` if it did not fail.
     pub(super) fn failure(&self) -> Option<String> {
         let failed = self.exit.is_some_and(|exit| exit != 0);
-        failed.then(|| self.why(&self.said))
+        failed.then(|| self.why(&self.stderr))
     }
 
     fn next(&mut self, context: &Context) -> Result<Option<Bytes>, SourceError> {
         if self.ended {
             return Ok(None);
         }
-        let (channel, said, exit) = (&mut self.channel, &mut self.said, &mut self.exit);
+        let (channel, stderr, exit) = (&mut self.channel, &mut self.stderr, &mut self.exit);
         let next = self.driver.within(context, "receiving", async {
             loop {
                 match channel.wait().await {
@@ -163,19 +163,19 @@ impl Session {
                     }
                     Some(ChannelMsg::ExtendedData { data, .. }) => {
                         context.count(data.len())?;
-                        let room = MAX_SAID.saturating_sub(said.len());
-                        said.extend_from_slice(&data[..data.len().min(room)]);
+                        let room = MAX_SAID.saturating_sub(stderr.len());
+                        stderr.extend_from_slice(&data[..data.len().min(room)]);
                     }
                     Some(ChannelMsg::ExitStatus { exit_status }) => *exit = Some(exit_status),
                     Some(ChannelMsg::ExitSignal { error_message, .. }) => {
                         context.count(error_message.len())?;
-                        let room = MAX_SAID.saturating_sub(said.len());
-                        said.extend_from_slice(&error_message.as_bytes()[..error_message.len().min(room)]);
+                        let room = MAX_SAID.saturating_sub(stderr.len());
+                        stderr.extend_from_slice(&error_message.as_bytes()[..error_message.len().min(room)]);
                         *exit = Some(u32::MAX);
                     }
                     // The reply to our only channel request: the host does not run commands.
                     Some(ChannelMsg::Failure) => {
-                        said.extend_from_slice(b"it does not run git-upload-pack");
+                        stderr.extend_from_slice(b"it does not run git-upload-pack");
                         return Ok(None);
                     }
                     Some(ChannelMsg::Close) | None => return Ok(None),
@@ -199,20 +199,20 @@ impl Session {
         }
         SourceError::CommandFailed {
             url: context.url().to_owned(),
-            why: self.why(error.unwrap_or(&self.said)),
+            why: self.why(error.unwrap_or(&self.stderr)),
         }
     }
 
-    fn why(&self, said: &[u8]) -> String {
-        let said = cleaned(said);
-        let said = if said.is_empty() {
+    fn why(&self, message: &[u8]) -> String {
+        let message = cleaned(message);
+        let message = if message.is_empty() {
             "it closed the connection without a word".to_owned()
         } else {
-            format!("it says {said:?}")
+            format!("it says {message:?}")
         };
         match self.exit {
-            Some(exit) if exit != 0 && exit != u32::MAX => format!("{said} (exit status {exit})"),
-            _ => said,
+            Some(exit) if exit != 0 && exit != u32::MAX => format!("{message} (exit status {exit})"),
+            _ => message,
         }
     }
 }
@@ -391,8 +391,8 @@ fn failed(context: &Context, failure: Failure) -> SourceError {
 }
 
 /// One line of the host's message: without control characters, truncated.
-fn cleaned(said: &[u8]) -> String {
-    let text = String::from_utf8_lossy(&said[..said.len().min(MAX_SAID)]);
+fn cleaned(message: &[u8]) -> String {
+    let text = String::from_utf8_lossy(&message[..message.len().min(MAX_SAID)]);
     let plain: String = text
         .chars()
         .map(|c| if c.is_control() { ' ' } else { c })
