@@ -10,8 +10,8 @@ use serde_json::json;
 use crate::{digest, duration::Duration, failure::FailureClass, kind::kind, name_syntax::dns_label, schema};
 
 kind! {
-    /// Records the runs of a module's plan in this cluster. It has the same name as the Kustomization whose folder is
-    /// applied by the plan, and is deleted with it. Written by muster's agent.
+    /// Records the runs of a module's plan in this cluster. It has the same name as the Kustomization whose directory
+    /// is applied by the plan, and is deleted with it. Written by muster's agent.
     PlanRun, "planruns", "prun", crate::definition::columns::plan_run, PlanRunSpec, PlanRunStatus
 }
 
@@ -269,8 +269,8 @@ pub const MAX_HISTORY: usize = 10;
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Run {
-    /// The hash of the plan and of all documents that the folder produces in this cluster: unchanged documents start no
-    /// run.
+    /// The hash of the plan and of all documents that the directory produces in this cluster: unchanged documents start
+    /// no run.
     #[schemars(length(max = 71))]
     pub documents_digest: String,
     /// The hash of the plans that the run continues with: when they change, a failed run is tried again.

@@ -7,10 +7,10 @@ use std::{env, fs};
 use serde_json::Value;
 
 fn main() -> Result<(), Box<dyn Error>> {
-    let folder = env::args()
+    let directory = env::args()
         .nth(1)
         .ok_or("usage: builtin-table DIRECTORY-OF-OPENAPI-V3-DOCUMENTS")?;
-    let mut paths: Vec<_> = fs::read_dir(&folder)?
+    let mut paths: Vec<_> = fs::read_dir(&directory)?
         .map(|entry| Ok(entry?.path()))
         .collect::<Result<_, std::io::Error>>()?;
     paths.retain(|path| path.extension().is_some_and(|extension| extension == "json"));

@@ -1,5 +1,5 @@
-//! Prints the table of protobuf fields: `protobuf-table FILE... > apiserver/src/protobuf/table.txt`, the files being the
-//! `generated.proto` of the API groups served and of apimachinery.
+//! Prints the table of protobuf fields: `protobuf-table FILE... > apiserver/src/protobuf/table.txt`, the files being
+//! the `generated.proto` of the API groups served and of apimachinery.
 
 use std::process::ExitCode;
 

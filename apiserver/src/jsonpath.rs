@@ -1,4 +1,5 @@
-//! The JSONPath of print columns: `.spec.a`, `['a.b']`, `[0]`, `[-1]`, `[*]`, `[?(@.type=="Ready")]`, `..['a','b']`, `\.` in names.
+//! The JSONPath of print columns: `.spec.a`, `['a.b']`, `[0]`, `[-1]`, `[*]`, `[?(@.type=="Ready")]`, `..['a','b']`,
+//! `\.` in names.
 
 use serde_json::Value;
 

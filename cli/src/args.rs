@@ -67,7 +67,7 @@ Examples:
   muster why module/podinfo           why a module is in its current state
   muster rollout status module/podinfo
   muster get modules -o wide
-  muster build apps/podinfo           the objects that a folder renders to
+  muster build apps/podinfo           the objects that a directory renders to
   muster diff apps/podinfo            what applying it would change in a cluster
   muster plan -f fleet/modules        what a commit would do to the fleet, in which order
   muster simulate fleet.yaml          how a version would roll out across a fleet, as a chart

@@ -1,9 +1,9 @@
-//! `muster build`: renders the objects of a folder, and evaluates health expressions over objects.
+//! `muster build`: renders the objects of a directory, and evaluates health expressions over objects.
 
 use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
-use muster_foresee::{folder, verdicts};
+use muster_foresee::{directory, verdicts};
 use muster_sync::build::{Manifest, print};
 
 use crate::{
@@ -23,7 +23,7 @@ Examples:
                                                 evaluate health expressions over live objects
   muster build apps/podinfo | kubectl apply --server-side --dry-run=server -f -";
 
-/// Render a folder: print the objects that would be applied, without a cluster
+/// Render a directory: print the objects that would be applied, without a cluster
 ///
 /// Reads the files on disk as the built-in sync reads a commit of them, and refuses the same input; files that git
 /// ignores are skipped. Secrets are printed unredacted.
@@ -33,28 +33,28 @@ Examples:
 #[command(before_help = EXAMPLES)]
 pub(crate) struct BuildFlags {
     #[command(flatten)]
-    pub folder: FolderFlags,
+    pub directory: DirectoryFlags,
     /// Output format
     #[arg(short, long, value_enum, default_value_t = Format::Yaml)]
     pub output: Format,
     /// Print every error, not only the first
     #[arg(long)]
     pub all_errors: bool,
-    /// Check the plans of the folder (kind: Plan), and print this one instead of the objects: its phases and steps, and
-    /// what each step applies
+    /// Check the plans of the directory (kind: Plan), and print this one instead of the objects: its phases and steps,
+    /// and what each step applies
     #[arg(long, value_name = "NAME", conflicts_with = "health")]
     pub plan: Option<String>,
-    /// Evaluate the health expressions of the folder's modules and Kustomizations over the objects in this file, and
+    /// Evaluate the health expressions of the directory's modules and Kustomizations over the objects in this file, and
     /// print the status of each object instead; takes what kubectl get -o yaml prints, - reads standard input
     #[arg(long, value_name = "FILE")]
     pub health: Option<PathBuf>,
 }
 
-/// A folder with manifests, and their variables.
+/// A directory with manifests, and their variables.
 #[derive(Args, Debug)]
-pub(crate) struct FolderFlags {
-    /// The folder with the manifests
-    #[arg(value_name = "FOLDER")]
+pub(crate) struct DirectoryFlags {
+    /// The directory with the manifests
+    #[arg(value_name = "DIRECTORY")]
     pub path: PathBuf,
     /// A variable; may be repeated. Without any, nothing is substituted
     #[arg(long = "substitute", value_name = "NAME=VALUE")]
@@ -70,8 +70,8 @@ pub(crate) enum Format {
     Json,
 }
 
-/// Reports the errors of a folder.
-fn report_errors(wrong: &folder::Wrong, all_errors: bool, out: &Out) -> u8 {
+/// Reports the errors of a directory.
+fn report_errors(wrong: &directory::Wrong, all_errors: bool, out: &Out) -> u8 {
     let shown = if all_errors { wrong.messages.len() } else { 1 };
     for message in wrong.messages.iter().take(shown) {
         complain!(out, "error: {message}");
@@ -86,16 +86,16 @@ fn report_errors(wrong: &folder::Wrong, all_errors: bool, out: &Out) -> u8 {
 /// Prints the objects as one List, or the errors of the files.
 pub(crate) async fn run(flags: BuildFlags, out: &Out) -> anyhow::Result<u8> {
     let BuildFlags {
-        folder,
+        directory,
         output: format,
         all_errors,
         plan,
         health,
     } = flags;
-    let FolderFlags { path, substitute } = folder;
+    let DirectoryFlags { path, substitute } = directory;
     let substitute = Variable::map(substitute);
     if let Some(name) = plan {
-        return match folder::read_plan(&path, substitute, &name) {
+        return match directory::read_plan(&path, substitute, &name) {
             Ok(plan) => {
                 out.text(&plan.to_string())?;
                 Ok(DONE)
@@ -103,7 +103,7 @@ pub(crate) async fn run(flags: BuildFlags, out: &Out) -> anyhow::Result<u8> {
             Err(wrong) => Ok(report_errors(&wrong, all_errors, out)),
         };
     }
-    let manifests = match folder::manifests(&path, substitute) {
+    let manifests = match directory::manifests(&path, substitute) {
         Ok(manifests) => manifests,
         Err(wrong) => return Ok(report_errors(&wrong, all_errors, out)),
     };

@@ -21,8 +21,8 @@ Examples:
 
 /// Check the health of the installation, its clusters and modules; each finding has a code, a reason and a remedy
 ///
-/// With -o json: `schema` (`check/v1`), namespace, result and findings; each has code, level (Ok, Warning, Unknown, Problem), group,
-/// about, text, reason, remedy and docs. docs/checks.md explains each code.
+/// With -o json: `schema` (`check/v1`), namespace, result and findings; each has code, level (Ok, Warning, Unknown,
+/// Problem), group, about, text, reason, remedy and docs. docs/checks.md explains each code.
 ///
 /// Exit codes: 0 nothing is broken, 1 something is, 2 usage, or something could not be checked.
 #[derive(Args, Debug)]

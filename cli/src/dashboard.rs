@@ -44,8 +44,8 @@ pub(crate) struct DashboardFlags {
         env = "MUSTER_DASHBOARD_ADDR"
     )]
     pub addr: SocketAddr,
-    /// A host name that browsers may use, in addition to localhost and loopback addresses; may be repeated. Requests for other
-    /// names are refused, so that another web page cannot read the dashboard by DNS rebinding
+    /// A host name that browsers may use, in addition to localhost and loopback addresses; may be repeated. Requests
+    /// for other names are refused, so that another web page cannot read the dashboard by DNS rebinding
     #[arg(
         long,
         alias = "host-allowed",
@@ -97,8 +97,8 @@ pub(crate) struct BesideFlags {
     /// Who may view the dashboard
     #[arg(long, value_parser = auth(), default_value = "none", env = "MUSTER_DASHBOARD_AUTH")]
     pub dashboard_auth: Auth,
-    /// A host name that browsers may use, in addition to localhost and loopback addresses; may be repeated. Without any, every
-    /// name is accepted if --dashboard-addr is not a loopback address
+    /// A host name that browsers may use, in addition to localhost and loopback addresses; may be repeated. Without
+    /// any, every name is accepted if --dashboard-addr is not a loopback address
     #[arg(
         long,
         value_delimiter = ',',

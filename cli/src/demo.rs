@@ -19,10 +19,10 @@ pub(crate) struct DemoFlags {
     /// Number of clusters, 1 to 50
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u16).range(1..=50))]
     pub clusters: u16,
-    /// Where kubeconfigs and the git work tree are written; otherwise a temporary folder that is removed at the end
-    #[arg(long, value_name = "FOLDER")]
+    /// Where kubeconfigs and the git work tree are written; otherwise a temporary directory that is removed at the end
+    #[arg(long, value_name = "DIRECTORY")]
     pub dir: Option<PathBuf>,
-    /// Keep the folder
+    /// Keep the directory
     #[arg(long)]
     pub keep: bool,
     /// Run a tour that checks itself, then exit: exit code 0 only if every check passed
@@ -50,7 +50,7 @@ pub(crate) struct DemoFlags {
 
 pub(crate) const EXAMPLES: &str = "\
 Examples:
-  muster demo                                      in a temporary folder, removed at the end
+  muster demo                                      in a temporary directory, removed at the end
   muster demo --dashboard                          with the dashboard from the start
   muster demo --dir fleet --clusters 20
   muster demo --tour                               runs a tour that checks itself, and exits

@@ -1,4 +1,4 @@
-//! `muster diff`: what applying a folder would change in a cluster, and how the clusters of a module drifted.
+//! `muster diff`: what applying a directory would change in a cluster, and how the clusters of a module drifted.
 
 use std::path::PathBuf;
 
@@ -29,7 +29,7 @@ Examples:
   muster diff module/podinfo --cluster eu-1  in one of them
   muster diff nodemodule/fabric --node n1    files of a node that drifted, and pending changes";
 
-/// Show what applying a folder would change in a cluster, or how a module's clusters drifted
+/// Show what applying a directory would change in a cluster, or how a module's clusters drifted
 ///
 /// Compares by server-side dry runs; nothing is written. Values of Secrets are never shown: they are printed as `***`,
 /// and where one changes as `*** (before)` and `*** (after)`. For a module, each cluster is read with the kubeconfig in
@@ -40,14 +40,14 @@ Examples:
 #[derive(Args, Debug)]
 #[command(before_help = EXAMPLES)]
 pub(crate) struct DiffFlags {
-    /// A folder with manifests; or module/NAME, bootstrapmodule/NAME or nodemodule/NAME to compare its clusters or
-    /// nodes with their desired state (a folder of that name: ./module/NAME)
-    #[arg(value_name = "FOLDER|module/NAME")]
+    /// A directory with manifests; or module/NAME, bootstrapmodule/NAME or nodemodule/NAME to compare its clusters or
+    /// nodes with their desired state (a directory of that name: ./module/NAME)
+    #[arg(value_name = "DIRECTORY|module/NAME")]
     pub what: PathBuf,
-    /// A variable of the folder; may be repeated. Without any, nothing is substituted
+    /// A variable of the directory; may be repeated. Without any, nothing is substituted
     #[arg(long = "substitute", value_name = "NAME=VALUE")]
     pub substitute: Vec<Variable>,
-    /// The Kustomization (in --namespace) that applies the folder: its labels, targetNamespace, force, variables and
+    /// The Kustomization (in --namespace) that applies the directory: its labels, targetNamespace, force, variables and
     /// pruning are used
     #[arg(long, value_name = "NAME")]
     pub kustomization: Option<String>,
@@ -66,7 +66,7 @@ pub(crate) struct DiffFlags {
 }
 
 impl DiffFlags {
-    /// Checks the flags: some apply to a module only, and some to a folder only.
+    /// Checks the flags: some apply to a module only, and some to a directory only.
     pub(crate) fn misplaced(&self) -> Option<String> {
         let what = self.what.display();
         let is_of_nodes = matches!(self.module(), Some(Ok(module)) if module.is_of_nodes());
@@ -90,7 +90,7 @@ impl DiffFlags {
                 (!self.substitute.is_empty(), "--substitute"),
             ])?;
             return Some(format!(
-                "{flag} is for a folder, and {what} is a module: leave it out (a folder of that name: ./{what})"
+                "{flag} is for a directory, and {what} is a module: leave it out (a directory of that name: ./{what})"
             ));
         }
         let flag = first([
@@ -98,11 +98,11 @@ impl DiffFlags {
             (!self.source.is_empty(), "--source"),
         ])?;
         Some(format!(
-            "{flag} is for a module, and {what} is a folder: name a module (muster diff module/NAME), or choose the cluster that the folder is for with --context"
+            "{flag} is for a module, and {what} is a directory: name a module (muster diff module/NAME), or choose the cluster that the directory is for with --context"
         ))
     }
 
-    /// The module that the argument names; `None` if it is a folder.
+    /// The module that the argument names; `None` if it is a directory.
     pub(crate) fn module(&self) -> Option<anyhow::Result<ModuleName>> {
         let text = self.what.to_str()?;
         is_module(text).then(|| with_content(text).map_err(anyhow::Error::msg))
@@ -138,7 +138,7 @@ pub(crate) async fn run(target: &Target, flags: DiffFlags, out: &Out) -> anyhow:
         None => {
             let given = Variable::map(flags.substitute);
             let kustomization = flags.kustomization.as_deref();
-            diff::diff_folder((client, &namespace), &flags.what, given, kustomization).await?
+            diff::diff_directory((client, &namespace), &flags.what, given, kustomization).await?
         }
     };
     show(&compared, out)

@@ -28,9 +28,9 @@ Examples:
 /// Enroll a cluster that Cluster API does not manage
 ///
 /// First checks that both clusters answer, that everything would be accepted, and that the management cluster could use
-/// the address. Then it creates a service account with few permissions and muster agent in the cluster, and a Secret and a
-/// Cluster in the management cluster, and waits until the controller has reached the cluster. Running it again changes
-/// nothing.
+/// the address. Then it creates a service account with few permissions and muster agent in the cluster, and a Secret
+/// and a Cluster in the management cluster, and waits until the controller has reached the cluster. Running it again
+/// changes nothing.
 ///
 /// Exit codes: 0 enrolled, 1 a step failed, or the cluster was not reached in time, 2 usage, or a cluster does not
 /// answer, 130 interrupted.

@@ -45,7 +45,8 @@ pub struct InstallFlags {
     /// that restricts it to them (docs/sync.md)
     #[arg(long, requires = "downstream")]
     pub distribute: bool,
-    /// For a downstream cluster whose nodes are configured by NodeModules: muster agent --nodes, and the agents of nodes (docs/nodes.md)
+    /// For a downstream cluster whose nodes are configured by NodeModules: muster agent --nodes, and the agents of
+    /// nodes (docs/nodes.md)
     #[arg(long, conflicts_with_all = ["management", "zones"])]
     pub nodes: bool,
     /// For the StatefulSets of a namespace (-n) that are rolled and scaled zone by zone: muster zones
@@ -89,7 +90,8 @@ pub struct InstallFlags {
     /// The ports of API servers, git hosts and gate hosts: the NetworkPolicy allows egress to these and to DNS only
     #[arg(long, value_name = "PORT", value_delimiter = ',', default_values_t = EGRESS_PORTS)]
     pub egress_ports: Vec<u16>,
-    /// Send notifications about rollouts to the receivers in the Secret muster-system/muster-notify (docs/notifications.md)
+    /// Send notifications about rollouts to the receivers in the Secret muster-system/muster-notify
+    /// (docs/notifications.md)
     #[arg(long, conflicts_with_all = ["downstream", "nodes", "zones", "machines"])]
     pub notify: bool,
 }

@@ -14,7 +14,7 @@ use crate::{
 
 pub(crate) const EXAMPLES: &str = "\
 Examples:
-  muster lint                              all manifests below this folder
+  muster lint                              all manifests below this directory
   muster lint modules/podinfo.yaml         one file
   muster lint fleet --strict               warnings fail as well
   muster lint -o json | jq '.findings[].code'";
@@ -27,8 +27,8 @@ Examples:
 #[derive(Args, Debug)]
 #[command(before_help = EXAMPLES)]
 pub(crate) struct LintFlags {
-    /// Files, or folders with manifests
-    #[arg(value_name = "FILE|FOLDER", default_value = ".")]
+    /// Files, or directories with manifests
+    #[arg(value_name = "FILE|DIRECTORY", default_value = ".")]
     pub paths: Vec<PathBuf>,
     /// A variable, as in postBuild.substitute; may be repeated. Values that contain other variables are not checked
     #[arg(long = "substitute", value_name = "NAME=VALUE")]
@@ -65,7 +65,7 @@ pub(crate) fn run(flags: &LintFlags, out: &Out) -> anyhow::Result<u8> {
     if report.objects == 0 && report.findings.is_empty() {
         complain!(
             out,
-            "there are no fleet manifests in these files: name the folder that has the modules"
+            "there are no fleet manifests in these files: name the directory that has the modules"
         );
         return Ok(UNKNOWN);
     }

@@ -104,8 +104,8 @@ pub(crate) struct ServeFlags {
     /// Elect a leader by the Lease muster-machines; without it this must be the only such process
     #[arg(long, default_value_t = true, action = clap::ArgAction::Set, num_args = 0..=1, require_equals = true, default_missing_value = "true", env = "MUSTER_LEADER_ELECT")]
     pub leader_elect: bool,
-    /// Listen address of /metrics, /healthz and /readyz (plain HTTP, no authentication), such as 127.0.0.1:8080, or :8080 for all
-    /// addresses; 0 or empty disables
+    /// Listen address of /metrics, /healthz and /readyz (plain HTTP, no authentication), such as 127.0.0.1:8080, or
+    /// :8080 for all addresses; 0 or empty disables
     #[arg(long, default_value = "0", value_name = "ADDRESS:PORT", value_parser = door_address, env = "MUSTER_METRICS_ADDR")]
     pub metrics_addr: DoorAddress,
 }

@@ -5,7 +5,7 @@
 //!                ├─► get, matrix, tree, why, events, rollout (objects ─► view models ─► tables)
 //!                ├─► lint                       (files ─► findings)
 //!                ├─► dashboard                   (the same view models ─► pages, for a browser)
-//!                ├─► build, diff                (a folder on disk ─► objects ─► text)
+//!                ├─► build, diff                (a directory on disk ─► objects ─► text)
 //!                ├─► hold, release, pin, unpin  (a user's control ─► an annotation that git does not own)
 //!                ├─► window bypass              (an exception on record in a RolloutWindow)
 //!                ├─► plan-run                    (a control of a plan's run ─► an annotation)

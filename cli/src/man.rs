@@ -22,8 +22,8 @@ Examples:
 #[derive(Args, Debug)]
 #[command(before_help = EXAMPLES)]
 pub(crate) struct ManFlags {
-    /// Write a page for each command into this folder
-    #[arg(long, value_name = "FOLDER", conflicts_with = "markdown")]
+    /// Write a page for each command into this directory
+    #[arg(long, value_name = "DIRECTORY", conflicts_with = "markdown")]
     pub out: Option<PathBuf>,
     /// Print all commands as one page of Markdown
     #[arg(long)]
@@ -35,10 +35,10 @@ pub(crate) fn run(command: Command, flags: &ManFlags, out: &Out) -> anyhow::Resu
     let command = without_frame(command);
     if flags.markdown {
         out.text(&reference(command))?;
-    } else if let Some(folder) = &flags.out {
-        let what = || format!("writing pages into {}", folder.display());
-        std::fs::create_dir_all(folder).with_context(what)?;
-        clap_mangen::generate_to(command, folder).with_context(what)?;
+    } else if let Some(directory) = &flags.out {
+        let what = || format!("writing pages into {}", directory.display());
+        std::fs::create_dir_all(directory).with_context(what)?;
+        clap_mangen::generate_to(command, directory).with_context(what)?;
     } else {
         let mut page = Vec::new();
         clap_mangen::Man::new(command).render(&mut page)?;

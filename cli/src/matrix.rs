@@ -16,8 +16,8 @@ use crate::{
 
 /// Show which version of each module runs on each cluster
 ///
-/// With -o json: `schema` (`matrix/v1`), columns (each with title and clusters), rows (each with kind, module, target and cells; a cell
-/// has cluster, shape, reason, version, since and message) and total.
+/// With -o json: `schema` (`matrix/v1`), columns (each with title and clusters), rows (each with kind, module, target
+/// and cells; a cell has cluster, shape, reason, version, since and message) and total.
 ///
 /// Exit codes: 0 printed, 2 could not find out.
 #[derive(Args, Debug)]

@@ -14,7 +14,7 @@ use crate::{
 
 pub(crate) const EXAMPLES: &str = "\
 Examples:
-  muster plan -f modules                            what applying the folder would do to which clusters, in order
+  muster plan -f modules                            what applying the directory would do to which clusters, in order
   muster plan -f modules --git origin/main...HEAD -o markdown
                                                     of a pull request, as a comment for it; exit code 1: there are changes
   muster plan --source https://github.com/acme/apps.git=../apps
@@ -23,35 +23,35 @@ Examples:
 
 /// Preview what a commit would do to the fleet: which clusters change, in which order, which are skipped and why
 ///
-/// Reads the modules of a folder, or of both sides of a git range, and the objects of the management cluster; writes
+/// Reads the modules of a directory, or of both sides of a git range, and the objects of the management cluster; writes
 /// nothing, and reads only the names of Secrets. The order is what the shipped rollout engine decides for the current
 /// state, if every update succeeds. Changes of objects are shown if a local clone of their repository is given
 /// (--source), and equal clusters are grouped; of Secrets only that they change.
 ///
-/// With -o json: `schema` (`plan/v1`), modules (each with module, namespace, place, change, from, to, fields, selected, joins, leaves,
-/// loses, moves, order, objects, skipped, warnings, digests, took), unchanged, unmentioned and notes.
+/// With -o json: `schema` (`plan/v1`), modules (each with module, namespace, place, change, from, to, fields, selected,
+/// joins, leaves, loses, moves, order, objects, skipped, warnings, digests, took), unchanged, unmentioned and notes.
 ///
 /// Exit codes: 0 no changes, 1 changes, 2 usage, something is wrong with the files, or could not find out.
 #[derive(Args, Debug)]
 #[command(before_help = EXAMPLES)]
 pub(crate) struct PlanFlags {
-    /// The folder with the manifests of Modules and BootstrapModules; its Clusters and ConfigMaps are used, too
+    /// The directory with the manifests of Modules and BootstrapModules; its Clusters and ConfigMaps are used, too
     #[arg(short, long, value_name = "DIR", default_value = ".")]
     pub filename: PathBuf,
-    /// Compare two commits of the repository of the folder, instead of the folder with the cluster; A...B: what B
+    /// Compare two commits of the repository of the directory, instead of the directory with the cluster; A...B: what B
     /// changed since it diverged from A
     #[arg(long, value_name = "A..B")]
     pub git: Option<String>,
-    /// Plan the removal of all live modules that are not in the folder. Without it: of those that the Kustomization of
-    /// the folder would prune
+    /// Plan the removal of all live modules that are not in the directory. Without it: of those that the Kustomization
+    /// of the directory would prune
     #[arg(long, conflicts_with = "git")]
     pub prune: bool,
-    /// A variable of the manifests; may be repeated. Others are taken from the Kustomization that applies the folder;
-    /// without any, nothing is substituted
+    /// A variable of the manifests; may be repeated. Others are taken from the Kustomization that applies the
+    /// directory; without any, nothing is substituted
     #[arg(long = "substitute", value_name = "NAME=VALUE")]
     pub substitute: Vec<Variable>,
     /// A local clone of a repository that modules use: tags are resolved in it, and changes of objects are shown; may
-    /// be repeated. The repository of the folder is used for the URLs of its remotes
+    /// be repeated. The repository of the directory is used for the URLs of its remotes
     #[arg(long, value_name = "URL=DIR")]
     pub source: Vec<SourceClone>,
     /// Also resolve tags in repositories over http and file
@@ -99,7 +99,7 @@ pub(crate) async fn run(target: &Target, flags: PlanFlags, out: &Out) -> anyhow:
 impl PlanFlags {
     fn options(self) -> Options {
         Options {
-            folder: self.filename,
+            directory: self.filename,
             git: self.git,
             prune: self.prune,
             substitute: Variable::map(self.substitute),

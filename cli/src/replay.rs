@@ -26,7 +26,7 @@ How a controller records, and what is in a record: docs/operations.md";
 #[derive(Args, Debug)]
 #[command(before_help = EXAMPLES)]
 pub(crate) struct ReplayFlags {
-    /// The record: a file in the folder that the controller was started with (--record-decisions)
+    /// The record: a file in the directory that the controller was started with (--record-decisions)
     #[arg(value_name = "LOG")]
     pub log: PathBuf,
     /// Only print decisions about this cluster; all decisions are compared

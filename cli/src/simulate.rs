@@ -24,7 +24,8 @@ const WIDTH: usize = 100;
 
 /// Simulate a rollout across a fleet described in a file, with the shipped engine
 ///
-/// With -o json: `schema` (`simulate/v1`), verdict, evidence, seconds, batches, carrying, failed and clusters with their changes.
+/// With -o json: `schema` (`simulate/v1`), verdict, evidence, seconds, batches, carrying, failed and clusters with
+/// their changes.
 ///
 /// Exit codes: 0 printed, whatever the result of the rollout; 2 the file or the flags are invalid.
 #[derive(Args, Debug)]

@@ -41,7 +41,8 @@ const LINES_OF_A_MESSAGE: usize = 3;
 
 /// Show the fleet, a module or a cluster as a tree: problems in full, equal clusters grouped
 ///
-/// With -o json: `schema` (`tree/v1`) and `root`; each branch has kind, names, shape, version, reason, since, message and branches.
+/// With -o json: `schema` (`tree/v1`) and `root`; each branch has kind, names, shape, version, reason, since, message
+/// and branches.
 ///
 /// Exit codes: 0 printed, 2 could not find out.
 #[derive(Args, Debug)]

@@ -29,8 +29,8 @@ Examples:
 /// and, if you name a context or kubeconfig for the cluster, the management cluster's service account there. Prints
 /// what is left, with the command that removes it.
 ///
-/// Exit codes: 0 no longer in the fleet, 1 a step failed or something is left, 2 usage, or a cluster does not answer, 130
-/// interrupted.
+/// Exit codes: 0 no longer in the fleet, 1 a step failed or something is left, 2 usage, or a cluster does not answer,
+/// 130 interrupted.
 #[derive(Args, Debug)]
 #[command(before_help = EXAMPLES)]
 pub(crate) struct UnenrollFlags {

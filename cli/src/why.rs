@@ -39,8 +39,9 @@ Examples:
 ///
 /// For a NodeModule, nodes take the place of clusters.
 ///
-/// With -o json: `schema` (`why/v1`), headline, checks (of one cluster or node; each with holds, shape, what and found), steps (each with
-/// shape, who, cluster, reason, message and since), plan (of a cluster where it has one: line, run and class), next and command.
+/// With -o json: `schema` (`why/v1`), headline, checks (of one cluster or node; each with holds, shape, what and
+/// found), steps (each with shape, who, cluster, reason, message and since), plan (of a cluster where it has one: line,
+/// run and class), next and command.
 ///
 /// Exit codes: 0 printed, 2 no such module, NodeModule or ZoneRollout, or could not find out.
 #[derive(Args, Debug)]

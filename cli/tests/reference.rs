@@ -46,8 +46,8 @@ fn help_begins_with_examples() {
 
 #[test]
 fn every_verb_has_a_page_of_the_manual() {
-    let folder = tempfile::tempdir().unwrap();
-    muster(&["man", "--out", folder.path().to_str().unwrap()]);
+    let directory = tempfile::tempdir().unwrap();
+    muster(&["man", "--out", directory.path().to_str().unwrap()]);
     let chapters = muster(&["man", "--markdown"]);
     let verbs: Vec<String> = chapters
         .lines()
@@ -56,16 +56,16 @@ fn every_verb_has_a_page_of_the_manual() {
         .collect();
     assert!(verbs.len() > 30, "{verbs:?}");
     for verb in &verbs {
-        let page = std::fs::read_to_string(folder.path().join(format!("{verb}.1"))).unwrap();
+        let page = std::fs::read_to_string(directory.path().join(format!("{verb}.1"))).unwrap();
         assert!(page.starts_with(".ie"), "{verb}: {page:.40}");
     }
 }
 
 #[test]
 fn kubectl_is_answered_under_its_names() {
-    let folder = tempfile::tempdir().unwrap();
+    let directory = tempfile::tempdir().unwrap();
     let called = |name: &str, arguments: &[&str]| {
-        let link = folder.path().join(name);
+        let link = directory.path().join(name);
         if !link.exists() {
             std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_muster"), &link).unwrap();
         }

@@ -43,8 +43,8 @@ fn lines() -> Vec<String> {
 }
 
 /// A file of these lines; returns its name.
-fn file(folder: &Path, text: &str) -> String {
-    let file = folder.join("log.jsonl");
+fn file(directory: &Path, text: &str) -> String {
+    let file = directory.join("log.jsonl");
     std::fs::write(&file, text).unwrap();
     file.to_str().unwrap().to_owned()
 }
@@ -80,7 +80,7 @@ fn json_has_every_change() {
 
 #[test]
 fn differing_decisions_are_reported_with_their_line() {
-    let folder = tempfile::tempdir().unwrap();
+    let directory = tempfile::tempdir().unwrap();
     let mut lines = lines();
     let assigns = |line: &String| line.contains(r#""steps":[{"Assign":{"unit":"eu-2""#);
     let place = lines.iter().position(assigns).unwrap();
@@ -88,7 +88,7 @@ fn differing_decisions_are_reported_with_their_line() {
         r#""steps":[{"Assign":{"unit":"eu-2""#,
         r#""steps":[{"Assign":{"unit":"us-1""#,
     );
-    let log = file(folder.path(), &(lines.join("\n") + "\n"));
+    let log = file(directory.path(), &(lines.join("\n") + "\n"));
     let text = replay_output(1, &[&log]);
     let count = lines.len();
     let line = place + 1;
@@ -110,18 +110,18 @@ fn differing_decisions_are_reported_with_their_line() {
         let mut whole: serde_json::Value = serde_json::from_str(&lines[0]).unwrap();
         whole["origin"]["version"] = version.into();
         lines[0] = whole.to_string();
-        replay_output(1, &[&file(folder.path(), &lines.join("\n"))])
+        replay_output(1, &[&file(directory.path(), &lines.join("\n"))])
     };
     assert!(by("0.0.1").contains(hint) && !by(env!("CARGO_PKG_VERSION")).contains(hint));
 }
 
 #[test]
 fn a_torn_last_line_is_left_out() {
-    let folder = tempfile::tempdir().unwrap();
+    let directory = tempfile::tempdir().unwrap();
     let lines = lines();
     let (last, whole) = lines.split_last().unwrap();
     let text = format!("{}\n{}", whole.join("\n"), &last[..last.len() / 2]);
-    let output = replay_output(0, &[&file(folder.path(), &text)]);
+    let output = replay_output(0, &[&file(directory.path(), &text)]);
     let (count, torn) = (whole.len(), lines.len());
     assert!(
         output.contains(&format!("line {torn} is skipped: it is truncated")),
@@ -135,9 +135,9 @@ fn a_torn_last_line_is_left_out() {
 
 #[test]
 fn an_invalid_record_is_reported_with_its_line_and_nothing_is_printed() {
-    let folder = tempfile::tempdir().unwrap();
+    let directory = tempfile::tempdir().unwrap();
     let check = |text: &str, flags: &[&str], expected: &str| {
-        let log = file(folder.path(), text);
+        let log = file(directory.path(), text);
         let output = replay(&[&[log.as_str()], flags].concat());
         let stderr = String::from_utf8(output.stderr).unwrap();
         assert_eq!(output.status.code(), Some(2), "{text:.60}: {stderr}");
@@ -178,8 +178,8 @@ fn an_invalid_record_is_reported_with_its_line_and_nothing_is_printed() {
         &["-c", "eu-9"],
         "--cluster eu-9: no decision of the record is about it; there are eu-1, eu-2, us-1",
     );
-    let folder = replay(&["/"]);
-    assert_eq!(folder.status.code(), Some(2));
+    let directory = replay(&["/"]);
+    assert_eq!(directory.status.code(), Some(2));
     let absent = replay(&["absent.jsonl"]);
     assert_eq!(absent.status.code(), Some(2));
     assert_eq!(replay(&[]).status.code(), Some(2));

@@ -99,8 +99,8 @@ fn the_same_file_flags_and_seed_give_the_same_bytes() {
 
 #[test]
 fn two_thousand_clusters_are_a_page() {
-    let folder = tempfile::tempdir().unwrap();
-    let file = folder.path().join("fleet.yaml");
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("fleet.yaml");
     let fleet = "
 clusters:
 - {name: 'canary-{1..20}', labels: {tier: canary}}
@@ -163,9 +163,9 @@ fn the_svg_is_self_contained() {
 
 #[test]
 fn an_invalid_fleet_file_is_reported_with_its_position_and_nothing_is_drawn() {
-    let folder = tempfile::tempdir().unwrap();
+    let directory = tempfile::tempdir().unwrap();
     let check = |text: &str, flags: &[&str], expected: &str| {
-        let file = folder.path().join("fleet.yaml");
+        let file = directory.path().join("fleet.yaml");
         std::fs::write(&file, text).unwrap();
         let arguments = [&[file.to_str().unwrap()], flags].concat();
         let output = simulate(&arguments);
@@ -198,8 +198,8 @@ fn an_invalid_fleet_file_is_reported_with_its_position_and_nothing_is_drawn() {
 /// The version arrives on Friday at 23:00 in Berlin; each cluster is updated in the night of its own time zone.
 #[test]
 fn change_windows_open_by_the_calendar() {
-    let folder = tempfile::tempdir().unwrap();
-    let file = folder.path().join("fleet.yaml");
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("fleet.yaml");
     let fleet = "
 clusters:
 - {name: dev-1, labels: {tier: dev}}

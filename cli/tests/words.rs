@@ -10,11 +10,11 @@
 use std::process::{Command, Output};
 
 fn muster(arguments: &[&str]) -> Output {
-    let folder = tempfile::tempdir().unwrap();
+    let directory = tempfile::tempdir().unwrap();
     Command::new(env!("CARGO_BIN_EXE_muster"))
         .args(arguments)
         .env_clear()
-        .env("HOME", folder.path())
+        .env("HOME", directory.path())
         .output()
         .unwrap()
 }
@@ -72,7 +72,7 @@ fn a_mistake_is_exit_code_2_and_names_what_to_do() {
     for (words, expected) in [
         (
             &["diff", "apps/web", "--cluster", "eu-1"][..],
-            "--cluster is for a module, and apps/web is a folder",
+            "--cluster is for a module, and apps/web is a directory",
         ),
         (
             &["diff", "apps/web", "--source", "https://git.test/x=."],
@@ -80,11 +80,11 @@ fn a_mistake_is_exit_code_2_and_names_what_to_do() {
         ),
         (
             &["diff", "module/web", "--kustomization", "web"],
-            "--kustomization is for a folder, and module/web is a module",
+            "--kustomization is for a directory, and module/web is a module",
         ),
         (
             &["diff", "module/web", "--substitute", "A=b"],
-            "--substitute is for a folder",
+            "--substitute is for a directory",
         ),
     ] {
         check(words, 2, expected);
@@ -288,8 +288,8 @@ fn a_disk_that_is_full_is_an_error() {
 
 #[test]
 fn an_unknown_context_is_reported_with_the_existing_ones() {
-    let folder = tempfile::tempdir().unwrap();
-    let file = folder.path().join("config");
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("config");
     let kubeconfig = "{apiVersion: v1, kind: Config, clusters: [], users: [], contexts: [{name: management, context: {cluster: a, user: a}}]}";
     std::fs::write(&file, kubeconfig).unwrap();
     let file = file.display().to_string();

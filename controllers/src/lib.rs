@@ -5,8 +5,9 @@
 //!     rolloutwindow ──► module ─► remoteassemblage ─► expand                                              │
 //!                                                       └─► gitrepository, kustomization ◄────────────────┘
 //!   a cluster with zones: StatefulSets, pods ─► zones ◄─ admission ◄══ API server (reviews)
-//!   used by all of them: runtime (clock, watches, indexes, status, events), bindings, reconcile (flags, context, scheduling); on top: process (the wiring), lease (leader election), metrics, health,
-//!   record (decisions in files), notify (notifications of rollouts)
+//!   used by all of them: runtime (clock, watches, indexes, status, events), bindings, reconcile (flags, context,
+//!   scheduling); on top: process (the wiring), lease (leader election), metrics, health, record (decisions in files),
+//!   notify (notifications of rollouts)
 //! ```
 //!
 //! Invariant: a controller observes, decides (pure), acts, writes status, in this order; only the first step reads,

@@ -98,7 +98,8 @@ pub enum ProcessError {
     Preflight(#[from] PreflightError),
 }
 
-/// `muster controller`: the management cluster. Runs until shutdown. Dropping the future ends everything at once, as a crash does.
+/// `muster controller`: the management cluster. Runs until shutdown. Dropping the future ends everything at once, as a
+/// crash does.
 pub async fn controller(setup: Setup) -> Result<(), ProcessError> {
     Box::pin(run(
         setup,
@@ -173,7 +174,8 @@ pub async fn controller(setup: Setup) -> Result<(), ProcessError> {
     .await
 }
 
-/// `muster agent`: a downstream cluster. Runs until shutdown. Dropping the future ends everything at once, as a crash does.
+/// `muster agent`: a downstream cluster. Runs until shutdown. Dropping the future ends everything at once, as a crash
+/// does.
 pub async fn run_agent(setup: Setup) -> Result<(), ProcessError> {
     Box::pin(run(
         setup,
@@ -202,10 +204,10 @@ pub async fn run_agent(setup: Setup) -> Result<(), ProcessError> {
 
 /// The writer of decision records. It ends after the controllers of modules.
 fn decisions(context: &Context, tasks: &mut Tasks) -> Decisions {
-    let Some(folder) = context.options.record_decisions.clone() else {
+    let Some(directory) = context.options.record_decisions.clone() else {
         return Decisions::default();
     };
-    let (decisions, keeper) = record::record_decisions(folder);
+    let (decisions, keeper) = record::record_decisions(directory);
     tasks.spawn("record", keeper.run());
     decisions
 }

@@ -342,8 +342,8 @@ async fn two_replicas_show_one_certificate() {
 
 #[tokio::test]
 async fn a_file_with_an_expired_certificate_is_named_and_not_shown() {
-    let folder = tempfile::tempdir().unwrap();
-    let file = |name: &str| folder.path().join(name);
+    let directory = tempfile::tempdir().unwrap();
+    let file = |name: &str| directory.path().join(name);
     let write = |stored: &Stored| {
         std::fs::write(file("tls.crt"), &stored.certificate).unwrap();
         std::fs::write(file("tls.key"), &stored.key).unwrap();

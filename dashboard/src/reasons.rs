@@ -100,7 +100,8 @@ impl<'a> Reasons<'a> {
             }
         };
         // Clusters whose reports confirm the target are up to date if their number equals the count of that group; the
-        // rest belong to the one remaining group if their number equals its count. Otherwise they cannot be distinguished.
+        // rest belong to the one remaining group if their number equals its count. Otherwise they cannot be
+        // distinguished.
         let mut left = self.unnamed.clone();
         let up_to_date = left.iter().position(|(group, count)| {
             group.reason == Reason::UpToDate.as_str() && *count == confirmed.len()

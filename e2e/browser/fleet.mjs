@@ -45,14 +45,14 @@ export class Fleet {
   /** Takes flags of the demo, objects of its management cluster to wait for, a preparation that runs before the dashboard starts, and the kubeconfig for the dashboard. */
   static async start({ flags = [], ready = ["modules/podinfo", "modules/backup", "bootstrapmodules/base"], shown = "management.kubeconfig", prepare = async () => {} } = {}) {
     const fleet = new Fleet();
-    fleet.folder = await mkdtemp(path.join(tmpdir(), "muster-browser-"));
-    const demo = started(MUSTER, ["demo", "--seed", "1", "--dir", fleet.folder, ...flags], {}, /^ready$/m);
+    fleet.directory = await mkdtemp(path.join(tmpdir(), "muster-browser-"));
+    const demo = started(MUSTER, ["demo", "--seed", "1", "--dir", fleet.directory, ...flags], {}, /^ready$/m);
     fleet.demo = demo.child;
     await demo.found;
-    fleet.env = { ...process.env, KUBECONFIG: path.join(fleet.folder, "management.kubeconfig") };
+    fleet.env = { ...process.env, KUBECONFIG: path.join(fleet.directory, "management.kubeconfig") };
     await fleet.kubectl("wait", "--for=condition=Ready", "--timeout=120s", ...ready);
     await prepare(fleet);
-    fleet.env.KUBECONFIG = path.join(fleet.folder, shown);
+    fleet.env.KUBECONFIG = path.join(fleet.directory, shown);
     const dashboard = started(MUSTER, ["dashboard", "--addr", "127.0.0.1:0"], { env: fleet.env }, /(http:\/\/[0-9.:]+\/)/);
     fleet.dashboard = dashboard.child;
     fleet.url = await dashboard.found;
@@ -65,7 +65,7 @@ export class Fleet {
 
   /** Applies manifests. */
   async apply(manifests) {
-    const file = path.join(this.folder, "manifests.yaml");
+    const file = path.join(this.directory, "manifests.yaml");
     await writeFile(file, manifests);
     await this.kubectl("apply", "--server-side", "-f", file);
   }
@@ -82,13 +82,13 @@ export class Fleet {
 
   /** Runs a shell command in the work tree. */
   async shell(line) {
-    await run("sh", ["-ec", line], { cwd: path.join(this.folder, "fleet"), env: this.env });
+    await run("sh", ["-ec", line], { cwd: path.join(this.directory, "fleet"), env: this.env });
   }
 
   async end() {
     await end(this.dashboard);
     await end(this.demo);
-    await rm(this.folder, { recursive: true, force: true });
+    await rm(this.directory, { recursive: true, force: true });
   }
 }
 

@@ -198,7 +198,7 @@ impl Bed {
     /// Copies the example fleet of this repository into git, as its first version `v1.0.0`.
     pub fn commit_example_fleet(&self) {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../examples/fleet");
-        let files = read_folder(&root, &root);
+        let files = read_directory(&root, &root);
         let files: Vec<(&str, &str)> = files
             .iter()
             .map(|(path, text)| (path.as_str(), text.as_str()))
@@ -214,12 +214,12 @@ fn attention<'a>(module: &'a Value, cluster: &str) -> Option<&'a Value> {
     entries.find(|entry| entry["cluster"] == cluster)
 }
 
-fn read_folder(root: &Path, folder: &Path) -> Vec<(String, String)> {
+fn read_directory(root: &Path, directory: &Path) -> Vec<(String, String)> {
     let mut files = Vec::new();
-    for entry in fs::read_dir(folder).unwrap() {
+    for entry in fs::read_dir(directory).unwrap() {
         let path = entry.unwrap().path();
         if path.is_dir() {
-            files.extend(read_folder(root, &path));
+            files.extend(read_directory(root, &path));
         } else {
             let name = path.strip_prefix(root).unwrap().to_str().unwrap().to_owned();
             files.push((name, fs::read_to_string(&path).unwrap()));

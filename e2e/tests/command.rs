@@ -18,8 +18,8 @@ const ROLLED: &str = "--timeout=60s";
 
 #[test]
 fn operator_commands_take_effect() {
-    let folder = tempfile::tempdir().unwrap();
-    let mut demo = Demo::start(folder.path(), &["--clusters", "3"]);
+    let directory = tempfile::tempdir().unwrap();
+    let mut demo = Demo::start(directory.path(), &["--clusters", "3"]);
     demo.until_printed(READY, |printed| printed.lines().any(|line| line == "ready"));
     demo.kubectl(&["wait", "--for=condition=Ready", ROLLED, "module/podinfo"]);
     offered(&demo);
@@ -48,7 +48,7 @@ fn offered(demo: &Demo) {
                 "PATH",
                 format!("{}:{}", bin.display(), std::env::var("PATH").unwrap()),
             )
-            .env("KUBECONFIG", demo.folder.join("management.kubeconfig"))
+            .env("KUBECONFIG", demo.directory.join("management.kubeconfig"))
             .output()
             .unwrap();
         let printed = String::from_utf8([output.stdout, output.stderr].concat()).unwrap();
@@ -181,7 +181,7 @@ fn pinned(demo: &Demo) {
 
 /// Going back is a commit: the command prints it and changes nothing; once committed, all clusters follow.
 fn undone(demo: &Demo) {
-    let repository = demo.folder.join("fleet");
+    let repository = demo.directory.join("fleet");
     let undo = [
         "rollout",
         "undo",

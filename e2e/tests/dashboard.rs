@@ -156,8 +156,8 @@ async fn a_write_of_a_status_arrives_in_the_browser() {
     let api = fleet().await;
     let client = api.client_as("somebody");
     write_attention(&client, "Updating", "applying v2").await;
-    let folder = tempfile::tempdir().unwrap();
-    let kubeconfig = folder.path().join("config");
+    let directory = tempfile::tempdir().unwrap();
+    let kubeconfig = directory.path().join("config");
     std::fs::write(&kubeconfig, api.kubeconfig().unwrap()).unwrap();
     let dashboard = Dashboard::start(&kubeconfig);
 
@@ -231,8 +231,8 @@ async fn a_write_of_a_status_arrives_in_the_browser() {
 async fn ten_thousand_streams_are_bounded() {
     let _ = rustls::crypto::ring::default_provider().install_default(); // as above
     let api = fleet().await;
-    let folder = tempfile::tempdir().unwrap();
-    let kubeconfig = folder.path().join("config");
+    let directory = tempfile::tempdir().unwrap();
+    let kubeconfig = directory.path().join("config");
     std::fs::write(&kubeconfig, api.kubeconfig().unwrap()).unwrap();
     let dashboard = Dashboard::start(&kubeconfig);
     dashboard.until("/", |page| page.contains("cell:Module:web:eu-1"));

@@ -16,14 +16,14 @@ use demo::{Demo, READY};
 
 #[test]
 fn the_demo_is_driven_by_what_it_prints() {
-    let folder = tempfile::tempdir().unwrap();
+    let directory = tempfile::tempdir().unwrap();
     let started = Instant::now();
-    let mut demo = Demo::start(folder.path(), &[]);
+    let mut demo = Demo::start(directory.path(), &[]);
     demo.until_printed(READY, |printed| printed.lines().any(|line| line == "ready"));
     println!("ready after {:?}", started.elapsed());
     assert!(demo.printed().contains(&format!(
         "export KUBECONFIG={}/management.kubeconfig",
-        folder.path().display()
+        directory.path().display()
     )));
 
     demo.kubectl(&[
@@ -86,12 +86,12 @@ fn the_demo_is_driven_by_what_it_prints() {
 /// Runs all commands that are suggested for a NodeModule, line by line.
 #[test]
 fn the_demo_of_nodes_is_driven_by_what_it_prints() {
-    let folder = tempfile::tempdir().unwrap();
-    let mut demo = Demo::start(folder.path(), &["--nodes", "--clusters", "1"]);
+    let directory = tempfile::tempdir().unwrap();
+    let mut demo = Demo::start(directory.path(), &["--nodes", "--clusters", "1"]);
     demo.until_printed(4 * READY, |printed| printed.contains("git revert"));
     let file = |worker: usize| {
         let path = format!("nodes/dev-1/worker-{worker}/etc/sysctl.d/90-fleet.conf");
-        std::fs::read_to_string(folder.path().join(path)).unwrap()
+        std::fs::read_to_string(directory.path().join(path)).unwrap()
     };
     let all = |text: &str| (1..=3).all(|worker| file(worker).contains(text));
     assert!(all("= 262144"));

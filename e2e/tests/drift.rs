@@ -18,8 +18,8 @@ const UNKNOWN: i32 = 2;
 
 #[test]
 fn drift_is_found_and_left_alone() {
-    let folder = tempfile::tempdir().unwrap();
-    let mut demo = Demo::start(folder.path(), &["--clusters", "3"]);
+    let directory = tempfile::tempdir().unwrap();
+    let mut demo = Demo::start(directory.path(), &["--clusters", "3"]);
     demo.until_printed(READY, |printed| printed.contains("Everything is up to date"));
     let diff = |more: &[&str], code| {
         let words = ["diff", "module/podinfo", "--allow-insecure-sources"];
@@ -31,7 +31,7 @@ fn drift_is_found_and_left_alone() {
 
     let kubeconfig = format!(
         "--kubeconfig={}/clusters/eu-1.kubeconfig",
-        folder.path().display()
+        directory.path().display()
     );
     let image = [
         "set",
@@ -51,7 +51,7 @@ fn drift_is_found_and_left_alone() {
     }
     diff(&["--cluster", "eu-2"], SAME);
     // A local clone is read if it is given; what it lacks is not guessed.
-    let fleet = folder.path().join("fleet");
+    let fleet = directory.path().join("fleet");
     let clone = |place: &str| format!("file://{}={place}", fleet.display());
     diff(&["--source", &clone(&fleet.display().to_string())], DIFFERENT);
     let nowhere = diff(&["--source", &clone("/nowhere")], UNKNOWN);

@@ -24,9 +24,9 @@ use demo::{Demo, READY};
 /// How long a reaction of the controllers may take.
 const SOON: Duration = Duration::from_mins(1);
 
-/// A user with a shell, in the folder of the demo.
+/// A user with a shell, in the directory of the demo.
 struct Person {
-    folder: PathBuf,
+    directory: PathBuf,
 }
 
 impl Person {
@@ -34,9 +34,9 @@ impl Person {
         let path = std::env::var("PATH").unwrap();
         Command::new("sh")
             .args(["-ec", command])
-            .current_dir(&self.folder)
+            .current_dir(&self.directory)
             .env("PATH", format!("{}:{path}", muster().parent().unwrap().display()))
-            .env("KUBECONFIG", self.folder.join("management.kubeconfig"))
+            .env("KUBECONFIG", self.directory.join("management.kubeconfig"))
             .stdin(Stdio::null())
             .output()
             .unwrap()
@@ -92,11 +92,11 @@ const ENROL: &str = "./enrol.sh ap-1 --downstream-kubeconfig clusters/ap-1.kubec
 #[test]
 #[ignore = "long: cargo xtask long"]
 fn a_cluster_comes_and_goes_by_kubectl_alone() {
-    let folder = tempfile::tempdir().unwrap();
-    let mut demo = Demo::start(folder.path(), &["--clusters", "1"]);
+    let directory = tempfile::tempdir().unwrap();
+    let mut demo = Demo::start(directory.path(), &["--clusters", "1"]);
     demo.until_printed(READY, |printed| printed.lines().any(|line| line == "ready"));
     let person = Person {
-        folder: folder.path().to_owned(),
+        directory: directory.path().to_owned(),
     };
     mistakes(&person);
 
@@ -220,11 +220,11 @@ fn the_scripts_are_shell_scripts() {
 
 #[test]
 fn a_mistake_in_the_words_is_exit_code_2_before_anything_is_asked() {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../examples/enrol");
+    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("../examples/enrol");
     let check = |command: &str, expected: &str| {
         let output = Command::new("sh")
             .args(["-ec", command])
-            .current_dir(&folder)
+            .current_dir(&directory)
             .env("KUBECONFIG", "/nonexistent")
             .output()
             .unwrap();

@@ -70,14 +70,14 @@ impl Drop for Followed {
 
 #[test]
 fn watching_commands_print_each_change_once() {
-    let folder = tempfile::tempdir().unwrap();
-    let mut demo = Demo::start(folder.path(), &["--clusters", "3"]);
+    let directory = tempfile::tempdir().unwrap();
+    let mut demo = Demo::start(directory.path(), &["--clusters", "3"]);
     demo.until_printed(READY, |printed| printed.contains("Everything is up to date"));
     let follow = |(place, (typed, ..)): (usize, &(&'static [&'static str], &str, &str))| {
-        let printed = folder.path().join(format!("followed-{place}"));
+        let printed = directory.path().join(format!("followed-{place}"));
         let child = Command::new(muster())
             .args(*typed)
-            .env("KUBECONFIG", folder.path().join("management.kubeconfig"))
+            .env("KUBECONFIG", directory.path().join("management.kubeconfig"))
             .stdin(Stdio::null())
             .stdout(File::create(&printed).unwrap())
             .spawn()

@@ -39,7 +39,7 @@ const PATIENCE: Duration = Duration::from_mins(1);
 /// An API server, and the candidates for the lease.
 struct Bed {
     api: ApiServer,
-    folder: TempDir,
+    directory: TempDir,
 }
 
 /// A controller; the API server identifies it by its name.
@@ -61,13 +61,13 @@ impl Bed {
         let api = api.start().await.unwrap();
         Self {
             api,
-            folder: tempfile::tempdir().unwrap(),
+            directory: tempfile::tempdir().unwrap(),
         }
     }
 
     fn start(&self, name: &'static str) -> Controller {
         let identity = self.api.issue(name).unwrap();
-        let kubeconfig = self.folder.path().join(format!("{name}.kubeconfig"));
+        let kubeconfig = self.directory.path().join(format!("{name}.kubeconfig"));
         fs::write(
             &kubeconfig,
             self.api.kubeconfig_of(&identity, Login::Certificate).unwrap(),
@@ -91,7 +91,7 @@ impl Bed {
             .arg("--kubeconfig")
             .arg(&kubeconfig)
             .arg("--data-dir")
-            .arg(self.folder.path().join(name))
+            .arg(self.directory.path().join(name))
             .env("HOSTNAME", name)
             .stdin(Stdio::null())
             .stdout(log.try_clone().unwrap())
@@ -103,7 +103,7 @@ impl Bed {
     }
 
     fn log(&self, name: &str) -> std::path::PathBuf {
-        self.folder.path().join(format!("{name}.log"))
+        self.directory.path().join(format!("{name}.log"))
     }
 
     /// The holder of the lease.

@@ -57,13 +57,13 @@ fn blocks(page: &str) -> Vec<Block> {
 
 /// A reader of the page: a cluster, a repository on a git host, and a clone of it.
 struct Reader {
-    folder: TempDir,
+    directory: TempDir,
     address: String,
 }
 
 impl Reader {
     fn path(&self, name: &str) -> PathBuf {
-        self.folder.path().join(name)
+        self.directory.path().join(name)
     }
 
     /// Runs shell commands in the clone, with the variables that the page uses.
@@ -76,7 +76,7 @@ impl Reader {
             .current_dir(self.path("clone"))
             .envs(repo::ENVIRONMENT.iter().copied())
             .env("PATH", path)
-            .env("HOME", self.folder.path())
+            .env("HOME", self.directory.path())
             .env("KUBECONFIG", self.path("config"))
             .env("REPOSITORY", &self.address)
             .env("DATA", self.path("data"))
@@ -112,10 +112,10 @@ impl Drop for Running {
     }
 }
 
-fn git(folder: &Path, arguments: &[&str]) {
+fn git(directory: &Path, arguments: &[&str]) {
     let done = Command::new("git")
         .args(arguments)
-        .current_dir(folder)
+        .current_dir(directory)
         .envs(repo::ENVIRONMENT.iter().copied())
         .status()
         .unwrap();
@@ -131,9 +131,9 @@ async fn every_command_of_the_page_works() {
         .start()
         .await
         .unwrap();
-    let folder = tempfile::tempdir().unwrap();
+    let directory = tempfile::tempdir().unwrap();
     git(
-        folder.path(),
+        directory.path(),
         &[
             "init",
             "--quiet",
@@ -142,11 +142,11 @@ async fn every_command_of_the_page_works() {
             "cluster.git",
         ],
     );
-    git(folder.path(), &["clone", "--quiet", "cluster.git", "clone"]);
-    let host = GitServer::start(folder.path(), Door::Plain, None).await;
+    git(directory.path(), &["clone", "--quiet", "cluster.git", "clone"]);
+    let host = GitServer::start(directory.path(), Door::Plain, None).await;
     let reader = Reader {
         address: host.url("cluster.git"),
-        folder,
+        directory,
     };
     std::fs::write(reader.path("config"), api.kubeconfig().unwrap()).unwrap();
 

@@ -86,7 +86,7 @@ promises! {
         surprises { servers_restart, certificates, webhooks, suspended_by_hand, definitions_of_flux }
         rest { nothing_is_written, nothing_is_written_after_a_restart }
         flux_sources { are_read, are_refused }
-        flux_folder { kustomized, helm_release_fails }
+        flux_directory { kustomized, helm_release_fails }
         flux_mode { an_oci_tag_is_pinned, an_artifact_is_verified_by_cosign, patched_and_decrypted, a_signature_that_fails_moves_nothing }
     }
 }

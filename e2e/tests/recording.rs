@@ -59,8 +59,8 @@ const ANSWER: usize = 6;
 #[test]
 #[ignore = "long: cargo xtask long"]
 fn the_demo_commands_run_in_a_terminal() {
-    let folder = tempfile::tempdir().unwrap();
-    let mut demo = Demo::start(folder.path(), &[]);
+    let directory = tempfile::tempdir().unwrap();
+    let mut demo = Demo::start(directory.path(), &[]);
     demo.until_printed(READY, |printed| printed.contains("Everything is up to date"));
     let mut shell = Shell::start(&demo);
     let mut still = 0;
@@ -113,10 +113,10 @@ impl Shell {
         let pair = native_pty_system().openpty(size).unwrap();
         let mut command = CommandBuilder::new("bash");
         command.args(["--norc", "--noprofile"]);
-        command.cwd(demo.folder.join("fleet"));
+        command.cwd(demo.directory.join("fleet"));
         let path = env::var("PATH").unwrap();
         command.env("PATH", format!("{}:{path}", muster().parent().unwrap().display()));
-        command.env("KUBECONFIG", demo.folder.join("management.kubeconfig"));
+        command.env("KUBECONFIG", demo.directory.join("management.kubeconfig"));
         command.env("PS1", format!("{PROMPT} "));
         command.env("TERM", "xterm-256color");
         // Disables bracketed paste and colors of the shell.

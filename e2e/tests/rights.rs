@@ -157,8 +157,8 @@ fn nothing_is_granted_for_upgrades_in_vain() {
 #[test]
 #[ignore = "real: cargo xtask real run cluster-api"]
 fn nothing_is_granted_for_machines_in_vain() {
-    let folder = tempfile::tempdir().unwrap();
-    let file = folder.path().join("updaters.yaml");
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("updaters.yaml");
     fs::write(&file, "updaters: []").unwrap();
     let granted = granted(&["--machines", "--updaters", file.to_str().unwrap()]);
     is_used(&granted, UNUSED_BY_MACHINES);
@@ -215,9 +215,9 @@ fn is_used(granted: &BTreeSet<Right>, unused: &[(&str, &str, &str, &str)]) {
 
 /// The permissions that were used in all scenarios.
 fn used() -> BTreeSet<Use> {
-    let folder = std::env::var_os("MUSTER_RIGHTS_USED").expect("MUSTER_RIGHTS_USED names a folder");
+    let directory = std::env::var_os("MUSTER_RIGHTS_USED").expect("MUSTER_RIGHTS_USED names a directory");
     let mut used = BTreeSet::new();
-    for file in fs::read_dir(folder).unwrap() {
+    for file in fs::read_dir(directory).unwrap() {
         let text = fs::read_to_string(file.unwrap().path()).unwrap();
         used.extend(text.lines().filter_map(Use::parse));
     }

@@ -255,8 +255,8 @@ fn no_verb_is_left_out() {
 #[test]
 #[ignore = "long: cargo xtask long"]
 fn each_verb_is_on_record() {
-    let folder = tempfile::tempdir().unwrap();
-    let mut demo = Demo::start(folder.path(), &[]);
+    let directory = tempfile::tempdir().unwrap();
+    let mut demo = Demo::start(directory.path(), &[]);
     demo.until_printed(READY, |printed| printed.lines().any(|line| line == "ready"));
     let modules = ["modules/podinfo", "modules/backup", "bootstrapmodules/base"];
     demo.kubectl(&[&["wait", "--for=condition=Ready", "--timeout=90s"][..], &modules].concat());
@@ -308,8 +308,8 @@ fn record(demo: &Demo, name: &str, sessions: &[&[&str]]) {
 fn in_a_pipe(demo: &Demo, typed: &[String]) -> (String, u32) {
     let output = Command::new(muster())
         .args(typed)
-        .current_dir(demo.folder.join("fleet"))
-        .env("KUBECONFIG", demo.folder.join("management.kubeconfig"))
+        .current_dir(demo.directory.join("fleet"))
+        .env("KUBECONFIG", demo.directory.join("management.kubeconfig"))
         .env("USER", "ann")
         .env_remove("COLUMNS")
         .output()
@@ -331,8 +331,8 @@ fn on_a_terminal(demo: &Demo, typed: &[String], columns: u16) -> (String, u32) {
     let pair = native_pty_system().openpty(size).unwrap();
     let mut command = CommandBuilder::new(muster());
     command.args(typed);
-    command.cwd(demo.folder.join("fleet"));
-    command.env("KUBECONFIG", demo.folder.join("management.kubeconfig"));
+    command.cwd(demo.directory.join("fleet"));
+    command.env("KUBECONFIG", demo.directory.join("management.kubeconfig"));
     command.env("USER", "ann");
     command.env("TERM", "xterm-256color");
     command.env_remove("COLUMNS");
@@ -355,7 +355,7 @@ fn on_a_terminal(demo: &Demo, typed: &[String], columns: u16) -> (String, u32) {
 
 /// Replaces what differs from run to run in the commands.
 struct Places {
-    folder: String,
+    directory: String,
     good: String,
 }
 
@@ -371,13 +371,13 @@ impl Places {
             &format!("jsonpath={path}"),
         ]);
         Self {
-            folder: demo.folder.display().to_string(),
+            directory: demo.directory.display().to_string(),
             good: good.trim().to_owned(),
         }
     }
 
     fn fill(&self, word: &str) -> String {
-        word.replace("DEMO", &self.folder)
+        word.replace("DEMO", &self.directory)
             .replace("REPOSITORY", REPOSITORY)
             .replace("GOOD", &self.good)
     }
@@ -395,7 +395,7 @@ fn begin_of(output: &str) -> String {
 /// Normalizes the text, so that it is the same in every run.
 fn settled(output: &str, demo: &Demo) -> String {
     let mut text = output
-        .replace(&demo.folder.display().to_string(), "DEMO")
+        .replace(&demo.directory.display().to_string(), "DEMO")
         .replace(REPOSITORY, "REPOSITORY");
     for (pattern, word) in [
         (r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d(\.\d+)?)?Z?", "TIME"),

@@ -64,7 +64,7 @@ if [ -n "$labels" ]; then
         || misused "invalid labels $labels: use env=prod,region=eu, or KEY- to remove one"
 fi
 here=$(dirname "$0")
-[ -f "$here/enrol-account.yaml" ] || fail "$here/enrol-account.yaml is missing" 'this script needs the other files of its folder'
+[ -f "$here/enrol-account.yaml" ] || fail "$here/enrol-account.yaml is missing" 'this script needs the other files of its directory'
 command -v kubectl >/dev/null || fail 'kubectl is not installed' 'see https://kubernetes.io/docs/tasks/tools/'
 
 # kubectl for the management cluster, and for the new one.

@@ -13,9 +13,9 @@
 //! The inputs are a [`connect::Target`] or a [`kube::Client`], and names; the outputs are values. Progress is reported
 //! to a [`Reporter`]: nothing is printed here, and flags and exit codes are the caller's.
 //!
-//! Errors are [`anyhow::Error`]s whose messages say what, where, and what to do next; [`trouble::describe_error`] adds the
-//! command that fits an error of the API server. Errors that callers distinguish are enums: [`nodes::NodeError`], and
-//! [`CallError`](muster_controllers::runtime::CallError) of [`apply`].
+//! Errors are [`anyhow::Error`]s whose messages say what, where, and what to do next; [`trouble::describe_error`] adds
+//! the command that fits an error of the API server. Errors that callers distinguish are enums: [`nodes::NodeError`],
+//! and [`CallError`](muster_controllers::runtime::CallError) of [`apply`].
 //!
 //! Invariant: only [`apply`], [`control`] and what builds on it write, and each write is conditional on what was read,
 //! or sets only muster's fields. Invariant: of Secrets only names are read, except the kubeconfig of a cluster that

@@ -1,4 +1,4 @@
-//! Evaluates the health expressions of a folder over recorded objects.
+//! Evaluates the health expressions of a directory over recorded objects.
 
 use std::{
     fmt,

@@ -29,7 +29,7 @@ pub enum AgentError {
     /// Another process has the lock, or it cannot be made.
     #[error(transparent)]
     Lock(#[from] LockError),
-    /// The agent's own folder cannot be read or written.
+    /// The agent's own directory cannot be read or written.
     #[error(transparent)]
     Disk(#[from] DiskError),
 }
@@ -37,9 +37,9 @@ pub enum AgentError {
 /// The environment of an agent.
 #[derive(Clone)]
 pub struct AgentEnvironment {
-    /// The agent's own folder, absolute; it exists.
-    pub folder: String,
-    /// The disk: the own folder and all prefixes.
+    /// The agent's own directory, absolute; it exists.
+    pub directory: String,
+    /// The disk: the own directory and all prefixes.
     pub disk: Rc<dyn Disk>,
     /// The clocks.
     pub clock: Rc<dyn Clock>,
@@ -61,7 +61,7 @@ pub struct Answer {
     pub again: Option<Duration>,
 }
 
-/// The agent. It holds the lock of its folder during its lifetime.
+/// The agent. It holds the lock of its directory during its lifetime.
 pub struct Agent {
     own: Own,
     clock: Rc<dyn Clock>,
@@ -93,13 +93,16 @@ impl Agent {
         lock: Option<Lock>,
     ) -> Result<Self, AgentError> {
         let AgentEnvironment {
-            folder,
+            directory,
             disk,
             clock,
             host,
             identity,
         } = surroundings;
-        let own = Own { disk, path: folder };
+        let own = Own {
+            disk,
+            path: directory,
+        };
         let (state, damaged) = Started::read(&own, &identity.machine_id)?;
         let mut agent = Self {
             own,

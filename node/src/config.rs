@@ -38,7 +38,7 @@ pub const DIAL_TRIES: u32 = 3;
 /// What objects may use on this node. The default allows nothing.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Config {
-    /// Folders below which files may be written, absolute.
+    /// Directories below which files may be written, absolute.
     pub prefixes: Vec<String>,
     /// The programs that `reload` names.
     pub reloaders: BTreeMap<String, Program>,
@@ -228,8 +228,8 @@ impl Config {
     /// Whether a file may be written at this path: a prefix allows it, and it is not one of [`paths::REFUSED`]. The
     /// error says why not.
     pub fn allows_path(&self, path: &str) -> Result<(), String> {
-        if let Some(folder) = paths::refused(path) {
-            return Err(format!("files within {folder} are never written"));
+        if let Some(directory) = paths::refused(path) {
+            return Err(format!("files within {directory} are never written"));
         }
         let below = |prefix: &String| path != prefix && paths::is_within(path, prefix);
         if self.prefixes.iter().any(below) {
@@ -260,7 +260,7 @@ fn check_path(path: &str) -> Result<(), ConfigProblem> {
 fn check_prefix(prefix: &str) -> Result<(), ConfigProblem> {
     check_path(prefix)?;
     match paths::refused(prefix) {
-        Some(folder) => Err(ConfigProblem::Refused(prefix.to_owned(), folder)),
+        Some(directory) => Err(ConfigProblem::Refused(prefix.to_owned(), directory)),
         None => Ok(()),
     }
 }

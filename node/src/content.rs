@@ -179,7 +179,7 @@ pub struct Attributes {
 impl Attributes {
     /// Used instead of IDs: the user and the group of the agent.
     pub const KEEP: u32 = u32::MAX;
-    /// Attributes of files in the agent's own folder.
+    /// Attributes of files in the agent's own directory.
     pub const PRIVATE: Self = Self {
         mode: 0o600,
         uid: Self::KEEP,

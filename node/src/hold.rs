@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{clock::Clock, disk::DiskResult, own::Own};
 
-/// The file name in the agent's own folder.
+/// The file name in the agent's own directory.
 const FILE: &str = "hold";
 
 /// A hold of this node.

@@ -23,7 +23,7 @@ pub const SLOT: usize = 4096;
 pub const FORMAT: u32 = 1;
 /// The magic bytes of a slot; format, checksum and body follow.
 const MAGIC: &str = "muster-journal ";
-/// File name in the agent's own folder.
+/// File name in the agent's own directory.
 pub const FILE: &str = "journal";
 
 /// The progress of a change.

@@ -13,7 +13,7 @@
 //! Invariant: each file is completely old or completely new, and which of them is known, after a kill or a power cut at
 //! any time.
 //! Invariant: unconfirmed changes are restored without help: by the running agent, by its next start, or at boot.
-//! Invariant: nothing is opened except the agent's own folder, files below the prefixes of the node's configuration,
+//! Invariant: nothing is opened except the agent's own directory, files below the prefixes of the node's configuration,
 //! and what the checks read.
 //! Invariant: a content is condemned only if the checks succeed with the old files and failed with the new ones.
 //! Invariant: no secret is in anything that is stored, printed or reported.

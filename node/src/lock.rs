@@ -1,4 +1,4 @@
-//! One agent for each folder, during the lifetime of its process.
+//! One agent for each directory, during the lifetime of its process.
 
 use std::{
     fs::{File, OpenOptions, TryLockError},
@@ -7,7 +7,7 @@ use std::{
     path::Path,
 };
 
-/// The file name in the agent's own folder.
+/// The file name in the agent's own directory.
 const FILE: &str = "lock";
 
 /// Why the lock was not acquired.
@@ -17,7 +17,7 @@ pub enum LockError {
     #[error("another agent or muster node-agent restore is running")]
     Held,
     /// The lock file cannot be created.
-    #[error("cannot lock the folder of the agent: {0}")]
+    #[error("cannot lock the directory of the agent: {0}")]
     Io(#[from] io::Error),
 }
 
@@ -28,11 +28,11 @@ pub struct Lock {
 }
 
 impl Lock {
-    /// Acquires the lock of this folder.
-    pub fn take(folder: &Path) -> Result<Self, LockError> {
+    /// Acquires the lock of this directory.
+    pub fn take(directory: &Path) -> Result<Self, LockError> {
         let mut options = OpenOptions::new();
         options.write(true).create(true).truncate(false).mode(0o600);
-        let file = options.open(folder.join(FILE))?;
+        let file = options.open(directory.join(FILE))?;
         match file.try_lock() {
             Ok(()) => Ok(Self { _file: file }),
             Err(TryLockError::WouldBlock) => Err(LockError::Held),

@@ -22,7 +22,7 @@ pub const MAX_TRIES: u32 = 3;
 /// The pause before the first repetition; it doubles each time.
 pub const PAUSE: Duration = Duration::from_mins(1);
 
-/// The file name in the agent's own folder.
+/// The file name in the agent's own directory.
 pub(crate) const FILE: &str = "memory";
 
 /// The content of the memory.

@@ -24,8 +24,8 @@ pub(crate) struct Head {
     pub row: String,
     /// Owner and permissions; `None` if the path did not exist.
     pub attributes: Option<Attributes>,
-    /// Folders that were created for it, outermost first.
-    pub folders: Vec<String>,
+    /// Directories that were created for it, outermost first.
+    pub directories: Vec<String>,
 }
 
 /// The originals of this node.

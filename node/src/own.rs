@@ -1,4 +1,4 @@
-//! The agent's own folder: sealed files that are replaced atomically.
+//! The agent's own directory: sealed files that are replaced atomically.
 
 use std::rc::Rc;
 
@@ -13,7 +13,7 @@ use crate::{
 /// Maximum size of a file that is read: an original with its metadata.
 const MOST: u64 = 16 * 1024 * 1024;
 
-/// A folder with sealed files.
+/// A directory with sealed files.
 #[derive(Clone)]
 pub(crate) struct Own {
     pub disk: Rc<dyn Disk>,

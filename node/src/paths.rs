@@ -1,8 +1,8 @@
 //! Which paths the agent may write: those below a prefix of its configuration, except for paths that would give it more
 //! access.
 
-/// Paths that no configuration may allow, with everything below: the agent's own folders, credentials of the kubelet,
-/// and files that are run automatically as root.
+/// Paths that no configuration may allow, with everything below: the agent's own directories, credentials of the
+/// kubelet, and files that are run automatically as root.
 pub const REFUSED: &[&str] = &[
     "/dev",
     "/etc/anacrontab",
@@ -92,15 +92,18 @@ pub fn check(path: &str) -> Result<(), PathProblem> {
     Ok(())
 }
 
-/// Whether `path` is `folder` or below it.
-pub fn is_within(path: &str, folder: &str) -> bool {
-    path.strip_prefix(folder)
+/// Whether `path` is `directory` or below it.
+pub fn is_within(path: &str, directory: &str) -> bool {
+    path.strip_prefix(directory)
         .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
 /// The entry of [`REFUSED`] that covers the path.
 pub fn refused(path: &str) -> Option<&'static str> {
-    REFUSED.iter().find(|folder| is_within(path, folder)).copied()
+    REFUSED
+        .iter()
+        .find(|directory| is_within(path, directory))
+        .copied()
 }
 
 /// Whether one of the paths equals the other or is a parent of it, so that two owners would conflict.
@@ -108,7 +111,7 @@ pub fn conflict(one: &str, other: &str) -> bool {
     is_within(one, other) || is_within(other, one)
 }
 
-/// Splits a path into folder and name.
+/// Splits a path into directory and name.
 pub(crate) fn split(path: &str) -> (&str, &str) {
     match path.rsplit_once('/') {
         Some(("", name)) => ("/", name),

@@ -14,7 +14,7 @@ use crate::{
     sealed::hash,
 };
 
-/// The file name in the agent's own folder.
+/// The file name in the agent's own directory.
 pub(crate) const FILE: &str = "plan";
 /// Bytes that must stay free on each file system in addition to the written files.
 const RESERVE: u64 = 1024 * 1024;
@@ -46,8 +46,8 @@ pub(crate) struct Swap {
     pub old: Option<Inode>,
     /// Whether a file should exist.
     pub present: bool,
-    /// Folders to create for it, outermost first.
-    pub folders: Vec<String>,
+    /// Directories to create for it, outermost first.
+    pub directories: Vec<String>,
 }
 
 /// A plan with the contents, which only this process has.
@@ -62,10 +62,10 @@ pub(crate) struct Draft {
 
 impl Swap {
     fn beside(&self, what: &str) -> String {
-        let (folder, _) = paths::split(&self.path);
+        let (directory, _) = paths::split(&self.path);
         let name = &hash(&[self.path.as_bytes()])[..16];
-        let folder = folder.trim_end_matches('/');
-        format!("{folder}/{RESERVED}{name}.{what}")
+        let directory = directory.trim_end_matches('/');
+        format!("{directory}/{RESERVED}{name}.{what}")
     }
 
     /// The temporary name of the new file.
@@ -86,8 +86,8 @@ impl Swap {
 }
 
 impl Plan {
-    /// The folders of the swaps, without duplicates.
-    pub(crate) fn folders(&self) -> BTreeSet<&str> {
+    /// The directories of the swaps, without duplicates.
+    pub(crate) fn directories(&self) -> BTreeSet<&str> {
         self.swaps.iter().map(|swap| paths::split(&swap.path).0).collect()
     }
 
@@ -101,7 +101,7 @@ impl Plan {
 struct Observed {
     entry: Option<Entry>,
     content: Vec<u8>,
-    /// Missing folders on the way.
+    /// Missing directories on the way.
     missing: Vec<String>,
 }
 
@@ -146,7 +146,9 @@ pub(crate) fn draft(
     let mut made = BTreeSet::new();
     for file in files {
         let mut observed = observe(&file, disk)?;
-        observed.missing.retain(|folder| made.insert(folder.clone()));
+        observed
+            .missing
+            .retain(|directory| made.insert(directory.clone()));
         draft.add(file, observed, originals);
     }
     check_space(&draft, disk)?;
@@ -160,7 +162,7 @@ impl Draft {
                 path: file.path.clone(),
                 row: self.plan.row.clone(),
                 attributes: observed.entry.map(|entry| entry.attributes),
-                folders: observed.missing.clone(),
+                directories: observed.missing.clone(),
             };
             self.plan.kept.push(file.path.clone());
             self.originals.push((head, Filled(observed.content.clone())));
@@ -176,7 +178,7 @@ impl Draft {
             path: file.path,
             old: observed.entry.map(|entry| entry.inode),
             present: content.is_some(),
-            folders: observed.missing,
+            directories: observed.missing,
         });
         self.contents.push(content);
     }
@@ -205,13 +207,13 @@ pub(crate) fn is_in_desired_state(file: &DesiredFile, disk: &dyn Disk) -> bool {
 
 fn observe(file: &DesiredFile, disk: &dyn Disk) -> Result<Observed, RowRefusal> {
     let path = &file.path;
-    let missing = missing_folders(path, disk)?;
+    let missing = missing_directories(path, disk)?;
     let entry = disk.entry(path).map_err(|error| refused_path(path, &error))?;
     let mut content = Vec::new();
     if let Some(entry) = &entry {
         let what = match entry.kind {
             Kind::File => None,
-            Kind::Folder => Some("is a folder"),
+            Kind::Directory => Some("is a directory"),
             Kind::Link => Some("is a symbolic link"),
             Kind::Other => Some("is not a regular file"),
         };
@@ -238,26 +240,30 @@ fn obstacle(obstacle: Obstacle) -> &'static str {
     }
 }
 
-/// The missing folders on the way to the path, outermost first; refuses entries that are not folders, or cannot change.
-fn missing_folders(path: &str, disk: &dyn Disk) -> Result<Vec<String>, RowRefusal> {
+/// The missing directories on the way to the path, outermost first; refuses entries that are not directories, or cannot
+/// change.
+fn missing_directories(path: &str, disk: &dyn Disk) -> Result<Vec<String>, RowRefusal> {
     let mut missing = Vec::new();
-    let mut folder = paths::split(path).0;
+    let mut directory = paths::split(path).0;
     loop {
-        match disk.entry(folder).map_err(|error| refused_path(path, &error))? {
-            None if folder == "/" => return Err(target_refused(path, "has no folder")),
+        match disk
+            .entry(directory)
+            .map_err(|error| refused_path(path, &error))?
+        {
+            None if directory == "/" => return Err(target_refused(path, "has no directory")),
             None => {
-                missing.push(folder.to_owned());
-                folder = paths::split(folder).0;
+                missing.push(directory.to_owned());
+                directory = paths::split(directory).0;
             }
-            Some(entry) if entry.kind != Kind::Folder => {
-                return Err(target_refused(path, "has a parent that is not a folder"));
+            Some(entry) if entry.kind != Kind::Directory => {
+                return Err(target_refused(path, "has a parent that is not a directory"));
             }
             Some(entry) => {
                 let fixed = matches!(entry.obstacle, Some(Obstacle::Immutable | Obstacle::AppendOnly));
                 if fixed {
                     return Err(target_refused(
                         path,
-                        "is in a folder that is immutable or append-only",
+                        "is in a directory that is immutable or append-only",
                     ));
                 }
                 missing.reverse();
@@ -276,17 +282,20 @@ fn check_space(draft: &Draft, disk: &dyn Disk) -> Result<(), RowRefusal> {
         .map(|(content, _)| content.0.len())
         .sum();
     for swap in &draft.plan.swaps {
-        let outermost = swap.folders.first().map_or(swap.path.as_str(), String::as_str);
-        let (folder, _) = paths::split(outermost);
-        let Ok(free) = disk.free(folder) else {
-            // Another file of the change creates this folder.
+        let outermost = swap
+            .directories
+            .first()
+            .map_or(swap.path.as_str(), String::as_str);
+        let (directory, _) = paths::split(outermost);
+        let Ok(free) = disk.free(directory) else {
+            // Another file of the change creates this directory.
             continue;
         };
         let free =
             free.ok_or_else(|| target_refused(&swap.path, "is on a file system that is mounted read-only"))?;
         if free < needed as u64 + RESERVE {
             let problem = format!(
-                "{folder} has {free} bytes free; the change needs {needed} and {RESERVE} beside them"
+                "{directory} has {free} bytes free; the change needs {needed} and {RESERVE} beside them"
             );
             return Err(RowRefusal {
                 field: "files".to_owned(),
@@ -308,8 +317,8 @@ fn refused_path(path: &str, error: &DiskError) -> RowRefusal {
     let text = match rustix::io::Errno::from_raw_os_error(error.code) {
         rustix::io::Errno::LOOP => "has a symbolic link in its path".to_owned(),
         rustix::io::Errno::FBIG => format!("has more than {MAX_ORIGINAL} bytes, too many to keep"),
-        rustix::io::Errno::XDEV => "is below a prefix whose folder does not exist".to_owned(),
-        rustix::io::Errno::NOTDIR => "has a parent that is not a folder".to_owned(),
+        rustix::io::Errno::XDEV => "is below a prefix whose directory does not exist".to_owned(),
+        rustix::io::Errno::NOTDIR => "has a parent that is not a directory".to_owned(),
         _ => format!("cannot be read: {error}"),
     };
     target_refused(path, &text)

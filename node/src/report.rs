@@ -70,7 +70,7 @@ pub enum Waiting {
     /// The start of the change could not be reported, so it did not start.
     #[error("the start of the change could not be reported")]
     NotAcknowledged,
-    /// The agent's own folder cannot be written, and no change starts that could not be remembered.
+    /// The agent's own directory cannot be written, and no change starts that could not be remembered.
     #[error("no change starts while the agent's memory cannot be written: {0}")]
     CannotRemember(String),
 }

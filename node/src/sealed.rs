@@ -1,4 +1,4 @@
-//! Files in the agent's own folder: content with a checksum, so that a torn or damaged file is recognized.
+//! Files in the agent's own directory: content with a checksum, so that a torn or damaged file is recognized.
 
 use data_encoding::HEXLOWER;
 use sha2::{Digest as _, Sha256};

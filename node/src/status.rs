@@ -1,4 +1,4 @@
-//! The output of `muster node-agent status`, read from the agent's own folder while the agent may be running.
+//! The output of `muster node-agent status`, read from the agent's own directory while the agent may be running.
 
 use std::{rc::Rc, time::Duration};
 
@@ -15,7 +15,7 @@ use crate::{
     own::Own,
 };
 
-/// The content of the agent's own folder.
+/// The content of the agent's own directory.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Status {
@@ -103,6 +103,6 @@ pub fn release(surroundings: &AgentEnvironment) -> Result<(), DiskError> {
 fn own(surroundings: &AgentEnvironment) -> Own {
     Own {
         disk: Rc::clone(&surroundings.disk),
-        path: surroundings.folder.clone(),
+        path: surroundings.directory.clone(),
     }
 }

@@ -17,9 +17,9 @@ pub(crate) fn prepare(draft: &Draft, originals: &mut Originals, own: &Own) -> Di
         originals.keep(head.clone(), &content.0)?;
     }
     for (swap, content) in draft.plan.swaps.iter().zip(&draft.contents) {
-        for folder in &swap.folders {
-            disk.make_dir(folder)?;
-            disk.sync_dir(crate::paths::split(folder).0)?;
+        for directory in &swap.directories {
+            disk.make_dir(directory)?;
+            disk.sync_dir(crate::paths::split(directory).0)?;
         }
         if let Some((content, attributes)) = content {
             disk.write_new(&swap.new_name(), &content.0, *attributes)?;
@@ -36,9 +36,13 @@ pub(crate) fn prepare(draft: &Draft, originals: &mut Originals, own: &Own) -> Di
     sync(&draft.plan, disk)
 }
 
-/// Makes the names in all folders of the plan durable; a folder that was created for a file may be removed with it.
+/// Makes the names in all directories of the plan durable; a directory that was created for a file may be removed with
+/// it.
 pub(crate) fn sync(plan: &Plan, disk: &dyn Disk) -> DiskResult<()> {
-    let synced = plan.folders().into_iter().map(|folder| disk.sync_dir(folder));
+    let synced = plan
+        .directories()
+        .into_iter()
+        .map(|directory| disk.sync_dir(directory));
     synced
         .filter(|done| !done.as_ref().is_err_and(DiskError::is_absent))
         .collect()
@@ -99,13 +103,13 @@ pub(crate) fn finish(plan: &Plan, confirmed: bool, originals: &mut Originals, ow
     }
     let given_up = if confirmed { &plan.returned } else { &plan.kept };
     for path in given_up {
-        for folder in originals
+        for directory in originals
             .of(path)
             .into_iter()
-            .flat_map(|head| head.folders.iter().rev())
+            .flat_map(|head| head.directories.iter().rev())
         {
-            // The folder stays if something else was put into it.
-            let _ = disk.remove_dir(folder);
+            // The directory stays if something else was put into it.
+            let _ = disk.remove_dir(directory);
         }
         originals.release(path)?;
     }

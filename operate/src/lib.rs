@@ -10,8 +10,8 @@
 //! | [`undo`] | rolls back to a good version, as a patch or a commit in git; no cluster is touched |
 //!
 //! Each takes plain options and a client (or a [`Target`](muster_fleet::connect::Target)), reports its [`steps`], and
-//! ends with a value or a [`steps::StepRefusal`]: what is wrong, what to do, and whether it failed or could not be found
-//! out. Confirmation is asked for by a callback of the caller; flags and exit codes are the caller's.
+//! ends with a value or a [`steps::StepRefusal`]: what is wrong, what to do, and whether it failed or could not be
+//! found out. Confirmation is asked for by a callback of the caller; flags and exit codes are the caller's.
 
 pub mod dashboard;
 pub mod demo;

@@ -1,4 +1,4 @@
-//! Applies a directory to a cluster and prints what it took: `apply KUBECONFIG FOLDER [prune]`.
+//! Applies a directory to a cluster and prints what it took: `apply KUBECONFIG DIRECTORY [prune]`.
 //!
 //! Prints one line of JSON: `objects`; how many were `created`, `configured`, `recreated`, `unchanged` and `skipped`;
 //! `plan_seconds`; `seconds` in total (reading and building the directory, planning, applying); and `vmhwm_kib`, the
@@ -49,14 +49,14 @@ async fn main() -> ExitCode {
 
 async fn work() -> Result<Value> {
     let arguments: Vec<String> = env::args().skip(1).collect();
-    let (kubeconfig, folder, prunes) = match arguments.as_slice() {
-        [kubeconfig, folder] => (kubeconfig, folder, false),
-        [kubeconfig, folder, word] if word == "prune" => (kubeconfig, folder, true),
-        _ => return Err("usage: apply KUBECONFIG FOLDER [prune]".into()),
+    let (kubeconfig, directory, prunes) = match arguments.as_slice() {
+        [kubeconfig, directory] => (kubeconfig, directory, false),
+        [kubeconfig, directory, word] if word == "prune" => (kubeconfig, directory, true),
+        _ => return Err("usage: apply KUBECONFIG DIRECTORY [prune]".into()),
     };
     let cluster = connect(kubeconfig).await?;
     let started = Instant::now();
-    let plan = planned(&cluster, folder).await?;
+    let plan = planned(&cluster, directory).await?;
     let plan_seconds = started.elapsed().as_secs_f64();
     let mut report = if prunes {
         prune(&cluster, &plan).await
@@ -86,8 +86,8 @@ fn owner() -> Owner {
     }
 }
 
-async fn planned(cluster: &Cluster, folder: &str) -> Result<Plan> {
-    let files = source::read_folder(Path::new(folder), &Limits::default())?;
+async fn planned(cluster: &Cluster, directory: &str) -> Result<Plan> {
+    let files = source::read_directory(Path::new(directory), &Limits::default())?;
     let manifests = build::build(&files, &BuildOptions::default())?;
     let objects = manifests.into_iter().map(|manifest| manifest.object).collect();
     let options = Options {

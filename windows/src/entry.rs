@@ -122,7 +122,8 @@ impl Entry {
         None
     }
 
-    /// The first instant after this one at which [`Entry::contains`] may change: where the local time reaches a start or an end, or jumps.
+    /// The first instant after this one at which [`Entry::contains`] may change: where the local time reaches a start
+    /// or an end, or jumps.
     fn next_boundary(&self, zone: &TimeZone, after: Timestamp) -> Option<Timestamp> {
         if self.is_solid() && self.dates.is_none() {
             return None;

@@ -52,9 +52,9 @@ fn many(flags: &[String]) -> anyhow::Result<ExitCode> {
     if !build.status().context("cargo cannot be started")?.success() {
         return Ok(ExitCode::FAILURE);
     }
-    // In the folder of this program, wherever cargo builds to.
+    // In the directory of this program, wherever cargo builds to.
     let own = std::env::current_exe()?;
-    let target = own.ancestors().nth(2).context("no target folder")?;
+    let target = own.ancestors().nth(2).context("no target directory")?;
     let status = Command::new(target.join("release/muster-bench"))
         .arg("many")
         .args(flags)

@@ -32,12 +32,12 @@ pub struct Browser {
 impl Browser {
     /// Returns 0 if every test passed.
     pub fn run(&self) -> anyhow::Result<ExitCode> {
-        let folder = tree::root().join("e2e/browser");
+        let directory = tree::root().join("e2e/browser");
         let chromium = chromium()?;
         done(
             Command::new("npm")
                 .args(["ci", "--no-audit", "--no-fund"])
-                .current_dir(&folder),
+                .current_dir(&directory),
         )?;
         // muster and the examples, built like in the test command: other features would cause a rebuild of everything.
         done(
@@ -58,7 +58,7 @@ impl Browser {
             .env("CHROMIUM", chromium)
             .env("MUSTER", built("muster")?)
             .env("LARGE", built("examples")?.join(LARGE))
-            .current_dir(&folder);
+            .current_dir(&directory);
         if self.shots {
             let shots = tree::root().join("docs/screenshots");
             std::fs::create_dir_all(&shots)?;
@@ -69,7 +69,7 @@ impl Browser {
     }
 }
 
-/// A program that `cargo build` has put in the folder of this one.
+/// A program that `cargo build` has put in the directory of this one.
 fn built(name: &str) -> anyhow::Result<PathBuf> {
     let mine = env::current_exe().context("where this runs from")?;
     Ok(mine.with_file_name(name))
@@ -94,9 +94,9 @@ fn chromium() -> anyhow::Result<PathBuf> {
 }
 
 fn found() -> Option<PathBuf> {
-    let folders = env::var_os("PATH")?;
-    env::split_paths(&folders)
-        .flat_map(|folder| NAMES.iter().map(move |name| folder.join(name)))
+    let directories = env::var_os("PATH")?;
+    env::split_paths(&directories)
+        .flat_map(|directory| NAMES.iter().map(move |name| directory.join(name)))
         .find(|program| Path::is_file(program))
 }
 

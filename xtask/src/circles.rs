@@ -9,7 +9,7 @@ use crate::{
     tree,
 };
 
-/// Cycles that are allowed because the files form one concept: folder, files, and the reason. Modules directly in a
+/// Cycles that are allowed because the files form one concept: directory, files, and the reason. Modules directly in a
 /// crate's `src` are never exempt.
 const ONE_CONCEPT: &[(&str, &[&str], &str)] = &[(
     "sync/src/source/transport",
@@ -27,19 +27,19 @@ pub fn check() -> anyhow::Result<Problems> {
     for room in crates()? {
         let source = Path::new(&room).join("src");
         for circle in Imports::read(&tree::root().join(&source))?.circles() {
-            let folder = source.join(&circle.folder).display().to_string();
-            let folder = folder.trim_end_matches('/').to_owned();
-            if is_excused(&circle, &folder) {
-                excused.insert(folder);
+            let directory = source.join(&circle.directory).display().to_string();
+            let directory = directory.trim_end_matches('/').to_owned();
+            if is_excused(&circle, &directory) {
+                excused.insert(directory);
             } else {
-                problems.push(described(&circle, &folder));
+                problems.push(described(&circle, &directory));
             }
         }
     }
-    for (folder, members, _) in ONE_CONCEPT {
-        if !excused.contains(*folder) {
+    for (directory, members, _) in ONE_CONCEPT {
+        if !excused.contains(*directory) {
             problems.push(format!(
-                "xtask/src/circles.rs: {folder}: {} no longer form a cycle; remove the line",
+                "xtask/src/circles.rs: {directory}: {} no longer form a cycle; remove the line",
                 members.join(", ")
             ));
         }
@@ -47,36 +47,36 @@ pub fn check() -> anyhow::Result<Problems> {
     Ok(problems)
 }
 
-/// The folders of the workspace's crates: those with a manifest and a library or a program.
+/// The directories of the workspace's crates: those with a manifest and a library or a program.
 fn crates() -> anyhow::Result<Vec<String>> {
     Ok(tree::files()?
         .iter()
         .filter_map(|file| {
-            let folder = file
+            let directory = file
                 .strip_suffix("/src/lib.rs")
                 .or_else(|| file.strip_suffix("/src/main.rs"))?;
             tree::root()
-                .join(folder)
+                .join(directory)
                 .join("Cargo.toml")
                 .is_file()
-                .then(|| folder.to_owned())
+                .then(|| directory.to_owned())
         })
         .collect::<BTreeSet<_>>()
         .into_iter()
         .collect())
 }
 
-fn is_excused(circle: &Circle, folder: &str) -> bool {
-    !circle.folder.is_empty()
+fn is_excused(circle: &Circle, directory: &str) -> bool {
+    !circle.directory.is_empty()
         && ONE_CONCEPT
             .iter()
-            .any(|(at, members, _)| *at == folder && circle.members.iter().eq(members.iter().copied()))
+            .any(|(at, members, _)| *at == directory && circle.members.iter().eq(members.iter().copied()))
 }
 
-fn described(circle: &Circle, folder: &str) -> String {
+fn described(circle: &Circle, directory: &str) -> String {
     let members: Vec<&str> = circle.members.iter().map(String::as_str).collect();
     format!(
-        "{folder}: these import each other in a cycle: {}. Move what both need to a lower module.\n    {}",
+        "{directory}: these import each other in a cycle: {}. Move what both need to a lower module.\n    {}",
         members.join(", "),
         circle.imports.join("\n    ")
     )

@@ -12,8 +12,8 @@ use crate::tree;
 /// Which cases are run.
 #[derive(Debug, clap::Args)]
 pub struct Conformance {
-    /// A folder of systems, or of one system; ../shared/conformance if none is given
-    folder: Option<PathBuf>,
+    /// A directory of systems, or of one system; ../shared/conformance if none is given
+    directory: Option<PathBuf>,
     /// Only files whose names contain this
     #[arg(long, value_name = "TEXT")]
     only: Option<String>,
@@ -25,8 +25,8 @@ impl Conformance {
         let mut command = tree::cargo();
         command.args(["test", "--quiet", "--workspace", "--test", "conformance"]);
         command.args(["--", "--exact", "corpus", "--nocapture"]);
-        if let Some(folder) = &self.folder {
-            command.env("MUSTER_CONFORMANCE", path::absolute(folder)?);
+        if let Some(directory) = &self.directory {
+            command.env("MUSTER_CONFORMANCE", path::absolute(directory)?);
         }
         if let Some(only) = &self.only {
             command.env("MUSTER_CONFORMANCE_ONLY", only);

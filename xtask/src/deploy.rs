@@ -6,7 +6,7 @@ use anyhow::{Context, ensure};
 
 use crate::tree;
 
-/// The folder of the alerting rules and their tests.
+/// The directory of the alerting rules and their tests.
 const RULES: &str = "deploy/prometheus";
 /// The Go module that pins the programs.
 const TOOLS: &str = "e2e/tools";
@@ -35,8 +35,8 @@ pub fn write_charts() -> anyhow::Result<()> {
 
 /// Builds Helm, and compares its rendering of the charts with the output of `muster install --export`.
 pub fn charts() -> anyhow::Result<()> {
-    let folder = tempfile::tempdir()?;
-    let helm = folder.path().join("helm");
+    let directory = tempfile::tempdir()?;
+    let helm = directory.path().join("helm");
     let status = Command::new("go")
         .args(["build", "-o"])
         .arg(&helm)

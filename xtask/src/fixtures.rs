@@ -9,7 +9,7 @@ use anyhow::{Context, ensure};
 
 use crate::{Problems, tree};
 
-/// A program of the Go module, and its output folder, which contains nothing else.
+/// A program of the Go module, and its output directory, which contains nothing else.
 const PROGRAMS: &[(&str, &str)] = &[
     ("yaml", "sync/tests/fixtures/yaml"),
     ("envsubst", "sync/tests/fixtures/substitute"),
@@ -19,13 +19,13 @@ const PROGRAMS: &[(&str, &str)] = &[
 
 /// Regenerates all fixtures.
 pub fn write() -> anyhow::Result<()> {
-    for (program, folder) in PROGRAMS {
-        let folder = tree::root().join(folder);
-        std::fs::create_dir_all(&folder)?;
-        for stale in files(&folder)?.keys() {
-            std::fs::remove_file(folder.join(stale))?;
+    for (program, directory) in PROGRAMS {
+        let directory = tree::root().join(directory);
+        std::fs::create_dir_all(&directory)?;
+        for stale in files(&directory)?.keys() {
+            std::fs::remove_file(directory.join(stale))?;
         }
-        make(program, &folder)?;
+        make(program, &directory)?;
     }
     Ok(())
 }
@@ -33,18 +33,18 @@ pub fn write() -> anyhow::Result<()> {
 /// Every committed fixture that differs from the output of its program.
 pub fn check() -> anyhow::Result<Problems> {
     let mut problems = Problems::new();
-    for (program, folder) in PROGRAMS {
+    for (program, directory) in PROGRAMS {
         let fresh = tempfile::tempdir()?;
         make(program, fresh.path())?;
-        let (made, committed) = (files(fresh.path())?, files(&tree::root().join(folder))?);
-        println!("{folder}: {} files", made.len());
+        let (made, committed) = (files(fresh.path())?, files(&tree::root().join(directory))?);
+        println!("{directory}: {} files", made.len());
         let names: BTreeSet<&String> = made.keys().chain(committed.keys()).collect();
         problems.extend(
             names
                 .into_iter()
                 .filter(|name| made.get(*name) != committed.get(*name))
                 .map(|name| {
-                    format!("{folder}/{name}: not up to date: run `cargo xtask fixtures` and commit")
+                    format!("{directory}/{name}: not up to date: run `cargo xtask fixtures` and commit")
                 }),
         );
     }
@@ -75,10 +75,10 @@ pub fn manifests_are_read_alike() -> anyhow::Result<bool> {
     Ok(status.success())
 }
 
-fn make(program: &str, folder: &Path) -> anyhow::Result<()> {
-    let folder = std::path::absolute(folder)?;
+fn make(program: &str, directory: &Path) -> anyhow::Result<()> {
+    let directory = std::path::absolute(directory)?;
     let status = go(program)
-        .arg(&folder)
+        .arg(&directory)
         .status()
         .context("go: is it installed? Only the fixtures need it")?;
     ensure!(status.success(), "go run ./{program}: {status}");
@@ -93,10 +93,10 @@ fn go(program: &str) -> Command {
     command
 }
 
-/// The files of a folder by name, with their content.
-fn files(folder: &Path) -> anyhow::Result<BTreeMap<String, Vec<u8>>> {
+/// The files of a directory by name, with their content.
+fn files(directory: &Path) -> anyhow::Result<BTreeMap<String, Vec<u8>>> {
     let mut files = BTreeMap::new();
-    for entry in std::fs::read_dir(folder).with_context(|| folder.display().to_string())? {
+    for entry in std::fs::read_dir(directory).with_context(|| directory.display().to_string())? {
         let entry = entry?;
         files.insert(
             entry.file_name().to_string_lossy().into_owned(),

@@ -37,8 +37,8 @@ impl Fuzz {
     /// Returns 0 if nothing was found, 1 if a law or a program is broken, 2 if a tool is missing, after printing how to
     /// install it.
     pub fn run(&self) -> anyhow::Result<ExitCode> {
-        let folder = folder()?;
-        seed(&folder.join("corpus"))?;
+        let directory = directory()?;
+        seed(&directory.join("corpus"))?;
         if self.corpus {
             return Ok(ExitCode::SUCCESS);
         }
@@ -48,7 +48,7 @@ impl Fuzz {
         }
         let (mut executions, mut good) = (0, true);
         for target in self.selected_targets()? {
-            let run = self.one(&folder, &target)?;
+            let run = self.one(&directory, &target)?;
             println!(
                 "{target}: {} executions{}",
                 run.executions,
@@ -101,17 +101,17 @@ impl Fuzz {
         })
     }
 
-    fn one(&self, folder: &Path, target: &str) -> anyhow::Result<Run> {
-        let artifacts = folder.join("artifacts").join(target);
+    fn one(&self, directory: &Path, target: &str) -> anyhow::Result<Run> {
+        let artifacts = directory.join("artifacts").join(target);
         std::fs::create_dir_all(&artifacts)?;
         let mut command = tree::cargo();
         command.args(["fuzz", "run", "--fuzz-dir", TARGETS, "--target-dir"]);
         command
-            .arg(folder.join("build"))
+            .arg(directory.join("build"))
             .args(["--sanitizer", if self.sanitizer { "address" } else { "none" }]);
         command
             .arg(target)
-            .arg(folder.join("corpus").join(target))
+            .arg(directory.join("corpus").join(target))
             .arg("--");
         command.args([
             "-max_len=4096",
@@ -123,7 +123,7 @@ impl Fuzz {
         command
             .arg(format!("-runs={}", self.runs))
             .arg(option("-artifact_prefix=", &artifacts.join("")));
-        let dictionary = folder.join("corpus").join(format!("{target}.dict"));
+        let dictionary = directory.join("corpus").join(format!("{target}.dict"));
         if dictionary.is_file() {
             command.arg(option("-dict=", &dictionary));
         }
@@ -164,8 +164,8 @@ fn executed(stderr: &str) -> u64 {
     count.and_then(|count| count.trim().parse().ok()).unwrap_or(0)
 }
 
-/// The folder for all output of a run.
-fn folder() -> anyhow::Result<PathBuf> {
+/// The directory for all output of a run.
+fn directory() -> anyhow::Result<PathBuf> {
     let metadata = MetadataCommand::new()
         .manifest_path(tree::root().join("Cargo.toml"))
         .no_deps()

@@ -17,7 +17,7 @@ fn generated_files() -> anyhow::Result<BTreeMap<String, String>> {
         .collect())
 }
 
-/// Committed files under the generated folders that are no longer generated.
+/// Committed files under the generated directories that are no longer generated.
 fn stale(wanted: &BTreeMap<String, String>) -> anyhow::Result<Vec<String>> {
     let files = tree::files()?;
     Ok(files

@@ -39,12 +39,12 @@ pub struct Imports {
     modules: BTreeMap<Names, Module>,
 }
 
-/// Files or folders in one folder that import each other in a cycle.
+/// Files or directories in one directory that import each other in a cycle.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Circle {
     /// Relative to `src`; empty for `src` itself.
-    pub folder: String,
-    /// Names of the files and folders.
+    pub directory: String,
+    /// Names of the files and directories.
     pub members: BTreeSet<String>,
     /// One line for each import between two members: `one.rs imports other.rs`.
     pub imports: Vec<String>,
@@ -68,7 +68,7 @@ impl Imports {
         Ok(imports)
     }
 
-    fn file(&mut self, source: &Path, path: &Path, folder: &Path, name: &[String]) -> anyhow::Result<()> {
+    fn file(&mut self, source: &Path, path: &Path, directory: &Path, name: &[String]) -> anyhow::Result<()> {
         let text = fs::read_to_string(path).with_context(|| path.display().to_string())?;
         let parsed = syn::parse_file(&text).with_context(|| path.display().to_string())?;
         let file = path
@@ -77,14 +77,14 @@ impl Imports {
             .with_extension("")
             .display()
             .to_string();
-        self.items(source, &parsed.items, folder, &file, name)
+        self.items(source, &parsed.items, directory, &file, name)
     }
 
     fn items(
         &mut self,
         source: &Path,
         items: &[Item],
-        folder: &Path,
+        directory: &Path,
         file: &str,
         name: &[String],
     ) -> anyhow::Result<()> {
@@ -107,7 +107,7 @@ impl Imports {
         for child in below {
             let mut path = name.to_vec();
             path.push(child.ident.to_string());
-            self.child(source, child, folder, file, &path)?;
+            self.child(source, child, directory, file, &path)?;
         }
         Ok(())
     }
@@ -116,21 +116,21 @@ impl Imports {
         &mut self,
         source: &Path,
         child: &ItemMod,
-        folder: &Path,
+        directory: &Path,
         file: &str,
         name: &[String],
     ) -> anyhow::Result<()> {
         let ident = child.ident.to_string();
-        let inner = folder.join(&ident);
+        let inner = directory.join(&ident);
         if let Some((_, items)) = &child.content {
             return self.items(source, items, &inner, file, name);
         }
         if let Some(path) = elsewhere(&child.attrs) {
             let path = source.join(file).with_extension("rs").with_file_name(path);
-            let folder = path.parent().unwrap_or(source).to_owned();
-            return self.file(source, &path, &folder, name);
+            let directory = path.parent().unwrap_or(source).to_owned();
+            return self.file(source, &path, &directory, name);
         }
-        let alone = folder.join(format!("{ident}.rs"));
+        let alone = directory.join(format!("{ident}.rs"));
         let path: PathBuf = if alone.is_file() {
             alone
         } else {
@@ -206,12 +206,12 @@ impl Imports {
         edges
     }
 
-    /// The files and folders in each folder that import each other in a cycle. `mod.rs`, `lib.rs` and `main.rs`, and a
-    /// file next to the folder of the same name, are parents: they may import their children, and their children may
-    /// import them.
+    /// The files and directories in each directory that import each other in a cycle. `mod.rs`, `lib.rs` and `main.rs`,
+    /// and a file next to the directory of the same name, are parents: they may import their children, and their
+    /// children may import them.
     pub fn circles(&self) -> Vec<Circle> {
         type Between<'a> = BTreeMap<(&'a str, &'a str), Vec<String>>;
-        let mut folders: BTreeMap<String, Between<'_>> = BTreeMap::new();
+        let mut directories: BTreeMap<String, Between<'_>> = BTreeMap::new();
         for (from, to) in self.edges() {
             let common = from
                 .split('/')
@@ -224,20 +224,20 @@ impl Imports {
             if is_parent(one) || is_parent(other) {
                 continue;
             }
-            let folder: Vec<&str> = from.split('/').take(common).collect();
-            folders
-                .entry(folder.join("/"))
+            let directory: Vec<&str> = from.split('/').take(common).collect();
+            directories
+                .entry(directory.join("/"))
                 .or_default()
                 .entry((one, other))
                 .or_default()
                 .push(format!("{from}.rs imports {to}.rs"));
         }
         let mut circles = Vec::new();
-        for (folder, between) in folders {
+        for (directory, between) in directories {
             for members in circular(between.keys().copied()) {
                 let inside = |(one, other): &(&str, &str)| members.contains(one) && members.contains(other);
                 circles.push(Circle {
-                    folder: folder.clone(),
+                    directory: directory.clone(),
                     imports: between
                         .iter()
                         .filter(|(pair, _)| inside(pair))
@@ -430,13 +430,13 @@ mod tests {
 
     /// A crate of these files.
     fn crate_of(files: &[(&str, &str)]) -> Vec<Circle> {
-        let folder = tempfile::tempdir().unwrap();
+        let directory = tempfile::tempdir().unwrap();
         for (name, text) in files {
-            let path = folder.path().join(name);
+            let path = directory.path().join(name);
             fs::create_dir_all(path.parent().unwrap()).unwrap();
             fs::write(path, text).unwrap();
         }
-        Imports::read(folder.path()).unwrap().circles()
+        Imports::read(directory.path()).unwrap().circles()
     }
 
     fn named(circles: &[Circle]) -> Vec<(&str, Vec<&str>)> {
@@ -444,7 +444,7 @@ mod tests {
             .iter()
             .map(|circle| {
                 let members = circle.members.iter().map(String::as_str).collect();
-                (circle.folder.as_str(), members)
+                (circle.directory.as_str(), members)
             })
             .collect()
     }
@@ -525,7 +525,7 @@ mod tests {
     }
 
     #[test]
-    fn folders_are_rooms() {
+    fn directories_are_rooms() {
         let circles = crate_of(&[
             ("lib.rs", "mod one; mod other;"),
             ("one/mod.rs", "mod a; mod b;"),

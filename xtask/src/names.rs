@@ -1,20 +1,25 @@
-//! Names that people search: which functions, types and files the product code declares, and what they must not be called.
+//! Names that people search: which functions, types and files the product code declares, and what they must not be
+//! called.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::Context;
 use syn::{
-    ImplItemFn, Item, ItemEnum, ItemFn, ItemStruct, ItemTrait, ItemType, Signature, TraitItemFn, Visibility,
+    Field, ImplItemFn, Item, ItemEnum, ItemFn, ItemStruct, ItemTrait, ItemType, PatIdent, Signature,
+    TraitItemFn, Visibility,
     visit::{self, Visit},
 };
 
 use crate::{Problems, imports, tree};
 
-/// Words that are not part of a name, alone or between underscores. They say nothing to readers who come from the field.
+/// Words that are not part of a name, alone or between underscores. They say nothing to readers who come from the
+/// field.
 const PRIVATE: &[&str] = &[
     "anew",
     "anybody",
     "everybody",
+    "folder",
+    "folders",
     "heard",
     "look",
     "looked",
@@ -24,6 +29,7 @@ const PRIVATE: &[&str] = &[
     "nobody",
     "outlook",
     "played",
+    "said",
     "seen",
     "sight",
     "somebody",
@@ -37,8 +43,8 @@ const PRIVATE: &[&str] = &[
     "wished",
 ];
 
-/// Names of free functions that several modules of one crate may share, and what each means wherever it is. Any other name
-/// is unique in its crate, so that a search finds one function.
+/// Names of free functions that several modules of one crate may share, and what each means wherever it is. Any other
+/// name is unique in its crate, so that a search finds one function.
 const SHARED: &[(&str, &str)] = &[
     ("act", "applies a plan: the I/O of a reconciler"),
     ("arguments", "the flags of a Deployment"),
@@ -84,7 +90,7 @@ struct Declared {
     functions: BTreeMap<String, Vec<String>>,
     /// Of these the free functions that other files can call.
     visible: BTreeMap<String, Vec<String>>,
-    /// Types and modules.
+    /// Types, modules, fields and variables.
     others: Vec<(String, String)>,
 }
 
@@ -144,10 +150,12 @@ impl<'ast> Visit<'ast> for File<'_> {
 
     fn visit_item_struct(&mut self, item: &'ast ItemStruct) {
         self.other(&item.ident);
+        visit::visit_item_struct(self, item);
     }
 
     fn visit_item_enum(&mut self, item: &'ast ItemEnum) {
         self.other(&item.ident);
+        visit::visit_item_enum(self, item);
     }
 
     fn visit_item_trait(&mut self, item: &'ast ItemTrait) {
@@ -158,19 +166,31 @@ impl<'ast> Visit<'ast> for File<'_> {
     fn visit_item_type(&mut self, item: &'ast ItemType) {
         self.other(&item.ident);
     }
+
+    fn visit_field(&mut self, field: &'ast Field) {
+        if let Some(name) = &field.ident {
+            self.other(name);
+        }
+        visit::visit_field(self, field);
+    }
+
+    fn visit_pat_ident(&mut self, binding: &'ast PatIdent) {
+        self.other(&binding.ident);
+        visit::visit_pat_ident(self, binding);
+    }
 }
 
-/// What the product code declares, by crate: the folder above `src`.
+/// What the product code declares, by crate: the directory above `src`.
 fn read() -> anyhow::Result<BTreeMap<String, Declared>> {
     let mut crates: BTreeMap<String, Declared> = BTreeMap::new();
     for path in tree::files()? {
         let is_product =
             tree::is_of(&path, "rs") && !path.split('/').any(|part| part == "tests" || part == "tests.rs");
-        let Some((folder, _)) = path.split_once("/src/").filter(|_| is_product) else {
+        let Some((directory, _)) = path.split_once("/src/").filter(|_| is_product) else {
             continue;
         };
         let parsed = syn::parse_file(&tree::read(&path)?).with_context(|| path.clone())?;
-        let declared = crates.entry(folder.to_owned()).or_default();
+        let declared = crates.entry(directory.to_owned()).or_default();
         File {
             path: &path,
             declared,
@@ -200,7 +220,7 @@ pub fn report() -> anyhow::Result<(Problems, Vec<(usize, String)>)> {
 fn problems(crates: &BTreeMap<String, Declared>) -> Problems {
     let mut problems = Problems::new();
     let mut shared = BTreeSet::new();
-    for (folder, declared) in crates {
+    for (directory, declared) in crates {
         problems.extend(private(declared));
         for (name, positions) in &declared.visible {
             if positions.len() < 2 {
@@ -210,7 +230,7 @@ fn problems(crates: &BTreeMap<String, Declared>) -> Problems {
                 shared.insert(name.clone());
             } else {
                 problems.push(format!(
-                    "{folder}: {} functions are called {name}: say in the name what each does: {}",
+                    "{directory}: {} functions are called {name}: say in the name what each does: {}",
                     positions.len(),
                     positions.join(", ")
                 ));
@@ -290,14 +310,18 @@ mod tests {
 
     #[test]
     fn a_private_word_is_found_in_any_name_but_not_in_tests() {
-        let source = "struct RowSeen;\nimpl RowSeen { fn is_told(&self) {} fn untold() {} }\n\
-                      #[cfg(test)]\nmod tests { fn look() {} }\nmod sight;";
+        let source = "struct RowSeen { wish: u8 }\nimpl RowSeen { fn is_told(&self) {} fn untold() { let said = 1; } }\n\
+                      #[cfg(test)]\nmod tests { fn look() { let seen = 1; } }\nmod sight;";
         let problems = private(&declared(source));
         let names: Vec<&str> = problems
             .iter()
             .filter_map(|line| line.split(": ").nth(1))
             .collect();
-        assert_eq!(names, ["is_told", "RowSeen", "sight"], "{problems:?}");
+        assert_eq!(
+            names,
+            ["is_told", "RowSeen", "wish", "said", "sight"],
+            "{problems:?}"
+        );
         assert!(problems[0].starts_with("a/src/lib.rs:2: "), "{problems:?}");
     }
 

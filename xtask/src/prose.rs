@@ -6,8 +6,8 @@ use std::str::FromStr;
 
 use proc_macro2::{Span, TokenStream, TokenTree};
 
-/// A source in which everything but prose is replaced: code by `·`, comment markers and inline code by spaces. Lines stay
-/// lines, so that a position in the result has the line number of the source.
+/// A source in which everything but prose is replaced: code by `·`, comment markers and inline code by spaces. Lines
+/// stay lines, so that a position in the result has the line number of the source.
 ///
 /// A string literal without white space is a name or a key, not prose.
 ///

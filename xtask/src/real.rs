@@ -18,7 +18,7 @@ const MANAGEMENT: &str = "management";
 /// Environment variable that makes the contract suite use a real server.
 const CONTRACT: &str = "MUSTER_CONTRACT_KUBECONFIG";
 
-/// Environment variable for the folder in which scenarios record the permissions they used.
+/// Environment variable for the directory in which scenarios record the permissions they used.
 const RIGHTS_USED: &str = "MUSTER_RIGHTS_USED";
 
 /// Subcommands.
@@ -46,14 +46,14 @@ enum Action {
         /// With Flux in each cluster
         #[arg(long)]
         flux: bool,
-        /// Folder for kubeconfigs, logs and data
-        #[arg(long, value_name = "FOLDER")]
+        /// Directory for kubeconfigs, logs and data
+        #[arg(long, value_name = "DIRECTORY")]
         dir: Option<PathBuf>,
     },
-    /// Stop what `up` started, and remove its folder
+    /// Stop what `up` started, and remove its directory
     Down {
-        /// The folder that `up` was given
-        #[arg(long, value_name = "FOLDER")]
+        /// The directory that `up` was given
+        #[arg(long, value_name = "DIRECTORY")]
         dir: Option<PathBuf>,
     },
     /// Start what a suite needs, run it, and stop everything
@@ -153,16 +153,16 @@ fn build(names: &[String]) -> anyhow::Result<ExitCode> {
         "{:<24} {:.0} s, in {}",
         "all of it",
         began.elapsed().as_secs_f64(),
-        cache.folder().display()
+        cache.directory().display()
     );
     Ok(ExitCode::SUCCESS)
 }
 
 fn up(clusters: usize, kwok: bool, flux: bool, dir: Option<PathBuf>) -> anyhow::Result<ExitCode> {
-    let (folder, began) = (folder(dir)?, Instant::now());
+    let (directory, began) = (directory(dir)?, Instant::now());
     let others = (1..=clusters).map(|number| format!("c{number}"));
     let names: Vec<String> = std::iter::once(MANAGEMENT.to_owned()).chain(others).collect();
-    let mut fleet = Fleet::start(&folder, Plan { kwok, flux })?;
+    let mut fleet = Fleet::start(&directory, Plan { kwok, flux })?;
     fleet.add(&names)?;
     for plane in fleet.planes() {
         println!(
@@ -182,11 +182,11 @@ fn up(clusters: usize, kwok: bool, flux: bool, dir: Option<PathBuf>) -> anyhow::
 }
 
 fn end(dir: Option<PathBuf>) -> anyhow::Result<ExitCode> {
-    let folder = folder(dir)?;
-    let ended = down(&folder)?;
-    // Only if it looks like a folder of a fleet.
-    if folder.join("cmd").is_dir() {
-        std::fs::remove_dir_all(&folder)?;
+    let directory = directory(dir)?;
+    let ended = down(&directory)?;
+    // Only if it looks like a directory of a fleet.
+    if directory.join("cmd").is_dir() {
+        std::fs::remove_dir_all(&directory)?;
     }
     println!("{ended} processes ended");
     Ok(ExitCode::SUCCESS)
@@ -229,12 +229,12 @@ impl Suite {
 
 /// Runs a test binary against the server in a kubeconfig.
 fn asks_one_server(binary: &str) -> anyhow::Result<bool> {
-    let folder = tempfile::tempdir()?;
+    let directory = tempfile::tempdir()?;
     let plan = Plan {
         kwok: true,
         flux: false,
     };
-    let mut fleet = Fleet::start(&folder.path().join("fleet"), plan)?;
+    let mut fleet = Fleet::start(&directory.path().join("fleet"), plan)?;
     fleet.add(&[MANAGEMENT.to_owned()])?;
     let kubeconfig = fleet.plane(MANAGEMENT)?.kubeconfig();
     let mut tests = cargo(&["--test", binary]);
@@ -302,9 +302,9 @@ fn test(arguments: &[&str]) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn folder(given: Option<PathBuf>) -> anyhow::Result<PathBuf> {
+fn directory(given: Option<PathBuf>) -> anyhow::Result<PathBuf> {
     match given {
-        Some(folder) => Ok(folder),
-        None => Ok(Cache::open()?.folder().join("fleet")),
+        Some(directory) => Ok(directory),
+        None => Ok(Cache::open()?.directory().join("fleet")),
     }
 }

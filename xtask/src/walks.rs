@@ -23,8 +23,8 @@ use crate::{
     tree,
 };
 
-/// The folder of the patches.
-const FOLDER: &str = "e2e/walks/";
+/// The directory of the patches.
+const DIRECTORY: &str = "e2e/walks/";
 /// The page that tells contributors which files a change touches.
 const GUIDE: &str = "CONTRIBUTING.md";
 
@@ -47,7 +47,7 @@ struct Walk {
     name: String,
     /// A one-line description of the change.
     story: String,
-    /// The files that it may touch; a folder (`api/crds/`) includes all its files.
+    /// The files that it may touch; a directory (`api/crds/`) includes all its files.
     files: Vec<String>,
     /// The test that it adds or changes.
     test: Test,
@@ -130,7 +130,7 @@ fn misfits(walks: &[Walk]) -> anyhow::Result<Problems> {
         for file in touched(&tree::read(&patch)?) {
             if !walk.may_touch(&file) {
                 problems.push(format!(
-                    "{patch} touches {file}, which {FOLDER}{}.toml does not name",
+                    "{patch} touches {file}, which {DIRECTORY}{}.toml does not name",
                     walk.name
                 ));
             }
@@ -139,8 +139,9 @@ fn misfits(walks: &[Walk]) -> anyhow::Result<Problems> {
             .files
             .iter()
             .filter(|file| !guide.contains(&format!("`{file}`")));
-        problems
-            .extend(unnamed.map(|file| format!("{FOLDER}{}.toml: {GUIDE} does not name {file}", walk.name)));
+        problems.extend(
+            unnamed.map(|file| format!("{DIRECTORY}{}.toml: {GUIDE} does not name {file}", walk.name)),
+        );
         if let Err(output) = copy::apply(&tree::root(), &patch, copy::Apply::Check)? {
             problems.push(format!("{patch} does not apply: create it again\n{output}"));
         }
@@ -150,7 +151,7 @@ fn misfits(walks: &[Walk]) -> anyhow::Result<Problems> {
 
 impl Walk {
     fn patch_file(&self) -> String {
-        format!("{FOLDER}{}.patch", self.name)
+        format!("{DIRECTORY}{}.patch", self.name)
     }
 
     fn may_touch(&self, file: &str) -> bool {
@@ -163,7 +164,7 @@ fn read() -> anyhow::Result<Vec<Walk>> {
     let mut walks = Vec::new();
     for file in tree::files()? {
         let name = file
-            .strip_prefix(FOLDER)
+            .strip_prefix(DIRECTORY)
             .and_then(|name| name.strip_suffix(".toml"));
         let Some(name) = name else { continue };
         let mut walk: Walk = toml::from_str(&tree::read(&file)?).with_context(|| file.clone())?;

@@ -1,7 +1,8 @@
-//! Words that must not come back: what people read is written in the field's terms, as kubectl, Flux and Cluster API write it.
+//! Words that must not come back: what people read is written in the field's terms, as kubectl, Flux and Cluster API
+//! write it.
 //!
-//! The list applies to the prose of hand-written pages, to comments, and to string literals of Rust. Code blocks, inline
-//! code and headings are left out: they contain commands, output and names.
+//! The list applies to the prose of hand-written pages, to comments, and to string literals of Rust. Code blocks,
+//! inline code and headings are left out: they contain commands, output and names.
 
 use anyhow::Context;
 use regex::Regex;
@@ -21,6 +22,7 @@ const WORDS: &[(&[&str], &str)] = &[
         ],
         "name the thing or the role",
     ),
+    (&["folder", "folders"], "directory"),
     (
         &["who fails", "who has", "who is", "who waits"],
         "units are things",
@@ -37,6 +39,7 @@ const WORDS: &[(&[&str], &str)] = &[
     (&["has its words", "in its words"], "quote it"),
     (&["in mid-rollout", "in mid-run", "midst"], "during"),
     (&["in vain"], "without success"),
+    (&["are not there", "is not there"], "does not exist"),
     (&["is told", "told"], "report, show"),
     (&["keeps its hands off"], "leaves alone"),
     (&["leads into"], "leads to"),

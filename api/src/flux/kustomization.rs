@@ -28,7 +28,7 @@ pub struct KustomizationSpec {
     /// Reference to the source of the manifests.
     pub source_ref: SourceReference,
 
-    /// Folder relative to the root of the source. Defaults to the root.
+    /// Directory relative to the root of the source. Defaults to the root.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 4096))]
     pub path: Option<String>,

@@ -462,7 +462,7 @@ pub struct FluxPackage {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = schema::MAX_VALUES), extend("x-kubernetes-list-type" = "atomic"))]
     pub images: Vec<FluxImage>,
-    /// Folders of kustomize components, relative to path.
+    /// Directories of kustomize components, relative to path.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = schema::MAX_VALUES), inner(length(min = 1, max = schema::MAX_PATH)), extend("x-kubernetes-list-type" = "atomic"))]
     pub components: Vec<String>,

@@ -277,7 +277,7 @@ pub struct LocalReference {
     { "rule": "!has(self.settle) || duration(self.settle) < duration(self.timeout)", "message": "settle must be shorter than timeout", "fieldPath": ".settle" },
 ]))]
 pub struct Package {
-    /// Folder of the manifests, relative to the root of the source.
+    /// Directory of the manifests, relative to the root of the source.
     #[schemars(length(min = 1, max = schema::MAX_PATH))]
     pub path: String,
     /// Variables that are replaced in the manifests as ${NAME}; their values may use bindings as $(NAME).
@@ -321,8 +321,8 @@ pub struct Package {
     /// healthExpressions take precedence. Unset: none. A version of the table never changes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub health_table: Option<HealthTable>,
-    /// A plan that defines the order in which the folder is applied, and what runs before and after. Unset: all objects
-    /// are applied at once, in stages.
+    /// A plan that defines the order in which the directory is applied, and what runs before and after. Unset: all
+    /// objects are applied at once, in stages.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub plan: Option<PackagePlan>,
     /// Additional options of Flux, passed to its Kustomization: requires --sync flux in each cluster.

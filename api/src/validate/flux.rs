@@ -81,7 +81,7 @@ const SOURCE: &[(&str, &str)] = &[
     ),
     (
         "sparseCheckout",
-        "package.path says which folder is applied; ignore leaves files out",
+        "package.path says which directory is applied; ignore leaves files out",
     ),
     (
         "serviceAccountName",
@@ -252,7 +252,7 @@ impl Problems {
     fn flux_package(&mut self, field: &str, package: &FluxPackage) {
         self.refused(field, &package.other, PACKAGE, PACKAGE_KNOWN);
         for (index, component) in package.components.iter().enumerate() {
-            // Folders outside the package's folder, such as ../components.
+            // Directories outside the package's directory, such as ../components.
             let up = component.trim_start_matches("../");
             self.check(format!("{field}.components[{index}]"), git::path(up));
         }

@@ -109,13 +109,13 @@ pub enum PathError {
     #[error("path {0:?} is absolute: write it relative to the root of the repository")]
     Absolute(String),
     /// The path leaves the repository.
-    #[error("path {0:?} contains \"..\": write the folder's path from the root of the repository")]
+    #[error("path {0:?} contains \"..\": write the directory's path from the root of the repository")]
     Parent(String),
     /// The path refers to git's own files.
     #[error("path {0:?} contains \".git\": git's own files are not read")]
     Git(String),
     /// Characters that are not allowed in a path.
-    #[error("path {0:?} contains control characters or a backslash: separate folders with /")]
+    #[error("path {0:?} contains control characters or a backslash: separate directories with /")]
     Characters(String),
     /// Empty, or too long.
     #[error("path has {0} bytes: write 1 to {max}, \".\" for the root of the repository", max = schema::MAX_PATH)]
@@ -240,7 +240,7 @@ fn address(text: &str, insecure: InsecureSources) -> Result<UrlTarget<'_>, UrlEr
     }
 }
 
-/// Checks that the path can be a folder in a repository.
+/// Checks that the path can be a directory in a repository.
 pub fn path(text: &str) -> Result<(), PathError> {
     if text.is_empty() || text.len() > schema::MAX_PATH {
         return Err(PathError::Length(text.len()));

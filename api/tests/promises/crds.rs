@@ -7,14 +7,14 @@ use muster_api::{crds, kind};
 use muster_apiserver::schema::Schema;
 use serde_json::{Value, json};
 
-fn folder() -> PathBuf {
+fn directory() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("crds")
 }
 
 #[test]
 fn committed_files_equal_the_types() {
     let generated: BTreeMap<String, String> = crds::generated().into_iter().collect();
-    let entries = fs::read_dir(folder()).unwrap().map(|entry| entry.unwrap());
+    let entries = fs::read_dir(directory()).unwrap().map(|entry| entry.unwrap());
     let committed: BTreeMap<String, String> = entries
         .map(|entry| {
             (

@@ -100,8 +100,8 @@ impl Shape {
 }
 
 impl Table {
-    /// Parses the format that [`super::generate_type_table()`] describes. Invalid lines are skipped; a test makes sure that there
-    /// are none.
+    /// Parses the format that [`super::generate_type_table()`] describes. Invalid lines are skipped; a test makes sure
+    /// that there are none.
     fn read(text: &'static str) -> Self {
         let mut table = Self::default();
         let mut current: Option<(&'static str, BTreeMap<&'static str, Field>, bool)> = None;

@@ -28,7 +28,8 @@ const VERSION_2: &str = "application/com.github.proto-openapi.spec.v2.v1.0+proto
 /// applies a `List`, and leaves the validation of fields to the server for kinds that are not in it.
 pub(crate) fn version_2(accept: &str) -> (&'static str, Vec<u8>) {
     if accept.contains("proto-openapi") {
-        // Fields 1, swagger, and 2, info, whose fields 1 and 2 are title and version: each a tag, a length and the text.
+        // Fields 1, swagger, and 2, info, whose fields 1 and 2 are title and version: each a tag, a length and the
+        // text.
         let document = b"\x0a\x032.0\x12\x13\x0a\x0aKubernetes\x12\x05v1.36";
         return (VERSION_2, document.to_vec());
     }

@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-/// The table of the given `.proto` texts: one line for each message (`core.v1.Pod`), then one for each field, indented by
-/// a space: number, kind (`string`, `bytes`, `bool`, `int`, `double`, or a message; `[]` before it for lists, `{}` for
-/// maps from text), name.
+/// The table of the given `.proto` texts: one line for each message (`core.v1.Pod`), then one for each field, indented
+/// by a space: number, kind (`string`, `bytes`, `bool`, `int`, `double`, or a message; `[]` before it for lists, `{}`
+/// for maps from text), name.
 pub fn generate_message_table(protos: &[String]) -> String {
     let mut messages: BTreeMap<String, Vec<String>> = BTreeMap::new();
     for proto in protos {

@@ -1,7 +1,7 @@
 //! The eviction subresource of pods: a deletion that respects the pod's PodDisruptionBudget.
 //!
-//! The numbers of healthy pods and of allowed disruptions are in the status of the budget, which a controller writes. Until it has
-//! observed the budget, no pod of the budget is evicted.
+//! The numbers of healthy pods and of allowed disruptions are in the status of the budget, which a controller writes.
+//! Until it has observed the budget, no pod of the budget is evicted.
 
 use serde::Deserialize as _;
 use serde_json::{Value, json};

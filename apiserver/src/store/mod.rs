@@ -1,7 +1,7 @@
 //! All objects of one server, their history, and their owners.
 //!
-//! One counter gives every write its resource version. A version of an object is one JSON text ([`Stored`]), shared between the
-//! store, the watch history and the responses.
+//! One counter gives every write its resource version. A version of an object is one JSON text ([`Stored`]), shared
+//! between the store, the watch history and the responses.
 //!
 //! - Invariant: a write has the revision that it replaces; if that is no longer current, it is rejected ([`Raced`]) and
 //!   nothing changes.

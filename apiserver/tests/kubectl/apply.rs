@@ -130,7 +130,7 @@ case!(prunes_what_a_selector_finds_and_the_files_lack, k, {
         .prints("configmap/a");
 });
 
-case!(takes_lists_folders_and_kustomizations, k, {
+case!(takes_lists_directories_and_kustomizations, k, {
     k.file(
         "list.yaml",
         "apiVersion: v1\nkind: List\nitems:\n- {apiVersion: v1, kind: ConfigMap, metadata: {name: a}}\n- {apiVersion: v1, kind: Secret, metadata: {name: b}}\n",

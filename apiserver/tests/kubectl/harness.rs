@@ -20,7 +20,7 @@ const PATIENCE: Duration = Duration::from_mins(1);
 
 /// kubectl in its own namespace.
 pub(crate) struct Kubectl {
-    folder: TempDir,
+    directory: TempDir,
     kubeconfig: PathBuf,
     /// Keeps an embedded server alive.
     _api: Option<ApiServer>,
@@ -105,7 +105,7 @@ impl Kubectl {
             eprintln!("skipped: there is no kubectl on the path");
             return None;
         }
-        let folder = TempDir::new().unwrap();
+        let directory = TempDir::new().unwrap();
         let (api, kubeconfig) = if let Ok(path) = std::env::var("MUSTER_CONTRACT_KUBECONFIG") {
             (None, PathBuf::from(path))
         } else {
@@ -114,7 +114,7 @@ impl Kubectl {
                 .start()
                 .await
                 .unwrap();
-            let path = folder.path().join("kubeconfig");
+            let path = directory.path().join("kubeconfig");
             std::fs::write(&path, api.kubeconfig().unwrap()).unwrap();
             (Some(api), path)
         };
@@ -128,7 +128,7 @@ impl Kubectl {
             COUNT.fetch_add(1, Ordering::Relaxed)
         );
         let kubectl = Self {
-            folder,
+            directory,
             kubeconfig,
             _api: api,
             group: format!("{ns}.example"),
@@ -179,10 +179,10 @@ impl Kubectl {
             .arg("--kubeconfig")
             .arg(&self.kubeconfig)
             .arg("--cache-dir")
-            .arg(self.folder.path().join("cache"))
+            .arg(self.directory.path().join("cache"))
             .args(["--namespace", &self.ns])
             .args(line.split(' '))
-            .current_dir(self.folder.path())
+            .current_dir(self.directory.path())
             .stdin(Stdio::null())
             .kill_on_drop(true);
         command
@@ -190,7 +190,7 @@ impl Kubectl {
 
     /// Writes a file to the working directory of kubectl. Returns its name.
     pub(crate) fn file<'a>(&self, name: &'a str, text: &str) -> &'a str {
-        let path = self.folder.path().join(name);
+        let path = self.directory.path().join(name);
         std::fs::create_dir_all(path.parent().unwrap()).unwrap();
         std::fs::write(path, text).unwrap();
         name

@@ -20,7 +20,8 @@ pub(crate) struct ProcessFlags {
     /// How often a mirrored assemblage is polled when it cannot be watched (± 10 %)
     #[arg(long, default_value = "20s", value_parser = duration, env = "MUSTER_PROXY_POLL_INTERVAL")]
     pub proxy_poll_interval: Duration,
-    /// A kind that bindings and gates may read in addition to ConfigMap and Cluster, such as apps/v1/Deployment; may be repeated
+    /// A kind that bindings and gates may read in addition to ConfigMap and Cluster, such as apps/v1/Deployment; may be
+    /// repeated
     #[arg(
         long,
         value_delimiter = ',',
@@ -37,8 +38,8 @@ pub(crate) struct ProcessFlags {
     /// Log format
     #[arg(long, value_enum, default_value_t = LogFormat::Text, env = "MUSTER_LOG_FORMAT")]
     pub log_format: LogFormat,
-    /// Elect a leader by the Lease muster-controller (muster-agent for an agent) in the namespace; without it this must be the only
-    /// such process
+    /// Elect a leader by the Lease muster-controller (muster-agent for an agent) in the namespace; without it this must
+    /// be the only such process
     #[arg(
         long,
         default_value_t = true,
@@ -70,8 +71,8 @@ pub(crate) struct ProcessFlags {
         env = "MUSTER_GATE_HOSTS"
     )]
     pub gate_hosts: Vec<Host>,
-    /// A proxy that a Secret (proxySecretRef) or a kubeconfig (proxy-url) may name; may be repeated. Without any, none may.
-    /// HTTPS_PROXY and NO_PROXY need no such flag
+    /// A proxy that a Secret (proxySecretRef) or a kubeconfig (proxy-url) may name; may be repeated. Without any, none
+    /// may. HTTPS_PROXY and NO_PROXY need no such flag
     #[arg(
         long,
         value_delimiter = ',',
@@ -80,7 +81,7 @@ pub(crate) struct ProcessFlags {
     )]
     pub proxy_hosts: Vec<Host>,
     /// Record every rollout decision in this directory, for muster replay
-    #[arg(long, value_name = "FOLDER", env = "MUSTER_RECORD_DECISIONS")]
+    #[arg(long, value_name = "DIRECTORY", env = "MUSTER_RECORD_DECISIONS")]
     pub record_decisions: Option<PathBuf>,
     #[command(flatten)]
     pub git: GitFlags,

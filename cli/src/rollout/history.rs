@@ -40,9 +40,9 @@ const LINES: usize = 3;
 /// CLUSTERS NOW counts the clusters that have the revision now, AT END those that had it when its rollout ended. For a
 /// revision that was rolled out several times, the first and the last rollout are recorded, one line each.
 ///
-/// With -o json: `schema` (`history/v1`), `module`, and `revisions`, newest first; each has revision, name, version, wanted, commit,
-/// verdict (Good, Bad, Aborted, Superseded, Running, Pending), isTarget, first, started, finished, counts, countsNow, evidence and
-/// differsByVersionOnly.
+/// With -o json: `schema` (`history/v1`), `module`, and `revisions`, newest first; each has revision, name, version,
+/// wanted, commit, verdict (Good, Bad, Aborted, Superseded, Running, Pending), isTarget, first, started, finished,
+/// counts, countsNow, evidence and differsByVersionOnly.
 ///
 /// Exit codes: 0 printed, 2 could not find out.
 #[derive(Args, Debug)]

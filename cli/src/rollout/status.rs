@@ -29,8 +29,8 @@ Examples:
 
 /// Follow a rollout until it is done or has failed
 ///
-/// With -o json one object at the end: `schema` (`status/v1`), module, result (Complete, Failed, Aborted, Paused, TimedOut, or
-/// Progressing with --no-watch), version, message and summary (clusters by state).
+/// With -o json one object at the end: `schema` (`status/v1`), module, result (Complete, Failed, Aborted, Paused,
+/// TimedOut, or Progressing with --no-watch), version, message and summary (clusters by state).
 ///
 /// Exit codes: 0 done, 1 failed or not done in time, 2 could not find out, 130 interrupted.
 #[derive(Args, Debug)]
@@ -41,7 +41,8 @@ pub(crate) struct StatusFlags {
     /// Print the current status only, and do not follow
     #[arg(long)]
     pub no_watch: bool,
-    /// Wait until the module has this tag, then follow: for a commit that is not synced yet, even one that adds the module
+    /// Wait until the module has this tag, then follow: for a commit that is not synced yet, even one that adds the
+    /// module
     #[arg(long)]
     pub tag: Option<String>,
     /// Give up after this time; exit code 1

@@ -41,8 +41,8 @@ pub(crate) struct UndoFlags {
     /// The revision to go back to, by at least 8 digits of its hash [default: the last good one with another version]
     #[arg(long, value_name = "REVISION")]
     pub to_revision: Option<String>,
-    /// The work tree of the git repository that has the Module, or a folder in it [default: the current one, if it has
-    /// the Module]
+    /// The work tree of the git repository that has the Module, or a directory in it [default: the current one, if it
+    /// has the Module]
     #[arg(long, value_name = "DIR")]
     pub repo: Option<PathBuf>,
     /// Commit the change to the branch that is checked out; git hooks and signing are skipped

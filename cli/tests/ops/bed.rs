@@ -31,7 +31,7 @@ pub(crate) const SOON: Duration = Duration::from_secs(30);
 pub(crate) struct Bed {
     pub management: ApiServer,
     pub downstream: ApiServer,
-    folder: TempDir,
+    directory: TempDir,
     shutdown: Shutdown,
 }
 
@@ -61,7 +61,7 @@ impl Bed {
         let bed = Self {
             management,
             downstream,
-            folder: tempfile::tempdir().unwrap(),
+            directory: tempfile::tempdir().unwrap(),
             shutdown: Shutdown::default(),
         };
         std::fs::write(bed.path("management"), bed.management.kubeconfig().unwrap()).unwrap();
@@ -70,7 +70,7 @@ impl Bed {
     }
 
     pub(crate) fn path(&self, name: &str) -> PathBuf {
-        self.folder.path().join(name)
+        self.directory.path().join(name)
     }
 
     /// Starts the controller that ships.
@@ -103,14 +103,14 @@ impl Bed {
         });
     }
 
-    /// The command in the folder; `new` is the kubeconfig of the new cluster.
+    /// The command in the directory; `new` is the kubeconfig of the new cluster.
     pub(crate) fn command(&self, words: &str) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_muster"));
         command
             .args(words.split_whitespace())
-            .current_dir(self.folder.path())
+            .current_dir(self.directory.path())
             .env_clear()
-            .env("HOME", self.folder.path())
+            .env("HOME", self.directory.path())
             .env("KUBECONFIG", self.path("management"))
             .stdin(Stdio::null());
         command
@@ -129,7 +129,7 @@ impl Bed {
         }
     }
 
-    /// Runs the command and asserts the exit code. Returns its output, with ports and folder masked.
+    /// Runs the command and asserts the exit code. Returns its output, with ports and directory masked.
     #[track_caller]
     pub(crate) fn types<'a>(&'a self, words: &'a str, code: i32) -> impl Future<Output = String> + 'a {
         let place = std::panic::Location::caller();
@@ -174,7 +174,7 @@ impl Bed {
             .unwrap()
             .replace(&port(&self.management), "1111")
             .replace(&port(&self.downstream), "2222")
-            .replace(&self.folder.path().display().to_string(), "FOLDER")
+            .replace(&self.directory.path().display().to_string(), "DIRECTORY")
     }
 
     /// The address of the new cluster.

@@ -1,5 +1,5 @@
-//! Promise: `muster demo --zones` is a cluster whose zones kubectl can roll by what it prints; a bad image stops at one pod, its correction gets
-//! everywhere, a downscale is reviewed by the webhooks, and SIGTERM ends it cleanly.
+//! Promise: `muster demo --zones` is a cluster whose zones kubectl can roll by what it prints; a bad image stops at one
+//! pod, its correction gets everywhere, a downscale is reviewed by the webhooks, and SIGTERM ends it cleanly.
 
 use std::{
     io::{BufRead as _, BufReader},
@@ -34,10 +34,10 @@ impl Drop for Demo {
 
 impl Demo {
     /// Starts the demo, and reads its output until all zones are done for the first time.
-    fn start(folder: &Path) -> Self {
+    fn start(directory: &Path) -> Self {
         let mut child = Command::new(env!("CARGO_BIN_EXE_muster"))
             .args(["demo", "--zones", "--dir"])
-            .arg(folder)
+            .arg(directory)
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .spawn()
@@ -55,9 +55,9 @@ impl Demo {
     }
 }
 
-async fn client(folder: &Path) -> Client {
+async fn client(directory: &Path) -> Client {
     let _ = rustls::crypto::ring::default_provider().install_default();
-    let kubeconfig = Kubeconfig::read_from(folder.join("zones.kubeconfig")).unwrap();
+    let kubeconfig = Kubeconfig::read_from(directory.join("zones.kubeconfig")).unwrap();
     let options = KubeConfigOptions::default();
     let config = Config::from_custom_kubeconfig(kubeconfig, &options).await;
     Client::try_from(config.unwrap()).unwrap()
@@ -95,9 +95,9 @@ async fn images(pods: &Api<Pod>) -> Vec<(String, String)> {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn zones_are_rolled_by_what_the_demo_prints() {
-    let folder = tempfile::tempdir().unwrap();
-    let mut demo = Demo::start(folder.path());
-    let client = client(folder.path()).await;
+    let directory = tempfile::tempdir().unwrap();
+    let mut demo = Demo::start(directory.path());
+    let client = client(directory.path()).await;
     let sets: Api<StatefulSet> = Api::default_namespaced(client.clone());
     let pods: Api<Pod> = Api::default_namespaced(client.clone());
     let rollouts: Api<ZoneRollout> = Api::default_namespaced(client);

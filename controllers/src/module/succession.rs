@@ -41,7 +41,7 @@ impl Content {
         Self {
             source: spec.sync.source.for_rows().without_version(),
             flux: package.flux.clone(),
-            path: folder(&package.path).to_owned(),
+            path: directory(&package.path).to_owned(),
             target_namespace: package.target_namespace.clone(),
             substitute: package.substitute.clone(),
             bindings: spec.sync.bindings.clone(),
@@ -50,8 +50,8 @@ impl Content {
     }
 }
 
-/// `./apps/` and `apps` are the same folder.
-fn folder(path: &str) -> &str {
+/// `./apps/` and `apps` are the same directory.
+fn directory(path: &str) -> &str {
     let path = path.trim_start_matches("./").trim_matches('/');
     if path == "." { "" } else { path }
 }

@@ -1,4 +1,5 @@
-//! The NodeBudget of a cluster: which nodes a NodeModule may begin to change. Pure; claims are written before the memory is.
+//! The NodeBudget of a cluster: which nodes a NodeModule may begin to change. Pure; claims are written before the
+//! memory is.
 //!
 //! ```text
 //!   NodeBudget (claims of all NodeModules), nodes ─► Room ─► claim ─► claims are written first ─► only claimed nodes are eligible

@@ -1,4 +1,5 @@
-//! `ProxyAssemblage`: the syncs of one cluster, mirrored into an `Assemblage` there; its status is what the cluster reports.
+//! `ProxyAssemblage`: the syncs of one cluster, mirrored into an `Assemblage` there; its status is what the cluster
+//! reports.
 //!
 //! ```text
 //!   ProxyAssemblage ── reach (registry) ── rows (values) ── poll ──► mirror (pure) ──► act ──► copy (pure) ──► status

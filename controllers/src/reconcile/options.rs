@@ -34,7 +34,7 @@ pub struct Options {
     pub proxy_poll_interval: Duration,
     /// The kinds that bindings, and the conditions of gates, may read.
     pub binding_kinds: BTreeSet<BindingKind>,
-    /// The folder in which decisions about modules are recorded; `None`: they are not recorded.
+    /// The directory in which decisions about modules are recorded; `None`: they are not recorded.
     pub record_decisions: Option<PathBuf>,
     /// Set if an agent rolls out NodeModules to the nodes of its cluster: the taints to remove once a node is
     /// configured for the first time.

@@ -152,8 +152,8 @@ where
         self
     }
 
-    /// Watches `O` in the same namespace into an index; a changed row enqueues its old and new targets. No reconcile starts before
-    /// the index has been filled.
+    /// Watches `O` in the same namespace into an index; a changed row enqueues its old and new targets. No reconcile
+    /// starts before the index has been filled.
     #[must_use]
     pub fn rows<O, R>(self, index: Arc<Index<O, R>>) -> Self
     where

@@ -72,8 +72,8 @@ impl LogFile {
     }
 
     async fn open(&self) -> io::Result<File> {
-        if let Some(folder) = self.path.parent() {
-            fs::create_dir_all(folder).await?;
+        if let Some(directory) = self.path.parent() {
+            fs::create_dir_all(directory).await?;
         }
         let mut options = OpenOptions::new();
         options.read(true).append(true).create(true).mode(MODE);
@@ -109,15 +109,15 @@ pub(super) mod tests {
     const LIMIT: u64 = 3000;
 
     struct Bed {
-        folder: TempDir,
+        directory: TempDir,
         file: LogFile,
     }
 
     impl Bed {
         fn new() -> Self {
-            let folder = tempfile::tempdir().unwrap();
-            let file = new(&folder);
-            Self { folder, file }
+            let directory = tempfile::tempdir().unwrap();
+            let file = new(&directory);
+            Self { directory, file }
         }
 
         async fn append(&mut self, at: u64) -> io::Result<()> {
@@ -125,7 +125,7 @@ pub(super) mod tests {
         }
 
         fn path(&self, name: &str) -> PathBuf {
-            self.folder.path().join(name)
+            self.directory.path().join(name)
         }
 
         fn read(&self, name: &str) -> Result<Vec<u64>, String> {
@@ -144,12 +144,12 @@ pub(super) mod tests {
         text.split_terminator('\n').map(read).collect()
     }
 
-    fn new(folder: &TempDir) -> LogFile {
+    fn new(directory: &TempDir) -> LogFile {
         let origin = Origin {
             module: "Module fleet/web".to_owned(),
             version: "1.0.0".to_owned(),
         };
-        LogFile::new(folder.path().join("web"), origin, LIMIT)
+        LogFile::new(directory.path().join("web"), origin, LIMIT)
     }
 
     /// A decision at this time that differs from the one before.
@@ -190,7 +190,7 @@ pub(super) mod tests {
         let mut bed = Bed::new();
         bed.append(1).await.unwrap();
         bed.append(2).await.unwrap();
-        bed.file = new(&bed.folder);
+        bed.file = new(&bed.directory);
         bed.append(2).await.unwrap();
         assert_eq!(bed.read("web").unwrap(), [1, 2, 2]);
     }
@@ -201,7 +201,7 @@ pub(super) mod tests {
         bed.append(1).await.unwrap();
         let whole = std::fs::read_to_string(bed.path("web")).unwrap();
         std::fs::write(bed.path("web"), format!("{whole}{}", &whole[..99])).unwrap();
-        bed.file = new(&bed.folder);
+        bed.file = new(&bed.directory);
         bed.append(2).await.unwrap();
         assert_eq!(bed.read("web").unwrap(), [2]);
         assert!(bed.read("web.1").is_err(), "torn");

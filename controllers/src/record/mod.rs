@@ -1,7 +1,7 @@
 //! Records decisions of the engine (`--record-decisions`), so that `muster replay` can repeat them.
 //!
 //! ```text
-//!   reconcile ─► Decisions::note ─► queue ─► Keeper ─► FOLDER/NAMESPACE.KIND.NAME.jsonl ─► ….jsonl.1
+//!   reconcile ─► Decisions::note ─► queue ─► Keeper ─► DIRECTORY/NAMESPACE.KIND.NAME.jsonl ─► ….jsonl.1
 //!              (never waits)               (a task)
 //! ```
 //!
@@ -50,21 +50,21 @@ type Note = (Module, Option<Box<Case>>);
 /// Writes recorded decisions until all senders are dropped.
 #[derive(Debug)]
 pub struct Keeper {
-    folder: PathBuf,
+    directory: PathBuf,
     queue: mpsc::Receiver<Note>,
     /// Bounded by the number of modules.
     files: BTreeMap<Module, LogFile>,
 }
 
-/// Creates the sender and the writer for a folder. The folder is created on the first write.
-pub fn record_decisions(folder: PathBuf) -> (Decisions, Keeper) {
+/// Creates the sender and the writer for a directory. The directory is created on the first write.
+pub fn record_decisions(directory: PathBuf) -> (Decisions, Keeper) {
     let (sender, queue) = mpsc::channel(QUEUE);
     let decisions = Decisions {
         queue: Some(sender),
         drop_logged: Arc::default(),
     };
     let keeper = Keeper {
-        folder,
+        directory,
         queue,
         files: BTreeMap::new(),
     };
@@ -110,7 +110,7 @@ impl Keeper {
     async fn keep(&mut self, module: Module, case: Case) {
         let (kind, key) = &module;
         let path = self
-            .folder
+            .directory
             .join(format!("{}.{kind}.{}.jsonl", key.namespace, key.name));
         let origin = Origin {
             module: format!("{kind} {key}"),
@@ -144,21 +144,21 @@ mod tests {
 
     #[tokio::test]
     async fn recording_never_blocks_decisions_and_drops_what_exceeds_the_queue() {
-        let folder = tempfile::tempdir().unwrap();
-        let (decisions, keeper) = record_decisions(folder.path().join("decisions"));
+        let directory = tempfile::tempdir().unwrap();
+        let (decisions, keeper) = record_decisions(directory.path().join("decisions"));
         for at in 0..3 * QUEUE as u64 {
             decisions.record(ModuleKind::Module, &key("web"), || Box::new(case(at)));
         }
         drop(decisions);
         keeper.run().await;
-        let file = folder.path().join("decisions").join(WEB);
+        let file = directory.path().join("decisions").join(WEB);
         assert_eq!(times(&file).unwrap(), (0..QUEUE as u64).collect::<Vec<_>>());
     }
 
     #[tokio::test]
     async fn each_module_has_its_file_which_stays_when_it_is_gone() {
-        let folder = tempfile::tempdir().unwrap();
-        let (decisions, keeper) = record_decisions(folder.path().to_owned());
+        let directory = tempfile::tempdir().unwrap();
+        let (decisions, keeper) = record_decisions(directory.path().to_owned());
         let note = |kind, name: &str, at| decisions.record(kind, &key(name), || Box::new(case(at)));
         note(ModuleKind::Module, "web", 1);
         note(ModuleKind::BootstrapModule, "web", 2);
@@ -168,7 +168,7 @@ mod tests {
         drop(decisions);
         keeper.run().await;
         let check = |file: &str, expect: &[u64]| {
-            assert_eq!(times(&folder.path().join(file)).unwrap(), expect, "{file}");
+            assert_eq!(times(&directory.path().join(file)).unwrap(), expect, "{file}");
         };
         check(WEB, &[1, 4]);
         check("fleet.BootstrapModule.web.jsonl", &[2]);

@@ -118,7 +118,8 @@ impl CallError {
     }
 }
 
-/// Awaits a call to the API server of this process, at most [`CALL_DEADLINE`]. `what` is e.g. `patching the status of Module prod/base`.
+/// Awaits a call to the API server of this process, at most [`CALL_DEADLINE`]. `what` is e.g. `patching the status of
+/// Module prod/base`.
 pub async fn call<T>(
     what: impl Display,
     request: impl Future<Output = kube::Result<T>>,

@@ -28,7 +28,8 @@ const LONGEST: Duration = Duration::from_secs(5);
 /// An event of [`watch`].
 pub type Watched<K> = watcher::Event<Guard<K>>;
 
-/// Watches the objects of a kind in a namespace. Errors are logged and retried with backoff; the stream ends only when it is dropped.
+/// Watches the objects of a kind in a namespace. Errors are logged and retried with backoff; the stream ends only when
+/// it is dropped.
 pub fn watch<K>(
     client: Client,
     namespace: &str,

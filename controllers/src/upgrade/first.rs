@@ -27,8 +27,8 @@ pub enum Way {
     No(Reason, String),
 }
 
-/// Reads a Cluster and, if there is a client for it, its workload cluster, and judges like [`upgrade_change`] in Strict mode.
-/// `None`: it already has, or is being upgraded to, that version or a newer one. Writes nothing.
+/// Reads a Cluster and, if there is a client for it, its workload cluster, and judges like [`upgrade_change`] in Strict
+/// mode. `None`: it already has, or is being upgraded to, that version or a newer one. Writes nothing.
 pub async fn prospect(
     reader: &Reader,
     name: &str,

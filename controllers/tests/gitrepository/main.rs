@@ -1,4 +1,5 @@
-//! GitRepositories alone, without a Kustomization or a Module: on an API server in process, paused time, and repositories in memory.
+//! GitRepositories alone, without a Kustomization or a Module: on an API server in process, paused time, and
+//! repositories in memory.
 
 #![allow(
     clippy::duration_suboptimal_units,

@@ -1,4 +1,5 @@
-//! The built-in sync, from a commit to objects and back: on API servers in process, paused time, and repositories in memory.
+//! The built-in sync, from a commit to objects and back: on API servers in process, paused time, and repositories in
+//! memory.
 
 #![allow(
     clippy::duration_suboptimal_units,

@@ -216,8 +216,8 @@ async fn what_moves_to_another_is_there_in_the_end() {
             ("one/k.yaml", config_yaml("k", "one")),
             ("two/l.yaml", config_yaml("l", "two")),
         ];
-        let with = |folder: &str| {
-            let moved = (format!("{folder}/a.yaml"), config_yaml("a", "x"));
+        let with = |directory: &str| {
+            let moved = (format!("{directory}/a.yaml"), config_yaml("a", "x"));
             let [k, l] = &keep;
             bed.commit(&[(k.0, &k.1), (l.0, &l.1), (&moved.0, &moved.1)])
         };

@@ -163,7 +163,8 @@ impl Bed {
         self.source.commit(URL, "main", files).to_string()
     }
 
-    /// A GitRepository `src` and a Kustomization `app` with path `app`, with these fields in addition to the usual ones.
+    /// A GitRepository `src` and a Kustomization `app` with path `app`, with these fields in addition to the usual
+    /// ones.
     pub(crate) async fn deploy(&self, extra: Value) {
         self.repository("src", json!({})).await;
         self.kustomization("app", extra).await;

@@ -14,8 +14,8 @@ async fn a_rollout_is_notified_and_counted() {
         "receivers: [{{name: hook, kind: webhook, url: 'http://{}/hook', phases: [Rolling, Good]}}]",
         host.address
     );
-    let folder = TempDir::new().unwrap();
-    let config = Config::parse(&text, folder.path()).unwrap();
+    let directory = TempDir::new().unwrap();
+    let config = Config::parse(&text, directory.path()).unwrap();
     let bed = Bed::notifying(Some(&Arc::new(config)));
     bed.enrol("eu-1").await;
     bed.give_kubeconfig("eu-1").await;

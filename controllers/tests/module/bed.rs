@@ -243,7 +243,7 @@ impl Bed {
         self.agents.remove(name);
     }
 
-    /// A tag at which each of these ConfigMaps, in its own folder, contains `text`.
+    /// A tag at which each of these ConfigMaps, in its own directory, contains `text`.
     pub(crate) fn release(&self, tag: &str, apps: &[&str], text: &str) {
         self.release_files(
             tag,
@@ -284,7 +284,7 @@ impl Bed {
             .unwrap()
     }
 
-    /// Creates a module of the folder with the same name, and waits until it is in all its clusters.
+    /// Creates a module of the directory with the same name, and waits until it is in all its clusters.
     pub(crate) async fn deploy(&self, name: &str, tag: &str, spec: Value) {
         self.create::<Module>(module(name, tag, spec)).await;
         self.until_ready(name).await;
@@ -497,7 +497,7 @@ pub(crate) fn config_map(app: &str, text: &str) -> String {
     )
 }
 
-/// A module of the folder with the same name; `spec` overrides the defaults.
+/// A module of the directory with the same name; `spec` overrides the defaults.
 pub(crate) fn module(name: &str, tag: &str, spec: Value) -> Value {
     let mut all = json!({
         "selector": {"matchLabels": {"env": "prod"}},

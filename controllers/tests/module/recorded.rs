@@ -1,7 +1,7 @@
 //! Promise: all decisions of a controller are recorded when it ends, a replay of each gives the same result, and the
 //! last memory is the one in the module's status.
 //!
-//! `MUSTER_RECORD_DECISIONS=FOLDER` keeps the record: that is how those in `cli/tests/fixtures/` were made.
+//! `MUSTER_RECORD_DECISIONS=DIRECTORY` keeps the record: that is how those in `cli/tests/fixtures/` were made.
 
 use std::{
     collections::BTreeSet,
@@ -45,17 +45,17 @@ async fn roll(bed: &Bed) {
 async fn every_decision_is_on_record_and_comes_out_the_same() {
     let temporary = tempfile::tempdir().unwrap();
     let kept = std::env::var_os("MUSTER_RECORD_DECISIONS").map(PathBuf::from);
-    let folder = kept.unwrap_or_else(|| temporary.path().join("decisions"));
+    let directory = kept.unwrap_or_else(|| temporary.path().join("decisions"));
     let bed = Bed::without_controller(&CLUSTERS).await;
     let mut setup = bed.setup(&bed.management, "controller", NS);
-    setup.options.record_decisions = Some(folder.clone());
+    setup.options.record_decisions = Some(directory.clone());
     let shutdown = setup.shutdown.clone();
     let process = tokio::spawn(controller(setup));
     roll(&bed).await;
     shutdown.cancel();
     process.await.unwrap().unwrap();
 
-    let cases = read(&folder.join("fleet.Module.web.jsonl"));
+    let cases = read(&directory.join("fleet.Module.web.jsonl"));
     for case in &cases {
         assert_eq!(case.again(), case.decision);
     }

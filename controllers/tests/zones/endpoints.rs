@@ -117,8 +117,8 @@ async fn a_redirect_is_an_answer_and_leads_nowhere() {
 #[tokio::test]
 async fn names_come_from_a_file_before_dns() {
     let (address, requests) = serve(answer("200 OK", "", "{}")).await;
-    let folder = tempfile::tempdir().unwrap();
-    let file = folder.path().join("hosts");
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("hosts");
     std::fs::write(&file, "127.0.0.1 db-zone-a-0.db.default.svc.cluster.local.\n").unwrap();
     let network = Network::new(Some(DEADLINE), Some(file), ZoneMetrics::new(&Metrics::default())).unwrap();
     let ask = Ask {

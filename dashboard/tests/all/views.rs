@@ -282,7 +282,8 @@ const HELD: &str = "2 clusters would be withdrawn at once, more than rollout.wit
                     acknowledged: kubectl annotate --namespace fleet --field-manager=muster-cli module/web --overwrite \
                     fleet.muster.dev/acknowledge-withdrawal=0a1b";
 
-/// A module whose withdrawal from two of its four clusters is held, because it is deleted or because a change deselects them.
+/// A module whose withdrawal from two of its four clusters is held, because it is deleted or because a change deselects
+/// them.
 fn held(deleted: bool) -> Objects {
     let mut objects = objects(&[]);
     let mut module = module(&[("eu-1", "WithdrawalHeld", HELD), ("eu-2", "WithdrawalHeld", HELD)]);

@@ -1,5 +1,5 @@
-//! Simulated clusters, as observed from the management cluster: each assignment is answered after a delay, with one status
-//! write. The caller can wait for all of them.
+//! Simulated clusters, as observed from the management cluster: each assignment is answered after a delay, with one
+//! status write. The caller can wait for all of them.
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 

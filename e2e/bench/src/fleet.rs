@@ -1,4 +1,5 @@
-//! The management cluster: a real kube-apiserver on its etcd, or muster's own; muster's kinds, and clusters that are ready.
+//! The management cluster: a real kube-apiserver on its etcd, or muster's own; muster's kinds, and clusters that are
+//! ready.
 
 use std::{
     collections::BTreeMap,
@@ -40,7 +41,7 @@ const REQUESTS: usize = 1_000_000;
 /// A dedicated management cluster. Its processes end when it is dropped.
 pub(crate) struct Fleet {
     plane: Plane,
-    folder: TempDir,
+    directory: TempDir,
 }
 
 enum Plane {
@@ -53,15 +54,15 @@ enum Plane {
 impl Fleet {
     /// Starts a kube-apiserver with muster's CRDs installed.
     pub(crate) async fn real() -> anyhow::Result<Self> {
-        let folder = tempfile::tempdir()?;
-        let place = folder.path().join("fleet");
+        let directory = tempfile::tempdir()?;
+        let place = directory.path().join("fleet");
         let planes = tokio::task::spawn_blocking(move || {
             let mut planes = muster_real::Fleet::start(&place, Plan::default())?;
             planes.add(&["management".to_owned()])?;
             anyhow::Ok(planes)
         })
         .await??;
-        Self::with_kinds(Plane::Real(planes), folder).await
+        Self::with_kinds(Plane::Real(planes), directory).await
     }
 
     /// Starts muster's own API server, for more clusters than a kube-apiserver on a small machine can take.
@@ -70,8 +71,8 @@ impl Fleet {
         Self::with_kinds(Plane::Embedded(server), tempfile::tempdir()?).await
     }
 
-    async fn with_kinds(plane: Plane, folder: TempDir) -> anyhow::Result<Self> {
-        let fleet = Self { plane, folder };
+    async fn with_kinds(plane: Plane, directory: TempDir) -> anyhow::Result<Self> {
+        let fleet = Self { plane, directory };
         let client = client(&fleet.kubeconfig()?).await?;
         for kind in crds::management().into_iter().chain([crds::cluster_api()]) {
             define(&client, &kind).await?;
@@ -84,7 +85,7 @@ impl Fleet {
         match &self.plane {
             Plane::Real(planes) => Ok(planes.plane("management")?.kubeconfig()),
             Plane::Embedded(server) => {
-                let path = self.folder.path().join("management.kubeconfig");
+                let path = self.directory.path().join("management.kubeconfig");
                 let text = server.kubeconfig().context("the server does not listen")?;
                 std::fs::write(&path, text)?;
                 Ok(path)

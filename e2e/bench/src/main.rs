@@ -52,8 +52,8 @@ enum Role {
     /// one
     #[command(hide = true)]
     Servers {
-        /// Folder for the kubeconfigs.
-        folder: PathBuf,
+        /// Directory for the kubeconfigs.
+        directory: PathBuf,
         /// Names of the API servers.
         names: Vec<String>,
     },
@@ -108,7 +108,7 @@ async fn main() -> anyhow::Result<()> {
         Role::Nodes(plan) => nodes::run(&plan).await,
         Role::Upgrades(plan) => upgrades::run(&plan).await,
         Role::Many(plan) => many::run(&plan).await,
-        Role::Servers { folder, names } => many::serve(&folder, &names).await,
+        Role::Servers { directory, names } => many::serve(&directory, &names).await,
         Role::Controller {
             kubeconfig,
             namespace,

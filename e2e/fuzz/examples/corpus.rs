@@ -1,4 +1,4 @@
-//! Writes the seeds and dictionaries of all fuzz targets into a folder: `DIR/TARGET/<number>`, `DIR/TARGET.dict`.
+//! Writes the seeds and dictionaries of all fuzz targets into a directory: `DIR/TARGET/<number>`, `DIR/TARGET.dict`.
 
 use std::fmt::Write as _;
 use std::io;
@@ -8,17 +8,17 @@ use muster_fuzz::corpus;
 
 fn main() -> io::Result<()> {
     let repository = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let folder: PathBuf = std::env::args_os()
+    let directory: PathBuf = std::env::args_os()
         .nth(1)
         .map_or_else(|| PathBuf::from("corpus"), PathBuf::from);
     for (target, seeds) in corpus::seeds(&repository)? {
-        std::fs::create_dir_all(folder.join(target))?;
+        std::fs::create_dir_all(directory.join(target))?;
         for (number, seed) in seeds.iter().enumerate() {
-            std::fs::write(folder.join(target).join(format!("seed-{number:04}")), seed)?;
+            std::fs::write(directory.join(target).join(format!("seed-{number:04}")), seed)?;
         }
         let words = corpus::dictionary(target).unwrap_or_default();
         if !words.is_empty() {
-            std::fs::write(folder.join(format!("{target}.dict")), dictionary(words))?;
+            std::fs::write(directory.join(format!("{target}.dict")), dictionary(words))?;
         }
         println!("{target}: {} seeds, {} words", seeds.len(), words.len());
     }

@@ -11,14 +11,14 @@ use crate::{kubeconfig, node, substitute, yaml};
 /// Longest seed in bytes: larger files teach a fuzzer nothing that a part of them does not.
 pub const LONGEST: usize = 4096;
 
-/// Folders of the repository with manifests and with the output of tools for them.
-const FOLDERS: [&str; 4] = ["api/crds", "deploy", "examples", "sync/tests/fixtures"];
+/// Directories of the repository with manifests and with the output of tools for them.
+const DIRECTORIES: [&str; 4] = ["api/crds", "deploy", "examples", "sync/tests/fixtures"];
 
 /// Seeds by the name of their fuzz target; deterministic for the same repository.
 pub fn seeds(repository: &Path) -> io::Result<BTreeMap<&'static str, Vec<Vec<u8>>>> {
     let mut found = SeedFiles::default();
-    for folder in FOLDERS {
-        found.read(&repository.join(folder))?;
+    for directory in DIRECTORIES {
+        found.read(&repository.join(directory))?;
     }
     let SeedFiles {
         texts,
@@ -59,12 +59,12 @@ struct SeedFiles {
 }
 
 impl SeedFiles {
-    /// Manifests and cases below a folder, in order; a missing folder yields none.
-    fn read(&mut self, folder: &Path) -> io::Result<()> {
-        if !folder.is_dir() {
+    /// Manifests and cases below a directory, in order; a missing directory yields none.
+    fn read(&mut self, directory: &Path) -> io::Result<()> {
+        if !directory.is_dir() {
             return Ok(());
         }
-        let entries = folder.read_dir()?.map(|entry| entry.map(|entry| entry.path()));
+        let entries = directory.read_dir()?.map(|entry| entry.map(|entry| entry.path()));
         let mut paths: Vec<_> = entries.collect::<Result<_, _>>()?;
         paths.sort();
         for path in paths {

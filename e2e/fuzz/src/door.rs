@@ -61,11 +61,11 @@ impl Bed {
     fn check(&mut self, u: &mut Unstructured<'_>) -> Result<()> {
         self.made += 1;
         let name = format!("o{}", self.made);
-        let (folder, object) = KINDS[u.int_in_range(0..=KINDS.len() - 1)?];
+        let (directory, object) = KINDS[u.int_in_range(0..=KINDS.len() - 1)?];
         let mut object = object();
         object["metadata"] = json!({"name": name});
-        let path = format!("{folder}/{name}");
-        let (status, before) = self.call("POST", folder, "application/json", &object);
+        let path = format!("{directory}/{name}");
+        let (status, before) = self.call("POST", directory, "application/json", &object);
         assert!(status == StatusCode::CREATED, "{before}");
         let media_type = *u.choose(&PATCHES)?;
         let change = patch_of(u, media_type, &before)?;

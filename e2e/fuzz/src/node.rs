@@ -69,7 +69,7 @@ pub fn check(bytes: &[u8]) {
         if plain && config.allows_path(path).is_ok() {
             let below = |prefix: &String| Path::new(path) != Path::new(prefix) && is_below(path, prefix);
             assert!(config.prefixes.iter().any(below), "{path:?} is below no prefix");
-            let never = NEVER.iter().find(|folder| is_below(path, folder));
+            let never = NEVER.iter().find(|directory| is_below(path, directory));
             assert!(never.is_none(), "{path:?} is allowed, and is within {never:?}");
         }
     }
@@ -83,8 +83,8 @@ pub fn check(bytes: &[u8]) {
     }
 }
 
-fn is_below(path: &str, folder: &str) -> bool {
-    Path::new(path).starts_with(folder)
+fn is_below(path: &str, directory: &str) -> bool {
+    Path::new(path).starts_with(directory)
 }
 
 /// An absolute path whose components are all plain names.

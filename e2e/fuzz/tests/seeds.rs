@@ -8,10 +8,10 @@ use muster_fuzz::{LAWS, corpus};
 
 /// Inputs that once broke a law or a program: `regressions/TARGET/<what it was>`.
 fn regressions(target: &str) -> Vec<(String, Vec<u8>)> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR"))
+    let directory = Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("regressions")
         .join(target);
-    let Ok(entries) = folder.read_dir() else {
+    let Ok(entries) = directory.read_dir() else {
         return Vec::new();
     };
     let paths = entries.map(|entry| entry.unwrap().path());

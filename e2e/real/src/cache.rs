@@ -13,7 +13,7 @@ use data_encoding::HEXLOWER;
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
-/// Environment variable for the cache folder, instead of `~/.cache`.
+/// Environment variable for the cache directory, instead of `~/.cache`.
 const PLACE: &str = "MUSTER_REAL_CACHE";
 /// The module whose version the Kubernetes programs report.
 const KUBERNETES: &str = "k8s.io/kubernetes";
@@ -23,7 +23,7 @@ const KUBERNETES: &str = "k8s.io/kubernetes";
 pub struct Program {
     /// The name of the program and of its file.
     pub name: &'static str,
-    /// The folder of its Go module in `go/`.
+    /// The directory of its Go module in `go/`.
     pub module: &'static str,
     /// The Go package to build.
     package: &'static str,
@@ -96,13 +96,13 @@ const fn program(name: &'static str, module: &'static str, package: &'static str
 
 /// Files of a Go module.
 struct Files {
-    /// The folder in the cache.
+    /// The directory in the cache.
     place: &'static str,
-    /// The folder in `go/` of the module that names the version.
+    /// The directory in `go/` of the module that names the version.
     module: &'static str,
     /// The module that contains the files.
     dependency: &'static str,
-    /// A file or folder in the module.
+    /// A file or directory in the module.
     path: &'static str,
 }
 
@@ -213,7 +213,7 @@ pub enum Built {
 /// The cache of built programs.
 #[derive(Clone, Debug)]
 pub struct Cache {
-    folder: PathBuf,
+    directory: PathBuf,
 }
 
 impl Cache {
@@ -224,18 +224,18 @@ impl Cache {
                 .filter(|value| !value.is_empty())
                 .map(PathBuf::from)
         };
-        let folder = home(PLACE)
+        let directory = home(PLACE)
             .or_else(|| home("XDG_CACHE_HOME").map(|cache| cache.join("muster/real")))
             .or_else(|| home("HOME").map(|home| home.join(".cache/muster/real")))
             .with_context(|| {
-                format!("neither {PLACE} nor HOME is set: there is no cache folder for programs")
+                format!("neither {PLACE} nor HOME is set: there is no cache directory for programs")
             })?;
-        Ok(Self { folder })
+        Ok(Self { directory })
     }
 
-    /// The path of the folder.
-    pub fn folder(&self) -> &Path {
-        &self.folder
+    /// The path of the directory.
+    pub fn directory(&self) -> &Path {
+        &self.directory
     }
 
     /// Builds a program unless it is up to date. The output of Go goes to standard error.
@@ -243,16 +243,16 @@ impl Cache {
         let go = go_version()?;
         let (file, stamp) = (
             self.program(program.name),
-            self.folder.join(format!("bin/.{}.stamp", program.name)),
+            self.directory.join(format!("bin/.{}.stamp", program.name)),
         );
         let wanted = print_of(program, &go)?;
         if file.is_file() && fs::read_to_string(&stamp).is_ok_and(|found| found == wanted) {
             return Ok(Built::Already);
         }
-        fs::create_dir_all(self.folder.join("bin"))?;
+        fs::create_dir_all(self.directory.join("bin"))?;
         let (began, fresh) = (
             Instant::now(),
-            self.folder.join(format!("bin/.{}.new", program.name)),
+            self.directory.join(format!("bin/.{}.new", program.name)),
         );
         let status = go_in(program.module)
             .args([
@@ -277,9 +277,9 @@ impl Cache {
     /// Copies other files out of these modules: CRDs of Flux and of Cluster API, stages of kwok.
     pub fn take_files(&self, modules: &BTreeSet<&str>) -> anyhow::Result<()> {
         for files in FILES.iter().filter(|files| modules.contains(files.module)) {
-            let to = self.folder.join("share").join(files.place);
+            let to = self.directory.join("share").join(files.place);
             fs::create_dir_all(&to)?;
-            let from = module_folder(files.module, files.dependency)?.join(files.path);
+            let from = module_directory(files.module, files.dependency)?.join(files.path);
             let from = if from.is_file() {
                 vec![from]
             } else {
@@ -307,19 +307,19 @@ impl Cache {
             missing.is_empty(),
             "not built yet: {} (searched in {}); run `cargo xtask real build`",
             missing.join(", "),
-            self.folder.display()
+            self.directory.display()
         );
         Ok(())
     }
 
     /// A program that was built.
     pub(crate) fn program(&self, name: &str) -> PathBuf {
-        self.folder.join("bin").join(name)
+        self.directory.join("bin").join(name)
     }
 
     /// The path of a file that was copied out of a module.
     pub fn file(&self, place: &str, name: &str) -> anyhow::Result<PathBuf> {
-        let file = self.folder.join("share").join(place).join(name);
+        let file = self.directory.join("share").join(place).join(name);
         ensure!(
             file.is_file(),
             "{} is missing; run `cargo xtask real build`",
@@ -330,25 +330,25 @@ impl Cache {
 
     /// The files that were copied out of modules, by name.
     pub fn files(&self, place: &str) -> anyhow::Result<Vec<PathBuf>> {
-        yaml_in(&self.folder.join("share").join(place)).context("run `cargo xtask real build`")
+        yaml_in(&self.directory.join("share").join(place)).context("run `cargo xtask real build`")
     }
 }
 
-/// The YAML files of a folder, by name.
-pub(crate) fn yaml_in(folder: &Path) -> anyhow::Result<Vec<PathBuf>> {
-    let entries = fs::read_dir(folder).with_context(|| folder.display().to_string())?;
+/// The YAML files of a directory, by name.
+pub(crate) fn yaml_in(directory: &Path) -> anyhow::Result<Vec<PathBuf>> {
+    let entries = fs::read_dir(directory).with_context(|| directory.display().to_string())?;
     let mut files = entries
         .map(|entry| Ok(entry?.path()))
         .collect::<std::io::Result<Vec<PathBuf>>>()?;
     files.retain(|file| file.extension().is_some_and(|end| end == "yaml"));
     files.sort();
-    ensure!(!files.is_empty(), "{} has no YAML files", folder.display());
+    ensure!(!files.is_empty(), "{} has no YAML files", directory.display());
     Ok(files)
 }
 
-/// A folder of this crate.
-pub(crate) fn here(folder: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join(folder)
+/// A directory of this crate.
+pub(crate) fn here(directory: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join(directory)
 }
 
 fn go_in(module: &str) -> Command {
@@ -402,14 +402,14 @@ fn linker_flags(program: &Program) -> anyhow::Result<String> {
 }
 
 /// Where Go keeps a dependency. Downloads it if necessary: a build fetches only what a program needs.
-fn module_folder(module: &str, dependency: &str) -> anyhow::Result<PathBuf> {
+fn module_directory(module: &str, dependency: &str) -> anyhow::Result<PathBuf> {
     let output = go_in(module)
         .args(["mod", "download", "-json", dependency])
         .output()
         .context("go mod download")?;
     let told: Value = serde_json::from_slice(&output.stdout).unwrap_or_default();
-    if let Some(folder) = told["Dir"].as_str().filter(|_| output.status.success()) {
-        return Ok(PathBuf::from(folder));
+    if let Some(directory) = told["Dir"].as_str().filter(|_| output.status.success()) {
+        return Ok(PathBuf::from(directory));
     }
     let printed = String::from_utf8_lossy(&output.stderr);
     bail!(

@@ -26,7 +26,7 @@ const CONTRACTS: &str = r#"{"metadata": {"labels": {"cluster.x-k8s.io/v1beta1": 
 /// Starts the four controllers and waits until they are ready.
 pub(crate) fn start(
     plane: &Plane,
-    folder: &Path,
+    directory: &Path,
     cache: &Cache,
     processes: &mut Processes,
 ) -> anyhow::Result<()> {
@@ -44,7 +44,7 @@ pub(crate) fn start(
     processes.wait(&apiserver, READY, || {
         definitions.iter().all(|path| api.has(path, "Established"))
     })?;
-    let certificates = folder.join(format!("{}-capi", plane.name));
+    let certificates = directory.join(format!("{}-capi", plane.name));
     fs::create_dir_all(&certificates)?;
     plane.serving("cluster-api")?.write(&certificates, "tls")?;
     let mut doors = Vec::new();

@@ -48,9 +48,9 @@ impl Plan {
     }
 }
 
-/// A running fleet. Dropping it ends the processes and removes the folder.
+/// A running fleet. Dropping it ends the processes and removes the directory.
 pub struct Fleet {
-    folder: PathBuf,
+    directory: PathBuf,
     plan: Plan,
     store: Store,
     planes: Vec<Plane>,
@@ -59,23 +59,23 @@ pub struct Fleet {
 }
 
 impl Fleet {
-    /// Starts a fleet without control planes in a folder that is empty or does not exist.
-    pub fn start(folder: &Path, plan: Plan) -> anyhow::Result<Self> {
+    /// Starts a fleet without control planes in a directory that is empty or does not exist.
+    pub fn start(directory: &Path, plan: Plan) -> anyhow::Result<Self> {
         let cache = Cache::open()?;
         cache.require(&plan.programs())?;
-        fs::create_dir_all(folder)?;
+        fs::create_dir_all(directory)?;
         ensure!(
-            fs::read_dir(folder)?.next().is_none(),
+            fs::read_dir(directory)?.next().is_none(),
             "{} is not empty; `cargo xtask real down` stops its processes and removes it",
-            folder.display()
+            directory.display()
         );
-        // The folder contains private keys.
-        fs::set_permissions(folder, fs::Permissions::from_mode(0o700))?;
-        let folder = folder.canonicalize()?;
-        let mut processes = Processes::new(&folder)?;
-        let store = Store::start(&folder, &cache, &mut processes)?;
+        // The directory contains private keys.
+        fs::set_permissions(directory, fs::Permissions::from_mode(0o700))?;
+        let directory = directory.canonicalize()?;
+        let mut processes = Processes::new(&directory)?;
+        let store = Store::start(&directory, &cache, &mut processes)?;
         Ok(Self {
-            folder,
+            directory,
             plan,
             store,
             planes: Vec::new(),
@@ -95,7 +95,7 @@ impl Fleet {
                 scheduler,
                 kwok,
             };
-            let plane = Plane::new(&self.folder, name, ports)?;
+            let plane = Plane::new(&self.directory, name, ports)?;
             self.processes
                 .start(&plane.apiserver(&self.cache, &self.store.endpoint()))?;
             self.planes.push(plane);
@@ -108,7 +108,7 @@ impl Fleet {
         }
         if self.plan.flux {
             for plane in &self.planes[first..] {
-                flux::start(plane, &self.folder, &self.cache, &mut self.processes, "")?;
+                flux::start(plane, &self.directory, &self.cache, &mut self.processes, "")?;
             }
         }
         Ok(())
@@ -169,7 +169,7 @@ impl Fleet {
         self.cache.require(&flux::PROGRAMS)?;
         let found = self.planes.iter().find(|found| found.name == plane);
         let plane = found.with_context(|| format!("unknown control plane {plane}"))?;
-        flux::start(plane, &self.folder, &self.cache, &mut self.processes, gates)
+        flux::start(plane, &self.directory, &self.cache, &mut self.processes, gates)
     }
 
     /// Starts helm-controller concurrently in control planes with Flux.
@@ -178,7 +178,7 @@ impl Fleet {
         for name in planes {
             let found = self.planes.iter().find(|found| found.name == *name);
             let plane = found.with_context(|| format!("unknown control plane {name}"))?;
-            flux::start_helm(plane, &self.folder, &self.cache, &mut self.processes)?;
+            flux::start_helm(plane, &self.directory, &self.cache, &mut self.processes)?;
         }
         Ok(())
     }
@@ -186,7 +186,7 @@ impl Fleet {
     /// Starts a registry of OCI artifacts; it ends with the fleet.
     pub fn start_registry(&mut self) -> anyhow::Result<Registry> {
         self.cache.require(&[registry::PROGRAM])?;
-        Registry::start(&self.folder, &self.cache, &mut self.processes)
+        Registry::start(&self.directory, &self.cache, &mut self.processes)
     }
 
     /// Installs Cluster API in a control plane, and starts its controllers with infrastructure that is simulated in
@@ -195,7 +195,7 @@ impl Fleet {
         self.cache.require(&cluster_api::PROGRAMS)?;
         let found = self.planes.iter().find(|found| found.name == plane);
         let plane = found.with_context(|| format!("unknown control plane {plane}"))?;
-        cluster_api::start(plane, &self.folder, &self.cache, &mut self.processes)
+        cluster_api::start(plane, &self.directory, &self.cache, &mut self.processes)
     }
 
     /// Stops Flux in a control plane; its CRDs and objects stay.
@@ -218,8 +218,8 @@ struct Store {
 }
 
 impl Store {
-    fn start(folder: &Path, cache: &Cache, processes: &mut Processes) -> anyhow::Result<Self> {
-        let (pki, [clients, peers]) = (folder.join("etcd-pki"), free_ports()?);
+    fn start(directory: &Path, cache: &Cache, processes: &mut Processes) -> anyhow::Result<Self> {
+        let (pki, [clients, peers]) = (directory.join("etcd-pki"), free_ports()?);
         fs::create_dir_all(&pki)?;
         let authority = Authority::new("etcd")?;
         authority.identity().write(&pki, "ca")?;
@@ -232,7 +232,7 @@ impl Store {
         );
         let flags = [
             ("name", "etcd".to_owned()),
-            ("data-dir", text(&folder.join("etcd"))),
+            ("data-dir", text(&directory.join("etcd"))),
             ("log-level", "warn".to_owned()),
             ("listen-client-urls", url.clone()),
             ("advertise-client-urls", url.clone()),

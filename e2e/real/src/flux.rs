@@ -23,7 +23,7 @@ const READY: Duration = Duration::from_mins(1);
 /// the defaults apply.
 pub(crate) fn start(
     plane: &Plane,
-    folder: &Path,
+    directory: &Path,
     cache: &Cache,
     processes: &mut Processes,
     gates: &str,
@@ -35,7 +35,7 @@ pub(crate) fn start(
     )?;
     define(plane, cache, processes, "flux")?;
     let [artifacts] = free_ports()?;
-    let storage = folder.join(format!("{}-artifacts", plane.name));
+    let storage = directory.join(format!("{}-artifacts", plane.name));
     fs::create_dir_all(&storage)?;
     let artifacts = format!("127.0.0.1:{artifacts}");
     let sources = [
@@ -48,8 +48,8 @@ pub(crate) fn start(
         ("feature-gates", gates.to_owned()),
     ];
     let doors = [
-        launch(plane, folder, cache, processes, PROGRAMS[0], &sources)?,
-        launch(plane, folder, cache, processes, PROGRAMS[1], &kustomizations)?,
+        launch(plane, directory, cache, processes, PROGRAMS[0], &sources)?,
+        launch(plane, directory, cache, processes, PROGRAMS[1], &kustomizations)?,
     ];
     for (program, door) in PROGRAMS.into_iter().zip(doors) {
         processes.wait(&plane.process(program), READY, || door.is_there("/readyz"))?;
@@ -60,16 +60,16 @@ pub(crate) fn start(
 /// Starts helm-controller beside Flux, and waits until it is ready.
 pub(crate) fn start_helm(
     plane: &Plane,
-    folder: &Path,
+    directory: &Path,
     cache: &Cache,
     processes: &mut Processes,
 ) -> anyhow::Result<()> {
     define(plane, cache, processes, "helm")?;
-    let door = launch(plane, folder, cache, processes, HELM, &[])?;
+    let door = launch(plane, directory, cache, processes, HELM, &[])?;
     processes.wait(&plane.process(HELM), READY, || door.is_there("/readyz"))
 }
 
-/// Applies the CRDs of a folder of the cache, and waits until they are served.
+/// Applies the CRDs of a directory of the cache, and waits until they are served.
 fn define(plane: &Plane, cache: &Cache, processes: &mut Processes, files: &str) -> anyhow::Result<()> {
     let api = plane.api()?;
     let definitions = cache.files(files)?;
@@ -86,7 +86,7 @@ fn define(plane: &Plane, cache: &Cache, processes: &mut Processes, files: &str) 
 /// Starts a controller of Flux. Returns the address of its readiness probe.
 fn launch(
     plane: &Plane,
-    folder: &Path,
+    directory: &Path,
     cache: &Cache,
     processes: &mut Processes,
     program: &str,
@@ -101,7 +101,7 @@ fn launch(
         ("health-addr", format!("127.0.0.1:{health}")),
     ];
     let mut launch = plane.launch(cache, program, program, &[&common, own].concat());
-    let sigstore = folder.join(format!("{}-artifacts/sigstore", plane.name));
+    let sigstore = directory.join(format!("{}-artifacts/sigstore", plane.name));
     launch.environment = vec![
         ("KUBECONFIG".to_owned(), text(&plane.config("flux"))),
         ("RUNTIME_NAMESPACE".to_owned(), NAMESPACE.to_owned()),

@@ -1,9 +1,9 @@
-//! Real control planes on this machine: etcd, kube-apiserver and their companions, built as ordinary Go dependencies (`go/`), run on
-//! loopback without containers and without root.
+//! Real control planes on this machine: etcd, kube-apiserver and their companions, built as ordinary Go dependencies
+//! (`go/`), run on loopback without containers and without root.
 //!
 //! ```text
 //!   go/*/go.mod ──build──► cache (programs, files) ──start──► Fleet: one etcd, N × (apiserver, controller-manager, …)
-//!                                                              └─ folder: kubeconfigs, logs, audit logs, pids, a script for each process
+//!                                                              └─ directory: kubeconfigs, logs, pids, scripts
 //! ```
 //!
 //! All functions block, except for the relay that counts bytes: asynchronous callers run them in a separate thread.

@@ -22,9 +22,9 @@ pub(crate) struct Identity {
 
 impl Identity {
     /// Writes `<name>.crt` and `<name>.key`.
-    pub(crate) fn write(&self, folder: &Path, name: &str) -> std::io::Result<()> {
-        fs::write(folder.join(format!("{name}.crt")), &self.certificate)?;
-        fs::write(folder.join(format!("{name}.key")), &self.key)
+    pub(crate) fn write(&self, directory: &Path, name: &str) -> std::io::Result<()> {
+        fs::write(directory.join(format!("{name}.crt")), &self.certificate)?;
+        fs::write(directory.join(format!("{name}.key")), &self.key)
     }
 }
 

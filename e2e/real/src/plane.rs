@@ -47,7 +47,7 @@ pub struct Plane {
     pub name: String,
     /// The URL of its API server.
     pub url: String,
-    folder: PathBuf,
+    directory: PathBuf,
     ports: Ports,
     authority: Authority,
 }
@@ -80,11 +80,11 @@ pub(crate) struct Etcd<'a> {
 
 impl Plane {
     /// Creates keys and kubeconfigs; no process runs yet.
-    pub(crate) fn new(folder: &Path, name: &str, ports: Ports) -> anyhow::Result<Self> {
+    pub(crate) fn new(directory: &Path, name: &str, ports: Ports) -> anyhow::Result<Self> {
         let plane = Self {
             name: name.to_owned(),
             url: format!("https://127.0.0.1:{}", ports.apiserver),
-            folder: folder.to_owned(),
+            directory: directory.to_owned(),
             ports,
             authority: Authority::new(name)?,
         };
@@ -133,7 +133,7 @@ impl Plane {
 
     /// The administrator's kubeconfig.
     pub fn kubeconfig(&self) -> PathBuf {
-        self.folder.join(format!("{}.kubeconfig", self.name))
+        self.directory.join(format!("{}.kubeconfig", self.name))
     }
 
     /// Creates a kubeconfig with a client certificate for a user.
@@ -149,7 +149,7 @@ impl Plane {
 
     /// The audit log: one JSON line per request.
     pub fn audit_log(&self) -> PathBuf {
-        self.folder.join(format!("log/{}-audit.log", self.name))
+        self.directory.join(format!("log/{}-audit.log", self.name))
     }
 
     /// The credentials of the administrator.
@@ -295,7 +295,7 @@ impl Plane {
     }
 
     fn pki(&self) -> PathBuf {
-        self.folder.join(format!("{}-pki", self.name))
+        self.directory.join(format!("{}-pki", self.name))
     }
 }
 

@@ -49,9 +49,9 @@ impl Launch {
     }
 }
 
-/// The processes in a folder.
+/// The processes in a directory.
 pub(crate) struct Processes {
-    folder: PathBuf,
+    directory: PathBuf,
     children: BTreeMap<String, Child>,
     watchman: Option<(Child, ChildStdin)>,
 }
@@ -59,12 +59,12 @@ pub(crate) struct Processes {
 impl Processes {
     /// Starts the watchdog and no other process yet. The watchdog ends all processes when the process that started them
     /// is gone.
-    pub(crate) fn new(folder: &Path) -> anyhow::Result<Self> {
+    pub(crate) fn new(directory: &Path) -> anyhow::Result<Self> {
         for place in ["cmd", "log", "tmp"] {
-            fs::create_dir_all(folder.join(place))?;
+            fs::create_dir_all(directory.join(place))?;
         }
-        let script = folder.join("cmd/watchman");
-        write_script(&script, &watchman(folder))?;
+        let script = directory.join("cmd/watchman");
+        write_script(&script, &watchman(directory))?;
         let mut child = Command::new("sh")
             .arg(&script)
             .stdin(Stdio::piped())
@@ -76,7 +76,7 @@ impl Processes {
             .context("sh")?;
         let line = child.stdin.take().context("the watchdog has a standard input")?;
         Ok(Self {
-            folder: folder.to_owned(),
+            directory: directory.to_owned(),
             children: BTreeMap::new(),
             watchman: Some((child, line)),
         })
@@ -84,7 +84,7 @@ impl Processes {
 
     /// Starts a process through a script, which can also be used to restart it manually.
     pub(crate) fn start(&mut self, launch: &Launch) -> anyhow::Result<()> {
-        let script = self.folder.join("cmd").join(&launch.name);
+        let script = self.directory.join("cmd").join(&launch.name);
         write_script(&script, &self.script(launch))?;
         self.start_again(&launch.name)
     }
@@ -92,7 +92,7 @@ impl Processes {
     /// Restarts a process that was stopped.
     pub(crate) fn start_again(&mut self, name: &str) -> anyhow::Result<()> {
         let child = Command::new("sh")
-            .arg(self.folder.join("cmd").join(name))
+            .arg(self.directory.join("cmd").join(name))
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(Stdio::null())
@@ -157,17 +157,17 @@ impl Processes {
     }
 
     fn tail(&self, name: &str) -> String {
-        let log = fs::read(self.folder.join(format!("log/{name}.log"))).unwrap_or_default();
+        let log = fs::read(self.directory.join(format!("log/{name}.log"))).unwrap_or_default();
         String::from_utf8_lossy(&log[log.len().saturating_sub(TAIL)..]).into_owned()
     }
 
     /// The environment, proxy settings included, is not inherited, except for PATH.
     fn script(&self, launch: &Launch) -> String {
-        let (folder, name) = (self.folder.display().to_string(), &launch.name);
+        let (directory, name) = (self.directory.display().to_string(), &launch.name);
         let mut environment = vec![
             ("PATH".to_owned(), "/usr/local/bin:/usr/bin:/bin".to_owned()),
-            ("HOME".to_owned(), folder.clone()),
-            ("TMPDIR".to_owned(), format!("{folder}/tmp")),
+            ("HOME".to_owned(), directory.clone()),
+            ("TMPDIR".to_owned(), format!("{directory}/tmp")),
         ];
         environment.extend(launch.environment.iter().cloned());
         let environment = environment
@@ -181,17 +181,17 @@ impl Processes {
         format!(
             "#!/bin/sh\n# Starts {name} (again), and records it.\n\
              echo \"$$ $(cut -d' ' -f22 /proc/$$/stat) {name}\" >> {record}\n\
-             exec >> {log} 2>&1\ncd {folder}\nexec env -i {words}\n",
-            record = quoted(&format!("{folder}/{RECORD}")),
-            log = quoted(&format!("{folder}/log/{name}.log")),
-            folder = quoted(&folder),
+             exec >> {log} 2>&1\ncd {directory}\nexec env -i {words}\n",
+            record = quoted(&format!("{directory}/{RECORD}")),
+            log = quoted(&format!("{directory}/log/{name}.log")),
+            directory = quoted(&directory),
             words = words.join(" \\\n  "),
         )
     }
 }
 
 impl Drop for Processes {
-    /// Ends all processes that were started here, and removes the folder.
+    /// Ends all processes that were started here, and removes the directory.
     fn drop(&mut self) {
         if let Some((mut watchman, line)) = self.watchman.take() {
             // Closing the pipe makes the watchdog end everything on record; it does the same if this process is killed.
@@ -205,9 +205,9 @@ impl Drop for Processes {
     }
 }
 
-/// Ends the processes recorded in a folder: clients first, etcd last. Returns how many there were.
-pub fn down(folder: &Path) -> anyhow::Result<usize> {
-    let Ok(record) = fs::read_to_string(folder.join(RECORD)) else {
+/// Ends the processes recorded in a directory: clients first, etcd last. Returns how many there were.
+pub fn down(directory: &Path) -> anyhow::Result<usize> {
+    let Ok(record) = fs::read_to_string(directory.join(RECORD)) else {
         return Ok(0);
     };
     let mut running: Vec<Recorded> = record
@@ -225,7 +225,7 @@ pub fn down(folder: &Path) -> anyhow::Result<usize> {
         running = later;
         end(now)?;
     }
-    fs::remove_file(folder.join(RECORD))?;
+    fs::remove_file(directory.join(RECORD))?;
     Ok(count)
 }
 
@@ -317,16 +317,16 @@ fn end<P: Mortal>(mut processes: Vec<P>) -> anyhow::Result<()> {
 }
 
 /// The watchdog: waits for the end of its standard input, which is reached when the process that holds the other end
-/// has ended; then ends every process on record, and removes the folder.
-fn watchman(folder: &Path) -> String {
-    let folder = quoted(&folder.display().to_string());
+/// has ended; then ends every process on record, and removes the directory.
+fn watchman(directory: &Path) -> String {
+    let directory = quoted(&directory.display().to_string());
     format!(
-        "#!/bin/sh\n# Ends the processes of this folder when the process that started them is gone.\n\
+        "#!/bin/sh\n# Ends the processes of this directory when the process that started them is gone.\n\
          read -r word && [ \"$word\" = {STAY} ] && exit 0\n\
          while read -r pid started name; do\n  \
          [ \"$(cut -d' ' -f22 \"/proc/$pid/stat\" 2>/dev/null)\" = \"$started\" ] && kill -KILL \"$pid\"\n\
-         done < {folder}/{RECORD}\n\
-         [ -d {folder}/cmd ] && rm -rf {folder}\n"
+         done < {directory}/{RECORD}\n\
+         [ -d {directory}/cmd ] && rm -rf {directory}\n"
     )
 }
 
@@ -356,13 +356,13 @@ mod tests {
         }
     }
 
-    /// A folder with two processes on record.
-    fn two(folder: &Path) -> (Processes, Vec<Recorded>) {
-        let mut processes = Processes::new(folder).unwrap();
+    /// A directory with two processes on record.
+    fn two(directory: &Path) -> (Processes, Vec<Recorded>) {
+        let mut processes = Processes::new(directory).unwrap();
         for name in ["one", "two"] {
             processes.start(&sleeper(name)).unwrap();
         }
-        let record = || fs::read_to_string(folder.join(RECORD)).unwrap_or_default();
+        let record = || fs::read_to_string(directory.join(RECORD)).unwrap_or_default();
         processes
             .wait("one", END, || record().lines().count() == 2)
             .unwrap();
@@ -372,14 +372,14 @@ mod tests {
 
     /// The watchdog observes the end of the pipe when its owner has ended, also by SIGKILL.
     #[test]
-    fn dropping_the_handle_ends_the_processes_and_removes_the_folder() {
+    fn dropping_the_handle_ends_the_processes_and_removes_the_directory() {
         let place = tempfile::tempdir().unwrap();
-        let folder = place.path().join("it's a fleet");
-        let (processes, recorded) = two(&folder);
+        let directory = place.path().join("it's a fleet");
+        let (processes, recorded) = two(&directory);
         assert!(recorded.iter().all(Recorded::runs));
         drop(processes);
         assert!(!recorded.iter().any(Recorded::runs));
-        assert!(!folder.exists());
+        assert!(!directory.exists());
     }
 
     #[test]

@@ -65,9 +65,9 @@ pub struct Registry {
 }
 
 impl Registry {
-    /// Starts the registry in the folder of a fleet, and waits until it answers.
-    pub(crate) fn start(folder: &Path, cache: &Cache, processes: &mut Processes) -> anyhow::Result<Self> {
-        let (place, [port]) = (folder.join(PROGRAM), free_ports()?);
+    /// Starts the registry in the directory of a fleet, and waits until it answers.
+    pub(crate) fn start(directory: &Path, cache: &Cache, processes: &mut Processes) -> anyhow::Result<Self> {
+        let (place, [port]) = (directory.join(PROGRAM), free_ports()?);
         fs::create_dir_all(place.join("data"))?;
         let authority = Authority::new(PROGRAM)?;
         authority.server(PROGRAM)?.write(&place, "tls")?;

@@ -8,8 +8,8 @@ use super::{Bed, FLEET, PERSON, Server, programs::muster};
 impl Bed {
     /// `muster check` with additional flags: the exit code, and the report as JSON.
     pub async fn check(&self, flags: &[&str]) -> (Option<i32>, Value) {
-        let folder = tempfile::tempdir().unwrap();
-        let kubeconfig = folder.path().join("management.kubeconfig");
+        let directory = tempfile::tempdir().unwrap();
+        let kubeconfig = directory.path().join("management.kubeconfig");
         let text = match &self.management {
             Server::Real(server) => server.kubeconfig_of_administrator(),
             Server::Embedded(_) => self.management.kubeconfig_of(PERSON),

@@ -372,8 +372,8 @@ fn succeeded(object: &Value, sync: &str) -> Option<(Option<String>, u64)> {
 mod tests {
     use super::*;
 
-    /// One entry per event, one second apart: `a row 1 x`, `a fence 2`, `a in 1 x`, `a ok 1 x`, `a report 1 x`, `a gone`,
-    /// `a left`, `a away`, `a back`; `wait` is six minutes.
+    /// One entry per event, one second apart: `a row 1 x`, `a fence 2`, `a in 1 x`, `a ok 1 x`, `a report 1 x`, `a
+    /// gone`, `a left`, `a away`, `a back`; `wait` is six minutes.
     fn check(limit: usize, log: &str, expect: &[&str]) {
         let mut observer = Observer::new(kinds::PROXY_ASSEMBLAGE, "web", limit);
         let mut at = Instant::now();

@@ -113,7 +113,7 @@ pub struct Bed {
     carries_out: BTreeMap<String, &'static str>,
     clock: Clock,
     started: Instant,
-    folder: TempDir,
+    directory: TempDir,
     /// Set on real control planes only.
     planes: Option<real::Planes>,
     /// On paused time: connections to clusters, by the address in a kubeconfig.
@@ -167,7 +167,7 @@ impl Bed {
             carries_out: BTreeMap::new(),
             clock,
             started: Instant::now(),
-            folder: tempfile::tempdir().unwrap(),
+            directory: tempfile::tempdir().unwrap(),
             planes,
             doors: process::Doors::default(),
             fate: Arc::default(),
@@ -328,7 +328,7 @@ impl Bed {
                     lease,
                     sync,
                     self.monitoring.host(),
-                    self.folder.path(),
+                    self.directory.path(),
                 )
             }
             Ground::Virtual => {
@@ -373,7 +373,7 @@ impl Bed {
             .filter(|module| !module["status"]["rollout"].is_null());
         let names: BTreeSet<&str> = decided.map(objects::name).collect();
         for name in names {
-            let problem = records::problem(self.folder.path(), FLEET, "Module", name);
+            let problem = records::problem(self.directory.path(), FLEET, "Module", name);
             assert!(problem.is_none(), "{}", problem.unwrap_or_default());
         }
     }
@@ -395,7 +395,7 @@ impl Drop for Bed {
             planes.keep_uses();
         }
         if std::thread::panicking() && self.ground != Ground::Virtual {
-            process::print_logs(self.folder.path());
+            process::print_logs(self.directory.path());
         }
         if std::thread::panicking() {
             return;

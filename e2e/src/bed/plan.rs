@@ -6,12 +6,12 @@ use tokio::process::Command;
 use super::{Bed, FLEET, PERSON, programs::muster};
 
 impl Bed {
-    /// `muster plan` of a folder that has this one Module: the exit code, and the plan as JSON.
+    /// `muster plan` of a directory that has this one Module: the exit code, and the plan as JSON.
     pub async fn plan(&self, name: &str, spec: &Value) -> (Option<i32>, Value) {
-        let folder = tempfile::tempdir().unwrap();
-        let kubeconfig = folder.path().join("management.kubeconfig");
+        let directory = tempfile::tempdir().unwrap();
+        let kubeconfig = directory.path().join("management.kubeconfig");
         std::fs::write(&kubeconfig, self.management.kubeconfig_of(PERSON)).unwrap();
-        let modules = folder.path().join("modules");
+        let modules = directory.path().join("modules");
         std::fs::create_dir(&modules).unwrap();
         let module = json!({
             "apiVersion": "fleet.muster.dev/v1alpha1", "kind": "Module", "metadata": {"name": name}, "spec": spec,

@@ -232,22 +232,22 @@ impl Body {
 }
 
 /// Starts a process as a child: the released binary, over HTTPS. Its log is appended to `<role>-<instance>.log` in
-/// `folder`.
+/// `directory`.
 pub(crate) fn child(
     role: Role,
     place: &ProcessEnv<'_>,
     lease: Option<Duration>,
     sync: &str,
     gate_host: &str,
-    folder: &Path,
+    directory: &Path,
 ) -> Process {
     let verb = match role {
         Role::Controller => "controller",
         Role::Agent => "agent",
     };
-    let kubeconfig = folder.join(format!("{}.kubeconfig", place.instance));
+    let kubeconfig = directory.join(format!("{}.kubeconfig", place.instance));
     fs::write(&kubeconfig, place.api.kubeconfig_of(place.user)).unwrap();
-    let log = open_log(folder, &format!("{verb}-{}.log", place.instance));
+    let log = open_log(directory, &format!("{verb}-{}.log", place.instance));
     let child = Command::new(muster())
         .arg(verb)
         .arg("--kubeconfig")
@@ -256,10 +256,10 @@ pub(crate) fn child(
         .arg("--allow-insecure-sources")
         .args(["--gate-hosts", gate_host])
         .arg("--data-dir")
-        .arg(folder.join(format!("data-{}", place.instance)))
+        .arg(directory.join(format!("data-{}", place.instance)))
         .args(election(lease))
-        .args(recording(role, place.instance, folder))
-        .args(notifying(role, place, gate_host, folder))
+        .args(recording(role, place.instance, directory))
+        .args(notifying(role, place, gate_host, directory))
         // Part of the identity of a lease holder.
         .env("HOSTNAME", place.instance)
         .stdin(Stdio::null())
@@ -277,21 +277,21 @@ fn election(lease: Option<Duration>) -> Vec<String> {
     }
 }
 
-fn recording(role: Role, instance: &str, folder: &Path) -> Vec<OsString> {
+fn recording(role: Role, instance: &str, directory: &Path) -> Vec<OsString> {
     match role {
         Role::Controller => vec![
             "--record-decisions".into(),
-            records::folder(folder, instance).into(),
+            records::directory(directory, instance).into(),
         ],
         Role::Agent => Vec::new(),
     }
 }
 
 /// On real control planes, where permissions are checked, notifications are sent to the host that serves gate queries.
-fn notifying(role: Role, place: &ProcessEnv<'_>, host: &str, folder: &Path) -> Vec<OsString> {
+fn notifying(role: Role, place: &ProcessEnv<'_>, host: &str, directory: &Path) -> Vec<OsString> {
     match (role, place.api) {
         (Role::Controller, Server::Real(_)) => {
-            let file = folder.join(format!("notify-{}.yaml", place.instance));
+            let file = directory.join(format!("notify-{}.yaml", place.instance));
             fs::write(&file, monitoring::receivers(host)).unwrap();
             vec!["--notify-config".into(), file.into()]
         }
@@ -300,17 +300,17 @@ fn notifying(role: Role, place: &ProcessEnv<'_>, host: &str, folder: &Path) -> V
 }
 
 /// A log file that a process appends to.
-pub fn open_log(folder: &Path, name: &str) -> File {
+pub fn open_log(directory: &Path, name: &str) -> File {
     OpenOptions::new()
         .create(true)
         .append(true)
-        .open(folder.join(name))
+        .open(directory.join(name))
         .unwrap()
 }
 
-/// Prints the ends of all logs in a folder.
-pub fn print_logs(folder: &Path) {
-    let logs = fs::read_dir(folder).into_iter().flatten().flatten();
+/// Prints the ends of all logs in a directory.
+pub fn print_logs(directory: &Path) {
+    let logs = fs::read_dir(directory).into_iter().flatten().flatten();
     for log in logs.filter(|entry| entry.path().extension().is_some_and(|end| end == "log")) {
         let text = fs::read_to_string(log.path()).unwrap_or_else(|error| error.to_string());
         let lines: Vec<&str> = text.lines().collect();

@@ -1,15 +1,15 @@
-//! The programs that tests start: muster's own, from the folder of the tests, and kubectl.
+//! The programs that tests start: muster's own, from the directory of the tests, and kubectl.
 
 use std::{path::PathBuf, process::Stdio};
 
 use tokio::{io::AsyncWriteExt, process::Command};
 
-/// The `muster` binary, from the folder of the tests.
+/// The `muster` binary, from the directory of the tests.
 pub fn muster() -> PathBuf {
     beside_the_tests("muster")
 }
 
-/// The node binary, from the folder of the tests.
+/// The node binary, from the directory of the tests.
 pub fn node_agent() -> PathBuf {
     beside_the_tests("muster-node-agent")
 }

@@ -53,7 +53,7 @@ const WATCHED: [Kind; 8] = [
     kinds::STATEFUL_SET,
     kinds::POD,
 ];
-/// Environment variable for the folder in which the used permissions are recorded: see `e2e/tests/rights.rs`.
+/// Environment variable for the directory in which the used permissions are recorded: see `e2e/tests/rights.rs`.
 const USES: &str = "MUSTER_RIGHTS_USED";
 /// How long a restarted server may take to load its roles.
 const STARTED: Duration = Duration::from_secs(20);
@@ -71,7 +71,7 @@ const SESSION: u32 = 290;
 pub(crate) struct Planes {
     fleet: Arc<Mutex<Fleet>>,
     epoch: Epoch,
-    folder: Arc<TempDir>,
+    directory: Arc<TempDir>,
     /// Periods in which denied requests are accepted.
     excused: Arc<Mutex<Vec<(Timestamp, Timestamp)>>>,
 }
@@ -113,14 +113,14 @@ struct WatchedEvents {
 impl Planes {
     /// Starts etcd; there is no control plane yet.
     pub(crate) async fn new(flux: bool) -> Self {
-        let folder = tempfile::tempdir().unwrap();
-        let place = folder.path().join("fleet");
+        let directory = tempfile::tempdir().unwrap();
+        let place = directory.path().join("fleet");
         let plan = Plan { kwok: true, flux };
         let fleet = spawn_blocking(move || Fleet::start(&place, plan)).await.unwrap();
         Self {
             fleet: Arc::new(Mutex::new(fleet.unwrap_or_else(|error| panic!("{error:?}")))),
             epoch: Epoch::now(),
-            folder: Arc::new(folder),
+            directory: Arc::new(directory),
             excused: Arc::default(),
         }
     }
@@ -175,8 +175,8 @@ impl Planes {
         self.excused.lock().push((began, Timestamp::now()));
     }
 
-    /// Appends the permissions that muster used on these control planes to the folder `$MUSTER_RIGHTS_USED`, if it is
-    /// set.
+    /// Appends the permissions that muster used on these control planes to the directory `$MUSTER_RIGHTS_USED`, if it
+    /// is set.
     pub(crate) fn keep_uses(&self) {
         let Some(place) = std::env::var_os(USES) else {
             return;
@@ -187,7 +187,7 @@ impl Planes {
                 .iter()
                 .any(|(from, until)| (*from..=*until).contains(&time))
         };
-        let name = self.folder.path().file_name().unwrap().to_string_lossy();
+        let name = self.directory.path().file_name().unwrap().to_string_lossy();
         let kept = audit::lines(&self.fleet.lock(), is_excused);
         fs::write(Path::new(&place).join(name.trim_start_matches('.')), kept).unwrap();
     }

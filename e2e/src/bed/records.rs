@@ -9,17 +9,17 @@ use std::{
 
 use super::programs::muster;
 
-/// The folder in which a controller records.
-pub(crate) fn folder(bed: &Path, instance: &str) -> PathBuf {
+/// The directory in which a controller records.
+pub(crate) fn directory(bed: &Path, instance: &str) -> PathBuf {
     bed.join(format!("decisions-{instance}"))
 }
 
 /// What is wrong with a module's record, whichever controller wrote it.
 pub(crate) fn problem(bed: &Path, namespace: &str, kind: &str, module: &str) -> Option<String> {
     let name = format!("{namespace}.{kind}.{module}.jsonl");
-    let folders = fs::read_dir(bed).unwrap().map(|entry| entry.unwrap().path());
-    let logs: Vec<PathBuf> = folders
-        .map(|folder| folder.join(&name))
+    let directories = fs::read_dir(bed).unwrap().map(|entry| entry.unwrap().path());
+    let logs: Vec<PathBuf> = directories
+        .map(|directory| directory.join(&name))
         .filter(|log| log.is_file())
         .collect();
     if logs.is_empty() {

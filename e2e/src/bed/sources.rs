@@ -89,14 +89,14 @@ pub struct GitOverSsh {
     path: PathBuf,
     identity: PathBuf,
     /// Starts the server with generated client keys.
-    folder: TempDir,
+    directory: TempDir,
 }
 
 impl GitOverSsh {
     /// `None`, with a printed notice, if there is no sshd.
     fn start(repo: &Repo) -> Option<Self> {
-        let folder = tempfile::tempdir().unwrap();
-        let identity = key(folder.path(), "identity", &["-t", "ed25519", "-N", ""]);
+        let directory = tempfile::tempdir().unwrap();
+        let identity = key(directory.path(), "identity", &["-t", "ed25519", "-N", ""]);
         let authorized = [public(&identity)];
         let sshd = Sshd::start(&Setup {
             authorized: &authorized,
@@ -108,7 +108,7 @@ impl GitOverSsh {
             sshd,
             path: repo.path().join(".git"),
             identity,
-            folder,
+            directory,
         })
     }
 
@@ -129,9 +129,9 @@ impl GitOverSsh {
 
     /// The same host with a key that it does not have.
     pub fn known_hosts_of_another(&self) -> String {
-        let file = self.folder.path().join("another");
+        let file = self.directory.path().join("another");
         if !file.exists() {
-            key(self.folder.path(), "another", &["-t", "ed25519", "-N", ""]);
+            key(self.directory.path(), "another", &["-t", "ed25519", "-N", ""]);
         }
         format!("[localhost]:{} {}\n", self.sshd.port(), public(&file))
     }

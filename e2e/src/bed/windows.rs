@@ -18,8 +18,8 @@ impl Bed {
             self.fleet().patch(kinds::ROLLOUT_WINDOW, window, patch).await;
             return;
         }
-        let folder = tempfile::tempdir().unwrap();
-        let kubeconfig = folder.path().join("management.kubeconfig");
+        let directory = tempfile::tempdir().unwrap();
+        let kubeconfig = directory.path().join("management.kubeconfig");
         let text = match &self.management {
             Server::Real(server) => server.kubeconfig_of_administrator(),
             Server::Embedded(_) => self.management.kubeconfig_of(PERSON),

@@ -45,7 +45,7 @@ impl Bed {
             Server::Embedded(server) if self.is_virtual() => {
                 task(server.client_as(ZONES), self.clock.clone(), &instance)
             }
-            Server::Embedded(_) | Server::Real(_) => child(api, &instance, self.folder.path()),
+            Server::Embedded(_) | Server::Real(_) => child(api, &instance, self.directory.path()),
         };
         self.zones.insert(cluster.to_owned(), process);
     }
@@ -130,10 +130,10 @@ fn task(client: kube::Client, clock: Clock, instance: &str) -> Process {
 }
 
 /// Starts the released binary.
-fn child(api: &Server, instance: &str, folder: &Path) -> Process {
-    let kubeconfig = folder.join(format!("{instance}.kubeconfig"));
+fn child(api: &Server, instance: &str, directory: &Path) -> Process {
+    let kubeconfig = directory.join(format!("{instance}.kubeconfig"));
     std::fs::write(&kubeconfig, api.kubeconfig_of(ZONES)).unwrap();
-    let log = open_log(folder, &format!("{instance}.log"));
+    let log = open_log(directory, &format!("{instance}.log"));
     let child = Command::new(muster())
         .args(["--kubeconfig".as_ref(), kubeconfig.as_os_str()])
         .args([

@@ -19,7 +19,7 @@ const NOWHERE: &str = "nowhere";
 /// A namespace with a quota of no ConfigMaps.
 const TIGHT: &str = "tight";
 
-/// A row, the files in its folder, and the expected report: state, class, whether it is terminal, reason.
+/// A row, the files in its directory, and the expected report: state, class, whether it is terminal, reason.
 struct Case {
     name: &'static str,
     files: Vec<(&'static str, String)>,

@@ -1,4 +1,5 @@
-//! Promise: a commit is all it takes. The management plane syncs the folder `modules/` of the repository itself, as in the demo.
+//! Promise: a commit is all it takes. The management plane syncs the directory `modules/` of the repository itself, as
+//! in the demo.
 
 use std::time::Duration;
 

@@ -14,7 +14,7 @@ pub mod crash_points;
 pub mod distribute;
 pub mod docs;
 pub mod figures;
-pub mod flux_folder;
+pub mod flux_directory;
 pub mod flux_mode;
 pub mod flux_sources;
 pub mod hand;

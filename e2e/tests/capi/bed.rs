@@ -62,7 +62,7 @@ pub(crate) struct Bed {
     doors: BTreeMap<String, Door>,
     controller: Option<Child>,
     extension: Option<Extension>,
-    folder: TempDir,
+    directory: TempDir,
 }
 
 /// `muster machines serve`, and its arguments.
@@ -78,8 +78,8 @@ pub(crate) fn of(group: &str, kind: &str) -> GroupVersionKind {
 impl Bed {
     /// Creates Clusters at a version and waits until they are ready, each behind a proxy; muster does not run yet.
     pub(crate) async fn new(names: &[&str], version: &str) -> Self {
-        let folder = tempfile::tempdir().unwrap();
-        let within = folder.path().join("fleet");
+        let directory = tempfile::tempdir().unwrap();
+        let within = directory.path().join("fleet");
         let fleet = spawn_blocking(move || {
             let mut fleet = Fleet::start(&within, Plan::default())?;
             fleet.add(&[PLANE.to_owned()])?;
@@ -99,7 +99,7 @@ impl Bed {
             doors: BTreeMap::new(),
             controller: None,
             extension: None,
-            folder,
+            directory,
         };
         let flags = ["--management", "--upgrades", "--crds"];
         kubectl_apply(&bed.kubeconfig, &export(&flags, None).await).await;
@@ -216,7 +216,7 @@ impl Bed {
     pub(crate) async fn start_controller(&mut self) {
         let mut arguments = self.as_account(CONTROLLER.1).await;
         arguments.extend(["--namespace", NS, "--upgrades", "--data-dir"].map(OsString::from));
-        arguments.push(self.folder.path().join("data").into());
+        arguments.push(self.directory.path().join("data").into());
         arguments.insert(0, "controller".into());
         self.controller = Some(self.spawn(&arguments));
     }
@@ -230,7 +230,7 @@ impl Bed {
             .map(|(updater, order)| updater.entry(order))
             .collect();
         let write = |name: &str, text: &str| {
-            let file = self.folder.path().join(name);
+            let file = self.directory.path().join(name);
             fs::write(&file, text).unwrap();
             file.into_os_string()
         };
@@ -284,7 +284,7 @@ impl Bed {
     async fn as_account(&self, name: &str) -> Vec<OsString> {
         let token = token(self.client.clone(), CONTROLLER.0, name).await;
         let plane = self.fleet.plane(PLANE).unwrap();
-        let kubeconfig = self.folder.path().join(format!("{name}.kubeconfig"));
+        let kubeconfig = self.directory.path().join(format!("{name}.kubeconfig"));
         fs::write(&kubeconfig, plane.kubeconfig_by_token(name, &token)).unwrap();
         vec![
             "--kubeconfig".into(),
@@ -316,7 +316,7 @@ impl Bed {
     }
 
     fn log(&self) -> std::path::PathBuf {
-        self.folder.path().join("muster.log")
+        self.directory.path().join("muster.log")
     }
 
     /// Creates ClusterUpgrade `next` for all Clusters.

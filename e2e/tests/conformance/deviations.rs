@@ -21,7 +21,7 @@ struct Document {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Rule {
-    /// The folder of the system.
+    /// The directory of the system.
     pub system: String,
     /// The file of the table.
     pub file: String,

@@ -8,19 +8,19 @@ use crate::{cluster_api, das_schiff, grafana, kudo, matcher::Rules, reader::Case
 /// Every system of the corpus.
 pub(crate) const SYSTEMS: &[System] = &[
     System {
-        folder: "grafana-rollout-operator",
+        directory: "grafana-rollout-operator",
         tables: Some(grafana::TABLES),
     },
     System {
-        folder: "das-schiff",
+        directory: "das-schiff",
         tables: Some(das_schiff::TABLES),
     },
     System {
-        folder: "kudo",
+        directory: "kudo",
         tables: Some(kudo::TABLES),
     },
     System {
-        folder: "cluster-api-in-place",
+        directory: "cluster-api-in-place",
         tables: Some(cluster_api::TABLES),
     },
 ];
@@ -28,8 +28,8 @@ pub(crate) const SYSTEMS: &[System] = &[
 /// A system that muster replaces.
 #[derive(Clone, Copy)]
 pub(crate) struct System {
-    /// Its folder in the corpus.
-    pub folder: &'static str,
+    /// Its directory in the corpus.
+    pub directory: &'static str,
     /// Its tables, by module; empty if muster does not replace it yet.
     pub tables: Option<&'static [&'static [Table]]>,
 }
@@ -37,7 +37,7 @@ pub(crate) struct System {
 /// A table of cases, and the product function for it.
 #[derive(Clone, Copy)]
 pub(crate) struct Table {
-    /// The file in the folder of the system.
+    /// The file in the directory of the system.
     pub file: &'static str,
     pub answer: Answer,
     pub rules: Rules,

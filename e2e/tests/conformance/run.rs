@@ -17,16 +17,16 @@ use crate::{
     registry::{Adapter, Answer, Input, System, Table},
 };
 
-/// The folder of cases, next to the repository.
+/// The directory of cases, next to the repository.
 const DEFAULT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../shared/conformance");
 
 /// Which cases are run.
 pub(crate) struct Settings {
-    /// A folder of systems, or of one system.
-    pub folder: PathBuf,
-    /// The folder whose tables must match all rules of deviation, and in which cases that others refer to are found.
+    /// A directory of systems, or of one system.
+    pub directory: PathBuf,
+    /// The directory whose tables must match all rules of deviation, and in which cases that others refer to are found.
     pub home: PathBuf,
-    /// Whether a missing folder is a failure.
+    /// Whether a missing directory is a failure.
     pub required: bool,
     /// Only files whose names contain this.
     pub only: String,
@@ -34,12 +34,12 @@ pub(crate) struct Settings {
 }
 
 impl Settings {
-    /// `MUSTER_CONFORMANCE` is the folder, `MUSTER_CONFORMANCE_REQUIRED=1` makes a missing one a failure,
+    /// `MUSTER_CONFORMANCE` is the directory, `MUSTER_CONFORMANCE_REQUIRED=1` makes a missing one a failure,
     /// `MUSTER_CONFORMANCE_ONLY` is a part of file names.
     pub(crate) fn from_environment() -> Self {
-        let given = env::var_os("MUSTER_CONFORMANCE").filter(|folder| !folder.is_empty());
+        let given = env::var_os("MUSTER_CONFORMANCE").filter(|directory| !directory.is_empty());
         Self {
-            folder: given.map_or_else(|| DEFAULT.into(), PathBuf::from),
+            directory: given.map_or_else(|| DEFAULT.into(), PathBuf::from),
             home: DEFAULT.into(),
             required: env::var("MUSTER_CONFORMANCE_REQUIRED").is_ok_and(|value| value == "1"),
             only: env::var("MUSTER_CONFORMANCE_ONLY").unwrap_or_default(),
@@ -105,11 +105,11 @@ impl fmt::Display for Report {
     }
 }
 
-/// Runs the tables in the folder.
+/// Runs the tables in the directory.
 pub(crate) fn run(settings: &Settings, systems: &[System]) -> anyhow::Result<Report> {
     let mut report = Report::default();
-    if !settings.folder.is_dir() {
-        let text = format!("not run: {} does not exist", settings.folder.display());
+    if !settings.directory.is_dir() {
+        let text = format!("not run: {} does not exist", settings.directory.display());
         if settings.required {
             report.fail(&text);
         } else {
@@ -122,8 +122,8 @@ pub(crate) fn run(settings: &Settings, systems: &[System]) -> anyhow::Result<Rep
         used: BTreeSet::new(),
         report,
     };
-    for folder in run.systems(systems)? {
-        run.system(&folder, systems)?;
+    for directory in run.systems(systems)? {
+        run.system(&directory, systems)?;
     }
     run.unused(systems)?;
     Ok(run.report)
@@ -137,25 +137,25 @@ struct Run<'a> {
 }
 
 impl Run<'_> {
-    /// The folder itself if it is named like a system, otherwise its subfolders.
+    /// The directory itself if it is named like a system, otherwise its subdirectories.
     fn systems(&self, systems: &[System]) -> anyhow::Result<Vec<PathBuf>> {
-        let folder = fs::canonicalize(&self.settings.folder)?;
-        if systems.iter().any(|system| folder.ends_with(system.folder)) {
-            return Ok(vec![folder]);
+        let directory = fs::canonicalize(&self.settings.directory)?;
+        if systems.iter().any(|system| directory.ends_with(system.directory)) {
+            return Ok(vec![directory]);
         }
-        let folders: Vec<PathBuf> = entries(&folder)?
+        let directories: Vec<PathBuf> = entries(&directory)?
             .into_iter()
             .filter(|entry| entry.is_dir())
             .collect();
-        if folders.is_empty() {
-            bail!("{} has no folder of a system", folder.display());
+        if directories.is_empty() {
+            bail!("{} has no directory of a system", directory.display());
         }
-        Ok(folders)
+        Ok(directories)
     }
 
-    fn system(&mut self, folder: &Path, systems: &[System]) -> anyhow::Result<()> {
-        let name = file_name(folder);
-        let Some(system) = systems.iter().find(|system| system.folder == name) else {
+    fn system(&mut self, directory: &Path, systems: &[System]) -> anyhow::Result<()> {
+        let name = file_name(directory);
+        let Some(system) = systems.iter().find(|system| system.directory == name) else {
             self.report.fail(&format!("{name}: an unknown system"));
             return Ok(());
         };
@@ -163,7 +163,7 @@ impl Run<'_> {
             self.report.lines.push(format!("{name}: not built"));
             return Ok(());
         };
-        for file in entries(folder)? {
+        for file in entries(directory)? {
             let file_name = file_name(&file);
             if file_name == "README.md" || !file_name.contains(&self.settings.only) {
                 continue;
@@ -182,7 +182,7 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// Subfolders contain manifests, not cases.
+    /// Subdirectories contain manifests, not cases.
     fn directory(&mut self, name: &str, table: &Table) {
         match table.answer {
             Answer::Elsewhere(reason) | Answer::NotApplicable(reason) => {
@@ -300,7 +300,7 @@ impl Run<'_> {
         };
         let Some(other) = here.or_else(home) else {
             let text = format!(
-                "{system}/{}: {named:?} is in neither folder, so it is not compared",
+                "{system}/{}: {named:?} is in neither directory, so it is not compared",
                 table.file
             );
             self.report.lines.push(text);
@@ -328,13 +328,13 @@ impl Run<'_> {
     /// A rule that no case needs is out of date.
     fn unused(&mut self, systems: &[System]) -> anyhow::Result<()> {
         let home = fs::canonicalize(&self.settings.home).ok();
-        if home != Some(fs::canonicalize(&self.settings.folder)?) || !self.settings.only.is_empty() {
+        if home != Some(fs::canonicalize(&self.settings.directory)?) || !self.settings.only.is_empty() {
             return Ok(());
         }
         for (number, rule) in self.settings.deviations.iter().enumerate() {
             let built = systems
                 .iter()
-                .any(|system| system.folder == rule.system && system.tables.is_some());
+                .any(|system| system.directory == rule.system && system.tables.is_some());
             if !self.used.contains(&number) || !built {
                 let text = format!(
                     "{}/{}: no case deviates when {}",
@@ -365,8 +365,8 @@ fn adapter_answer(adapter: Adapter, case: &Case) -> anyhow::Result<Value> {
     })
 }
 
-fn entries(folder: &Path) -> anyhow::Result<Vec<PathBuf>> {
-    let read = fs::read_dir(folder).with_context(|| folder.display().to_string())?;
+fn entries(directory: &Path) -> anyhow::Result<Vec<PathBuf>> {
+    let read = fs::read_dir(directory).with_context(|| directory.display().to_string())?;
     let mut entries = read
         .map(|entry| Ok(entry?.path()))
         .collect::<anyhow::Result<Vec<_>>>()?;

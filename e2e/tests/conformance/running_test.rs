@@ -33,25 +33,25 @@ const TABLES: &[Table] = &[
 
 const SYSTEMS: &[System] = &[
     System {
-        folder: "built",
+        directory: "built",
         tables: Some(&[TABLES]),
     },
     System {
-        folder: "later",
+        directory: "later",
         tables: None,
     },
 ];
 
-fn written(folder: &Path, file: &str, cases: &Value) {
-    let file = folder.join(file);
+fn written(directory: &Path, file: &str, cases: &Value) {
+    let file = directory.join(file);
     fs::create_dir_all(file.parent().unwrap()).unwrap();
     fs::write(file, json!({"cases": cases}).to_string()).unwrap();
 }
 
-fn settings(folder: &Path, rules: &str) -> Settings {
+fn settings(directory: &Path, rules: &str) -> Settings {
     Settings {
-        folder: folder.to_owned(),
-        home: folder.to_owned(),
+        directory: directory.to_owned(),
+        home: directory.to_owned(),
         required: false,
         only: String::new(),
         deviations: deviations::parse(rules).unwrap(),
@@ -68,7 +68,7 @@ fn plain(name: &str, a: i64, expected: i64) -> Value {
 
 #[test]
 fn cases_are_counted() {
-    let folder = tempfile::tempdir().unwrap();
+    let directory = tempfile::tempdir().unwrap();
     let cases = json!([
         plain("equal", 1, 1),
         plain("failed", 1, 2),
@@ -81,14 +81,14 @@ fn cases_are_counted() {
         {"name": "not different", "input": {"a": 1}, "expect": {"a": 1}, "differsFrom": "equal"},
         {"name": "compared with nothing", "input": {"a": 1}, "expect": {"a": 1}, "sameAs": "elsewhere"},
     ]);
-    written(folder.path(), "built/echo.json", &cases);
+    written(directory.path(), "built/echo.json", &cases);
     written(
-        folder.path(),
+        directory.path(),
         "built/other.json",
         &json!([plain("x", 1, 2), plain("y", 1, 2)]),
     );
-    written(folder.path(), "later/any.json", &json!([]));
-    let report = ran(&settings(folder.path(), ""));
+    written(directory.path(), "later/any.json", &json!([]));
+    let report = ran(&settings(directory.path(), ""));
     let expected = Counts {
         equal: 3,
         safer: 1,
@@ -105,7 +105,7 @@ fn cases_are_counted() {
         "FAILED  built/echo.json: failed",
         "    a: expected 2, got 1",
         "    panicked: as asked",
-        "built/echo.json: \"elsewhere\" is in neither folder, so it is not compared",
+        "built/echo.json: \"elsewhere\" is in neither directory, so it is not compared",
     ] {
         assert!(
             printed.lines().any(|printed| printed == line),
@@ -117,34 +117,38 @@ fn cases_are_counted() {
 #[test]
 fn what_is_not_known_fails() {
     for file in ["built/unknown.json", "unknown/echo.json"] {
-        let folder = tempfile::tempdir().unwrap();
-        written(folder.path(), file, &json!([]));
-        assert_eq!(ran(&settings(folder.path(), "")).total.failed, 1, "{file}");
+        let directory = tempfile::tempdir().unwrap();
+        written(directory.path(), file, &json!([]));
+        assert_eq!(ran(&settings(directory.path(), "")).total.failed, 1, "{file}");
     }
-    let folder = tempfile::tempdir().unwrap();
+    let directory = tempfile::tempdir().unwrap();
     written(
-        folder.path(),
+        directory.path(),
         "built/other.json",
         &json!([{"name": "a", "input": 1}]),
     );
     assert_eq!(
-        ran(&settings(folder.path(), "")).total.failed,
+        ran(&settings(directory.path(), "")).total.failed,
         1,
         "a case without expect"
     );
 }
 
 #[test]
-fn a_folder_of_one_system_is_run_alone() {
-    let folder = tempfile::tempdir().unwrap();
-    written(folder.path(), "built/echo.json", &json!([plain("equal", 1, 1)]));
-    assert_eq!(ran(&settings(&folder.path().join("built"), "")).total.equal, 1);
+fn a_directory_of_one_system_is_run_alone() {
+    let directory = tempfile::tempdir().unwrap();
+    written(
+        directory.path(),
+        "built/echo.json",
+        &json!([plain("equal", 1, 1)]),
+    );
+    assert_eq!(ran(&settings(&directory.path().join("built"), "")).total.equal, 1);
 }
 
 #[test]
-fn a_missing_folder_fails_where_it_is_required() {
-    let folder = tempfile::tempdir().unwrap();
-    let mut settings = settings(&folder.path().join("away"), "");
+fn a_missing_directory_fails_where_it_is_required() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut settings = settings(&directory.path().join("away"), "");
     let report = ran(&settings);
     assert!(
         report.good() && report.to_string().contains("not run"),
@@ -156,11 +160,11 @@ fn a_missing_folder_fails_where_it_is_required() {
 
 #[test]
 fn a_case_that_others_name_is_found_at_home() {
-    let (folder, home) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let (directory, home) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let case = json!([{"name": "same", "input": {"a": 2}, "expect": {"a": 2}, "sameAs": "equal"}]);
-    written(folder.path(), "built/echo.json", &case);
+    written(directory.path(), "built/echo.json", &case);
     written(home.path(), "built/echo.json", &json!([plain("equal", 1, 1)]));
-    let mut settings = settings(folder.path(), "");
+    let mut settings = settings(directory.path(), "");
     settings.home = home.path().to_owned();
     assert_eq!(ran(&settings).total.failed, 1);
 }
@@ -191,13 +195,13 @@ fn deviations_are_rules_over_the_input() {
         (String::new(), failed(1, 1)),
     ];
     for (rules, expected) in table {
-        let folder = tempfile::tempdir().unwrap();
+        let directory = tempfile::tempdir().unwrap();
         written(
-            folder.path(),
+            directory.path(),
             "built/echo.json",
             &json!([plain("one", 1, 1), plain("five", 5, 6)]),
         );
-        let report = ran(&settings(folder.path(), &rules));
+        let report = ran(&settings(directory.path(), &rules));
         assert_eq!(report.total, expected, "{rules}\n{report}");
     }
     for bad in [
@@ -213,9 +217,9 @@ fn deviations_are_rules_over_the_input() {
 #[test]
 fn rules_of_deviation_have_to_fit_at_home_only() {
     let rules = "[[deviation]]\nsystem = 'built'\nfile = 'echo.json'\nwhen = 'input.a == 5'\ndiffers = ['a']\nreason = 'why'\n";
-    let (folder, home) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-    written(folder.path(), "built/echo.json", &json!([plain("one", 1, 1)]));
-    let mut settings = settings(folder.path(), rules);
+    let (directory, home) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    written(directory.path(), "built/echo.json", &json!([plain("one", 1, 1)]));
+    let mut settings = settings(directory.path(), rules);
     assert!(!ran(&settings).good());
     settings.home = home.path().to_owned();
     assert!(ran(&settings).good());

@@ -42,7 +42,7 @@ const KUBECONFIG: &str = "admin.kubeconfig";
 const LIFETIME: &str = "900";
 
 pub(crate) struct Bed {
-    folder: TempDir,
+    directory: TempDir,
     pub server: Server,
     wire: Option<AbortOnDropHandle<()>>,
     pub nodes: BTreeMap<String, Arc<Machine>>,
@@ -83,9 +83,9 @@ fn run(program: &str, arguments: &[&str]) -> String {
 }
 
 impl Machine {
-    fn start(number: usize, folder: &Path, token: &str, authority: &str) -> Self {
+    fn start(number: usize, directory: &Path, token: &str, authority: &str) -> Self {
         let name = format!("n{number}");
-        let (files, view) = (folder.join(&name), folder.join("node"));
+        let (files, view) = (directory.join(&name), directory.join("node"));
         for part in ["own", "etc", "run"] {
             fs::create_dir_all(files.join(part)).unwrap();
         }
@@ -327,24 +327,24 @@ impl Bed {
         run("ip", &["link", "add", "br0", "type", "bridge"]);
         run("ip", &["addr", "add", &format!("{SERVER}/24"), "dev", "br0"]);
         run("ip", &["link", "set", "br0", "up"]);
-        let folder = tempfile::tempdir().unwrap();
-        fs::create_dir(folder.path().join("node")).unwrap();
+        let directory = tempfile::tempdir().unwrap();
+        fs::create_dir(directory.path().join("node")).unwrap();
         let authority = server.authority();
         let mut nodes = BTreeMap::new();
         for number in 1..=count {
             let token = server.token(&format!("n{number}")).await;
-            let machine = Machine::start(number, folder.path(), &token, &authority);
+            let machine = Machine::start(number, directory.path(), &token, &authority);
             nodes.insert(machine.name.clone(), Arc::new(machine));
         }
-        fs::write(folder.path().join(KUBECONFIG), server.kubeconfig()).unwrap();
-        let controllers = Mutex::new(vec![controller(&server, folder.path(), 0)]);
+        fs::write(directory.path().join(KUBECONFIG), server.kubeconfig()).unwrap();
+        let controllers = Mutex::new(vec![controller(&server, directory.path(), 0)]);
         let most = Arc::default();
         let watching = vec![
             AbortOnDropHandle::new(tokio::spawn(kubelets(server.client(), nodes.clone()))),
             AbortOnDropHandle::new(tokio::spawn(observe(nodes.clone(), Arc::clone(&most)))),
         ];
         let mut bed = Self {
-            folder,
+            directory,
             server,
             wire: None,
             nodes,
@@ -385,14 +385,14 @@ impl Bed {
         let mut running = self.controllers.lock();
         running[0].kill().unwrap();
         running[0].wait().unwrap();
-        running[0] = controller(&self.server, self.folder.path(), 0);
+        running[0] = controller(&self.server, self.directory.path(), 0);
     }
 
     /// Starts one more controller, which does not know of the first one.
     pub(crate) fn add_controller(&self) {
         let mut running = self.controllers.lock();
         let number = running.len();
-        running.push(controller(&self.server, self.folder.path(), number));
+        running.push(controller(&self.server, self.directory.path(), number));
     }
 
     /// Shuts a node down, and deletes its Node.
@@ -443,9 +443,9 @@ impl Bed {
         modules.patch("fabric", &by, &Patch::Apply(object)).await.unwrap();
     }
 
-    /// The path of a file or folder as mounted on every node.
+    /// The path of a file or directory as mounted on every node.
     pub(crate) fn view(&self, name: &str) -> PathBuf {
-        self.folder.path().join("node").join(name)
+        self.directory.path().join("node").join(name)
     }
 
     pub(crate) async fn module(&self) -> NodeModule {
@@ -474,7 +474,7 @@ impl Bed {
         while !holds().await {
             if began.elapsed() > PATIENCE {
                 let module = serde_json::to_string_pretty(&self.module().await.status).unwrap();
-                print_logs(self.folder.path());
+                print_logs(self.directory.path());
                 panic!("not {what} within {PATIENCE:?}: {module}");
             }
             tokio::time::sleep(PERIOD).await;
@@ -525,7 +525,7 @@ impl Bed {
         let output = Command::new(muster())
             .args(arguments)
             .arg("--kubeconfig")
-            .arg(self.folder.path().join(KUBECONFIG))
+            .arg(self.directory.path().join(KUBECONFIG))
             .env_remove("KUBECONFIG")
             .output()
             .unwrap();
@@ -543,15 +543,15 @@ impl Drop for Bed {
     }
 }
 
-fn controller(server: &Server, folder: &Path, number: usize) -> Child {
-    let kubeconfig = folder.join("controller.kubeconfig");
+fn controller(server: &Server, directory: &Path, number: usize) -> Child {
+    let kubeconfig = directory.join("controller.kubeconfig");
     fs::write(&kubeconfig, server.kubeconfig_of_controller()).unwrap();
-    let log = open_log(folder, &format!("controller-{number}.log"));
+    let log = open_log(directory, &format!("controller-{number}.log"));
     let child = Command::new(muster())
         .args(["agent", "--nodes", "--leader-elect=false", "--kubeconfig"])
         .arg(&kubeconfig)
         .arg("--data-dir")
-        .arg(folder.join(format!("data-{number}")))
+        .arg(directory.join(format!("data-{number}")))
         .stdin(Stdio::null())
         .stdout(log.try_clone().unwrap())
         .stderr(log)

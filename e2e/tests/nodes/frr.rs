@@ -9,7 +9,7 @@ use std::{
 /// Without this file vtysh asks for a password.
 pub(crate) const VTYSH: &str = "username root nopassword\nno service integrated-vtysh-config\n";
 
-/// The folder in which its packages are unpacked.
+/// The directory in which its packages are unpacked.
 fn root() -> PathBuf {
     let binary = env::current_exe().unwrap();
     binary.ancestors().nth(3).unwrap().join("frr")
@@ -20,19 +20,19 @@ pub(crate) fn is_there() -> bool {
     root().join("usr/lib/frr/bgpd").is_file()
 }
 
-/// The folders of its libraries.
+/// The directories of its libraries.
 pub(crate) fn libraries() -> String {
-    let folders = [
+    let directories = [
         "usr/lib/x86_64-linux-gnu",
         "lib/x86_64-linux-gnu",
         "usr/lib/x86_64-linux-gnu/frr",
     ];
-    folders
-        .map(|folder| root().join(folder).display().to_string())
+    directories
+        .map(|directory| root().join(directory).display().to_string())
         .join(":")
 }
 
-/// The vtysh command for the daemon in this folder.
+/// The vtysh command for the daemon in this directory.
 pub(crate) fn vtysh(node: &Path) -> String {
     let (program, run) = (root().join("usr/bin/vtysh"), node.join("run"));
     format!(
@@ -50,7 +50,7 @@ pub(crate) fn configuration(number: u32, id: &str, peer: &str, peer_number: u32)
     )
 }
 
-/// The command that starts a daemon with its files in this folder, including its configuration.
+/// The command that starts a daemon with its files in this directory, including its configuration.
 pub(crate) fn bgpd(run: &Path) -> Command {
     let mut command = Command::new(root().join("usr/lib/frr/bgpd"));
     command

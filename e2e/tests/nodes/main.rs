@@ -87,11 +87,11 @@ fn the_agent_is_installed_out_of_another_mount_namespace() {
     if !is_able() {
         return;
     }
-    let folder = tempfile::tempdir().unwrap();
-    let systemctl = folder.path().join("systemctl");
+    let directory = tempfile::tempdir().unwrap();
+    let systemctl = directory.path().join("systemctl");
     std::fs::write(&systemctl, include_str!("systemctl.sh")).unwrap();
     std::fs::set_permissions(&systemctl, std::fs::Permissions::from_mode(0o755)).unwrap();
-    let path = format!("{}:{}", folder.path().display(), env::var("PATH").unwrap());
+    let path = format!("{}:{}", directory.path().display(), env::var("PATH").unwrap());
     let ran = Command::new("unshare")
         .args(NAMESPACES)
         .args([

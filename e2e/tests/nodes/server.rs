@@ -38,7 +38,7 @@ pub(crate) struct Kubernetes {
     client: Client,
     /// The token of the controller.
     token: String,
-    _folder: TempDir,
+    _directory: TempDir,
 }
 
 impl Server {
@@ -54,8 +54,8 @@ impl Server {
     }
 
     pub(crate) async fn kubernetes() -> Self {
-        let folder = tempfile::tempdir().unwrap();
-        let within = folder.path().join("fleet");
+        let directory = tempfile::tempdir().unwrap();
+        let within = directory.path().join("fleet");
         let fleet = spawn_blocking(move || {
             let mut fleet = Fleet::start(&within, Plan::default())?;
             fleet.add(&[PLANE.to_owned()])?;
@@ -73,7 +73,7 @@ impl Server {
             fleet,
             client,
             token,
-            _folder: folder,
+            _directory: directory,
         })
     }
 

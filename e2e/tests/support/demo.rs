@@ -18,19 +18,19 @@ const END: Duration = Duration::from_secs(40);
 /// The JSON path of a Deployment's image.
 pub(crate) const IMAGE: &str = "{.spec.template.spec.containers[0].image}";
 
-/// A running demo, its folder, and its output so far.
+/// A running demo, its directory, and its output so far.
 pub(crate) struct Demo {
     child: Child,
-    pub folder: PathBuf,
+    pub directory: PathBuf,
     printed: Arc<Mutex<String>>,
 }
 
 impl Demo {
-    /// Starts a demo in a folder, with these flags.
-    pub(crate) fn start(folder: &Path, flags: &[&str]) -> Self {
+    /// Starts a demo in a directory, with these flags.
+    pub(crate) fn start(directory: &Path, flags: &[&str]) -> Self {
         let mut child = Command::new(muster())
             .args(["demo", "--seed", "1", "--dir"])
-            .arg(folder)
+            .arg(directory)
             .args(flags)
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
@@ -48,7 +48,7 @@ impl Demo {
         });
         Self {
             child,
-            folder: folder.to_owned(),
+            directory: directory.to_owned(),
             printed,
         }
     }
@@ -77,7 +77,7 @@ impl Demo {
     pub(crate) fn kubectl(&self, arguments: &[&str]) -> String {
         let output = Command::new("kubectl")
             .args(arguments)
-            .env("KUBECONFIG", self.folder.join("management.kubeconfig"))
+            .env("KUBECONFIG", self.directory.join("management.kubeconfig"))
             .output()
             .unwrap();
         text(&output, arguments)
@@ -89,7 +89,7 @@ impl Demo {
     pub(crate) fn muster(&self, arguments: &[&str], code: i32) -> String {
         let output = Command::new(muster())
             .args(arguments)
-            .env("KUBECONFIG", self.folder.join("management.kubeconfig"))
+            .env("KUBECONFIG", self.directory.join("management.kubeconfig"))
             .output()
             .unwrap();
         let printed = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
@@ -102,7 +102,7 @@ impl Demo {
     pub(crate) fn podinfo_in(&self, cluster: &str, verb: &str, flags: &[&str]) -> String {
         let kubeconfig = format!(
             "--kubeconfig={}/clusters/{cluster}.kubeconfig",
-            self.folder.display()
+            self.directory.display()
         );
         let podinfo = [&*kubeconfig, verb, "deployment/podinfo", "-n", "web"];
         self.kubectl(&[&podinfo[..], flags].concat())
@@ -122,8 +122,8 @@ impl Demo {
         let line = &format!("muster() {{ '{}' \"$@\"; }}; {line}", muster().display());
         let output = Command::new("sh")
             .args(["-ec", line])
-            .env("KUBECONFIG", self.folder.join("management.kubeconfig"))
-            .current_dir(self.folder.join("fleet"))
+            .env("KUBECONFIG", self.directory.join("management.kubeconfig"))
+            .current_dir(self.directory.join("fleet"))
             .output()
             .unwrap();
         text(&output, &[line])

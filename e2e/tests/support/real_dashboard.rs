@@ -98,8 +98,8 @@ fn http_get(address: &str, path: &str, token: Option<&str>) -> Option<(u16, Stri
     Some((status, answer))
 }
 
-fn start(folder: &Path, kubeconfig: &str, address: &str) -> Controller {
-    let file = folder.join("controller.kubeconfig");
+fn start(directory: &Path, kubeconfig: &str, address: &str) -> Controller {
+    let file = directory.join("controller.kubeconfig");
     std::fs::write(&file, kubeconfig).unwrap();
     let child = Command::new(muster())
         .args([
@@ -113,7 +113,7 @@ fn start(folder: &Path, kubeconfig: &str, address: &str) -> Controller {
         .args(["--dashboard-addr", address, "--kubeconfig"])
         .arg(file)
         .arg("--data-dir")
-        .arg(folder.join("data"))
+        .arg(directory.join("data"))
         .spawn()
         .unwrap();
     Controller(child)
@@ -122,8 +122,8 @@ fn start(folder: &Path, kubeconfig: &str, address: &str) -> Controller {
 #[test]
 #[ignore = "real: cargo xtask real run"]
 fn dashboard_access_follows_the_right_to_get_modules() {
-    let folder = tempfile::tempdir().unwrap();
-    let mut fleet = Fleet::start(&folder.path().join("real"), Plan::default()).unwrap();
+    let directory = tempfile::tempdir().unwrap();
+    let mut fleet = Fleet::start(&directory.path().join("real"), Plan::default()).unwrap();
     fleet.add(&["management".to_owned()]).unwrap();
     let plane = fleet.plane("management").unwrap();
     let kubectl = Kubectl(plane.kubeconfig());
@@ -150,7 +150,7 @@ fn dashboard_access_follows_the_right_to_get_modules() {
         .to_string();
     let token = kubectl.token("muster-system", "muster-controller");
     let _controller = start(
-        folder.path(),
+        directory.path(),
         &plane.kubeconfig_by_token("muster-controller", &token),
         &address,
     );

@@ -268,7 +268,7 @@ async fn compare(assigned: Assigned, sources: &Sources<'_>) -> anyhow::Result<Cl
     })
 }
 
-/// Where commits are read: from local clones, or fetched into a temporary folder.
+/// Where commits are read: from local clones, or fetched into a temporary directory.
 struct Sources<'a> {
     options: &'a Options,
     /// The command that also reads repositories over http and file.
@@ -280,8 +280,8 @@ struct Sources<'a> {
 struct Fetched {
     source: GitSource,
     remote: Remote,
-    /// The temporary folder, removed on drop.
-    _folder: tempfile::TempDir,
+    /// The temporary directory, removed on drop.
+    _directory: tempfile::TempDir,
 }
 
 impl<'a> Sources<'a> {
@@ -295,7 +295,7 @@ impl<'a> Sources<'a> {
 
     fn clone_of(&self, url: &str) -> Option<&PathBuf> {
         let found = self.options.clones.iter().find(|clone| clone.url == url)?;
-        Some(&found.folder)
+        Some(&found.directory)
     }
 
     /// Makes a commit readable; each once.
@@ -304,7 +304,7 @@ impl<'a> Sources<'a> {
             return;
         }
         let mut next = format!("next: name a clone of it with --source {}=DIR", origin.url);
-        // A module alone must never make this command read a folder of this machine.
+        // A module alone must never make this command read a directory of this machine.
         let insecure = insecure_scheme(&origin.url).filter(|_| !self.options.allow_insecure_sources);
         let fetched = if let Some(scheme) = insecure {
             next = format!("next: {}", self.allow);
@@ -323,9 +323,9 @@ impl<'a> Sources<'a> {
     }
 
     async fn read(&self, origin: &Origin, path: &str) -> anyhow::Result<Files> {
-        if let Some(folder) = self.clone_of(&origin.url) {
-            return in_clone(folder, &origin.commit, path)
-                .with_context(|| format!("{}; next: git fetch there", folder.display()));
+        if let Some(directory) = self.clone_of(&origin.url) {
+            return in_clone(directory, &origin.commit, path)
+                .with_context(|| format!("{}; next: git fetch there", directory.display()));
         }
         match self.fetched.get(origin) {
             Some(Ok(fetched)) => {
@@ -339,9 +339,9 @@ impl<'a> Sources<'a> {
 }
 
 async fn fetch(origin: &Origin, allow_insecure: bool) -> anyhow::Result<Fetched> {
-    let folder = tempfile::tempdir().context("creating a temporary folder")?;
+    let directory = tempfile::tempdir().context("creating a temporary directory")?;
     let options = GitOptions {
-        data_dir: folder.path().to_owned(),
+        data_dir: directory.path().to_owned(),
         allow_insecure,
         limits: Limits::default(),
     };
@@ -353,12 +353,12 @@ async fn fetch(origin: &Origin, allow_insecure: bool) -> anyhow::Result<Fetched>
     Ok(Fetched {
         source,
         remote,
-        _folder: folder,
+        _directory: directory,
     })
 }
 
-fn in_clone(folder: &Path, commit: &str, path: &str) -> anyhow::Result<Files> {
-    let repository = Repository::discover(folder)?;
+fn in_clone(directory: &Path, commit: &str, path: &str) -> anyhow::Result<Files> {
+    let repository = Repository::discover(directory)?;
     let tree = repository.find_commit(Oid::from_str(commit)?)?.tree()?;
     let below = path.trim_start_matches("./").trim_matches('/');
     let below = if below == "." { "" } else { below };
@@ -371,23 +371,23 @@ mod tests {
 
     use super::*;
 
-    /// A repository in a folder, and its only commit.
+    /// A repository in a directory, and its only commit.
     fn repository() -> (tempfile::TempDir, Origin) {
-        let folder = tempfile::tempdir().unwrap();
-        fs::write(folder.path().join("a.yaml"), "a: b\n").unwrap();
-        let repository = Repository::init(folder.path()).unwrap();
+        let directory = tempfile::tempdir().unwrap();
+        fs::write(directory.path().join("a.yaml"), "a: b\n").unwrap();
+        let repository = Repository::init(directory.path()).unwrap();
         let mut index = repository.index().unwrap();
         index.add_path(Path::new("a.yaml")).unwrap();
         let tree = repository.find_tree(index.write_tree().unwrap()).unwrap();
         let author = git2::Signature::now("Ann", "ann@example.com").unwrap();
         let commit = repository.commit(Some("HEAD"), &author, &author, "first", &tree, &[]);
         let origin = Origin {
-            url: format!("file://{}", folder.path().display()),
+            url: format!("file://{}", directory.path().display()),
             commit: commit.unwrap().to_string(),
             needs_secret: false,
         };
         drop(tree);
-        (folder, origin)
+        (directory, origin)
     }
 
     /// Its content, or the error.
@@ -403,8 +403,8 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_folder_of_this_machine_is_read_only_if_that_is_allowed() {
-        let (_folder, origin) = repository();
+    async fn a_directory_of_this_machine_is_read_only_if_that_is_allowed() {
+        let (_directory, origin) = repository();
         assert_eq!(
             read(&origin, false).await.unwrap_err(),
             "its repository is a file URL, which is read only if you allow it; next: muster diff module/web -n fleet --allow"

@@ -1,4 +1,4 @@
-//! How the objects of a folder are applied to a cluster: plainly, or as a Kustomization does it.
+//! How the objects of a directory are applied to a cluster: plainly, or as a Kustomization does it.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -35,11 +35,11 @@ pub(crate) struct How {
     pub withheld: Vec<String>,
     /// Objects that were applied before.
     pub inventory: Inventory,
-    /// Whether objects of the inventory that the folder no longer has would be pruned.
+    /// Whether objects of the inventory that the directory no longer has would be pruned.
     pub prunes: bool,
     /// Whether a plan decides the order: Jobs belong to its runs, and what no run has applied belongs to other plans.
     pub has_plan: bool,
-    /// Whether an empty folder is allowed.
+    /// Whether an empty directory is allowed.
     pub allow_empty: bool,
 }
 

@@ -1,4 +1,4 @@
-//! What applying a folder would change in a cluster, and how the clusters of a module drifted.
+//! What applying a directory would change in a cluster, and how the clusters of a module drifted.
 
 mod drift;
 mod how;
@@ -18,7 +18,7 @@ pub use self::{
     drift::{Options, module},
     nodes::{NodesCompared, nodes},
 };
-use crate::folder;
+use crate::directory;
 
 /// The result of a comparison, the worst last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -54,9 +54,9 @@ pub struct Compared {
     pub note: Option<String>,
 }
 
-/// What would be created, changed and deleted if the folder were applied, plainly or as this Kustomization of the
+/// What would be created, changed and deleted if the directory were applied, plainly or as this Kustomization of the
 /// namespace does it. Nothing is written.
-pub async fn diff_folder(
+pub async fn diff_directory(
     (client, namespace): (Client, &str),
     path: &Path,
     substitute: BTreeMap<String, String>,
@@ -68,7 +68,7 @@ pub async fn diff_folder(
     };
     let mut variables = how.variables.clone();
     variables.extend(substitute);
-    let manifests = match folder::manifests(path, variables) {
+    let manifests = match directory::manifests(path, variables) {
         Ok(manifests) => manifests,
         Err(wrong) => {
             let withheld = || {
@@ -99,7 +99,7 @@ pub async fn diff_folder(
         errors: failures
             .map(|failure| format!("{}{failure}", print::position_prefix(&manifests, &failure.id)))
             .collect(),
-        texts: vec![print::diff_text(&preview, &manifests, "folder")],
+        texts: vec![print::diff_text(&preview, &manifests, "directory")],
         note: None,
     })
 }

@@ -85,7 +85,7 @@ fn coloured(line: &str) -> String {
     }
 }
 
-/// The source position of an object, followed by a colon and a space; empty for an object that is not in the folder.
+/// The source position of an object, followed by a colon and a space; empty for an object that is not in the directory.
 pub(crate) fn position_prefix(manifests: &[Manifest], id: &ObjectId) -> String {
     let named = || {
         manifests.iter().filter(|manifest| {

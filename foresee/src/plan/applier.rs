@@ -1,8 +1,8 @@
-//! The Kustomizations that apply a folder of modules: what they prune, and which variables they substitute.
+//! The Kustomizations that apply a directory of modules: what they prune, and which variables they substitute.
 //!
 //! They are found by the labels that Flux and the built-in sync set on the live modules. Invariant: a module is planned
-//! as removed only if its Kustomization prunes and is known to apply the folder; otherwise the plan says that the
-//! module is live and not in the folder.
+//! as removed only if its Kustomization prunes and is known to apply the directory; otherwise the plan says that the
+//! module is live and not in the directory.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -21,7 +21,7 @@ use muster_controllers::runtime::Api;
 use muster_fleet::lists::Live;
 
 use super::{
-    read::{self, Folder, Location},
+    read::{self, Directory, Location},
     words,
 };
 
@@ -62,23 +62,23 @@ impl Id {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Appliers(pub BTreeMap<Id, Result<Kustomization, String>>);
 
-/// The planned folder, as far as it is known.
+/// The planned directory, as far as it is known.
 #[derive(Clone, Debug)]
 pub(crate) struct Planned {
-    /// The Kustomizations of live modules that are in the folder.
+    /// The Kustomizations of live modules that are in the directory.
     pub appliers: BTreeSet<Id>,
-    /// Location of the folder.
+    /// Location of the directory.
     pub path: Location,
-    /// Modules in the folder that are of another namespace.
+    /// Modules in the directory that are of another namespace.
     pub elsewhere: BTreeSet<String>,
 }
 
-/// What happens to a module that is live and not in the folder.
+/// What happens to a module that is live and not in the directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Missing {
     /// Its Kustomization prunes it.
     Pruned(Id),
-    /// It stays, or that is unknown: the reason, to follow "is live but not in this folder".
+    /// It stays, or that is unknown: the reason, to follow "is live but not in this directory".
     Left(String),
     /// It is already being deleted.
     Deleted,
@@ -108,7 +108,7 @@ impl Appliers {
             };
             read.insert(id, found);
         }
-        // Other Kustomizations of this namespace matter only until the first module of a folder is live: without the
+        // Other Kustomizations of this namespace matter only until the first module of a directory is live: without the
         // right to list them, the variables must be given.
         let own: Api<Kustomization> = Api::namespaced(client.clone(), &live.namespace);
         let own = own.list(&ListParams::default()).await;
@@ -124,15 +124,15 @@ impl Appliers {
         Ok(Self(read))
     }
 
-    /// The only Kustomization that applies the folder at this location; `None` if there are several, or the location is
-    /// unknown.
+    /// The only Kustomization that applies the directory at this location; `None` if there are several, or the location
+    /// is unknown.
     pub(crate) fn at(&self, location: &Location) -> Option<&Kustomization> {
-        let Location::Repository(folder) = location else {
+        let Location::Repository(directory) = location else {
             return None;
         };
         let applies = |kustomization: &&Kustomization| {
             let path = kustomization.spec.path.as_deref().unwrap_or(".");
-            normal(Path::new(path)) == normal(folder)
+            normal(Path::new(path)) == normal(directory)
         };
         let known = self.0.values().filter_map(|read| read.as_ref().ok());
         let mut all = known.filter(applies);
@@ -142,7 +142,7 @@ impl Appliers {
         }
     }
 
-    /// What happens to a live module that the folder does not have.
+    /// What happens to a live module that the directory does not have.
     pub(crate) fn missing<K: ModuleObject>(&self, module: &K, planned: &Planned) -> Missing {
         let left = Missing::Left;
         if module.meta().deletion_timestamp.is_some() {
@@ -176,34 +176,35 @@ impl Appliers {
         }
         let path = kustomization.spec.path.as_deref().unwrap_or(".");
         if !planned.appliers.contains(&id) || !planned.covers(path) {
-            return left(format!(", and {id} applies the folder {path}"));
+            return left(format!(", and {id} applies the directory {path}"));
         }
         Missing::Pruned(id)
     }
 }
 
 impl Planned {
-    /// The folder at a location, with these live modules in it.
-    pub(crate) fn new(live: &Live, folder: &Folder, path: Location) -> Self {
+    /// The directory at a location, with these live modules in it.
+    pub(crate) fn new(live: &Live, directory: &Directory, path: Location) -> Self {
         let modules = live.modules.iter();
-        let modules = modules.filter(|module| folder.modules.contains_key(&module.name_any()));
+        let modules = modules.filter(|module| directory.modules.contains_key(&module.name_any()));
         let bootstrap = live.bootstrap_modules.iter();
-        let bootstrap = bootstrap.filter(|module| folder.bootstrap_modules.contains_key(&module.name_any()));
+        let bootstrap =
+            bootstrap.filter(|module| directory.bootstrap_modules.contains_key(&module.name_any()));
         let appliers = modules.filter_map(Id::of).chain(bootstrap.filter_map(Id::of));
         Self {
             appliers: appliers.collect(),
             path,
-            elsewhere: folder.modules_elsewhere.clone(),
+            elsewhere: directory.modules_elsewhere.clone(),
         }
     }
 
-    /// Whether everything that a Kustomization applies from this path of its repository is in the folder.
+    /// Whether everything that a Kustomization applies from this path of its repository is in the directory.
     fn covers(&self, path: &str) -> bool {
         let path = normal(Path::new(path));
         match &self.path {
-            Location::Repository(folder) => path.starts_with(normal(folder)),
-            // A copy of the folder has the same name.
-            Location::Disk(folder) => !path.as_os_str().is_empty() && folder.ends_with(&path),
+            Location::Repository(directory) => path.starts_with(normal(directory)),
+            // A copy of the directory has the same name.
+            Location::Disk(directory) => !path.as_os_str().is_empty() && directory.ends_with(&path),
         }
     }
 }
@@ -216,7 +217,8 @@ fn normal(path: &Path) -> PathBuf {
         .collect()
 }
 
-/// The notices of a plan about live modules that are not in its folder and not planned as removed: a line per reason.
+/// The notices of a plan about live modules that are not in its directory and not planned as removed: a line per
+/// reason.
 pub(crate) fn left(missing: &BTreeMap<String, Missing>) -> Vec<String> {
     let mut alike: BTreeMap<String, Vec<String>> = BTreeMap::new();
     let mut deleted = Vec::new();
@@ -237,7 +239,7 @@ pub(crate) fn left(missing: &BTreeMap<String, Missing>) -> Vec<String> {
                 ("are", "their")
             };
             format!(
-                "{} {is} live but not in this folder{why}: --prune plans {its} removal",
+                "{} {is} live but not in this directory{why}: --prune plans {its} removal",
                 words::who(&modules)
             )
         })

@@ -254,7 +254,7 @@ fn warnings<K: ModuleObject>(findings: &Findings<'_, K>, selected: &BTreeSet<Str
         warnings.push(wrong.clone());
     }
     if let Some(id) = findings.pruned {
-        warnings.push(format!("{id} prunes it: the folder no longer has it"));
+        warnings.push(format!("{id} prunes it: the directory no longer has it"));
     }
     match spec.on_delete.filter(|_| removed) {
         Some(OnDelete::Orphan) => {

@@ -31,7 +31,7 @@ use super::{
     model::{self, Change, ModulePlan, Move, Plan, SCHEMA},
     objects::{Builder, Difference},
     order::{self, Course, OrderError},
-    read::{self, Folder, Location},
+    read::{self, Directory, Location},
     shared::{self, Rows},
     versions::Versions,
 };
@@ -46,14 +46,14 @@ pub(crate) struct Foresight {
     /// The live objects.
     pub live: Live,
     /// The base of the comparison; `None` to compare with the live objects.
-    pub base: Option<Folder>,
+    pub base: Option<Directory>,
     /// The objects that would be applied.
-    pub wanted: Folder,
-    /// Whether everything that is no longer written is removed, whatever applies the folder.
+    pub wanted: Directory,
+    /// Whether everything that is no longer written is removed, whatever applies the directory.
     pub prune: bool,
     /// The Kustomizations of the live modules.
     pub appliers: Appliers,
-    /// Location of the folder.
+    /// Location of the directory.
     pub path: Location,
     /// The kinds that bindings may read.
     pub kinds: Kinds,
@@ -64,7 +64,7 @@ pub(crate) struct Foresight {
 /// The clusters, and the objects that bindings read, on one side.
 struct Surroundings {
     clusters: Vec<Arc<ClusterRow>>,
-    /// Those of the objects that are in the folder.
+    /// Those of the objects that are in the directory.
     written: BTreeMap<ObjectId, Value>,
     known: KnownObjects,
 }
@@ -150,7 +150,7 @@ impl Foresight {
         }
     }
 
-    /// The live modules that the folder does not have, and what happens to them.
+    /// The live modules that the directory does not have, and what happens to them.
     fn missing(&self) -> BTreeMap<String, Missing> {
         let planned = Planned::new(&self.live, &self.wanted, self.path.clone());
         let mut missing = BTreeMap::new();
@@ -391,7 +391,7 @@ struct Ground<'a> {
     /// The modules whose manifests change.
     changing: &'a BTreeSet<String>,
     taken: &'a Taken,
-    /// The live modules that the folder does not have.
+    /// The live modules that the directory does not have.
     missing: &'a BTreeMap<String, Missing>,
     before: &'a mut Surroundings,
     after: &'a mut Surroundings,

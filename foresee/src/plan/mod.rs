@@ -1,7 +1,7 @@
 //! Previews what a commit would do to the fleet, before it is merged. Nothing is written.
 //!
 //! ```text
-//!   folder, or both sides of a range ─► read ──► change: modules on both sides ─┐
+//!   manifests, or both sides of range ─► read ──► change: modules on both sides ─┐
 //!   management cluster ─────────────► live ────────────────────────────────────┼─► module::Prospect (controllers)
 //!   tag ─► versions: commit ───────────────────────────────────────────────────┘        │
 //!                      plan (the shipped decision) in the simulator ◄── order ◄─────────┘
@@ -37,7 +37,7 @@ use muster_fleet::lists;
 use muster_sync::source::Files;
 
 use self::{
-    applier::Appliers, foresee::Foresight, read::Folder, variables::KnownVariables, versions::Versions,
+    applier::Appliers, foresee::Foresight, read::Directory, variables::KnownVariables, versions::Versions,
 };
 pub use self::{
     markdown::render_markdown as markdown,
@@ -50,15 +50,15 @@ pub use self::{
 /// What to plan, and how.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
-    /// The folder with the manifests of Modules and BootstrapModules; its Clusters and ConfigMaps are used, too.
-    pub folder: PathBuf,
-    /// Two commits of the repository of the folder to compare, as `A..B` or `A...B`, instead of the folder with the
-    /// cluster.
+    /// The directory with the manifests of Modules and BootstrapModules; its Clusters and ConfigMaps are used, too.
+    pub directory: PathBuf,
+    /// Two commits of the repository of the directory to compare, as `A..B` or `A...B`, instead of the directory with
+    /// the cluster.
     pub git: Option<String>,
-    /// Whether all live modules that are not in the folder are removed. Without it: those that the Kustomization of the
-    /// folder prunes.
+    /// Whether all live modules that are not in the directory are removed. Without it: those that the Kustomization of
+    /// the directory prunes.
     pub prune: bool,
-    /// Variables of the manifests. Others are taken from the Kustomization that applies the folder; without any,
+    /// Variables of the manifests. Others are taken from the Kustomization that applies the directory; without any,
     /// nothing is substituted.
     pub substitute: BTreeMap<String, String>,
     /// Local clones of repositories that modules use.
@@ -69,7 +69,7 @@ pub struct Options {
     pub binding_kinds: Vec<String>,
 }
 
-/// The files of both sides; the first is `None` if the folder is compared with the cluster.
+/// The files of both sides; the first is `None` if the directory is compared with the cluster.
 #[derive(Debug)]
 pub struct Sides(Option<Files>, Files);
 
@@ -78,10 +78,10 @@ impl Sides {
     pub fn read(options: &Options) -> Result<Self, ReadError> {
         Ok(match &options.git {
             Some(range) => {
-                let (from, to) = read::in_range(&options.folder, range)?;
+                let (from, to) = read::in_range(&options.directory, range)?;
                 Self(Some(from), to)
             }
-            None => Self(None, read::on_disk(&options.folder)?),
+            None => Self(None, read::on_disk(&options.directory)?),
         })
     }
 }
@@ -96,11 +96,11 @@ pub async fn plan_fleet(
     let live = lists::read(&client, namespace).await?;
     let appliers = Appliers::read(&client, &live).await?;
     let given = &options.substitute;
-    let path = read::location(&options.folder);
+    let path = read::location(&options.directory);
     let known = KnownVariables::of(files.0.iter().chain([&files.1]), &live, &appliers, &path);
-    let (base, wanted, note) = folders(files, &known, given, namespace)?;
+    let (base, wanted, note) = directories(files, &known, given, namespace)?;
     if is_empty(&wanted) && base.as_ref().is_none_or(is_empty) {
-        let place = options.folder.display().to_string();
+        let place = options.directory.display().to_string();
         let skipped = wanted
             .skipped()
             .map_or_else(String::new, |skipped| format!(" ({skipped})"));
@@ -117,27 +117,31 @@ pub async fn plan_fleet(
         kinds: foresee::kinds(&options.binding_kinds)?,
         now: Clock::system().now(),
     };
-    let mut versions = Versions::new(&options.clones, &options.folder, options.allow_insecure_sources);
+    let mut versions = Versions::new(
+        &options.clones,
+        &options.directory,
+        options.allow_insecure_sources,
+    );
     let mut plan = foresight.plan(&mut versions).await?;
     plan.notes.extend(note);
     Ok(plan)
 }
 
 /// Builds both sides with their variables; returns the notices about those.
-fn folders(
+fn directories(
     Sides(base, wanted): &Sides,
     known: &KnownVariables,
     given: &BTreeMap<String, String>,
     namespace: &str,
-) -> Result<(Option<Folder>, Folder, Option<String>), ReadError> {
+) -> Result<(Option<Directory>, Directory, Option<String>), ReadError> {
     let read = |variables: &BTreeMap<String, String>| {
-        let folder = |files| read::read_folder(files, variables, namespace);
-        Ok((base.as_ref().map(folder).transpose()?, folder(wanted)?))
+        let directory = |files| read::read_directory(files, variables, namespace);
+        Ok((base.as_ref().map(directory).transpose()?, directory(wanted)?))
     };
     let all = known.with(given);
     match read(&all) {
         Ok((base, wanted)) => Ok((base, wanted, known.inferred_notice(given))),
-        // A folder with more than the Kustomization applies may have variables of others.
+        // A directory with more than the Kustomization applies may have variables of others.
         Err(error @ ReadError::Build { .. }) if all != *given => match read(given) {
             Ok((base, wanted)) => Ok((base, wanted, Some(KnownVariables::unused(&error)))),
             Err(_) => Err(error),
@@ -146,6 +150,8 @@ fn folders(
     }
 }
 
-fn is_empty(folder: &Folder) -> bool {
-    folder.modules.is_empty() && folder.bootstrap_modules.is_empty() && folder.node_modules.is_empty()
+fn is_empty(directory: &Directory) -> bool {
+    directory.modules.is_empty()
+        && directory.bootstrap_modules.is_empty()
+        && directory.node_modules.is_empty()
 }

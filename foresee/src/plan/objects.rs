@@ -22,7 +22,7 @@ use super::{
 /// The reason why the objects of a Flux row are unknown.
 pub(crate) const RENDERED_BY_FLUX: &str = "rendered by Flux in the cluster";
 
-/// The prefix of a chart release, whose objects are not in the folder.
+/// The prefix of a chart release, whose objects are not in the directory.
 const HELM_RELEASE: &str = "HelmRelease.helm.toolkit.fluxcd.io ";
 
 /// The objects of one row.

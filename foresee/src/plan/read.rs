@@ -1,4 +1,4 @@
-//! Reads the modules of a folder, or of a commit: the same manifests that would be applied from it.
+//! Reads the modules of a directory, or of a commit: the same manifests that would be applied from it.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -18,7 +18,7 @@ use muster_controllers::bindings::ObjectId;
 use muster_inspect::lint::{Code, Lens, Problem, Refused};
 use muster_sync::{
     build::{self, BuildErrors, BuildOptions, Manifest, Origin, Plans},
-    source::{self, File, Files, FolderErrors, Limits},
+    source::{self, DirectoryErrors, File, Files, Limits},
 };
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -27,7 +27,7 @@ use thiserror::Error;
 /// The file extensions of manifests, as in the sync.
 const EXTENSIONS: [&str; 2] = ["yaml", "yml"];
 
-/// The location of a folder.
+/// The location of a directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Location {
     /// This path in a repository.
@@ -39,23 +39,23 @@ pub(crate) enum Location {
 /// Why the manifests cannot be planned, where, and what to do.
 #[derive(Debug, Error)]
 pub enum ReadError {
-    /// The folder cannot be read.
+    /// The directory cannot be read.
     #[error(transparent)]
-    Folder(#[from] FolderErrors),
+    Directory(#[from] DirectoryErrors),
     /// A file cannot be read.
     #[error(
-        "{errors}; next: fix it, or name the folder that has the modules with -f (variables: --substitute NAME=VALUE)"
+        "{errors}; next: fix it, or name the directory that has the modules with -f (variables: --substitute NAME=VALUE)"
     )]
     Build {
         /// The errors of the files.
         errors: BuildErrors,
     },
-    /// The folder has no module.
+    /// The directory has no module.
     #[error(
-        "{place} has no Module and no BootstrapModule{skipped}; next: name the folder that has them with -f"
+        "{place} has no Module and no BootstrapModule{skipped}; next: name the directory that has them with -f"
     )]
     NoModules {
-        /// The folder, or the folder of a commit.
+        /// The directory, or the directory of a commit.
         place: String,
         /// Text about manifests of other namespaces; may be empty.
         skipped: String,
@@ -87,21 +87,23 @@ pub enum ReadError {
         range: String,
     },
     /// The commit does not exist.
-    #[error("--git: {revision} is not a commit of the repository of {}; next: git fetch, or name another", folder.display())]
+    #[error("--git: {revision} is not a commit of the repository of {}; next: git fetch, or name another", directory.display())]
     NoCommit {
         /// The argument as given.
         revision: String,
-        /// The folder that was given.
-        folder: PathBuf,
+        /// The directory that was given.
+        directory: PathBuf,
     },
-    /// The folder is not in a git repository.
-    #[error("{} is not in a git work tree; next: name a folder of it with -f", folder.display())]
+    /// The directory is not in a git repository.
+    #[error("{} is not in a git work tree; next: name a directory of it with -f", directory.display())]
     NoRepository {
-        /// The folder that was given.
-        folder: PathBuf,
+        /// The directory that was given.
+        directory: PathBuf,
     },
     /// A file is too large.
-    #[error("{path} has {bytes} bytes, more than {most}; next: name the folder that has the modules with -f")]
+    #[error(
+        "{path} has {bytes} bytes, more than {most}; next: name the directory that has the modules with -f"
+    )]
     TooLarge {
         /// Path of the file.
         path: String,
@@ -124,9 +126,9 @@ pub(crate) struct WithOrigin<K> {
     pub origin: Origin,
 }
 
-/// The objects of a folder that matter for a plan.
+/// The objects of a directory that matter for a plan.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Folder {
+pub(crate) struct Directory {
     /// Modules, by name.
     pub modules: BTreeMap<String, WithOrigin<Module>>,
     /// NodeModules, by name: which nodes they change is known only in their clusters.
@@ -143,7 +145,7 @@ pub(crate) struct Folder {
     pub modules_elsewhere: BTreeSet<String>,
 }
 
-impl Folder {
+impl Directory {
     /// The notice about NodeModules: they are validated here, and rolled out in the clusters that get them.
     pub(crate) fn of_nodes(&self) -> Option<String> {
         let names: Vec<String> = self
@@ -175,14 +177,14 @@ impl Folder {
     }
 }
 
-/// The files of a folder on disk.
-pub(crate) fn on_disk(folder: &Path) -> Result<Files, ReadError> {
-    Ok(source::read_folder(folder, &Limits::default())?)
+/// The files of a directory on disk.
+pub(crate) fn on_disk(directory: &Path) -> Result<Files, ReadError> {
+    Ok(source::read_directory(directory, &Limits::default())?)
 }
 
-/// The files of both sides of a range, in the repository of the folder; only those below the folder. `A..B` compares
-/// the two, `A...B` what B changed since it diverged from A.
-pub(crate) fn in_range(folder: &Path, range: &str) -> Result<(Files, Files), ReadError> {
+/// The files of both sides of a range, in the repository of the directory; only those below the directory. `A..B`
+/// compares the two, `A...B` what B changed since it diverged from A.
+pub(crate) fn in_range(directory: &Path, range: &str) -> Result<(Files, Files), ReadError> {
     let (from, to) = range.split_once("..").ok_or_else(|| ReadError::Range {
         range: range.to_owned(),
     })?;
@@ -196,19 +198,19 @@ pub(crate) fn in_range(folder: &Path, range: &str) -> Result<(Files, Files), Rea
             range: range.to_owned(),
         });
     }
-    let repository = Repository::discover(folder).map_err(|_none| ReadError::NoRepository {
-        folder: folder.to_owned(),
+    let repository = Repository::discover(directory).map_err(|_none| ReadError::NoRepository {
+        directory: directory.to_owned(),
     })?;
     let (from, to) = (
-        find_commit(&repository, folder, from)?,
-        find_commit(&repository, folder, to)?,
+        find_commit(&repository, directory, from)?,
+        find_commit(&repository, directory, to)?,
     );
     let from = if since {
         repository.find_commit(repository.merge_base(from.id(), to.id())?)?
     } else {
         from
     };
-    let below = below(&repository, folder);
+    let below = below(&repository, directory);
     Ok((
         files(&repository, &from.tree()?, &below)?,
         files(&repository, &to.tree()?, &below)?,
@@ -217,7 +219,7 @@ pub(crate) fn in_range(folder: &Path, range: &str) -> Result<(Files, Files), Rea
 
 fn find_commit<'a>(
     repository: &'a Repository,
-    folder: &Path,
+    directory: &Path,
     revision: &str,
 ) -> Result<Commit<'a>, ReadError> {
     let found = repository
@@ -227,31 +229,33 @@ fn find_commit<'a>(
         ErrorCode::NotFound | ErrorCode::Ambiguous | ErrorCode::InvalidSpec | ErrorCode::Peel => {
             ReadError::NoCommit {
                 revision: revision.to_owned(),
-                folder: folder.to_owned(),
+                directory: directory.to_owned(),
             }
         }
         _ => ReadError::Git(error),
     })
 }
 
-/// The location of a folder: in a git work tree, or just on disk.
-pub(crate) fn location(folder: &Path) -> Location {
-    match Repository::discover(folder) {
-        Ok(repository) if repository.workdir().is_some() => Location::Repository(below(&repository, folder)),
+/// The location of a directory: in a git work tree, or just on disk.
+pub(crate) fn location(directory: &Path) -> Location {
+    match Repository::discover(directory) {
+        Ok(repository) if repository.workdir().is_some() => {
+            Location::Repository(below(&repository, directory))
+        }
         // If the path cannot be resolved, it is used as given.
-        _ => Location::Disk(folder.canonicalize().unwrap_or_else(|_| folder.to_owned())),
+        _ => Location::Disk(directory.canonicalize().unwrap_or_else(|_| directory.to_owned())),
     }
 }
 
-/// The path of a folder relative to the root of its repository; empty for the root itself.
-fn below(repository: &Repository, folder: &Path) -> PathBuf {
+/// The path of a directory relative to the root of its repository; empty for the root itself.
+fn below(repository: &Repository, directory: &Path) -> PathBuf {
     let root = repository.workdir().and_then(|root| root.canonicalize().ok());
-    let folder = folder.canonicalize().ok();
-    let below = root.zip(folder).and_then(|(root, folder)| {
-        let below = folder.strip_prefix(root).ok()?;
+    let directory = directory.canonicalize().ok();
+    let below = root.zip(directory).and_then(|(root, directory)| {
+        let below = directory.strip_prefix(root).ok()?;
         Some(below.to_owned())
     });
-    // A bare repository has no folders on disk: all of it is read.
+    // A bare repository has no directories on disk: all of it is read.
     below.unwrap_or_default()
 }
 
@@ -274,7 +278,7 @@ pub(crate) fn files(
     let most = Limits::default().file_bytes;
     let mut files = Vec::new();
     let mut wrong = None;
-    tree.walk(TreeWalkMode::PreOrder, |folder, entry| {
+    tree.walk(TreeWalkMode::PreOrder, |directory, entry| {
         // A name that is not UTF-8 has none of the extensions.
         let name = entry.name().unwrap_or_default();
         let is_manifest = EXTENSIONS
@@ -283,7 +287,7 @@ pub(crate) fn files(
         if entry.kind() != Some(ObjectType::Blob) || !is_manifest {
             return TreeWalkResult::Ok;
         }
-        let path = format!("{prefix}{folder}{name}");
+        let path = format!("{prefix}{directory}{name}");
         match repository.find_blob(entry.id()) {
             Ok(blob) if u64::try_from(blob.size()).is_ok_and(|size| size <= most) => {
                 files.push(File {
@@ -308,36 +312,41 @@ pub(crate) fn files(
 }
 
 /// The modules, Clusters and binding objects of the files. Objects that are of another namespace are skipped.
-pub(crate) fn read_folder(
+pub(crate) fn read_directory(
     files: &Files,
     variables: &BTreeMap<String, String>,
     namespace: &str,
-) -> Result<Folder, ReadError> {
+) -> Result<Directory, ReadError> {
     let options = BuildOptions {
         substitute: variables.clone(),
         plans: Plans::LeftOut,
     };
     let manifests = build::build(files, &options).map_err(|errors| ReadError::Build { errors })?;
     let definitions = Lens::new();
-    let mut folder = Folder::default();
+    let mut directory = Directory::default();
     for manifest in manifests {
         if let Some(other) = manifest.namespace().filter(|named| *named != namespace) {
-            *folder.elsewhere.entry(other.to_owned()).or_default() += 1;
+            *directory.elsewhere.entry(other.to_owned()).or_default() += 1;
             if let Some(kind) = module_kind(&manifest) {
                 let module = address(kind, manifest.name());
-                folder.modules_elsewhere.insert(module);
+                directory.modules_elsewhere.insert(module);
             }
             continue;
         }
         let gvk = manifest.gvk();
         match (gvk.group.as_str(), gvk.kind.as_str()) {
-            (GROUP, "NodeModule") => put_nodes(&mut folder.node_modules, &manifest, &definitions)?,
-            (GROUP, "Module") => put(&mut folder.modules, &manifest, namespace, &definitions)?,
+            (GROUP, "NodeModule") => put_nodes(&mut directory.node_modules, &manifest, &definitions)?,
+            (GROUP, "Module") => put(&mut directory.modules, &manifest, namespace, &definitions)?,
             (GROUP, "BootstrapModule") => {
-                put(&mut folder.bootstrap_modules, &manifest, namespace, &definitions)?;
+                put(
+                    &mut directory.bootstrap_modules,
+                    &manifest,
+                    namespace,
+                    &definitions,
+                )?;
             }
             (cluster::GROUP, "Cluster") => {
-                folder
+                directory
                     .clusters
                     .insert(manifest.name().to_owned(), manifest.object);
             }
@@ -348,11 +357,11 @@ pub(crate) fn read_folder(
                     kind: gvk.kind.clone(),
                     name: manifest.name().to_owned(),
                 };
-                folder.objects.insert(id, manifest.object);
+                directory.objects.insert(id, manifest.object);
             }
         }
     }
-    Ok(folder)
+    Ok(directory)
 }
 
 /// The kind of module of a manifest; `None` if it is not a module.
@@ -505,7 +514,7 @@ fn not_given(variables: &BTreeSet<String>) -> String {
     let each = |write: fn(&String) -> String| variables.iter().map(write).collect::<Vec<_>>();
     let names = each(|name| format!("${{{name}}}")).join(", ");
     let flags = each(|name| format!("--substitute {name}=VALUE")).join(" ");
-    format!("{names}: no Kustomization that applies this folder gives a value; next: give it with {flags}")
+    format!("{names}: no Kustomization that applies this directory gives a value; next: give it with {flags}")
 }
 
 /// The name as commands take it: `module/podinfo`.

@@ -19,7 +19,7 @@ use serde_json::{Value, json};
 use super::{
     Sides,
     applier::{Appliers, Id},
-    folders,
+    directories,
     foresee::Foresight,
     markdown,
     model::Plan,
@@ -46,15 +46,15 @@ const FLEET: [(&str, &str, &str); 7] = [
     ("zz-1", "new", "us"),
 ];
 
-/// A settled management cluster, and the folder that it was created from.
+/// A settled management cluster, and the directory that it was created from.
 struct World {
     live: Live,
-    folder: BTreeMap<String, Value>,
+    directory: BTreeMap<String, Value>,
     /// The other side of a range.
     base: Option<BTreeMap<String, Value>>,
     prune: bool,
     appliers: Appliers,
-    /// Location of the folder.
+    /// Location of the directory.
     path: Location,
 }
 
@@ -90,7 +90,7 @@ impl World {
             enrolled: Some(FLEET.map(|(name, ..)| name.to_owned()).into()),
             ..Live::default()
         };
-        let mut folder = BTreeMap::new();
+        let mut directory = BTreeMap::new();
         for name in names {
             let manifest = module(name, OLD, &json!({}));
             let mut stands: Module = serde_json::from_value(manifest.clone()).unwrap();
@@ -99,7 +99,7 @@ impl World {
             stands.metadata.generation = Some(1);
             live.revisions.push(revision(name, &stands.spec, OLD, "Good"));
             live.modules.push(stands);
-            folder.insert((*name).to_owned(), manifest);
+            directory.insert((*name).to_owned(), manifest);
         }
         live.proxies = FLEET
             .iter()
@@ -108,7 +108,7 @@ impl World {
             .collect();
         Self {
             live,
-            folder,
+            directory,
             base: None,
             prune: false,
             appliers: Appliers::default(),
@@ -117,13 +117,13 @@ impl World {
     }
 
     fn spec(&mut self, name: &str) -> &mut Value {
-        &mut self.folder.get_mut(name).unwrap()["spec"]
+        &mut self.directory.get_mut(name).unwrap()["spec"]
     }
 
     /// A version, and its rollout spec.
     fn rolls(&mut self, name: &str, commit: &str, rollout: &Value) {
         let manifest = module(name, commit, rollout);
-        self.folder.insert(name.to_owned(), manifest);
+        self.directory.insert(name.to_owned(), manifest);
     }
 
     fn annotate(&mut self, cluster: &str, key: &str, value: &str) {
@@ -139,18 +139,18 @@ impl World {
     }
 
     async fn plan(&self) -> Plan {
-        let folder = |manifests: &BTreeMap<String, Value>| {
+        let directory = |manifests: &BTreeMap<String, Value>| {
             let files = manifests.iter().map(|(name, manifest)| File {
                 path: format!("modules/{name}.yaml"),
                 bytes: serde_json::to_vec(manifest).unwrap().into(),
             });
-            read::read_folder(&Files::new(files), &BTreeMap::new(), NS).unwrap()
+            read::read_directory(&Files::new(files), &BTreeMap::new(), NS).unwrap()
         };
         let foresight = Foresight {
             client: ApiServer::in_process().unwrap().client(),
             live: self.live.clone(),
-            base: self.base.as_ref().map(folder),
-            wanted: folder(&self.folder),
+            base: self.base.as_ref().map(directory),
+            wanted: directory(&self.directory),
             prune: self.prune,
             appliers: self.appliers.clone(),
             path: self.path.clone(),
@@ -407,7 +407,7 @@ async fn a_removal_lists_the_clusters_that_lose_the_module_and_has_no_stages() {
     let mut world = World::new(&["web"]);
     world.live.modules[0].spec.rollout = serde_json::from_value(stages()).unwrap();
     world.rolls_out_since_yesterday();
-    world.folder.remove("web");
+    world.directory.remove("web");
     world.prune = true;
     let drawn = text::render_text(&world.plan().await, 200);
     let expect = "\
@@ -491,10 +491,10 @@ fn kustomization(path: &str, prune: bool) -> Value {
     json!({"sourceRef": {"kind": "GitRepository", "name": "fleet"}, "path": path, "prune": prune, "interval": "1m"})
 }
 
-/// The folder has only `base`; `web` is live, too.
+/// The directory has only `base`; `web` is live, too.
 fn without_web() -> World {
     let mut world = World::new(&["web", "base"]);
-    world.folder.remove("web");
+    world.directory.remove("web");
     world
 }
 
@@ -512,7 +512,7 @@ async fn what_its_kustomization_prunes_is_removed_without_the_flag() {
         let drawn = text::render_text(&plan, 200);
         assert!(drawn.starts_with("module/web: removed"), "{path:?}: {drawn}");
         assert!(
-            drawn.contains("! Kustomization sys/fleet prunes it: the folder no longer has it"),
+            drawn.contains("! Kustomization sys/fleet prunes it: the directory no longer has it"),
             "{drawn}"
         );
         assert_eq!((plan.changes_nothing(), &plan.notes[..]), (false, &[][..]));
@@ -534,16 +534,16 @@ async fn what_is_not_known_to_be_pruned_is_named() {
     let mut world = without_web();
     check(
         &world,
-        "module/web is live but not in this folder: --prune plans its removal",
+        "module/web is live but not in this directory: --prune plans its removal",
     )
     .await;
 
     world.applied(&["web", "base"], &kustomization("modules", false));
-    let says = "module/web is live but not in this folder, and Kustomization sys/fleet does not prune: --prune plans its removal";
+    let says = "module/web is live but not in this directory, and Kustomization sys/fleet does not prune: --prune plans its removal";
     check(&world, says).await;
 
-    // Another folder, or a part of it.
-    let other = "module/web is live but not in this folder, and Kustomization sys/fleet applies the folder modules: --prune plans its removal";
+    // Another directory, or a part of it.
+    let other = "module/web is live but not in this directory, and Kustomization sys/fleet applies the directory modules: --prune plans its removal";
     world.applied(&["web"], &kustomization("modules", true));
     for path in [
         Location::Repository("modules/team-a".into()),
@@ -560,7 +560,7 @@ async fn what_is_not_known_to_be_pruned_is_named() {
     for read in world.appliers.0.values_mut() {
         *read = Err("may not be read with these rights".to_owned());
     }
-    let says = "module/web is live but not in this folder, and Kustomization sys/fleet may not be read with these rights: --prune plans \
+    let says = "module/web is live but not in this directory, and Kustomization sys/fleet may not be read with these rights: --prune plans \
                 its removal";
     check(&world, says).await;
 
@@ -569,8 +569,8 @@ async fn what_is_not_known_to_be_pruned_is_named() {
     world.applied(&["web", "base"], &kustomization("modules", true));
     let mut manifest = module("web", OLD, &json!({}));
     manifest["metadata"]["namespace"] = json!("apps");
-    world.folder.insert("web".to_owned(), manifest);
-    let says = "module/web is live but not in this folder for this namespace: --prune plans its removal";
+    world.directory.insert("web".to_owned(), manifest);
+    let says = "module/web is live but not in this directory for this namespace: --prune plans its removal";
     check(&world, says).await;
 }
 
@@ -587,9 +587,9 @@ async fn what_is_being_deleted_is_no_news() {
     );
 }
 
-/// Renames `web` in the folder.
+/// Renames `web` in the directory.
 fn rename(world: &mut World, rollout: &Value) {
-    world.folder.remove("web");
+    world.directory.remove("web");
     world.rolls("webapp", OLD, rollout);
     world.prune = true;
 }
@@ -657,7 +657,7 @@ async fn what_the_other_needs_comes_first() {
     world.spec("app")["dependsOn"] = json!([{"name": "web"}]);
     world.annotate("eu-2", "fleet.muster.dev/hold", r#"{"for": ""}"#);
     let hold = json!({"fleet.muster.dev/hold": "us-1"});
-    world.folder.get_mut("web").unwrap()["metadata"]["annotations"] = hold;
+    world.directory.get_mut("web").unwrap()["metadata"]["annotations"] = hold;
     assert_eq!(
         world.orders().await,
         [
@@ -709,9 +709,9 @@ async fn clusters_behind_closed_windows_come_when_those_open() {
 #[tokio::test]
 async fn of_a_range_the_one_side_is_compared_with_the_other() {
     let mut world = World::new(&["web", "gone"]);
-    world.base = Some(world.folder.clone());
+    world.base = Some(world.directory.clone());
     world.rolls("web", NEW, &json!({"strategy": "Replace"}));
-    world.folder.remove("gone");
+    world.directory.remove("gone");
     let mut titles: Vec<String> = world.plan().await.modules.iter().map(words::title).collect();
     titles.sort();
     assert_eq!(
@@ -722,7 +722,7 @@ async fn of_a_range_the_one_side_is_compared_with_the_other() {
         ]
     );
 
-    // Against the cluster, a module that is not in the folder stays, unless pruning is requested.
+    // Against the cluster, a module that is not in the directory stays, unless pruning is requested.
     world.base = None;
     let plan = world.plan().await;
     assert_eq!(
@@ -775,12 +775,12 @@ async fn that_a_version_must_be_signed_is_said_where_it_was_not_verified() {
 }
 
 #[tokio::test]
-async fn a_cluster_of_the_folder_joins_by_its_labels() {
+async fn a_cluster_of_the_directory_joins_by_its_labels() {
     let mut world = World::new(&["web"]);
     let cluster = json!({
         "apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "Cluster", "metadata": {"name": "zz-1", "labels": {"env": "prod"}},
     });
-    world.folder.insert("zz-1".to_owned(), cluster);
+    world.directory.insert("zz-1".to_owned(), cluster);
     assert_eq!(world.orders().await, ["module/web: zz-1"]);
     let plan = world.plan().await;
     assert_eq!(plan.modules[0].joins, ["zz-1"]);
@@ -793,7 +793,7 @@ fn bad_input_is_reported_with_its_position() {
             path: (*path).to_owned(),
             bytes: text.as_bytes().to_vec().into(),
         });
-        let error = read::read_folder(&Files::new(files), &BTreeMap::new(), NS).unwrap_err();
+        let error = read::read_directory(&Files::new(files), &BTreeMap::new(), NS).unwrap_err();
         assert!(error.to_string().starts_with(expected), "{error}");
     };
     let yaml = |name: &str, rest: &str| {
@@ -847,15 +847,15 @@ fn bad_input_is_reported_with_its_position() {
 
 #[test]
 fn a_range_is_two_commits_of_the_repository() {
-    let folder = tempfile::tempdir().unwrap();
-    let modules = folder.path().join("modules");
+    let directory = tempfile::tempdir().unwrap();
+    let modules = directory.path().join("modules");
     std::fs::create_dir(&modules).unwrap();
     let wrong = |range: &str| read::in_range(&modules, range).unwrap_err().to_string();
     assert!(wrong("a..b").contains("is not in a git work tree"));
-    let repository = git2::Repository::init(folder.path()).unwrap();
+    let repository = git2::Repository::init(directory.path()).unwrap();
     for text in ["v1", "v2"] {
         std::fs::write(modules.join("web.yaml"), format!("version: {text}\n")).unwrap();
-        std::fs::write(folder.path().join("other.yaml"), "a: b\n").unwrap();
+        std::fs::write(directory.path().join("other.yaml"), "a: b\n").unwrap();
         commit(&repository);
     }
     for range in ["a", "a..", "..b", "a...", "a..b..c"] {
@@ -886,12 +886,12 @@ fn an_unset_variable_is_named() {
         path: "modules/web.yaml".to_owned(),
         bytes: serde_json::to_vec(&manifest).unwrap().into(),
     }]);
-    let error = read::read_folder(&files, &BTreeMap::new(), NS)
+    let error = read::read_directory(&files, &BTreeMap::new(), NS)
         .unwrap_err()
         .to_string();
     assert!(
         error.ends_with(
-            "module/web: ${FLEET_URL}: no Kustomization that applies this folder gives a value; next: give it with --substitute FLEET_URL=VALUE"
+            "module/web: ${FLEET_URL}: no Kustomization that applies this directory gives a value; next: give it with --substitute FLEET_URL=VALUE"
         ),
         "{error}"
     );
@@ -904,14 +904,14 @@ fn variables_are_those_of_the_kustomization_or_of_the_live_modules() {
     let git = &mut world.spec("web")["sync"]["source"]["git"];
     git["url"] = json!("https://${HOST}/fleet.git");
     let known = |world: &World| {
-        let files = world.folder.iter().map(|(name, manifest)| File {
+        let files = world.directory.iter().map(|(name, manifest)| File {
             path: format!("{name}.yaml"),
             bytes: serde_json::to_vec(manifest).unwrap().into(),
         });
         let files = Files::new(files);
         let known = KnownVariables::of([&files], &world.live, &world.appliers, &world.path);
-        let folder = read::read_folder(&files, &known.values, NS).unwrap();
-        let url = folder.modules["web"].object.spec.sync.source.url().to_owned();
+        let directory = read::read_directory(&files, &known.values, NS).unwrap();
+        let url = directory.modules["web"].object.spec.sync.source.url().to_owned();
         (url, known.inferred_notice(&BTreeMap::new()))
     };
     // No Kustomization is known: the values of the live module.
@@ -932,7 +932,7 @@ fn variables_are_those_of_the_kustomization_or_of_the_live_modules() {
     world.applied(&["web", "base"], &spec);
     assert_eq!(known(&world), (URL.to_owned(), Some(notice.to_owned())));
 
-    // None of its modules is live yet: the Kustomization of the folder is used.
+    // None of its modules is live yet: the Kustomization of the directory is used.
     world.live.modules.clear();
     spec["postBuild"] = json!({"substitute": {"HOST": "first.test"}});
     world.applied(&[], &spec);
@@ -967,7 +967,7 @@ fn variables_of_a_kustomization_that_applies_less_are_not_used() {
     let check = |bucket: &str, expect: &str, notice: Option<&str>| {
         let files = files(bucket);
         let known = KnownVariables::of([&files.1], &world.live, &world.appliers, &world.path);
-        let (_, wanted, note) = folders(&files, &known, &BTreeMap::new(), NS).unwrap();
+        let (_, wanted, note) = directories(&files, &known, &BTreeMap::new(), NS).unwrap();
         let object = wanted.objects.values().next().unwrap();
         assert_eq!(object["data"]["bucket"], expect);
         assert_eq!(note.as_deref(), notice);
@@ -980,19 +980,19 @@ fn variables_of_a_kustomization_that_applies_less_are_not_used() {
 
 #[tokio::test]
 async fn before_a_tag_is_made_the_plan_says_so() {
-    let folder = tempfile::tempdir().unwrap();
-    let repository = git2::Repository::init(folder.path()).unwrap();
-    std::fs::write(folder.path().join("a.yaml"), "a: b\n").unwrap();
+    let directory = tempfile::tempdir().unwrap();
+    let repository = git2::Repository::init(directory.path()).unwrap();
+    std::fs::write(directory.path().join("a.yaml"), "a: b\n").unwrap();
     commit(&repository);
     let mut manifest = module("web", OLD, &json!({}));
     manifest["spec"]["sync"]["source"]["git"]["version"] = json!({"tag": "web-1.0"});
     let module: Module = serde_json::from_value(manifest).unwrap();
-    let clone = format!("https://git.test/fleet.git={}", folder.path().display());
+    let clone = format!("https://git.test/fleet.git={}", directory.path().display());
     let nowhere = std::path::Path::new("/nowhere");
     let mut versions = Versions::new(&[clone.parse().unwrap()], nowhere, false);
     let expect = format!(
         "no tag web-1.0 yet in {}: git tag web-1.0, or fetch it (git fetch --tags)",
-        folder.path().display()
+        directory.path().display()
     );
     assert_eq!(versions.commit(&module).await.unwrap_err().to_string(), expect);
     let head = repository.head().unwrap().peel(git2::ObjectType::Commit).unwrap();
@@ -1003,9 +1003,9 @@ async fn before_a_tag_is_made_the_plan_says_so() {
 #[test]
 fn object_changes_are_listed_once_and_secrets_are_hidden() {
     const URL: &str = "https://git.test/fleet.git";
-    let folder = tempfile::tempdir().unwrap();
-    let repository = git2::Repository::init(folder.path()).unwrap();
-    let app = folder.path().join("app");
+    let directory = tempfile::tempdir().unwrap();
+    let repository = git2::Repository::init(directory.path()).unwrap();
+    let app = directory.path().join("app");
     std::fs::create_dir(&app).unwrap();
     let object = |kind: &str, name: &str, data: &str| {
         format!("apiVersion: v1\nkind: {kind}\nmetadata: {{name: {name}}}\n{data}\n---\n")
@@ -1030,7 +1030,7 @@ fn object_changes_are_listed_once_and_secrets_are_hidden() {
         });
         serde_json::from_value(row).unwrap()
     };
-    let clones = BTreeMap::from([(URL.to_owned(), folder.path().to_owned())]);
+    let clones = BTreeMap::from([(URL.to_owned(), directory.path().to_owned())]);
     let rows = [
         ("eu-1", Some(row(&old, "eu")), row(&new, "eu")),
         ("eu-2", Some(row(&old, "eu")), row(&new, "eu")),
@@ -1076,14 +1076,14 @@ fn object_changes_are_listed_once_and_secrets_are_hidden() {
 #[test]
 fn what_flux_renders_is_said_to_be_unknown() {
     const URL: &str = "https://git.test/fleet.git";
-    let folder = tempfile::tempdir().unwrap();
-    let repository = git2::Repository::init(folder.path()).unwrap();
+    let directory = tempfile::tempdir().unwrap();
+    let repository = git2::Repository::init(directory.path()).unwrap();
     let release =
         "apiVersion: helm.toolkit.fluxcd.io/v2\nkind: HelmRelease\nmetadata: {name: web, namespace: apps}\n";
-    std::fs::write(folder.path().join("all.yaml"), release).unwrap();
+    std::fs::write(directory.path().join("all.yaml"), release).unwrap();
     commit(&repository);
     let id = repository.head().unwrap().target().unwrap().to_string();
-    let clones = BTreeMap::from([(URL.to_owned(), folder.path().to_owned())]);
+    let clones = BTreeMap::from([(URL.to_owned(), directory.path().to_owned())]);
     let unknown = |source: Value, package: Value| {
         let row = json!({"name": "web", "commit": id, "source": source, "package": package});
         let row: SyncRow = serde_json::from_value(row).unwrap();
@@ -1122,7 +1122,7 @@ async fn what_is_of_another_namespace_is_counted() {
     for (name, namespace) in [("a", "apps"), ("b", "apps"), ("c", "edge")] {
         let mut manifest = module(name, NEW, &json!({}));
         manifest["metadata"]["namespace"] = json!(namespace);
-        world.folder.insert(name.to_owned(), manifest);
+        world.directory.insert(name.to_owned(), manifest);
     }
     let plan = world.plan().await;
     assert_eq!(
@@ -1134,7 +1134,7 @@ async fn what_is_of_another_namespace_is_counted() {
 
 /// A NodeModule is validated on its own and with the others; which nodes change is known elsewhere.
 #[test]
-fn node_modules_of_a_folder_are_checked() {
+fn node_modules_of_a_directory_are_checked() {
     let of = |name: &str, path: &str, content: &str| {
         json!({
             "apiVersion": "fleet.muster.dev/v1alpha1", "kind": "NodeModule", "metadata": {"name": name},
@@ -1146,13 +1146,13 @@ fn node_modules_of_a_folder_are_checked() {
             path: format!("{number}.yaml"),
             bytes: manifest.to_string().into(),
         });
-        read::read_folder(&Files::new(files), &BTreeMap::new(), NS)
+        read::read_directory(&Files::new(files), &BTreeMap::new(), NS)
     };
     let fabric = of("fabric", "/etc/fabric", "on $(NODE_NAME)");
-    let folder = read(&[fabric.clone(), of("dns", "/etc/dns", "")]).unwrap();
+    let directory = read(&[fabric.clone(), of("dns", "/etc/dns", "")]).unwrap();
     let says = "nothing is wrong with nodemodule/dns, nodemodule/fabric; which nodes change is known only in the clusters that have them: muster diff \
                 nodemodule/dns --context CONTEXT";
-    assert_eq!(folder.of_nodes().as_deref(), Some(says));
+    assert_eq!(directory.of_nodes().as_deref(), Some(says));
     for (other, expected) in [
         (
             of("dns", "etc/dns", ""),

@@ -1,4 +1,4 @@
-//! The variables of the manifests of a folder: those of the Kustomization that applies it, or, if that is unknown,
+//! The variables of the manifests of a directory: those of the Kustomization that applies it, or, if that is unknown,
 //! inferred from the live modules. Pure.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -60,7 +60,7 @@ impl KnownVariables {
             compare(spec, live, &mut shown);
         }
         let mut values = build.unwrap_or_default().substitute;
-        // Two values of one variable: the live modules were applied at different times, or from different folders.
+        // Two values of one variable: the live modules were applied at different times, or from different directories.
         let certain = shown.into_iter().filter(|(_, all)| all.len() == 1);
         let certain = certain.filter_map(|(name, all)| Some((name, all.into_iter().next()?)));
         let shown: BTreeMap<String, String> =
@@ -77,7 +77,7 @@ impl KnownVariables {
         all
     }
 
-    /// The notice of a plan if the folder can be built only without them.
+    /// The notice of a plan if the directory can be built only without them.
     pub(crate) fn unused(error: &ReadError) -> String {
         let what = match error {
             ReadError::Build { errors } => errors.to_string(),
@@ -110,7 +110,7 @@ fn live_modules(live: &Live) -> BTreeMap<String, (Option<Id>, Value)> {
     modules.chain(live.bootstrap_modules.iter().map(one)).collect()
 }
 
-/// The modules in the files, with their spec. Parse errors are reported where the folder is built.
+/// The modules in the files, with their spec. Parse errors are reported where the directory is built.
 fn modules(files: &Files) -> Vec<(String, Value)> {
     let documents = files
         .iter()

@@ -22,19 +22,19 @@ use muster_sync::source::{Clock, GitOptions, GitSource, Limits, Remote, Source a
 pub struct Clone {
     /// The URL, as in modules.
     pub url: String,
-    /// Folder of the clone.
-    pub folder: PathBuf,
+    /// Directory of the clone.
+    pub directory: PathBuf,
 }
 
 impl FromStr for Clone {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        // A URL may contain =, a folder usually does not.
+        // A URL may contain =, a directory usually does not.
         match text.rsplit_once('=') {
-            Some((url, folder)) if !url.is_empty() && !folder.is_empty() => Ok(Self {
+            Some((url, directory)) if !url.is_empty() && !directory.is_empty() => Ok(Self {
                 url: url.to_owned(),
-                folder: folder.into(),
+                directory: directory.into(),
             }),
             _ => Err("write URL=DIR, such as https://github.com/acme/fleet.git=../fleet".to_owned()),
         }
@@ -68,10 +68,10 @@ pub(crate) struct Versions {
 }
 
 impl Versions {
-    /// Creates it with these clones, and the repository of the folder itself under the URLs of its remotes.
-    pub(crate) fn new(clones: &[Clone], folder: &Path, insecure: bool) -> Self {
-        let mut all = remotes(folder);
-        all.extend(clones.iter().cloned().map(|clone| (clone.url, clone.folder)));
+    /// Creates it with these clones, and the repository of the directory itself under the URLs of its remotes.
+    pub(crate) fn new(clones: &[Clone], directory: &Path, insecure: bool) -> Self {
+        let mut all = remotes(directory);
+        all.extend(clones.iter().cloned().map(|clone| (clone.url, clone.directory)));
         Self {
             clones: all,
             insecure,
@@ -115,8 +115,8 @@ impl Versions {
                 commit: Some(commit),
             } => Some(Ok(commit.clone())),
             GitVersion { tag: Some(tag), .. } => {
-                let folder = self.clones.get(source.url())?;
-                Some(tagged(folder, tag))
+                let directory = self.clones.get(source.url())?;
+                Some(tagged(directory, tag))
             }
             GitVersion { .. } => None,
         }
@@ -132,9 +132,9 @@ impl Versions {
         let failed = |error: &(dyn std::error::Error + 'static)| {
             Unknown(format!("{}; next: {clone}", error_chain(error)))
         };
-        let folder = tempfile::tempdir().map_err(|error| failed(&error))?;
+        let directory = tempfile::tempdir().map_err(|error| failed(&error))?;
         let options = GitOptions {
-            data_dir: folder.path().to_owned(),
+            data_dir: directory.path().to_owned(),
             allow_insecure: self.insecure,
             limits: Limits::default(),
         };
@@ -156,33 +156,33 @@ impl Versions {
 }
 
 /// The commit of a tag, in a clone.
-fn tagged(folder: &Path, tag: &str) -> Result<String, Unknown> {
-    let found = Repository::discover(folder).and_then(|repository| {
+fn tagged(directory: &Path, tag: &str) -> Result<String, Unknown> {
+    let found = Repository::discover(directory).and_then(|repository| {
         let object = repository.revparse_single(&format!("refs/tags/{tag}"))?;
         Ok(object.peel_to_commit()?.id().to_string())
     });
     found.map_err(|error| {
-        let folder = folder.display();
+        let directory = directory.display();
         Unknown(
             if error.code() == ErrorCode::NotFound && error.class() == ErrorClass::Reference {
-                format!("no tag {tag} yet in {folder}: git tag {tag}, or fetch it (git fetch --tags)")
+                format!("no tag {tag} yet in {directory}: git tag {tag}, or fetch it (git fetch --tags)")
             } else {
-                format!("{folder}: {}; next: git fetch --tags there", error.message())
+                format!("{directory}: {}; next: git fetch --tags there", error.message())
             },
         )
     })
 }
 
-/// The repository of a folder, by the URLs of its remotes.
-fn remotes(folder: &Path) -> BTreeMap<String, PathBuf> {
-    let Ok(repository) = Repository::discover(folder) else {
+/// The repository of a directory, by the URLs of its remotes.
+fn remotes(directory: &Path) -> BTreeMap<String, PathBuf> {
+    let Ok(repository) = Repository::discover(directory) else {
         return BTreeMap::new();
     };
     let root = repository.workdir().and_then(|root| root.canonicalize().ok());
     let itself = root
         .clone()
         .map(|root| (format!("file://{}", root.display()), root));
-    let root = root.unwrap_or_else(|| folder.to_owned());
+    let root = root.unwrap_or_else(|| directory.to_owned());
     // A remote that cannot be read has no usable name.
     let names = repository.remotes().map(|names| {
         let names = names.iter().flatten().flatten().map(str::to_owned);

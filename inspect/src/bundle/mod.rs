@@ -37,8 +37,8 @@ pub struct Bundle {
     pub failed: Vec<String>,
 }
 
-/// Writes a bundle of a namespace and of muster's own into a new file: the given one, or one in the working folder with
-/// the time in its name.
+/// Writes a bundle of a namespace and of muster's own into a new file: the given one, or one in the working directory
+/// with the time in its name.
 pub async fn write(client: &Client, namespace: &str, path: Option<PathBuf>) -> anyhow::Result<Bundle> {
     let asking = client.apiserver_version();
     let server = call_within(DEADLINE, "asking the API server for its version", asking).await;

@@ -197,7 +197,7 @@ impl Code {
             Self::PathConflict => {
                 "let one NodeModule have the path, or select different nodes: on a node that both select, neither is assigned"
             }
-            Self::Plan => "correct the plan: muster build FOLDER --plan NAME prints the result",
+            Self::Plan => "correct the plan: muster build DIRECTORY --plan NAME prints the result",
             Self::PlainSecret => "keep values out of git: encrypt them, or let an operator create the Secret",
         }
     }

@@ -32,12 +32,12 @@ pub use self::{
     words::Problem,
 };
 
-/// Reads these files, and the files of these folders.
+/// Reads these files, and the files of these directories.
 pub fn read(paths: &[PathBuf]) -> anyhow::Result<Files> {
     let mut files = Vec::new();
     for path in paths {
         if path.is_dir() {
-            files.extend(source::read_folder(path, &Limits::default())?.iter().cloned());
+            files.extend(source::read_directory(path, &Limits::default())?.iter().cloned());
         } else {
             let bytes = std::fs::read(path).with_context(|| format!("reading {}", path.display()))?;
             let path = path.display().to_string();

@@ -206,7 +206,7 @@ impl Lens {
         let address = identity.address();
         let finding = |code, field: &str, message| Finding::about(code, document, &address, field, message);
         if plan::is_plan(&value) {
-            // Validated with the files of its folder.
+            // Validated with the files of its directory.
             return DocumentResult {
                 is_of_the_fleet: true,
                 findings: Vec::new(),

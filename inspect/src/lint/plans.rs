@@ -1,4 +1,4 @@
-//! Validates plans with the files of their folder, as the agent does.
+//! Validates plans with the files of their directory, as the agent does.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -27,13 +27,13 @@ pub(crate) fn check(files: &Files, modules: &[(Document, ValidModule)], given: &
     for (document, module) in modules {
         let package = &module.spec.sync.package;
         let Some(of_package) = &package.plan else { continue };
-        let folder = package.path.trim_start_matches("./").trim_matches('/');
-        if !files.iter().any(|file| is_below(&file.path, folder)) {
-            // The folder is in another repository.
+        let directory = package.path.trim_start_matches("./").trim_matches('/');
+        if !files.iter().any(|file| is_below(&file.path, directory)) {
+            // The directory is in another repository.
             continue;
         }
         let planning = Planning {
-            folder,
+            directory,
             file: &of_package.file,
             timeout: package.timeout.to_std(),
             deadline: of_package.deadline.map(muster_api::Duration::to_std),
@@ -43,11 +43,11 @@ pub(crate) fn check(files: &Files, modules: &[(Document, ValidModule)], given: &
         let mut variables = package.substitute.clone();
         variables.extend(given.values().clone());
         match read(files, &planning, variables) {
-            // All files are below the root: the folder may be of another repository.
-            Err(PlannedError::NoFile { .. }) if matches!(folder, "" | ".") => {}
-            Err(PlannedError::NoFile { file, folder }) => {
+            // All files are below the root: the directory may be of another repository.
+            Err(PlannedError::NoFile { .. }) if matches!(directory, "" | ".") => {}
+            Err(PlannedError::NoFile { file, directory }) => {
                 let address = module.identity.address();
-                let message = format!("there is no {file:?} below {folder:?}");
+                let message = format!("there is no {file:?} below {directory:?}");
                 let field = "spec.sync.package.plan.file";
                 findings.push(Finding::about(Code::Plan, document, &address, field, message));
             }
@@ -58,9 +58,9 @@ pub(crate) fn check(files: &Files, modules: &[(Document, ValidModule)], given: &
         .iter()
         .filter(|file| !named.contains(&file.path) && plan::is_plan_file(file))
     {
-        let (folder, name) = file.path.rsplit_once('/').unwrap_or(("", &file.path));
+        let (directory, name) = file.path.rsplit_once('/').unwrap_or(("", &file.path));
         let planning = Planning {
-            folder,
+            directory,
             file: name,
             timeout: NO_LIMIT,
             deadline: None,
@@ -80,7 +80,9 @@ fn read(
     planning: &Planning<'_>,
     substitute: BTreeMap<String, String>,
 ) -> Result<Planned, PlannedError> {
-    let below = files.iter().filter(|file| is_below(&file.path, planning.folder));
+    let below = files
+        .iter()
+        .filter(|file| is_below(&file.path, planning.directory));
     let below: Vec<File> = below.cloned().collect();
     let options = BuildOptions {
         plans: Plans::LeftOut,

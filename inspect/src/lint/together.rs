@@ -364,13 +364,13 @@ fn bring_the_same(one: &ValidModule, other: &ValidModule) -> bool {
     same_place && alike && (is_below(&first.path, &second.path) || is_below(&second.path, &first.path))
 }
 
-/// Whether a folder or file is that folder, or is in it.
-pub(crate) fn is_below(folder: &str, other: &str) -> bool {
+/// Whether a directory or file is that directory, or is in it.
+pub(crate) fn is_below(directory: &str, other: &str) -> bool {
     let parts = |path: &str| -> Vec<String> {
         let parts = path.split('/').filter(|part| !part.is_empty() && *part != ".");
         parts.map(str::to_owned).collect()
     };
-    parts(folder).starts_with(&parts(other))
+    parts(directory).starts_with(&parts(other))
 }
 
 /// A module by kind, namespace and name.

@@ -1,4 +1,5 @@
-//! Promise: a machine is done when each updater has acknowledged the digest of the plan, and not before; a step ends at its deadline.
+//! Promise: a machine is done when each updater has acknowledged the digest of the plan, and not before; a step ends at
+//! its deadline.
 
 use jiff::SignedDuration;
 use muster_api::update_plan::UpdateNodeAction;

@@ -75,8 +75,8 @@ pub struct HostFlags {
     /// The configuration of this node: what NodeModules may use (docs/nodes.md)
     #[arg(long, global = true, value_name = "FILE", default_value = config_file::FILE, env = "MUSTER_NODE_CONFIG")]
     pub config: PathBuf,
-    /// The agent's own folder
-    #[arg(long, global = true, value_name = "FOLDER", default_value = process::FOLDER, env = "MUSTER_NODE_DIR")]
+    /// The agent's own directory
+    #[arg(long, global = true, value_name = "DIRECTORY", default_value = process::DIRECTORY, env = "MUSTER_NODE_DIR")]
     pub data_dir: PathBuf,
 }
 
@@ -165,11 +165,11 @@ pub struct InstallFlags {
 /// The options of `token`.
 #[derive(Args, Clone, Debug)]
 pub struct TokenFlags {
-    /// The folder of the projected volume, which contains token and ca.crt
-    #[arg(long, value_name = "FOLDER")]
+    /// The directory of the projected volume, which contains token and ca.crt
+    #[arg(long, value_name = "DIRECTORY")]
     pub from: PathBuf,
-    /// The agent's own folder, as mounted in the pod
-    #[arg(long, value_name = "FOLDER")]
+    /// The agent's own directory, as mounted in the pod
+    #[arg(long, value_name = "DIRECTORY")]
     pub to: PathBuf,
 }
 
@@ -199,9 +199,9 @@ pub enum View {
 /// Why a command failed. The program exits with 2.
 #[derive(Debug, Error)]
 pub enum CommandError {
-    /// The agent's folder does not exist.
+    /// The agent's directory does not exist.
     #[error("--data-dir: {0}")]
-    Folder(io::Error),
+    Directory(io::Error),
     /// Signal handling or output failed.
     #[error(transparent)]
     Io(#[from] io::Error),
@@ -238,7 +238,7 @@ const FAILED: u8 = 1;
 pub async fn run(flags: NodeAgentFlags, program: &dyn Program) -> Result<u8, CommandError> {
     let node = Node {
         config: flags.host.config,
-        folder: std::path::absolute(&flags.host.data_dir).map_err(CommandError::Folder)?,
+        directory: std::path::absolute(&flags.host.data_dir).map_err(CommandError::Directory)?,
         platform: Arc::new(ThisHost),
     };
     match flags.verb {

@@ -15,7 +15,7 @@ use tracing::warn;
 
 /// The default path of the configuration.
 pub const FILE: &str = "/etc/muster/node.yaml";
-/// The file name of the kept configuration, in the agent's own folder.
+/// The file name of the kept configuration, in the agent's own directory.
 const KEPT: &str = "node.yaml";
 /// Maximum size of a configuration, in bytes.
 const MAX: u64 = 1024 * 1024;
@@ -57,7 +57,7 @@ pub enum ConfigFileError {
     },
 }
 
-/// The configuration file, and the agent's folder that has the kept one.
+/// The configuration file, and the agent's directory that has the kept one.
 #[derive(Clone, Debug)]
 pub struct ConfigFile {
     file: PathBuf,
@@ -80,11 +80,11 @@ pub struct Loaded {
 }
 
 impl ConfigFile {
-    /// Uses this file; the last configuration is kept in `folder`.
-    pub fn new(file: impl Into<PathBuf>, folder: &Path) -> Self {
+    /// Uses this file; the last configuration is kept in `directory`.
+    pub fn new(file: impl Into<PathBuf>, directory: &Path) -> Self {
         Self {
             file: file.into(),
-            kept: folder.join(KEPT),
+            kept: directory.join(KEPT),
         }
     }
 

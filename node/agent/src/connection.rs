@@ -28,9 +28,9 @@ use thiserror::Error;
 use tokio::{runtime::Handle, time::timeout};
 use tower::{BoxError, service_fn};
 
-/// The file of the token, in the agent's own folder.
+/// The file of the token, in the agent's own directory.
 pub const TOKEN: &str = "token";
-/// The file of the API server's CA certificate, in the agent's own folder.
+/// The file of the API server's CA certificate, in the agent's own directory.
 pub const AUTHORITY: &str = "ca.crt";
 
 /// Why there is no connection yet.
@@ -82,11 +82,11 @@ pub struct Claim {
 }
 
 impl Access {
-    /// Uses the files in the agent's own folder.
-    pub fn new(folder: &Path) -> Self {
+    /// Uses the files in the agent's own directory.
+    pub fn new(directory: &Path) -> Self {
         Self {
-            token: folder.join(TOKEN),
-            authority: folder.join(AUTHORITY),
+            token: directory.join(TOKEN),
+            authority: directory.join(AUTHORITY),
         }
     }
 

@@ -1,4 +1,4 @@
-//! Files in the agent's own folder that are replaced atomically.
+//! Files in the agent's own directory that are replaced atomically.
 
 use std::{
     fs::{self, File, OpenOptions},
@@ -9,7 +9,7 @@ use std::{
 
 /// Replaces a file atomically.
 pub(crate) fn replace(file: &Path, content: &[u8], mode: u32) -> io::Result<()> {
-    let folder = file.parent().unwrap_or_else(|| Path::new("/"));
+    let directory = file.parent().unwrap_or_else(|| Path::new("/"));
     let new = file.with_added_extension("new");
     let mut options = OpenOptions::new();
     options.write(true).create(true).truncate(true).mode(mode);
@@ -19,5 +19,5 @@ pub(crate) fn replace(file: &Path, content: &[u8], mode: u32) -> io::Result<()> 
     written.sync_all()?;
     drop(written);
     fs::rename(&new, file)?;
-    File::open(folder)?.sync_all()
+    File::open(directory)?.sync_all()
 }

@@ -22,7 +22,7 @@ use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 use sha2::{Digest as _, Sha256};
 use thiserror::Error;
 
-use crate::{files, process::FOLDER};
+use crate::{files, process::DIRECTORY};
 
 /// The unit of the service.
 pub const AGENT_UNIT: &str = "muster-node-agent.service";
@@ -33,7 +33,7 @@ const UNITS: [(&str, &str); 2] = [
     (AGENT_UNIT, include_str!("../units/muster-node-agent.service")),
     (RESTORE_UNIT, include_str!("../units/muster-node-restore.service")),
 ];
-const UNIT_FOLDER: &str = "etc/systemd/system";
+const UNIT_DIRECTORY: &str = "etc/systemd/system";
 /// The link to the current binary.
 const LINK: &str = "muster";
 /// Number of old binaries that are kept.
@@ -143,7 +143,7 @@ impl Install<'_> {
     }
 
     fn check_journal(&self) -> Result<(), InstallError> {
-        let file = self.folder().join(journal::FILE);
+        let file = self.directory().join(journal::FILE);
         let bytes = match fs::read(&file) {
             Ok(bytes) => bytes,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
@@ -160,17 +160,17 @@ impl Install<'_> {
     }
 
     fn write_binary(&self, name: &str, binary: &[u8]) -> Result<(), InstallError> {
-        let folder = self.bin();
+        let directory = self.bin();
         let failed = |error| InstallError::Io {
-            file: folder.clone(),
+            file: directory.clone(),
             error,
         };
-        fs::create_dir_all(&folder).map_err(failed)?;
-        let file = folder.join(name);
+        fs::create_dir_all(&directory).map_err(failed)?;
+        let file = directory.join(name);
         if !fs::read(&file).is_ok_and(|there| there == binary) {
             files::replace(&file, binary, 0o755).map_err(failed)?;
         }
-        let program = format!("{FOLDER}/bin/{name}");
+        let program = format!("{DIRECTORY}/bin/{name}");
         let ran = self.programs.run(&program, &["--version"]);
         ran.map_err(InstallError::DoesNotRun)
     }
@@ -179,7 +179,7 @@ impl Install<'_> {
     fn write_units(&self) -> Result<bool, InstallError> {
         let mut changed = false;
         for (name, text) in UNITS {
-            let file = self.path(UNIT_FOLDER).join(name);
+            let file = self.path(UNIT_DIRECTORY).join(name);
             if fs::read_to_string(&file).is_ok_and(|there| there == text) {
                 continue;
             }
@@ -235,12 +235,12 @@ impl Install<'_> {
         }
     }
 
-    fn folder(&self) -> PathBuf {
-        self.path(FOLDER.trim_start_matches('/'))
+    fn directory(&self) -> PathBuf {
+        self.path(DIRECTORY.trim_start_matches('/'))
     }
 
     fn bin(&self) -> PathBuf {
-        self.folder().join("bin")
+        self.directory().join("bin")
     }
 
     fn path(&self, relative: &str) -> PathBuf {

@@ -17,8 +17,8 @@ pub trait Platform: Send + Sync {
     fn clock(&self) -> Rc<dyn Clock>;
     /// Creates access to programs, links, connections, accounts and secrets.
     fn host(&self, clock: Rc<dyn Clock>, api_server: Box<dyn ApiServer>) -> Rc<dyn Host>;
-    /// Creates access to the disk below these folders.
-    fn disk(&self, folders: Vec<String>) -> Rc<dyn Disk>;
+    /// Creates access to the disk below these directories.
+    fn disk(&self, directories: Vec<String>) -> Rc<dyn Disk>;
 }
 
 /// The host of this process.
@@ -38,7 +38,7 @@ impl Platform for ThisHost {
         Rc::new(Machine::new(clock, api_server))
     }
 
-    fn disk(&self, folders: Vec<String>) -> Rc<dyn Disk> {
-        Rc::new(HostDisk::new(folders))
+    fn disk(&self, directories: Vec<String>) -> Rc<dyn Disk> {
+        Rc::new(HostDisk::new(directories))
     }
 }

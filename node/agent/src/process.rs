@@ -22,8 +22,8 @@ use crate::{
     worker::{self, Start, StartError, Worker},
 };
 
-/// The default path of the agent's own folder.
-pub const FOLDER: &str = "/var/lib/muster/node";
+/// The default path of the agent's own directory.
+pub const DIRECTORY: &str = "/var/lib/muster/node";
 /// The interval of connection attempts and of systemd watchdog notifications.
 const RETRY: Duration = Duration::from_secs(5);
 /// How long the agent's thread may send no heartbeat before the service stops notifying the watchdog.
@@ -34,8 +34,8 @@ const SILENT: Duration = Duration::from_mins(2);
 pub struct Node {
     /// The configuration of the node.
     pub config: PathBuf,
-    /// The agent's own folder, absolute.
-    pub folder: PathBuf,
+    /// The agent's own directory, absolute.
+    pub directory: PathBuf,
     /// The host.
     pub platform: Arc<dyn Platform>,
 }
@@ -43,16 +43,16 @@ pub struct Node {
 /// Why the process ended before a shutdown was requested.
 #[derive(Debug, Error)]
 pub enum ProcessError {
-    /// The agent's own folder cannot be created.
-    #[error("{}: {error}", .folder.display())]
-    Folder {
-        /// The folder.
-        folder: PathBuf,
+    /// The agent's own directory cannot be created.
+    #[error("{}: {error}", .directory.display())]
+    Directory {
+        /// The directory.
+        directory: PathBuf,
         /// The error.
         error: std::io::Error,
     },
-    /// The folder of the agent does not exist.
-    #[error("there is no folder {}: the agent is not installed on this host", .0.display())]
+    /// The directory of the agent does not exist.
+    #[error("there is no directory {}: the agent is not installed on this host", .0.display())]
     NotInstalled(PathBuf),
     /// The token is for another node.
     #[error("the token is for node {claimed}, and --node-name says {given}")]
@@ -71,7 +71,7 @@ pub enum ProcessError {
     /// The service ended.
     #[error(transparent)]
     Service(#[from] ServiceError),
-    /// The agent's own folder cannot be read or written.
+    /// The agent's own directory cannot be read or written.
     #[error(transparent)]
     Disk(#[from] DiskError),
     /// The boot id or the machine id cannot be read.
@@ -141,8 +141,8 @@ impl Node {
 
     /// The inputs of the agent's thread, and the configuration as it was read.
     fn start(&self, services: Services) -> Result<(Start, Watched), ProcessError> {
-        self.make_folder()?;
-        let file = ConfigFile::new(&self.config, &self.folder);
+        self.make_directory()?;
+        let file = ConfigFile::new(&self.config, &self.directory);
         let text = file.text().ok();
         let Loaded {
             config,
@@ -155,7 +155,7 @@ impl Node {
         }
         let server = config.server.clone();
         let start = Start {
-            folder: self.folder.clone(),
+            directory: self.directory.clone(),
             platform: Arc::clone(&self.platform),
             api_server: Arc::new(Probe::new(self.access(), Handle::current())),
             config,
@@ -166,10 +166,13 @@ impl Node {
         Ok((start, Watched { file, text, server }))
     }
 
-    fn make_folder(&self) -> Result<(), ProcessError> {
-        let made = DirBuilder::new().recursive(true).mode(0o700).create(&self.folder);
-        made.map_err(|error| ProcessError::Folder {
-            folder: self.folder.clone(),
+    fn make_directory(&self) -> Result<(), ProcessError> {
+        let made = DirBuilder::new()
+            .recursive(true)
+            .mode(0o700)
+            .create(&self.directory);
+        made.map_err(|error| ProcessError::Directory {
+            directory: self.directory.clone(),
             error,
         })
     }
@@ -193,22 +196,22 @@ impl Node {
     }
 
     fn environment(&self) -> Result<AgentEnvironment, ProcessError> {
-        if !self.folder.is_dir() {
-            return Err(ProcessError::NotInstalled(self.folder.clone()));
+        if !self.directory.is_dir() {
+            return Err(ProcessError::NotInstalled(self.directory.clone()));
         }
         let clock = self.platform.clock();
-        let folder = self.folder.display().to_string();
+        let directory = self.directory.display().to_string();
         Ok(AgentEnvironment {
-            disk: self.platform.disk(vec![folder.clone()]),
+            disk: self.platform.disk(vec![directory.clone()]),
             host: self.platform.host(Rc::clone(&clock), Box::new(PlainHttp)),
             identity: self.platform.identity().map_err(ProcessError::Identity)?,
             clock,
-            folder,
+            directory,
         })
     }
 
     fn access(&self) -> Access {
-        Access::new(&self.folder)
+        Access::new(&self.directory)
     }
 }
 

@@ -33,8 +33,8 @@ const ACKNOWLEDGED: Duration = Duration::from_mins(1);
 
 /// The inputs of the agent.
 pub struct Start {
-    /// Its own folder, absolute; it exists.
-    pub folder: PathBuf,
+    /// Its own directory, absolute; it exists.
+    pub directory: PathBuf,
     /// Its environment.
     pub platform: Arc<dyn Platform>,
     /// How it calls its API server.
@@ -52,10 +52,10 @@ pub struct Start {
 /// Why an agent cannot start.
 #[derive(Debug, Error)]
 pub enum StartError {
-    /// Another process uses this folder, or it cannot be locked.
+    /// Another process uses this directory, or it cannot be locked.
     #[error(transparent)]
     Lock(#[from] LockError),
-    /// The folder cannot be read or written.
+    /// The directory cannot be read or written.
     #[error(transparent)]
     Agent(#[from] AgentError),
     /// The boot id or the machine id cannot be read.
@@ -149,12 +149,12 @@ struct Work {
 
 impl Work {
     fn start(start: Start, beat: Beat) -> Result<Self, StartError> {
-        let lock = Lock::take(&start.folder)?;
+        let lock = Lock::take(&start.directory)?;
         let clock = Rc::new(BeatingClock::new(start.platform.clock(), beat));
         let api_server = Box::new(Shared(Arc::clone(&start.api_server)));
         let surroundings = AgentEnvironment {
-            folder: start.folder.display().to_string(),
-            disk: start.platform.disk(folders(&start)),
+            directory: start.directory.display().to_string(),
+            disk: start.platform.disk(directories(&start)),
             host: start.platform.host(clock.clone(), api_server),
             clock,
             identity: start.platform.identity().map_err(StartError::Identity)?,
@@ -216,16 +216,16 @@ impl Work {
     }
 
     /// The disk gets the prefixes at its start: it is created again, and with it the agent, which reads its memory from
-    /// its folder.
+    /// its directory.
     fn configure(&mut self, config: Config, settled: Option<Settled>) {
         let before = std::mem::replace(&mut self.start.config, config);
         self.start.earlier.extend(before.prefixes);
         self.start.settled = settled;
-        self.surroundings.disk = self.start.platform.disk(folders(&self.start));
+        self.surroundings.disk = self.start.platform.disk(directories(&self.start));
         let (surroundings, config) = (self.surroundings.clone(), self.start.config.clone());
         match Agent::start(surroundings, config, Services::Running, None) {
             Ok(agent) => self.agent = agent,
-            // The folder cannot be read: the existing agent continues, with the new definitions.
+            // The directory cannot be read: the existing agent continues, with the new definitions.
             Err(_) => self.agent.configure(self.start.config.clone()),
         }
         if self.restore() {
@@ -251,16 +251,16 @@ impl Work {
     }
 }
 
-/// All folders that the agent may open.
-fn folders(start: &Start) -> Vec<String> {
-    let own = start.folder.display().to_string();
-    let mut folders: Vec<String> = std::iter::once(own)
+/// All directories that the agent may open.
+fn directories(start: &Start) -> Vec<String> {
+    let own = start.directory.display().to_string();
+    let mut directories: Vec<String> = std::iter::once(own)
         .chain(start.config.prefixes.iter().cloned())
         .chain(start.earlier.iter().cloned())
         .collect();
-    folders.sort();
-    folders.dedup();
-    folders
+    directories.sort();
+    directories.dedup();
+    directories
 }
 
 /// An API server that is called from several threads.

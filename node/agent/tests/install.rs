@@ -19,7 +19,7 @@ use muster_node_agent::{
 };
 use tempfile::TempDir;
 
-/// A host: a folder as its root, and a systemd that records its calls.
+/// A host: a directory as its root, and a systemd that records its calls.
 struct Host {
     root: TempDir,
     commands: RefCell<Vec<String>>,
@@ -52,13 +52,13 @@ impl Programs for Host {
 impl Host {
     fn new() -> Self {
         let root = tempfile::tempdir().unwrap();
-        for folder in [
+        for directory in [
             "run/systemd/system",
             "etc/systemd/system",
             "var/lib/muster/node",
             "proc/1",
         ] {
-            fs::create_dir_all(root.path().join(folder)).unwrap();
+            fs::create_dir_all(root.path().join(directory)).unwrap();
         }
         Self {
             root,
@@ -126,16 +126,16 @@ fn it_is_installed_and_what_is_as_it_was_is_not_restarted() {
 fn systemd_reads_the_units() {
     let host = Host::new();
     host.install("v1").unwrap();
-    let folder = host.path("etc/systemd/system");
+    let directory = host.path("etc/systemd/system");
     for unit in [AGENT_UNIT, RESTORE_UNIT] {
-        let text = fs::read_to_string(folder.join(unit)).unwrap();
+        let text = fs::read_to_string(directory.join(unit)).unwrap();
         let text = text.replace("/var/lib/muster/node/bin/muster", "/bin/true");
         assert_eq!(text.matches("ExecStart=/bin/true node-agent ").count(), 1);
-        fs::write(folder.join(unit), text).unwrap();
+        fs::write(directory.join(unit), text).unwrap();
     }
     let verify = Command::new("systemd-analyze")
         .args(["verify", "--man=no"])
-        .args([AGENT_UNIT, RESTORE_UNIT].map(|unit| folder.join(unit)))
+        .args([AGENT_UNIT, RESTORE_UNIT].map(|unit| directory.join(unit)))
         .output();
     let Ok(verified) = verify else {
         println!("not run: there is no systemd-analyze");

@@ -61,11 +61,11 @@ use tokio_util::task::AbortOnDropHandle;
 const PATIENCE: Duration = Duration::from_secs(30);
 const NODE: &str = "n1";
 
-/// A host in a folder: its service rejects a file that contains `bad`.
+/// A host in a directory: its service rejects a file that contains `bad`.
 #[derive(Clone)]
-struct Folder(PathBuf);
+struct Directory(PathBuf);
 
-impl Platform for Folder {
+impl Platform for Directory {
     fn identity(&self) -> io::Result<Identity> {
         Ok(Identity {
             boot_id: "boot".to_owned(),
@@ -81,12 +81,12 @@ impl Platform for Folder {
         Rc::new(self.clone())
     }
 
-    fn disk(&self, folders: Vec<String>) -> Rc<dyn Disk> {
-        Rc::new(HostDisk::new(folders))
+    fn disk(&self, directories: Vec<String>) -> Rc<dyn Disk> {
+        Rc::new(HostDisk::new(directories))
     }
 }
 
-impl Host for Folder {
+impl Host for Directory {
     fn run(&self, _: &Program) -> Result<(), String> {
         let content = fs::read_to_string(self.0.join("etc/a")).unwrap_or_default();
         if content.contains("bad") {
@@ -119,7 +119,7 @@ impl Host for Folder {
 
 struct Bed {
     api: ApiServer,
-    folder: TempDir,
+    directory: TempDir,
     root: PathBuf,
     shutdown: Shutdown,
     running: Option<AbortOnDropHandle<()>>,
@@ -128,14 +128,14 @@ struct Bed {
 impl Bed {
     fn new() -> Self {
         let api = ApiServer::builder().with(crds::nodes()).in_process().unwrap();
-        let folder = tempfile::tempdir().unwrap();
-        // A folder for temporary files may be a link.
-        let root = fs::canonicalize(folder.path()).unwrap();
+        let directory = tempfile::tempdir().unwrap();
+        // A directory for temporary files may be a link.
+        let root = fs::canonicalize(directory.path()).unwrap();
         fs::create_dir(root.join("own")).unwrap();
         fs::create_dir(root.join("etc")).unwrap();
         let bed = Self {
             api,
-            folder,
+            directory,
             root,
             shutdown: Shutdown::new(),
             running: None,
@@ -158,7 +158,7 @@ impl Bed {
         fs::read_to_string(self.root.join(name)).ok()
     }
 
-    /// The configuration of the node allows files below this folder.
+    /// The configuration of the node allows files below this directory.
     fn configure(&self, prefix: &str) {
         let text = format!(
             "prefixes: [{}]\nservices: {{app: {{argv: [/bin/app], timeout: 1s}}}}\nsecrets: {{key: /etc/key}}\n",
@@ -188,8 +188,8 @@ impl Bed {
         assert!(loaded.problem.is_none(), "{:?}", loaded.problem);
         let (sender, events) = unbounded_channel();
         let start = Start {
-            folder: self.root.join("own"),
-            platform: Arc::new(Folder(self.root.clone())),
+            directory: self.root.join("own"),
+            platform: Arc::new(Directory(self.root.clone())),
             api_server: Arc::new(PlainHttp),
             config: loaded.config,
             earlier: loaded.earlier,
@@ -474,10 +474,10 @@ async fn a_node_that_is_held_says_so_and_is_not_written() {
     let own = bed.path("own");
     let surroundings = || muster_node::AgentEnvironment {
         disk: Rc::new(HostDisk::new([own.clone()])),
-        folder: own.clone(),
+        directory: own.clone(),
         clock: Rc::new(HostClock),
-        host: Rc::new(Folder(bed.root.clone())),
-        identity: Folder(bed.root.clone()).identity().unwrap(),
+        host: Rc::new(Directory(bed.root.clone())),
+        identity: Directory(bed.root.clone()).identity().unwrap(),
     };
     muster_node::hold_for(&surroundings(), Duration::from_hours(1), "a disk is replaced").unwrap();
     let reported = |assemblage: &NodeAssemblage| assemblage.status.clone()?.agent?.held;
@@ -525,7 +525,7 @@ async fn a_restart_changes_nothing_and_at_rest_nothing_is_written() {
     // The files are compared, and the status with their content.
     tokio::time::sleep(Duration::from_secs(7)).await;
     assert_eq!(writes(), written);
-    assert!(bed.folder.path().exists());
+    assert!(bed.directory.path().exists());
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -638,11 +638,11 @@ async fn the_lease_is_renewed() {
 #[test]
 fn a_configuration_that_others_may_write_is_not_used() {
     use std::os::unix::fs::PermissionsExt as _;
-    let folder = tempfile::tempdir().unwrap();
-    let file = folder.path().join("node.yaml");
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("node.yaml");
     fs::write(&file, "prefixes: [/etc/a]").unwrap();
-    let read = || ConfigFile::new(&file, folder.path().join("own").as_path()).load();
-    fs::create_dir(folder.path().join("own")).unwrap();
+    let read = || ConfigFile::new(&file, directory.path().join("own").as_path()).load();
+    fs::create_dir(directory.path().join("own")).unwrap();
     let keep = |loaded: Loaded| loaded.settled.unwrap()();
     keep(read());
     assert_eq!(read().config.prefixes, ["/etc/a"]);
@@ -661,12 +661,12 @@ fn a_configuration_that_others_may_write_is_not_used() {
     assert_eq!(nothing.load().config, Config::default());
 }
 
-/// Whatever happens to the process until nothing is left to restore, the next one knows which folders may have to be
-/// restored.
+/// Whatever happens to the process until nothing is left to restore, the next one knows which directories may have to
+/// be restored.
 #[test]
 fn the_prefixes_of_before_are_kept_until_nothing_is_left_to_restore() {
-    let folder = tempfile::tempdir().unwrap();
-    let (file, own) = (folder.path().join("node.yaml"), folder.path().join("own"));
+    let directory = tempfile::tempdir().unwrap();
+    let (file, own) = (directory.path().join("node.yaml"), directory.path().join("own"));
     fs::create_dir(&own).unwrap();
     let load = || ConfigFile::new(&file, &own).load();
     fs::write(&file, "prefixes: [/etc/a]").unwrap();

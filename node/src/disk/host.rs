@@ -1,7 +1,7 @@
-//! The disk of this host: held folders, and nothing outside of them.
+//! The disk of this host: held directories, and nothing outside of them.
 //!
-//! Each operation opens the folder of its path below a held one with `openat2`, where the kernel rejects links and
-//! paths that leave the held folder, and works on the name in it.
+//! Each operation opens the directory of its path below a held one with `openat2`, where the kernel rejects links and
+//! paths that leave the held directory, and works on the name in it.
 
 use std::{
     cell::RefCell,
@@ -27,10 +27,10 @@ use rustix::{
 use super::{Disk, DiskError, DiskResult, Entry, Inode, Kind, Obstacle};
 use crate::{content::Attributes, paths};
 
-/// Folders created by this agent are readable by all users.
-const FOLDER_MODE: u32 = 0o755;
+/// Directories created by this agent are readable by all users.
+const DIRECTORY_MODE: u32 = 0o755;
 
-/// The disk below held folders.
+/// The disk below held directories.
 #[derive(Debug)]
 pub struct HostDisk {
     roots: Vec<String>,
@@ -38,7 +38,7 @@ pub struct HostDisk {
 }
 
 impl HostDisk {
-    /// The disk below these folders. A folder is opened at its first use, and held from then on.
+    /// The disk below these directories. A directory is opened at its first use, and held from then on.
     pub fn new(roots: impl IntoIterator<Item = String>) -> Self {
         Self {
             roots: roots.into_iter().collect(),
@@ -46,7 +46,7 @@ impl HostDisk {
         }
     }
 
-    /// The held folder above the path, and the relative path.
+    /// The held directory above the path, and the relative path.
     fn root<'p>(&self, path: &'p str) -> rustix::io::Result<(Rc<OwnedFd>, &'p str)> {
         let above = self.roots.iter().filter(|root| paths::is_within(path, root));
         let root = above.max_by_key(|root| root.len()).ok_or(Errno::XDEV)?;
@@ -56,7 +56,7 @@ impl HostDisk {
 
     fn hold(&self, root: &str) -> rustix::io::Result<Rc<OwnedFd>> {
         if let Some(held) = self.held.borrow().get(root) {
-            // A folder that was removed and re-created is another one.
+            // A directory that was removed and re-created is another one.
             if fstat(held.as_ref())?.st_nlink > 0 {
                 return Ok(Rc::clone(held));
             }
@@ -73,24 +73,26 @@ impl HostDisk {
         open_below(root.as_fd(), rest, flags)
     }
 
-    fn folder(&self, path: &str) -> rustix::io::Result<OwnedFd> {
+    fn directory(&self, path: &str) -> rustix::io::Result<OwnedFd> {
         self.open(path, OFlags::RDONLY | OFlags::DIRECTORY)
     }
 
-    /// Runs an operation with the name in its folder.
-    fn in_folder<T>(
+    /// Runs an operation with the name in its directory.
+    fn in_directory<T>(
         &self,
         operation: &'static str,
         path: &str,
         act: impl FnOnce(BorrowedFd<'_>, &str) -> rustix::io::Result<T>,
     ) -> DiskResult<T> {
-        let (folder, name) = paths::split(path);
-        let done = self.folder(folder).and_then(|folder| act(folder.as_fd(), name));
+        let (directory, name) = paths::split(path);
+        let done = self
+            .directory(directory)
+            .and_then(|directory| act(directory.as_fd(), name));
         done.map_err(|code| DiskError::new(operation, path, code))
     }
 }
 
-fn open_below(folder: BorrowedFd<'_>, name: &str, flags: OFlags) -> rustix::io::Result<OwnedFd> {
+fn open_below(directory: BorrowedFd<'_>, name: &str, flags: OFlags) -> rustix::io::Result<OwnedFd> {
     let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
     let mode = if flags.contains(OFlags::CREATE) {
         Mode::RUSR | Mode::WUSR
@@ -98,7 +100,7 @@ fn open_below(folder: BorrowedFd<'_>, name: &str, flags: OFlags) -> rustix::io::
         Mode::empty()
     };
     openat2(
-        folder,
+        directory,
         name,
         flags | OFlags::CLOEXEC | OFlags::NOFOLLOW,
         mode,
@@ -118,8 +120,8 @@ fn absent_is_none<T>(result: DiskResult<T>) -> DiskResult<Option<T>> {
     }
 }
 
-fn unlink(folder: BorrowedFd<'_>, name: &str) -> rustix::io::Result<()> {
-    match unlinkat(folder, name, AtFlags::empty()) {
+fn unlink(directory: BorrowedFd<'_>, name: &str) -> rustix::io::Result<()> {
+    match unlinkat(directory, name, AtFlags::empty()) {
         Err(Errno::NOENT) => Ok(()),
         done => done,
     }
@@ -127,14 +129,14 @@ fn unlink(folder: BorrowedFd<'_>, name: &str) -> rustix::io::Result<()> {
 
 /// A new file that is completely on the disk, or an error: the space is reserved before the content is written.
 fn create(
-    folder: BorrowedFd<'_>,
+    directory: BorrowedFd<'_>,
     name: &str,
     content: &[u8],
     attributes: Attributes,
 ) -> rustix::io::Result<File> {
-    unlink(folder, name)?;
+    unlink(directory, name)?;
     let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL;
-    let mut file = File::from(open_below(folder, name, flags)?);
+    let mut file = File::from(open_below(directory, name, flags)?);
     if !content.is_empty() {
         match fallocate(&file, FallocateFlags::empty(), 0, content.len() as u64) {
             // Some file systems do not support it: then the write fails if there is no space.
@@ -150,13 +152,13 @@ fn create(
     Ok(file)
 }
 
-fn entry(folder: BorrowedFd<'_>, name: &str) -> rustix::io::Result<Entry> {
+fn entry(directory: BorrowedFd<'_>, name: &str) -> rustix::io::Result<Entry> {
     let flags = AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT | AtFlags::EMPTY_PATH;
-    let found = statx(folder, name, flags, StatxFlags::BASIC_STATS)?;
+    let found = statx(directory, name, flags, StatxFlags::BASIC_STATS)?;
     let mode = u32::from(found.stx_mode);
     let kind = match FileType::from_raw_mode(mode) {
         FileType::RegularFile => Kind::File,
-        FileType::Directory => Kind::Folder,
+        FileType::Directory => Kind::Directory,
         FileType::Symlink => Kind::Link,
         _ => Kind::Other,
     };
@@ -186,16 +188,16 @@ fn entry(folder: BorrowedFd<'_>, name: &str) -> rustix::io::Result<Entry> {
 impl Disk for HostDisk {
     fn entry(&self, path: &str) -> DiskResult<Option<Entry>> {
         if self.roots.iter().any(|root| root == path) {
-            let held = self.hold(path).and_then(|folder| entry(folder.as_fd(), ""));
+            let held = self.hold(path).and_then(|directory| entry(directory.as_fd(), ""));
             return absent_is_none(held.map_err(|code| DiskError::new("examine", path, code)));
         }
-        absent_is_none(self.in_folder("examine", path, entry))
+        absent_is_none(self.in_directory("examine", path, entry))
     }
 
     fn read(&self, path: &str, most: u64) -> DiskResult<Option<Vec<u8>>> {
-        absent_is_none(self.in_folder("read", path, |folder, name| {
+        absent_is_none(self.in_directory("read", path, |directory, name| {
             // Opening a pipe would block until there is a writer.
-            let file = File::from(open_below(folder, name, OFlags::RDONLY | OFlags::NONBLOCK)?);
+            let file = File::from(open_below(directory, name, OFlags::RDONLY | OFlags::NONBLOCK)?);
             let mut content = Vec::new();
             let read = file.take(most + 1).read_to_end(&mut content);
             read.map_err(|error| errno(&error))?;
@@ -206,10 +208,10 @@ impl Disk for HostDisk {
         }))
     }
 
-    fn list(&self, folder: &str) -> DiskResult<Vec<String>> {
+    fn list(&self, directory: &str) -> DiskResult<Vec<String>> {
         let names = || {
             let mut names = Vec::new();
-            for entry in Dir::read_from(self.folder(folder)?)? {
+            for entry in Dir::read_from(self.directory(directory)?)? {
                 let name = entry?.file_name().to_string_lossy().into_owned();
                 if name != "." && name != ".." {
                     names.push(name);
@@ -218,54 +220,54 @@ impl Disk for HostDisk {
             names.sort();
             Ok(names)
         };
-        names().map_err(|code| DiskError::new("list", folder, code))
+        names().map_err(|code| DiskError::new("list", directory, code))
     }
 
-    fn free(&self, folder: &str) -> DiskResult<Option<u64>> {
+    fn free(&self, directory: &str) -> DiskResult<Option<u64>> {
         let free = || {
-            let system = fstatvfs(self.folder(folder)?)?;
+            let system = fstatvfs(self.directory(directory)?)?;
             let writable = !system.f_flag.contains(StatVfsMountFlags::RDONLY);
             Ok(writable.then_some(system.f_bavail.saturating_mul(system.f_frsize)))
         };
-        free().map_err(|code| DiskError::new("examine", folder, code))
+        free().map_err(|code| DiskError::new("examine", directory, code))
     }
 
     fn write_new(&self, path: &str, content: &[u8], attributes: Attributes) -> DiskResult<()> {
-        self.in_folder("write", path, |folder, name| {
-            create(folder, name, content, attributes).map(drop)
+        self.in_directory("write", path, |directory, name| {
+            create(directory, name, content, attributes).map(drop)
         })
     }
 
     fn sync_file(&self, path: &str) -> DiskResult<()> {
-        self.in_folder("sync", path, |folder, name| {
-            fsync(open_below(folder, name, OFlags::RDONLY | OFlags::NONBLOCK)?)
+        self.in_directory("sync", path, |directory, name| {
+            fsync(open_below(directory, name, OFlags::RDONLY | OFlags::NONBLOCK)?)
         })
     }
 
-    fn sync_dir(&self, folder: &str) -> DiskResult<()> {
-        let done = self.folder(folder).and_then(fsync);
-        done.map_err(|code| DiskError::new("sync", folder, code))
+    fn sync_dir(&self, directory: &str) -> DiskResult<()> {
+        let done = self.directory(directory).and_then(fsync);
+        done.map_err(|code| DiskError::new("sync", directory, code))
     }
 
     fn link(&self, from: &str, to: &str) -> DiskResult<()> {
-        self.in_folder("link", from, |folder, name| {
-            linkat(folder, name, folder, paths::split(to).1, AtFlags::empty())
+        self.in_directory("link", from, |directory, name| {
+            linkat(directory, name, directory, paths::split(to).1, AtFlags::empty())
         })
     }
 
     fn rename(&self, from: &str, to: &str) -> DiskResult<()> {
-        self.in_folder("rename", from, |folder, name| {
-            renameat(folder, name, folder, paths::split(to).1)
+        self.in_directory("rename", from, |directory, name| {
+            renameat(directory, name, directory, paths::split(to).1)
         })
     }
 
     fn unlink(&self, path: &str) -> DiskResult<()> {
-        absent_is_none(self.in_folder("remove", path, unlink)).map(|_| ())
+        absent_is_none(self.in_directory("remove", path, unlink)).map(|_| ())
     }
 
     fn make_dir(&self, path: &str) -> DiskResult<()> {
-        self.in_folder("make the folder", path, |folder, name| {
-            match mkdirat(folder, name, Mode::from_raw_mode(FOLDER_MODE)) {
+        self.in_directory("make the directory", path, |directory, name| {
+            match mkdirat(directory, name, Mode::from_raw_mode(DIRECTORY_MODE)) {
                 Err(Errno::EXIST) => Ok(()),
                 done => done,
             }
@@ -273,21 +275,21 @@ impl Disk for HostDisk {
     }
 
     fn remove_dir(&self, path: &str) -> DiskResult<()> {
-        self.in_folder("remove the folder", path, |folder, name| {
-            unlinkat(folder, name, AtFlags::REMOVEDIR)
+        self.in_directory("remove the directory", path, |directory, name| {
+            unlinkat(directory, name, AtFlags::REMOVEDIR)
         })
     }
 
     fn allocate(&self, path: &str, bytes: usize) -> DiskResult<()> {
-        self.in_folder("allocate", path, |folder, name| {
-            fsync(create(folder, name, &vec![0; bytes], Attributes::PRIVATE)?)?;
-            fsync(folder)
+        self.in_directory("allocate", path, |directory, name| {
+            fsync(create(directory, name, &vec![0; bytes], Attributes::PRIVATE)?)?;
+            fsync(directory)
         })
     }
 
     fn write_at(&self, path: &str, offset: usize, content: &[u8]) -> DiskResult<()> {
-        self.in_folder("write", path, |folder, name| {
-            let file = File::from(open_below(folder, name, OFlags::WRONLY | OFlags::DSYNC)?);
+        self.in_directory("write", path, |directory, name| {
+            let file = File::from(open_below(directory, name, OFlags::WRONLY | OFlags::DSYNC)?);
             let written = file.write_all_at(content, offset as u64);
             written.map_err(|error| errno(&error))
         })

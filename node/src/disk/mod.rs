@@ -2,7 +2,7 @@
 //! power at each operation.
 //!
 //! All paths are absolute. Durable are: the data written by [`Disk::write_at`], the content of a file after
-//! [`Disk::sync_file`], and the names in a folder after [`Disk::sync_dir`]. Anything else may or may not survive a
+//! [`Disk::sync_file`], and the names in a directory after [`Disk::sync_dir`]. Anything else may or may not survive a
 //! power cut.
 
 mod host;
@@ -38,7 +38,7 @@ impl DiskError {
         }
     }
 
-    /// Whether the path, or a folder on the way to it, does not exist.
+    /// Whether the path, or a directory on the way to it, does not exist.
     pub fn is_absent(&self) -> bool {
         self.code == Errno::NOENT.raw_os_error()
     }
@@ -53,13 +53,13 @@ impl fmt::Display for DiskError {
 
 impl std::error::Error for DiskError {}
 
-/// The type of a folder's entry.
+/// The type of a directory's entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// A regular file.
     File,
-    /// A folder.
-    Folder,
+    /// A directory.
+    Directory,
     /// A symbolic link.
     Link,
     /// A device, socket or pipe.
@@ -94,33 +94,33 @@ pub struct Entry {
     pub obstacle: Option<Obstacle>,
 }
 
-/// The disk operations. Symbolic links are never followed, and no path leaves the folders that the disk was opened
+/// The disk operations. Symbolic links are never followed, and no path leaves the directories that the disk was opened
 /// with.
 pub trait Disk {
-    /// The entry at the path; `None` if it, or a folder on the way, does not exist.
+    /// The entry at the path; `None` if it, or a directory on the way, does not exist.
     fn entry(&self, path: &str) -> DiskResult<Option<Entry>>;
     /// Content of a file up to a maximum size in bytes; `None` if it does not exist.
     fn read(&self, path: &str, most: u64) -> DiskResult<Option<Vec<u8>>>;
-    /// Names in a folder.
-    fn list(&self, folder: &str) -> DiskResult<Vec<String>>;
-    /// Free bytes on the file system of a folder; `None` if it is mounted read-only.
-    fn free(&self, folder: &str) -> DiskResult<Option<u64>>;
+    /// Names in a directory.
+    fn list(&self, directory: &str) -> DiskResult<Vec<String>>;
+    /// Free bytes on the file system of a directory; `None` if it is mounted read-only.
+    fn free(&self, directory: &str) -> DiskResult<Option<u64>>;
     /// Creates a file with this content; an existing one is unlinked first. Not durable before [`Disk::sync_file`] and
     /// [`Disk::sync_dir`].
     fn write_new(&self, path: &str, content: &[u8], attributes: Attributes) -> DiskResult<()>;
     /// Makes the content of a file durable.
     fn sync_file(&self, path: &str) -> DiskResult<()>;
-    /// Makes the names in a folder durable.
-    fn sync_dir(&self, folder: &str) -> DiskResult<()>;
-    /// Creates a hard link in the same folder.
+    /// Makes the names in a directory durable.
+    fn sync_dir(&self, directory: &str) -> DiskResult<()>;
+    /// Creates a hard link in the same directory.
     fn link(&self, from: &str, to: &str) -> DiskResult<()>;
     /// Renames a file atomically, and replaces the target.
     fn rename(&self, from: &str, to: &str) -> DiskResult<()>;
     /// Removes a name; it need not exist.
     fn unlink(&self, path: &str) -> DiskResult<()>;
-    /// Creates a folder that is readable by all users.
+    /// Creates a directory that is readable by all users.
     fn make_dir(&self, path: &str) -> DiskResult<()>;
-    /// Removes an empty folder.
+    /// Removes an empty directory.
     fn remove_dir(&self, path: &str) -> DiskResult<()>;
     /// Creates a file of this size, filled with zeroes on the disk, so that overwriting needs no space. Durable.
     fn allocate(&self, path: &str, bytes: usize) -> DiskResult<()>;

@@ -1,4 +1,5 @@
-//! Promise: drift is reported and left alone, a start writes no file, and after a boot the services read a confirmed row's files once.
+//! Promise: drift is reported and left alone, a start writes no file, and after a boot the services read a confirmed
+//! row's files once.
 
 use std::time::Duration;
 

@@ -113,9 +113,9 @@ fn accounts_and_secrets() {
     assert_eq!(machine().account(Account::User, "root"), Some(0));
     assert_eq!(machine().account(Account::Group, "root"), Some(0));
     assert_eq!(machine().account(Account::User, "roo"), None);
-    let folder = tempfile::tempdir().unwrap();
+    let directory = tempfile::tempdir().unwrap();
     let file = |bytes: u64| {
-        let path = folder.path().join(bytes.to_string());
+        let path = directory.path().join(bytes.to_string());
         fs::write(&path, vec![b'x'; usize::try_from(bytes).unwrap()]).unwrap();
         machine().secret(path.to_str().unwrap())
     };

@@ -1,4 +1,5 @@
-//! Promise: the process may be killed between any two operations. After the next start all files are old or all are new, and which is known.
+//! Promise: the process may be killed between any two operations. After the next start all files are old or all are
+//! new, and which is known.
 
 use std::collections::BTreeMap;
 
@@ -72,7 +73,7 @@ pub(crate) fn is_whole(world: &World, a: &str, context: &str) {
     assert_eq!(world.leftovers(), Vec::<String>::new(), "{context}");
     assert!(
         files == new || !world.disk.is_there(&path("sub")),
-        "{context}: a folder stays"
+        "{context}: a directory stays"
     );
 }
 

@@ -1,5 +1,5 @@
-//! Promise: nothing is opened except the agent's own folder and paths below its prefixes: the kernel forbids the rest,
-//! and the results are the same.
+//! Promise: nothing is opened except the agent's own directory and paths below its prefixes: the kernel forbids the
+//! rest, and the results are the same.
 
 use std::{env, fs, os::unix::fs::symlink, path::Path, process::Command};
 
@@ -14,13 +14,13 @@ use crate::{
     support::world::{absent, file},
 };
 
-/// Denies this thread, and its children, everything outside of the folders. Whether the kernel supports it.
-fn confine(folders: &[String]) -> bool {
+/// Denies this thread, and its children, everything outside of the directories. Whether the kernel supports it.
+fn confine(directories: &[String]) -> bool {
     let all = AccessFs::from_all(ABI::V5);
     let mut ruleset = Ruleset::default().handle_access(all).unwrap().create().unwrap();
-    for folder in folders {
+    for directory in directories {
         ruleset = ruleset
-            .add_rule(PathBeneath::new(PathFd::new(folder).unwrap(), all))
+            .add_rule(PathBeneath::new(PathFd::new(directory).unwrap(), all))
             .unwrap();
     }
     ruleset.restrict_self().unwrap().ruleset == RulesetStatus::FullyEnforced
@@ -47,8 +47,8 @@ fn life(node: &Node) -> String {
     format!("{states:#?}").replace(&node.path(""), "/")
 }
 
-fn node(folder: &Path) -> Node {
-    let node = Node::at(folder);
+fn node(directory: &Path) -> Node {
+    let node = Node::at(directory);
     fs::create_dir(node.path("outside")).unwrap();
     fs::write(node.path("outside/canary"), "canary").unwrap();
     symlink(node.path("outside/canary"), node.path("etc/link")).unwrap();
@@ -71,7 +71,7 @@ fn confined_by_the_kernel_it_does_the_same() {
     let there = node(confined.path());
     let ran = Command::new(env::current_exe().unwrap())
         .args(["--exact", "--ignored", "--nocapture", "landlock::confined"])
-        .env("NODE_FOLDER", &there.folder)
+        .env("NODE_DIRECTORY", &there.directory)
         .env("RUST_BACKTRACE", "0")
         .output()
         .unwrap();
@@ -95,10 +95,10 @@ fn confined_by_the_kernel_it_does_the_same() {
 #[test]
 #[ignore = "run by the test above in a process of its own"]
 fn confined() {
-    let Some(folder) = env::var_os("NODE_FOLDER") else {
+    let Some(directory) = env::var_os("NODE_DIRECTORY") else {
         return;
     };
-    let node = Node::at(Path::new(&folder));
+    let node = Node::at(Path::new(&directory));
     if !confine(&[node.path("own"), node.path("etc")]) {
         println!("not run: this kernel has no Landlock of ABI 5");
         return;

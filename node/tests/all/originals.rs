@@ -41,7 +41,7 @@ fn the_first_one_is_kept_with_its_mode() {
     );
     assert!(
         !world.disk.is_there(&path("sub")),
-        "and the folder that was made for it with it"
+        "and the directory that was made for it with it"
     );
     // The path is released: the current file is the original of the next time.
     world.disk.put(&path("a"), "edited since");

@@ -86,14 +86,14 @@ fn nothing_but_the_given_environment() {
     assert_eq!(
         run("read x && exit 1; [ \"$(pwd)\" = / ]"),
         Ok(()),
-        "no input, and the root as its folder"
+        "no input, and the root as its directory"
     );
 }
 
 #[test]
 fn the_group_is_killed_at_the_timeout() {
-    let folder = tempfile::tempdir().unwrap();
-    let file = folder.path().join("pids");
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("pids");
     let script = format!(
         "sleep 600 & echo $! $$ > {0}.new; mv {0}.new {0}; sleep 600",
         file.display()
@@ -109,8 +109,8 @@ fn the_group_is_killed_at_the_timeout() {
 
 #[test]
 fn what_a_program_leaves_running_holds_nothing_up() {
-    let folder = tempfile::tempdir().unwrap();
-    let file = folder.path().join("pids");
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("pids");
     let begun = HostClock.since_boot();
     // It keeps the output open.
     assert_eq!(run(&format!("sleep 600 & echo $! > {}", file.display())), Ok(()));

@@ -82,40 +82,43 @@ impl Host for Services_ {
 }
 
 pub(crate) struct Node {
-    pub folder: PathBuf,
+    pub directory: PathBuf,
     _kept: Option<TempDir>,
 }
 
 impl Node {
     fn new() -> Self {
-        let folder = tempfile::tempdir().unwrap();
-        let node = Self::at(folder.path());
+        let directory = tempfile::tempdir().unwrap();
+        let node = Self::at(directory.path());
         Self {
-            _kept: Some(folder),
+            _kept: Some(directory),
             ..node
         }
     }
 
-    /// A node in this folder: `own`, and the prefix `etc`.
-    pub(crate) fn at(folder: &Path) -> Self {
-        // A folder for temporary files may be a link.
-        let folder = fs::canonicalize(folder).unwrap();
-        fs::create_dir_all(folder.join("own")).unwrap();
-        fs::create_dir_all(folder.join("etc")).unwrap();
-        Self { folder, _kept: None }
+    /// A node in this directory: `own`, and the prefix `etc`.
+    pub(crate) fn at(directory: &Path) -> Self {
+        // A directory for temporary files may be a link.
+        let directory = fs::canonicalize(directory).unwrap();
+        fs::create_dir_all(directory.join("own")).unwrap();
+        fs::create_dir_all(directory.join("etc")).unwrap();
+        Self {
+            directory,
+            _kept: None,
+        }
     }
 
     pub(crate) fn path(&self, name: &str) -> String {
-        self.folder.join(name).to_str().unwrap().to_owned()
+        self.directory.join(name).to_str().unwrap().to_owned()
     }
 
     pub(crate) fn agent(&self) -> Agent {
         let roots = [self.path("own"), self.path("etc")];
         let surroundings = AgentEnvironment {
-            folder: self.path("own"),
+            directory: self.path("own"),
             disk: Rc::new(HostDisk::new(roots)),
             clock: Rc::new(QuickClock::default()),
-            host: Rc::new(Services_(self.folder.clone())),
+            host: Rc::new(Services_(self.directory.clone())),
             identity: Identity {
                 boot_id: "b".to_owned(),
                 machine_id: "m".to_owned(),
@@ -123,7 +126,7 @@ impl Node {
         };
         let program = serde_json::json!({"argv": ["/x"], "timeout": "1s"});
         let config = serde_json::json!({"prefixes": [self.path("etc")], "reloaders": {"r": program}});
-        let lock = Lock::take(&self.folder.join("own")).unwrap();
+        let lock = Lock::take(&self.directory.join("own")).unwrap();
         Agent::start(
             surroundings,
             Config::parse(&config).unwrap(),
@@ -152,7 +155,7 @@ impl Node {
     }
 
     fn names(&self) -> Vec<String> {
-        let mut names: Vec<String> = fs::read_dir(self.folder.join("etc"))
+        let mut names: Vec<String> = fs::read_dir(self.directory.join("etc"))
             .unwrap()
             .map(|entry| entry.unwrap().file_name().into_string().unwrap())
             .collect();
@@ -277,7 +280,7 @@ fn a_missing_prefix_is_refused_and_a_recreated_one_works() {
 #[test]
 fn one_agent_at_a_time() {
     let node = Node::new();
-    let own = node.folder.join("own");
+    let own = node.directory.join("own");
     let lock = Lock::take(&own).unwrap();
     assert_eq!(
         Lock::take(&own).unwrap_err().to_string(),
@@ -313,11 +316,11 @@ fn immutable_files() {
 
 /// Runs a test of this file again in its own mount namespace, after the script. `None`: namespaces are not available
 /// here.
-fn in_a_mount_namespace(test: &str, script: &str, folder: &Path) -> Option<bool> {
+fn in_a_mount_namespace(test: &str, script: &str, directory: &Path) -> Option<bool> {
     let program = env::current_exe().unwrap();
     let command = format!(
         "cd {} && {script} && exec {} --exact --ignored {test}",
-        folder.display(),
+        directory.display(),
         program.display()
     );
     let possible = Command::new("unshare")
@@ -330,7 +333,7 @@ fn in_a_mount_namespace(test: &str, script: &str, folder: &Path) -> Option<bool>
     }
     let ran = Command::new("unshare")
         .args(["-rm", "sh", "-c", &command])
-        .env("NODE_FOLDER", folder)
+        .env("NODE_DIRECTORY", directory)
         .output()
         .unwrap();
     print!("{}", String::from_utf8_lossy(&ran.stdout));
@@ -342,21 +345,21 @@ fn mount_points_read_only_and_full_file_systems() {
     let node = Node::new();
     fs::write(node.path("etc/mounted"), "before").unwrap();
     fs::write(node.path("other"), "other").unwrap();
-    for folder in ["etc/ro", "etc/small"] {
-        fs::create_dir(node.path(folder)).unwrap();
+    for directory in ["etc/ro", "etc/small"] {
+        fs::create_dir(node.path(directory)).unwrap();
     }
     let script = "mount --bind other etc/mounted && mount -t tmpfs -o ro none etc/ro && mount -t tmpfs -o size=1100k none etc/small";
-    let ran = in_a_mount_namespace("real_disk::among_mounts", script, &node.folder);
+    let ran = in_a_mount_namespace("real_disk::among_mounts", script, &node.directory);
     assert_ne!(ran, Some(false));
 }
 
 #[test]
 #[ignore = "run by the test above in a mount namespace"]
 fn among_mounts() {
-    let Some(folder) = env::var_os("NODE_FOLDER") else {
+    let Some(directory) = env::var_os("NODE_DIRECTORY") else {
         return;
     };
-    let node = Node::at(Path::new(&folder));
+    let node = Node::at(Path::new(&directory));
     let table = [
         ("etc/mounted", "x".to_owned(), "is a mount point"),
         (
@@ -393,7 +396,7 @@ fn a_process_that_is_killed_is_followed_by_one_that_restores() {
             "--nocapture",
             "real_disk::waiting_to_be_killed",
         ])
-        .env("NODE_FOLDER", &node.folder)
+        .env("NODE_DIRECTORY", &node.directory)
         .stdout(Stdio::piped())
         .spawn()
         .unwrap();
@@ -408,7 +411,10 @@ fn a_process_that_is_killed_is_followed_by_one_that_restores() {
         fs::read_to_string(node.path("etc/a")).unwrap(),
         "wait to be killed"
     );
-    assert!(Lock::take(&node.folder.join("own")).is_err(), "it has the lock");
+    assert!(
+        Lock::take(&node.directory.join("own")).is_err(),
+        "it has the lock"
+    );
     child.kill().unwrap();
     child.wait().unwrap();
     let agent = node.agent();
@@ -420,9 +426,9 @@ fn a_process_that_is_killed_is_followed_by_one_that_restores() {
 #[test]
 #[ignore = "run by the test above in a process that is killed"]
 fn waiting_to_be_killed() {
-    let Some(folder) = env::var_os("NODE_FOLDER") else {
+    let Some(directory) = env::var_os("NODE_DIRECTORY") else {
         return;
     };
-    let node = Node::at(Path::new(&folder));
+    let node = Node::at(Path::new(&directory));
     node.state(1, vec![file(&node.path("etc/a"), "wait to be killed")]);
 }

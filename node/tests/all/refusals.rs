@@ -57,15 +57,15 @@ fn paths() {
 
 #[test]
 fn what_no_configuration_allows() {
-    for folder in REFUSED {
+    for directory in REFUSED {
         let mut world = World::new();
         // Even where the node's configuration has a prefix above it.
-        let above = folder
+        let above = directory
             .rsplit_once('/')
             .map(|(above, _)| above)
             .filter(|above| !above.is_empty());
-        world.config.prefixes = vec![above.unwrap_or(folder).to_owned()];
-        for path in [(*folder).to_owned(), format!("{folder}/x")] {
+        world.config.prefixes = vec![above.unwrap_or(directory).to_owned()];
+        for path in [(*directory).to_owned(), format!("{directory}/x")] {
             let (reason, class, text) = refused(&world, &row(1, vec![file(&path, "x")]));
             assert_eq!((reason, class), ("NotAllowed", Class::Unit), "{path}: {text}");
         }
@@ -221,13 +221,17 @@ fn unsafe_entries_at_the_path_are_refused() {
         (
             "a link on the way",
             |world| world.disk.put_link(&path("sub")),
-            "has a parent that is not a folder",
+            "has a parent that is not a directory",
         ),
-        ("folder", |world| world.disk.put(&path("a/b"), "x"), "is a folder"),
+        (
+            "directory",
+            |world| world.disk.put(&path("a/b"), "x"),
+            "is a directory",
+        ),
         (
             "file on the way",
             |world| world.disk.put(&path("sub"), "x"),
-            "has a parent that is not a folder",
+            "has a parent that is not a directory",
         ),
         (
             "immutable",
@@ -240,9 +244,9 @@ fn unsafe_entries_at_the_path_are_refused() {
             "is a mount point",
         ),
         (
-            "append-only folder",
+            "append-only directory",
             |world| obstacle(world, ETC, Obstacle::AppendOnly),
-            "is in a folder that is immutable or append-only",
+            "is in a directory that is immutable or append-only",
         ),
     ];
     for (what, make, problem) in table {
@@ -262,8 +266,8 @@ fn unsafe_entries_at_the_path_are_refused() {
             };
             let (reason, class, text) = refused(&world, &row(1, vec![file(&path("0"), "x"), last]));
             assert_eq!((reason, class), ("TargetRefused", Class::Unit), "{what}: {text}");
-            // In a folder that cannot change, the first file is refused.
-            let target = if what == "append-only folder" {
+            // In a directory that cannot change, the first file is refused.
+            let target = if what == "append-only directory" {
                 path("0")
             } else {
                 target

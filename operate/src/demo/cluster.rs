@@ -47,7 +47,7 @@ pub(crate) struct Cluster {
 
 impl Cluster {
     /// Starts the API server, the simulated workloads and the agent. While the file `unplugged` exists, connections
-    /// from outside are refused. With a folder for the files of nodes, it has nodes.
+    /// from outside are refused. With a directory for the files of nodes, it has nodes.
     pub(crate) async fn start(
         name: &Name,
         ground: &Ground,
@@ -78,8 +78,8 @@ impl Cluster {
         api.attach(cable(door, unplugged));
 
         let mut setup = setup(&api, AGENT, SYSTEM_NAMESPACE, &name.to_string(), ground)?;
-        if let Some(folder) = nodes {
-            nodes::start(&api, &folder, ground).await?;
+        if let Some(directory) = nodes {
+            nodes::start(&api, &directory, ground).await?;
             setup.options.nodes = Some(Vec::new());
         }
         let reporter = ground.reporter.clone();
@@ -117,7 +117,7 @@ async fn cable(api: Weak<ApiServer>, unplugged: PathBuf) {
     loop {
         ticks.tick().await;
         let Some(api) = api.upgrade() else { return };
-        // A folder that cannot be read has no such file.
+        // A directory that cannot be read has no such file.
         let is_unplugged = tokio::fs::try_exists(&unplugged).await.unwrap_or(false);
         if is_unplugged && pulled.is_empty() {
             for client in OUTSIDE {

@@ -7,11 +7,11 @@ use muster_dashboard::{Fleet, Shape};
 use muster_fleet as fleet;
 use muster_fleet::Extent;
 
-use super::{folder::Folder, name::Name, narrator::Narrator, plane::NAMESPACE};
+use super::{directory::Directory, name::Name, narrator::Narrator, plane::NAMESPACE};
 
 /// Printed at the start.
-pub(crate) fn print_next_commands(folder: &Folder, clusters: &[Name], reporter: &Narrator) {
-    let path = folder.path().display();
+pub(crate) fn print_next_commands(directory: &Directory, clusters: &[Name], reporter: &Narrator) {
+    let path = directory.path().display();
     let names: Vec<String> = clusters.iter().map(Name::to_string).collect();
     reporter.line(&format!(
         "muster demo: a management plane and {} simulated clusters ({})",
@@ -34,16 +34,16 @@ pub(crate) fn print_next_commands(folder: &Folder, clusters: &[Name], reporter: 
             "  kubectl --kubeconfig {path}/clusters/{first}.kubeconfig get deployments -A"
         ));
     }
-    // A module alone must never make `diff` read a folder of this machine.
+    // A module alone must never make `diff` read a directory of this machine.
     reporter.line(
         "  muster diff module/podinfo --allow-insecure-sources   # drift; the repository is a file:// URL\n",
     );
 }
 
 /// Printed once everything is created and the first rollout is done.
-fn what_next(folder: &Folder, clusters: &[Name], nodes: bool, tell: &Narrator) {
+fn what_next(directory: &Directory, clusters: &[Name], nodes: bool, tell: &Narrator) {
     tell.line("\nEverything is up to date. Now roll out a new version: just commit and tag.");
-    tell.line(&format!("  cd {}", folder.fleet().display()));
+    tell.line(&format!("  cd {}", directory.fleet().display()));
     let next = if nodes { NEXT_OF_NODES } else { NEXT };
     for line in next.lines() {
         tell.line(line);
@@ -104,7 +104,7 @@ fn join_and_leave(cluster: &Name) -> String {
 /// A line for each module and cluster whose reason changes, until a permanent error.
 pub(crate) async fn what_moves(
     client: &Client,
-    folder: &Folder,
+    directory: &Directory,
     clusters: &[Name],
     nodes: bool,
     tell: &Narrator,
@@ -131,7 +131,7 @@ pub(crate) async fn what_moves(
                 .all(|module| module.ready == "True" && module.observed)
         {
             invited = true;
-            what_next(folder, clusters, nodes, tell);
+            what_next(directory, clusters, nodes, tell);
         }
     }
     Ok(())

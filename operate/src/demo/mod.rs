@@ -1,7 +1,7 @@
 //! A demo: a management plane and a fleet of simulated clusters in one process, with a real git repository.
 //!
 //! ```text
-//!   folder/ fleet (git work tree) ──file──► management plane: GitRepository main + Kustomization ./modules ─► Modules
+//!   DIR/    fleet (git work tree) ──file──► management plane: GitRepository main + Kustomization ./modules ─► Modules
 //!           management.kubeconfig ◄───────  embedded API server, muster controller                  │ https
 //!           clusters/<name>.kubeconfig ◄──  embedded API server, simulated workloads, muster agent ◄┘  (one for each cluster)
 //! ```
@@ -13,7 +13,7 @@
 //! clusters are simulated: their API servers are embedded, and their pods become ready without running.
 
 mod cluster;
-mod folder;
+mod directory;
 mod messages;
 mod name;
 mod narrator;
@@ -34,7 +34,7 @@ use tokio_util::task::AbortOnDropHandle;
 
 use crate::dashboard::Local;
 use cluster::Cluster;
-use folder::Folder;
+use directory::Directory;
 use name::Name;
 use narrator::Narrator;
 use plane::Plane;
@@ -44,9 +44,9 @@ use plane::Plane;
 pub struct Options {
     /// Number of clusters, 1 to 50.
     pub clusters: u16,
-    /// Where kubeconfigs and the git work tree are written; otherwise a temporary folder that is removed at the end.
+    /// Where kubeconfigs and the git work tree are written; otherwise a temporary directory that is removed at the end.
     pub dir: Option<PathBuf>,
-    /// Keep the folder.
+    /// Keep the directory.
     pub keep: bool,
     /// Run a tour that checks itself, then exit.
     pub tour: bool,
@@ -73,17 +73,17 @@ pub async fn run(options: Options, shutdown: Shutdown, reporter: Arc<dyn Reporte
         dashboard,
         seed,
     } = options;
-    let folder = Folder::make(dir, keep)?;
+    let directory = Directory::make(dir, keep)?;
     let jitter = seed.map_or_else(Jitter::from_system, Jitter::seeded);
     let ground = Ground {
         clock: Clock::system(),
         jitter,
         shutdown: shutdown.clone(),
-        data: folder.data(),
+        data: directory.data(),
         reporter: reporter.clone(),
     };
     if zones {
-        zones::run(folder, &ground).await?;
+        zones::run(directory, &ground).await?;
         return Ok(true);
     }
     let names = name::names(clusters);
@@ -91,13 +91,13 @@ pub async fn run(options: Options, shutdown: Shutdown, reporter: Arc<dyn Reporte
     let spare = Name::spare();
     let everyone: Vec<Name> = names.iter().cloned().chain([spare.clone()]).collect();
     if is_tour {
-        repository::plan(&folder.path().join("plan"))?;
+        repository::plan(&directory.path().join("plan"))?;
     }
-    let repository = repository::make(&folder.fleet(), &everyone, pace, nodes)?;
+    let repository = repository::make(&directory.fleet(), &everyone, pace, nodes)?;
     let plane = Plane::start(&ground, is_tour)
         .await
         .context("the management plane does not start")?;
-    folder.write_kubeconfig("management.kubeconfig", &plane.kubeconfig()?)?;
+    directory.write_kubeconfig("management.kubeconfig", &plane.kubeconfig()?)?;
     let dashboard = match dashboard {
         Some(addr) => Some(
             Local::open(
@@ -116,20 +116,20 @@ pub async fn run(options: Options, shutdown: Shutdown, reporter: Arc<dyn Reporte
     let _dashboard = dashboard.map(|dashboard| AbortOnDropHandle::new(tokio::spawn(dashboard.serve())));
     let mut fleet = Vec::new();
     for name in &names {
-        let cluster = start(name, &ground, pace, &folder, nodes).await?;
+        let cluster = start(name, &ground, pace, &directory, nodes).await?;
         plane
             .enrol(&cluster)
             .await
             .with_context(|| format!("cluster {name} cannot be enrolled"))?;
         fleet.push(cluster);
     }
-    let spare = start(&spare, &ground, pace, &folder, nodes).await?;
-    folder.write_scripts()?;
+    let spare = start(&spare, &ground, pace, &directory, nodes).await?;
+    directory.write_scripts()?;
     if let Some(url) = url {
         reporter.line(&format!("dashboard: {url}"));
     }
     if !is_tour {
-        messages::print_next_commands(&folder, &names, &reporter);
+        messages::print_next_commands(&directory, &names, &reporter);
     }
     plane
         .sync(&repository, pace)
@@ -138,9 +138,9 @@ pub async fn run(options: Options, shutdown: Shutdown, reporter: Arc<dyn Reporte
     let client = plane.client();
     let playing = async {
         if is_tour {
-            tour::run_tour(&folder, &plane, &fleet, &spare, reporter.clone()).await
+            tour::run_tour(&directory, &plane, &fleet, &spare, reporter.clone()).await
         } else {
-            messages::what_moves(&client, &folder, &names, nodes, &reporter)
+            messages::what_moves(&client, &directory, &names, nodes, &reporter)
                 .await
                 .map(|()| true)
         }
@@ -153,7 +153,7 @@ pub async fn run(options: Options, shutdown: Shutdown, reporter: Arc<dyn Reporte
     };
     shutdown.cancel();
     drop((fleet, spare, plane));
-    folder.remove()?;
+    directory.remove()?;
     ended
 }
 
@@ -162,14 +162,14 @@ async fn start(
     name: &Name,
     ground: &Ground,
     pace: Pace,
-    folder: &Folder,
+    directory: &Directory,
     nodes: bool,
 ) -> anyhow::Result<Cluster> {
-    let nodes = nodes.then(|| folder.nodes(name));
-    let cluster = Cluster::start(name, ground, pace, folder.unplugged(name), nodes)
+    let nodes = nodes.then(|| directory.nodes(name));
+    let cluster = Cluster::start(name, ground, pace, directory.unplugged(name), nodes)
         .await
         .with_context(|| format!("cluster {name} does not start"))?;
-    folder.write_kubeconfig(&format!("clusters/{name}.kubeconfig"), &cluster.kubeconfig()?)?;
+    directory.write_kubeconfig(&format!("clusters/{name}.kubeconfig"), &cluster.kubeconfig()?)?;
     Ok(cluster)
 }
 

@@ -1,4 +1,4 @@
-//! `muster demo --nodes`: each cluster has simulated nodes, whose files are folders, with the shipped agent.
+//! `muster demo --nodes`: each cluster has simulated nodes, whose files are directories, with the shipped agent.
 //!
 //! The programs of a node are simulated: `sysctl --system` rejects a file with a line that contains `bad`.
 
@@ -41,11 +41,11 @@ use super::Ground;
 const COUNT: usize = 3;
 /// The configuration of the nodes.
 const CONFIG: &str = include_str!("../../../examples/nodes/node.yaml");
-/// The folder of a node.
+/// The directory of a node.
 const OWN: &str = "/var/lib/muster/node";
 
-/// Creates the nodes of a cluster, with their files in `folder`, and starts their agents.
-pub(super) async fn start(api: &ApiServer, folder: &Path, ground: &Ground) -> anyhow::Result<()> {
+/// Creates the nodes of a cluster, with their files in `directory`, and starts their agents.
+pub(super) async fn start(api: &ApiServer, directory: &Path, ground: &Ground) -> anyhow::Result<()> {
     let client = api.client_as("kubelet");
     let namespaces: Api<Namespace> = Api::all(client.clone());
     let namespace = serde_json::from_value(json!({"metadata": {"name": NAMESPACE}}))?;
@@ -53,7 +53,7 @@ pub(super) async fn start(api: &ApiServer, folder: &Path, ground: &Ground) -> an
     for number in 1..=COUNT {
         let name = format!("worker-{number}");
         let uid = join(&client, &name).await?;
-        let agent = agent(api, &folder.join(&name), &name, ground)
+        let agent = agent(api, &directory.join(&name), &name, ground)
             .await
             .with_context(|| format!("the agent of {name} does not start"))?;
         api.attach(agent);
@@ -84,13 +84,13 @@ async fn agent(
     ground: &Ground,
 ) -> anyhow::Result<impl Future<Output = ()> + Send + use<>> {
     let config = config_file::parse(Path::new("examples/nodes/node.yaml"), CONFIG)?;
-    for folder in config.prefixes.iter().map(String::as_str).chain([OWN]) {
-        fs::create_dir_all(below(root, folder))?;
+    for directory in config.prefixes.iter().map(String::as_str).chain([OWN]) {
+        fs::create_dir_all(below(root, directory))?;
     }
     let (sender, events) = unbounded_channel();
     let start = Start {
         settled: None,
-        folder: below(root, OWN),
+        directory: below(root, OWN),
         platform: Arc::new(Simulated {
             root: fs::canonicalize(root)?,
             name: name.to_owned(),
@@ -118,12 +118,12 @@ async fn agent(
     })
 }
 
-/// A path of a node, in the folder that simulates it.
+/// A path of a node, in the directory that simulates it.
 fn below(root: &Path, path: &str) -> PathBuf {
     root.join(path.trim_start_matches('/'))
 }
 
-/// A host whose files are in a folder, and whose programs are simulated.
+/// A host whose files are in a directory, and whose programs are simulated.
 #[derive(Clone)]
 struct Simulated {
     root: PathBuf,
@@ -157,8 +157,8 @@ impl Platform for Simulated {
 
 impl Host for Simulated {
     fn run(&self, _: &Program) -> Result<(), String> {
-        let folder = below(&self.root, "/etc/sysctl.d");
-        for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+        let directory = below(&self.root, "/etc/sysctl.d");
+        for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
             let text = fs::read_to_string(entry.path()).unwrap_or_default();
             if let Some(line) = text.lines().find(|line| line.contains("bad")) {
                 let key = line.split('=').next().unwrap_or_default().trim();
@@ -192,7 +192,7 @@ impl Host for Simulated {
     }
 }
 
-/// A filesystem whose root is the folder of a node. File ownership is not simulated.
+/// A filesystem whose root is the directory of a node. File ownership is not simulated.
 struct Below {
     root: String,
     inner: HostDisk,
@@ -225,12 +225,12 @@ impl Disk for Below {
         self.inner.read(&self.path(path), most)
     }
 
-    fn list(&self, folder: &str) -> DiskResult<Vec<String>> {
-        self.inner.list(&self.path(folder))
+    fn list(&self, directory: &str) -> DiskResult<Vec<String>> {
+        self.inner.list(&self.path(directory))
     }
 
-    fn free(&self, folder: &str) -> DiskResult<Option<u64>> {
-        self.inner.free(&self.path(folder))
+    fn free(&self, directory: &str) -> DiskResult<Option<u64>> {
+        self.inner.free(&self.path(directory))
     }
 
     fn write_new(&self, path: &str, content: &[u8], attributes: Attributes) -> DiskResult<()> {
@@ -245,8 +245,8 @@ impl Disk for Below {
         self.inner.sync_file(&self.path(path))
     }
 
-    fn sync_dir(&self, folder: &str) -> DiskResult<()> {
-        self.inner.sync_dir(&self.path(folder))
+    fn sync_dir(&self, directory: &str) -> DiskResult<()> {
+        self.inner.sync_dir(&self.path(directory))
     }
 
     fn link(&self, from: &str, to: &str) -> DiskResult<()> {

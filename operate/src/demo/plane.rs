@@ -117,7 +117,7 @@ impl Plane {
         Ok(())
     }
 
-    /// GitOps end to end: branch `main` of the repository, folder `modules`, by the built-in sync of this plane.
+    /// GitOps end to end: branch `main` of the repository, directory `modules`, by the built-in sync of this plane.
     pub(crate) async fn sync(&self, repository: &str, pace: Pace) -> anyhow::Result<()> {
         let client = self.api.client_as("installer");
         let source = json!({

@@ -24,41 +24,41 @@ const DEADLINE: &str = "progressDeadlineSeconds: 30\n";
 pub(crate) const FIRST_TAG: &str = "v1.0.0";
 
 /// Creates the work tree with a first commit on `main` and its tag. Returns its URL.
-pub(crate) fn make(folder: &Path, clusters: &[Name], pace: Pace, nodes: bool) -> anyhow::Result<String> {
-    fs::create_dir_all(folder)?;
+pub(crate) fn make(directory: &Path, clusters: &[Name], pace: Pace, nodes: bool) -> anyhow::Result<String> {
+    fs::create_dir_all(directory)?;
     FLEET
-        .extract(folder)
+        .extract(directory)
         .context("the example fleet cannot be written")?;
-    fs::write(folder.join("modules/clusters/all.yaml"), facts(clusters))?;
-    give_up_after(folder, pace.gives_up_after)?;
+    fs::write(directory.join("modules/clusters/all.yaml"), facts(clusters))?;
+    give_up_after(directory, pace.gives_up_after)?;
     for environment in ["dev", "prod"] {
-        fs::remove_file(folder.join(format!("modules/clusters/{environment}.yaml")))?;
+        fs::remove_file(directory.join(format!("modules/clusters/{environment}.yaml")))?;
     }
     if nodes {
-        add_nodes(folder)?;
+        add_nodes(directory)?;
     }
-    commit(folder).with_context(|| format!("git in {}", folder.display()))?;
-    Ok(format!("file://{}", folder.display()))
+    commit(directory).with_context(|| format!("git in {}", directory.display()))?;
+    Ok(format!("file://{}", directory.display()))
 }
 
 /// Writes the example of a plan beside the work tree.
-pub(crate) fn plan(folder: &Path) -> anyhow::Result<()> {
-    fs::create_dir_all(folder)?;
-    PLAN.extract(folder)
+pub(crate) fn plan(directory: &Path) -> anyhow::Result<()> {
+    fs::create_dir_all(directory)?;
+    PLAN.extract(directory)
         .context("the example of a plan cannot be written")
 }
 
 /// Writes a file of the work tree.
-pub(crate) fn add(folder: &Path, file: &str, text: &str) -> anyhow::Result<()> {
-    let path = folder.join(file);
+pub(crate) fn add(directory: &Path, file: &str, text: &str) -> anyhow::Result<()> {
+    let path = directory.join(file);
     if let Some(parent) = path.parent() {
         fs::create_dir_all(parent)?;
     }
     fs::write(&path, text).with_context(|| path.display().to_string())
 }
 
-fn commit(folder: &Path) -> Result<(), git2::Error> {
-    let repository = Repository::init_opts(folder, RepositoryInitOptions::new().initial_head("main"))?;
+fn commit(directory: &Path) -> Result<(), git2::Error> {
+    let repository = Repository::init_opts(directory, RepositoryInitOptions::new().initial_head("main"))?;
     let mut config = repository.config()?;
     config.set_str("user.name", "muster demo")?;
     config.set_str("user.email", "demo@example.com")?;
@@ -76,9 +76,9 @@ fn commit(folder: &Path) -> Result<(), git2::Error> {
 }
 
 /// How long the Deployments of the example retry an image that cannot be pulled.
-fn give_up_after(folder: &Path, seconds: u32) -> anyhow::Result<()> {
+fn give_up_after(directory: &Path, seconds: u32) -> anyhow::Result<()> {
     for file in ["apps/podinfo/deployment.yaml", "apps/backup/operator.yaml"] {
-        let path = folder.join(file);
+        let path = directory.join(file);
         let text = fs::read_to_string(&path)?;
         let text = text.replace(DEADLINE, &format!("progressDeadlineSeconds: {seconds}\n"));
         fs::write(&path, text).with_context(|| path.display().to_string())?;

@@ -31,7 +31,7 @@ use muster_zones::{
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
 
-use super::{Ground, folder::Folder, log_limit, narrator::Narrator};
+use super::{Ground, directory::Directory, log_limit, narrator::Narrator};
 use crate::install::zones;
 
 /// The namespace of all objects: kubectl's default.
@@ -50,7 +50,7 @@ const SPEEDS: (Duration, Duration) = (Duration::from_secs(2), Duration::from_sec
 const PROGRESS_DEADLINE: &str = "30s";
 
 /// Runs until Ctrl-C or SIGTERM.
-pub(crate) async fn run(folder: Folder, ground: &Ground) -> anyhow::Result<()> {
+pub(crate) async fn run(directory: Directory, ground: &Ground) -> anyhow::Result<()> {
     let (ready_after, stop_after) = SPEEDS;
     let api = ApiServer::builder()
         .name("zones")
@@ -70,9 +70,9 @@ pub(crate) async fn run(folder: Folder, ground: &Ground) -> anyhow::Result<()> {
         create(&client, object).await?;
     }
     let kubeconfig = api.kubeconfig().context("the HTTPS listener is not open")?;
-    folder.write_kubeconfig("zones.kubeconfig", &kubeconfig)?;
+    directory.write_kubeconfig("zones.kubeconfig", &kubeconfig)?;
     let process = start(&api, ground).await?;
-    print_zone_commands(&folder, &ground.reporter);
+    print_zone_commands(&directory, &ground.reporter);
     let looking = api.client();
     let ended = tokio::select! {
         ended = process => ended.context("muster zones"),
@@ -80,7 +80,7 @@ pub(crate) async fn run(folder: Folder, ground: &Ground) -> anyhow::Result<()> {
         () = ground.shutdown.cancelled() => Ok(()),
     };
     drop(api);
-    folder.remove()?;
+    directory.remove()?;
     ended
 }
 
@@ -166,8 +166,8 @@ impl AskPods for Prepared {
     }
 }
 
-fn print_zone_commands(folder: &Folder, reporter: &Narrator) {
-    let path = folder.path().display();
+fn print_zone_commands(directory: &Directory, reporter: &Narrator) {
+    let path = directory.path().display();
     reporter.line("muster demo: a simulated cluster with a store of three zones, three ingesters in each");
     reporter.line(
         "The cluster is simulated: its API server runs in this process, and its pods only say that they run.",

@@ -267,11 +267,11 @@ fn charts() -> PathBuf {
 fn the_charts_are_as_generated() {
     let generated = generated();
     for chart in ["muster", "muster-crds"] {
-        let folder = charts().join(chart).join("templates");
+        let directory = charts().join(chart).join("templates");
         if std::env::var_os(WRITE).is_some() {
             // A missing file counts as empty.
-            let _ = fs::remove_dir_all(&folder);
-            fs::create_dir_all(&folder).unwrap();
+            let _ = fs::remove_dir_all(&directory);
+            fs::create_dir_all(&directory).unwrap();
         }
     }
     for (file, text) in &generated {

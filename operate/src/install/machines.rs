@@ -15,7 +15,7 @@ use super::{
 const HOOKS: u16 = 9443;
 /// The file with the updaters, in the ConfigMap and in the container.
 const FILE: &str = "updaters.yaml";
-const FOLDER: &str = "/etc/muster/machines";
+const DIRECTORY: &str = "/etc/muster/machines";
 
 /// The objects, in an order in which they can be applied; `updaters` is the text of the file.
 pub(crate) fn objects(options: &Options, updaters: &str) -> Vec<Value> {
@@ -148,7 +148,7 @@ fn deployment(image: &str) -> Value {
                         "image": image,
                         "args": [
                             "machines", "serve",
-                            format!("--updaters={FOLDER}/{FILE}"),
+                            format!("--updaters={DIRECTORY}/{FILE}"),
                             format!("--hooks-addr=0.0.0.0:{HOOKS}"),
                             format!("--metrics-addr=:{PORT}"),
                             "--log-format=json",
@@ -158,7 +158,7 @@ fn deployment(image: &str) -> Value {
                         "readinessProbe": probe("/readyz"),
                         "resources": {"requests": {"cpu": "50m", "memory": "64Mi"}, "limits": {"memory": "512Mi"}},
                         "securityContext": deployment::container_security(),
-                        "volumeMounts": [{"name": "updaters", "mountPath": FOLDER, "readOnly": true}],
+                        "volumeMounts": [{"name": "updaters", "mountPath": DIRECTORY, "readOnly": true}],
                     }],
                     "volumes": [{"name": "updaters", "configMap": {"name": NAME}}],
                 },

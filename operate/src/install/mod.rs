@@ -61,14 +61,16 @@ pub enum Auth {
 pub struct Options {
     /// For the management cluster: muster controller.
     pub management: bool,
-    /// With --management: also ClusterUpgrades, and the permission to write the versions of Clusters (docs/upgrades.md).
+    /// With --management: also ClusterUpgrades, and the permission to write the versions of Clusters
+    /// (docs/upgrades.md).
     pub upgrades: bool,
     /// For a downstream cluster: muster agent.
     pub downstream: bool,
     /// With --downstream: also the management cluster's permission to write Secrets for git, and the admission policy
     /// that restricts it to them (docs/sync.md).
     pub distribute: bool,
-    /// For a downstream cluster whose nodes are configured by NodeModules: muster agent --nodes, and the agents of nodes (docs/nodes.md).
+    /// For a downstream cluster whose nodes are configured by NodeModules: muster agent --nodes, and the agents of
+    /// nodes (docs/nodes.md).
     pub nodes: bool,
     /// For the StatefulSets of a namespace (-n) that are rolled and scaled zone by zone: muster zones.
     pub zones: bool,
@@ -92,7 +94,8 @@ pub struct Options {
     pub image: String,
     /// The ports of API servers, git hosts and gate hosts: the NetworkPolicy allows egress to these and to DNS only.
     pub egress_ports: Vec<u16>,
-    /// Send notifications about rollouts to the receivers in the Secret muster-system/muster-notify (docs/notifications.md).
+    /// Send notifications about rollouts to the receivers in the Secret muster-system/muster-notify
+    /// (docs/notifications.md).
     pub notify: bool,
 }
 
@@ -298,7 +301,8 @@ fn definitions(options: &Options) -> Vec<CustomResourceDefinition> {
     definitions
 }
 
-/// The objects, in an order in which they can be applied; `works_in` is the namespace of modules, of assemblages, or of StatefulSets.
+/// The objects, in an order in which they can be applied; `works_in` is the namespace of modules, of assemblages, or of
+/// StatefulSets.
 fn objects(options: &Options, works_in: &str) -> Vec<Value> {
     if options.zones {
         return zones::objects(works_in, options);

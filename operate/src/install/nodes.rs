@@ -3,7 +3,7 @@
 
 use muster_api::labels::{MUSTER, SYSTEM_NAMESPACE, label};
 use muster_controllers::node::NAMESPACE;
-use muster_node_agent::process::FOLDER;
+use muster_node_agent::process::DIRECTORY;
 use serde_json::{Value, json};
 
 use super::{Options, Role, labels_of};
@@ -16,7 +16,7 @@ pub(crate) const PROGRAM: &str = "/usr/bin/muster-node-agent";
 const CONTROLLER: &str = "muster-agent-nodes";
 /// Mount path of the token and the certificate authority.
 const TOKENS: &str = "/var/run/secrets/muster";
-/// Mount path of the host's folder.
+/// Mount path of the host's directory.
 const HOST: &str = "/host/node";
 /// The claim of a pod-bound token with the node of the pod (Kubernetes 1.32).
 const CLAIM: &str = "authentication.kubernetes.io/node-name";
@@ -247,6 +247,6 @@ fn volumes() -> Value {
             {"serviceAccountToken": {"path": "token", "expirationSeconds": 3600}},
             {"configMap": {"name": "kube-root-ca.crt", "items": [{"key": "ca.crt", "path": "ca.crt"}]}},
         ]}},
-        {"name": "node", "hostPath": {"path": FOLDER, "type": "DirectoryOrCreate"}},
+        {"name": "node", "hostPath": {"path": DIRECTORY, "type": "DirectoryOrCreate"}},
     ])
 }

@@ -86,11 +86,11 @@ pub(crate) struct VersionLocation {
 /// Why the version is not found.
 #[derive(Debug, Error)]
 pub enum NotFound {
-    /// The folder is not in a work tree.
-    #[error("{folder} is not in a git work tree")]
+    /// The directory is not in a work tree.
+    #[error("{directory} is not in a git work tree")]
     NoRepository {
-        /// The folder that was given.
-        folder: PathBuf,
+        /// The directory that was given.
+        directory: PathBuf,
         /// The error of git.
         #[source]
         source: git2::Error,
@@ -100,11 +100,11 @@ pub enum NotFound {
     Index(#[from] git2::Error),
     /// No file has the module.
     #[error(
-        "no file tracked by git below {folder} has {kind} {name}{unread}; next: name the repository that has it with --repo"
+        "no file tracked by git below {directory} has {kind} {name}{unread}; next: name the repository that has it with --repo"
     )]
     Nowhere {
-        /// The folder that was searched.
-        folder: PathBuf,
+        /// The directory that was searched.
+        directory: PathBuf,
         /// Module or BootstrapModule.
         kind: ModuleKind,
         /// Name of the module.
@@ -113,7 +113,7 @@ pub enum NotFound {
         unread: String,
     },
     /// Several files have the module.
-    #[error("{kind} {name} is written more than once: {}; next: choose the folder with --repo", places.join(", "))]
+    #[error("{kind} {name} is written more than once: {}; next: choose the directory with --repo", places.join(", "))]
     Twice {
         /// Module or BootstrapModule.
         kind: ModuleKind,
@@ -136,27 +136,27 @@ pub enum NotFound {
     },
 }
 
-/// Opens the repository of a folder.
-pub(crate) fn repository(folder: &Path) -> Result<Repository, NotFound> {
-    Repository::discover(folder).map_err(|source| NotFound::NoRepository {
-        folder: folder.to_owned(),
+/// Opens the repository of a directory.
+pub(crate) fn repository(directory: &Path) -> Result<Repository, NotFound> {
+    Repository::discover(directory).map_err(|source| NotFound::NoRepository {
+        directory: directory.to_owned(),
         source,
     })
 }
 
-/// Searches the tracked files below a folder.
+/// Searches the tracked files below a directory.
 pub(crate) fn find(
     repository: &Repository,
-    folder: &Path,
+    directory: &Path,
     wanted: &Wanted<'_>,
 ) -> Result<VersionLocation, NotFound> {
     let nowhere = |unread: String| NotFound::Nowhere {
-        folder: folder.to_owned(),
+        directory: directory.to_owned(),
         kind: wanted.kind,
         name: wanted.name.to_owned(),
         unread,
     };
-    let (Some(root), Ok(below)) = (repository.workdir(), folder.canonicalize()) else {
+    let (Some(root), Ok(below)) = (repository.workdir(), directory.canonicalize()) else {
         return Err(nowhere(String::new()));
     };
     // A path that does not exist has no files.

@@ -37,8 +37,8 @@ pub struct Options {
     pub module: ModuleName,
     /// The revision to go back to, by at least 8 digits of its hash [default: the last good one with another version].
     pub to_revision: Option<String>,
-    /// The work tree of the git repository that has the Module, or a folder in it [default: the current one, if it has
-    /// the Module].
+    /// The work tree of the git repository that has the Module, or a directory in it [default: the current one, if it
+    /// has the Module].
     pub repo: Option<PathBuf>,
     /// Commit the change to the branch that is checked out; git hooks and signing are skipped.
     pub commit: bool,
@@ -113,12 +113,12 @@ pub fn go_back(
     }
     let here = Path::new(".");
     let is_here = *commit || repo.is_none() && found(namespace, module, here).is_ok();
-    let Some(folder) = repo.as_deref().or_else(|| is_here.then_some(here)) else {
+    let Some(directory) = repo.as_deref().or_else(|| is_here.then_some(here)) else {
         let field = VersionField::of(&read.spec.sync.source);
         print_fragment(namespace, options, past, reporter, field)?;
         return Ok(());
     };
-    let (repository, found) = found(namespace, module, folder)?;
+    let (repository, found) = found(namespace, module, directory)?;
     let VersionLocation { path, text, .. } = &found;
     let edited = edited(&found, &past.wanted)?;
     if edited == *text {
@@ -138,11 +138,11 @@ pub fn go_back(
         let id: String = id.to_string().chars().take(8).collect();
         reporter.line(&format!("{id} {}", message.subject()))?;
         reporter.warn(&format!(
-            "Only the version is reverted: what {now} changed in its folder stays in the branch (git revert reverts that, too)."
+            "Only the version is reverted: what {now} changed in its directory stays in the branch (git revert reverts that, too)."
         ));
         // Without a remote, the branch itself is followed.
         let has_remote = repository.remotes().is_ok_and(|remotes| !remotes.is_empty());
-        let push = has_remote.then(|| format!("git{} push", in_folder(repo.as_deref(), "-C")));
+        let push = has_remote.then(|| format!("git{} push", in_directory(repo.as_deref(), "-C")));
         next(
             reporter,
             push.into_iter().chain([follow(namespace, module, past)]),
@@ -166,7 +166,7 @@ fn next(reporter: &dyn Reporter, commands: impl IntoIterator<Item = String>) {
 fn committing(namespace: &str, options: &Options) -> String {
     let to = options.to_revision.as_ref();
     let to = to.map_or_else(String::new, |to| format!(" --to-revision {}", shell_word(to)));
-    let repo = in_folder(options.repo.as_deref(), "--repo");
+    let repo = in_directory(options.repo.as_deref(), "--repo");
     let at = shell_word(namespace);
     format!(
         "muster rollout undo {}{to}{repo} --commit -n {at}",
@@ -174,11 +174,11 @@ fn committing(namespace: &str, options: &Options) -> String {
     )
 }
 
-/// A flag for a folder, unless it is the current one.
-fn in_folder(folder: Option<&Path>, flag: &str) -> String {
-    let folder = folder.filter(|folder| *folder != Path::new("."));
-    folder.map_or_else(String::new, |folder| {
-        format!(" {flag} {}", shell_word(&folder.display().to_string()))
+/// A flag for a directory, unless it is the current one.
+fn in_directory(directory: Option<&Path>, flag: &str) -> String {
+    let directory = directory.filter(|directory| *directory != Path::new("."));
+    directory.map_or_else(String::new, |directory| {
+        format!(" {flag} {}", shell_word(&directory.display().to_string()))
     })
 }
 
@@ -229,15 +229,15 @@ fn print_fragment(
 fn found(
     namespace: &str,
     module: &ModuleName,
-    folder: &std::path::Path,
+    directory: &std::path::Path,
 ) -> Result<(Repository, VersionLocation), NotFound> {
-    let repository = find::repository(folder)?;
+    let repository = find::repository(directory)?;
     let wanted = Wanted {
         kind: module.kind_of_modules(),
         name: &module.name,
         namespace,
     };
-    let found = find::find(&repository, folder, &wanted)?;
+    let found = find::find(&repository, directory, &wanted)?;
     Ok((repository, found))
 }
 
@@ -325,9 +325,12 @@ mod tests {
 
     /// A work tree with these files, committed.
     fn work_tree(files: &[(&str, &str)]) -> (TempDir, Repository) {
-        let folder = tempfile::tempdir().unwrap();
-        let repository =
-            Repository::init_opts(folder.path(), RepositoryInitOptions::new().initial_head("main")).unwrap();
+        let directory = tempfile::tempdir().unwrap();
+        let repository = Repository::init_opts(
+            directory.path(),
+            RepositoryInitOptions::new().initial_head("main"),
+        )
+        .unwrap();
         let mut config = repository.config().unwrap();
         for (key, value) in [
             ("user.name", "Ann"),
@@ -337,7 +340,7 @@ mod tests {
             config.set_str(key, value).unwrap();
         }
         for (path, text) in files {
-            write(folder.path(), path, text);
+            write(directory.path(), path, text);
         }
         let mut index = repository.index().unwrap();
         index.add_all(["*"], IndexAddOption::DEFAULT, None).unwrap();
@@ -346,20 +349,20 @@ mod tests {
         let author = repository.signature().unwrap();
         let commit = |tree| repository.commit(Some("HEAD"), &author, &author, "first", tree, &[]);
         commit(&repository.find_tree(tree).unwrap()).unwrap();
-        (folder, repository)
+        (directory, repository)
     }
 
-    fn write(folder: &Path, path: &str, text: &str) {
-        let file = folder.join(path);
+    fn write(directory: &Path, path: &str, text: &str) {
+        let file = directory.join(path);
         fs::create_dir_all(file.parent().unwrap()).unwrap();
         fs::write(file, text).unwrap();
     }
 
-    fn options(folder: &Path, to: Option<&str>, commit: bool) -> Options {
+    fn options(directory: &Path, to: Option<&str>, commit: bool) -> Options {
         Options {
             module: "module/web".parse().unwrap(),
             to_revision: to.map(str::to_owned),
-            repo: Some(folder.to_owned()),
+            repo: Some(directory.to_owned()),
             commit,
             reason: commit.then(|| "errors in eu".to_owned()),
         }
@@ -371,11 +374,11 @@ mod tests {
 
     #[test]
     fn a_patch_changes_one_line_and_git_takes_it() {
-        let (folder, repository) =
+        let (directory, repository) =
             work_tree(&[("modules/web.yaml", FILE), ("docs/x.yaml", "{{ template }}")]);
         let read = sample_at("v3");
         let past = read.history.back(&read.spec.sync.source.version(), None).unwrap();
-        let (_, found) = found("default", &"module/web".parse().unwrap(), folder.path()).unwrap();
+        let (_, found) = found("default", &"module/web".parse().unwrap(), directory.path()).unwrap();
         let text = edited(&found, &past.wanted).unwrap();
         assert_eq!(text, back());
         let patch = patch(&found.path, &found.text, &text);
@@ -395,22 +398,23 @@ mod tests {
             .apply(&diff, git2::ApplyLocation::WorkDir, None)
             .unwrap();
         assert_eq!(
-            fs::read_to_string(folder.path().join("modules/web.yaml")).unwrap(),
+            fs::read_to_string(directory.path().join("modules/web.yaml")).unwrap(),
             back()
         );
     }
 
     #[test]
     fn a_commit_has_the_one_file_and_says_why() {
-        let (folder, repository) = work_tree(&[("modules/web.yaml", FILE), ("a.txt", "a"), ("b.txt", "b")]);
-        write(folder.path(), "a.txt", "changed");
-        write(folder.path(), "b.txt", "staged");
+        let (directory, repository) =
+            work_tree(&[("modules/web.yaml", FILE), ("a.txt", "a"), ("b.txt", "b")]);
+        write(directory.path(), "a.txt", "changed");
+        write(directory.path(), "b.txt", "staged");
         let mut index = repository.index().unwrap();
         index.add_path(Path::new("b.txt")).unwrap();
         index.write().unwrap();
         go_back(
             "default",
-            &options(folder.path(), None, true),
+            &options(directory.path(), None, true),
             &sample_at("v3"),
             &NoOutput,
         )
@@ -435,7 +439,7 @@ mod tests {
             .collect();
         assert_eq!(changed, [Path::new("modules/web.yaml")]);
         assert_eq!(
-            fs::read_to_string(folder.path().join("modules/web.yaml")).unwrap(),
+            fs::read_to_string(directory.path().join("modules/web.yaml")).unwrap(),
             back()
         );
         let status = |path: &str| repository.status_file(Path::new(path)).unwrap();
@@ -450,7 +454,7 @@ mod tests {
         // The second time there is nothing to do.
         go_back(
             "default",
-            &options(folder.path(), None, true),
+            &options(directory.path(), None, true),
             &sample_at("v3"),
             &NoOutput,
         )
@@ -486,10 +490,17 @@ mod tests {
         );
     }
 
-    fn refused(folder: &Path, to: Option<&str>, asks: &str, commit: bool, cause: Option<Cause>, says: &str) {
+    fn refused(
+        directory: &Path,
+        to: Option<&str>,
+        asks: &str,
+        commit: bool,
+        cause: Option<Cause>,
+        says: &str,
+    ) {
         let refusal = go_back(
             "default",
-            &options(folder, to, commit),
+            &options(directory, to, commit),
             &sample_at(asks),
             &NoOutput,
         )
@@ -500,10 +511,10 @@ mod tests {
 
     #[test]
     fn what_is_no_way_back_is_refused() {
-        let (folder, _) = work_tree(&[("web.yaml", FILE)]);
-        let folder = folder.path();
+        let (directory, _) = work_tree(&[("web.yaml", FILE)]);
+        let directory = directory.path();
         refused(
-            folder,
+            directory,
             None,
             "v1",
             false,
@@ -511,7 +522,7 @@ mod tests {
             "no other version of module/web than v1 is on record as good",
         );
         refused(
-            folder,
+            directory,
             Some("bbbbbbbb"),
             "v3",
             false,
@@ -519,7 +530,7 @@ mod tests {
             "v2 (revision bbbbbbbb) is known to be bad (dev-1: Deployment",
         );
         refused(
-            folder,
+            directory,
             Some("cccccccc"),
             "v3",
             false,
@@ -527,7 +538,7 @@ mod tests {
             "module/web asks for v3 already",
         );
         refused(
-            folder,
+            directory,
             Some("eeeeeeee"),
             "v3",
             false,
@@ -535,24 +546,24 @@ mod tests {
             "there is no revision eeeeeeee of module/web; next: muster rollout history",
         );
         refused(
-            folder,
+            directory,
             Some("v1"),
             "v3",
             false,
             UNKNOWN,
             "\"v1\" is not a revision",
         );
-        assert_eq!(fs::read_to_string(folder.join("web.yaml")).unwrap(), FILE);
+        assert_eq!(fs::read_to_string(directory.join("web.yaml")).unwrap(), FILE);
     }
 
     #[test]
     fn a_file_that_is_not_there_twice_there_or_dirty_is_refused() {
         let twice = format!("{FILE}---\n{}", FILE.split("---\n").nth(2).unwrap());
         let check = |files: &[(&str, &str)], cause: Option<Cause>, expected: &str| {
-            let (folder, _) = work_tree(files);
-            refused(folder.path(), None, "v3", true, cause, expected);
+            let (directory, _) = work_tree(files);
+            refused(directory.path(), None, "v3", true, cause, expected);
             for (path, text) in files {
-                assert_eq!(fs::read_to_string(folder.path().join(path)).unwrap(), *text);
+                assert_eq!(fs::read_to_string(directory.path().join(path)).unwrap(), *text);
             }
         };
         check(
@@ -588,18 +599,21 @@ mod tests {
             .replace("tag: v3   #", "tag: *v   #");
         check(&[("web.yaml", &aliased)], UNKNOWN, "web.yaml:");
 
-        let (folder, _) = work_tree(&[("web.yaml", FILE)]);
+        let (directory, _) = work_tree(&[("web.yaml", FILE)]);
         let mine = format!("{FILE}# mine\n");
-        write(folder.path(), "web.yaml", &mine);
+        write(directory.path(), "web.yaml", &mine);
         refused(
-            folder.path(),
+            directory.path(),
             None,
             "v3",
             true,
             FAILED,
             "web.yaml has changes that are not committed; next:",
         );
-        assert_eq!(fs::read_to_string(folder.path().join("web.yaml")).unwrap(), mine);
+        assert_eq!(
+            fs::read_to_string(directory.path().join("web.yaml")).unwrap(),
+            mine
+        );
         let nowhere = tempfile::tempdir().unwrap();
         refused(
             nowhere.path(),
@@ -612,16 +626,16 @@ mod tests {
     }
 
     #[test]
-    fn the_given_folder_selects_the_file_to_change() {
-        let (folder, _) = work_tree(&[("a/web.yaml", FILE), ("b/web.yml", FILE)]);
+    fn the_given_directory_selects_the_file_to_change() {
+        let (directory, _) = work_tree(&[("a/web.yaml", FILE), ("b/web.yml", FILE)]);
         go_back(
             "default",
-            &options(&folder.path().join("b"), None, true),
+            &options(&directory.path().join("b"), None, true),
             &sample_at("v3"),
             &NoOutput,
         )
         .unwrap();
-        let text = |path: &str| fs::read_to_string(folder.path().join(path)).unwrap();
+        let text = |path: &str| fs::read_to_string(directory.path().join(path)).unwrap();
         assert_eq!((text("a/web.yaml"), text("b/web.yml")), (FILE.to_owned(), back()));
     }
 }

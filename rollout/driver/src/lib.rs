@@ -9,11 +9,10 @@
 //! The caller reads and writes. This crate contains no Kubernetes, clock or I/O; the controllers, the model, the
 //! simulator and the tests of the engine run the same functions.
 //!
-//! Invariant: an assignment is written only by a [`AssignmentWrite`], which is created only from a [`Remembered`]: the memory
-//! that names the change is written (W2).
-//! Invariant: a write of an assignment has the token that was read there as its precondition, and a greater one as its
-//! content (W3).
-//! Invariant: a lost memory is rebuilt from all assignments and from recorded verdicts before anything changes (W7).
+//! Invariant: an assignment is written only by a [`AssignmentWrite`], which is created only from a [`Remembered`]: the
+//! memory that names the change is written (W2). Invariant: a write of an assignment has the token that was read there
+//! as its precondition, and a greater one as its content (W3). Invariant: a lost memory is rebuilt from all assignments
+//! and from recorded verdicts before anything changes (W7).
 
 mod change;
 mod decide;

@@ -684,7 +684,8 @@ impl Observed {
         };
         let before = self.world.token(&name);
         self.world.carry_out(step);
-        // The fence of a change that was given up before the window closed counts as its change does: see `is_in_flight`.
+        // The fence of a change that was given up before the window closed counts as its change does: see
+        // `is_in_flight`.
         let change = self.world.memory.in_flight.get(name.as_str());
         let begins = match step {
             Step::Fence { .. } => change.is_some_and(|change| !change.unbegun),

@@ -161,7 +161,8 @@ fn refusal(code: StatusCode, body: &[u8]) -> Status {
         .with_code(code.as_u16())
 }
 
-/// How long to wait before the same request may be sent again, if the server says that it did not act and asks for a wait.
+/// How long to wait before the same request may be sent again, if the server says that it did not act and asks for a
+/// wait.
 fn retry_after(code: StatusCode, headers: &HeaderMap) -> Option<Duration> {
     let busy = matches!(
         code,

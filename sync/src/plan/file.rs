@@ -80,7 +80,7 @@ pub enum PlanProblem {
         why: String,
     },
     /// A pattern that matches no file.
-    #[error("no file {0:?} below the folder")]
+    #[error("no file {0:?} below the directory")]
     NoFile(String),
     /// A file that two steps of the same plan apply.
     #[error("{file} is applied by step {first} of plan {plan} already; a file is in one step of a plan")]
@@ -124,7 +124,7 @@ pub enum PlanProblem {
 #[derive(Debug, Clone, Copy)]
 pub struct Documents<'a> {
     /// The directory, relative to the root of the repository; empty for the root.
-    pub folder: &'a str,
+    pub directory: &'a str,
     /// The objects built from the other files in the directory.
     pub manifests: &'a [Manifest],
     /// The variables that `when` may use.
@@ -321,19 +321,22 @@ fn position_of(root: &Node, path: &[Key<'_>]) -> Position {
 }
 
 /// The directory as a prefix of file paths.
-fn folder<'a>(about: &Documents<'a>) -> &'a str {
-    let folder = about.folder.trim_start_matches("./").trim_matches('/');
-    if folder == "." { "" } else { folder }
+fn directory<'a>(about: &Documents<'a>) -> &'a str {
+    let directory = about.directory.trim_start_matches("./").trim_matches('/');
+    if directory == "." { "" } else { directory }
 }
 
 /// The files that contain objects, by path relative to the directory, each with its objects.
 fn below<'a>(about: &Documents<'a>) -> BTreeMap<String, Vec<&'a Manifest>> {
-    let folder = folder(about);
+    let directory = directory(about);
     let mut files: BTreeMap<String, Vec<&Manifest>> = BTreeMap::new();
     for manifest in about.manifests {
         let path: &str = &manifest.origin.file;
         let path = path.trim_start_matches("./").trim_start_matches('/');
-        let path = path.strip_prefix(folder).unwrap_or(path).trim_start_matches('/');
+        let path = path
+            .strip_prefix(directory)
+            .unwrap_or(path)
+            .trim_start_matches('/');
         files.entry(path.to_owned()).or_default().push(manifest);
     }
     files

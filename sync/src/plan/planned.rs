@@ -35,7 +35,7 @@ pub fn by_hand(plans: &PlanFile) -> impl Iterator<Item = &str> {
 #[derive(Clone, Copy, Debug)]
 pub struct Planning<'a> {
     /// The directory, relative to the root of the repository.
-    pub folder: &'a str,
+    pub directory: &'a str,
     /// Path of the plan file, relative to the directory.
     pub file: &'a str,
     /// The longest timeout allowed for a step.
@@ -48,7 +48,7 @@ impl Planning<'_> {
     /// Whether a path is that of the plan file. A leading `./` or `/` is ignored.
     pub fn names(&self, path: &str) -> bool {
         let plain = |path: &str| path.trim_start_matches("./").trim_start_matches('/').to_owned();
-        plain(path) == plain(&[self.folder.trim_matches('/'), self.file].join("/"))
+        plain(path) == plain(&[self.directory.trim_matches('/'), self.file].join("/"))
     }
 }
 
@@ -74,7 +74,7 @@ pub enum PlannedError {
         /// The path in the Module, relative to the directory.
         file: String,
         /// The full path, relative to the root of the repository.
-        folder: String,
+        directory: String,
     },
 }
 
@@ -86,9 +86,9 @@ impl fmt::Display for PlannedError {
                 let lines: Vec<String> = errors.iter().map(ToString::to_string).collect();
                 f.write_str(&lines.join("\n"))
             }
-            Self::NoFile { file, folder } => write!(
+            Self::NoFile { file, directory } => write!(
                 f,
-                "spec.sync.package.plan.file: there is no {file:?} below {folder:?}, or it is not a .yaml or .yml file"
+                "spec.sync.package.plan.file: there is no {file:?} below {directory:?}, or it is not a .yaml or .yml file"
             ),
         }
     }
@@ -128,14 +128,14 @@ impl Planned {
         let Some(file) = file.first() else {
             return Err(PlannedError::NoFile {
                 file: planning.file.to_owned(),
-                folder: planning.folder.to_owned(),
+                directory: planning.directory.to_owned(),
             });
         };
         let manifests = build(&Files::new(others), options).map_err(PlannedError::Build)?;
         let variables = Variables::new(&options.substitute)
             .map_err(|problem| PlannedError::Build(BuildError::Variables(problem).into()))?;
         let about = Documents {
-            folder: planning.folder,
+            directory: planning.directory,
             manifests: &manifests,
             variables: &variables,
             timeout: Some(planning.timeout),

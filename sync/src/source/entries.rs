@@ -47,9 +47,9 @@ pub(super) fn components(path: &str) -> Result<Vec<&str>, SourceError> {
 }
 
 /// The name of a tree entry, if it is allowed.
-pub(super) fn entry_name<'a>(folder: &str, name: &'a [u8]) -> Result<&'a str, SourceError> {
+pub(super) fn entry_name<'a>(directory: &str, name: &'a [u8]) -> Result<&'a str, SourceError> {
     let refuse = |why| SourceError::Refused {
-        path: join(folder, &name.escape_ascii().to_string()),
+        path: join(directory, &name.escape_ascii().to_string()),
         why,
     };
     let name = std::str::from_utf8(name).map_err(|_| refuse(EntryRefusal::NotUtf8))?;
@@ -131,11 +131,11 @@ impl<'a> Collector<'a> {
 }
 
 /// Checks the depth of a directory against its limit.
-pub(super) fn check_depth(folder: &str, depth: usize, limits: &Limits) -> Result<(), SourceError> {
+pub(super) fn check_depth(directory: &str, depth: usize, limits: &Limits) -> Result<(), SourceError> {
     if depth <= limits.depth {
         return Ok(());
     }
-    let shown: String = folder.chars().take(120).collect();
+    let shown: String = directory.chars().take(120).collect();
     Err(SourceError::LimitExceeded {
         what: format!("the depth of {shown:?}"),
         limit: limits.depth as u64,

@@ -341,7 +341,7 @@ pub enum EntryRefusal {
     Submodule,
     /// A path component that is not a directory.
     #[error("it is a file; use the directory that contains it")]
-    NoFolder,
+    NoDirectory,
     /// The content is a Git LFS pointer.
     #[error("it is a Git LFS pointer; commit the file itself")]
     LfsPointer,
@@ -358,7 +358,7 @@ pub enum EntryRefusal {
     #[error("its name contains a path separator, or is empty")]
     Separator,
     /// Two entries with the same name: it is unclear which one is meant.
-    #[error("its name appears twice in its folder")]
+    #[error("its name appears twice in its directory")]
     Twice,
     /// A file mode that git does not write.
     #[error("it has the unknown mode {0:o}")]

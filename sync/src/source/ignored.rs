@@ -47,31 +47,31 @@ impl Ignored {
         Ok(Self { layers, spec })
     }
 
-    /// Adds the patterns of the file in `folder`.
-    pub(super) fn with_file(&self, folder: &str, text: &[u8]) -> Result<Self, SourceError> {
-        let path = join(folder, FILE_NAME);
+    /// Adds the patterns of the file in `directory`.
+    pub(super) fn with_file(&self, directory: &str, text: &[u8]) -> Result<Self, SourceError> {
+        let path = join(directory, FILE_NAME);
         let text = std::str::from_utf8(text).map_err(|_| SourceError::IgnorePattern {
             path: path.clone(),
             pattern: String::new(),
             why: "the file is not UTF-8".to_owned(),
         })?;
         let mut with = self.clone();
-        with.layers.push((folder.to_owned(), parse(&path, text)?));
+        with.layers.push((directory.to_owned(), parse(&path, text)?));
         Ok(with)
     }
 
     /// Whether a path, relative to the root, is ignored.
-    pub(super) fn is_ignored(&self, path: &str, is_folder: bool) -> bool {
+    pub(super) fn is_ignored(&self, path: &str, is_directory: bool) -> bool {
         let layers = self
             .layers
             .iter()
             .rev()
-            .map(|(folder, patterns)| (folder.as_str(), patterns));
-        for (folder, patterns) in self.spec.iter().map(|patterns| ("", patterns)).chain(layers) {
-            let Some(relative) = below(folder, path) else {
+            .map(|(directory, patterns)| (directory.as_str(), patterns));
+        for (directory, patterns) in self.spec.iter().map(|patterns| ("", patterns)).chain(layers) {
+            let Some(relative) = below(directory, path) else {
                 continue;
             };
-            let matched = patterns.matched_path_or_any_parents(relative, is_folder);
+            let matched = patterns.matched_path_or_any_parents(relative, is_directory);
             if !matched.is_none() {
                 return matched.is_ignore();
             }
@@ -81,11 +81,11 @@ impl Ignored {
 }
 
 /// The path relative to a parent directory.
-fn below<'a>(folder: &str, path: &'a str) -> Option<&'a str> {
-    if folder.is_empty() {
+fn below<'a>(directory: &str, path: &'a str) -> Option<&'a str> {
+    if directory.is_empty() {
         Some(path)
     } else {
-        path.strip_prefix(folder)?.strip_prefix('/')
+        path.strip_prefix(directory)?.strip_prefix('/')
     }
 }
 
@@ -107,11 +107,11 @@ fn parse(path: &str, text: &str) -> Result<Gitignore, SourceError> {
 }
 
 /// Joins a directory and a path; the root is the empty string.
-pub(super) fn join(folder: &str, name: &str) -> String {
-    if folder.is_empty() {
+pub(super) fn join(directory: &str, name: &str) -> String {
+    if directory.is_empty() {
         name.to_owned()
     } else {
-        format!("{folder}/{name}")
+        format!("{directory}/{name}")
     }
 }
 

@@ -359,11 +359,11 @@ fn read(
     commit: &CommitId,
     path: &str,
 ) -> Result<Files, SourceError> {
-    let folder = entries::components(path)?.join("/");
-    let prefix = if folder.is_empty() {
+    let directory = entries::components(path)?.join("/");
+    let prefix = if directory.is_empty() {
         String::new()
     } else {
-        format!("{folder}/")
+        format!("{directory}/")
     };
     if !tree.keys().any(|name| name.starts_with(&prefix)) {
         return Err(SourceError::PathNotFound {
@@ -375,20 +375,20 @@ fn read(
     let mut pattern_files: Vec<(&str, &Bytes)> = tree
         .iter()
         .filter_map(|(path, bytes)| match path.rsplit_once('/') {
-            Some((folder, FILE_NAME)) => Some((folder, bytes)),
+            Some((directory, FILE_NAME)) => Some((directory, bytes)),
             None if path == FILE_NAME => Some(("", bytes)),
             _ => None,
         })
         .collect();
-    pattern_files.sort_by_key(|(folder, _)| folder.len());
-    for (folder, bytes) in pattern_files {
-        ignored = ignored.with_file(folder, bytes)?;
+    pattern_files.sort_by_key(|(directory, _)| directory.len());
+    for (directory, bytes) in pattern_files {
+        ignored = ignored.with_file(directory, bytes)?;
     }
     let limits = Limits::default();
     let mut collector = Collector::new(&limits);
     for (path, bytes) in tree.iter().filter(|(path, _)| path.starts_with(&prefix)) {
-        let (folder, name) = path.rsplit_once('/').unwrap_or(("", path));
-        entries::entry_name(folder, name.as_bytes())?;
+        let (directory, name) = path.rsplit_once('/').unwrap_or(("", path));
+        entries::entry_name(directory, name.as_bytes())?;
         if !ignored.is_ignored(path, false) && Collector::wants(path, name)? {
             collector.admit(path, bytes.len() as u64)?;
             collector.push(path.clone(), bytes.clone())?;

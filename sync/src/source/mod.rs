@@ -35,7 +35,7 @@ pub use self::limits::Limits;
 pub use self::memory::{Counts, Fault, MemorySource};
 pub use self::types::{Credentials, Fetched, File, Files, Remote, Resolved, Want};
 pub use self::verify::{KeyRing, Signer, Verify, VerifyMode, verify_commit, verify_tag};
-pub use self::worktree::{FolderError, FolderErrors, read_folder};
+pub use self::worktree::{DirectoryError, DirectoryErrors, read_directory};
 pub use muster_kit::Clock;
 
 /// A source of configuration.
@@ -54,8 +54,8 @@ pub trait Source: Send + Sync {
     /// call. If [`Remote::verify`] is set, it is verified each time.
     async fn fetch(&self, remote: &Remote, want: &Want) -> Result<Fetched, SourceError>;
 
-    /// The manifests (`*.yaml`, `*.yml`) below `path` of a commit that was fetched before, sorted by the bytes of their paths.
-    /// `path` is relative to the root of the repository; `.`, `./` and the empty path are the root.
+    /// The manifests (`*.yaml`, `*.yml`) below `path` of a commit that was fetched before, sorted by the bytes of their
+    /// paths. `path` is relative to the root of the repository; `.`, `./` and the empty path are the root.
     async fn read(&self, remote: &Remote, commit: &CommitId, path: &str) -> Result<Files, SourceError>;
 
     /// Frees the space of unused commits: `named` is every commit of every URL that may still be read, and must be

@@ -139,7 +139,7 @@ impl GitUrl {
     }
 
     /// Name of the directory of its mirror.
-    pub(crate) fn folder(&self) -> String {
+    pub(crate) fn directory(&self) -> String {
         hex(&Sha256::digest(&self.text))
     }
 

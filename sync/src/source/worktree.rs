@@ -20,7 +20,7 @@ const GIT: &str = ".git";
 
 /// Why a directory on disk, or an entry in it, was not read.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum FolderError {
+pub enum DirectoryError {
     /// An error that a commit would have too.
     #[error(transparent)]
     Source(#[from] SourceError),
@@ -42,14 +42,14 @@ pub enum FolderError {
 
 /// A directory that could not be read completely.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct FolderErrors {
+pub struct DirectoryErrors {
     /// Everything that is refused, sorted by path; never empty.
-    pub errors: Vec<FolderError>,
+    pub errors: Vec<DirectoryError>,
     /// The files that could be read: used to find more errors, never applied.
     pub readable: Files,
 }
 
-impl fmt::Display for FolderErrors {
+impl fmt::Display for DirectoryErrors {
     /// The first error, and the number of others.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let Some(first) = self.errors.first() {
@@ -62,17 +62,17 @@ impl fmt::Display for FolderErrors {
     }
 }
 
-impl std::error::Error for FolderErrors {}
+impl std::error::Error for DirectoryErrors {}
 
 /// The manifests of a directory in a work tree. Patterns of `.sourceignore` apply from the root of the work tree on, as
 /// in a commit; a directory outside of any work tree is its own root. Paths are shown relative to the given directory,
 /// without a leading `./`.
-pub fn read_folder(folder: &Path, limits: &Limits) -> Result<Files, FolderErrors> {
-    let alone = |error| FolderErrors {
+pub fn read_directory(directory: &Path, limits: &Limits) -> Result<Files, DirectoryErrors> {
+    let alone = |error| DirectoryErrors {
         errors: vec![error],
         readable: Files::default(),
     };
-    let (place, ignored, tracked) = enter(folder, limits).map_err(alone)?;
+    let (place, ignored, tracked) = enter(directory, limits).map_err(alone)?;
     let mut walk = Walk {
         limits,
         collector: Collector::new(limits),
@@ -80,19 +80,19 @@ pub fn read_folder(folder: &Path, limits: &Limits) -> Result<Files, FolderErrors
         entries: 0,
         errors: Vec::new(),
     };
-    let ended = walk.folder(&place, &ignored, 0);
+    let ended = walk.directory(&place, &ignored, 0);
     let mut errors = walk.errors;
     errors.extend(ended.err());
     let readable = walk.collector.finish();
     if errors.is_empty() {
         Ok(readable)
     } else {
-        Err(FolderErrors { errors, readable })
+        Err(DirectoryErrors { errors, readable })
     }
 }
 
 /// A directory, with its three paths.
-struct FolderPaths {
+struct DirectoryPaths {
     disk: PathBuf,
     /// Relative to the root of the work tree: what patterns match.
     from_root: String,
@@ -100,7 +100,7 @@ struct FolderPaths {
     shown: String,
 }
 
-impl FolderPaths {
+impl DirectoryPaths {
     fn below(&self, name: &str) -> Self {
         Self {
             disk: self.disk.join(name),
@@ -125,8 +125,8 @@ impl Tracked {
     }
 
     /// Whether `git add --all` would exclude the path.
-    fn leaves_out(&self, path: &str, is_folder: bool) -> bool {
-        let git_path = if is_folder {
+    fn leaves_out(&self, path: &str, is_directory: bool) -> bool {
+        let git_path = if is_directory {
             format!("{path}/")
         } else {
             path.to_owned()
@@ -141,61 +141,64 @@ impl Tracked {
 
 /// The start directory, the patterns that apply in it, and the git state. No path component below the root is a
 /// symbolic link.
-fn enter(folder: &Path, limits: &Limits) -> Result<(FolderPaths, Ignored, Option<Tracked>), FolderError> {
-    let shown = display_prefix(folder)?;
-    let disk = resolved(folder).map_err(|error| unreadable(&folder.display().to_string(), &error))?;
+fn enter(
+    directory: &Path,
+    limits: &Limits,
+) -> Result<(DirectoryPaths, Ignored, Option<Tracked>), DirectoryError> {
+    let shown = display_prefix(directory)?;
+    let disk = resolved(directory).map_err(|error| unreadable(&directory.display().to_string(), &error))?;
     let root = disk
         .ancestors()
         .find(|above| fs::symlink_metadata(above.join(GIT)).is_ok())
         .unwrap_or(&disk)
         .to_owned();
-    let mut place = FolderPaths {
+    let mut place = DirectoryPaths {
         disk: root.clone(),
         from_root: String::new(),
         shown: shown.clone(),
     };
-    check_folder(&place)?;
+    check_directory(&place)?;
     let mut ignored = with_patterns(&Ignored::new(&Remote::default())?, &place, limits)?;
     let below = disk.strip_prefix(&root).unwrap_or_else(|_| Path::new(""));
     for component in below.components() {
         let name = entries::entry_name(&place.from_root, component.as_os_str().as_bytes())?.to_owned();
-        place = FolderPaths {
+        place = DirectoryPaths {
             shown: shown.clone(),
             ..place.below(&name)
         };
-        check_folder(&place)?;
+        check_directory(&place)?;
         ignored = with_patterns(&ignored, &place, limits)?;
     }
     Ok((place, ignored, Tracked::of(&root)))
 }
 
 /// The displayed prefix of paths below the directory.
-fn display_prefix(folder: &Path) -> Result<String, FolderError> {
-    let text = folder.to_str().ok_or_else(|| SourceError::InvalidPath {
-        path: folder.display().to_string(),
+fn display_prefix(directory: &Path) -> Result<String, DirectoryError> {
+    let text = directory.to_str().ok_or_else(|| SourceError::InvalidPath {
+        path: directory.display().to_string(),
         why: "it is not UTF-8",
     })?;
     let text = text.trim_start_matches("./").trim_end_matches('/');
-    Ok(match (text, folder.has_root()) {
+    Ok(match (text, directory.has_root()) {
         ("." | "", false) => String::new(),
         _ => text.to_owned(),
     })
 }
 
 /// The directory as an absolute path. Symbolic links are only resolved if the path contains `..`.
-fn resolved(folder: &Path) -> io::Result<PathBuf> {
-    let goes_up = folder
+fn resolved(directory: &Path) -> io::Result<PathBuf> {
+    let goes_up = directory
         .components()
         .any(|component| component == Component::ParentDir);
     if goes_up {
-        folder.canonicalize()
+        directory.canonicalize()
     } else {
-        std::path::absolute(folder)
+        std::path::absolute(directory)
     }
 }
 
 /// Refuses anything but a directory.
-fn check_folder(place: &FolderPaths) -> Result<(), FolderError> {
+fn check_directory(place: &DirectoryPaths) -> Result<(), DirectoryError> {
     let path = || display_name(&place.shown);
     match fs::symlink_metadata(&place.disk) {
         Ok(found) if found.is_dir() => Ok(()),
@@ -209,7 +212,7 @@ fn check_folder(place: &FolderPaths) -> Result<(), FolderError> {
             why: "it is a file; use the directory that contains it",
         }
         .into()),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Err(FolderError::Absent { path: path() }),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Err(DirectoryError::Absent { path: path() }),
         Err(error) => Err(unreadable(&path(), &error)),
     }
 }
@@ -218,8 +221,8 @@ fn display_name(shown: &str) -> String {
     if shown.is_empty() { "." } else { shown }.to_owned()
 }
 
-fn unreadable(path: &str, error: &io::Error) -> FolderError {
-    FolderError::Unreadable {
+fn unreadable(path: &str, error: &io::Error) -> DirectoryError {
+    DirectoryError::Unreadable {
         path: path.to_owned(),
         why: error.to_string(),
     }
@@ -231,12 +234,17 @@ struct Walk<'a> {
     tracked: Option<Tracked>,
     /// Number of entries visited so far.
     entries: usize,
-    errors: Vec<FolderError>,
+    errors: Vec<DirectoryError>,
 }
 
 impl Walk<'_> {
     /// Reads a directory. Refusals are collected and reading continues; a limit ends it.
-    fn folder(&mut self, place: &FolderPaths, ignored: &Ignored, depth: usize) -> Result<(), FolderError> {
+    fn directory(
+        &mut self,
+        place: &DirectoryPaths,
+        ignored: &Ignored,
+        depth: usize,
+    ) -> Result<(), DirectoryError> {
         entries::check_depth(&place.shown, depth, self.limits)?;
         for entry in listed(place)? {
             if place.from_root.is_empty() && entry.file_name() == GIT {
@@ -252,7 +260,7 @@ impl Walk<'_> {
                 .into());
             }
             match self.entry(place, &entry, ignored, depth) {
-                Err(error @ FolderError::Source(SourceError::LimitExceeded { .. })) => return Err(error),
+                Err(error @ DirectoryError::Source(SourceError::LimitExceeded { .. })) => return Err(error),
                 Err(error) => self.errors.push(error),
                 Ok(()) => {}
             }
@@ -262,11 +270,11 @@ impl Walk<'_> {
 
     fn entry(
         &mut self,
-        parent: &FolderPaths,
+        parent: &DirectoryPaths,
         entry: &fs::DirEntry,
         ignored: &Ignored,
         depth: usize,
-    ) -> Result<(), FolderError> {
+    ) -> Result<(), DirectoryError> {
         let name = entry.file_name();
         let kind = entry
             .file_type()
@@ -296,7 +304,7 @@ impl Walk<'_> {
             refuse(EntryRefusal::Submodule)
         } else if kind.is_dir() {
             let ignored = with_patterns(ignored, &place, self.limits)?;
-            self.folder(&place, &ignored, depth + 1)
+            self.directory(&place, &ignored, depth + 1)
         } else if kind.is_file() {
             self.file(&place, name, ignored)
         } else {
@@ -304,7 +312,7 @@ impl Walk<'_> {
         }
     }
 
-    fn file(&mut self, place: &FolderPaths, name: &str, ignored: &Ignored) -> Result<(), FolderError> {
+    fn file(&mut self, place: &DirectoryPaths, name: &str, ignored: &Ignored) -> Result<(), DirectoryError> {
         if ignored.is_ignored(&place.from_root, false) || !Collector::wants(&place.shown, name)? {
             return Ok(());
         }
@@ -314,7 +322,7 @@ impl Walk<'_> {
 }
 
 /// The entries of a directory, sorted by the bytes of their names.
-fn listed(place: &FolderPaths) -> Result<Vec<fs::DirEntry>, FolderError> {
+fn listed(place: &DirectoryPaths) -> Result<Vec<fs::DirEntry>, DirectoryError> {
     let entries: io::Result<Vec<_>> = fs::read_dir(&place.disk).and_then(Iterator::collect);
     let mut entries = entries.map_err(|error| unreadable(&display_name(&place.shown), &error))?;
     entries.sort_by_key(fs::DirEntry::file_name);
@@ -322,7 +330,11 @@ fn listed(place: &FolderPaths) -> Result<Vec<fs::DirEntry>, FolderError> {
 }
 
 /// The patterns that apply in a directory, including those of its own file.
-fn with_patterns(ignored: &Ignored, place: &FolderPaths, limits: &Limits) -> Result<Ignored, FolderError> {
+fn with_patterns(
+    ignored: &Ignored,
+    place: &DirectoryPaths,
+    limits: &Limits,
+) -> Result<Ignored, DirectoryError> {
     let file = place.below(FILE_NAME);
     match fs::symlink_metadata(&file.disk) {
         Ok(found) if found.is_file() => {
@@ -337,9 +349,9 @@ fn with_patterns(ignored: &Ignored, place: &FolderPaths, limits: &Limits) -> Res
 
 /// The content of a file of an admitted size; if the file grows meanwhile, no more than that is read.
 fn read(
-    place: &FolderPaths,
+    place: &DirectoryPaths,
     admit: impl FnOnce(u64) -> Result<(), SourceError>,
-) -> Result<Vec<u8>, FolderError> {
+) -> Result<Vec<u8>, DirectoryError> {
     let failed = |error| unreadable(&place.shown, &error);
     let file = fs::File::open(&place.disk).map_err(failed)?;
     let size = file.metadata().map_err(failed)?.len();

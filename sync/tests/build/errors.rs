@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use muster_sync::{
     build::{BuildError, Duplicate, Identity, NameProblem, Origin},
-    source::{FolderError, SourceError},
+    source::{DirectoryError, SourceError},
     substitute::{SubstituteError, SubstituteProblem},
     yaml::{Position, YamlError, YamlProblem},
 };
@@ -74,22 +74,23 @@ fn build_errors() {
 }
 
 #[test]
-fn folder_errors() {
+fn directory_errors() {
     let all = [
-        FolderError::Source(SourceError::KustomizeUnsupported {
+        DirectoryError::Source(SourceError::KustomizeUnsupported {
             path: "apps/kustomization.yaml".into(),
         }),
-        FolderError::Absent { path: "apps".into() },
-        FolderError::Unreadable {
+        DirectoryError::Absent { path: "apps".into() },
+        DirectoryError::Unreadable {
             path: "apps/web.yaml".into(),
             why: "Permission denied (os error 13)".into(),
         },
     ];
     for error in &all {
         match error {
-            FolderError::Source(_) | FolderError::Absent { .. } | FolderError::Unreadable { .. } => {}
+            DirectoryError::Source(_) | DirectoryError::Absent { .. } | DirectoryError::Unreadable { .. } => {
+            }
         }
     }
     let messages: Vec<String> = all.iter().map(ToString::to_string).collect();
-    insta::assert_snapshot!("folder_errors", messages.join("\n"));
+    insta::assert_snapshot!("directory_errors", messages.join("\n"));
 }

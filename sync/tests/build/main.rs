@@ -7,7 +7,7 @@
     reason = "a test panics on failure"
 )]
 
+mod directory;
 mod errors;
-mod folder;
 mod manifests;
 mod print;

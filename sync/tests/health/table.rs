@@ -14,12 +14,12 @@ use muster_sync::{
 };
 use serde_json::Value;
 
-fn folder() -> PathBuf {
+fn directory() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../health-cel/tests/fixtures/table/v1")
 }
 
 fn file(entry: &Entry) -> PathBuf {
-    folder().join(format!("{}.{}.yaml", entry.kind, entry.group()))
+    directory().join(format!("{}.{}.yaml", entry.kind, entry.group()))
 }
 
 /// The recorded objects of a kind.
@@ -114,6 +114,6 @@ fn a_status_about_an_older_generation_says_nothing() {
 
 #[test]
 fn every_recorded_status_is_of_the_table() {
-    let files = std::fs::read_dir(folder()).unwrap();
+    let files = std::fs::read_dir(directory()).unwrap();
     assert_eq!(files.count(), V1.len());
 }

@@ -10,7 +10,7 @@ use muster_sync::{
     substitute::Variables,
 };
 
-const FOLDER: &[(&str, &str)] = &[
+const DIRECTORY: &[(&str, &str)] = &[
     (
         "db/jobs/backup.yaml",
         "apiVersion: batch/v1\nkind: Job\nmetadata: {name: backup, namespace: db}\n",
@@ -42,7 +42,7 @@ fn file(path: &str, text: &str) -> File {
 
 /// The result of parsing `db/plan.yaml` with these variables; or the errors, one per line.
 fn read(text: &str, variables: &[(&str, &str)]) -> Result<PlanFile, Vec<String>> {
-    let files = Files::new(FOLDER.iter().map(|(path, text)| file(path, text)));
+    let files = Files::new(DIRECTORY.iter().map(|(path, text)| file(path, text)));
     let manifests = build(&files, &BuildOptions::default()).map_err(|errors| vec![errors.to_string()])?;
     let pairs: BTreeMap<String, String> = variables
         .iter()
@@ -50,7 +50,7 @@ fn read(text: &str, variables: &[(&str, &str)]) -> Result<PlanFile, Vec<String>>
         .collect();
     let variables = Variables::new(&pairs).map_err(|problem| vec![problem.to_string()])?;
     let about = Documents {
-        folder: "./db",
+        directory: "./db",
         manifests: &manifests,
         variables: &variables,
         timeout: Some(Duration::from_mins(5)),
@@ -150,7 +150,7 @@ fn a_word_that_is_none_is_refused_at_its_line() {
 fn a_file_that_is_not_there_or_is_in_two_steps_is_refused() {
     assert_eq!(
         only("      - {name: a, steps: [{name: b, apply: [jobs/nope.yaml]}]}\n"),
-        "db/plan.yaml:7:45: no file \"jobs/nope.yaml\" below the folder"
+        "db/plan.yaml:7:45: no file \"jobs/nope.yaml\" below the directory"
     );
     assert_eq!(
         only(
@@ -161,7 +161,7 @@ fn a_file_that_is_not_there_or_is_in_two_steps_is_refused() {
     let rest = refused(&phases(
         "      - name: a\n        steps: [{name: b, apply: ['*']}, {name: c, apply: ['*']}]\n",
     ));
-    assert_eq!(rest.len(), FOLDER.len(), "each file of the second *: {rest:?}");
+    assert_eq!(rest.len(), DIRECTORY.len(), "each file of the second *: {rest:?}");
 }
 
 #[test]
@@ -264,7 +264,7 @@ fn the_file_of_the_documentation_is_taken() {
         ),
     ];
     let planning = Planning {
-        folder: "app",
+        directory: "app",
         file: "plan.yaml",
         timeout: Duration::from_mins(5),
         deadline: None,
@@ -303,11 +303,11 @@ fn the_file_of_the_documentation_is_taken() {
 
 /// A directory is found however its path is written: relative, absolute, or with a dot.
 #[test]
-fn a_folder_is_the_same_however_its_path_is_written() {
+fn a_directory_is_the_same_however_its_path_is_written() {
     let text = "apiVersion: fleet.muster.dev/v1alpha1\nkind: Plan\nspec: {plans: {deploy: {phases: [{name: a, steps: [{name: b, apply: [a.yaml, '*']}]}]}}}\n";
     let map =
         |name: &str| format!("apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: {name}, namespace: db}}\n");
-    for (folder, below) in [
+    for (directory, below) in [
         ("app", "app/"),
         ("./app/", "app/"),
         ("/srv/app", "/srv/app/"),
@@ -320,18 +320,18 @@ fn a_folder_is_the_same_however_its_path_is_written() {
             file(&format!("{below}b.yaml"), &map("b")),
         ];
         let planning = Planning {
-            folder,
+            directory,
             file: "plan.yaml",
             timeout: Duration::from_mins(5),
             deadline: None,
         };
         let planned = Planned::read(&Files::new(files), &planning, &BuildOptions::default());
         let plan = planned
-            .unwrap_or_else(|error| panic!("{folder}: {error}"))
+            .unwrap_or_else(|error| panic!("{directory}: {error}"))
             .plan("deploy")
             .unwrap();
         let expect = ["a.yaml", "b.yaml"].map(|name| format!("{below}{name}"));
-        assert_eq!(plan.phases[0].steps[0].apply, expect, "{folder}");
+        assert_eq!(plan.phases[0].steps[0].apply, expect, "{directory}");
     }
 }
 
@@ -343,7 +343,7 @@ fn the_plan_that_is_next() {
             "apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: a, namespace: db}}\ndata: {{a: {value}}}\n"
         );
         let planning = Planning {
-            folder: "app",
+            directory: "app",
             file: "plan.yaml",
             timeout: Duration::from_mins(5),
             deadline: None,

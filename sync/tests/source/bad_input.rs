@@ -180,10 +180,10 @@ async fn b21_what_git_would_follow() {
 async fn b22_too_much() {
     let mut bed = Bed::new();
     let commit = bed.repo.commit(&[("deploy", "a: 1\n")]);
-    bed.read("a file where a folder is named", &commit, "deploy")
+    bed.read("a file where a directory is named", &commit, "deploy")
         .await;
     let commit = bed.repo.commit_deep(70);
-    bed.read("70 folders within each other", &commit, "").await;
+    bed.read("70 directories within each other", &commit, "").await;
     let large = "x".repeat((8 << 20) + 1);
     let commit = bed.repo.commit(&[("large.yaml", &large)]);
     bed.read("a manifest of 8 MiB and one byte", &commit, "").await;

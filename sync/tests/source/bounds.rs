@@ -64,7 +64,7 @@ async fn what_a_pack_declares_is_checked_before_room_is_made_for_it() {
     )
     .await;
     refused(
-        "a folder of 100 MiB",
+        "a directory of 100 MiB",
         Pack::of(1).object(kind::TREE, 100 * MIB, &[0; 100]).bytes(),
         "an object of 104857600 bytes in URL that must be held in memory is more than the limit of 33554432; see --git-max-object-bytes",
     )
@@ -201,7 +201,7 @@ async fn a_large_file_beside_the_path_is_streamed() {
 }
 
 #[tokio::test]
-async fn a_folder_that_names_one_file_many_times_ends_at_the_limit() {
+async fn a_directory_that_names_one_file_many_times_ends_at_the_limit() {
     let repo = Repo::new();
     let commit = repo.commit_many(150_000);
     let server = GitServer::start(repo.path(), Door::Plain, None).await;

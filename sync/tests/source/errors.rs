@@ -127,7 +127,7 @@ fn all() -> Vec<SourceError> {
     let refusals = [
         EntryRefusal::Symlink,
         EntryRefusal::Submodule,
-        EntryRefusal::NoFolder,
+        EntryRefusal::NoDirectory,
         EntryRefusal::LfsPointer,
         EntryRefusal::ReservedName,
         EntryRefusal::NotUtf8,
@@ -262,7 +262,7 @@ fn variant_index(error: &SourceError) -> usize {
         SourceError::Refused { why, .. } => match why {
             EntryRefusal::Symlink => 22,
             EntryRefusal::Submodule => 23,
-            EntryRefusal::NoFolder => 24,
+            EntryRefusal::NoDirectory => 24,
             EntryRefusal::LfsPointer => 25,
             EntryRefusal::ReservedName => 26,
             EntryRefusal::NotUtf8 => 27,

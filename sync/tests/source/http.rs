@@ -481,12 +481,12 @@ async fn what_is_shown_of_a_source_holds_no_secret() {
     assert!(!shown.contains("hunter2"), "{shown}");
     // Nor anything derived from it, in messages or on disk.
     assert!(!shown.contains("proven"), "{shown}");
-    let mut folders = vec![data.path().to_owned()];
-    while let Some(folder) = folders.pop() {
-        for entry in std::fs::read_dir(folder).unwrap() {
+    let mut directories = vec![data.path().to_owned()];
+    while let Some(directory) = directories.pop() {
+        for entry in std::fs::read_dir(directory).unwrap() {
             let path = entry.unwrap().path();
             if path.is_dir() {
-                folders.push(path);
+                directories.push(path);
             } else {
                 let text = String::from_utf8_lossy(&std::fs::read(&path).unwrap()).into_owned();
                 assert!(!text.contains("hunter2"), "{}", path.display());

@@ -106,12 +106,12 @@ fn main_branch() -> Want {
 
 /// Total size of all packs in bytes.
 fn size(data: &Path) -> u64 {
-    let (mut size, mut folders) = (0, vec![data.to_owned()]);
-    while let Some(folder) = folders.pop() {
-        for entry in std::fs::read_dir(folder).unwrap() {
+    let (mut size, mut directories) = (0, vec![data.to_owned()]);
+    while let Some(directory) = directories.pop() {
+        for entry in std::fs::read_dir(directory).unwrap() {
             let entry = entry.unwrap();
             if entry.path().is_dir() {
-                folders.push(entry.path());
+                directories.push(entry.path());
             } else if entry
                 .path()
                 .extension()

@@ -200,8 +200,8 @@ async fn a_proxy_that_does_not_let_through() {
                 }
             }
             let mirrors = std::fs::read_dir(bed.data.path()).unwrap();
-            let is_empty = mirrors.flatten().all(|folder| {
-                git2::Repository::open(folder.path())
+            let is_empty = mirrors.flatten().all(|directory| {
+                git2::Repository::open(directory.path())
                     .is_ok_and(|mirror| mirror.is_empty().unwrap_or_default())
             });
             assert!(is_empty, "something was fetched");

@@ -180,7 +180,7 @@ async fn a_commit_comes_alone_where_the_server_gives_hashes() {
 #[tokio::test]
 async fn a_path_is_one_word_for_the_shell() {
     let bed = Bed::new(Manner::Git).await;
-    let folder = tempfile::tempdir().unwrap();
+    let directory = tempfile::tempdir().unwrap();
     for name in [
         "it's",
         "a b",
@@ -191,7 +191,7 @@ async fn a_path_is_one_word_for_the_shell() {
         "-u",
         "ü",
     ] {
-        let path = folder.path().join(name);
+        let path = directory.path().join(name);
         std::fs::create_dir_all(&path).unwrap();
         let repo = Repo::new();
         let commit = repo.commit(&[("a.yaml", "a: 1\n")]);

@@ -14,9 +14,9 @@ use muster_sync::source::{
 const PASSPHRASE: &str = "hunter2-passphrase";
 
 /// Readable by everyone: sshd may run as another user.
-fn open(folder: &Path) {
+fn open(directory: &Path) {
     use std::os::unix::fs::PermissionsExt as _;
-    std::fs::set_permissions(folder, std::fs::Permissions::from_mode(0o755)).unwrap();
+    std::fs::set_permissions(directory, std::fs::Permissions::from_mode(0o755)).unwrap();
 }
 
 /// A server with one accepted key, and a repository of two commits.
@@ -24,15 +24,15 @@ struct Bed {
     sshd: Sshd,
     repo: Repo,
     commits: [String; 2],
-    folder: tempfile::TempDir,
+    directory: tempfile::TempDir,
     identity: PathBuf,
     clock: Clock,
 }
 
 impl Bed {
     fn new(setup: &Setup<'_>) -> Option<Self> {
-        let folder = tempfile::tempdir().unwrap();
-        let identity = key(folder.path(), "id", &["-t", "ed25519", "-N", ""]);
+        let directory = tempfile::tempdir().unwrap();
+        let identity = key(directory.path(), "id", &["-t", "ed25519", "-N", ""]);
         let mut authorized = setup.authorized.to_vec();
         authorized.push(public(&identity));
         let sshd = Sshd::start(&Setup {
@@ -48,7 +48,7 @@ impl Bed {
             sshd,
             repo,
             commits: [first, second],
-            folder,
+            directory,
             identity,
             clock: Clock::system(),
         })
@@ -216,7 +216,7 @@ async fn known_hosts_are_read_as_openssh_reads_them() {
     let all = bed.sshd.known_hosts(&["rsa", "ecdsa", "ed25519"]);
     bed.opens(&all).await;
     // Hashed by ssh-keygen.
-    let file = bed.folder.path().join("hosts");
+    let file = bed.directory.path().join("hosts");
     std::fs::write(&file, &all).unwrap();
     keygen(&["-H", "-f", file.to_str().unwrap()]);
     let hashed = std::fs::read_to_string(&file).unwrap();
@@ -243,7 +243,7 @@ async fn known_hosts_are_read_as_openssh_reads_them() {
         let why = bed.refused(&format!("{hosts} {line}\n")).await;
         assert!(matches!(why, HostKeyRefusal::Unknown { .. }), "{hosts}: {why}");
     }
-    let other = key(bed.folder.path(), "other", &["-t", "ed25519", "-N", ""]);
+    let other = key(bed.directory.path(), "other", &["-t", "ed25519", "-N", ""]);
     let why = bed
         .refused(&format!("[localhost]:{port} {}\n", public(&other)))
         .await;
@@ -325,7 +325,7 @@ async fn what_sshd_and_git_refuse_is_said_with_their_words() {
             missing.url
         )
     );
-    bed.identity = key(bed.folder.path(), "stranger", &["-t", "ed25519", "-N", ""]);
+    bed.identity = key(bed.directory.path(), "stranger", &["-t", "ed25519", "-N", ""]);
     let error = bed.fetch(&bed.remote(&known, None)).await.unwrap_err();
     let fingerprint = keygen(&["-l", "-f", bed.identity.to_str().unwrap()]);
     let fingerprint = fingerprint.split(' ').nth(1).unwrap();

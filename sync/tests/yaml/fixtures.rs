@@ -76,12 +76,12 @@ fn equal(left: &Result<Vec<Value>, String>, right: &Result<Vec<Value>, String>) 
     }
 }
 
-fn folder() -> PathBuf {
+fn directory() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/yaml")
 }
 
 fn cases(topic: &str) -> Vec<Case> {
-    let text = std::fs::read_to_string(folder().join(format!("{topic}.json"))).unwrap();
+    let text = std::fs::read_to_string(directory().join(format!("{topic}.json"))).unwrap();
     serde_json::from_str(&text).unwrap()
 }
 
@@ -189,7 +189,7 @@ fn lists() {
 
 #[test]
 fn all_yaml_fixtures_are_checked_and_there_are_enough() {
-    let mut topics: Vec<String> = std::fs::read_dir(folder())
+    let mut topics: Vec<String> = std::fs::read_dir(directory())
         .unwrap()
         .map(|entry| entry.unwrap().file_name().into_string().unwrap())
         .collect();

@@ -1,4 +1,5 @@
-//! Promise: entries open and close when Python's zoneinfo says so, minute by minute over three years (`fixtures/intervals.py`).
+//! Promise: entries open and close when Python's zoneinfo says so, minute by minute over three years
+//! (`fixtures/intervals.py`).
 
 use std::collections::BTreeSet;
 

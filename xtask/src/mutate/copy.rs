@@ -17,7 +17,7 @@ use crate::tree;
 pub(crate) struct Copy {
     /// The root of the copy.
     pub root: PathBuf,
-    /// The target folder of the copy. It is never that of the repository: cargo names its output by paths within a
+    /// The target directory of the copy. It is never that of the repository: cargo names its output by paths within a
     /// workspace, and would confuse both.
     pub target: PathBuf,
 }
@@ -29,10 +29,10 @@ impl Copy {
             .manifest_path(tree::root().join("Cargo.toml"))
             .no_deps()
             .exec()?;
-        let folder = metadata.target_directory.into_std_path_buf().join("mutate");
+        let directory = metadata.target_directory.into_std_path_buf().join("mutate");
         let copy = Self {
-            root: folder.join("tree"),
-            target: folder.join("target"),
+            root: directory.join("tree"),
+            target: directory.join("target"),
         };
         fs::create_dir_all(&copy.root)?;
         copy.refresh()?;
@@ -84,9 +84,9 @@ pub(crate) enum Apply {
     Check,
 }
 
-/// Applies a patch of the repository to a folder. Returns git's message if it does not apply.
-pub(crate) fn apply(folder: &Path, patch: &str, how: Apply) -> anyhow::Result<Result<(), String>> {
-    let folder = folder.canonicalize()?;
+/// Applies a patch of the repository to a directory. Returns git's message if it does not apply.
+pub(crate) fn apply(directory: &Path, patch: &str, how: Apply) -> anyhow::Result<Result<(), String>> {
+    let directory = directory.canonicalize()?;
     let mut command = tree::program("git");
     command.arg("apply");
     if how == Apply::Check {
@@ -94,9 +94,9 @@ pub(crate) fn apply(folder: &Path, patch: &str, how: Apply) -> anyhow::Result<Re
     }
     let output = command
         .arg(tree::root().canonicalize()?.join(patch))
-        // The folder of the copy is ignored by git, which would then skip its contents.
-        .env("GIT_DIR", folder.join("no-repository"))
-        .current_dir(&folder)
+        // The directory of the copy is ignored by git, which would then skip its contents.
+        .env("GIT_DIR", directory.join("no-repository"))
+        .current_dir(&directory)
         .output()
         .context("git apply: is git installed?")?;
     Ok(if output.status.success() {
@@ -114,18 +114,18 @@ fn written(path: &Path, bytes: &[u8]) -> anyhow::Result<()> {
     if fs::read(path).is_ok_and(|there| there == bytes) {
         return Ok(());
     }
-    if let Some(folder) = path.parent() {
-        fs::create_dir_all(folder)?;
+    if let Some(directory) = path.parent() {
+        fs::create_dir_all(directory)?;
     }
     fs::write(path, bytes).with_context(|| path.display().to_string())
 }
 
 /// Removes files that the repository does not have: leftovers of tests, and files that were removed since the last
 /// sync.
-fn remove_others(root: &Path, folder: &Path, files: &BTreeSet<String>) -> anyhow::Result<()> {
-    for entry in root.join(folder).read_dir()? {
+fn remove_others(root: &Path, directory: &Path, files: &BTreeSet<String>) -> anyhow::Result<()> {
+    for entry in root.join(directory).read_dir()? {
         let entry = entry?;
-        let path = folder.join(entry.file_name());
+        let path = directory.join(entry.file_name());
         if entry.file_type()?.is_dir() {
             remove_others(root, &path, files)?;
         } else if !files.contains(&*path.to_string_lossy()) {

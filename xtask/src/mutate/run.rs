@@ -26,8 +26,8 @@ pub(crate) struct Tests<'a> {
 /// A built test binary.
 pub(crate) struct Binary {
     executable: PathBuf,
-    /// The folder of its package, in which tests run.
-    folder: PathBuf,
+    /// The directory of its package, in which tests run.
+    directory: PathBuf,
 }
 
 /// The result of a test.
@@ -82,13 +82,13 @@ impl<'a> Tests<'a> {
             let Some(executable) = artifact.executable.filter(|_| artifact.profile.test) else {
                 continue;
             };
-            let folder = artifact.manifest_path.parent().map(ToOwned::to_owned);
-            let folder = folder.unwrap_or_default().into_std_path_buf();
+            let directory = artifact.manifest_path.parent().map(ToOwned::to_owned);
+            let directory = directory.unwrap_or_default().into_std_path_buf();
             // Other packages of the workspace may have a test with the same name.
             if artifact.package_id.repr.contains(&format!("#{}@", test.package)) {
                 return Ok(Ok(Binary {
                     executable: executable.into_std_path_buf(),
-                    folder,
+                    directory,
                 }));
             }
         }
@@ -99,9 +99,11 @@ impl<'a> Tests<'a> {
     pub(crate) fn run(&self, binary: &Binary, test: &Test) -> anyhow::Result<TestOutcome> {
         let output_file = tempfile::NamedTempFile::new()?;
         let mut command = Command::new(&binary.executable);
-        command.args(["--exact", &test.name]).current_dir(&binary.folder);
         command
-            .env("CARGO_MANIFEST_DIR", &binary.folder)
+            .args(["--exact", &test.name])
+            .current_dir(&binary.directory);
+        command
+            .env("CARGO_MANIFEST_DIR", &binary.directory)
             .env("INSTA_UPDATE", "no");
         command
             .env("CARGO_TARGET_DIR", &self.copy.target)

@@ -7,8 +7,8 @@ use serde::Deserialize;
 
 use crate::{Problems, tree};
 
-/// The folder of the mutations.
-const FOLDER: &str = "e2e/mutations/";
+/// The directory of the mutations.
+const DIRECTORY: &str = "e2e/mutations/";
 
 /// An old bug, and the test that catches it.
 #[derive(Debug, Deserialize)]
@@ -74,7 +74,7 @@ pub(crate) fn read() -> anyhow::Result<Vec<Mutation>> {
     let mut mutations = Vec::new();
     for file in tree::files()? {
         let name = file
-            .strip_prefix(FOLDER)
+            .strip_prefix(DIRECTORY)
             .and_then(|name| name.strip_suffix(".toml"));
         let Some(name) = name else { continue };
         let mut mutation: Mutation = toml::from_str(&tree::read(&file)?).with_context(|| file.clone())?;
@@ -95,7 +95,7 @@ pub(crate) fn misfits(mutations: &[Mutation]) -> anyhow::Result<Problems> {
     let mut problems = Problems::new();
     let sources = sources()?;
     for mutation in mutations {
-        let file = format!("{FOLDER}{}.toml", mutation.name);
+        let file = format!("{DIRECTORY}{}.toml", mutation.name);
         for edit in &mutation.edit {
             match tree::read(&edit.file).and_then(|text| edit.made(&text)) {
                 Ok(made) if made == tree::read(&edit.file)? => {
@@ -114,7 +114,7 @@ pub(crate) fn misfits(mutations: &[Mutation]) -> anyhow::Result<Problems> {
     Ok(problems)
 }
 
-/// The folders with tests of a package.
+/// The directories with tests of a package.
 fn sources() -> anyhow::Result<Vec<String>> {
     let files = tree::files()?;
     let sources = files
@@ -134,7 +134,7 @@ pub(crate) fn listed(mutations: &[Mutation]) -> String {
     lines.collect()
 }
 
-/// The generated page of the folder, with all mutations and the tests that catch them: its name and its text.
+/// The generated page of the directory, with all mutations and the tests that catch them: its name and its text.
 pub fn mutations_page() -> anyhow::Result<(String, String)> {
     let mut mutations = read()?;
     mutations.sort_by(|one, other| one.name.cmp(&other.name));
@@ -147,8 +147,8 @@ pub fn mutations_page() -> anyhow::Result<(String, String)> {
         )
     });
     let text = format!(
-        "# Old bugs, reintroduced\n\nBugs of the predecessor (fx…), incidents of other projects, and what this design forbids. `cargo xtask mutate` reintroduces each in a copy of\nthe tree and expects a failing test. This page is generated from the files in this folder (`cargo xtask generate`).\n\n| mutation | effect | caught by |\n|---|---|---|\n{}",
+        "# Old bugs, reintroduced\n\nBugs of the predecessor (fx…), incidents of other projects, and what this design forbids. `cargo xtask mutate` reintroduces each in a copy of\nthe tree and expects a failing test. This page is generated from the files in this directory (`cargo xtask generate`).\n\n| mutation | effect | caught by |\n|---|---|---|\n{}",
         rows.collect::<String>()
     );
-    Ok((format!("{FOLDER}README.md"), text))
+    Ok((format!("{DIRECTORY}README.md"), text))
 }

@@ -67,8 +67,8 @@ fn type_of(value: Cel) -> String {
     format!("type {name}")
 }
 
-/// Like [`typed_value`], but only with these members, with escaped names, so that a rule about one field of a large object is
-/// cheap.
+/// Like [`typed_value`], but only with these members, with escaped names, so that a rule about one field of a large
+/// object is cheap.
 pub(super) fn typed_members(
     value: &Value,
     node: &Node,

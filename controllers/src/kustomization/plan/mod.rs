@@ -1,10 +1,10 @@
 //! Runs the plan of a directory: docs/plans.md.
 //!
 //! ```text
-//!   PlanRun ─► record ─┐
-//!   folder ─► planned ─┴► next: the current run, or a new one ─────────► execute ─► store ─► step ─┐
-//!                                                                          ▲                       │
-//!                                                                          └────── its outcome ◄───┘
+//!   PlanRun ─► record ──┐
+//!   files   ─► planned ─┴► next: the current run, or a new one ─────────► execute ─► store ─► step ─┐
+//!                                                                            ▲                       │
+//!                                                                            └────── its outcome ◄───┘
 //! ```
 //!
 //! When a run is complete, the remaining objects of the directory are applied, pruned and judged like a directory
@@ -150,7 +150,7 @@ async fn begin_with(
     let substitute = variables::gather(&work.settings, namespace, &kustomizations.context).await?;
     let spec = record.spec();
     let planning = Planning {
-        folder: &work.settings.path,
+        directory: &work.settings.path,
         file: &spec.file,
         timeout: work.settings.timeout,
         deadline: spec.deadline.map(muster_api::Duration::to_std),

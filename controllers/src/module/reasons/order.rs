@@ -1,4 +1,5 @@
-//! Promise: of several reasons the same one wins in the engine (`Why::rank`) and in the public table (`Reason`), for every variant.
+//! Promise: of several reasons the same one wins in the engine (`Why::rank`) and in the public table (`Reason`), for
+//! every variant.
 
 use std::collections::BTreeSet;
 

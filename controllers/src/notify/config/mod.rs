@@ -134,7 +134,7 @@ impl Config {
     }
 
     /// Reads the text of a file in a directory.
-    pub fn parse(text: &str, folder: &Path) -> Result<Self, ConfigError> {
+    pub fn parse(text: &str, directory: &Path) -> Result<Self, ConfigError> {
         let written: read::File = serde_json::from_value(yaml::to_json(text)?)?;
         if written.receivers.is_empty() || written.receivers.len() > MAX_RECEIVERS {
             return Err(ConfigError::Whole(format!(
@@ -153,7 +153,7 @@ impl Config {
             if !names.insert(name.clone()) {
                 return Err(refused("the name appears twice".to_owned()));
             }
-            receivers.push(read::receiver(&receiver, folder, link.as_ref()).map_err(refused)?);
+            receivers.push(read::receiver(&receiver, directory, link.as_ref()).map_err(refused)?);
         }
         Ok(Self { receivers })
     }

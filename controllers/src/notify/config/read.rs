@@ -82,7 +82,7 @@ struct Git {
 /// The converted receiver, or why it is invalid.
 pub(crate) fn receiver(
     written: &RawReceiver,
-    folder: &Path,
+    directory: &Path,
     link: Option<&String>,
 ) -> Result<Receiver, String> {
     let is_name = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
@@ -104,8 +104,8 @@ pub(crate) fn receiver(
         modules,
         phases: written.phases.clone().unwrap_or_else(every_phase),
         link: link.cloned(),
-        authorities: written.ca_file.as_ref().map(|file| folder.join(file)),
-        to: to(written, folder)?,
+        authorities: written.ca_file.as_ref().map(|file| directory.join(file)),
+        to: to(written, directory)?,
     })
 }
 
@@ -125,27 +125,27 @@ fn selected(written: Option<&serde_json::Value>) -> Result<Matcher, String> {
     Matcher::new(Some(&selector)).map_err(|error: SelectorError| format!("modules: {error}"))
 }
 
-fn to(written: &RawReceiver, folder: &Path) -> Result<To, String> {
+fn to(written: &RawReceiver, directory: &Path) -> Result<To, String> {
     match written.kind {
         Kind::Webhook => {
             let webhook: Webhook = fields(written)?;
             Ok(To::Webhook {
                 address: parse_address(
                     webhook.url.as_deref(),
-                    webhook.url_file.map(|file| folder.join(file)),
+                    webhook.url_file.map(|file| directory.join(file)),
                 )?,
-                secret: webhook.secret_file.map(|file| folder.join(file)),
+                secret: webhook.secret_file.map(|file| directory.join(file)),
             })
         }
-        Kind::Slack => slack(fields(written)?, folder),
+        Kind::Slack => slack(fields(written)?, directory),
         Kind::Github => {
-            let project = project(fields(written)?, folder, "/api/v3")?;
+            let project = project(fields(written)?, directory, "/api/v3")?;
             if project.path.split('/').count() != 2 {
                 return Err(format!("repository: {} names no repository", project.repository));
             }
             Ok(To::GitHub(project))
         }
-        Kind::Gitlab => project(fields(written)?, folder, "/api/v4").map(To::GitLab),
+        Kind::Gitlab => project(fields(written)?, directory, "/api/v4").map(To::GitLab),
     }
 }
 
@@ -154,8 +154,8 @@ fn fields<T: DeserializeOwned>(written: &RawReceiver) -> Result<T, String> {
     serde_json::from_value(written.fields.clone().into()).map_err(|error| error.to_string())
 }
 
-fn slack(slack: Slack, folder: &Path) -> Result<To, String> {
-    let file = |file: PathBuf| folder.join(file);
+fn slack(slack: Slack, directory: &Path) -> Result<To, String> {
+    let file = |file: PathBuf| directory.join(file);
     let is_incoming = slack.url.is_some() || slack.url_file.is_some();
     match (
         slack.channel.filter(|channel| !channel.is_empty()),
@@ -174,7 +174,7 @@ fn slack(slack: Slack, folder: &Path) -> Result<To, String> {
 }
 
 /// A repository, and the API for its commit statuses: below a path of its own, unless it is GitHub itself.
-fn project(git: Git, folder: &Path, usual_path: &str) -> Result<Project, String> {
+fn project(git: Git, directory: &Path, usual_path: &str) -> Result<Project, String> {
     let repository = url_of(&git.repository)?;
     let path = repository
         .path()
@@ -197,6 +197,6 @@ fn project(git: Git, folder: &Path, usual_path: &str) -> Result<Project, String>
         api,
         repository: normal(&git.repository),
         path,
-        token: folder.join(git.token_file),
+        token: directory.join(git.token_file),
     })
 }

@@ -32,12 +32,14 @@ pub(super) struct Real {
 }
 
 impl Management {
-    /// Starts the server, and writes kubeconfigs for the administrator and for each user into the folder.
-    pub(super) async fn start(folder: &Path, is_real: bool) -> anyhow::Result<Self> {
+    /// Starts the server, and writes kubeconfigs for the administrator and for each user into the directory.
+    pub(super) async fn start(directory: &Path, is_real: bool) -> anyhow::Result<Self> {
         if !is_real {
-            return Ok(Self::Embedded(Servers::start(folder, &[NAME.to_owned()]).await?));
+            return Ok(Self::Embedded(
+                Servers::start(directory, &[NAME.to_owned()]).await?,
+            ));
         }
-        let planes = folder.join("planes");
+        let planes = directory.join("planes");
         let fleet = tokio::task::spawn_blocking(move || {
             let mut fleet = muster_real::Fleet::start(&planes, muster_real::Plan::default())?;
             fleet.add(&[NAME.to_owned()])?;
@@ -45,10 +47,10 @@ impl Management {
         })
         .await??;
         let plane = fleet.plane(NAME)?;
-        fs::copy(plane.kubeconfig(), folder.join(format!("{NAME}.kubeconfig")))?;
+        fs::copy(plane.kubeconfig(), directory.join(format!("{NAME}.kubeconfig")))?;
         for user in USERS {
             let kubeconfig = plane.kubeconfig_of(user, &[MASTERS])?;
-            fs::write(folder.join(format!("{NAME}.{user}.kubeconfig")), kubeconfig)?;
+            fs::write(directory.join(format!("{NAME}.{user}.kubeconfig")), kubeconfig)?;
         }
         let log = plane.audit_log();
         Ok(Self::Real(Real {

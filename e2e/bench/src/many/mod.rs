@@ -40,8 +40,8 @@ pub(crate) struct Plan {
     /// The management cluster is a kube-apiserver on its etcd (`cargo xtask real build`)
     #[arg(long)]
     real: bool,
-    /// Keep the logs of the processes in this folder
-    #[arg(long, value_name = "FOLDER")]
+    /// Keep the logs of the processes in this directory
+    #[arg(long, value_name = "DIRECTORY")]
     logs: Option<PathBuf>,
 }
 

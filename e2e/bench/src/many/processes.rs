@@ -28,10 +28,10 @@ pub(super) struct Servers {
 }
 
 impl Servers {
-    pub(super) async fn start(folder: &Path, names: &[String]) -> anyhow::Result<Self> {
+    pub(super) async fn start(directory: &Path, names: &[String]) -> anyhow::Result<Self> {
         let mut child = Command::new(std::env::current_exe()?)
             .arg("servers")
-            .arg(folder)
+            .arg(directory)
             .args(names)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -59,7 +59,7 @@ impl Servers {
     }
 }
 
-/// `muster controller` or `muster agent`, from the folder of this program.
+/// `muster controller` or `muster agent`, from the directory of this program.
 pub(super) fn muster(
     verb: &str,
     kubeconfig: &Path,

@@ -1,4 +1,4 @@
-//! The git repository: one folder for each module, with one ConfigMap.
+//! The git repository: one directory for each module, with one ConfigMap.
 
 use std::{fs, path::Path, process::Command};
 
@@ -13,26 +13,26 @@ pub(super) fn module(number: usize) -> String {
 }
 
 /// Creates an empty repository.
-pub(super) fn init(folder: &Path) -> anyhow::Result<()> {
-    fs::create_dir_all(folder)?;
-    git(folder, &["init", "--quiet", "--initial-branch", "main"])?;
+pub(super) fn init(directory: &Path) -> anyhow::Result<()> {
+    fs::create_dir_all(directory)?;
+    git(directory, &["init", "--quiet", "--initial-branch", "main"])?;
     Ok(())
 }
 
 /// Commits a version of this number of modules and returns the commit.
-pub(super) fn commit(folder: &Path, modules: usize, version: usize) -> anyhow::Result<String> {
+pub(super) fn commit(directory: &Path, modules: usize, version: usize) -> anyhow::Result<String> {
     for number in 0..modules {
         let name = module(number);
         let text = format!(
             "apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: {name}, namespace: {APPS}}}\ndata: {{version: \"{version}\"}}\n"
         );
-        fs::create_dir_all(folder.join(&name))?;
-        fs::write(folder.join(&name).join("objects.yaml"), text)?;
+        fs::create_dir_all(directory.join(&name))?;
+        fs::write(directory.join(&name).join("objects.yaml"), text)?;
     }
-    git(folder, &["add", "."])?;
+    git(directory, &["add", "."])?;
     let message = format!("version {version}");
     git(
-        folder,
+        directory,
         &[
             "-c",
             "user.name=bench",
@@ -44,13 +44,13 @@ pub(super) fn commit(folder: &Path, modules: usize, version: usize) -> anyhow::R
             &message,
         ],
     )?;
-    Ok(git(folder, &["rev-parse", "HEAD"])?.trim().to_owned())
+    Ok(git(directory, &["rev-parse", "HEAD"])?.trim().to_owned())
 }
 
-fn git(folder: &Path, arguments: &[&str]) -> anyhow::Result<String> {
+fn git(directory: &Path, arguments: &[&str]) -> anyhow::Result<String> {
     let output = Command::new("git")
         .arg("-C")
-        .arg(folder)
+        .arg(directory)
         .args(arguments)
         .output()?;
     ensure!(

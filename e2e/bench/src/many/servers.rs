@@ -1,4 +1,4 @@
-//! The process of API servers: `muster-bench servers FOLDER NAME...`.
+//! The process of API servers: `muster-bench servers DIRECTORY NAME...`.
 //!
 //! It writes `NAME.kubeconfig` and `NAME.USER.kubeconfig` for each user, prints `ready`, and answers each line of
 //! standard input with the writes since the previous line, as JSON.
@@ -17,7 +17,7 @@ pub(super) const USERS: [&str; 2] = ["controller", "agent"];
 const REQUESTS: usize = 2_000_000;
 
 /// Serves until standard input is closed.
-pub(crate) async fn serve(folder: &Path, names: &[String]) -> anyhow::Result<()> {
+pub(crate) async fn serve(directory: &Path, names: &[String]) -> anyhow::Result<()> {
     let mut servers = Vec::new();
     for name in names {
         let server = ApiServer::builder()
@@ -26,11 +26,11 @@ pub(crate) async fn serve(folder: &Path, names: &[String]) -> anyhow::Result<()>
             .start()
             .await?;
         let kubeconfig = server.kubeconfig().context("the server does not listen")?;
-        fs::write(folder.join(format!("{name}.kubeconfig")), kubeconfig)?;
+        fs::write(directory.join(format!("{name}.kubeconfig")), kubeconfig)?;
         for user in USERS {
             let kubeconfig = server.kubeconfig_of(&server.issue(user)?, Login::Certificate);
             fs::write(
-                folder.join(format!("{name}.{user}.kubeconfig")),
+                directory.join(format!("{name}.{user}.kubeconfig")),
                 kubeconfig.context("the server does not listen")?,
             )?;
         }

@@ -59,13 +59,13 @@ pub(super) struct World {
     _meters: Vec<Meter>,
     logs: PathBuf,
     controllers_kubeconfig: PathBuf,
-    _folder: TempDir,
+    _directory: TempDir,
 }
 
 impl World {
     pub(super) async fn start(plan: &Plan) -> anyhow::Result<Self> {
-        let folder = tempfile::tempdir()?;
-        let place = folder.path().to_owned();
+        let directory = tempfile::tempdir()?;
+        let place = directory.path().to_owned();
         let logs = plan.logs.clone().unwrap_or_else(|| place.join("logs"));
         fs::create_dir_all(&logs)?;
         let names: Vec<String> = (0..plan.clusters).map(cluster).collect();
@@ -135,7 +135,7 @@ impl World {
             _meters: meters,
             logs,
             controllers_kubeconfig,
-            _folder: folder,
+            _directory: directory,
         };
         world.start_controller()?;
         Ok(world)

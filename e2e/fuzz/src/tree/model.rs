@@ -94,7 +94,7 @@ pub(super) struct Model {
     blobs: BTreeMap<Id, Vec<u8>>,
 }
 
-/// The contents below a folder.
+/// The contents below a directory.
 #[derive(Debug, Default)]
 pub(super) struct Reachable {
     /// Manifests by path.
@@ -172,18 +172,18 @@ impl Model {
         Ok(id)
     }
 
-    /// The contents below a path, for each folder that it may mean: a name may occur twice.
+    /// The contents below a path, for each directory that it may mean: a name may occur twice.
     pub(super) fn at(&self, path: &str) -> impl Iterator<Item = Reachable> {
         let components = path
             .split('/')
             .filter(|component| !matches!(*component, "" | "."));
-        let mut folders = vec![(self.root, String::new(), false)];
+        let mut directories = vec![(self.root, String::new(), false)];
         for component in components {
             let mut below = Vec::new();
-            for (folder, prefix, ignores) in &folders {
+            for (directory, prefix, ignores) in &directories {
                 let entries = self
                     .trees
-                    .get(folder)
+                    .get(directory)
                     .and_then(|raw| entries(raw))
                     .unwrap_or_default();
                 let ignores = *ignores || entries.iter().any(|entry| is_ignoring(entry.name));
@@ -192,20 +192,20 @@ impl Model {
                     .filter(|entry| entry.mode == 0o40_000 && entry.name == component.as_bytes());
                 below.extend(named.map(|entry| (entry.id, format!("{prefix}{component}/"), ignores)));
             }
-            folders = below;
+            directories = below;
         }
-        folders.into_iter().map(|(folder, prefix, ignores)| {
+        directories.into_iter().map(|(directory, prefix, ignores)| {
             let mut reachable = Reachable {
                 ignores,
                 ..Reachable::default()
             };
-            self.walk(folder, &prefix, &mut reachable);
+            self.walk(directory, &prefix, &mut reachable);
             reachable
         })
     }
 
-    fn walk(&self, folder: Id, prefix: &str, reachable: &mut Reachable) {
-        let Some(entries) = self.trees.get(&folder).and_then(|raw| entries(raw)) else {
+    fn walk(&self, directory: Id, prefix: &str, reachable: &mut Reachable) {
+        let Some(entries) = self.trees.get(&directory).and_then(|raw| entries(raw)) else {
             reachable.forbidden = true;
             return;
         };

@@ -11,7 +11,7 @@ mod cover;
 mod history;
 mod wire;
 
-/// The tables of the folder, one per file.
+/// The tables of the directory, one per file.
 pub(crate) const TABLES: &[&[Table]] = &[cover::TABLES, wire::TABLES, history::TABLES, OTHERS];
 
 const OTHERS: &[Table] = &[

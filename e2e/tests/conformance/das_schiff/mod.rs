@@ -12,7 +12,7 @@ mod rollout;
 mod sequence;
 mod standing;
 
-/// The tables of the folder, one per file.
+/// The tables of the directory, one per file.
 pub(crate) const TABLES: &[&[Table]] = &[
     agent::TABLES,
     checks::TABLES,

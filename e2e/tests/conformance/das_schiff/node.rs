@@ -185,7 +185,7 @@ impl Clock for SleeplessClock {
 }
 
 pub(super) struct Node {
-    folder: TempDir,
+    directory: TempDir,
     pub host: Rc<ScriptedHost>,
     clock: Rc<SleeplessClock>,
     boot: u32,
@@ -204,13 +204,13 @@ pub(super) struct Node {
 
 impl Node {
     pub(super) fn new(row: &str) -> anyhow::Result<Self> {
-        let folder = tempfile::tempdir()?;
+        let directory = tempfile::tempdir()?;
         for name in ["own", "etc"] {
-            fs::create_dir(folder.path().join(name))?;
+            fs::create_dir(directory.path().join(name))?;
         }
-        let owner = fs::metadata(folder.path())?;
+        let owner = fs::metadata(directory.path())?;
         let host = ScriptedHost {
-            file: fs::canonicalize(folder.path())?.join("etc/config"),
+            file: fs::canonicalize(directory.path())?.join("etc/config"),
             uid: owner.uid(),
             gid: owner.gid(),
             script: RefCell::default(),
@@ -220,7 +220,7 @@ impl Node {
             dials: RefCell::default(),
         };
         let mut node = Self {
-            folder,
+            directory,
             host: Rc::new(host),
             clock: Rc::default(),
             boot: 1,
@@ -237,10 +237,10 @@ impl Node {
     }
 
     fn agent_environment(&self) -> anyhow::Result<AgentEnvironment> {
-        let folder = fs::canonicalize(self.folder.path())?;
-        let path = |name: &str| folder.join(name).display().to_string();
+        let directory = fs::canonicalize(self.directory.path())?;
+        let path = |name: &str| directory.join(name).display().to_string();
         Ok(AgentEnvironment {
-            folder: path("own"),
+            directory: path("own"),
             disk: Rc::new(HostDisk::new([path("own"), path("etc")])),
             clock: Rc::clone(&self.clock) as _,
             host: Rc::clone(&self.host) as _,
@@ -259,7 +259,7 @@ impl Node {
     }
 
     fn start(&self, services: Services) -> anyhow::Result<Agent> {
-        let prefix = self.host.file.parent().context("a file without a folder")?;
+        let prefix = self.host.file.parent().context("a file without a directory")?;
         let config = Config::parse(&json!({
             "prefixes": [prefix],
             "reloaders": {"apply": {"argv": ["/bin/apply"], "timeout": "1s"}},
@@ -281,7 +281,7 @@ impl Node {
 
     /// Reads a file of the agent's state directory.
     pub(super) fn own(&self, name: &str) -> std::path::PathBuf {
-        self.folder.path().join("own").join(name)
+        self.directory.path().join("own").join(name)
     }
 
     /// The operator assigns a revision: a different revision is a new assignment.

@@ -1,6 +1,7 @@
 //! grafana/rollout-operator: which function of `muster-zones` implements which table, module by module.
 //!
-//! One line for each table: `product(FILE, FUNCTION, ADAPTER)`, or `not_applicable(FILE, REASON)`. A file without a line fails the run.
+//! One line for each table: `product(FILE, FUNCTION, ADAPTER)`, or `not_applicable(FILE, REASON)`. A file without a
+//! line fails the run.
 
 use crate::registry::{Table, elsewhere, not_applicable};
 
@@ -11,7 +12,7 @@ mod roll;
 mod scale;
 mod store;
 
-/// The tables of the folder, one per file.
+/// The tables of the directory, one per file.
 pub(crate) const TABLES: &[&[Table]] = &[
     admit::TABLES,
     budget::TABLES,

@@ -5,7 +5,7 @@ use crate::registry::{Table, not_applicable};
 mod health;
 mod plan;
 
-/// The tables of the folder, one per file.
+/// The tables of the directory, one per file.
 pub(crate) const TABLES: &[&[Table]] = &[plan::TABLES, health::TABLES, OTHERS];
 
 const OTHERS: &[Table] = &[

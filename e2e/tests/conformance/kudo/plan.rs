@@ -262,7 +262,7 @@ fn applied(input: &ExecuteInput, task: &Task) -> StepOutcome {
     for resource in resources.into_iter().flatten().filter_map(Value::as_str) {
         let Some(text) = input.templates.get(resource) else {
             return StepOutcome::Fatal {
-                message: format!("no file {resource:?} below the folder"),
+                message: format!("no file {resource:?} below the directory"),
             };
         };
         // A template action is not YAML; muster reads the text between actions.

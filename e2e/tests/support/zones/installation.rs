@@ -22,7 +22,7 @@ use super::{
 pub(super) const CERTIFICATE: &str = "rollout-operator-self-signed-certificate";
 const WEBHOOKS: &str = "validatingwebhookconfigurations,mutatingwebhookconfigurations";
 
-/// A cluster with `muster zones`. Fields are dropped in order; the folder belongs to the fleet.
+/// A cluster with `muster zones`. Fields are dropped in order; the directory belongs to the fleet.
 pub(super) struct Installation {
     pub kubelet: Kubelet,
     pub kubectl: Kubectl,
@@ -30,7 +30,7 @@ pub(super) struct Installation {
     pub pods: u16,
     requests: Arc<Mutex<Vec<String>>>,
     pub fleet: Fleet,
-    folder: tempfile::TempDir,
+    directory: tempfile::TempDir,
 }
 
 /// The contents of the certificate Secret, each in base64.
@@ -43,17 +43,17 @@ pub(super) struct Certificates {
 
 impl Installation {
     pub(super) fn new() -> Self {
-        let folder = tempfile::tempdir().unwrap();
+        let directory = tempfile::tempdir().unwrap();
         let plan = Plan {
             kwok: true,
             ..Plan::default()
         };
-        let mut fleet = Fleet::start(&folder.path().join("real"), plan).unwrap();
+        let mut fleet = Fleet::start(&directory.path().join("real"), plan).unwrap();
         fleet.add(&["c1".to_owned()]).unwrap();
         let kubectl = Kubectl(fleet.plane("c1").unwrap().kubeconfig());
         kubectl.run(&["create", "namespace", NS], "");
         kubectl.run(&["create", "serviceaccount", "muster-zones"], "");
-        let start = start(&fleet, &kubectl, folder.path());
+        let start = start(&fleet, &kubectl, directory.path());
         let kubelet = Kubelet::new(&kubectl, start);
         let (all, leader) = (kubelet.service(false), kubelet.service(true));
         install(&kubectl, |service| {
@@ -78,7 +78,7 @@ impl Installation {
             pods,
             requests,
             fleet,
-            folder,
+            directory,
         }
     }
 
@@ -111,7 +111,7 @@ impl Installation {
 
     /// The logs of the processes.
     pub(super) fn logs(&self) -> String {
-        let files = std::fs::read_dir(self.folder.path()).unwrap().flatten();
+        let files = std::fs::read_dir(self.directory.path()).unwrap().flatten();
         let logs = files.filter(|file| file.path().extension().is_some_and(|end| end == "log"));
         logs.map(|log| std::fs::read_to_string(log.path()).unwrap())
             .collect()
@@ -167,12 +167,12 @@ fn install(kubectl: &Kubectl, port: impl Fn(&str) -> u16) {
 }
 
 /// Flags of the processes beyond those of the installation: names and addresses of this machine, and shorter timeouts.
-fn start(fleet: &Fleet, kubectl: &Kubectl, folder: &Path) -> Start {
+fn start(fleet: &Fleet, kubectl: &Kubectl, directory: &Path) -> Start {
     let plane = fleet.plane("c1").unwrap();
     let token = kubectl.run(&["create", "token", "muster-zones"], "");
-    let kubeconfig = folder.join("zones.kubeconfig");
+    let kubeconfig = directory.join("zones.kubeconfig");
     std::fs::write(&kubeconfig, plane.kubeconfig_by_token("zones", &token)).unwrap();
-    let hosts = folder.join("hosts");
+    let hosts = directory.join("hosts");
     let name = |zone: &str, ordinal: u8| {
         format!(
             "127.0.0.1 {zone}-{ordinal}.ingester.{NS}.svc.cluster.local. {zone}-{ordinal}.ingester.{NS}.svc.cluster.local\n"
@@ -190,7 +190,7 @@ fn start(fleet: &Fleet, kubectl: &Kubectl, folder: &Path) -> Start {
             "-reconcile.interval=500ms".to_owned(),
             format!("-pod-hosts={}", hosts.display()),
         ],
-        folder: folder.to_owned(),
+        directory: directory.to_owned(),
     }
 }
 

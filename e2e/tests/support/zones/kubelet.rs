@@ -50,8 +50,8 @@ pub(super) struct Ports {
 pub(super) struct Start {
     /// Flags in addition to those of the pod.
     pub flags: Vec<String>,
-    /// The folder for logs, one per pod.
-    pub folder: PathBuf,
+    /// The directory for logs, one per pod.
+    pub directory: PathBuf,
 }
 
 impl Kubelet {
@@ -178,7 +178,7 @@ fn run(start: &Start, name: &str, pod: &Value) -> Pod {
         .as_array()
         .into_iter()
         .flatten();
-    let log = std::fs::File::create(start.folder.join(format!("{name}.log"))).unwrap();
+    let log = std::fs::File::create(start.directory.join(format!("{name}.log"))).unwrap();
     let child = Command::new(muster())
         .args(arguments.filter_map(Value::as_str))
         .args(&start.flags)

@@ -43,7 +43,7 @@ enum Node {
         synced: Vec<u8>,
         attributes: Attributes,
     },
-    Folder {
+    Directory {
         names: BTreeMap<String, u64>,
         /// The minimum that survives a power cut, and the changes since, in order.
         synced: BTreeMap<String, u64>,
@@ -67,7 +67,7 @@ pub(crate) struct SimulatedDisk {
 impl SimulatedDisk {
     pub(crate) fn new() -> Self {
         let disk = Self::default();
-        disk.nodes.borrow_mut().insert(0, folder());
+        disk.nodes.borrow_mut().insert(0, directory());
         disk
     }
 
@@ -96,7 +96,7 @@ impl SimulatedDisk {
         let mut at = 0;
         for name in path.split('/').filter(|name| !name.is_empty()) {
             match &nodes[&at] {
-                Node::Folder { names, .. } => at = *names.get(name).ok_or(NOENT)?,
+                Node::Directory { names, .. } => at = *names.get(name).ok_or(NOENT)?,
                 Node::File { .. } => return Err(NOTDIR),
                 Node::Link => return Err(LOOP),
             }
@@ -105,10 +105,10 @@ impl SimulatedDisk {
     }
 
     fn parent<'p>(&self, path: &'p str) -> Result<(u64, &'p str), i32> {
-        let (folder, name) = path.rsplit_once('/').unwrap();
-        let found = self.find(folder)?;
+        let (directory, name) = path.rsplit_once('/').unwrap();
+        let found = self.find(directory)?;
         match self.nodes.borrow()[&found] {
-            Node::Folder { .. } => Ok((found, name)),
+            Node::Directory { .. } => Ok((found, name)),
             Node::Link => Err(LOOP),
             Node::File { .. } => Err(NOTDIR),
         }
@@ -117,7 +117,7 @@ impl SimulatedDisk {
     fn set(&self, path: &str, to: Option<u64>) -> Result<(), i32> {
         let (parent, name) = self.parent(path)?;
         let mut nodes = self.nodes.borrow_mut();
-        let Some(Node::Folder { names, changes, .. }) = nodes.get_mut(&parent) else {
+        let Some(Node::Directory { names, changes, .. }) = nodes.get_mut(&parent) else {
             return Err(NOTDIR);
         };
         match to {
@@ -142,7 +142,7 @@ impl SimulatedDisk {
     }
 
     pub(crate) fn put_with(&self, path: &str, content: &str, mode: u32) {
-        self.make_folders(path);
+        self.make_directories(path);
         let file = self.add(Node::File {
             content: content.as_bytes().to_vec(),
             synced: content.as_bytes().to_vec(),
@@ -153,7 +153,7 @@ impl SimulatedDisk {
     }
 
     pub(crate) fn put_link(&self, path: &str) {
-        self.make_folders(path);
+        self.make_directories(path);
         let link = self.add(Node::Link);
         self.set(path, Some(link)).unwrap();
         self.sync_all();
@@ -164,13 +164,13 @@ impl SimulatedDisk {
         self.sync_all();
     }
 
-    pub(crate) fn make_folders(&self, path: &str) {
+    pub(crate) fn make_directories(&self, path: &str) {
         let mut at = String::new();
-        let (folders, _) = path.rsplit_once('/').unwrap();
-        for name in folders.split('/').filter(|name| !name.is_empty()) {
+        let (directories, _) = path.rsplit_once('/').unwrap();
+        for name in directories.split('/').filter(|name| !name.is_empty()) {
             at = format!("{at}/{name}");
             if self.find(&at).is_err() {
-                let made = self.add(folder());
+                let made = self.add(directory());
                 self.set(&at, Some(made)).unwrap();
             }
         }
@@ -181,7 +181,7 @@ impl SimulatedDisk {
         for node in self.nodes.borrow_mut().values_mut() {
             match node {
                 Node::File { content, synced, .. } => synced.clone_from(content),
-                Node::Folder {
+                Node::Directory {
                     names,
                     synced,
                     changes,
@@ -194,12 +194,14 @@ impl SimulatedDisk {
         }
     }
 
-    /// All files below a folder, with mode and content.
-    pub(crate) fn files(&self, folder: &str) -> BTreeMap<String, (u32, String)> {
+    /// All files below a directory, with mode and content.
+    pub(crate) fn files(&self, directory: &str) -> BTreeMap<String, (u32, String)> {
         let mut files = BTreeMap::new();
-        let Ok(at) = self.find(folder) else { return files };
+        let Ok(at) = self.find(directory) else {
+            return files;
+        };
         let nodes = self.nodes.borrow();
-        let mut open = vec![(folder.to_owned(), at)];
+        let mut open = vec![(directory.to_owned(), at)];
         while let Some((path, at)) = open.pop() {
             match &nodes[&at] {
                 Node::File {
@@ -210,7 +212,7 @@ impl SimulatedDisk {
                         (attributes.mode, String::from_utf8_lossy(content).into_owned()),
                     );
                 }
-                Node::Folder { names, .. } => {
+                Node::Directory { names, .. } => {
                     open.extend(names.iter().map(|(name, at)| (format!("{path}/{name}"), *at)));
                 }
                 Node::Link => {
@@ -253,7 +255,7 @@ impl SimulatedDisk {
                     *content = lost;
                     synced.clone_from(content);
                 }
-                Node::Folder {
+                Node::Directory {
                     names,
                     synced,
                     changes,
@@ -281,8 +283,8 @@ impl SimulatedDisk {
     }
 }
 
-fn folder() -> Node {
-    Node::Folder {
+fn directory() -> Node {
+    Node::Directory {
         names: BTreeMap::new(),
         synced: BTreeMap::new(),
         changes: Vec::new(),
@@ -310,7 +312,7 @@ impl SimulatedDisk {
     fn name(&self, path: &str) -> Result<u64, i32> {
         let (parent, name) = self.parent(path)?;
         match &self.nodes.borrow()[&parent] {
-            Node::Folder { names, .. } => names.get(name).copied().ok_or(NOENT),
+            Node::Directory { names, .. } => names.get(name).copied().ok_or(NOENT),
             _ => Err(NOTDIR),
         }
     }
@@ -336,8 +338,8 @@ impl Disk for SimulatedDisk {
         let found = found.map(|number| {
             let (kind, attributes) = match &self.nodes.borrow()[&number] {
                 Node::File { attributes, .. } => (Kind::File, *attributes),
-                Node::Folder { .. } => (
-                    Kind::Folder,
+                Node::Directory { .. } => (
+                    Kind::Directory,
                     Attributes {
                         mode: 0o755,
                         uid: 0,
@@ -369,22 +371,24 @@ impl Disk for SimulatedDisk {
             .and_then(|number| match &self.nodes.borrow()[&number] {
                 Node::File { content, .. } if content.len() as u64 > most => Err(FBIG),
                 Node::File { content, .. } => Ok(content.clone()),
-                Node::Folder { .. } => Err(21),
+                Node::Directory { .. } => Err(21),
                 Node::Link => Err(LOOP),
             });
         absent_is_none(failed("read", path, read))
     }
 
-    fn list(&self, folder: &str) -> DiskResult<Vec<String>> {
-        let listed = self.find(folder).and_then(|at| match &self.nodes.borrow()[&at] {
-            Node::Folder { names, .. } => Ok(names.keys().cloned().collect()),
-            _ => Err(NOTDIR),
-        });
-        failed("list", folder, listed)
+    fn list(&self, directory: &str) -> DiskResult<Vec<String>> {
+        let listed = self
+            .find(directory)
+            .and_then(|at| match &self.nodes.borrow()[&at] {
+                Node::Directory { names, .. } => Ok(names.keys().cloned().collect()),
+                _ => Err(NOTDIR),
+            });
+        failed("list", directory, listed)
     }
 
-    fn free(&self, folder: &str) -> DiskResult<Option<u64>> {
-        failed("examine", folder, self.find(folder))?;
+    fn free(&self, directory: &str) -> DiskResult<Option<u64>> {
+        failed("examine", directory, self.find(directory))?;
         // The disk becomes full after it was checked: the later failure counts.
         Ok((!self.read_only.get()).then_some(u64::MAX))
     }
@@ -410,10 +414,10 @@ impl Disk for SimulatedDisk {
         })
     }
 
-    fn sync_dir(&self, folder: &str) -> DiskResult<()> {
-        self.writing("sync", folder, false, || {
-            let at = self.find(folder)?;
-            if let Some(Node::Folder {
+    fn sync_dir(&self, directory: &str) -> DiskResult<()> {
+        self.writing("sync", directory, false, || {
+            let at = self.find(directory)?;
+            if let Some(Node::Directory {
                 names,
                 synced,
                 changes,
@@ -461,7 +465,7 @@ impl Disk for SimulatedDisk {
             if self.name(path).is_ok() {
                 return Ok(());
             }
-            let made = self.add(folder());
+            let made = self.add(directory());
             self.set(path, Some(made))
         })
     }
@@ -470,7 +474,7 @@ impl Disk for SimulatedDisk {
         self.writing("remove", path, false, || {
             let number = self.name(path)?;
             let empty =
-                matches!(&self.nodes.borrow()[&number], Node::Folder { names, .. } if names.is_empty());
+                matches!(&self.nodes.borrow()[&number], Node::Directory { names, .. } if names.is_empty());
             if empty {
                 self.set(path, None)
             } else {

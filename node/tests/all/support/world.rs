@@ -191,12 +191,12 @@ pub(crate) fn config() -> Config {
 }
 
 impl World {
-    /// A node with only the agent's own folder.
+    /// A node with only the agent's own directory.
     pub(crate) fn new() -> Self {
         let disk = Rc::new(SimulatedDisk::new());
-        disk.make_folders(&format!("{OWN}/x"));
-        disk.make_folders(&format!("{ETC}/x"));
-        disk.make_folders("/etc/other/x");
+        disk.make_directories(&format!("{OWN}/x"));
+        disk.make_directories(&format!("{ETC}/x"));
+        disk.make_directories("/etc/other/x");
         let clock = Rc::new(SimulatedClock {
             since_boot: Cell::new(Duration::from_secs(100)),
             wall: Cell::new("2026-01-01T00:00:00Z".parse().unwrap()),
@@ -229,7 +229,7 @@ impl World {
 
     pub(crate) fn agent_environment(&self) -> AgentEnvironment {
         AgentEnvironment {
-            folder: OWN.to_owned(),
+            directory: OWN.to_owned(),
             disk: Rc::clone(&self.disk) as _,
             clock: Rc::clone(&self.clock) as _,
             host: Rc::clone(&self.host) as _,

@@ -12,7 +12,7 @@ use muster_fleet::text;
 use thiserror::Error;
 use tokio::{process::Command, time::Instant};
 
-use crate::demo::{folder::Folder, narrator::Narrator};
+use crate::demo::{directory::Directory, narrator::Narrator};
 
 /// How long a command, or the wait of a check, may take. A step takes some seconds.
 const PATIENCE: Duration = Duration::from_mins(1);
@@ -61,23 +61,26 @@ pub(crate) struct Guide {
 }
 
 impl Guide {
-    /// Creates a guide for the folder of a demo.
-    pub(crate) fn new(folder: &Folder, reporter: Narrator) -> anyhow::Result<Self> {
+    /// Creates a guide for the directory of a demo.
+    pub(crate) fn new(directory: &Directory, reporter: Narrator) -> anyhow::Result<Self> {
         let command = std::env::current_exe().context("this command cannot find its own program")?;
-        let bin = command.parent().map(PathBuf::from).unwrap_or_default(); // a file has a folder
+        let bin = command.parent().map(PathBuf::from).unwrap_or_default(); // a file has a directory
         let path = std::env::var_os("PATH").unwrap_or_default(); // without, nothing is found but muster
         let paths = std::iter::once(bin).chain(std::env::split_paths(&path));
         for needed in ["git", "kubectl"] {
             anyhow::ensure!(
-                std::env::split_paths(&path).any(|folder| folder.join(needed).is_file()),
+                std::env::split_paths(&path).any(|directory| directory.join(needed).is_file()),
                 "the tour runs {needed}, and there is no {needed} in $PATH"
             );
         }
         Ok(Self {
             reporter,
-            fleet: folder.fleet(),
+            fleet: directory.fleet(),
             environment: vec![
-                ("KUBECONFIG", folder.path().join("management.kubeconfig").into()),
+                (
+                    "KUBECONFIG",
+                    directory.path().join("management.kubeconfig").into(),
+                ),
                 ("PATH", std::env::join_paths(paths)?),
             ],
             began: Instant::now(),

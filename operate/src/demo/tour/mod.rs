@@ -19,7 +19,7 @@ mod world;
 
 use std::path::Path;
 
-use super::{cluster::Cluster, folder::Folder, narrator::Narrator, plane::Plane};
+use super::{cluster::Cluster, directory::Directory, narrator::Narrator, plane::Plane};
 use guide::{Failed, Guide};
 use observer::Observer;
 use world::World;
@@ -33,7 +33,7 @@ struct Tour<'a> {
 
 /// Runs the tour; true only if all checks passed.
 pub(crate) async fn run_tour(
-    folder: &Folder,
+    directory: &Directory,
     plane: &Plane,
     fleet: &[Cluster],
     spare: &Cluster,
@@ -41,11 +41,11 @@ pub(crate) async fn run_tour(
 ) -> anyhow::Result<bool> {
     let clusters: Vec<&Cluster> = fleet.iter().chain([spare]).collect();
     let mut tour = Tour {
-        guide: Guide::new(folder, reporter.clone())?,
+        guide: Guide::new(directory, reporter.clone())?,
         world: World::new(plane, &clusters),
         observer: Observer::new(plane, &clusters),
     };
-    begin(folder.path(), fleet.len(), &reporter);
+    begin(directory.path(), fleet.len(), &reporter);
     match tour.steps().await {
         Ok(()) => {
             tour.guide.end();
@@ -75,13 +75,13 @@ impl Tour<'_> {
     }
 }
 
-fn begin(folder: &Path, clusters: usize, reporter: &Narrator) {
+fn begin(directory: &Path, clusters: usize, reporter: &Narrator) {
     reporter.line(&format!(
         "A tour of muster: {clusters} clusters and a management plane, on this machine, in {}",
-        folder.display()
+        directory.display()
     ));
     reporter.line("The clusters are simulated; git, HTTPS, kubectl, the controller and the agents are real.");
-    reporter.line("  $  a command, run in the folder fleet (KUBECONFIG names the management plane)");
+    reporter.line("  $  a command, run in the directory fleet (KUBECONFIG names the management plane)");
     reporter.line(
         "  ✓  checked from outside muster: by API servers' objects and logs, git, and what commands print",
     );

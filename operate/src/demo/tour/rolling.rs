@@ -17,7 +17,7 @@ impl Tour<'_> {
     pub(super) async fn first_rollout(&mut self) -> anyhow::Result<()> {
         self.guide.step(
             "First rollout",
-            "The management plane syncs the folder modules/ of the git repository itself. It has three modules: a web application \
+            "The management plane syncs the directory modules/ of the git repository itself. It has three modules: a web application \
              (podinfo), an operator for production (backup), and what every cluster needs first (base). Each allows one cluster, base two, \
              to change at a time.",
         );

@@ -114,12 +114,12 @@ mod tests {
 
     fn names(data: &Path) -> Vec<String> {
         let mut names = Vec::new();
-        let mut folders = vec![data.to_owned()];
-        while let Some(folder) = folders.pop() {
-            for entry in std::fs::read_dir(&folder).unwrap() {
+        let mut directories = vec![data.to_owned()];
+        while let Some(directory) = directories.pop() {
+            for entry in std::fs::read_dir(&directory).unwrap() {
                 let path = entry.unwrap().path();
                 if path.is_dir() {
-                    folders.push(path);
+                    directories.push(path);
                 } else {
                     names.push(path.strip_prefix(data).unwrap().display().to_string());
                 }

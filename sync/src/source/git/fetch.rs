@@ -345,9 +345,9 @@ pub(super) fn workshop(
         return Ok(repository);
     }
     let mut alternates = String::new();
-    for folder in built_on {
-        let folder = std::path::absolute(folder).map_err(storage)?;
-        writeln!(alternates, "{}", folder.display())
+    for directory in built_on {
+        let directory = std::path::absolute(directory).map_err(storage)?;
+        writeln!(alternates, "{}", directory.display())
             .map_err(|_| git2::Error::from_str("a path is not UTF-8"))?;
     }
     std::fs::create_dir_all(path.join("objects/info")).map_err(storage)?;

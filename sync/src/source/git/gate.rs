@@ -41,7 +41,9 @@ impl Gate {
 
     /// For a fetch. Waits for the URL first, so that this does not occupy a slot of the host.
     pub(super) async fn turn(&self, url: &GitUrl, deadline: Deadline) -> Result<Turn, SourceError> {
-        let own = self.permit(url, deadline, mirror_queue(&url.folder()), 1).await?;
+        let own = self
+            .permit(url, deadline, mirror_queue(&url.directory()), 1)
+            .await?;
         let host = self
             .permit(url, deadline, format!("host {}", url.host), self.per_host)
             .await?;
@@ -51,9 +53,9 @@ impl Gate {
     }
 
     /// For pruning the mirror in a directory; `None` while a fetch is using it, or waits to.
-    pub(super) fn idle_turn(&self, folder: &str) -> Option<Turn> {
+    pub(super) fn idle_turn(&self, directory: &str) -> Option<Turn> {
         // In use: the next run prunes it.
-        let permit = self.queue(mirror_queue(folder), 1).try_acquire_owned().ok()?;
+        let permit = self.queue(mirror_queue(directory), 1).try_acquire_owned().ok()?;
         Some(Turn {
             _permits: vec![permit],
         })
@@ -90,8 +92,8 @@ impl Gate {
 }
 
 /// The queue for writing to a mirror.
-fn mirror_queue(folder: &str) -> String {
-    format!("mirror {folder}")
+fn mirror_queue(directory: &str) -> String {
+    format!("mirror {directory}")
 }
 
 #[cfg(test)]
@@ -159,9 +161,9 @@ mod tests {
             error.to_string(),
             "https://a.test/x did not answer within 60s (waiting for other fetches of this host); see --git-timeout"
         );
-        assert!(gate.idle_turn(&url.folder()).is_none(), "the mirror is in use");
+        assert!(gate.idle_turn(&url.directory()).is_none(), "the mirror is in use");
         drop(held);
-        assert!(gate.idle_turn(&url.folder()).is_some());
+        assert!(gate.idle_turn(&url.directory()).is_some());
         gate.turn(&url, deadline()).await.unwrap();
     }
 }

@@ -71,15 +71,15 @@ pub(super) enum Part {
 
 impl Mirror {
     pub(super) fn new(data_dir: &Path, url: &GitUrl) -> Self {
-        Self::at(data_dir, &url.folder(), &url.text)
+        Self::at(data_dir, &url.directory(), &url.text)
     }
 
-    /// The mirror in a folder of the data directory.
-    pub(super) fn at(data_dir: &Path, folder: &str, url: &str) -> Self {
+    /// The mirror in a directory of the data directory.
+    pub(super) fn at(data_dir: &Path, directory: &str, url: &str) -> Self {
         Self {
             url: url.to_owned(),
             data_dir: data_dir.to_owned(),
-            path: data_dir.join(folder),
+            path: data_dir.join(directory),
         }
     }
 
@@ -195,8 +195,8 @@ impl Mirror {
             Part::Commits => &[Part::Commits, Part::History],
             Part::History => &[Part::History],
         };
-        let folders = parts.iter().map(|part| self.part(*part).join("objects"));
-        folders.filter(|folder| folder.exists()).collect()
+        let directories = parts.iter().map(|part| self.part(*part).join("objects"));
+        directories.filter(|directory| directory.exists()).collect()
     }
 
     /// Moves the result of a fetch into the mirror: its packs, then the mark of the commit. Each step is synced to disk
@@ -232,7 +232,7 @@ impl Mirror {
                 writeln!(file, "{size}")?;
                 file.sync_all()
             })
-            .and_then(|()| sync_folder(&self.path.join(KEPT)))
+            .and_then(|()| sync_directory(&self.path.join(KEPT)))
             .map_err(writing)
     }
 
@@ -285,17 +285,17 @@ impl Mirror {
     }
 
     /// Creates a bare repository with these directories in a temporary place, then renames it.
-    fn create_repository(&self, at: &Path, folders: &[&str]) -> Result<(), SourceError> {
+    fn create_repository(&self, at: &Path, directories: &[&str]) -> Result<(), SourceError> {
         let fresh = self.scratch()?;
         let made = fresh.path().join("made");
         init(&made)?;
-        for folder in folders {
-            fs::create_dir(made.join(folder)).map_err(writing)?;
+        for directory in directories {
+            fs::create_dir(made.join(directory)).map_err(writing)?;
         }
         point("before a repository has its name");
         fs::rename(&made, at).map_err(writing)?;
         point("after a repository has its name");
-        at.parent().map_or(Ok(()), sync_folder).map_err(writing)
+        at.parent().map_or(Ok(()), sync_directory).map_err(writing)
     }
 
     /// Writes a temporary file, then renames it.
@@ -308,7 +308,7 @@ impl Mirror {
                 point("before a file has its name");
                 fs::rename(&aside, at)
             })
-            .and_then(|()| at.parent().map_or(Ok(()), sync_folder))
+            .and_then(|()| at.parent().map_or(Ok(()), sync_directory))
             .map_err(writing)
     }
 
@@ -319,7 +319,7 @@ impl Mirror {
             .prefix(&prefix)
             .tempdir_in(&self.data_dir)
             .map_err(|error| SourceError::Storage {
-                what: "making a folder",
+                what: "making a directory",
                 why: error.to_string(),
             })
     }
@@ -472,7 +472,7 @@ pub(super) fn move_packs(from: &Path, to: &Path) -> io::Result<()> {
         }
     }
     point("after the packs were moved");
-    sync_folder(to)
+    sync_directory(to)
 }
 
 /// Files in the pack directory that no index refers to: left by a killed process.
@@ -488,7 +488,7 @@ fn strays(packs: &Path) -> Vec<PathBuf> {
 }
 
 /// Syncs a directory to disk.
-pub(super) fn sync_folder(path: &Path) -> io::Result<()> {
+pub(super) fn sync_directory(path: &Path) -> io::Result<()> {
     File::open(path)?.sync_all()
 }
 

@@ -3,9 +3,10 @@
 //! ```text
 //! data dir/<hash of url>/            a bare repository, read from its object database and never checked out
 //!                       /kept/<id>   the size of a commit's files: it is here as a whole
-//!                       /history/    a bare repository of what came with all that was before it; exists if there is such
-//!                       /public      an empty file: no credentials are needed
-//! data dir/fetch-<hash>-<random>/    where one fetch works; gone when it ends, left behind by a kill, swept by the next fetch
+//!                       /history/    a bare repository of what came with all that was before it; exists if there is
+//!                       such /public      an empty file: no credentials are needed
+//! data dir/fetch-<hash>-<random>/    where one fetch works; gone when it ends, left behind by a kill, swept by the
+//! next fetch
 //! ```
 //!
 //! Invariant: a commit that is marked in `kept` is stored with its whole tree. A fetch downloads into a temporary
@@ -258,7 +259,7 @@ impl Source for GitSource {
         let (commit, StoredCommit { digest, size }, verified) =
             self.fetch_within(remote, want, &url, deadline).await?;
         let at = self.clock.now();
-        self.recent.used(&url.folder(), &commit, at);
+        self.recent.used(&url.directory(), &commit, at);
         Ok(Fetched {
             commit,
             reference: want.reference().map(str::to_owned),
@@ -272,7 +273,7 @@ impl Source for GitSource {
     async fn read(&self, remote: &Remote, commit: &CommitId, path: &str) -> Result<Files, SourceError> {
         let deadline = self.deadline(remote);
         let url = self.url(remote)?;
-        self.recent.used(&url.folder(), commit, self.clock.now());
+        self.recent.used(&url.directory(), commit, self.clock.now());
         let mirror = self.mirror(&url);
         let (remote, commit, path) = (remote.clone(), commit.clone(), path.to_owned());
         let options = Arc::clone(&self.options);
@@ -290,7 +291,7 @@ impl Source for GitSource {
 /// The key of a proof of access: a repository, and the caller's credentials.
 fn opening(remote: &Remote, url: &GitUrl) -> (String, String) {
     let who = identifying(remote).map_or_else(String::new, Credentials::fingerprint);
-    (url.folder(), who)
+    (url.directory(), who)
 }
 
 fn identifying(remote: &Remote) -> Option<&Credentials> {

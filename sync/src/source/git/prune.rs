@@ -13,7 +13,7 @@ use git2::{Oid, Repository};
 use super::super::deadline::Deadline;
 use super::super::{Limits, SourceError};
 use super::crash::point;
-use super::mirror::{self, Mirror, PACKS, Part, move_packs, sync_folder, writing};
+use super::mirror::{self, Mirror, PACKS, Part, move_packs, sync_directory, writing};
 
 /// File mode of packs: read-only for the owner.
 const PACK_MODE: u32 = 0o400;
@@ -135,7 +135,7 @@ impl Mirror {
                 fs::remove_file(file).map_err(writing)?;
             }
         }
-        sync_folder(&into).map_err(writing)
+        sync_directory(&into).map_err(writing)
     }
 
     fn storage(&self, error: &git2::Error) -> SourceError {
@@ -149,9 +149,9 @@ impl Mirror {
 
 /// The files of a directory, each index before its pack: a pack without an index is ignored, an index without a pack is
 /// damage.
-fn files(folder: &Path) -> Vec<PathBuf> {
+fn files(directory: &Path) -> Vec<PathBuf> {
     // A missing directory has none.
-    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    let entries = fs::read_dir(directory).into_iter().flatten().flatten();
     let mut files: Vec<PathBuf> = entries.map(|entry| entry.path()).collect();
     files.sort();
     files

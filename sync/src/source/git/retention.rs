@@ -14,15 +14,15 @@ use super::GitSource;
 use super::mirror::{self, Mirror};
 
 /// Number of hex digits in the name of a mirror's directory.
-const FOLDER_DIGITS: usize = 64;
+const DIRECTORY_DIGITS: usize = 64;
 
 /// When each commit was last used, by mirror.
 #[derive(Default)]
 pub(super) struct Recent(Mutex<BTreeMap<(String, CommitId), Timestamp>>);
 
 impl Recent {
-    pub(super) fn used(&self, folder: &str, commit: &CommitId, at: Timestamp) {
-        self.0.lock().insert((folder.to_owned(), commit.clone()), at);
+    pub(super) fn used(&self, directory: &str, commit: &CommitId, at: Timestamp) {
+        self.0.lock().insert((directory.to_owned(), commit.clone()), at);
     }
 
     /// The commits used within the last hour; older records are dropped.
@@ -40,18 +40,18 @@ impl GitSource {
         let named = named.iter().filter_map(|(url, commit)| {
             // An invalid URL has no mirror.
             let url = GitUrl::parse(url, self.options.allow_insecure).ok()?;
-            Some((url.folder(), commit.clone()))
+            Some((url.directory(), commit.clone()))
         });
-        for (folder, commit) in named.chain(self.recent.since(self.clock.now())) {
+        for (directory, commit) in named.chain(self.recent.since(self.clock.now())) {
             // Commits of SHA-256 repositories are never stored.
             if let Ok(commit) = mirror::oid(&commit) {
-                stays.entry(folder).or_default().insert(commit);
+                stays.entry(directory).or_default().insert(commit);
             }
         }
-        for folder in self.folders()? {
-            let named = stays.remove(&folder).unwrap_or_default();
-            if let Some(turn) = self.gate.idle_turn(&folder) {
-                let mirror = Mirror::at(&self.options.data_dir, &folder, &folder);
+        for directory in self.directories()? {
+            let named = stays.remove(&directory).unwrap_or_default();
+            if let Some(turn) = self.gate.idle_turn(&directory) {
+                let mirror = Mirror::at(&self.options.data_dir, &directory, &directory);
                 let limits = self.options.limits.clone();
                 let deadline = Deadline::after(limits.timeout);
                 let pruned = tokio::task::spawn_blocking(move || {
@@ -68,7 +68,7 @@ impl GitSource {
     }
 
     /// The directories of mirrors; anything else in the data directory is left alone.
-    fn folders(&self) -> Result<Vec<String>, SourceError> {
+    fn directories(&self) -> Result<Vec<String>, SourceError> {
         let entries = std::fs::read_dir(&self.options.data_dir).map_err(|error| SourceError::Storage {
             what: "listing it",
             why: error.to_string(),
@@ -76,10 +76,12 @@ impl GitSource {
         let names = entries
             .flatten()
             .filter_map(|entry| entry.file_name().into_string().ok());
-        let mut folders: Vec<String> = names
-            .filter(|name| name.len() == FOLDER_DIGITS && name.bytes().all(|byte| byte.is_ascii_hexdigit()))
+        let mut directories: Vec<String> = names
+            .filter(|name| {
+                name.len() == DIRECTORY_DIGITS && name.bytes().all(|byte| byte.is_ascii_hexdigit())
+            })
             .collect();
-        folders.sort();
-        Ok(folders)
+        directories.sort();
+        Ok(directories)
     }
 }

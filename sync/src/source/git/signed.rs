@@ -64,7 +64,7 @@ impl Job {
         commit: Oid,
         session: Option<&Session>,
     ) -> Result<Arc<[u8]>, SourceError> {
-        let key = |id, kind: ObjectType| (format!("{} {kind}", self.url.folder()), id);
+        let key = |id, kind: ObjectType| (format!("{} {kind}", self.url.directory()), id);
         if let Some(known) = self.remembered.lock().get(&key(id, kind)) {
             return Ok(Arc::clone(known));
         }

@@ -53,7 +53,7 @@ pub(super) fn read(
         entries: 0,
     };
     let mut ignored = reader.with_patterns(&Ignored::new(remote)?, "", root)?;
-    let mut folder = String::new();
+    let mut directory = String::new();
     let mut tree = root.clone();
     for name in entries::components(path)? {
         let not_found = || SourceError::PathNotFound {
@@ -63,20 +63,20 @@ pub(super) fn read(
         let entry = tree.get_name_bytes(name.as_bytes()).ok_or_else(not_found)?;
         let (id, mode) = (entry.id(), entry.filemode_raw());
         drop(entry);
-        folder = entries::join(&folder, name);
+        directory = entries::join(&directory, name);
         let why = match mode {
             mode::TREE => None,
             mode::SYMLINK => Some(EntryRefusal::Symlink),
             mode::SUBMODULE => Some(EntryRefusal::Submodule),
-            _ => Some(EntryRefusal::NoFolder),
+            _ => Some(EntryRefusal::NoDirectory),
         };
         if let Some(why) = why {
-            return Err(SourceError::Refused { path: folder, why }.into());
+            return Err(SourceError::Refused { path: directory, why }.into());
         }
         tree = repository.find_tree(id)?;
-        ignored = reader.with_patterns(&ignored, &folder, &tree)?;
+        ignored = reader.with_patterns(&ignored, &directory, &tree)?;
     }
-    reader.folder(&tree, &folder, &ignored, 0)?;
+    reader.directory(&tree, &directory, &ignored, 0)?;
     Ok(reader.collector.finish())
 }
 
@@ -90,28 +90,28 @@ struct Reader<'a> {
 }
 
 impl Reader<'_> {
-    fn folder(
+    fn directory(
         &mut self,
         tree: &Tree<'_>,
-        folder: &str,
+        directory: &str,
         ignored: &Ignored,
         depth: usize,
     ) -> Result<(), Problem> {
-        entries::check_depth(folder, depth, self.limits)?;
+        entries::check_depth(directory, depth, self.limits)?;
         let mut names = BTreeSet::new();
         for entry in tree {
             (self.check)()?;
             if !names.insert(entry.name_bytes().to_vec()) {
                 let name = entry.name_bytes().escape_ascii().to_string();
                 return Err(SourceError::Refused {
-                    path: entries::join(folder, &name),
+                    path: entries::join(directory, &name),
                     why: EntryRefusal::Twice,
                 }
                 .into());
             }
             self.entries += 1;
             if self.entries > self.limits.objects {
-                let what = format!("the number of entries below {folder:?}");
+                let what = format!("the number of entries below {directory:?}");
                 let limit = self.limits.objects as u64;
                 return Err(SourceError::LimitExceeded {
                     what,
@@ -120,7 +120,7 @@ impl Reader<'_> {
                 }
                 .into());
             }
-            self.entry(&entry, folder, ignored, depth)?;
+            self.entry(&entry, directory, ignored, depth)?;
         }
         Ok(())
     }
@@ -128,17 +128,17 @@ impl Reader<'_> {
     fn entry(
         &mut self,
         entry: &TreeEntry<'_>,
-        folder: &str,
+        directory: &str,
         ignored: &Ignored,
         depth: usize,
     ) -> Result<(), Problem> {
-        let name = entries::entry_name(folder, entry.name_bytes())?;
-        let path = entries::join(folder, name);
+        let name = entries::entry_name(directory, entry.name_bytes())?;
+        let path = entries::join(directory, name);
         match entry.filemode_raw() {
             mode::TREE => {
                 let tree = self.repository.find_tree(entry.id())?;
                 let ignored = self.with_patterns(ignored, &path, &tree)?;
-                self.folder(&tree, &path, &ignored, depth + 1)
+                self.directory(&tree, &path, &ignored, depth + 1)
             }
             mode if mode::FILES.contains(&mode) => self.file(entry.id(), path, name, ignored),
             mode::SYMLINK => Ok(entries::refuse_unless_ignored(
@@ -172,16 +172,16 @@ impl Reader<'_> {
     }
 
     /// The patterns that apply in a directory, including those of its own file.
-    fn with_patterns(&self, ignored: &Ignored, folder: &str, tree: &Tree<'_>) -> Result<Ignored, Problem> {
+    fn with_patterns(&self, ignored: &Ignored, directory: &str, tree: &Tree<'_>) -> Result<Ignored, Problem> {
         let entry = tree
             .get_name(FILE_NAME)
             .filter(|entry| mode::FILES.contains(&entry.filemode_raw()));
         let Some(entry) = entry else {
             return Ok(ignored.clone());
         };
-        let path = entries::join(folder, FILE_NAME);
+        let path = entries::join(directory, FILE_NAME);
         let (size, _) = self.repository.odb()?.read_header(entry.id())?;
         Collector::new(self.limits).admit(&path, size as u64)?;
-        Ok(ignored.with_file(folder, self.repository.find_blob(entry.id())?.content())?)
+        Ok(ignored.with_file(directory, self.repository.find_blob(entry.id())?.content())?)
     }
 }

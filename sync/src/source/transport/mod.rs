@@ -58,8 +58,8 @@ fn register() -> Result<(), git2::Error> {
         ConfigLevel::XDG,
         ConfigLevel::Global,
     ] {
-        // SAFETY: must not run while libgit2 reads the search paths or the list of transports in another thread. Every use of
-        // libgit2 in this crate is behind `ready`, whose OnceLock runs this once, before the first of them.
+        // SAFETY: must not run while libgit2 reads the search paths or the list of transports in another thread. Every
+        // use of libgit2 in this crate is behind `ready`, whose OnceLock runs this once, before the first of them.
         unsafe { git2::opts::set_search_path(level, "") }?;
     }
     // SAFETY: as above: no thread reads these settings yet.

@@ -1,8 +1,8 @@
 //! Web servers on loopback: `git http-backend` behind axum, with or without TLS, and custom ones that misbehave.
 //!
 //! ```text
-//! let server = GitServer::start(&folder_of_repositories, Door::Tls, None).await;
-//! let url = server.url("name-of-folder");          // https://localhost:<port>/name-of-folder
+//! let server = GitServer::start(&directory_of_repositories, Door::Tls, None).await;
+//! let url = server.url("name-of-directory");          // https://localhost:<port>/name-of-directory
 //! let trust = server.ca_pem();                      // for `ca.crt`
 //! ```
 
@@ -174,8 +174,8 @@ impl GitServer {
     }
 
     /// The URL of a repository.
-    pub(crate) fn url(&self, folder: &str) -> String {
-        format!("{}/{folder}", self.web.origin())
+    pub(crate) fn url(&self, directory: &str) -> String {
+        format!("{}/{directory}", self.web.origin())
     }
 
     /// The URL of a directory that redirects to another one on this host, as after a rename.

@@ -27,7 +27,7 @@ pub(crate) const HOST_KEYS: [(&str, &str); 3] = [("ed25519", "256"), ("ecdsa", "
 /// A server that stops when it is dropped.
 pub(crate) struct Sshd {
     child: Child,
-    folder: TempDir,
+    directory: TempDir,
     port: u16,
     user: String,
     log: mpsc::Receiver<String>,
@@ -72,8 +72,8 @@ pub(crate) fn keygen(arguments: &[&str]) -> String {
 }
 
 /// Generates a key; returns the file of its private half.
-pub(crate) fn key(folder: &Path, name: &str, options: &[&str]) -> PathBuf {
-    let file = folder.join(name);
+pub(crate) fn key(directory: &Path, name: &str, options: &[&str]) -> PathBuf {
+    let file = directory.join(name);
     let mut arguments = vec!["-q", "-C", name, "-f", file.to_str().unwrap()];
     arguments.extend(options);
     keygen(&arguments);
@@ -95,26 +95,26 @@ fn id(option: &str) -> String {
 }
 
 /// Generates the host keys and the configuration.
-fn configure(folder: &Path, setup: &Setup<'_>) {
+fn configure(directory: &Path, setup: &Setup<'_>) {
     // Another user reads it if root runs the tests; its only secrets are keys of this test.
-    std::fs::set_permissions(folder, Permissions::from_mode(0o755)).unwrap();
+    std::fs::set_permissions(directory, Permissions::from_mode(0o755)).unwrap();
     let mut text = format!(
         "ListenAddress 127.0.0.1\nPidFile none\nStrictModes no\nUsePAM no\nPasswordAuthentication no\n\
          KbdInteractiveAuthentication no\nAuthorizedKeysFile {}\n\
          SetEnv GIT_CONFIG_COUNT=1 GIT_CONFIG_KEY_0=safe.directory GIT_CONFIG_VALUE_0=*\n{}\n",
-        folder.join("authorized").display(),
+        directory.join("authorized").display(),
         setup.more
     );
     let root = id("-u") == "0";
     for (kind, bits) in HOST_KEYS {
-        let file = key(folder, kind, &["-t", kind, "-b", bits, "-N", ""]);
+        let file = key(directory, kind, &["-t", kind, "-b", bits, "-N", ""]);
         if root {
             std::fs::set_permissions(&file, Permissions::from_mode(0o644)).unwrap();
         }
         writeln!(text, "HostKey {}", file.display()).unwrap();
     }
     if let Some((authority, options)) = setup.authority {
-        let public = folder.join("ed25519.pub");
+        let public = directory.join("ed25519.pub");
         let mut arguments = vec!["-q", "-s", authority.to_str().unwrap(), "-I", "host", "-h"];
         arguments.extend(options);
         arguments.push(public.to_str().unwrap());
@@ -122,21 +122,21 @@ fn configure(folder: &Path, setup: &Setup<'_>) {
         writeln!(
             text,
             "HostCertificate {}",
-            folder.join("ed25519-cert.pub").display()
+            directory.join("ed25519-cert.pub").display()
         )
         .unwrap();
     }
-    std::fs::write(folder.join("config"), text).unwrap();
-    std::fs::write(folder.join("authorized"), setup.authorized.join("\n")).unwrap();
+    std::fs::write(directory.join("config"), text).unwrap();
+    std::fs::write(directory.join("authorized"), setup.authorized.join("\n")).unwrap();
     std::fs::write(
-        folder.join("passwd"),
+        directory.join("passwd"),
         format!("git:x:{NOBODY}:{NOBODY}::/:/bin/sh\n"),
     )
     .unwrap();
-    std::fs::write(folder.join("group"), format!("git:x:{NOBODY}:\n")).unwrap();
+    std::fs::write(directory.join("group"), format!("git:x:{NOBODY}:\n")).unwrap();
 }
 
-fn command(program: &Path, unpacked: Option<&Path>, folder: &Path, root: bool) -> Command {
+fn command(program: &Path, unpacked: Option<&Path>, directory: &Path, root: bool) -> Command {
     let mut command = if root {
         let mut command = Command::new("setpriv");
         let (user, group) = (format!("--reuid={NOBODY}"), format!("--regid={NOBODY}"));
@@ -151,13 +151,13 @@ fn command(program: &Path, unpacked: Option<&Path>, folder: &Path, root: bool) -
         if root {
             command
                 .env("LD_PRELOAD", libraries[0].join("libnss_wrapper.so"))
-                .env("NSS_WRAPPER_PASSWD", folder.join("passwd"))
-                .env("NSS_WRAPPER_GROUP", folder.join("group"));
+                .env("NSS_WRAPPER_PASSWD", directory.join("passwd"))
+                .env("NSS_WRAPPER_GROUP", directory.join("group"));
         }
     }
     command
         .args(["-D", "-e", "-f"])
-        .arg(folder.join("config"))
+        .arg(directory.join("config"))
         .stdin(Stdio::null())
         .stdout(Stdio::null())
         .stderr(Stdio::piped());
@@ -177,15 +177,15 @@ impl Sshd {
             println!("not made: sshd (root needs the packages that .ci/sshd fetches)");
             return None;
         }
-        let folder = tempfile::tempdir().unwrap();
-        configure(folder.path(), setup);
+        let directory = tempfile::tempdir().unwrap();
+        configure(directory.path(), setup);
         // Another process may take the port between finding and using it.
         let (child, port, log) = (0..5)
-            .find_map(|_| listen(command(&program, unpacked.as_deref(), folder.path(), root)))
+            .find_map(|_| listen(command(&program, unpacked.as_deref(), directory.path(), root)))
             .unwrap();
         Some(Self {
             child,
-            folder,
+            directory,
             port,
             user: if root { "git".to_owned() } else { id("-un") },
             log,
@@ -207,7 +207,7 @@ impl Sshd {
 
     /// The public half of a host key.
     pub(crate) fn host_key(&self, kind: &str) -> String {
-        public(&self.folder.path().join(kind))
+        public(&self.directory.path().join(kind))
     }
 
     /// `known_hosts` with these host keys.

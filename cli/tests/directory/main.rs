@@ -1,4 +1,4 @@
-//! `muster build` and `muster diff`: what a folder on disk renders to, and what applying it would change.
+//! `muster build` and `muster diff`: what a directory on disk renders to, and what applying it would change.
 
 #![allow(
     clippy::unwrap_used,
@@ -18,7 +18,7 @@ use std::{
 
 use tempfile::TempDir;
 
-/// A folder with files, in which commands are run.
+/// A directory with files, in which commands are run.
 struct Tree(TempDir);
 
 impl Tree {
@@ -39,7 +39,7 @@ impl Tree {
         std::fs::write(self.path(path), text).unwrap();
     }
 
-    /// A command of this program in the folder, with `config` as kubeconfig.
+    /// A command of this program in the directory, with `config` as kubeconfig.
     fn command(&self, program: &str, arguments: &[&str]) -> Command {
         let mut command = Command::new(program);
         command

@@ -1,5 +1,5 @@
-//! Promise: where Flux applies, a folder may contain what only Flux handles: a `kustomization.yaml`, a HelmRelease. A
-//! version is in a cluster before muster reports it, and one that fails there stops at the first cluster.
+//! Promise: where Flux applies, a directory may contain what only Flux handles: a `kustomization.yaml`, a HelmRelease.
+//! A version is in a cluster before muster reports it, and one that fails there stops at the first cluster.
 
 use std::time::Duration;
 
@@ -113,7 +113,7 @@ pub async fn helm_release_fails(ground: Ground) {
     assert!(premature.is_empty(), "{premature:#?}");
 }
 
-/// Pushes a chart, and commits and tags a folder that uses it.
+/// Pushes a chart, and commits and tags a directory that uses it.
 fn release(bed: &Bed, registry: &Registry, number: u32, quality: Quality) -> String {
     let version = format!("web-v{number}");
     let template =

@@ -1,4 +1,4 @@
-//! The folder of a demo: kubeconfigs, the git work tree, mirrors. Removed at the end, unless it is kept.
+//! The directory of a demo: kubeconfigs, the git work tree, mirrors. Removed at the end, unless it is kept.
 
 use std::{
     fs::{self, Permissions},
@@ -37,22 +37,22 @@ const SCRIPTS: [(&str, u32, &str); 4] = [
     ),
 ];
 
-/// The folder of a demo.
-pub(crate) struct Folder {
+/// The directory of a demo.
+pub(crate) struct Directory {
     path: PathBuf,
     /// Removed on drop.
     temporary: Option<TempDir>,
 }
 
-impl Folder {
-    /// A temporary folder, or the given one, which must be empty.
+impl Directory {
+    /// A temporary directory, or the given one, which must be empty.
     pub(crate) fn make(dir: Option<PathBuf>, keep: bool) -> anyhow::Result<Self> {
         let (path, temporary) = if let Some(dir) = dir {
-            fs::create_dir_all(&dir).with_context(|| format!("folder {}", dir.display()))?;
+            fs::create_dir_all(&dir).with_context(|| format!("directory {}", dir.display()))?;
             let empty = fs::read_dir(&dir)?.next().is_none();
             ensure!(
                 empty,
-                "folder {} is not empty: name another one with --dir",
+                "directory {} is not empty: name another one with --dir",
                 dir.display()
             );
             (dir.canonicalize()?, None)
@@ -60,7 +60,7 @@ impl Folder {
             let made = tempfile::Builder::new()
                 .prefix("muster-demo-")
                 .tempdir()
-                .context("a temporary folder cannot be created")?;
+                .context("a temporary directory cannot be created")?;
             if keep {
                 (made.keep(), None)
             } else {
@@ -72,7 +72,7 @@ impl Folder {
         Ok(Self { path, temporary })
     }
 
-    /// Path of the folder.
+    /// Path of the directory.
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }
@@ -105,7 +105,7 @@ impl Folder {
         self.path.join(format!("clusters/{cluster}.unplugged"))
     }
 
-    /// The folder with the files of a cluster's simulated nodes.
+    /// The directory with the files of a cluster's simulated nodes.
     pub(crate) fn nodes(&self, cluster: &Name) -> PathBuf {
         self.path.join(format!("nodes/{cluster}"))
     }
@@ -121,10 +121,12 @@ impl Folder {
         Ok(())
     }
 
-    /// Removes the folder, if it is a temporary one that is not kept.
+    /// Removes the directory, if it is a temporary one that is not kept.
     pub(crate) fn remove(self) -> anyhow::Result<()> {
         match self.temporary {
-            Some(temporary) => temporary.close().context("the demo's folder cannot be removed"),
+            Some(temporary) => temporary
+                .close()
+                .context("the demo's directory cannot be removed"),
             None => Ok(()),
         }
     }

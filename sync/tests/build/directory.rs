@@ -8,7 +8,7 @@ use std::{
 };
 
 use git2::{Repository, RepositoryInitOptions};
-use muster_sync::source::{Files, FolderErrors, Limits, read_folder};
+use muster_sync::source::{DirectoryErrors, Files, Limits, read_directory};
 use tempfile::TempDir;
 
 /// A work tree.
@@ -33,8 +33,8 @@ impl Tree {
         self.0.path().join(path)
     }
 
-    fn read(&self, path: &str, limits: &Limits) -> Result<Files, FolderErrors> {
-        read_folder(&self.path(path), limits)
+    fn read(&self, path: &str, limits: &Limits) -> Result<Files, DirectoryErrors> {
+        read_directory(&self.path(path), limits)
     }
 
     /// The files, or the errors, without the path of the test directory.
@@ -100,11 +100,11 @@ fn manifests_in_the_order_of_their_paths() {
 }
 
 #[test]
-fn paths_are_shown_as_the_folder_was_named() {
+fn paths_are_shown_as_the_directory_was_named() {
     let tree = Tree::new(&[("sync/x.yaml", "")]);
     // Tests of a crate run in its directory, which every checkout has.
     for (named, shown) in [("tests/build", "tests/build"), ("./tests/build/", "tests/build")] {
-        let files = read_folder(Path::new(named), &Limits::default()).unwrap();
+        let files = read_directory(Path::new(named), &Limits::default()).unwrap();
         assert!(files.iter().all(|file| file.path.starts_with(shown)), "{named}");
     }
     tree.check("sync", Ok(&["sync/x.yaml"]));
@@ -145,7 +145,7 @@ fn everything_that_is_refused_is_named_with_its_path() {
 }
 
 #[test]
-fn the_folder_itself_is_no_link_and_no_file() {
+fn the_directory_itself_is_no_link_and_no_file() {
     let tree = Tree::new(&[("apps/web/a.yaml", "")]);
     symlink("apps", tree.path("link")).unwrap();
     tree.git();

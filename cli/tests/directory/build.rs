@@ -82,7 +82,7 @@ fn one_list_in_the_order_of_path_and_document() {
 }
 
 #[test]
-fn an_empty_folder_prints_an_empty_list_and_quiet_prints_nothing() {
+fn an_empty_directory_prints_an_empty_list_and_quiet_prints_nothing() {
     let tree = fleet();
     std::fs::create_dir(tree.path("empty")).unwrap();
     let empty = tree.muster(&["build", "empty"]);
@@ -168,7 +168,7 @@ fn errors_have_file_line_and_column_and_all_errors_prints_every_one() {
 fn a_mistake_on_the_command_line_is_exit_code_2() {
     let tree = fleet();
     for (arguments, expected) in [
-        (&["build"][..], "<FOLDER>"),
+        (&["build"][..], "<DIRECTORY>"),
         (&["build", "nowhere"], "error: \"nowhere\" does not exist\n"),
         (
             &["build", "apps/a.yaml"],

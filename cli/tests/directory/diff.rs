@@ -1,4 +1,5 @@
-//! Promise: `muster diff` prints what applying a folder would change, writes nothing, and shows no value of a Secret.
+//! Promise: `muster diff` prints what applying a directory would change, writes nothing, and shows no value of a
+//! Secret.
 
 use muster_apiserver::ApiServer;
 
@@ -28,7 +29,7 @@ fn secret(value: &str) -> String {
 
 const NAMESPACE: &str = "apiVersion: v1\nkind: Namespace\nmetadata: {name: web, labels: {team: web}}\n";
 
-/// A cluster and a folder.
+/// A cluster and a directory.
 struct Bed {
     api: ApiServer,
     tree: Tree,
@@ -43,7 +44,7 @@ impl Bed {
         Self { api, tree }
     }
 
-    /// Applies the folder as the sync does, by kubectl.
+    /// Applies the directory as the sync does, by kubectl.
     fn apply(&self) {
         let built = self.tree.muster(&["build", "app"]);
         assert_eq!(built.code, Some(0), "{built:?}");
@@ -223,7 +224,7 @@ spec:
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn kinds_that_come_with_the_folder_and_what_cannot_be_found_out() {
+async fn kinds_that_come_with_the_directory_and_what_cannot_be_found_out() {
     let crd = "apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nmetadata: {name: widgets.example.org}\nspec:\n  \
                group: example.org\n  scope: Namespaced\n  names: {kind: Widget, plural: widgets}\n  versions:\n  - name: v1\n    served: \
                true\n    storage: true\n    schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}\n";

@@ -1,29 +1,29 @@
-//! A folder on disk, as the built-in sync would read a commit of it.
+//! A directory on disk, as the built-in sync would read a commit of it.
 
 use std::{collections::BTreeMap, path::Path, time::Duration};
 
 use muster_sync::{
     build::{self, BuildOptions, Manifest, Plans},
     plan::{self, Plan, Planned, PlannedError, Planning},
-    source::{self, FolderError, Limits, SourceError},
+    source::{self, DirectoryError, Limits, SourceError},
 };
 
-/// The errors of a folder.
+/// The errors of a directory.
 #[derive(Debug)]
 pub struct Wrong {
     /// One message per error, ordered by path; never empty.
     pub messages: Vec<String>,
-    /// Whether the path of the folder is wrong, not its content.
+    /// Whether the path of the directory is wrong, not its content.
     pub is_usage: bool,
 }
 
-/// The objects of a folder, ordered by path and position, with these variables.
-pub fn manifests(folder: &Path, substitute: BTreeMap<String, String>) -> Result<Vec<Manifest>, Wrong> {
+/// The objects of a directory, ordered by path and position, with these variables.
+pub fn manifests(directory: &Path, substitute: BTreeMap<String, String>) -> Result<Vec<Manifest>, Wrong> {
     let options = BuildOptions {
         substitute,
         plans: Plans::LeftOut,
     };
-    match source::read_folder(folder, &Limits::default()) {
+    match source::read_directory(directory, &Limits::default()) {
         Ok(files) => build::build(&files, &options).map_err(|errors| Wrong {
             messages: errors.iter().map(ToString::to_string).collect(),
             is_usage: false,
@@ -42,14 +42,14 @@ pub fn manifests(folder: &Path, substitute: BTreeMap<String, String>) -> Result<
     }
 }
 
-/// A plan from the only plan file of a folder.
+/// A plan from the only plan file of a directory.
 pub fn read_plan(path: &Path, substitute: BTreeMap<String, String>, name: &str) -> Result<Plan, Wrong> {
-    let folder = path.display();
+    let directory = path.display();
     let usage = |message| Wrong {
         messages: vec![message],
         is_usage: true,
     };
-    let files = source::read_folder(path, &Limits::default()).map_err(|refused| Wrong {
+    let files = source::read_directory(path, &Limits::default()).map_err(|refused| Wrong {
         messages: refused.errors.iter().map(ToString::to_string).collect(),
         is_usage: refused.errors.iter().any(is_usage),
     })?;
@@ -60,9 +60,9 @@ pub fn read_plan(path: &Path, substitute: BTreeMap<String, String>, name: &str) 
         .collect();
     let [file] = plans[..] else {
         return Err(usage(match plans.len() {
-            0 => format!("{folder} has no file of kind Plan"),
+            0 => format!("{directory} has no file of kind Plan"),
             _ => format!(
-                "{folder} has {} files of kind Plan ({}): name the folder of one",
+                "{directory} has {} files of kind Plan ({}): name the directory of one",
                 plans.len(),
                 plans.join(", ")
             ),
@@ -71,7 +71,7 @@ pub fn read_plan(path: &Path, substitute: BTreeMap<String, String>, name: &str) 
     let root = path.display().to_string();
     let root = root.trim_end_matches('/');
     let planning = Planning {
-        folder: root,
+        directory: root,
         file: file.strip_prefix(root).unwrap_or(file).trim_start_matches('/'),
         timeout: Duration::MAX,
         deadline: None,
@@ -97,9 +97,9 @@ pub fn read_plan(path: &Path, substitute: BTreeMap<String, String>, name: &str) 
     })
 }
 
-fn is_usage(error: &FolderError) -> bool {
+fn is_usage(error: &DirectoryError) -> bool {
     match error {
-        FolderError::Absent { .. } | FolderError::Source(SourceError::InvalidPath { .. }) => true,
-        FolderError::Unreadable { .. } | FolderError::Source(_) => false,
+        DirectoryError::Absent { .. } | DirectoryError::Source(SourceError::InvalidPath { .. }) => true,
+        DirectoryError::Unreadable { .. } | DirectoryError::Source(_) => false,
     }
 }
