@@ -17,10 +17,9 @@ use super::{
     derive::{Derived, derived_annotations},
     desired,
     drift::{self, untouchable},
-    echo,
     observed::KustomizationRow,
     plan::{Plan, Write, reconcile_request},
-    settle,
+    row_state, settle,
     source::{self, SourceStep},
     verdict::{Evidence, row_verdict},
     view::{Away, DesiredRow, Live, RowError, Scope, View},
@@ -60,7 +59,7 @@ fn hold(scope: &Scope, view: &View<'_>, plan: &mut Plan) {
     if let Some(left) = settle::remaining_hold(view.row, current, view.reported, now) {
         let message =
             "Flux reports Ready, without evidence from custom resources: this counts after package.settle";
-        plan.state = echo::updating(view.row, message);
+        plan.state = row_state::updating(view.row, message);
         plan.after = Some(left);
     }
 }
@@ -80,14 +79,14 @@ fn carry(scope: &Scope, view: &View<'_>, derived: &Derived) -> Plan {
             derived.source.kind(),
             derived.source.name()
         );
-        return Plan::rest(echo::blocked(view.row, Reason::NameConflict, &message));
+        return Plan::rest(row_state::blocked(view.row, Reason::NameConflict, &message));
     }
     match (step, source) {
         (Step::Blocked(state), _) => Plan::rest(*state),
         (Step::Settled(current), source) => {
             let again = tried_again(scope, view, derived, current);
             let state = match again {
-                Some(_) => echo::updating(view.row, "waiting for it to be applied again"),
+                Some(_) => row_state::updating(view.row, "waiting for it to be applied again"),
                 None => judge(scope, view, derived, current),
             };
             let mut writes = writes_of(scope, source.write());
@@ -108,7 +107,7 @@ fn carry(scope: &Scope, view: &View<'_>, derived: &Derived) -> Plan {
             let writes = plan_run(derived).into_iter().chain([write]);
             let state = judged(view).cloned();
             Plan::new(
-                state.unwrap_or_else(|| echo::updating(view.row, &message)),
+                state.unwrap_or_else(|| row_state::updating(view.row, &message)),
                 writes.collect(),
             )
         }
@@ -120,7 +119,7 @@ fn carry(scope: &Scope, view: &View<'_>, derived: &Derived) -> Plan {
                 source.trouble()
             );
             Plan::new(
-                echo::waiting_state(view.row, Reason::SourceNotReady, &message),
+                row_state::waiting_state(view.row, Reason::SourceNotReady, &message),
                 writes_of(scope, source.write()),
             )
         }
@@ -227,7 +226,7 @@ fn settled<'a>(view: &View<'_>, row: &'a KustomizationRow, derived: &Derived) ->
             "Kustomization {} is being deleted; it is re-created once it is gone",
             kustomization_name(derived)
         );
-        return Step::Blocked(Box::new(echo::updating(view.row, &message)));
+        return Step::Blocked(Box::new(row_state::updating(view.row, &message)));
     }
     Step::Settled(row)
 }
@@ -255,7 +254,7 @@ fn judge(scope: &Scope, view: &View<'_>, derived: &Derived, current: &Kustomizat
         .filter(|reported| is_still_valid(reported, view.row, &evidence))
     {
         Some(reported) => reported.clone(),
-        None => echo::judged(view.row, row_verdict(&evidence)),
+        None => row_state::judged(view.row, row_verdict(&evidence)),
     }
 }
 
@@ -276,22 +275,22 @@ fn is_still_valid(reported: &SyncState, row: &SyncRow, evidence: &Evidence<'_>) 
 
 fn away(scope: &Scope, row: &SyncRow) -> SyncState {
     match &scope.away {
-        Some(Away { reason, message }) => echo::waiting_state(row, reason.clone(), message),
-        None => echo::updating(row, "waiting for the cluster"),
+        Some(Away { reason, message }) => row_state::waiting_state(row, reason.clone(), message),
+        None => row_state::updating(row, "waiting for the cluster"),
     }
 }
 
 fn bare(scope: &Scope, view: &View<'_>) -> SyncState {
     if view.kustomization.row().is_some_and(|row| owned(scope, row)) {
         let message = "the objects of an earlier row still exist; a row with withdraw removes them";
-        return echo::row_state(
+        return row_state::in_phase(
             view.row,
             SyncPhase::Updating,
             ObjectReason::Unclaimed,
             Some(message),
         );
     }
-    echo::row_state(view.row, SyncPhase::Withdrawn, Reason::Excluded, None)
+    row_state::in_phase(view.row, SyncPhase::Withdrawn, Reason::Excluded, None)
 }
 
 fn refused(row: &SyncRow, refusal: &RowError) -> SyncState {
@@ -303,7 +302,7 @@ fn refused(row: &SyncRow, refusal: &RowError) -> SyncState {
     SyncState {
         class: Some(refusal.class),
         terminal: refusal.terminal,
-        ..echo::row_state(row, phase, refusal.reason.clone(), Some(&refusal.message))
+        ..row_state::in_phase(row, phase, refusal.reason.clone(), Some(&refusal.message))
     }
 }
 

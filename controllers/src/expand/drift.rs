@@ -21,10 +21,10 @@ use serde_json::{Value, json};
 
 use super::{
     derive::ANNOTATIONS,
-    echo,
     flux_object::{FluxObject, SourceKind},
     observed::Owner,
     print::{kustomization_print, source_print},
+    row_state,
     view::Scope,
 };
 
@@ -185,10 +185,10 @@ pub fn untouchable(scope: &Scope, row: &SyncRow, live: &Kustomization) -> Option
         let message = format!(
             "Kustomization {name} exists and does not belong to this assemblage: {why}; rename or delete it"
         );
-        return Some(echo::blocked(row, Reason::NameConflict, &message));
+        return Some(row_state::blocked(row, Reason::NameConflict, &message));
     }
     held_by(live, &scope.manager).map(|manager| {
         let message = format!("Kustomization {name} was suspended by {manager}; nothing is changed until spec.suspend is removed");
-        echo::blocked(row, Reason::Held, &message)
+        row_state::blocked(row, Reason::Held, &message)
     })
 }

@@ -20,12 +20,12 @@ use super::{
     decide,
     derive::ExpansionTarget,
     desired::{Values, desired_row},
-    echo,
     flux_object::FluxObject,
     memory::Memory,
     needs::{Need, Needs},
     observed::{KustomizationRow, SourceRow},
     plan::Plan,
+    row_state,
     rows::{Entry, row_entries},
     status,
     view::{Away, DesiredRow, Live, RowError, Scope, View},
@@ -335,7 +335,7 @@ impl Expander {
             Err(error) => {
                 let state = reported
                     .cloned()
-                    .unwrap_or_else(|| echo::waiting_state(row, Reason::Updating, &error_chain(&error)));
+                    .unwrap_or_else(|| row_state::waiting_state(row, Reason::Updating, &error_chain(&error)));
                 return Plan {
                     again: true,
                     ..Plan::rest(state)

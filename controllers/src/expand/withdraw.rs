@@ -21,9 +21,9 @@ use muster_api::{
 
 use super::{
     drift::untouchable,
-    echo,
     observed::KustomizationRow,
     plan::{Plan, Write, reconcile_request},
+    row_state,
     view::{Live, Scope, View},
 };
 
@@ -42,7 +42,7 @@ pub fn decide(scope: &Scope, view: &View<'_>, how: Withdraw) -> Plan {
         });
     }
     if let Some(away) = &scope.away {
-        let state = echo::waiting_state(view.row, away.reason.clone(), &away.message);
+        let state = row_state::waiting_state(view.row, away.reason.clone(), &away.message);
         return Plan::rest(SyncState {
             state: SyncPhase::Withdrawing,
             ..state
@@ -52,7 +52,7 @@ pub fn decide(scope: &Scope, view: &View<'_>, how: Withdraw) -> Plan {
     // Its plan `cleanup` may be running.
     if let Some(observed_plan) = row.report.plan.as_ref().filter(|_| row.deleting) {
         let report = observed_plan.report.clone();
-        plan.state = echo::planned(plan.state, Some(report));
+        plan.state = row_state::planned(plan.state, Some(report));
         plan.writes.extend(by_hand(view.row, row, &live.name_any()));
     }
     plan
@@ -135,9 +135,9 @@ const fn policy(how: Withdraw) -> DeletionPolicy {
 }
 
 fn gone(row: &SyncRow) -> SyncState {
-    echo::row_state(row, SyncPhase::Withdrawn, Reason::Excluded, None)
+    row_state::in_phase(row, SyncPhase::Withdrawn, Reason::Excluded, None)
 }
 
 fn withdrawing(row: &SyncRow, message: &str) -> SyncState {
-    echo::row_state(row, SyncPhase::Withdrawing, Reason::Withdrawing, Some(message))
+    row_state::in_phase(row, SyncPhase::Withdrawing, Reason::Withdrawing, Some(message))
 }

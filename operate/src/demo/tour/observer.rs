@@ -99,8 +99,10 @@ impl<'a> Observer<'a> {
                     most = most.max(open.len());
                 }
             }
-            let done = find_by_name(&object["status"]["syncs"], module).is_some_and(|echo| {
-                echo["token"] == token && echo["digest"] == row["digest"] && echo["state"] == "succeeded"
+            let done = find_by_name(&object["status"]["syncs"], module).is_some_and(|report| {
+                report["token"] == token
+                    && report["digest"] == row["digest"]
+                    && report["state"] == "succeeded"
             });
             if done {
                 open.remove(&cluster);

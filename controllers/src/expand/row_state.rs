@@ -12,7 +12,7 @@ use muster_api::{
 use super::verdict::Verdict;
 
 /// A status with the name, digest and token of the row.
-pub fn row_state(
+pub fn in_phase(
     row: &SyncRow,
     phase: SyncPhase,
     reason: impl Into<String>,
@@ -37,14 +37,14 @@ pub fn row_state(
 
 /// A row that is updating.
 pub fn updating(row: &SyncRow, message: &str) -> SyncState {
-    row_state(row, SyncPhase::Updating, Reason::Updating, Some(message))
+    in_phase(row, SyncPhase::Updating, Reason::Updating, Some(message))
 }
 
 /// A row that cannot proceed, without a failure.
 pub fn blocked(row: &SyncRow, reason: Reason, message: &str) -> SyncState {
     SyncState {
         class: Some(FailureClass::Unit),
-        ..row_state(row, SyncPhase::Updating, reason, Some(message))
+        ..in_phase(row, SyncPhase::Updating, reason, Some(message))
     }
 }
 
@@ -52,7 +52,7 @@ pub fn blocked(row: &SyncRow, reason: Reason, message: &str) -> SyncState {
 pub fn waiting_state(row: &SyncRow, reason: impl Into<String>, message: &str) -> SyncState {
     SyncState {
         class: Some(FailureClass::Infra),
-        ..row_state(row, SyncPhase::Updating, reason, Some(message))
+        ..in_phase(row, SyncPhase::Updating, reason, Some(message))
     }
 }
 
@@ -77,7 +77,7 @@ pub fn judged(row: &SyncRow, verdict: Verdict) -> SyncState {
         terminal,
         assumed: assumed.as_ref().map(Assumed::within_limits),
         progress,
-        ..planned(row_state(row, phase, word, message.as_deref()), plan)
+        ..planned(in_phase(row, phase, word, message.as_deref()), plan)
     }
 }
 
