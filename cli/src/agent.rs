@@ -16,7 +16,7 @@ Examples:
   muster agent --data-dir /var/lib/muster --log-format json
   muster agent --nodes                         also NodeModules, across the nodes of the cluster (docs/nodes.md)";
 
-/// Run the agent of a downstream cluster, or of a single one
+/// Run the agent of a downstream cluster, or of a standalone cluster
 #[derive(Args, Clone, Debug)]
 #[command(before_help = EXAMPLES)]
 pub(crate) struct AgentFlags {

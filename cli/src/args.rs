@@ -46,7 +46,7 @@ use crate::{
     zones::{self, ZonesFlags},
 };
 
-/// Rolls out git-pinned configuration across a fleet of Kubernetes clusters, cluster by cluster.
+/// Rolls out versioned configuration from git across a fleet of Kubernetes clusters, cluster by cluster.
 #[derive(Debug, Parser)]
 #[command(name = "muster", version, propagate_version = true, before_help = EXAMPLES)]
 pub(crate) struct Arguments {
@@ -78,7 +78,8 @@ pub(crate) enum Verb {
     Demo(DemoFlags),
     Controller(ControllerFlags),
     Agent(AgentFlags),
-    /// The agent of a node: a host service that applies NodeModules, and rolls back what is not confirmed
+    /// Run the agent of a node: a host service that applies NodeModules and rolls back changes that are not confirmed
+    /// in time
     #[command(before_help = NODE_AGENT_EXAMPLES)]
     NodeAgent(NodeAgentFlags),
     Zones(ZonesFlags),

@@ -16,19 +16,19 @@ pub(crate) const EXAMPLES: &str = "\
 Examples:
   muster build apps/podinfo                     the objects, as one List in YAML
   muster build apps/podinfo --substitute REPLICAS=3
-                                                with a variable, as postBuild.substitute
+                                                with a variable, as in postBuild.substitute
   muster build apps/podinfo -q --all-errors     only validate: every error with its position
-  muster build apps/db --plan update            the steps that apply a later version
+  muster build apps/db --plan update            the steps of an update to a later version
   kubectl get widgets -A -o yaml | muster build fleet/modules --health -
                                                 evaluate health expressions over live objects
   muster build apps/podinfo | kubectl apply --server-side --dry-run=server -f -";
 
 /// Render a directory: print the objects that would be applied, without a cluster
 ///
-/// Reads the files on disk as the built-in sync reads a commit of them, and refuses the same input; files that git
-/// ignores are skipped. Secrets are printed unredacted.
+/// Reads the files on disk as the built-in sync would read them from a commit, and refuses the same input; files that
+/// git ignores are skipped. Secrets are printed unredacted.
 ///
-/// Exit codes: 0 printed, 1 something is wrong with the files, 2 usage.
+/// Exit codes: 0 printed, 1 something is wrong with the files, 2 usage error.
 #[derive(Args, Debug)]
 #[command(before_help = EXAMPLES)]
 pub(crate) struct BuildFlags {
@@ -45,7 +45,7 @@ pub(crate) struct BuildFlags {
     #[arg(long, value_name = "NAME", conflicts_with = "health")]
     pub plan: Option<String>,
     /// Evaluate the health expressions of the directory's modules and Kustomizations over the objects in this file, and
-    /// print the status of each object instead; takes what kubectl get -o yaml prints, - reads standard input
+    /// print the status of each object instead; takes the output of kubectl get -o yaml; - reads standard input
     #[arg(long, value_name = "FILE")]
     pub health: Option<PathBuf>,
 }

@@ -20,7 +20,7 @@ Examples:
 /// Collect diagnostics into one archive, secrets redacted
 ///
 /// The archive contains the objects of muster's kinds, events, logs of muster's pods, and the output of muster check -o
-/// json; of Secrets only names and keys. Values of Secrets and anything that looks like a credential are masked
+/// json; and only the names and keys of Secrets. Values of Secrets and anything that looks like a credential are masked
 /// everywhere.
 ///
 /// Exit codes: 0 written, 2 could not be written, or the management cluster does not answer.

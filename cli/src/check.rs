@@ -24,7 +24,7 @@ Examples:
 /// With -o json: `schema` (`check/v1`), namespace, result and findings; each has code, level (Ok, Warning, Unknown,
 /// Problem), group, about, text, reason, remedy and docs. docs/checks.md explains each code.
 ///
-/// Exit codes: 0 nothing is broken, 1 something is, 2 usage, or something could not be checked.
+/// Exit codes: 0 nothing is broken; 1 something is; 2 usage error, or something could not be checked.
 #[derive(Args, Debug)]
 #[command(before_help = EXAMPLES)]
 pub(crate) struct CheckFlags {

@@ -8,7 +8,7 @@ use crate::{exit::DONE, output::Out};
 
 /// Print the CustomResourceDefinitions
 ///
-/// Exit codes: 0 printed, 2 usage.
+/// Exit codes: 0 printed, 2 usage error.
 #[derive(Args, Debug)]
 #[command(before_help = EXAMPLES)]
 pub(crate) struct CrdsFlags {
@@ -28,7 +28,7 @@ pub(crate) struct CrdsFlags {
     /// (docs/machines.md)
     #[arg(long, conflicts_with_all = ["management", "downstream", "nodes"])]
     pub machines: bool,
-    /// Also a minimal Cluster kind, for a management cluster without Cluster API
+    /// For a management cluster without Cluster API: also a minimal Cluster kind
     #[arg(long, requires = "management", conflicts_with = "downstream")]
     pub cluster_api: bool,
 }
@@ -36,7 +36,7 @@ pub(crate) struct CrdsFlags {
 pub(crate) const EXAMPLES: &str = "\
 Examples:
   muster crds --management | kubectl apply --server-side -f -
-  muster crds --management --cluster-api      also a minimal Cluster kind, without Cluster API
+  muster crds --management --cluster-api      also a minimal Cluster kind, where Cluster API is not installed
   muster crds --management --upgrades         also ClusterUpgrades
   muster crds --downstream | kubectl apply --server-side --context eu-1 -f -
   muster crds --nodes                         the kinds of --downstream, and NodeModules

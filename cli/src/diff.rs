@@ -36,7 +36,7 @@ Examples:
 /// its Secret, which you must be allowed to read, and compared with the commit that is assigned to it; a difference
 /// that several clusters share is shown once.
 ///
-/// Exit codes: 0 no difference, 1 differences, 2 could not find out.
+/// Exit codes: 0 no differences, 1 differences, 2 the comparison failed.
 #[derive(Args, Debug)]
 #[command(before_help = EXAMPLES)]
 pub(crate) struct DiffFlags {

@@ -23,7 +23,7 @@ Examples:
   muster enroll --downstream-kubeconfig eu-2.kubeconfig --name eu-2 -l env=prod --bootstrap
   muster enroll kind-eu-2 --name eu-2 --server https://eu-2-control-plane:6443
   muster enroll kind-eu-2 --name eu-2 --dry-run=server          what would be written, and whether it would be accepted
-  muster enroll kind-eu-2 --name eu-2 --export > eu-2.yaml      the Cluster for git; the cluster itself is prepared";
+  muster enroll kind-eu-2 --name eu-2 --export > eu-2.yaml      the Cluster, to commit to git; the new cluster is still set up";
 
 /// Enroll a cluster that Cluster API does not manage
 ///
@@ -32,8 +32,8 @@ Examples:
 /// and a Cluster in the management cluster, and waits until the controller has reached the cluster. Running it again
 /// changes nothing.
 ///
-/// Exit codes: 0 enrolled, 1 a step failed, or the cluster was not reached in time, 2 usage, or a cluster does not
-/// answer, 130 interrupted.
+/// Exit codes: 0 enrolled; 1 a step failed, or the cluster was not reached in time; 2 usage error, or a cluster does
+/// not answer, 130 interrupted.
 #[derive(Args, Debug)]
 #[command(before_help = EXAMPLES)]
 pub(crate) struct EnrollFlags {
@@ -73,7 +73,7 @@ pub(crate) struct EnrollFlags {
     pub no_wait: bool,
     #[command(flatten)]
     pub dry_run: DryRunFlag,
-    /// Print the objects for the management cluster instead of writing them there; the new cluster is prepared
+    /// Print the objects for the management cluster instead of writing them there; the new cluster is still set up
     #[arg(long)]
     pub export: bool,
     /// Also print the Secret, with its token

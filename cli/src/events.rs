@@ -44,7 +44,7 @@ Examples:
 #[command(before_help = EXAMPLES)]
 pub(crate) struct EventsFlags {
     /// What the events are about: fleet, module/NAME, bootstrapmodule/NAME or cluster/NAME
-    #[arg(default_value_t = Top::Fleet)]
+    #[arg(default_value_t = Top::Fleet, value_name = "TARGET")]
     pub top: Top,
     /// Follow new events until interrupted
     #[arg(short, long, conflicts_with = "output")]

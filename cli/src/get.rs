@@ -38,7 +38,7 @@ Examples:
   muster get all -o name
   muster get module/podinfo
   muster get zonerollouts -n mimir
-  muster get nodemodules --context eu-1                   of the nodes of that cluster
+  muster get nodemodules --context eu-1                   those for the nodes of that cluster
   muster get revisions -w                                 each change, until Ctrl-C";
 
 /// List modules, clusters, assemblages, revisions or ZoneRollouts, as kubectl does
@@ -173,7 +173,7 @@ pub(crate) enum ResourceType {
     /// Clusters
     #[value(alias = "cluster")]
     Clusters,
-    /// ProxyAssemblages and RemoteAssemblages
+    /// The assignments of clusters: ProxyAssemblages and RemoteAssemblages
     #[value(alias = "assemblage")]
     Assemblages,
     /// ModuleRevisions

@@ -21,8 +21,8 @@ Examples:
 
 /// Hold clusters or nodes at their current version, for all modules or for one
 ///
-/// Writes the annotation fleet.muster.dev/hold, which git does not own, with your name, reason and time. Running it
-/// again changes nothing.
+/// Writes the annotation fleet.muster.dev/hold, which is not managed by git, with your name, reason and time. Running
+/// it again changes nothing.
 ///
 /// Exit codes: 0 held, 2 could not be done.
 #[derive(Args, Debug)]
@@ -30,7 +30,7 @@ Examples:
 pub(crate) struct HoldFlags {
     /// CLUSTER, for all modules; or module/NAME, bootstrapmodule/NAME or nodemodule/NAME, for the clusters or nodes
     /// given by --clusters or --node
-    #[arg(required_unless_present = "nodes")]
+    #[arg(required_unless_present = "nodes", value_name = "TARGET")]
     pub top: Option<Held>,
     /// Clusters to hold for this module
     #[arg(long, value_delimiter = ',', value_name = "CLUSTERS")]

@@ -15,9 +15,9 @@ use crate::{
 pub(crate) const EXAMPLES: &str = "\
 Examples:
   muster install --export --management --crds | kubectl apply --server-side -f -
-  muster install --export --management --crds --cluster-api -n fleet      modules and clusters in namespace fleet, no Cluster API
+  muster install --export --management --crds --cluster-api -n fleet      modules and clusters in namespace fleet; Cluster API is not installed
   muster install --export --downstream --crds --context eu-1 | kubectl --context eu-1 apply --server-side -f -
-  muster install --export --downstream --sync flux                        where Flux applies
+  muster install --export --downstream --sync flux                        where Flux does the applying
   muster install --export --nodes --crds                                  also NodeModules, and the agents of nodes (docs/nodes.md)
   muster install --export --zones --crds -n mimir | kubectl apply --server-side -f -      StatefulSets of several zones (docs/zones.md)
   muster install --export --management --upgrades --crds                  also ClusterUpgrades (docs/upgrades.md)
@@ -25,7 +25,7 @@ Examples:
 
 /// Print the manifests of an installation: namespace, RBAC, Deployment, CRDs
 ///
-/// Exit codes: 0 printed, 2 usage.
+/// Exit codes: 0 printed, 2 usage error.
 #[derive(Args, Debug)]
 #[command(before_help = EXAMPLES)]
 pub struct InstallFlags {
@@ -41,8 +41,8 @@ pub struct InstallFlags {
     /// For a downstream cluster: muster agent
     #[arg(long, conflicts_with = "management")]
     pub downstream: bool,
-    /// With --downstream: also the management cluster's permission to write Secrets for git, and the admission policy
-    /// that restricts it to them (docs/sync.md)
+    /// With --downstream: also the management cluster's permission to write Secrets with git credentials, and the
+    /// admission policy that restricts it to them (docs/sync.md)
     #[arg(long, requires = "downstream")]
     pub distribute: bool,
     /// For a downstream cluster whose nodes are configured by NodeModules: muster agent --nodes, and the agents of
@@ -61,7 +61,7 @@ pub struct InstallFlags {
     /// Also the CustomResourceDefinitions
     #[arg(long)]
     pub crds: bool,
-    /// Also a minimal Cluster kind, for a management cluster without Cluster API
+    /// For a management cluster without Cluster API: also a minimal Cluster kind
     #[arg(long, requires = "crds", conflicts_with_all = ["downstream", "nodes", "zones", "machines"])]
     pub cluster_api: bool,
     /// With --zones and --crds: also ZoneAwarePodDisruptionBudget and ReplicaTemplate; set to false if

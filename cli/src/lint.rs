@@ -23,7 +23,7 @@ Examples:
 ///
 /// With -o json: `schema` (`lint/v1`), files, objects, errors, warnings and findings.
 ///
-/// Exit codes: 0 no errors, 1 errors (with --strict also warnings), 2 usage, or there are no fleet manifests.
+/// Exit codes: 0 no errors; 1 errors (with --strict also warnings); 2 usage error, or there are no fleet manifests.
 #[derive(Args, Debug)]
 #[command(before_help = EXAMPLES)]
 pub(crate) struct LintFlags {

@@ -63,7 +63,7 @@ pub(crate) enum MachinesVerb {
     Serve(ServeFlags),
     /// Retry the update of a Machine: the step that failed starts again
     ///
-    /// Exit codes: 0 written, 2 could not be written, or no update of the Machine has failed.
+    /// Exit codes: 0 written, 2 no update of the Machine has failed, or it could not be written.
     #[command(before_help = RETRY_EXAMPLES)]
     Retry(MachineFlags),
     /// Abort the update of a Machine: no updater is called for it until a retry
@@ -101,7 +101,7 @@ pub(crate) struct ServeFlags {
     /// Log format
     #[arg(long, value_enum, default_value_t = LogFormat::Text, env = "MUSTER_LOG_FORMAT")]
     pub log_format: LogFormat,
-    /// Elect a leader by the Lease muster-machines; without it this must be the only such process
+    /// Elect a leader through the Lease muster-machines; if false, this must be the only such process
     #[arg(long, default_value_t = true, action = clap::ArgAction::Set, num_args = 0..=1, require_equals = true, default_missing_value = "true", env = "MUSTER_LEADER_ELECT")]
     pub leader_elect: bool,
     /// Listen address of /metrics, /healthz and /readyz (plain HTTP, no authentication), such as 127.0.0.1:8080, or
@@ -114,7 +114,7 @@ pub(crate) struct ServeFlags {
 pub(crate) struct MachineFlags {
     /// The name of the Machine
     pub machine: String,
-    /// Reason, recorded in the UpdatePlan and in the message of the Machine
+    /// Reason, recorded in the UpdatePlan and shown in the Machine's status message
     #[arg(long)]
     pub reason: String,
     #[command(flatten)]

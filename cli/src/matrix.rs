@@ -17,7 +17,7 @@ use crate::{
 /// Show which version of each module runs on each cluster
 ///
 /// With -o json: `schema` (`matrix/v1`), columns (each with title and clusters), rows (each with kind, module, target
-/// and cells; a cell has cluster, shape, reason, version, since and message) and total.
+/// and cells; a cell has cluster, shape (the state), reason, version, since and message) and total.
 ///
 /// Exit codes: 0 printed, 2 could not find out.
 #[derive(Args, Debug)]
@@ -46,7 +46,7 @@ pub(crate) struct MatrixFlags {
 pub(crate) const EXAMPLES: &str = "\
 Examples:
   muster matrix -w                         as it changes
-  muster matrix -l region=eu               of some clusters
+  muster matrix -l region=eu               for some clusters only
   muster matrix --only-problems
   muster matrix --nodes --context eu-1     NodeModules and nodes of that cluster
   muster matrix -o json | jq '.rows[] | {module, target}'";

@@ -22,8 +22,9 @@ Examples:
 
 /// Pin a cluster or a node to another revision of a module
 ///
-/// Writes the annotation fleet.muster.dev/pin.MODULE on the Cluster or Node, which git does not own, with your name,
-/// reason and time. The cluster gets the revision in its turn, as with any change, and keeps it until it is unpinned.
+/// Writes the annotation fleet.muster.dev/pin.MODULE (not managed by git) to the Cluster or Node, with your name,
+/// reason and time. The cluster gets the revision when its turn comes, as with any change, and keeps it until it is
+/// unpinned.
 ///
 /// Exit codes: 0 pinned, 2 could not be done.
 #[derive(Args, Debug)]

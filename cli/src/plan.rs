@@ -16,7 +16,7 @@ pub(crate) const EXAMPLES: &str = "\
 Examples:
   muster plan -f modules                            what applying the directory would do to which clusters, in order
   muster plan -f modules --git origin/main...HEAD -o markdown
-                                                    of a pull request, as a comment for it; exit code 1: there are changes
+                                                    the plan of a pull request, as a comment on it; exit code 1: there are changes
   muster plan --source https://github.com/acme/apps.git=../apps
                                                     tags are resolved in a local clone
   muster plan -o json | jq '.modules[].order'";
@@ -24,14 +24,15 @@ Examples:
 /// Preview what a commit would do to the fleet: which clusters change, in which order, which are skipped and why
 ///
 /// Reads the modules of a directory, or of both sides of a git range, and the objects of the management cluster; writes
-/// nothing, and reads only the names of Secrets. The order is what the shipped rollout engine decides for the current
-/// state, if every update succeeds. Changes of objects are shown if a local clone of their repository is given
-/// (--source), and equal clusters are grouped; of Secrets only that they change.
+/// nothing, and reads only the names of Secrets. The order is what the controller's own rollout engine would decide for
+/// the current state, if every update succeeds. Changes of objects are shown if a local clone of their repository is
+/// given (--source), and clusters with the same changes are grouped; for Secrets, only the fact that they change.
 ///
 /// With -o json: `schema` (`plan/v1`), modules (each with module, namespace, place, change, from, to, fields, selected,
 /// joins, leaves, loses, moves, order, objects, skipped, warnings, digests, took), unchanged, unmentioned and notes.
 ///
-/// Exit codes: 0 no changes, 1 changes, 2 usage, something is wrong with the files, or could not find out.
+/// Exit codes: 0 no changes; 1 changes; 2 usage error, something is wrong with the files, or the plan could not be
+/// made.
 #[derive(Args, Debug)]
 #[command(before_help = EXAMPLES)]
 pub(crate) struct PlanFlags {
@@ -42,8 +43,8 @@ pub(crate) struct PlanFlags {
     /// changed since it diverged from A
     #[arg(long, value_name = "A..B")]
     pub git: Option<String>,
-    /// Plan the removal of all live modules that are not in the directory. Without it: of those that the Kustomization
-    /// of the directory would prune
+    /// Plan the removal of all live modules that are not in the directory. Without it, plan the removal only of those
+    /// that the Kustomization of the directory would prune
     #[arg(long, conflicts_with = "git")]
     pub prune: bool,
     /// A variable of the manifests; may be repeated. Others are taken from the Kustomization that applies the
@@ -57,7 +58,8 @@ pub(crate) struct PlanFlags {
     /// Also resolve tags in repositories over http and file
     #[arg(long, env = "MUSTER_ALLOW_INSECURE_SOURCES")]
     pub allow_insecure_sources: bool,
-    /// A kind that bindings may read in addition to ConfigMap and Cluster, as given to the controller; may be repeated
+    /// A kind that controlPlaneBindings may read in addition to ConfigMap and Cluster, as given to the controller; may
+    /// be repeated
     #[arg(
         long,
         value_delimiter = ',',

@@ -34,7 +34,7 @@ pub(crate) const SKIP_EXAMPLES: &str = "\
 Examples:
   muster plan-run skip module/db --cluster eu-1 --step schema/migrate --reason 'done by hand'";
 
-/// Control the plan runs of a module in a cluster: start or abort a run, retry or skip a step
+/// Control runs of a module's plans (kind: Plan) in a cluster: start or abort a run, retry or skip a step
 #[derive(Args, Debug)]
 #[command(before_help = EXAMPLES)]
 pub(crate) struct PlanRunFlags {
@@ -50,14 +50,14 @@ pub(crate) enum PlanRunVerb {
     /// Exit codes: 0 accepted by the cluster, 1 refused there or not accepted in time, 2 could not be done.
     #[command(before_help = ABORT_EXAMPLES)]
     Abort(OnRunFlags),
-    /// Retry a step that failed: it starts again with Jobs of new names, and the run continues
+    /// Retry a step that failed: it starts again with Jobs under new names, and the run continues
     ///
     /// A revision that was marked bad stays bad until muster rollout retry.
     ///
     /// Exit codes: 0 accepted by the cluster, 1 refused there or not accepted in time, 2 could not be done.
     #[command(before_help = RETRY_EXAMPLES)]
     Retry(StepFlags),
-    /// Skip a step: it counts as complete, without evidence
+    /// Skip a step: it counts as complete, though nothing verified it
     ///
     /// The cluster's status and the ModuleRevision record it as skipped, with your name and reason.
     ///
@@ -66,7 +66,7 @@ pub(crate) enum PlanRunVerb {
     Skip(StepFlags),
 }
 
-/// Start a plan that no version runs automatically
+/// Start a plan that does not run automatically with any version
 ///
 /// It starts when the assigned version is complete in the cluster. Its result does not change the health of the
 /// version.

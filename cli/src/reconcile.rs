@@ -17,7 +17,7 @@ use crate::{
 
 /// Reconcile a module now instead of at its next interval
 ///
-/// Exit codes: 0 reconciled, 1 not within the time, 2 no such module, or could not find out.
+/// Exit codes: 0 reconciled, 1 timed out; 2 no such module, or the result is unknown.
 #[derive(Args, Debug)]
 #[command(before_help = EXAMPLES)]
 pub(crate) struct ReconcileFlags {

@@ -26,7 +26,7 @@ Examples:
 #[command(before_help = EXAMPLES)]
 pub(crate) struct ReleaseFlags {
     /// CLUSTER; or module/NAME, bootstrapmodule/NAME or nodemodule/NAME
-    #[arg(required_unless_present = "nodes")]
+    #[arg(required_unless_present = "nodes", value_name = "TARGET")]
     pub top: Option<Held>,
     /// Only these clusters of the module
     #[arg(long, value_delimiter = ',', value_name = "CLUSTERS")]

@@ -22,7 +22,7 @@ An example file: examples/simulate/fleet.yaml";
 /// Width of the chart in a pipe.
 const WIDTH: usize = 100;
 
-/// Simulate a rollout across a fleet described in a file, with the shipped engine
+/// Simulate a rollout across a fleet described in a file, with the controller's own rollout engine
 ///
 /// With -o json: `schema` (`simulate/v1`), verdict, evidence, seconds, batches, carrying, failed and clusters with
 /// their changes.

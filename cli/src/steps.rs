@@ -72,7 +72,7 @@ pub(crate) async fn consent(yes: bool) -> Step<()> {
     }
     if !std::io::stdin().is_terminal() {
         return Err(StepRefusal::unknown(
-            "nothing was done: cannot ask for confirmation, standard input is not a terminal",
+            "nothing was done: cannot ask for confirmation because standard input is not a terminal",
         )
         .remedy("pass --yes to confirm"));
     }

@@ -39,10 +39,10 @@ const MESSAGE: &str = "MESSAGE";
 /// The most lines of a message that is printed below its branch.
 const LINES_OF_A_MESSAGE: usize = 3;
 
-/// Show the fleet, a module or a cluster as a tree: problems in full, equal clusters grouped
+/// Show the fleet, a module or a cluster as a tree: problems in full, clusters in the same state grouped
 ///
-/// With -o json: `schema` (`tree/v1`) and `root`; each branch has kind, names, shape, version, reason, since, message
-/// and branches.
+/// With -o json: `schema` (`tree/v1`) and `root`; each branch has kind, names, shape (the state), version, reason,
+/// since, message and branches.
 ///
 /// Exit codes: 0 printed, 2 could not find out.
 #[derive(Args, Debug)]

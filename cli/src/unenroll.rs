@@ -18,7 +18,7 @@ use crate::{
 
 pub(crate) const EXAMPLES: &str = "\
 Examples:
-  muster unenroll eu-2                                          what runs in it keeps running; its account stays, and is reported
+  muster unenroll eu-2                                          what runs in it keeps running; the management cluster's account in it stays, and is reported
   muster unenroll eu-2 --downstream-context kind-eu-2           the account of the management cluster is removed as well
   muster unenroll eu-2 --prune --yes                            what modules applied is removed first
   muster unenroll eu-2 --dry-run                                what would happen";
@@ -29,8 +29,8 @@ Examples:
 /// and, if you name a context or kubeconfig for the cluster, the management cluster's service account there. Prints
 /// what is left, with the command that removes it.
 ///
-/// Exit codes: 0 no longer in the fleet, 1 a step failed or something is left, 2 usage, or a cluster does not answer,
-/// 130 interrupted.
+/// Exit codes: 0 no longer in the fleet; 1 a step failed or something is left; 2 usage error, or a cluster does not
+/// answer; 130 interrupted.
 #[derive(Args, Debug)]
 #[command(before_help = EXAMPLES)]
 pub(crate) struct UnenrollFlags {
@@ -39,7 +39,7 @@ pub(crate) struct UnenrollFlags {
     /// What modules applied stays, and an agent keeps applying it (the default)
     #[arg(long)]
     pub keep_resources: bool,
-    /// Remove what modules applied first: the Cluster is no longer selected by any module, and the command waits for
+    /// First remove what modules applied: the Cluster is no longer selected by any module, and the command waits for
     /// the withdrawal
     #[arg(long, conflicts_with = "keep_resources")]
     pub prune: bool,
@@ -52,7 +52,7 @@ pub(crate) struct UnenrollFlags {
     /// The kubeconfig with your access to the cluster, to remove the management cluster's service account there
     #[arg(long, value_name = "FILE")]
     pub downstream_kubeconfig: Option<PathBuf>,
-    /// The context of your access to the cluster; of your own kubeconfig if no file is given
+    /// The context with your access to the cluster, in your own kubeconfig if no file is given
     #[arg(long, value_name = "CONTEXT")]
     pub downstream_context: Option<ContextName>,
     /// How long --prune waits

@@ -25,8 +25,8 @@ Examples:
 ///
 /// First prints what would be removed, in which order; refuses while modules or enrolled clusters need it.
 ///
-/// Exit codes: 0 removed, or nothing to remove, 1 refused, or a step failed, 2 usage, or the cluster does not answer,
-/// 130 interrupted.
+/// Exit codes: 0 removed, or nothing to remove; 1 refused, or a step failed; 2 usage error, or the cluster does not
+/// answer; 130 interrupted.
 #[derive(Args, Debug)]
 #[command(before_help = EXAMPLES)]
 pub(crate) struct UninstallFlags {

@@ -19,7 +19,7 @@ Examples:
   muster unpin eu-1 --module podinfo
   muster unpin --node n1 --context eu-1";
 
-/// Remove a pin; the cluster gets the current version in its turn
+/// Remove a pin; the cluster gets the current version when its turn comes
 ///
 /// Exit codes: 0 no longer pinned, 1 the module itself still pins it, 2 could not be done.
 #[derive(Args, Debug)]

@@ -53,6 +53,7 @@ pub(crate) async fn run(cluster: &Target, flags: &VersionFlags, out: &Out) -> an
 async fn server(cluster: &Target) -> anyhow::Result<String> {
     let (client, _) = connect::client(cluster).await?;
     let server = client.apiserver_version().await;
-    let server = server.context("the API server does not report its version (--client: do not ask)")?;
+    let server =
+        server.context("the API server does not report its version (with --client, it is not asked)")?;
     Ok(server.git_version)
 }

@@ -29,19 +29,19 @@ Examples:
   muster why podinfo --cluster eu-1                         of one cluster
   muster why bootstrapmodule/base -w                        as it changes
   muster why nodemodule/fabric --node n1 --context eu-1     of one node of that cluster
-  muster why clusterupgrade/next --cluster eu-1             of one Cluster that gets a Kubernetes version
+  muster why clusterupgrade/next --cluster eu-1             for one Cluster that is being upgraded
   muster why machine/web-md-0-x7k2p -n fleet                of a Machine that Cluster API updates in place
   muster why podinfo -o json | jq -r .command
-  muster why zonerollout/ingester -n mimir                  zones of the cluster of --context";
+  muster why zonerollout/ingester -n mimir                  zones in the cluster that --context names";
 
 /// Explain the state of a module, a NodeModule or a ZoneRollout, down to the failing object, node or pod, and what to
 /// do next
 ///
 /// For a NodeModule, nodes take the place of clusters.
 ///
-/// With -o json: `schema` (`why/v1`), headline, checks (of one cluster or node; each with holds, shape, what and
-/// found), steps (each with shape, who, cluster, reason, message and since), plan (of a cluster where it has one: line,
-/// run and class), next and command.
+/// With -o json: `schema` (`why/v1`), headline, checks (of one cluster or node; each with holds (true or false), shape,
+/// what and found), steps (each with shape, who, cluster, reason, message and since), plan (the plan run of a cluster,
+/// if it has one: line, run and class), next and command.
 ///
 /// Exit codes: 0 printed, 2 no such module, NodeModule or ZoneRollout, or could not find out.
 #[derive(Args, Debug)]

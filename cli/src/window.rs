@@ -25,7 +25,7 @@ Examples:
   muster window bypass freeze-december --module bootstrapmodule/base --reason '…' --until 2026-12-28T08:00:00Z
   kubectl get rolloutwindows                                     lists the windows";
 
-/// Let a module through a change window
+/// Let a module change while a RolloutWindow is closed
 #[derive(Args, Debug)]
 #[command(before_help = EXAMPLES)]
 pub(crate) struct WindowFlags {
@@ -52,7 +52,7 @@ pub(crate) struct BypassFlags {
     /// The module: NAME, module/NAME or bootstrapmodule/NAME
     #[arg(long, short, value_parser = over_clusters)]
     pub module: ModuleName,
-    /// The reason; it stays on record in the window
+    /// The reason; it is kept in the RolloutWindow
     #[arg(long)]
     pub reason: String,
     /// When the bypass ends, such as 2026-12-28T08:00:00Z; within a year

@@ -32,7 +32,7 @@ Examples:
   muster zones -kubernetes.namespace=mimir -server-tls.enabled=true
   muster zones -h                                                  every flag";
 
-/// Roll and scale StatefulSets of several zones one zone at a time, in place of rollout-operator
+/// Roll out and scale StatefulSets that span several zones, one zone at a time, in place of Grafana's rollout-operator
 #[derive(Args, Debug)]
 #[command(before_help = EXAMPLES, disable_help_flag = true)]
 pub(crate) struct ZonesFlags {

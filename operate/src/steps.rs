@@ -109,7 +109,7 @@ impl StepRefusal {
             Some(401) => Self::unknown(format!("{place} does not accept your credential: {message}"))
                 .remedy("sign in again, or choose another kubeconfig"),
             Some(403) => Self::failed(format!("you are not allowed to do that in {place}: {message}"))
-                .remedy("ask an administrator of that cluster for the right, or let them run this command"),
+                .remedy("ask an administrator of that cluster for the permission, or to run this command"),
             Some(_) => Self::failed(format!("{place}: {message}")),
         }
     }

@@ -38,9 +38,9 @@ impl Tried {
 /// The flag `--dry-run`, as kubectl has it.
 #[derive(Args, Clone, Copy, Debug)]
 pub(crate) struct DryRunFlag {
-    /// Do not write: print what would be done (client; the default without a value), or submit a server-side dry run
+    /// Do not write: print what would be done (client; implied by a bare --dry-run), or submit a server-side dry run
     /// (server)
-    #[arg(long = "dry-run", value_parser = Tried::parser(), value_name = "WHO", num_args = 0..=1, require_equals = true, default_value = "none", default_missing_value = "client", hide_possible_values = true)]
+    #[arg(long = "dry-run", value_parser = Tried::parser(), value_name = "MODE", num_args = 0..=1, require_equals = true, default_value = "none", default_missing_value = "client", hide_possible_values = true)]
     pub by: DryRun,
 }
 
@@ -50,10 +50,10 @@ pub(crate) struct TermFlags {
     /// The reason; shown in the module's status and events
     #[arg(long)]
     pub reason: Option<String>,
-    /// When it expires, such as 2026-12-28T08:00:00Z; within a year
+    /// When this expires, such as 2026-12-28T08:00:00Z; at most a year from now
     #[arg(long, value_name = "TIME", conflicts_with = "time")]
     pub until: Option<Timestamp>,
-    /// It expires after this time, such as 30m or 2h
+    /// How long until this expires, such as 30m or 2h
     #[arg(long = "for", value_parser = duration, value_name = "DURATION")]
     pub time: Option<Duration>,
     #[command(flatten)]

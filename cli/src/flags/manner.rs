@@ -16,7 +16,7 @@ pub(crate) struct Manner {
     /// Print errors only
     #[arg(short, long, global = true)]
     pub quiet: bool,
-    /// Log API requests to standard error; twice: debug
+    /// Log API requests to standard error; -vv also logs debug messages
     #[arg(short, long, global = true, action = ArgAction::Count)]
     pub verbose: u8,
 }

@@ -17,11 +17,11 @@ pub(crate) struct ProcessFlags {
     /// What applies GitRepository and Kustomization objects
     #[arg(long, value_parser = sync(), default_value = "builtin", env = "MUSTER_SYNC")]
     pub sync: Sync,
-    /// How often a mirrored assemblage is polled when it cannot be watched (± 10 %)
+    /// How often the copy of an assignment in a cluster is polled if it cannot be watched (± 10 %)
     #[arg(long, default_value = "20s", value_parser = duration, env = "MUSTER_PROXY_POLL_INTERVAL")]
     pub proxy_poll_interval: Duration,
-    /// A kind that bindings and gates may read in addition to ConfigMap and Cluster, such as apps/v1/Deployment; may be
-    /// repeated
+    /// A kind that controlPlaneBindings and gates may read in addition to ConfigMap and Cluster, such as
+    /// apps/v1/Deployment; may be repeated
     #[arg(
         long,
         value_delimiter = ',',
@@ -38,8 +38,8 @@ pub(crate) struct ProcessFlags {
     /// Log format
     #[arg(long, value_enum, default_value_t = LogFormat::Text, env = "MUSTER_LOG_FORMAT")]
     pub log_format: LogFormat,
-    /// Elect a leader by the Lease muster-controller (muster-agent for an agent) in the namespace; without it this must
-    /// be the only such process
+    /// Elect a leader through the Lease muster-controller (muster-agent for an agent) in the namespace; if false, this
+    /// must be the only such process
     #[arg(
         long,
         default_value_t = true,
@@ -71,7 +71,7 @@ pub(crate) struct ProcessFlags {
         env = "MUSTER_GATE_HOSTS"
     )]
     pub gate_hosts: Vec<Host>,
-    /// A proxy that a Secret (proxySecretRef) or a kubeconfig (proxy-url) may name; may be repeated. Without any, none
+    /// A proxy that a Secret (proxySecretRef) or a kubeconfig (proxy-url) may name; may be repeated. By default, none
     /// may. HTTPS_PROXY and NO_PROXY need no such flag
     #[arg(
         long,
@@ -101,7 +101,7 @@ pub struct GitFlags {
     /// Maximum bytes of a git object that is held in memory (a tree, or a delta)
     #[arg(long, default_value_t = Limits::default().object_bytes, env = "MUSTER_GIT_MAX_OBJECT_BYTES")]
     pub git_max_object_bytes: u64,
-    /// Size of a mirror, in bytes, above which unused objects are removed from it
+    /// Size of a git mirror, in bytes, up to which its unused objects are kept
     #[arg(long, default_value_t = Limits::default().spare_bytes, env = "MUSTER_GIT_SPARE_BYTES")]
     pub git_spare_bytes: u64,
     /// Maximum objects in one fetch, and entries walked in one commit

@@ -17,7 +17,7 @@ Examples:
 /// Abandon nodes of a NodeModule that is being deleted, or no longer selects them: it does not wait for them, and they
 /// keep what they have
 ///
-/// Writes the annotation fleet.muster.dev/abandon, which git does not own, with your name, reason and time.
+/// Writes the annotation fleet.muster.dev/abandon, which is not managed by git, with your name, reason and time.
 ///
 /// Exit codes: 0 abandoned, 1 there is nothing to abandon, 2 could not be done.
 #[derive(Args, Debug)]

@@ -14,7 +14,7 @@ Examples:
 /// Approve a stage: it is passed once its clusters are ready, its soak is over and its gates pass
 ///
 /// Writes the annotation fleet.muster.dev/approve for this stage of this revision, with your name, reason and time. It
-/// counts once.
+/// is used up when the controller reads it.
 ///
 /// Exit codes: 0 written, 1 it would have no effect, 2 could not be done.
 #[derive(Args, Debug)]

@@ -240,7 +240,7 @@ fn took(started: Option<Timestamp>, finished: Option<Timestamp>) -> String {
 fn revision_details(past: &Past, now: Timestamp) -> Vec<String> {
     let at = |time: Option<Timestamp>| time.map(|time| format!("{time} ({} ago)", Age(time, now)));
     let target = if past.is_target {
-        "yes: it is what the module asks for"
+        "yes: it is the revision that the module now specifies"
     } else {
         "no"
     };

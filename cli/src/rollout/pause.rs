@@ -14,9 +14,9 @@ Examples:
   muster rollout pause module/podinfo --for 2h        it resumes automatically after two hours
   muster rollout pause zonerollout/ingester -n mimir";
 
-/// Pause: no further cluster starts; those that are updating finish
+/// Pause: no further cluster starts to update; those that are updating finish
 ///
-/// Writes the annotation fleet.muster.dev/paused, which git does not own, with your name, reason and time; on a
+/// Writes the annotation fleet.muster.dev/paused, which is not managed by git, with your name, reason and time; on a
 /// ZoneRollout it sets spec.paused. Running it again changes nothing.
 ///
 /// Exit codes: 0 paused, 2 could not be done.

@@ -15,10 +15,11 @@ Examples:
   muster rollout release nodemodule/fabric --node n3 --reason 'its hardware is broken'
   muster rollout release nodemodule/fabric --node n3,n4 --context eu-1";
 
-/// Release nodes that vanished during their update: the rollout of the NodeModule no longer waits for them
+/// Give up on nodes that vanished during their update: the rollout of the NodeModule no longer waits for them
 ///
 /// Writes the annotation fleet.muster.dev/release, which git does not own, with your name, reason and time. The slot of
-/// such a node is freed after rollout.deadlines.absence. The annotation stays until it is removed.
+/// such a node (its place among the concurrent updates) is freed after rollout.deadlines.absence. The annotation stays
+/// until you remove it.
 ///
 /// Exit codes: 0 released, 1 the node did not vanish during its update, 2 could not be done.
 #[derive(Args, Debug)]

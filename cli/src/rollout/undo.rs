@@ -29,7 +29,7 @@ Examples:
 ///
 /// Never touches a cluster: prints the patch for the file that has the module, or commits it.
 ///
-/// Exit codes: 0 printed, committed, or nothing to do, 1 refused: there is no good revision to go back to, the revision
+/// Exit codes: 0 printed, committed, or nothing to do; 1 refused: there is no good revision to go back to, the revision
 /// is known to be bad, or the file has uncommitted changes, 2 could not find out.
 #[derive(Args, Debug)]
 #[command(before_help = EXAMPLES)]
@@ -64,7 +64,7 @@ pub(crate) async fn run(
     if module.is_of_nodes() {
         if flags.repo.is_some() || flags.commit {
             bail!(
-                "--repo and --commit are for modules: the content of {module} is printed; next: muster rollout undo {module}, and commit it where it is maintained"
+                "--repo and --commit are for modules: for {module} the manifest is printed instead; next: muster rollout undo {module}, and commit the output where the manifest is maintained"
             );
         }
         let to_revision = flags.to_revision.as_deref();

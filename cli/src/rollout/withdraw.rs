@@ -20,13 +20,13 @@ Examples:
   muster rollout withdraw module/podinfo                      which clusters would lose it
   muster rollout withdraw module/podinfo --acknowledge --reason 'it moved to another team'";
 
-/// Show the withdrawal that the brake holds, and acknowledge it
+/// Show a withdrawal that waits because it affects many clusters, and acknowledge it
 ///
 /// A module that is deleted, or stops selecting many clusters at once, is withdrawn only after an acknowledgement.
 /// Without --acknowledge this prints which clusters would lose it, and changes nothing. With it, it writes the
 /// annotation fleet.muster.dev/acknowledge-withdrawal for exactly these clusters, with your name, reason and time.
 ///
-/// Exit codes: 0 shown or acknowledged, 1 no withdrawal is held, 2 could not be done.
+/// Exit codes: 0 shown or acknowledged, 1 no withdrawal is waiting, 2 could not be done.
 #[derive(Args, Debug)]
 #[command(before_help = EXAMPLES)]
 pub(crate) struct WithdrawFlags {

@@ -24,7 +24,7 @@ Examples:
   muster node-agent status                                     what is confirmed on this node, and what is not
   muster node-agent hold --for 2h --reason \"replacing a disk\"
   muster node-agent release
-  muster node-agent restore                                    restores the previous state of what is not confirmed, without an API server";
+  muster node-agent restore                                    undoes changes that are not confirmed, without an API server";
 
 const RUN_EXAMPLES: &str = "\
 Examples:
@@ -86,12 +86,12 @@ pub enum NodeAgentVerb {
     /// Run the service until SIGTERM
     #[command(before_help = RUN_EXAMPLES)]
     Run(RunFlags),
-    /// Print the journal, the rows and the hold of this node, without an API server
+    /// Print the journal, the NodeModules and the hold of this node, without an API server
     ///
-    /// Exit codes: 0 all rows are confirmed, 1 something is not, 2 could not find out.
+    /// Exit codes: 0 all NodeModules are confirmed; 1 something is not; 2 the status could not be read.
     #[command(before_help = STATUS_EXAMPLES)]
     Status(StatusFlags),
-    /// Restore the previous state of what is not confirmed, without an API server
+    /// Undo changes that are not confirmed: restore the previous state, without an API server
     ///
     /// Exit codes: 0 nothing is left to restore, 1 something is, 2 failed.
     #[command(before_help = RESTORE_EXAMPLES)]
@@ -103,7 +103,7 @@ pub enum NodeAgentVerb {
     Hold(LocalHoldFlags),
     /// End the hold of this node
     ///
-    /// Exit codes: 0 released, or it was not held, 2 failed.
+    /// Exit codes: 0 released, or was not held; 2 failed.
     #[command(before_help = RELEASE_EXAMPLES)]
     Release,
     /// Install this program as a service of the host, as the init container of the DaemonSet does
@@ -138,7 +138,7 @@ pub struct StatusFlags {
 /// The options of `restore`.
 #[derive(Args, Clone, Debug)]
 pub struct RestoreFlags {
-    /// Restore only files, without reloads and checks, because services do not run yet
+    /// Restore only files, without reloads and checks, because services are not running yet
     #[arg(long)]
     pub boot: bool,
 }
@@ -149,7 +149,7 @@ pub struct LocalHoldFlags {
     /// The duration, such as 2h
     #[arg(long = "for", value_name = "DURATION", value_parser = span)]
     pub time: Duration,
-    /// The reason, which is reported
+    /// The reason, shown in the reported status of this node
     #[arg(long)]
     pub reason: String,
 }
@@ -157,7 +157,7 @@ pub struct LocalHoldFlags {
 /// The options of `install`.
 #[derive(Args, Clone, Debug)]
 pub struct InstallFlags {
-    /// Enter the mount namespace of process 1 first: in a pod with hostPID, that of the host
+    /// First enter the mount namespace of PID 1, which in a pod with hostPID is the host's
     #[arg(long)]
     pub enter_host: bool,
 }
@@ -209,13 +209,13 @@ pub enum CommandError {
     #[error(transparent)]
     Process(#[from] ProcessError),
     /// The agent's memory cannot be read.
-    #[error("the memory of the agent cannot be read: {0}")]
+    #[error("the agent's state on disk cannot be read: {0}")]
     Status(ProcessError),
     /// The installation failed.
     #[error(transparent)]
     Install(#[from] InstallError),
     /// The task of a restore failed.
-    #[error("the restore ended: {0}")]
+    #[error("the restore stopped unexpectedly: {0}")]
     Restore(#[from] JoinError),
 }
 
@@ -349,7 +349,7 @@ fn lines(status: &Status) -> Vec<String> {
         _ => {}
     }
     if status.rows.is_empty() {
-        lines.push("no NodeModule was applied on this node".to_owned());
+        lines.push("no NodeModule has been applied to this node".to_owned());
         return lines;
     }
     let mut table = Table::new();

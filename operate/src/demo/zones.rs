@@ -193,10 +193,10 @@ Then one that cannot be pulled: it stops at the first pods of the first zone.
   muster why zonerollout/ingester
   for zone in a b c; do kubectl set image statefulset/ingester-zone-$zone ingester=grafana/mimir:2.17.1; done
 
-Drain the only node: one pod is evicted, pods of the other zones are not before it is back.
+Drain the only node: one pod is evicted; pods of other zones are not evicted until it is back.
   kubectl drain node-1 --delete-emptydir-data --timeout 12s; kubectl uncordon node-1
 
-Fewer ingesters: one zone after the other, a minute apart, each pod asked before it is removed.
+Fewer ingesters: one zone after the other, a minute apart; each pod is asked to prepare before it is removed.
   kubectl scale replicatemplate/ingester --replicas 2
   kubectl get statefulsets -w
 

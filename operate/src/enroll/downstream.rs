@@ -173,7 +173,7 @@ impl Downstream {
             .map_err(|error| self.refused(&error))?;
         if !differing.is_empty() {
             steps.note(format!(
-                "{}: definitions are installed that are not this command's, and stay: {}",
+                "{}: definitions that differ from this command's are installed, and stay: {}",
                 self.name,
                 differing.join(", ")
             ));
@@ -246,13 +246,13 @@ impl Downstream {
         match identity(&client).await {
             Ok(actual) if self.identity.is_some() && actual != self.identity => {
                 Err(StepRefusal::failed(format!(
-                    "{server} leads to another cluster than {}: the uids of their kube-systems differ",
+                    "{server} leads to a different cluster than {}: the UIDs of their kube-system namespaces differ",
                     self.way.display_name()
                 ))
                 .remedy("name the right address with --server"))
             }
             Ok(_) => {
-                steps.done(format!("the account has access at {server}, from this machine"));
+                steps.done(format!("the account has access through {server}, tried from this machine"));
                 Ok(())
             }
             Err(error) if error.is_unreachable() && other_address => {
@@ -266,7 +266,7 @@ impl Downstream {
                 "the account has no access at {server}: {}",
                 error_chain(&error)
             ))
-            .remedy("is the address the cluster's own, with its certificate? Name another with --server")),
+            .remedy("does this address lead to the API server itself, with the cluster's certificate? If not, name another with --server")),
         }
     }
 

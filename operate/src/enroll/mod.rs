@@ -188,7 +188,7 @@ impl Plan<'_> {
             Ok(plane) => plane,
             Err(refusal) if self.options.export => {
                 self.steps.note(format!(
-                    "{}; what is printed is for Cluster {}",
+                    "{}; the printed objects assume Cluster version {}",
                     refusal.what,
                     Version::V1Beta2.as_str()
                 ));
@@ -201,7 +201,7 @@ impl Plan<'_> {
             && let Some(other) = plane.other_of(identity, &self.name).await?
         {
             return Err(StepRefusal::failed(format!(
-                "{} is already in the fleet, as Cluster {other} (the uid of its kube-system is {identity})",
+                "{} is already in the fleet, as Cluster {other} (the UID of its kube-system namespace is {identity})",
                 down.way.display_name()
             ))
             .remedy(format!("remove it first: muster unenroll {other}")));
@@ -296,14 +296,14 @@ impl Plan<'_> {
                 .note(format!("modules that select {name}: {}", modules.join(", "))),
             Err(error) => self
                 .steps
-                .note(format!("which modules select {name} is not known: {error:#}")),
+                .note(format!("cannot tell which modules select {name}: {error:#}")),
         }
         if !self.options.no_wait {
             let another_way = changed.first() == Some(&Applied::Changed);
             self.wait(plane, access, another_way).await?;
         }
         let word = if self.options.no_wait {
-            "Written; did not wait until the cluster is reached."
+            "Written; did not wait for the controller to reach the cluster."
         } else {
             "Enrolled."
         };
@@ -318,7 +318,7 @@ impl Plan<'_> {
         let (name, limit) = (&self.name, self.options.wait);
         let of_call = |error: CallError| match error.code() {
             Some(403) => StepRefusal::unknown(format!(
-                "whether the controller reached {name} cannot be read with your rights: {}",
+                "you are not permitted to read whether the controller reached {name}: {}",
                 error_chain(&error)
             ))
             .remedy("everything is written; --no-wait skips this check"),
@@ -424,7 +424,7 @@ fn taken(place: &str, error: &CallError) -> StepRefusal {
     let refusal = StepRefusal::of_call(place, error);
     if error.is_conflict() {
         return refusal.remedy(
-            "another manager owns these fields, and they are not taken from it: make them equal there, or give up that ownership (kubectl --show-managed-fields)",
+            "another field manager owns these fields, and muster does not take them over: set the same values there, or give up that ownership (kubectl --show-managed-fields)",
         );
     }
     refusal

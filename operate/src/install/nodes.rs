@@ -144,7 +144,7 @@ fn policy() -> [Value; 2] {
         format!("'{CLAIM}' in request.userInfo.extra && request.userInfo.extra['{CLAIM}'] == [request.name]");
     let validation = json!({
         "expression": claimed,
-        "message": "a node agent may write only about its own node, by the node claim of its token (Kubernetes 1.32)",
+        "message": "a node agent may write only objects of its own node, which the node claim of its token names (Kubernetes 1.32 or later)",
         "reason": "Forbidden",
     });
     let written = |group: &str, version: &str, resource: &str, operations: &[&str]| {

@@ -113,7 +113,7 @@ pub enum NotFound {
         unread: String,
     },
     /// Several files have the module.
-    #[error("{kind} {name} is written more than once: {}; next: choose the directory with --repo", places.join(", "))]
+    #[error("{kind} {name} is defined more than once: {}; next: choose the directory with --repo", places.join(", "))]
     Twice {
         /// Module or BootstrapModule.
         kind: ModuleKind,
@@ -124,7 +124,7 @@ pub enum NotFound {
     },
     /// The manifest does not have a literal version.
     #[error(
-        "{place}: {kind} {name} has no version in spec.sync.source with one tag, commit or digest written there: change it where it is set"
+        "{place}: {kind} {name} has no literal tag, commit or digest in spec.sync.source: change the version where it is set"
     )]
     NoVersion {
         /// Module or BootstrapModule.

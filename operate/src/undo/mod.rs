@@ -108,7 +108,7 @@ pub fn go_back(
     ));
     if !past.differs_by_version_only {
         reporter.warn(&format!(
-            "More than the version has changed since: what is rolled out is {version} with the other settings as they are now."
+            "Settings other than the version have also changed since: {version} is rolled out with the settings as they are now."
         ));
     }
     let here = Path::new(".");

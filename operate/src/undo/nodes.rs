@@ -32,7 +32,7 @@ pub async fn nodes(
     };
     if past.is_target || past.verdict == RevisionOutcome::Bad {
         let is = if past.is_target {
-            "is what it asks for already"
+            "is already the one it asks for"
         } else {
             "is known to be bad"
         };

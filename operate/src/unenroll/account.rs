@@ -34,7 +34,7 @@ impl Account {
                 way.display_name()
             ),
             Self::Way(_) => format!(
-                "ServiceAccount, token and rights of the management cluster in {name} are deleted; namespace and agent stay"
+                "ServiceAccount, token and rights of the management cluster in {name} will be deleted; namespace and agent stay"
             ),
         }
     }

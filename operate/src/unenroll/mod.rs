@@ -85,7 +85,7 @@ pub async fn unenroll(
     let account = account(target, options, &plane, there.as_ref()).await?;
     if there.is_none() && !has_secret && matches!(account, Account::NoWay) {
         steps.done(format!(
-            "{name} is not in the fleet: there is neither a Cluster nor a Secret of it"
+            "{name} is not in the fleet: it has neither a Cluster nor a Secret"
         ));
         return Ok(true);
     }
@@ -104,7 +104,7 @@ pub async fn unenroll(
     if let Some(there) = there.as_ref().filter(|_| options.prune) {
         match prune::empty(&plane, there, options.timeout).await {
             Ok(()) => steps.done(format!("{name}: every module is withdrawn")),
-            Err(refusal) if options.force => steps.note(format!("{}; going on (--force)", refusal.what)),
+            Err(refusal) if options.force => steps.note(format!("{}; continuing (--force)", refusal.what)),
             Err(refusal) => return Err(refusal),
         }
     }
@@ -162,7 +162,7 @@ async fn account(
         && actual.as_ref().is_some_and(|actual| *actual != known)
     {
         return Err(StepRefusal::failed(format!(
-            "{} leads to another cluster than Cluster {}: the uids of their kube-systems differ",
+            "{} leads to a different cluster than Cluster {}: the UIDs of their kube-system namespaces differ",
             way.display_name(),
             options.name
         ))
@@ -198,23 +198,23 @@ async fn report_plan(
     let rows = prune::rows(plane, name).await?;
     if there.is_some() {
         if rows.is_empty() {
-            steps.note(format!("{name} has nothing applied by modules"));
+            steps.note(format!("{name}: nothing there was applied by modules"));
         } else {
             steps.note(format!(
-                "{name} has what these modules applied: {}",
+                "{name}: these modules applied objects there: {}",
                 rows.join(", ")
             ));
             steps.more(if options.prune {
-                "it is removed first: the Cluster loses its labels, and modules withdraw from it"
+                "it will be removed first: the Cluster loses its labels, and the modules are withdrawn from it"
             } else {
                 "it stays, and an agent there keeps applying it (--prune removes it first)"
             });
         }
-        steps.note(format!("Cluster {namespace}/{name} is deleted"));
+        steps.note(format!("Cluster {namespace}/{name} will be deleted"));
     }
     if has_secret {
         steps.note(format!(
-            "Secret {namespace}/{} is deleted",
+            "Secret {namespace}/{} will be deleted",
             kubeconfig_secret(name)
         ));
     }

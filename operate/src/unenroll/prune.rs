@@ -76,11 +76,11 @@ pub(crate) async fn empty(plane: &Plane, cluster: &DynamicObject, limit: Duratio
     let name = cluster.name_any();
     let without = plane.selecting(&BTreeMap::new()).await;
     let without = without.map_err(|error| {
-        StepRefusal::unknown(format!("which modules select {name} is not known: {error:#}"))
+        StepRefusal::unknown(format!("cannot tell which modules select {name}: {error:#}"))
     })?;
     if !without.is_empty() {
         return Err(StepRefusal::failed(format!(
-            "{} would keep {name} whatever its labels are, so that it cannot be emptied",
+            "{} would still select {name} without any labels, so it cannot be emptied",
             without.join(", ")
         ))
         .remedy("change their selectors to exclude it (usually in git), and run this again; or keep what is there: --keep-resources"));
