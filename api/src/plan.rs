@@ -91,8 +91,8 @@ impl PlanAction {
 
 impl PlanControl {
     /// Parses what annotation `fleet.muster.dev/plan-run` requests for one cluster, after `CLUSTER@`: `start/PLAN`,
-    /// `abort/RUN`, `retry/RUN/PHASE/STEP`, `skip/RUN/PHASE/STEP`. `None`: it has another form. `said` distinguishes
-    /// the control from others with the same text.
+    /// `abort/RUN`, `retry/RUN/PHASE/STEP`, `skip/RUN/PHASE/STEP`. `None`: it has another form. `requested_at`
+    /// distinguishes the control from others with the same text.
     pub fn parse(text: &str, requested_at: &str, reason: Option<String>) -> Option<Self> {
         let mut parts = text.split('/');
         let word = parts.next()?;

@@ -133,7 +133,7 @@ pub async fn read(client: &Client) -> anyhow::Result<Fleet> {
 
 /// Calls `show` with the current nodes at each change, until it returns `Break`; returns its value.
 ///
-/// An error of the first read is returned. A later error is reported once by `tell`, and retried.
+/// An error of the first read is returned. A later error is reported once to `reporter`, and retried.
 pub async fn watch_nodes<T>(
     client: &Client,
     reporter: &dyn Reporter,

@@ -13,7 +13,7 @@ use muster_api::{
 
 use super::observed::KustomizationRow;
 
-/// How long the success of a row must still be delayed. `said`: its status as last written.
+/// How long the success of a row must still be delayed. `reported`: its status as last written.
 pub(crate) fn remaining_hold(
     row: &SyncRow,
     current: &KustomizationRow,

@@ -154,7 +154,8 @@ pub(crate) struct AppendTarget<'a> {
 }
 
 /// One patch for several writes, all or none. Rows are changed in place, then appended, then removed from the last to
-/// the first, so that no operation moves the index of another. Appending needs the assemblage as `seen`.
+/// the first, so that no operation moves the index of another. Appending needs the assemblage of `target` as it was
+/// read.
 pub(crate) fn merged(writes: &[&Write], target: Option<AppendTarget<'_>>) -> Patch {
     let mut operations = Vec::new();
     let mut appended = Vec::new();

@@ -12,8 +12,8 @@ use muster_rollout::{Incarnation, UnitId};
 use super::{Error, Modules, kind::Rolled, memory::Recalled, rows::AssemblageRow};
 use crate::registry::ClusterRow;
 
-/// Fails if a Cluster exists that is in flight, or whose row the memory is rebuilt from, and is missing in `seen`,
-/// which is sorted by name.
+/// Fails if a Cluster exists that is in flight, or whose row the memory is rebuilt from, and is missing in
+/// `registered`, which is sorted by name.
 pub(crate) async fn check_missing<K: Rolled>(
     module: &str,
     memory: &Recalled,

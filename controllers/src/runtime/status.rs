@@ -44,8 +44,8 @@ impl StatusError {
     }
 }
 
-/// Writes `new` as the status of `seen`, whose status is `old`, on the condition that the object still has the
-/// resourceVersion of `seen`.
+/// Writes `new` as the status of `object`, whose status is `old`, on the condition that the object still has the
+/// resourceVersion of `object`.
 ///
 /// Conditions whose status did not change keep their `lastTransitionTime`, whatever time `new` gives. If nothing
 /// differs then, nothing is sent. Returns the object as written, `None` if nothing was sent.
@@ -147,7 +147,7 @@ impl<S: Listed> Reports<S> {
     ///
     /// A status that another process or version of muster wrote may differ, or contain more than is parsed here: if a
     /// condition fails, the whole list is written, on the condition that the object still has the resourceVersion of
-    /// `seen`.
+    /// `object`.
     pub async fn write<K>(
         &self,
         api: &Api<K>,

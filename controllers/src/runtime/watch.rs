@@ -77,7 +77,7 @@ where
     watch_reporting(api, config, kind, |_error| {})
 }
 
-/// Like [`watch_api`]; `told` is called with each failure, for callers that show what was read.
+/// Like [`watch_api`]; `on_error` is called with each failure, for callers that show what was read.
 pub fn watch_reporting<K>(
     api: Api<K>,
     config: watcher::Config,
