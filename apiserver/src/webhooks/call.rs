@@ -62,9 +62,9 @@ pub(crate) async fn send_review(
     }
     let content_type = response.headers().get(header::CONTENT_TYPE);
     let is_text = content_type.is_none_or(|kind| kind.as_bytes().starts_with(b"text/"));
-    let said = String::from_utf8_lossy(response.body());
-    let said = if is_text { said.trim() } else { "unknown" };
-    Err(format!("failed to call webhook: {}", unsuccessful(code, said)))
+    let text = String::from_utf8_lossy(response.body());
+    let text = if is_text { text.trim() } else { "unknown" };
+    Err(format!("failed to call webhook: {}", unsuccessful(code, text)))
 }
 
 fn target(store: &Store, resolver: Option<&Resolver>, hook: &Hook) -> Result<Target, String> {

@@ -162,7 +162,7 @@ async fn without_a_controller_that_is_said() {
     );
     let output = bed.types(&format!("{ENROLL} --no-wait"), 0).await;
     assert!(
-        output.contains("did not wait until the cluster is reached"),
+        output.contains("did not wait for the controller to reach the cluster"),
         "{output}"
     );
 }

@@ -400,7 +400,7 @@ async fn what_a_person_says_about_nodes_is_written_where_it_is_read() {
         .check(
             &format!("rollout undo nodemodule/fabric --to-revision {}", &world.now[..8]),
             0,
-            "is what it asks for already",
+            "is already the one it asks for",
         )
         .await;
 }

@@ -153,7 +153,7 @@ async fn to_empty_it_no_module_may_select_it_whatever_its_labels_and_it_ends() {
     create(&client, module).await;
     let output = bed.types("unenroll eu-2 --yes --prune", 1).await;
     assert!(
-        output.contains("everywhere would keep eu-2 whatever its labels are"),
+        output.contains("everywhere would still select eu-2 without any labels"),
         "{output}"
     );
     assert_eq!(fleet(&bed).await, 2);

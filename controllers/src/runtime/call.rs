@@ -169,7 +169,7 @@ fn without_noise(text: &str, has_cause: bool) -> &str {
         return "";
     }
     text.split_once(": https://docs.rs/")
-        .map_or(text, |(said, _manual)| said)
+        .map_or(text, |(message, _manual)| message)
 }
 
 /// The message of one error of a chain, and whether it includes that of its causes.

@@ -407,13 +407,13 @@ fn module_directory(module: &str, dependency: &str) -> anyhow::Result<PathBuf> {
         .args(["mod", "download", "-json", dependency])
         .output()
         .context("go mod download")?;
-    let told: Value = serde_json::from_slice(&output.stdout).unwrap_or_default();
-    if let Some(directory) = told["Dir"].as_str().filter(|_| output.status.success()) {
+    let answer: Value = serde_json::from_slice(&output.stdout).unwrap_or_default();
+    if let Some(directory) = answer["Dir"].as_str().filter(|_| output.status.success()) {
         return Ok(PathBuf::from(directory));
     }
     let printed = String::from_utf8_lossy(&output.stderr);
     bail!(
         "where {dependency} is: {}",
-        told["Error"].as_str().unwrap_or(&printed).trim()
+        answer["Error"].as_str().unwrap_or(&printed).trim()
     )
 }

@@ -17,7 +17,7 @@ const PROGRESS: &str = "1m";
 /// Several retries long.
 const WATCHED: Duration = Duration::from_secs(30);
 /// Longer than the deadline.
-const TOLD: Duration = Duration::from_secs(90);
+const REPORTED: Duration = Duration::from_secs(90);
 
 /// What the API server itself rejects: the version has an invalid form.
 pub async fn refused_at_the_door(ground: Ground) {
@@ -90,7 +90,7 @@ pub async fn nothing_moves(ground: Ground) {
         bed.fleet()
             .patch(kinds::MODULE, "web", json!({"spec": patch}))
             .await;
-        let module = bed.until_reason("web", reason, TOLD).await;
+        let module = bed.until_reason("web", reason, REPORTED).await;
         assert_not_ready_message(what, &module, &words);
         goes_on(&bed, "other", number).await;
         bed.pass(WATCHED).await;
@@ -187,7 +187,7 @@ pub async fn kubeconfigs(ground: Ground) {
         let mut config = good.clone();
         config.pointer_mut(place).unwrap()[field] = value.clone();
         bed.give_kubeconfig("eu-2", &config.to_string()).await;
-        let look = async || {
+        let check = async || {
             let module = bed.module("web").await;
             let entry = module["status"]["attention"]
                 .as_array()
@@ -201,7 +201,7 @@ pub async fn kubeconfigs(ground: Ground) {
             });
             named.ok_or_else(|| status_text(&module))
         };
-        let (_, entry) = bed.wait_until(&format!("{field} is named"), ROLLED, look).await;
+        let (_, entry) = bed.wait_until(&format!("{field} is named"), ROLLED, check).await;
         let text = entry.to_string();
         assert!(
             value.as_str().is_none_or(|value| !text.contains(value)),
@@ -244,7 +244,7 @@ fn forbidden_fields() -> [(&'static str, &'static str, Value); 15] {
 }
 
 async fn until_halted(bed: &Bed, what: &str) -> Value {
-    let look = async || {
+    let check = async || {
         let module = bed.module("web").await;
         let halted = condition(&module, "Halted").is_some() && module["status"]["summary"]["failed"] == 1;
         if halted {
@@ -253,7 +253,7 @@ async fn until_halted(bed: &Bed, what: &str) -> Value {
             Err(status_text(&module))
         }
     };
-    bed.wait_until(what, TOLD, look).await.1
+    bed.wait_until(what, REPORTED, check).await.1
 }
 
 /// Another module rolls out a version over all clusters in the meantime.

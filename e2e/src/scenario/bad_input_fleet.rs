@@ -19,7 +19,7 @@ const CLUSTERS: [&str; 2] = ["eu-1", "us-1"];
 /// Several retries long.
 const WATCHED: Duration = Duration::from_secs(25);
 /// Until the result of a poll of a cluster is reported.
-const TOLD: Duration = Duration::from_secs(90);
+const REPORTED: Duration = Duration::from_secs(90);
 
 /// What the API server itself rejects, with messages of the CRD.
 pub async fn numbers_and_sizes_at_the_door(ground: Ground) {
@@ -261,8 +261,8 @@ pub async fn names_that_others_have(ground: Ground) {
         let module = bed.fleet().get(kinds::MODULE, "other").await.unwrap();
         let has = bed.version_in("eu-1", "other").await;
         let is_stalled = ["Ready", "Stalled"].map(|kind| {
-            let said = condition(&module, kind);
-            said.is_some_and(|said| said["reason"] == "NameConflict")
+            let stalled = condition(&module, kind);
+            stalled.is_some_and(|stalled| stalled["reason"] == "NameConflict")
         });
         let ready = condition(&module, "Ready").map(|ready| ready["status"].clone());
         let is_so =
@@ -363,7 +363,9 @@ pub async fn an_annotation_that_is_no_json(ground: Ground) {
                 Err(status_text(&module))
             }
         };
-        let (_, reason) = bed.wait_until(&format!("{control} is said"), TOLD, poll).await;
+        let (_, reason) = bed
+            .wait_until(&format!("{control} is said"), REPORTED, poll)
+            .await;
         println!("{control}: {reason}");
         let version = bed.release("web", number, Quality::Good);
         bed.target("web", &version).await;
@@ -401,7 +403,7 @@ async fn alone(bed: &Bed) {
 
 /// Waits until a module lists a cluster with a reason and with this text in its message.
 async fn until_named(bed: &Bed, module: &str, cluster: &str, reason: &str, words: &[&str]) {
-    let message = bed.until_named(module, cluster, reason, words, TOLD).await;
+    let message = bed.until_named(module, cluster, reason, words, REPORTED).await;
     println!("{reason}: {message}");
 }
 

@@ -285,8 +285,8 @@ pub async fn settings_that_cannot_be_meant(ground: Ground) {
         assert_eq!(all(&bed).await, before, "{what}");
     }
     // Overlapping stages are valid: a cluster belongs to the first.
-    let everybody = json!({"name": "all", "selector": {"matchLabels": {"env": "prod"}}});
-    let patch = json!({"spec": {"rollout": {"stages": [stage("canary", "canary"), everybody]}}});
+    let all_clusters = json!({"name": "all", "selector": {"matchLabels": {"env": "prod"}}});
+    let patch = json!({"spec": {"rollout": {"stages": [stage("canary", "canary"), all_clusters]}}});
     bed.fleet().patch(kinds::MODULE, "web", patch).await;
     bed.until_ready("web", &version).await;
     assert_eq!(bed.order(&workload("web"), &version)[0], "eu-1");

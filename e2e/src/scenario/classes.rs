@@ -13,7 +13,7 @@ use crate::{
 };
 
 /// The longest failure is a health check that takes 10 s.
-const TOLD: Duration = Duration::from_mins(3);
+const REPORTED: Duration = Duration::from_mins(3);
 /// A namespace that does not exist.
 const NOWHERE: &str = "nowhere";
 /// A namespace with a quota of no ConfigMaps.
@@ -119,10 +119,11 @@ pub async fn as_the_table_says(ground: Ground) {
         "spec": {"clusterRef": {"name": "eu-1"}, "syncs": rows},
     });
     bed.fleet().create(kinds::PROXY_ASSEMBLAGE, object).await;
-    let told = async |expect: &_| until_reported(&bed, (kinds::PROXY_ASSEMBLAGE, "cases"), expect).await;
+    let until_states =
+        async |expect: &_| until_reported(&bed, (kinds::PROXY_ASSEMBLAGE, "cases"), expect).await;
     let mut expect: BTreeMap<&str, _> = cases.iter().map(|case| (case.name, case.expect)).collect();
     expect.insert("away", ("updating", "Infra", false, ""));
-    told(&expect).await;
+    until_states(&expect).await;
 
     if bed.is_real() {
         // Only the other row is left.
@@ -132,7 +133,7 @@ pub async fn as_the_table_says(ground: Ground) {
         let syncs = json!({"spec": {"syncs": rows}});
         bed.fleet().patch(kinds::PROXY_ASSEMBLAGE, "cases", syncs).await;
         expect.insert("kept", ("failed", "Unit", false, "PruneFailed"));
-        told(&expect).await;
+        until_states(&expect).await;
     }
 }
 
@@ -196,9 +197,9 @@ pub async fn canceled_checks(ground: Ground) {
     });
     bed.fleet().create(kinds::PROXY_ASSEMBLAGE, object).await;
     let name = names::kustomization(SYSTEM_NAMESPACE, "cases", "pending");
-    let look = async || {
-        let said = bed.versions("eu-1", kinds::ASSEMBLAGE, "cases");
-        let states: Vec<_> = said
+    let check = async || {
+        let versions = bed.versions("eu-1", kinds::ASSEMBLAGE, "cases");
+        let states: Vec<_> = versions
             .iter()
             .map(|version| version["status"]["syncs"][0].clone())
             .collect();
@@ -214,13 +215,14 @@ pub async fn canceled_checks(ground: Ground) {
         }
         let inside = bed.inside("eu-1", SYSTEM_NAMESPACE);
         if inside.get(kinds::KUSTOMIZATION, &name).await.is_some() {
-            let asked = json!({"reconcile.fluxcd.io/requestedAt": bed.elapsed().as_nanos().to_string()});
-            let wish = json!({"metadata": {"annotations": asked}});
-            inside.patch(kinds::KUSTOMIZATION, &name, wish).await;
+            let annotations =
+                json!({"reconcile.fluxcd.io/requestedAt": bed.elapsed().as_nanos().to_string()});
+            let patch = json!({"metadata": {"annotations": annotations}});
+            inside.patch(kinds::KUSTOMIZATION, &name, patch).await;
         }
         Err(format!("{states:#?}"))
     };
-    bed.wait_until("a health check is canceled, and reported", TOLD, look)
+    bed.wait_until("a health check is canceled, and reported", REPORTED, check)
         .await;
 }
 
@@ -258,7 +260,7 @@ async fn until_reported(
     (kind, name): (Kind, &str),
     expect: &BTreeMap<&str, (&str, &str, bool, &str)>,
 ) {
-    let look = async || {
+    let check = async || {
         let assemblage = bed.fleet().get(kind, name).await.unwrap();
         let states = assemblage["status"]["syncs"]
             .as_array()
@@ -268,8 +270,8 @@ async fn until_reported(
             .iter()
             .filter_map(|(name, expect)| {
                 let state = states.iter().find(|state| state["name"] == **name);
-                let told = state.map(reported_state);
-                let as_expected = told.as_ref().is_some_and(|(state, class, terminal, reason)| {
+                let reported = state.map(reported_state);
+                let as_expected = reported.as_ref().is_some_and(|(state, class, terminal, reason)| {
                     // The message may differ while the row waits for its source.
                     (state.as_str(), class.as_str(), *terminal) == (expect.0, expect.1, expect.2)
                         && (expect.3.is_empty() || reason == expect.3)
@@ -283,7 +285,7 @@ async fn until_reported(
             Err(wrong.join("\n"))
         }
     };
-    bed.wait_until("every row is reported as in the table", TOLD, look)
+    bed.wait_until("every row is reported as in the table", REPORTED, check)
         .await;
 }
 

@@ -114,7 +114,7 @@ async fn sync_modules(bed: &Bed) {
 }
 
 async fn until_all_ready(bed: &Bed, tag: &str) {
-    let look = async || {
+    let check = async || {
         let modules = [
             bed.fleet().list(kinds::MODULE).await,
             bed.fleet().list(kinds::BOOTSTRAP_MODULE).await,
@@ -130,6 +130,6 @@ async fn until_all_ready(bed: &Bed, tag: &str) {
             Err(modules.iter().map(status_text).collect())
         }
     };
-    let (took, ()) = bed.wait_until("all modules are ready", ALL_READY, look).await;
+    let (took, ()) = bed.wait_until("all modules are ready", ALL_READY, check).await;
     println!("the example fleet is ready after {took:?}");
 }

@@ -15,7 +15,7 @@ use crate::{
 };
 
 /// Enough time for a story with an ended process.
-const TOLD: Duration = Duration::from_mins(20);
+const REPORTED: Duration = Duration::from_mins(20);
 /// Until events, and the final record of a revision, are written.
 const TOLD_OF: Duration = Duration::from_secs(10);
 /// Twice as long as a source is kept after its last use: a process that ends when that time is over starts to count
@@ -130,14 +130,16 @@ async fn happen(bed: &Bed, story: Story) {
     match story {
         Story::Rollout => {
             let version = bed.roll("web", 2, Quality::Good).await;
-            bed.until_ready_within(kinds::MODULE, "web", &version, TOLD).await;
+            bed.until_ready_within(kinds::MODULE, "web", &version, REPORTED)
+                .await;
         }
         Story::Values => {
             set_fact(bed, "two").await;
             for cluster in story.clusters() {
                 until_fact(bed, cluster, "two").await;
             }
-            bed.until_ready_within(kinds::MODULE, "web", "web-v1", TOLD).await;
+            bed.until_ready_within(kinds::MODULE, "web", "web-v1", REPORTED)
+                .await;
         }
         Story::Deselection => {
             bed.label_cluster("b", json!({"env": "dev"})).await;
@@ -153,7 +155,7 @@ async fn happen(bed: &Bed, story: Story) {
         Story::Bootstrap => {
             let version = bed.release("web", 1, Quality::Good);
             create(bed, story, kinds::BOOTSTRAP_MODULE, &version).await;
-            bed.until_ready_within(kinds::BOOTSTRAP_MODULE, "web", &version, TOLD)
+            bed.until_ready_within(kinds::BOOTSTRAP_MODULE, "web", &version, REPORTED)
                 .await;
         }
     }
@@ -189,7 +191,8 @@ async fn until_fact(bed: &Bed, cluster: &str, fact: &str) {
             Err(format!("{found:?}"))
         }
     };
-    bed.wait_until(&format!("{cluster} has {fact}"), TOLD, poll).await;
+    bed.wait_until(&format!("{cluster} has {fact}"), REPORTED, poll)
+        .await;
 }
 
 async fn until_gone(bed: &Bed, cluster: &str) {
@@ -203,7 +206,7 @@ async fn until_gone(bed: &Bed, cluster: &str) {
             Err("objects are there".to_owned())
         }
     };
-    bed.wait_until(&format!("web is gone from {cluster}"), TOLD, poll)
+    bed.wait_until(&format!("web is gone from {cluster}"), REPORTED, poll)
         .await;
 }
 
@@ -212,5 +215,5 @@ async fn until_no_module(bed: &Bed) {
         None => Ok(()),
         Some(module) => Err(format!("ready: {}, {}", is_ready(&module), status_text(&module))),
     };
-    bed.wait_until("the module is gone", TOLD, poll).await;
+    bed.wait_until("the module is gone", REPORTED, poll).await;
 }

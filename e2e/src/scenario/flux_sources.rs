@@ -146,7 +146,7 @@ fn revision(object: &Value) -> &str {
 
 /// Waits until the Ready condition of the current generation has this status.
 async fn until(bed: &Bed, kind: Kind, name: &str, status: &str) -> Value {
-    let look = async || {
+    let check = async || {
         let object = bed.fleet().get(kind, name).await.ok_or("it does not exist")?;
         let found = is_current(&object)
             && condition(&object, "Ready").is_some_and(|ready| {
@@ -158,14 +158,14 @@ async fn until(bed: &Bed, kind: Kind, name: &str, status: &str) -> Value {
             Err(status_text(&object))
         }
     };
-    bed.wait_until(&format!("{name} is ready: {status}"), READ, look)
+    bed.wait_until(&format!("{name} is ready: {status}"), READ, check)
         .await
         .1
 }
 
 /// Waits until the Ready condition is false with this text.
 async fn until_not_ready(bed: &Bed, kind: Kind, name: &str, words: &str) {
-    let look = async || {
+    let check = async || {
         let object = bed.fleet().get(kind, name).await.ok_or("it does not exist")?;
         let ready = condition(&object, "Ready").filter(|ready| ready["status"] == "False");
         let message = ready.and_then(|ready| ready["message"].as_str());
@@ -175,7 +175,7 @@ async fn until_not_ready(bed: &Bed, kind: Kind, name: &str, words: &str) {
             Err(status_text(&object))
         }
     };
-    bed.wait_until(&format!("{name} says {words:?}"), READ, look)
+    bed.wait_until(&format!("{name} says {words:?}"), READ, check)
         .await;
 }
 

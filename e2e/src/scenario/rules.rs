@@ -343,11 +343,11 @@ pub async fn a_stage_without_clusters(ground: Ground) {
     );
     // A module that selects no cluster has no stage to fill.
     let tag = bed.release("other", 1, Quality::Good);
-    let mut nobody = bed.spec("other", &tag);
-    nobody["selector"] = json!({"matchLabels": {"env": "none"}});
-    nobody["rollout"] = json!({"stages": stages});
-    let nobody = json!({"metadata": {"name": "other"}, "spec": nobody});
-    bed.fleet().create(kinds::MODULE, nobody).await;
+    let mut selects_none = bed.spec("other", &tag);
+    selects_none["selector"] = json!({"matchLabels": {"env": "none"}});
+    selects_none["rollout"] = json!({"stages": stages});
+    let selects_none = json!({"metadata": {"name": "other"}, "spec": selects_none});
+    bed.fleet().create(kinds::MODULE, selects_none).await;
     bed.until_reason("other", "NoClusters", ROLLED).await;
     bed.pass(ROLLED).await;
     assert!(bed.order(&workload("web"), &version).is_empty());

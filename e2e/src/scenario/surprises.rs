@@ -168,13 +168,13 @@ pub async fn definitions_of_flux(ground: Ground) {
     let name = "kustomizations.kustomize.toolkit.fluxcd.io";
     let whole = definitions.get(kinds::DEFINITION, name).await.unwrap();
     definitions.delete(kinds::DEFINITION, name).await;
-    let look = async || {
+    let check = async || {
         definitions
             .get(kinds::DEFINITION, name)
             .await
             .map_or(Ok(()), |left| Err(left["status"].to_string()))
     };
-    bed.wait_until("the kind is gone", SOON, look).await;
+    bed.wait_until("the kind is gone", SOON, check).await;
     let state = until_state(&bed, |state| state["state"] != "succeeded").await;
     println!("without the kind: {state}");
 
@@ -216,7 +216,7 @@ pub async fn definitions_of_flux(ground: Ground) {
 
 /// Waits until eu-1 reports something about its only row.
 async fn until_state(bed: &Bed, holds: impl Fn(&Value) -> bool) -> Value {
-    let look = async || {
+    let check = async || {
         let proxy = bed.fleet().get(kinds::PROXY_ASSEMBLAGE, "eu-1").await.unwrap();
         let state = proxy["status"]["syncs"][0].clone();
         if holds(&state) {
@@ -225,7 +225,7 @@ async fn until_state(bed: &Bed, holds: impl Fn(&Value) -> bool) -> Value {
             Err(proxy["status"].to_string())
         }
     };
-    bed.wait_until("the row says so", SOON, look).await.1
+    bed.wait_until("the row says so", SOON, check).await.1
 }
 
 fn message_contains(state: &Value, word: &str) -> bool {

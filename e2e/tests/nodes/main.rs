@@ -118,7 +118,7 @@ fn the_agent_is_installed_out_of_another_mount_namespace() {
          the agent of this node is up to date\n\
          daemon-reload enable is-active restart enable is-active \n\
          muster-node-agent.service\nmuster-node-restore.service\n\
-         no NodeModule was applied on this node\n"
+         no NodeModule has been applied to this node\n"
     );
 }
 

@@ -41,17 +41,17 @@ pub(crate) fn print_next_commands(directory: &Directory, clusters: &[Name], repo
 }
 
 /// Printed once everything is created and the first rollout is done.
-fn what_next(directory: &Directory, clusters: &[Name], nodes: bool, tell: &Narrator) {
-    tell.line("\nEverything is up to date. Now roll out a new version: just commit and tag.");
-    tell.line(&format!("  cd {}", directory.fleet().display()));
+fn what_next(directory: &Directory, clusters: &[Name], nodes: bool, reporter: &Narrator) {
+    reporter.line("\nEverything is up to date. Now roll out a new version: just commit and tag.");
+    reporter.line(&format!("  cd {}", directory.fleet().display()));
     let next = if nodes { NEXT_OF_NODES } else { NEXT };
     for line in next.lines() {
-        tell.line(line);
+        reporter.line(line);
     }
     if let Some(last) = clusters.last() {
-        tell.line(&format!("\n{}", join_and_leave(last)));
+        reporter.line(&format!("\n{}", join_and_leave(last)));
     }
-    tell.line("\nCtrl-C stops everything.");
+    reporter.line("\nCtrl-C stops everything.");
 }
 
 /// The commands to try; the tour (`muster demo --tour`) runs them.
@@ -107,9 +107,9 @@ pub(crate) async fn what_moves(
     directory: &Directory,
     clusters: &[Name],
     nodes: bool,
-    tell: &Narrator,
+    reporter: &Narrator,
 ) -> anyhow::Result<()> {
-    let mut told = BTreeMap::new();
+    let mut printed = BTreeMap::new();
     let (mut is_ready, mut invited) = (false, false);
     let mut snapshots = fleet::follow(client, NAMESPACE, Extent::Fleet);
     while snapshots.changed().await.is_ok() {
@@ -120,9 +120,9 @@ pub(crate) async fn what_moves(
         let fleet = snapshot.fleet();
         if !is_ready && fleet.modules.iter().any(|module| module.observed) {
             is_ready = true;
-            tell.line("ready\n");
+            reporter.line("ready\n");
         }
-        changes(fleet, &mut told, tell);
+        changes(fleet, &mut printed, reporter);
         if !invited
             && is_ready
             && fleet
@@ -131,7 +131,7 @@ pub(crate) async fn what_moves(
                 .all(|module| module.ready == "True" && module.observed)
         {
             invited = true;
-            what_next(directory, clusters, nodes, tell);
+            what_next(directory, clusters, nodes, reporter);
         }
     }
     Ok(())
@@ -140,22 +140,22 @@ pub(crate) async fn what_moves(
 /// The last printed reason and version of a module in a cluster.
 type PrintedReasons = BTreeMap<(String, String), (String, Option<String>)>;
 
-fn changes(fleet: &Fleet, told: &mut PrintedReasons, tell: &Narrator) {
+fn changes(fleet: &Fleet, printed: &mut PrintedReasons, reporter: &Narrator) {
     for module in &fleet.modules {
         // A message that several clusters share is printed once.
-        let mut said: Option<&str> = None;
+        let mut last_message: Option<&str> = None;
         for cell in module
             .cells
             .iter()
             .filter(|cell| !matches!(cell.shape, Shape::NotSelected | Shape::Unknown))
         {
-            let place = (format!("{}/{}", module.kind, module.name), cell.cluster.clone());
-            let stands = (cell.reason.clone(), cell.version.clone());
-            if told.get(&place) == Some(&stands) {
+            let key = (format!("{}/{}", module.kind, module.name), cell.cluster.clone());
+            let state = (cell.reason.clone(), cell.version.clone());
+            if printed.get(&key) == Some(&state) {
                 continue;
             }
-            let again = cell.shape == Shape::WaitsForYou && said == Some(&cell.message);
-            said = Some(&cell.message);
+            let again = cell.shape == Shape::WaitsForYou && last_message == Some(&cell.message);
+            last_message = Some(&cell.message);
             let quiet = again || cell.shape == Shape::Waiting || cell.message.is_empty();
             let message = if quiet {
                 String::new()
@@ -163,7 +163,7 @@ fn changes(fleet: &Fleet, told: &mut PrintedReasons, tell: &Narrator) {
                 format!(": {}", cell.message)
             };
             let version = cell.version.as_deref().unwrap_or("-");
-            tell.line(&format!(
+            reporter.line(&format!(
                 "{} {:<10} {:<8} {:<8} {}{message}",
                 cell.shape.glyph(),
                 module.name,
@@ -171,7 +171,7 @@ fn changes(fleet: &Fleet, told: &mut PrintedReasons, tell: &Narrator) {
                 version,
                 cell.reason
             ));
-            told.insert(place, stands);
+            printed.insert(key, state);
         }
     }
 }

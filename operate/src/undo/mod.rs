@@ -575,12 +575,12 @@ mod tests {
         check(
             &[("web.yaml", &twice)],
             UNKNOWN,
-            "Module web is written more than once: web.yaml:9, web.yaml:22",
+            "Module web is defined more than once: web.yaml:9, web.yaml:22",
         );
         check(
             &[("a/web.yaml", FILE), ("b/web.yml", FILE)],
             UNKNOWN,
-            "Module web is written more than once: a/web.yaml:9, b/web.yml:9",
+            "Module web is defined more than once: a/web.yaml:9, b/web.yml:9",
         );
         let elsewhere = FILE.replace("name: web   # ours", "name: web\n  namespace: elsewhere");
         check(

@@ -196,10 +196,10 @@ impl World {
         };
         match goal {
             Goal::Condemned => {
-                let somebody = selected.next().is_some();
+                let selects_any = selected.next().is_some();
                 let bad = revision(BAD_GOAL);
                 let condemned = memory.is_bad(bad) || memory.course.recorded.is_some();
-                if somebody && !condemned {
+                if selects_any && !condemned {
                     return Err(format!("EL2: {:?}", memory.run));
                 }
                 Ok(())

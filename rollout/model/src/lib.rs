@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   scope ──► world ──► states ──► laws        E1 to E13 of every decision and every write
-//!               │          └─────► fair times  EL1 to EL5 from every state
+//!               │          └─────► fair runs   EL1 to EL5 from every state
 //!               └ shell (W1 to W7) around the shipped `muster_rollout::plan`
 //! ```
 //!

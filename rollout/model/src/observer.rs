@@ -21,7 +21,7 @@ pub type Verdict = Result<(), String>;
 
 /// Room for the clusters of the largest scope.
 pub const CLUSTERS: usize = 4;
-/// Room for all revisions, and those of fair times.
+/// Room for all revisions, and those of fair runs.
 pub const REVISIONS: usize = 8;
 
 /// The last change that was sent to a cluster.

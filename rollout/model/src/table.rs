@@ -530,7 +530,7 @@ pub fn row(scope: &Scope, states: usize) -> String {
 
 /// The whole table.
 pub fn table() -> String {
-    let head = "| scope | has | clusters / revisions / leaders / limit | events | fair times | test command | states |\n|---|---|---|---|---|---|---|\n";
+    let head = "| scope | has | clusters / revisions / leaders / limit | events | fair runs | test command | states |\n|---|---|---|---|---|---|---|\n";
     let rows: Vec<String> = SCOPES
         .iter()
         .map(|scope| row(scope, scope.states) + "\n")

@@ -22,9 +22,9 @@ pub const ABORT: usize = 1;
 /// See [`APPROVE`].
 pub const RETRY: usize = 2;
 
-/// A revision of fair times, which never fails.
+/// A revision of fair runs, which never fails.
 pub const GOAL: u8 = 5;
-/// A revision of fair times, which always fails.
+/// A revision of fair runs, which always fails.
 pub const BAD_GOAL: u8 = 6;
 
 /// The name of the first stage.

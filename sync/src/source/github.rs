@@ -132,7 +132,7 @@ impl Exchange<'_> {
         };
         let id = match &app.installation {
             Installation::Id(id) => *id,
-            Installation::Owner(said) if !said.eq_ignore_ascii_case(&owner) => {
+            Installation::Owner(given) if !given.eq_ignore_ascii_case(&owner) => {
                 return Err(refuse(format!(
                     "key \"githubAppInstallationOwner\" is not the owner of {owner}/{name}"
                 )));

@@ -115,8 +115,8 @@ impl GitHubApp {
         } else {
             format!("{}/api/v3", git.origin().ascii_serialization())
         };
-        let said = self.base.as_ref().unwrap_or(&usual);
-        let api = Url::parse(said.trim_end_matches('/'))
+        let base = self.base.as_ref().unwrap_or(&usual);
+        let api = Url::parse(base.trim_end_matches('/'))
             .map_err(|_| refuse("key \"githubAppBaseURL\" is not a URL".to_owned()))?;
         let is_own = api.origin() == git.origin();
         let is_githubs = is_github && api.origin().ascii_serialization() == "https://api.github.com";

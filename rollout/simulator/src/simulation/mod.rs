@@ -229,12 +229,12 @@ impl<'a, W: Witness> Simulation<'a, W> {
 
     /// Each unit reads its assignment: pending work continues.
     pub fn rouse(&mut self) {
-        let everybody: Vec<(UnitId, Incarnation)> = self
+        let units: Vec<(UnitId, Incarnation)> = self
             .members
             .iter()
             .map(|(id, member)| (id.clone(), member.incarnation))
             .collect();
-        for (id, life) in everybody {
+        for (id, life) in units {
             self.queue.push(self.now, Event::Looks(id, life));
         }
     }
