@@ -4,7 +4,7 @@ use muster_api::cluster_upgrade::UpgradePart;
 use muster_rollout::{Progress, State};
 
 use super::{
-    capi::{CONTROL_PLANE, Carrier, ClusterFacts, Fact, Machines, TOPOLOGY},
+    capi::{CONTROL_PLANE, Carrier, ClusterFacts, Fact, TOPOLOGY},
     version::Version,
 };
 
@@ -86,7 +86,7 @@ pub fn version_state(reading: &Reading, what: &[UpgradePart], target: Version) -
     if !observed {
         return None;
     }
-    let done = done(cluster, reading);
+    let done = completed_steps(reading, target);
     let standing = match waits_for(cluster, reading, what, target) {
         None => VersionState {
             state: State::Succeeded,
@@ -100,16 +100,24 @@ pub fn version_state(reading: &Reading, what: &[UpgradePart], target: Version) -
     Some(standing)
 }
 
-/// The number of up-to-date machines: whenever it increases, the deadline restarts.
-fn done(cluster: &ClusterFacts, reading: &Reading) -> u32 {
-    let of_cluster = [cluster.control_plane_machines, cluster.workers];
-    let of_carriers = reading.carriers.iter().filter(|carrier| carrier.path != TOPOLOGY);
-    if cluster.topology.is_some() {
-        of_cluster.iter().flatten().map(Machines::up_to_date).sum()
-    } else {
-        // A part that does not have the version yet has no machine with it.
-        of_carriers.map(|carrier| carrier.machines.up_to_date()).sum()
-    }
+/// The steps that are complete: whenever their number increases, the deadline restarts.
+///
+/// Machines of a part count only once its own version is set: until then its controller reports all of them as up to
+/// date. Each minor version of a part is a step too, as a chain sets one after the other.
+fn completed_steps(reading: &Reading, target: Version) -> u32 {
+    let carriers = reading.carriers.iter().filter(|carrier| carrier.path != TOPOLOGY);
+    let parts = carriers.chain(&reading.parts);
+    parts
+        .filter_map(|part| {
+            let version = part.wanted?;
+            let machines = if version >= target && part.is_observed {
+                part.machines.up_to_date()
+            } else {
+                0
+            };
+            Some(version.minor.saturating_add(machines))
+        })
+        .fold(0, u32::saturating_add)
 }
 
 /// What a Cluster waits for before it has the version.
@@ -224,5 +232,70 @@ fn served(served: &Served, target: Version) -> Option<String> {
         Served::Nothing => None,
         Served::NotAsked => Some("its API server was not asked for its version yet".to_owned()),
         Served::Unknown(error) => Some(format!("its API server does not report its version: {error}")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use kube::core::{ApiResource, DynamicObject, GroupVersionKind};
+    use muster_api::cluster;
+    use serde_json::json;
+
+    use super::*;
+    use crate::upgrade::capi::WORKERS;
+
+    /// A part at a version, observed at a generation, with machines of that version.
+    fn part(kind: &str, version: &str, generations: (i64, i64), up_to_date: u32) -> Carrier {
+        let resource = ApiResource::from_gvk(&GroupVersionKind::gvk("cluster.x-k8s.io", "v1beta2", kind));
+        let object: DynamicObject = serde_json::from_value(json!({
+            "metadata": {"name": "a", "generation": generations.0},
+            "spec": {"replicas": 3, "version": version, "template": {"spec": {"version": version}}},
+            "status": {"observedGeneration": generations.1, "replicas": 3, "upToDateReplicas": up_to_date},
+        }))
+        .unwrap();
+        let path = if kind == "KubeadmControlPlane" {
+            CONTROL_PLANE
+        } else {
+            WORKERS
+        };
+        Carrier::of(&resource, &object, path)
+    }
+
+    fn steps(carriers: &[Carrier], parts: &[Carrier]) -> u32 {
+        let cluster: cluster::Cluster =
+            serde_json::from_value(json!({"metadata": {"name": "c"}, "spec": {}})).unwrap();
+        let reading = Reading {
+            cluster: ClusterFacts::of(&cluster),
+            carriers: carriers.to_vec(),
+            parts: parts.to_vec(),
+            is_chained: false,
+            served: Served::NotAsked,
+        };
+        completed_steps(&reading, Version::parse("v1.34.2").unwrap())
+    }
+
+    #[test]
+    fn each_machine_of_each_part_and_each_version_in_between_is_a_step() {
+        let control_plane = |version: &str, machines| part("KubeadmControlPlane", version, (1, 1), machines);
+        let workers = |version: &str, machines| part("MachineDeployment", version, (1, 1), machines);
+        // Cluster API reports workers as up to date until their version is set, also those not yet observed.
+        let unobserved = part("MachineDeployment", "v1.34.2", (2, 1), 3);
+        let course = [
+            [control_plane("v1.32.0", 3), workers("v1.32.0", 3)],
+            [control_plane("v1.33.0", 0), workers("v1.32.0", 3)],
+            [control_plane("v1.34.2", 0), workers("v1.33.0", 3)],
+            [control_plane("v1.34.2", 1), workers("v1.33.0", 3)],
+            [control_plane("v1.34.2", 3), workers("v1.33.0", 3)],
+            [control_plane("v1.34.2", 3), unobserved],
+            [control_plane("v1.34.2", 3), workers("v1.34.2", 1)],
+            [control_plane("v1.34.2", 3), workers("v1.34.2", 3)],
+        ];
+        let own = course.each_ref().map(|parts| steps(parts, &[]));
+        assert_eq!(
+            own,
+            course.each_ref().map(|parts| steps(&[], parts)),
+            "of a topology"
+        );
+        assert!(own.is_sorted_by(|before, after| before < after), "{own:?}");
     }
 }
