@@ -238,11 +238,10 @@ fn served(served: &Served, target: Version) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use kube::core::{ApiResource, DynamicObject, GroupVersionKind};
-    use muster_api::cluster;
     use serde_json::json;
 
     use super::*;
-    use crate::upgrade::capi::WORKERS;
+    use crate::upgrade::capi::{Cluster, WORKERS};
 
     /// A part at a version, observed at a generation, with machines of that version.
     fn part(kind: &str, version: &str, generations: (i64, i64), up_to_date: u32) -> Carrier {
@@ -262,7 +261,7 @@ mod tests {
     }
 
     fn steps(carriers: &[Carrier], parts: &[Carrier]) -> u32 {
-        let cluster: cluster::Cluster =
+        let cluster: Cluster =
             serde_json::from_value(json!({"metadata": {"name": "c"}, "spec": {}})).unwrap();
         let reading = Reading {
             cluster: ClusterFacts::of(&cluster),
