@@ -592,7 +592,7 @@ mod tests {
         check(
             &[("web.yaml", &filled)],
             UNKNOWN,
-            "web.yaml:9: Module web has no literal tag, commit or digest in spec.sync.source with one tag, commit or digest",
+            "web.yaml:9: Module web has no literal tag, commit or digest in spec.sync.source",
         );
         let aliased = FILE
             .replace("name: web   # ours", "name: web\n  labels: {v: &v v3}")
