@@ -106,10 +106,10 @@ async fn what_is_reported_is_cut_to_its_limits() {
         .collect();
     reported.extend([hostile("web".to_owned()), hostile(long.clone())]);
     reported.rotate_right(2);
-    let states = copied(&[row("web", "sha256:new", 2)], reported);
-    assert!(states.len() <= 512, "{} states", states.len());
-    assert!(states.iter().all(|state| state.name.len() <= 253));
-    let bytes = serde_json::to_vec(&states).unwrap().len();
+    let reports = copied(&[row("web", "sha256:new", 2)], reported);
+    assert!(reports.len() <= 512, "{} states", reports.len());
+    assert!(reports.iter().all(|state| state.name.len() <= 253));
+    let bytes = serde_json::to_vec(&reports).unwrap().len();
     assert!(bytes <= 512 * 1024, "{bytes} bytes");
 
     let (_server, api) = served();
@@ -118,7 +118,7 @@ async fn what_is_reported_is_cut_to_its_limits() {
         .await
         .unwrap();
     let status = AssemblageStatus {
-        syncs: states,
+        syncs: reports,
         ..AssemblageStatus::default()
     };
     let written = patch_if_changed(&api, &proxy, None, &status, "test")

@@ -194,13 +194,13 @@ fn counted(clusters: Vec<(&str, Shape)>) -> StageView {
     }
 }
 
-fn conditions(stage: &Stage, state: StageState, course: &Course, now: Timestamp) -> Vec<StageCondition> {
+fn conditions(stage: &Stage, reached: StageState, course: &Course, now: Timestamp) -> Vec<StageCondition> {
     let id = StageId::of(&stage.name);
-    let is_passed = state == StageState::Passed;
+    let has_passed = reached == StageState::Passed;
     let is_promoted = course.promoted.contains(&id);
     let mut conditions = Vec::new();
     let mut add = |holds: bool, text: String, until: Option<Timestamp>| {
-        let holds = holds || is_passed;
+        let holds = holds || has_passed;
         conditions.push(StageCondition {
             holds,
             text,
@@ -212,14 +212,14 @@ fn conditions(stage: &Stage, state: StageState, course: &Course, now: Timestamp)
     }
     if stage.approval == Approval::Required {
         let is_approved = course.approved.contains(&id);
-        let word = if is_approved || is_passed {
+        let word = if is_approved || has_passed {
             "approved"
         } else {
             "needs an approval"
         };
         add(is_approved, word.to_owned(), None);
     }
-    let clear = course.clear_since.filter(|_| state == StageState::Open);
+    let clear = course.clear_since.filter(|_| reached == StageState::Open);
     let soak = stage.soak.to_std();
     if !soak.is_zero() {
         let until = clear
@@ -233,11 +233,11 @@ fn conditions(stage: &Stage, state: StageState, course: &Course, now: Timestamp)
             .gates
             .get(place)
             .copied()
-            .filter(|_| state == StageState::Open);
+            .filter(|_| reached == StageState::Open);
         let known = known.unwrap_or_default();
         add(
             is_promoted || known.passes >= gate.passes,
-            gate_text(gate, &known, is_passed),
+            gate_text(gate, &known, has_passed),
             None,
         );
     }

@@ -56,9 +56,9 @@ async fn read(plane: &Plane, cluster: &str) -> Result<Vec<String>, CallError> {
 
 /// The rows that have, or may have, objects in the cluster. The row of a withdrawn module only preserves its token.
 fn held(rows: &[Shared<SyncRow>], status: Option<&AssemblageStatus>) -> Vec<String> {
-    let states = status.map_or(&[][..], |status| &status.syncs);
+    let reports = status.map_or(&[][..], |status| &status.syncs);
     let is_gone = |row: &Shared<SyncRow>| {
-        let mut of_row = states
+        let mut of_row = reports
             .iter()
             .filter(|state| state.name == row.name && state.token == row.token);
         of_row.any(|state| state.state == SyncPhase::Withdrawn)

@@ -179,7 +179,7 @@ impl<'a> Actor<'a> {
                     (Probe::Failed(panicked.to_string()), None)
                 });
                 self.isolated(&cluster, |actor| {
-                    actor.probed(&cluster, generation, probe, observed)
+                    actor.probed(&cluster, generation, probe, observed);
                 });
             }
             Done::Read {

@@ -71,9 +71,9 @@ fn extensions(level: Level, input: &Input<'_>) -> anyhow::Result<Value> {
         if !coverage.is_open() {
             break;
         }
-        let changed = leaves(&before, &coverage.sides()["current"]);
-        if !changed.is_empty() {
-            changes.insert(handler.clone(), Value::Object(changed));
+        let differences = leaves(&before, &coverage.sides()["current"]);
+        if !differences.is_empty() {
+            changes.insert(handler.clone(), Value::Object(differences));
         }
         let taken = answer(level, &given.responses[handler])
             .map_err(|refused| refused.to_string())
