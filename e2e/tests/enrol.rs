@@ -117,7 +117,7 @@ fn a_cluster_comes_and_goes_by_kubectl_alone() {
     // Labels that are not given are kept: removing them would make modules withdraw.
     let printed = person.types(&ENROL.replace(",region=ap", ""), 0);
     assert!(
-        printed.contains("kept, though not named by --labels: region=ap"),
+        printed.contains("kept, although not listed in --labels: region=ap"),
         "{printed}"
     );
     assert_eq!(person.written(), before, "a label was dropped");
@@ -153,7 +153,7 @@ fn mistakes(person: &Person) {
         "kubectl config view --raw --kubeconfig clusters/ap-1.kubeconfig | sed 's/client-\\(certificate\\|key\\)-data: .*/token: wrong/' > stranger.kubeconfig; \
          ./enrol.sh ap-1 --downstream-kubeconfig stranger.kubeconfig",
         1,
-        "the cluster ap-1 does not answer",
+        "the cluster ap-1 does not respond",
     );
     assert_eq!(
         person.types("kubectl get clusters -o name", 0).lines().count(),

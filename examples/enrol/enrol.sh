@@ -74,8 +74,8 @@ down() { kubectl ${down_kubeconfig:+--kubeconfig "$down_kubeconfig"} ${down_cont
 apply='apply --server-side --field-manager=muster-cli -f -'
 
 say "1/5 check that both clusters respond"
-said=$(up get --raw /version 2>&1) || fail 'the management cluster does not respond:' "$said"
-said=$(down get --raw /version 2>&1) || fail "the cluster $name does not respond:" "$said"
+output=$(up get --raw /version 2>&1) || fail 'the management cluster does not respond:' "$output"
+output=$(down get --raw /version 2>&1) || fail "the cluster $name does not respond:" "$output"
 versions=$(up api-versions 2>&1) || fail 'the API versions of the management cluster cannot be read:' "$versions"
 version=''
 for served in cluster.x-k8s.io/v1beta2 cluster.x-k8s.io/v1beta1; do
