@@ -447,7 +447,7 @@ async fn on_kubernetes() {
             .await;
         let message = patched.err().map(|error| error.to_string());
         assert_eq!(message.is_none(), allowed, "{node}: {message:?}");
-        let named = message.is_none_or(|message| message.contains("may write only about its own node"));
+        let named = message.is_none_or(|message| message.contains("may write only objects of its own node"));
         assert!(named, "the policy says why");
     }
     let secrets: Api<Secret> = Api::namespaced(client, "muster-nodes");
