@@ -60,7 +60,7 @@ pub(crate) struct Arguments {
 
 const EXAMPLES: &str = "\
 Examples:
-  muster demo                         a management plane and five simulated clusters, here
+  muster demo                         a management cluster and five simulated clusters, here
   muster matrix -w                    which cluster runs which version, live
   muster dashboard                    the same in a browser, live
   muster tree                         what needs attention, in full; the rest on one line

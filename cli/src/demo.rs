@@ -1,4 +1,4 @@
-//! `muster demo`: a management plane and a fleet of simulated clusters in one process, with a real git repository.
+//! `muster demo`: a management cluster and a fleet of simulated clusters in one process, with a real git repository.
 
 use std::{net::SocketAddr, path::PathBuf, sync::Arc};
 
@@ -12,7 +12,7 @@ use crate::{
     output::Out,
 };
 
-/// Run a management plane and a fleet of simulated clusters in one process, with a real git repository
+/// Run a management cluster and a fleet of simulated clusters in one process, with a real git repository
 #[derive(Args, Debug)]
 #[command(before_help = EXAMPLES)]
 pub(crate) struct DemoFlags {

@@ -33,7 +33,7 @@ Examples:
 /// changes nothing.
 ///
 /// Exit codes: 0 enrolled; 1 a step failed, or the cluster was not reached in time; 2 usage error, or a cluster does
-/// not answer, 130 interrupted.
+/// not answer; 130 interrupted.
 #[derive(Args, Debug)]
 #[command(before_help = EXAMPLES)]
 pub(crate) struct EnrollFlags {

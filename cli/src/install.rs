@@ -16,7 +16,7 @@ pub(crate) const EXAMPLES: &str = "\
 Examples:
   muster install --export --management --crds | kubectl apply --server-side -f -
   muster install --export --management --crds --cluster-api -n fleet      modules and clusters in namespace fleet; Cluster API is not installed
-  muster install --export --downstream --crds --context eu-1 | kubectl --context eu-1 apply --server-side -f -
+  muster install --export --downstream --crds | kubectl --context eu-1 apply --server-side -f -
   muster install --export --downstream --sync flux                        where Flux does the applying
   muster install --export --nodes --crds                                  also NodeModules, and the agents of nodes (docs/nodes.md)
   muster install --export --zones --crds -n mimir | kubectl apply --server-side -f -      StatefulSets of several zones (docs/zones.md)
@@ -87,7 +87,8 @@ pub struct InstallFlags {
     /// The image that contains the command muster
     #[arg(long, default_value = IMAGE)]
     pub image: String,
-    /// The ports of API servers, git hosts and gate hosts: the NetworkPolicy allows egress to these and to DNS only
+    /// The ports of API servers, git hosts and gate hosts, separated by commas, in place of the default: the
+    /// NetworkPolicy allows egress to these and to DNS only
     #[arg(long, value_name = "PORT", value_delimiter = ',', default_values_t = EGRESS_PORTS)]
     pub egress_ports: Vec<u16>,
     /// Send notifications about rollouts to the receivers in the Secret muster-system/muster-notify

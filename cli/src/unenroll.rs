@@ -39,8 +39,8 @@ pub(crate) struct UnenrollFlags {
     /// What modules applied stays, and an agent keeps applying it (the default)
     #[arg(long)]
     pub keep_resources: bool,
-    /// First remove what modules applied: the Cluster is no longer selected by any module, and the command waits for
-    /// the withdrawal
+    /// First remove what modules applied: the Cluster loses its labels, so that no module selects it, and the command
+    /// waits for the withdrawal
     #[arg(long, conflicts_with = "keep_resources")]
     pub prune: bool,
     /// Continue when a step fails, and print what is left

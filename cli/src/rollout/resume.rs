@@ -18,8 +18,8 @@ Examples:
 
 /// Resume a paused rollout
 ///
-/// Exit codes: 0 no longer paused, 1 still paused by spec.rollout.paused, which only its owner (usually git) can
-/// change, 2 could not be done.
+/// Exit codes: 0 no longer paused; 1 still paused by spec.rollout.paused, which only its owner (usually git) can
+/// change; 2 could not be done.
 #[derive(Args, Debug)]
 #[command(before_help = EXAMPLES)]
 pub(crate) struct ResumeFlags {

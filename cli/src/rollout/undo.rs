@@ -30,7 +30,7 @@ Examples:
 /// Never touches a cluster: prints the patch for the file that has the module, or commits it.
 ///
 /// Exit codes: 0 printed, committed, or nothing to do; 1 refused: there is no good revision to go back to, the revision
-/// is known to be bad, or the file has uncommitted changes, 2 could not find out.
+/// is known to be bad, or the file has uncommitted changes; 2 could not find out.
 #[derive(Args, Debug)]
 #[command(before_help = EXAMPLES)]
 pub(crate) struct UndoFlags {

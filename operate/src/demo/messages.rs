@@ -14,7 +14,7 @@ pub(crate) fn print_next_commands(directory: &Directory, clusters: &[Name], repo
     let path = directory.path().display();
     let names: Vec<String> = clusters.iter().map(Name::to_string).collect();
     reporter.line(&format!(
-        "muster demo: a management plane and {} simulated clusters ({})",
+        "muster demo: a management cluster and {} simulated clusters ({})",
         clusters.len(),
         names.join(", ")
     ));
