@@ -127,7 +127,10 @@ impl Core {
         mut step: impl FnMut(Option<&Live>) -> Result<Step<T>, ApiError>,
     ) -> Result<(Object, T), ApiError> {
         for _ in 0..RACES {
-            let live = self.store.get(resource, key).map(Live::read);
+            let live = self
+                .store
+                .get(resource, key)
+                .map(|object| Live::read(&self.store, object));
             match step(live.as_ref())? {
                 Step::Keep(object, answer) => return Ok((object, answer)),
                 Step::Commit(write, answer) => {
@@ -163,12 +166,12 @@ pub(crate) struct Live {
     /// The stored version.
     pub object: Object,
     /// Its parsed JSON.
-    pub value: serde_json::Value,
+    pub value: Arc<Value>,
 }
 
 impl Live {
-    pub(crate) fn read(object: Object) -> Self {
-        let value = object.value();
+    pub(crate) fn read(store: &Store, object: Object) -> Self {
+        let value = store.parsed(&object);
         Self { object, value }
     }
 }
@@ -191,7 +194,7 @@ impl Core {
         let resource = self.registry.catalog().of_store(&id.resource).cloned()?;
         let changed = self.replace(&id.resource, &id.key, |live| {
             let live = live.ok_or_else(|| ApiError::not_found(&id.resource, &id.key.name))?;
-            let Some(new) = edit(&live.value).filter(|new| *new != live.value) else {
+            let Some(new) = edit(&live.value).filter(|new| *new != *live.value) else {
                 return Ok(Step::Keep(live.object.clone(), ()));
             };
             let write = if removal::is_due(&resource, &new) {
@@ -224,7 +227,7 @@ impl Core {
                 meta::is_terminating(&live.value),
             ) {
                 (true, true) => Write::Remove(doomed),
-                (true, false) => Write::Remove(live.value.clone()),
+                (true, false) => Write::Remove(Value::clone(&live.value)),
                 (false, _) => Write::Put(doomed),
             };
             Ok(Step::Commit(write, ()))

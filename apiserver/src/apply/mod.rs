@@ -189,9 +189,9 @@ pub fn track_update(old: Option<&Value>, new: &mut Value, ty: TypeRef<'_>, optio
         ignored: &ignored,
     };
     let manager = Manager::updater(options.manager, options.api_version, options.subresource);
-    let (entries, _) = update::update_managers(before, new, ty, &entries, &manager, &request);
+    let (entries, is_changed) = update::update_managers(before, new, ty, &entries, &manager, &request);
     managers::write(new, &entries);
-    if let Some(old) = old {
+    if let (false, Some(old)) = (is_changed, old) {
         keep_times(old, new);
     }
 }

@@ -180,14 +180,9 @@ pub(crate) fn wants_changed(resource: &Resource, old: &Value, new: &Value) -> bo
         return old["spec"] != new["spec"] || old["webhooks"] != new["webhooks"];
     }
     let is_wanted = |key: &str| key != "metadata" && !(key == "status" && resource.status);
-    let wanted = |object: &Value| -> Vec<(String, Value)> {
-        let fields = object.as_object().into_iter().flatten();
-        fields
-            .filter(|(key, _)| is_wanted(key))
-            .map(|(key, value)| (key.clone(), value.clone()))
-            .collect()
-    };
-    wanted(old) != wanted(new)
+    let (old, new) = (old.as_object(), new.as_object());
+    let [old, new] = [old, new].map(|object| object.into_iter().flatten().filter(|(key, _)| is_wanted(key)));
+    !old.eq(new)
 }
 
 #[cfg(test)]

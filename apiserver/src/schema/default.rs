@@ -6,8 +6,19 @@ use super::node::Node;
 
 /// Drops nulls that are neither nullable nor have a default, then applies defaults.
 pub(super) fn apply_defaults(value: &mut Value, node: &Node) {
-    drop_nulls(value, Some(node));
+    if has_null(value) {
+        drop_nulls(value, Some(node));
+    }
     fill(value, node);
+}
+
+fn has_null(value: &Value) -> bool {
+    match value {
+        Value::Null => true,
+        Value::Object(members) => members.values().any(has_null),
+        Value::Array(items) => items.iter().any(has_null),
+        _ => false,
+    }
 }
 
 fn drop_nulls(value: &mut Value, node: Option<&Node>) {
@@ -32,6 +43,9 @@ fn drop_nulls(value: &mut Value, node: Option<&Node>) {
 
 /// Applies defaults.
 pub(super) fn fill(value: &mut Value, node: &Node) {
+    if !node.has_defaults {
+        return;
+    }
     match value {
         Value::Object(members) => {
             for (name, property) in &node.properties {

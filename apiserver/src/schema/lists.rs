@@ -1,71 +1,87 @@
 //! Uniqueness of items in sets, and of keys in list maps.
 
-use std::collections::BTreeMap;
+use std::collections::HashMap;
+use std::hash::Hash;
 
 use serde_json::{Map, Value};
 
 use super::cause::Cause;
 use super::node::Node;
+use super::path::Path;
 use super::types::ListType;
 
 /// A cause for the second occurrence of every duplicate.
-pub(super) fn duplicates(value: &Value, node: &Node, path: &str, causes: &mut Vec<Cause>) {
+pub(super) fn duplicates(value: &Value, node: &Node, path: Path<'_>, causes: &mut Vec<Cause>) {
+    if !node.has_unique_lists {
+        return;
+    }
     match value {
         Value::Object(members) => {
             for (name, value) in members {
                 if let Some(property) = node.properties.get(name) {
-                    let path = if path.is_empty() {
-                        name.clone()
-                    } else {
-                        format!("{path}.{name}")
-                    };
-                    duplicates(value, property, &path, causes);
+                    duplicates(value, property, Path::Field(&path, name), causes);
                 } else if let Some(schema) = node.additional.schema() {
-                    duplicates(value, schema, &format!("{path}[{name}]"), causes);
+                    duplicates(value, schema, Path::Key(&path, name), causes);
                 }
             }
         }
         Value::Array(items) => {
             match node.list_type {
-                ListType::Set => twice(items, path, causes),
+                ListType::Set => twice(items.iter(), |index| items[index].clone(), path, causes),
                 ListType::Map => keys_twice(items, node, path, causes),
                 ListType::Atomic => {}
             }
             let Some(schema) = &node.items else { return };
             for (index, item) in items.iter().enumerate() {
-                duplicates(item, schema, &format!("{path}[{index}]"), causes);
+                duplicates(item, schema, Path::Item(&path, index), causes);
             }
         }
         _ => {}
     }
 }
 
-fn twice(values: &[Value], path: &str, causes: &mut Vec<Cause>) {
-    let mut counts: BTreeMap<String, usize> = BTreeMap::new();
-    for (index, value) in values.iter().enumerate() {
-        let times = counts.entry(value.to_string()).or_default();
+/// A cause for the second occurrence of every key; `printed` is the value with the key, for the message.
+fn twice<K: Hash + Eq>(
+    keys: impl Iterator<Item = K>,
+    printed: impl Fn(usize) -> Value,
+    path: Path<'_>,
+    causes: &mut Vec<Cause>,
+) {
+    let mut counts: HashMap<K, usize> = HashMap::new();
+    for (index, key) in keys.enumerate() {
+        let times = counts.entry(key).or_default();
         *times += 1;
         if *times == 2 {
-            causes.push(Cause::duplicate(format!("{path}[{index}]"), value));
+            causes.push(Cause::duplicate(
+                Path::Item(&path, index).to_string(),
+                &printed(index),
+            ));
         }
     }
 }
 
-fn keys_twice(items: &[Value], node: &Node, path: &str, causes: &mut Vec<Cause>) {
+fn keys_twice(items: &[Value], node: &Node, path: Path<'_>, causes: &mut Vec<Cause>) {
     let odd = items
         .iter()
         .enumerate()
         .find(|(_, item)| !item.is_null() && !item.is_object());
     if let Some((index, item)) = odd {
         let detail = "must be an object for an array of list-type map";
-        causes.push(Cause::invalid(format!("{path}[{index}]"), item, detail));
+        causes.push(Cause::invalid(Path::Item(&path, index).to_string(), item, detail));
         return;
     }
-    let keys: Vec<Value> = items
-        .iter()
-        .map(|item| Value::Object(keys_of(item, &node.list_keys)))
-        .collect();
-    twice(&keys, path, causes);
+    let printed = |index: usize| Value::Object(keys_of(&items[index], &node.list_keys));
+    match node.list_keys.as_slice() {
+        [key] => twice(items.iter().map(|item| item.get(key)), printed, path, causes),
+        keys => {
+            let keys = items.iter().map(|item| values_of(item, keys));
+            twice(keys, printed, path, causes);
+        }
+    }
+}
+
+fn values_of<'a>(item: &'a Value, keys: &[String]) -> Vec<Option<&'a Value>> {
+    keys.iter().map(|key| item.get(key)).collect()
 }
 
 /// The members of `item` that are keys of its list.

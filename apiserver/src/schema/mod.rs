@@ -10,6 +10,7 @@ mod evaluate;
 mod formats;
 mod lists;
 mod node;
+mod path;
 mod prune;
 mod rules;
 mod structural;
@@ -24,6 +25,8 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 use serde_json::Value;
+
+use path::Path;
 
 pub use cause::{Cause, reason};
 pub(crate) use evaluate::Condition;
@@ -121,7 +124,7 @@ impl Schema {
     fn validate_more(&self, mut causes: Vec<Cause>, new: &Value, old: Option<&Value>) -> Vec<Cause> {
         let duplicates = |value: &Value| {
             let mut causes = Vec::new();
-            lists::duplicates(value, &self.root, "", &mut causes);
+            lists::duplicates(value, &self.root, Path::Root(""), &mut causes);
             causes
         };
         let more = duplicates(new);
@@ -129,7 +132,7 @@ impl Schema {
         if !more.is_empty() && old.is_none_or(|old| duplicates(old).is_empty()) {
             causes.extend(more);
         }
-        if self.root.has_rules() {
+        if self.root.has_rules {
             if causes.iter().any(Cause::blocks_rules) {
                 causes.push(Cause::incomplete_check());
             } else {

@@ -71,6 +71,12 @@ pub(crate) struct Node {
     pub map_type: MapType,
     pub checks: Checks,
     pub rules: Vec<Rule>,
+    /// Whether there is a rule here or below.
+    pub has_rules: bool,
+    /// Whether there is a default here or below.
+    pub has_defaults: bool,
+    /// Whether there is a set or a list map here or below.
+    pub has_unique_lists: bool,
     /// For the items of a list: values that passed the rules.
     pub passed: Passed,
 }
@@ -82,7 +88,7 @@ impl Node {
             .get("type")
             .and_then(Value::as_str)
             .and_then(Type::from_name);
-        Self {
+        let mut node = Self {
             ty,
             format: text(schema, "format").filter(|format| super::formats::known(ty, format)),
             nullable: flag(schema, "nullable"),
@@ -109,7 +115,21 @@ impl Node {
                 .filter_map(|rule| Rule::read(rule, schema))
                 .collect(),
             passed: Passed::default(),
-        }
+            ..Self::default()
+        };
+        node.has_rules = !node.rules.is_empty() || node.children().any(|child| child.has_rules);
+        node.has_defaults = node.default.is_some() || node.children().any(|child| child.has_defaults);
+        node.has_unique_lists =
+            node.list_type != ListType::Atomic || node.children().any(|child| child.has_unique_lists);
+        node
+    }
+
+    /// The schemas of fields, of other values, and of items.
+    fn children(&self) -> impl Iterator<Item = &Self> {
+        let fields = self.properties.values();
+        fields
+            .chain(self.additional.schema())
+            .chain(self.items.as_deref())
     }
 
     /// The schema of the member `name` of an object.
@@ -120,14 +140,6 @@ impl Node {
     /// `additionalProperties: true`.
     pub(crate) fn allows_any(&self) -> bool {
         matches!(self.additional, Additional::Any)
-    }
-
-    /// Whether there is a rule here or below.
-    pub(crate) fn has_rules(&self) -> bool {
-        !self.rules.is_empty()
-            || self.items.as_ref().is_some_and(|items| items.has_rules())
-            || self.additional.schema().is_some_and(Self::has_rules)
-            || self.properties.values().any(Self::has_rules)
     }
 }
 

@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 
 use super::cause::{Cause, go_float};
 use super::node::{Checks, Node};
+use super::path::Path;
 use super::types::Type;
 use super::{correlate, formats};
 
@@ -35,10 +36,10 @@ impl ValidationResult {
 
 /// All validation errors of `new`, which replaces `old`, at `path` (empty for the resource itself).
 pub(super) fn check(new: &Value, old: Option<&Value>, node: &Node, path: &str) -> Vec<Cause> {
-    validate(new, old, node, path).causes
+    validate(new, old, node, Path::Root(path)).causes
 }
 
-fn validate(new: &Value, old: Option<&Value>, node: &Node, path: &str) -> ValidationResult {
+fn validate(new: &Value, old: Option<&Value>, node: &Node, path: Path<'_>) -> ValidationResult {
     let at = At { path, node };
     let mut outcome = ValidationResult::default();
     if old == Some(new) {
@@ -68,13 +69,13 @@ fn validate(new: &Value, old: Option<&Value>, node: &Node, path: &str) -> Valida
 }
 
 struct At<'a> {
-    path: &'a str,
+    path: Path<'a>,
     node: &'a Node,
 }
 
 impl At<'_> {
     fn field(&self) -> String {
-        self.path.strip_prefix('.').unwrap_or(self.path).to_owned()
+        without_dot(self.path.to_string())
     }
 
     fn invalid(&self, value: &Value, detail: &str) -> Cause {
@@ -215,7 +216,7 @@ impl At<'_> {
         if let Some(schema) = &self.node.items {
             for (index, item) in items.iter().enumerate() {
                 let old = correlate::correlated_item(old, self.node, index, item);
-                outcome.merge(validate(item, old, schema, &format!("{}[{index}]", self.path)));
+                outcome.merge(validate(item, old, schema, Path::Item(&self.path, index)));
             }
         }
         let Checks {
@@ -249,17 +250,18 @@ impl At<'_> {
             let Some(schema) = self.node.member(name) else {
                 continue;
             };
-            let path = match (self.path, self.node.properties.contains_key(name)) {
-                ("", true) => name.clone(),
-                (path, _) => format!("{path}.{name}"),
+            let path = if self.node.properties.contains_key(name) {
+                Path::Field(&self.path, name)
+            } else {
+                Path::Member(&self.path, name)
             };
             let ratchets = !(self.path.is_empty() && matches!(name.as_str(), "apiVersion" | "kind"));
             let old = correlate::member(old, name).filter(|_| ratchets);
-            outcome.merge(validate(value, old, schema, &path));
+            outcome.merge(validate(value, old, schema, path));
         }
         for name in checks.required.iter().filter(|name| !members.contains_key(*name)) {
-            let path = format!("{}.{name}", self.path);
-            outcome.add(Cause::required(path.strip_prefix('.').unwrap_or(&path), ""));
+            let path = Path::Member(&self.path, name).to_string();
+            outcome.add(Cause::required(without_dot(path), ""));
         }
         outcome
     }
@@ -316,8 +318,13 @@ impl At<'_> {
     }
 
     fn junctor(&self, text: &str) -> Cause {
-        Cause::invalid("", &json!(""), &format!("{:?} {text}", self.path))
+        Cause::invalid("", &json!(""), &format!("{:?} {text}", self.path.to_string()))
     }
+}
+
+/// A path below an empty root, as fields are named in causes.
+fn without_dot(path: String) -> String {
+    path.strip_prefix('.').map(str::to_owned).unwrap_or(path)
 }
 
 /// The first valid branch, else the one that passed most checks.

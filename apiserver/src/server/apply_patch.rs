@@ -77,7 +77,7 @@ fn merged(
     live: &Live,
     decoded: &Decoded,
 ) -> Result<(Value, Vec<String>), ApiError> {
-    let shown = versions::presented(&call.resource, live.value.clone());
+    let shown = versions::presented(&call.resource, Value::clone(&live.value));
     let applied = &decoded.value;
     let version = meta::resource_version(applied);
     if !version.is_empty() && version != meta::resource_version(&shown) {

@@ -27,7 +27,7 @@ pub(super) async fn change(
     mut wanted: impl FnMut(&Live) -> Result<Value, ApiError> + Send,
 ) -> Result<Object, ApiError> {
     for _ in 0..RACES {
-        let live = Live::read(call.live()?);
+        let live = Live::read(&call.core.store, call.live()?);
         let new = wanted(&live)?;
         let new = match call.core.webhooks.hooks(&call.core.store) {
             Some(hooks) => admitted(call, options, &hooks, &live, new, tracking).await?,
@@ -49,7 +49,7 @@ async fn admitted(
     mut new: Value,
     tracking: Tracking,
 ) -> Result<Value, ApiError> {
-    let old = versions::presented(&call.resource, live.value.clone());
+    let old = versions::presented(&call.resource, Value::clone(&live.value));
     defaults::fill(&call.resource, &mut new);
     if tracking == Tracking::Update {
         track_early(call, options, &old, &mut new);
@@ -86,7 +86,7 @@ fn track_early(call: &Call<'_>, options: &Options, old: &Value, new: &mut Value)
 
 /// Stores a new version if it differs from the current one; `None` after a conflict with another writer.
 pub(super) fn commit(call: &Call<'_>, options: &Options, live: &Live, new: Value) -> Option<Object> {
-    if new == live.value {
+    if new == *live.value {
         return Some(live.object.clone());
     }
     if options.dry_run {
@@ -99,9 +99,13 @@ pub(super) fn commit(call: &Call<'_>, options: &Options, live: &Live, new: Value
     };
     let expected = Some(live.object.revision);
     let store = &call.core.store;
-    store
+    let object = store
         .commit(&call.resource.storage, &call.key(), expected, &write)
-        .ok()
+        .ok()?;
+    if let Write::Put(new) = write {
+        store.keep_parsed(live.object.revision, &object, new);
+    }
+    Some(object)
 }
 
 /// The last step of every change to an existing object: `new` is the desired object in the request's version. Returns

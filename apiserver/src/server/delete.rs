@@ -1,6 +1,8 @@
 //! Deletes an object or a collection.
 
 use serde::{Deserialize, Serialize};
+use std::sync::Arc;
+
 use serde_json::{Value, json};
 
 use super::{Call, admit, decode, read, respond};
@@ -211,7 +213,10 @@ pub(super) fn delete_object(
 /// The object, if it matches the preconditions.
 fn live(call: &Call<'_>, options: &DeleteOptions, key: &ObjectKey) -> Result<Live, ApiError> {
     let there = call.core.store.get(&call.resource.storage, key);
-    let live = Live::read(there.ok_or_else(|| ApiError::not_found(&call.group_resource(), &key.name))?);
+    let live = Live::read(
+        &call.core.store,
+        there.ok_or_else(|| ApiError::not_found(&call.group_resource(), &key.name))?,
+    );
     check_preconditions(&call.group_resource(), options, &live)?;
     Ok(live)
 }
@@ -252,7 +257,7 @@ fn try_delete(
     let write = match (is_due, meta::is_terminating(&live.value)) {
         (false, _) => Write::Put(doomed),
         (true, true) => Write::Remove(doomed),
-        (true, false) => Write::Remove(live.value),
+        (true, false) => Write::Remove(Arc::unwrap_or_clone(live.value)),
     };
     let expected = Some(live.object.revision);
     let store = &call.core.store;
@@ -267,7 +272,7 @@ async fn admitted(
     hooks: &Hooks,
     live: &Live,
 ) -> Result<(), ApiError> {
-    let old = versions::presented(&call.resource, live.value.clone());
+    let old = versions::presented(&call.resource, Value::clone(&live.value));
     let attributes = admit::attributes(call, Operation::Delete, options.is_dry_run(), None);
     let mut attributes = attributes.about(&call.target.name, None, Some(old));
     attributes.options = options.to_json();

@@ -95,7 +95,7 @@ fn options(eviction: &Value, is_dry_run: bool) -> Result<DeleteOptions, ApiError
 }
 
 fn evict(call: &Call<'_>, mut options: DeleteOptions) -> Result<(), ApiError> {
-    let pod = Live::read(call.live()?);
+    let pod = Live::read(&call.core.store, call.live()?);
     let mut budget = None;
     if !is_free(&pod.value)
         && let Some(guard) = guard(call, &pod.value)?
@@ -150,10 +150,13 @@ fn guard(call: &Call<'_>, pod: &Value) -> Result<Option<Live>, ApiError> {
     };
     let page = call.core.store.page(&budgets(), &query);
     let all = page.map(|page| page.items).unwrap_or_default(); // a list at the current version cannot be expired
-    let mut guards = all.into_iter().map(Live::read).filter(|budget| {
-        let selector = &budget.value["spec"]["selector"];
-        selector.is_object() && label_selector_matches(selector, &pod["metadata"]["labels"])
-    });
+    let mut guards = all
+        .into_iter()
+        .map(|object| Live::read(&call.core.store, object))
+        .filter(|budget| {
+            let selector = &budget.value["spec"]["selector"];
+            selector.is_object() && label_selector_matches(selector, &pod["metadata"]["labels"])
+        });
     let first = guards.next();
     if guards.next().is_some() {
         let why = "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support.";
@@ -171,7 +174,7 @@ fn take_one(call: &Call<'_>, guard: &Live, pod: &str, is_dry_run: bool) -> Resul
             ApiError::not_found(&budgets, &key.name)
         })?;
         check(&live.value)?;
-        let mut new = live.value.clone();
+        let mut new = Value::clone(&live.value);
         let status = &mut new["status"];
         let left = status["disruptionsAllowed"].as_i64().unwrap_or_default() - 1; // checked above
         status["disruptionsAllowed"] = left.into();
@@ -272,7 +275,7 @@ fn announce(call: &Call<'_>, options: &DeleteOptions) -> Result<String, ApiError
             "type": "DisruptionTarget", "status": "True", "reason": "EvictionByEvictionAPI",
             "message": "Eviction API: evicting", "lastTransitionTime": now,
         });
-        let mut new = live.value.clone();
+        let mut new = Value::clone(&live.value);
         let conditions = &mut new["status"]["conditions"];
         let mut all = conditions.as_array().cloned().unwrap_or_default(); // none yet
         match all.iter_mut().find(|old| old["type"] == condition["type"]) {

@@ -32,7 +32,7 @@ async fn change(call: &Call<'_>, scale: &Scale, verb: Verb) -> Result<Object, Ap
     let options = options(call)?;
     let body = decode::decode_object("application/json", &call.body)?.value;
     for _ in 0..RACES {
-        let live = Live::read(call.live()?);
+        let live = Live::read(&call.core.store, call.live()?);
         let before = scale_object(&live.value, scale);
         let wanted = if verb == Verb::Update {
             body.clone()
@@ -64,7 +64,7 @@ fn scaled(
         return Err(ApiError::modified(&call.group_resource(), &call.target.name));
     }
     let replicas = wanted["spec"]["replicas"].as_i64().unwrap_or_default(); // absent counts as 0 in this type
-    let mut new = versions::presented(&call.resource, live.value.clone());
+    let mut new = versions::presented(&call.resource, Value::clone(&live.value));
     if let Some(slot) = slot_mut(&mut new, &scale.spec) {
         *slot = replicas.into();
     }

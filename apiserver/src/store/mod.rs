@@ -11,6 +11,7 @@
 
 mod history;
 mod page;
+mod recent;
 mod stored;
 
 #[cfg(test)]
@@ -32,6 +33,7 @@ pub(crate) use stored::{Object, Stored};
 use crate::meta;
 use crate::status::GroupResource;
 use history::History;
+use recent::Recent;
 use stored::Draft;
 
 /// Identifies an object of a resource by namespace (empty for cluster-scoped kinds) and name.
@@ -88,6 +90,7 @@ pub(crate) struct Store {
     inner: RwLock<Inner>,
     observers: Vec<Observer>,
     limits: Limits,
+    recent: Recent,
 }
 
 /// How much history is kept; the oldest is dropped first.
@@ -137,6 +140,7 @@ impl Store {
             inner: RwLock::new(inner),
             observers,
             limits,
+            recent: Recent::default(),
         }
     }
 
@@ -286,6 +290,17 @@ impl Store {
             observer(resource, &change);
         }
         Ok(object)
+    }
+
+    /// Keeps the parsed value of the `object` that replaced the version with the revision `previous`, for the next write.
+    pub(crate) fn keep_parsed(&self, previous: u64, object: &Object, value: Value) {
+        self.recent.keep(previous, object, value);
+    }
+
+    /// The parsed value of an object.
+    pub(crate) fn parsed(&self, object: &Object) -> Arc<Value> {
+        let kept = self.recent.get(object.revision);
+        kept.unwrap_or_else(|| Arc::new(object.value()))
     }
 
     /// Notifies about changes of the resource; ends when the resource is removed.

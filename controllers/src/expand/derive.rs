@@ -26,7 +26,11 @@ use muster_api::{
 use muster_health::table::{self, Entry};
 use serde_json::Value;
 
-use super::{flux_object::FluxObject, labels};
+use super::{
+    flux_object::FluxObject,
+    labels,
+    print::{Print, kustomization_print},
+};
 
 /// The interval of a source: a commit does not change, so this only repairs a lost artifact.
 pub const SOURCE_INTERVAL: &str = "24h";
@@ -34,7 +38,7 @@ pub const SOURCE_INTERVAL: &str = "24h";
 const SOURCE_TIMEOUT: &str = "60s";
 
 /// The target of the expansion of one assemblage.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct ExpansionTarget {
     /// The namespace of the assemblage and of the derived objects.
     pub namespace: String,
@@ -53,8 +57,12 @@ pub struct Derived {
     pub commit: String,
     /// The source of that commit.
     pub source: FluxObject,
+    /// The fingerprint of the source.
+    pub source_print: Print,
     /// The Kustomization that applies it.
     pub kustomization: Kustomization,
+    /// The fingerprint of the Kustomization.
+    pub kustomization_print: Print,
     /// The plan by which it is applied, if the row has one: created before the Kustomization refers to it.
     pub plan_run: Option<PlanRun>,
 }
@@ -74,22 +82,26 @@ pub fn derive(
 ) -> Derived {
     let source = flux_object(place, source, commit);
     let name = names::kustomization(&place.namespace, &place.assemblage, &row.name);
+    let plan_run = plan_run_spec(row, package).map(|spec| plan_run(place, &name, spec));
+    let kustomization = Kustomization {
+        metadata: ObjectMeta {
+            name: Some(name),
+            namespace: Some(place.namespace.clone()),
+            labels: Some(labels::of_kustomization(&place.assemblage)),
+            annotations: Some(annotations(row, package)).filter(|annotations| !annotations.is_empty()),
+            owner_references: Some(vec![place.owner.clone()]),
+            ..ObjectMeta::default()
+        },
+        spec: kustomization_spec(place, &source, package),
+        status: None,
+    };
     Derived {
         commit: commit.to_owned(),
-        plan_run: plan_run_spec(row, package).map(|spec| plan_run(place, &name, spec)),
-        kustomization: Kustomization {
-            metadata: ObjectMeta {
-                name: Some(name),
-                namespace: Some(place.namespace.clone()),
-                labels: Some(labels::of_kustomization(&place.assemblage)),
-                annotations: Some(annotations(row, package)).filter(|annotations| !annotations.is_empty()),
-                owner_references: Some(vec![place.owner.clone()]),
-                ..ObjectMeta::default()
-            },
-            spec: kustomization_spec(place, &source, package),
-            status: None,
-        },
+        source_print: source.print(),
         source,
+        kustomization_print: kustomization_print(&kustomization),
+        kustomization,
+        plan_run,
     }
 }
 

@@ -1,6 +1,11 @@
 //! The expansion of one assemblage, step by step, and its dependencies.
 
-use std::{collections::BTreeMap, fmt::Debug, sync::Arc, time::Duration};
+use std::{
+    collections::{BTreeMap, HashMap},
+    fmt::Debug,
+    sync::Arc,
+    time::Duration,
+};
 
 use futures::{StreamExt, stream};
 use kube::{Resource, ResourceExt, core::NamespaceResourceScope};
@@ -21,6 +26,7 @@ use super::{
     derive::ExpansionTarget,
     desired::{Values, desired_row},
     flux_object::FluxObject,
+    known::{Known, KnownRow, KnownRows},
     memory::Memory,
     needs::{Need, Needs},
     observed::{KustomizationRow, SourceRow},
@@ -114,6 +120,7 @@ pub struct Expander {
     pub(super) artifacts: Arc<Index<OciRepository, SourceRow>>,
     pub(super) needs: Arc<Needs>,
     pub(super) memory: Memory,
+    known: Known,
     pub(super) reports: Reports<AssemblageStatus>,
 }
 
@@ -155,6 +162,7 @@ impl Expander {
             )),
             needs,
             memory: Memory::default(),
+            known: Known::default(),
             reports: Reports::new(manager),
         }
     }
@@ -202,10 +210,10 @@ impl Expander {
             return Ok(Action::await_change());
         }
         let pace = Pace::begin(object.rows().len());
-        let wishes = self.desired_rows(object, setting);
-        self.need(object, &wishes);
-        let suspended = !setting.suspend || self.suspend(object, &wishes).await?;
-        let plans = self.decide(object, &wishes, setting).await;
+        let rows = self.desired_rows(object, setting);
+        self.need(object, &rows);
+        let suspended = !setting.suspend || self.suspend(object, &rows).await?;
+        let plans = self.decide(object, &rows, setting).await;
         if plans.iter().any(removes) {
             self.confirm(object).await?;
         }
@@ -234,7 +242,7 @@ impl Expander {
         Err(ExpandError::Outdated(key))
     }
 
-    fn desired_rows<K: Assembled>(&self, object: &K, setting: &Setting) -> Vec<(Entry, DesiredRow)> {
+    fn desired_rows<K: Assembled>(&self, object: &K, setting: &Setting) -> Vec<(Entry, Arc<DesiredRow>)> {
         let place = ExpansionTarget {
             namespace: self.context.namespace.clone(),
             assemblage: object.name_any(),
@@ -242,30 +250,33 @@ impl Expander {
             owner: object.controller_owner_ref(&()).unwrap_or_default(),
             kube_config: setting.kube_config.clone(),
         };
-        let none = Ok(Values::new());
-        let entries = row_entries(object.rows(), object.state()).into_iter();
-        entries
-            .map(|entry| {
-                let desired = desired_row(
-                    &place,
-                    &entry.row,
-                    setting.values.get(&entry.row.name).unwrap_or(&none),
-                    &self.own,
-                );
-                (entry, desired)
-            })
-            .collect()
+        let (key, none) = (Key::of(object), Ok(Values::new()));
+        let mut known = self.known.take(&key, &place);
+        let mut kept = KnownRows::with_capacity(object.rows().len());
+        let mut desired_rows = Vec::with_capacity(object.rows().len());
+        for entry in row_entries(object.rows(), object.state()) {
+            let (row, values) = (&entry.row, setting.values.get(&entry.row.name).unwrap_or(&none));
+            let same = known
+                .remove(&row.name)
+                .and_then(|known| known.desired(row, values));
+            let desired = same.unwrap_or_else(|| Arc::new(desired_row(&place, row, values, &self.own)));
+            let known = KnownRow::new(row.clone(), values.clone(), Arc::clone(&desired));
+            kept.insert(row.name.clone(), known);
+            desired_rows.push((entry, desired));
+        }
+        self.known.keep(key, place, kept);
+        desired_rows
     }
 
     /// Records which objects affect this assemblage before reading them: a change in between is not lost.
-    fn need<K: Assembled>(&self, object: &K, wishes: &[(Entry, DesiredRow)]) {
-        let sources = wishes.iter().filter_map(|(_, desired)| match desired {
+    fn need<K: Assembled>(&self, object: &K, rows: &[(Entry, Arc<DesiredRow>)]) {
+        let sources = rows.iter().filter_map(|(_, desired)| match &**desired {
             DesiredRow::Carry(derived) => Some(derived.source.name().to_owned()),
             DesiredRow::Withdraw(_) | DesiredRow::Bare | DesiredRow::Refused(_) => None,
         });
         let need = Need {
             sources: sources.collect(),
-            kustomizations: wishes
+            kustomizations: rows
                 .iter()
                 .map(|(entry, _)| self.kustomization_name(object, &entry.row))
                 .collect(),
@@ -276,7 +287,7 @@ impl Expander {
     async fn decide<K: Assembled>(
         &self,
         object: &K,
-        wishes: &[(Entry, DesiredRow)],
+        rows: &[(Entry, Arc<DesiredRow>)],
         setting: &Setting,
     ) -> Vec<Plan> {
         let scope = Scope {
@@ -286,9 +297,13 @@ impl Expander {
             away: setting.away.clone(),
             flux_at: (self.context.options.sync == SyncMode::Flux).then(|| self.context.clock.now()),
         };
-        let plans: Vec<_> = wishes
+        let reported = reported_states(object.state());
+        let plans: Vec<_> = rows
             .iter()
-            .map(|(entry, desired)| self.decide_entry(object, &scope, entry, desired))
+            .map(|(entry, desired)| {
+                let reported = reported.get(entry.row.name.as_str()).copied();
+                self.decide_entry(object, &scope, entry, desired, reported)
+            })
             .collect();
         stream::iter(plans)
             .buffered(READERS)
@@ -304,8 +319,11 @@ impl Expander {
         scope: &Scope,
         entry: &Entry,
         desired: &DesiredRow,
+        reported: Option<&SyncState>,
     ) -> Option<Plan> {
-        let plan = self.decide_one(object, scope, &entry.row, desired).await;
+        let plan = self
+            .decide_one(object, scope, &entry.row, desired, reported)
+            .await;
         let over = entry.vanished && plan.state.state == SyncPhase::Withdrawn;
         (!over).then_some(plan)
     }
@@ -316,12 +334,12 @@ impl Expander {
         scope: &Scope,
         row: &SyncRow,
         desired: &DesiredRow,
+        reported: Option<&SyncState>,
     ) -> Plan {
         let name = self.kustomization_name(object, row);
         if scope.away.is_some() {
             self.memory.away(&name);
         }
-        let reported = reported_state(object, &row.name);
         let view = match self.observe_row(&name, desired).await {
             Ok((kustomization, source)) => View {
                 row,
@@ -356,9 +374,9 @@ impl Expander {
     ) -> Result<(Live<KustomizationRow, Kustomization>, Live<SourceRow, FluxObject>), ExpandError> {
         match desired {
             DesiredRow::Carry(derived) => Ok((
-                self.observe_kustomization(name, Some(&derived.kustomization))
+                self.observe_kustomization(name, Some(&derived.kustomization_print))
                     .await?,
-                self.observe_source(&derived.source).await?,
+                self.observe_source(derived).await?,
             )),
             DesiredRow::Withdraw(_) => Ok((self.observe_kustomization(name, None).await?, Live::Absent)),
             // No decision uses more than the index has.
@@ -399,8 +417,9 @@ impl Expander {
 
     /// Events about rows whose state changed.
     async fn publish_row_events<K: Assembled>(&self, object: &K, new: &AssemblageStatus) {
+        let reported = reported_states(object.state());
         for state in &new.syncs {
-            let before = reported_state(object, &state.name);
+            let before = reported.get(state.name.as_str());
             if before.is_some_and(|before| before.state == state.state && before.reason == state.reason) {
                 continue;
             }
@@ -434,9 +453,13 @@ fn removes(plan: &Plan) -> bool {
     plan.state.state == SyncPhase::Withdrawing && !plan.writes.is_empty()
 }
 
-fn reported_state<'a, K: Assembled>(object: &'a K, row: &str) -> Option<&'a SyncState> {
-    let mut states = object.state()?.syncs.iter();
-    states.find(|state| state.name == row).map(|state| &**state)
+/// The states of the rows as last written, by name.
+fn reported_states(status: Option<&AssemblageStatus>) -> HashMap<&str, &SyncState> {
+    let states = status.map(|status| status.syncs.as_slice()).unwrap_or_default();
+    states
+        .iter()
+        .map(|state| (state.name.as_str(), &**state))
+        .collect()
 }
 
 /// Which states get an event: success, failure, and those that need an action of the user.

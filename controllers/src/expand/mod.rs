@@ -19,6 +19,7 @@ pub mod desired;
 pub mod drift;
 mod expander;
 pub mod flux_object;
+mod known;
 mod labels;
 mod memory;
 mod needs;

@@ -1,30 +1,29 @@
 //! The live objects: from the index if it shows an object as derived, otherwise from the API server.
 
-use kube::ResourceExt;
 use muster_api::flux::Kustomization;
 
 use super::{
+    derive::Derived,
     expander::{ExpandError, Expander},
     flux_object::{FluxObject, SourceKind},
     observed::{KustomizationRow, SourceRow},
-    print::{Print, kustomization_print, source_print},
+    print::Print,
     view::Live,
 };
 use crate::runtime::{Api, Index, Key, call};
 
 impl Expander {
-    /// The Kustomization with this name; read in full unless it equals `wanted`.
+    /// The Kustomization with this name; read in full unless it has the `wanted` fingerprint.
     pub(super) async fn observe_kustomization(
         &self,
         name: &str,
-        wanted: Option<&Kustomization>,
+        wanted: Option<&Print>,
     ) -> Result<Live<KustomizationRow, Kustomization>, ExpandError> {
         let Some(row) = self.kustomizations.get(&self.key(name)) else {
             self.memory.remove(name);
             return Ok(Live::Absent);
         };
-        let wanted: Option<Print> = wanted.map(kustomization_print);
-        if wanted.as_ref() == Some(&row.print) && !row.suspended && self.memory.is_current(name, &row) {
+        if wanted == Some(&row.print) && !row.suspended && self.memory.is_current(name, &row) {
             return Ok(Live::AsDerived(row));
         }
         let api: Api<Kustomization> = self.api();
@@ -40,25 +39,26 @@ impl Expander {
         }))
     }
 
-    /// The source with this name; read in full unless it equals `wanted`.
+    /// The source of a row; read in full unless it is as derived.
     pub(super) async fn observe_source(
         &self,
-        wanted: &FluxObject,
+        wanted: &Derived,
     ) -> Result<Live<SourceRow, FluxObject>, ExpandError> {
-        match wanted {
-            FluxObject::Git(wanted) => self.source_of_kind(&self.sources, &**wanted).await,
-            FluxObject::Oci(wanted) => self.source_of_kind(&self.artifacts, &**wanted).await,
+        let (name, print) = (wanted.source.name(), &wanted.source_print);
+        match wanted.source {
+            FluxObject::Git(_) => self.source_of_kind(&self.sources, name, print).await,
+            FluxObject::Oci(_) => self.source_of_kind(&self.artifacts, name, print).await,
         }
     }
 
     async fn source_of_kind<S: SourceKind + Into<FluxObject>>(
         &self,
         index: &Index<S, SourceRow>,
-        wanted: &S,
+        name: &str,
+        wanted: &Print,
     ) -> Result<Live<SourceRow, FluxObject>, ExpandError> {
-        let name = &wanted.name_any();
         match index.get(&self.key(name)) {
-            Some(row) if row.print == source_print(wanted) => return Ok(Live::AsDerived(row)),
+            Some(row) if row.print == *wanted => return Ok(Live::AsDerived(row)),
             // Nothing waits for the first list of OCIRepositories: clusters may not serve the kind.
             None if index.is_synced() => return Ok(Live::Absent),
             Some(_) | None => {}

@@ -4,6 +4,8 @@
 //! Resuming is not a separate step: when a row may be written again it is corrected, and a suspension by muster is then
 //! a difference.
 
+use std::sync::Arc;
+
 use kube::{ResourceExt, api::PostParams};
 use muster_api::flux::Kustomization;
 use tracing::warn;
@@ -22,10 +24,10 @@ impl Expander {
     pub(super) async fn suspend<K: Assembled>(
         &self,
         object: &K,
-        wishes: &[(Entry, DesiredRow)],
+        rows: &[(Entry, Arc<DesiredRow>)],
     ) -> Result<bool, ExpandError> {
         let mut all = true;
-        for (entry, _) in wishes {
+        for (entry, _) in rows {
             let name = self.kustomization_name(object, &entry.row);
             let key = Key::new(self.context.namespace.clone(), name);
             // One that is being deleted is left to finish: suspended, it would only orphan what it installed.

@@ -44,9 +44,6 @@ struct Walk {
 
 impl Walk {
     fn values(&mut self, old: Option<&Value>, new: Option<&Value>, ty: Ty<'_>) {
-        if old == new {
-            return;
-        }
         let (was, is) = (ty.atom().fitting(old), ty.atom().fitting(new));
         let leaf = match (old, new) {
             (_, None) => self.form(&was, old, new),
@@ -110,6 +107,9 @@ impl Walk {
                 olds.and_then(|map| map.get(name)),
                 news.and_then(|map| map.get(name)),
             );
+            if old == new {
+                continue;
+            }
             self.path.push(element::field(name));
             self.values(old, new, map.member(name).unwrap_or(Ty::Deduced));
             self.path.pop();
@@ -117,14 +117,18 @@ impl Walk {
     }
 
     fn lists(&mut self, old: Option<&Value>, new: Option<&Value>, list: &ListTy<'_>) {
-        let (olds, news) = (steps(old, list), steps(new, list));
+        let (olds, news) = differing(items(old), items(new), list);
+        let (olds, news) = (steps(olds, list), steps(news, list));
         let all: BTreeSet<&String> = olds.keys().chain(news.keys()).collect();
         for step in all {
             let of = |side: &BTreeMap<String, Vec<_>>| side.get(step).cloned().unwrap_or_default();
             let (was, is): (Vec<&Value>, Vec<&Value>) = (of(&olds), of(&news));
             self.path.push(step.clone());
             match (was.len(), is.len()) {
-                (0 | 1, 0 | 1) => self.values(was.first().copied(), is.first().copied(), list.element),
+                (0 | 1, 0 | 1) if was != is => {
+                    self.values(was.first().copied(), is.first().copied(), list.element);
+                }
+                (0 | 1, 0 | 1) => {}
                 (0 | 1, _) => {
                     if let Some(was) = was.first() {
                         self.values(Some(was), None, list.element);
@@ -145,10 +149,48 @@ impl Walk {
     }
 }
 
-/// The items of a list by element; duplicates are possible in an invalid list.
-fn steps<'a>(side: Option<&'a Value>, list: &ListTy<'_>) -> BTreeMap<String, Vec<&'a Value>> {
+fn items(side: Option<&Value>) -> &[Value] {
+    side.and_then(Value::as_array).map_or(&[], Vec::as_slice)
+}
+
+/// The items without those that are equal at the same index: in a long list of which a few items changed, the others
+/// need no element. All items if an equal one could be the duplicate of another, which only invalid lists have.
+fn differing<'a>(old: &'a [Value], new: &'a [Value], list: &ListTy<'_>) -> (Vec<&'a Value>, Vec<&'a Value>) {
+    let is_equal = |index: usize| old.get(index) == new.get(index);
+    let split = |side: &'a [Value]| -> (Vec<&'a Value>, Vec<&'a Value>) {
+        let (mut equal, mut changed) = (Vec::new(), Vec::new());
+        for (index, item) in side.iter().enumerate() {
+            if is_equal(index) { &mut equal } else { &mut changed }.push(item);
+        }
+        (equal, changed)
+    };
+    let ((equal, olds), (_, news)) = (split(old), split(new));
+    let is_few = olds.len() + news.len() <= FEW;
+    let is_of_its_own =
+        |item: &Value| !list.keys.is_empty() && has_own_key(item, olds.iter().chain(&news), list.keys);
+    if is_few && equal.into_iter().all(is_of_its_own) {
+        (olds, news)
+    } else {
+        (old.iter().collect(), new.iter().collect())
+    }
+}
+
+/// Up to how many changed items are compared with all others.
+const FEW: usize = 8;
+
+/// Whether `item` has all keys of its list, and none of `others` has the same ones.
+fn has_own_key<'a>(item: &Value, mut others: impl Iterator<Item = &'a &'a Value>, keys: &[String]) -> bool {
+    keys.iter().all(|key| item.get(key).is_some())
+        && others.all(|other| {
+            keys.iter()
+                .any(|key| other.get(key).is_some_and(|value| Some(value) != item.get(key)))
+        })
+}
+
+/// The items by element; duplicates are possible in an invalid list.
+fn steps<'a>(items: Vec<&'a Value>, list: &ListTy<'_>) -> BTreeMap<String, Vec<&'a Value>> {
     let mut steps = BTreeMap::<String, Vec<&Value>>::new();
-    for item in side.and_then(Value::as_array).into_iter().flatten() {
+    for item in items {
         // Validation has made sure that every item has an element.
         if let Ok(step) = element::list_item_step(list, item) {
             steps.entry(step).or_default().push(item);

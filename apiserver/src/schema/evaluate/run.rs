@@ -10,30 +10,30 @@ use serde_json::Value;
 use super::super::cause::{Cause, reason};
 use super::super::correlate;
 use super::super::node::Node;
+use super::super::path::Path;
 use super::super::rules::Rule;
 use super::super::types::{ListType, Type};
 use super::values;
 
 /// Validation ratcheting: how a value relates to its old value, so that existing errors are accepted.
 #[derive(Clone, Copy)]
-struct Ratchet {
-    /// Whether the value, or the nearest ancestor with an old value, is unchanged.
-    unchanged: bool,
+struct Ratchet<'a> {
+    /// The value, or the nearest ancestor with an old value.
+    new: &'a Value,
+    old: Option<&'a Value>,
 }
 
 /// Causes for all rules that `new`, which replaces `old`, violates.
 pub(in super::super) fn run(new: &Value, old: Option<&Value>, root: &Node) -> Vec<Cause> {
     let mut causes = Vec::new();
-    if root.has_rules() {
-        let ratchet = Ratchet {
-            unchanged: old == Some(new),
-        };
+    if root.has_rules {
+        let ratchet = Ratchet { new, old };
         visit(
             new,
             old,
             root,
             &ValueLocation {
-                path: "",
+                path: Path::Root(""),
                 resource: true,
                 ratchet,
             },
@@ -45,17 +45,23 @@ pub(in super::super) fn run(new: &Value, old: Option<&Value>, root: &Node) -> Ve
 
 /// The hash of an unchanged item; `None` if it changed, or has no rules.
 fn print(item: &Value, old: Option<&Value>, schema: &Node) -> Option<u64> {
-    (schema.has_rules() && old == Some(item)).then(|| schema.passed.print(item))
+    (schema.has_rules && old == Some(item)).then(|| schema.passed.print(item))
 }
 
 struct ValueLocation<'a> {
-    path: &'a str,
+    path: Path<'a>,
     resource: bool,
-    ratchet: Ratchet,
+    ratchet: Ratchet<'a>,
 }
 
-fn visit(new: &Value, old: Option<&Value>, node: &Node, place: &ValueLocation<'_>, causes: &mut Vec<Cause>) {
-    if new.is_null() || !node.has_rules() {
+fn visit<'a>(
+    new: &'a Value,
+    old: Option<&'a Value>,
+    node: &Node,
+    place: &ValueLocation<'a>,
+    causes: &mut Vec<Cause>,
+) {
+    if new.is_null() || !node.has_rules {
         return;
     }
     if !node.rules.is_empty() {
@@ -72,13 +78,13 @@ fn visit(new: &Value, old: Option<&Value>, node: &Node, place: &ValueLocation<'_
                 }
                 let before = causes.len();
                 let ratchet = place.ratchet.below(old, item, node.list_type == ListType::Map);
-                let path = format!("{}[{index}]", place.path);
+                let path = Path::Item(&place.path, index);
                 visit(
                     item,
                     old,
                     schema,
                     &ValueLocation {
-                        path: &path,
+                        path,
                         resource: schema.embedded,
                         ratchet,
                     },
@@ -94,17 +100,17 @@ fn visit(new: &Value, old: Option<&Value>, node: &Node, place: &ValueLocation<'_
                 let Some(schema) = node.member(name) else { continue };
                 let old = correlate::member(old, name);
                 let ratchet = place.ratchet.below(old, value, true);
-                let path = match (place.path, node.properties.contains_key(name)) {
-                    ("", true) => name.clone(),
-                    (path, true) => format!("{path}.{name}"),
-                    (path, false) => format!("{path}[{name}]"),
+                let path = if node.properties.contains_key(name) {
+                    Path::Field(&place.path, name)
+                } else {
+                    Path::Key(&place.path, name)
                 };
                 visit(
                     value,
                     old,
                     schema,
                     &ValueLocation {
-                        path: &path,
+                        path,
                         resource: schema.embedded,
                         ratchet,
                     },
@@ -116,15 +122,14 @@ fn visit(new: &Value, old: Option<&Value>, node: &Node, place: &ValueLocation<'_
     }
 }
 
-impl Ratchet {
-    fn below(self, old: Option<&Value>, new: &Value, correlated: bool) -> Self {
-        match (correlated, old) {
-            (true, Some(old)) => Self {
-                unchanged: old == new,
-            },
-            (true, None) => Self { unchanged: false },
-            (false, _) => self,
-        }
+impl<'a> Ratchet<'a> {
+    const fn below(self, old: Option<&'a Value>, new: &'a Value, correlated: bool) -> Self {
+        if correlated { Self { new, old } } else { self }
+    }
+
+    /// Compared only for a broken rule, as most values keep theirs.
+    fn is_unchanged(self) -> bool {
+        self.old == Some(self.new)
     }
 }
 
@@ -156,11 +161,15 @@ fn node_rules(
             }),
             Err(error) => {
                 let text = failure(&error, rule);
-                causes.push(Cause::invalid(place.path, &Value::from(type_name(node)), &text));
+                causes.push(Cause::invalid(
+                    place.path.to_string(),
+                    &Value::from(type_name(node)),
+                    &text,
+                ));
                 continue;
             }
         };
-        if rule.uses_old || !place.ratchet.unchanged {
+        if rule.uses_old || !place.ratchet.is_unchanged() {
             causes.push(cause);
         }
     }
@@ -191,10 +200,9 @@ fn broken(
             rule.message.clone()
         }
     });
-    let field = match (&rule.field_path, place.path) {
-        (None, path) => path.to_owned(),
-        (Some(field), "") => field.clone(),
-        (Some(field), path) => format!("{path}.{field}"),
+    let field = match &rule.field_path {
+        None => place.path.to_string(),
+        Some(field) => Path::Field(&place.path, field).to_string(),
     };
     let unprinted = matches!(node.ty, Some(Type::Object | Type::Array)) || place.resource;
     match rule.reason.as_str() {

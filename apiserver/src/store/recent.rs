@@ -1,0 +1,43 @@
+//! The parsed values of large objects that were written last: the next write of the same object, which is often soon,
+//! does not parse its text again.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use serde_json::Value;
+
+use super::Object;
+use crate::meta;
+
+/// How many values are kept.
+const MOST: usize = 4;
+/// The bytes of text from which on an object is worth it.
+const LARGE: usize = 16 * 1024;
+
+/// Parsed values by revision, the oldest first.
+#[derive(Default)]
+pub(super) struct Recent(Mutex<VecDeque<(u64, Arc<Value>)>>);
+
+impl Recent {
+    /// Keeps the value of `object`, which replaces the version with the revision `previous`.
+    pub(super) fn keep(&self, previous: u64, object: &Object, mut value: Value) {
+        if object.json().len() < LARGE {
+            return;
+        }
+        meta::set_metadata(&mut value, "resourceVersion", object.revision.to_string().into());
+        let mut kept = self.0.lock();
+        kept.retain(|(revision, _)| *revision != previous);
+        if kept.len() == MOST {
+            kept.pop_front();
+        }
+        kept.push_back((object.revision, Arc::new(value)));
+    }
+
+    /// The value of an object with this revision.
+    pub(super) fn get(&self, revision: u64) -> Option<Arc<Value>> {
+        let kept = self.0.lock();
+        let found = kept.iter().find(|(kept, _)| *kept == revision);
+        found.map(|(_, value)| Arc::clone(value))
+    }
+}
