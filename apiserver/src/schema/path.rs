@@ -35,3 +35,24 @@ impl fmt::Display for Path<'_> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::Path;
+
+    #[test]
+    fn paths_are_printed_like_those_of_the_real_server() {
+        let (empty, status) = (Path::Root(""), Path::Root("status"));
+        let items = Path::Field(&empty, "items");
+        let item = Path::Item(&items, 2);
+        for (path, text) in [
+            (Path::Field(&empty, "spec"), "spec"),
+            (Path::Member(&empty, "spec"), ".spec"),
+            (Path::Field(&status, "phase"), "status.phase"),
+            (Path::Key(&item, "app"), "items[2][app]"),
+            (Path::Field(&item, "name"), "items[2].name"),
+        ] {
+            assert_eq!(path.to_string(), text);
+        }
+    }
+}

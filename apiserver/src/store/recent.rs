@@ -41,3 +41,37 @@ impl Recent {
         found.map(|(_, value)| Arc::clone(value))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::super::Stored;
+    use super::*;
+
+    fn object(revision: u64, size: usize) -> (Object, Value) {
+        let metadata = json!({"name": "a", "resourceVersion": revision.to_string()});
+        let value = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"a": "x".repeat(size)}});
+        (Stored::unsaved(&value), value)
+    }
+
+    #[test]
+    fn the_last_large_objects_are_kept_as_they_are_stored() {
+        let recent = Recent::default();
+        let (small, value) = object(1, 10);
+        recent.keep(0, &small, value);
+        assert_eq!(recent.get(1), None, "a small object is quick to parse");
+        for revision in 2..=6 {
+            let (large, mut value) = object(revision, LARGE);
+            // As a writer passes it: with the version that it replaces.
+            meta::set_metadata(&mut value, "resourceVersion", "1".into());
+            recent.keep(0, &large, value);
+            assert_eq!(recent.get(revision).as_deref(), Some(&large.value()));
+        }
+        assert_eq!(recent.get(2), None, "the oldest is dropped");
+        let (next, value) = object(7, LARGE);
+        recent.keep(6, &next, value);
+        assert_eq!(recent.get(6), None, "the version that was replaced");
+        assert!(recent.get(3).is_some() && recent.get(7).is_some());
+    }
+}

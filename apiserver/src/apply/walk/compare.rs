@@ -118,6 +118,10 @@ impl Walk {
 
     fn lists(&mut self, old: Option<&Value>, new: Option<&Value>, list: &ListTy<'_>) {
         let (olds, news) = differing(items(old), items(new), list);
+        self.items(olds, news, list);
+    }
+
+    fn items(&mut self, olds: Vec<&Value>, news: Vec<&Value>, list: &ListTy<'_>) {
         let (olds, news) = (steps(olds, list), steps(news, list));
         let all: BTreeSet<&String> = olds.keys().chain(news.keys()).collect();
         for step in all {
@@ -215,5 +219,83 @@ pub(in super::super) fn equal(one: &Value, other: &Value) -> bool {
                     .all(|(name, one)| other.get(name).is_some_and(|other| equal(one, other)))
         }
         (one, other) => one == other,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::super::super::TypeRef;
+    use super::*;
+    use crate::schema::Schema;
+
+    /// All lists of up to `most` of these items.
+    fn lists(items: &[Value], most: usize) -> Vec<Vec<Value>> {
+        let mut all = vec![Vec::new()];
+        let mut longest = all.clone();
+        for _ in 0..most {
+            let longer = |list: &Vec<Value>| {
+                let list = list.clone();
+                items
+                    .iter()
+                    .map(move |item| [list.as_slice(), std::slice::from_ref(item)].concat())
+            };
+            longest = longest.iter().flat_map(longer).collect();
+            all.extend(longest.iter().cloned());
+        }
+        all
+    }
+
+    /// Also in lists that are not valid: with duplicates, and without a key.
+    #[test]
+    fn leaving_out_equal_items_does_not_change_the_difference() {
+        let schema = Schema::parse(&json!({"type": "object", "properties": {"list": {
+            "type": "array", "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["name"],
+            "items": {"type": "object", "required": ["name"], "properties": {"name": {"type": "string"}, "size": {"type": "integer"}}},
+        }}}))
+        .unwrap();
+        let atom = Ty::of(TypeRef::Custom(&schema)).atom();
+        let Form::Map(object) = atom.form() else {
+            panic!("not an object")
+        };
+        let Form::List(list) = object.member("list").unwrap().atom().form() else {
+            panic!("not a list")
+        };
+        let items = [
+            json!({"name": "a", "size": 1}),
+            json!({"name": "a", "size": 2}),
+            json!({"name": "b", "size": 1}),
+            json!({"size": 1}),
+        ];
+        let all = lists(&items, 3);
+        let mut left_out = 0;
+        for old in &all {
+            for new in &all {
+                let found = |filtered: bool| {
+                    let mut walk = Walk {
+                        path: Vec::new(),
+                        found: Comparison::default(),
+                    };
+                    let (olds, news) = if filtered {
+                        differing(old, new, &list)
+                    } else {
+                        (old.iter().collect(), new.iter().collect())
+                    };
+                    let left_out = old.len() - olds.len();
+                    walk.items(olds, news, &list);
+                    let Comparison {
+                        added,
+                        modified,
+                        removed,
+                    } = walk.found;
+                    (left_out, [added.paths(), modified.paths(), removed.paths()])
+                };
+                let (count, filtered) = found(true);
+                assert_eq!(filtered, found(false).1, "{old:?} {new:?}");
+                left_out += count;
+            }
+        }
+        assert!(left_out > 1_000, "{left_out} items were left out");
     }
 }
