@@ -8,13 +8,13 @@ pub(super) enum Path<'a> {
     /// The root, printed as this text.
     Root(&'a str),
     /// A declared field: `spec.size`.
-    Field(&'a Path<'a>, &'a str),
+    Field(&'a Self, &'a str),
     /// A field that is printed with a dot even below an empty root: `.size`.
-    Member(&'a Path<'a>, &'a str),
+    Member(&'a Self, &'a str),
     /// A key of a map: `labels[app]`.
-    Key(&'a Path<'a>, &'a str),
+    Key(&'a Self, &'a str),
     /// An item of a list: `items[0]`.
-    Item(&'a Path<'a>, usize),
+    Item(&'a Self, usize),
 }
 
 impl Path<'_> {

@@ -455,8 +455,8 @@ fn removes(plan: &Plan) -> bool {
 
 /// The states of the rows as last written, by name.
 fn reported_states(status: Option<&AssemblageStatus>) -> HashMap<&str, &SyncState> {
-    let states = status.map(|status| status.syncs.as_slice()).unwrap_or_default();
-    states
+    let listed = status.map(|status| status.syncs.as_slice()).unwrap_or_default();
+    listed
         .iter()
         .map(|state| (state.name.as_str(), &**state))
         .collect()

@@ -296,6 +296,6 @@ mod tests {
                 left_out += count;
             }
         }
-        assert!(left_out > 1_000, "{left_out} items were left out");
+        assert!(left_out > 100, "{left_out} items were left out");
     }
 }
