@@ -14,11 +14,12 @@ use muster_api::{
 };
 
 use super::{
-    derive::{Derived, derived_annotations},
+    derive::Derived,
     desired,
     drift::{self, untouchable},
     observed::KustomizationRow,
     plan::{Plan, Write, reconcile_request},
+    print::derived_annotations,
     row_state, settle,
     source::{self, SourceStep},
     verdict::{Evidence, row_verdict},

@@ -10,7 +10,7 @@
 use std::collections::BTreeMap;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
-use kube::{ResourceExt, core::ObjectMeta};
+use kube::core::ObjectMeta;
 use muster_api::{
     assemblage::SyncRow,
     flux::{
@@ -29,7 +29,7 @@ use serde_json::Value;
 use super::{
     flux_object::FluxObject,
     labels,
-    print::{Print, kustomization_print},
+    print::{Print, kustomization_print, source_object_print},
 };
 
 /// The interval of a source: a commit does not change, so this only repairs a lost artifact.
@@ -97,7 +97,7 @@ pub fn derive(
     };
     Derived {
         commit: commit.to_owned(),
-        source_print: source.print(),
+        source_print: source_object_print(&source),
         source,
         kustomization_print: kustomization_print(&kustomization),
         kustomization,
@@ -164,9 +164,6 @@ fn source_spec(git: &GitSource, commit: &str) -> GitRepositorySpec {
     }
 }
 
-/// The keys of [`annotations`].
-pub const ANNOTATIONS: &[&str] = &[annotation::SETTLE, annotation::ASSUME, annotation::PLAN];
-
 /// The package fields that the built-in sync reads and Flux does not know.
 fn annotations(row: &SyncRow, package: &Package) -> BTreeMap<String, String> {
     let settle = package.settle.map(|settle| settle.to_string());
@@ -206,16 +203,6 @@ fn plan_run_spec(row: &SyncRow, package: &Package) -> Option<PlanRunSpec> {
         attempt: row.attempt,
         control: row.plan_control.clone(),
     })
-}
-
-/// The annotations derived from a package.
-pub fn derived_annotations(object: &Kustomization) -> BTreeMap<&String, &String> {
-    let derived = |key: &str| ANNOTATIONS.contains(&key);
-    object
-        .annotations()
-        .iter()
-        .filter(|(key, _)| derived(key))
-        .collect()
 }
 
 fn kustomization_spec(place: &ExpansionTarget, source: &FluxObject, package: &Package) -> KustomizationSpec {

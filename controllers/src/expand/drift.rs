@@ -20,10 +20,9 @@ use muster_api::{
 use serde_json::{Value, json};
 
 use super::{
-    derive::ANNOTATIONS,
     flux_object::{FluxObject, SourceKind},
     observed::Owner,
-    print::{kustomization_print, source_print},
+    print::{ANNOTATIONS, kustomization_print, source_print},
     row_state,
     view::Scope,
 };

@@ -14,8 +14,6 @@ use muster_api::{
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::{Map, Value};
 
-use super::print::{Print, source_print};
-
 /// A kind of Flux source.
 pub trait SourceKind:
     Resource<DynamicType = (), Scope = NamespaceResourceScope>
@@ -143,14 +141,6 @@ impl FluxObject {
     /// The object's name.
     pub fn name(&self) -> &str {
         self.metadata().name.as_deref().unwrap_or_default()
-    }
-
-    /// The object's fingerprint.
-    pub fn print(&self) -> Print {
-        match self {
-            Self::Git(object) => source_print(&**object),
-            Self::Oci(object) => source_print(&**object),
-        }
     }
 }
 

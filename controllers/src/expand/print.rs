@@ -11,12 +11,12 @@ use muster_api::{
     digest,
     flux::{Kustomization, KustomizationSpec},
     kind::GROUP,
+    labels::annotation,
 };
 use serde::Serialize;
 
 use super::{
-    derive::derived_annotations,
-    flux_object::{SourceKind, content},
+    flux_object::{FluxObject, SourceKind, content},
     labels,
 };
 
@@ -24,6 +24,19 @@ use super::{
 /// serialize equally.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Print(String);
+
+/// The keys of the annotations that are derived from a package.
+pub const ANNOTATIONS: &[&str] = &[annotation::SETTLE, annotation::ASSUME, annotation::PLAN];
+
+/// The annotations derived from a package.
+pub fn derived_annotations(object: &Kustomization) -> BTreeMap<&String, &String> {
+    let derived = |key: &str| ANNOTATIONS.contains(&key);
+    object
+        .annotations()
+        .iter()
+        .filter(|(key, _)| derived(key))
+        .collect()
+}
 
 /// The fingerprint of a Kustomization, derived or live: its spec, muster's labels and annotations on it, and the
 /// assemblage that owns it.
@@ -48,6 +61,14 @@ pub fn kustomization_print(object: &Kustomization) -> Print {
 /// The fingerprint of a source, derived or live: its spec alone, because sources are shared.
 pub fn source_print(object: &impl SourceKind) -> Print {
     print(&object.spec(None))
+}
+
+/// The fingerprint of a source of either kind.
+pub(super) fn source_object_print(object: &FluxObject) -> Print {
+    match object {
+        FluxObject::Git(object) => source_print(&**object),
+        FluxObject::Oci(object) => source_print(&**object),
+    }
 }
 
 /// The fingerprint of the part of a source that its name is derived from, without defaults of the kind.
