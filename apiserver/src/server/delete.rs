@@ -1,8 +1,8 @@
 //! Deletes an object or a collection.
 
-use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::{Call, admit, decode, read, respond};

@@ -68,7 +68,8 @@ impl Known {
         if kept + rows.len() > MOST {
             all.clear();
         }
-        if rows.len() <= MOST {
+        // Without rows there is nothing to know: the number of assemblages is not bounded by the number of rows.
+        if (1..=MOST).contains(&rows.len()) {
             all.insert(assemblage, (target, rows));
         }
     }
@@ -145,6 +146,9 @@ mod tests {
             let kept: usize = all.0.lock().values().map(|(_, rows)| rows.len()).sum();
             assert!((100..=MOST).contains(&kept), "{kept}");
         }
+        let before = all.0.lock().len();
+        all.keep(key("empty"), target("empty"), known(&rows(0)));
+        assert_eq!(all.0.lock().len(), before, "one without rows takes no memory");
         all.keep(key("large"), target("large"), known(&rows(MOST + 1)));
         assert_eq!(all.take(&key("large"), &target("large")).len(), 0);
     }

@@ -118,10 +118,10 @@ impl Walk {
 
     fn lists(&mut self, old: Option<&Value>, new: Option<&Value>, list: &ListTy<'_>) {
         let (olds, news) = differing(items(old), items(new), list);
-        self.items(olds, news, list);
+        self.items_by_step(olds, news, list);
     }
 
-    fn items(&mut self, olds: Vec<&Value>, news: Vec<&Value>, list: &ListTy<'_>) {
+    fn items_by_step(&mut self, olds: Vec<&Value>, news: Vec<&Value>, list: &ListTy<'_>) {
         let (olds, news) = (steps(olds, list), steps(news, list));
         let all: BTreeSet<&String> = olds.keys().chain(news.keys()).collect();
         for step in all {
@@ -283,7 +283,7 @@ mod tests {
                         (old.iter().collect(), new.iter().collect())
                     };
                     let left_out = old.len() - olds.len();
-                    walk.items(olds, news, &list);
+                    walk.items_by_step(olds, news, &list);
                     let Comparison {
                         added,
                         modified,
