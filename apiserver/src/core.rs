@@ -13,7 +13,9 @@ use crate::fault::Faults;
 use crate::meta;
 use crate::record::Recorder;
 use crate::removal;
+use crate::resources::Resource;
 use crate::resources::catalog::Registry;
+use crate::schema::Schema;
 use crate::status::{ApiError, GroupResource};
 use crate::store::{Object, ObjectId, ObjectKey, Store, Write};
 use crate::webhooks::Webhooks;
@@ -167,12 +169,24 @@ pub(crate) struct Live {
     pub object: Object,
     /// Its parsed JSON.
     pub value: Arc<Value>,
+    settled: Option<Arc<Schema>>,
 }
 
 impl Live {
     pub(crate) fn read(store: &Store, object: Object) -> Self {
-        let value = store.parsed(&object);
-        Self { object, value }
+        let (value, settled) = store.parsed(&object);
+        Self {
+            object,
+            value,
+            settled,
+        }
+    }
+
+    /// Whether a new version needs to be checked only where it differs from this one.
+    pub(crate) fn is_settled(&self, resource: &Resource) -> bool {
+        let schema = resource.custom().map(|custom| &custom.schema);
+        let by = self.settled.as_ref().zip(schema);
+        resource.is_stored_as_served() && by.is_some_and(|(settled, schema)| Arc::ptr_eq(settled, schema))
     }
 }
 

@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, fs, path::PathBuf};
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use muster_api::{crds, kind};
-use muster_apiserver::schema::Schema;
+use muster_apiserver::schema::{Changed, Schema};
 use serde_json::{Value, json};
 
 fn directory() -> PathBuf {
@@ -154,8 +154,12 @@ fn the_kinds_of_rollout_operator_take_what_they_took() {
         (1, json!({"replicas": -1}), false),
     ] {
         let mut object = json!({"spec": spec});
-        schemas[kind].default(&mut object);
-        assert_eq!(schemas[kind].validate(&object, None).is_empty(), good, "{object}");
+        schemas[kind].default(&mut object, &Changed::Whole);
+        assert_eq!(
+            schemas[kind].validate(&object, None, &Changed::Whole).is_empty(),
+            good,
+            "{object}"
+        );
         assert!(kind == 0 || object["spec"]["replicas"].is_i64(), "{object}");
     }
     let definition = &crds::rollout_operator()[1];

@@ -3,7 +3,7 @@ use std::{collections::BTreeMap, sync::LazyLock};
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use muster_api::crds;
-use muster_apiserver::schema::Schema;
+use muster_apiserver::schema::{Changed, Schema};
 use serde_json::Value;
 
 /// muster's CRDs for fleets and nodes.
@@ -49,10 +49,10 @@ pub(crate) fn yaml(text: &str) -> Value {
 pub(crate) fn admit(object: &Value, old: Option<&Value>) -> Result<Value, Vec<String>> {
     let schema = schema(object["kind"].as_str().unwrap());
     let mut stored = object.clone();
-    let dropped = schema.prune(&mut stored);
+    let dropped = schema.prune(&mut stored, &Changed::Whole);
     assert!(dropped.is_empty(), "unknown fields: {dropped:?}");
-    schema.default(&mut stored);
-    let causes = schema.validate(&stored, old);
+    schema.default(&mut stored, &Changed::Whole);
+    let causes = schema.validate(&stored, old, &Changed::Whole);
     if causes.is_empty() {
         Ok(stored)
     } else {

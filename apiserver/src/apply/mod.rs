@@ -15,7 +15,7 @@ mod tests;
 
 use serde_json::{Map, Value, json};
 
-use crate::schema::{Cause, Schema};
+use crate::schema::{Cause, Changed, Schema};
 
 use managers::{Manager, Managers};
 use set::FieldSet;
@@ -62,6 +62,8 @@ pub struct UpdateOptions<'a> {
     pub api_version: &'a str,
     /// The instant of the request, RFC 3339 in seconds.
     pub now: &'a str,
+    /// The parts of the object that may differ from its current version.
+    pub changed: &'a Changed,
 }
 
 /// Why an apply was refused.
@@ -130,6 +132,7 @@ pub fn apply(
         api_version: options.api_version,
         now: options.now,
         ignored: &ignored,
+        changed: &Changed::Whole,
     };
     // Unreadable entries own nothing.
     let mut entries = live
@@ -187,6 +190,7 @@ pub fn track_update(old: Option<&Value>, new: &mut Value, ty: TypeRef<'_>, optio
         api_version: options.api_version,
         now: options.now,
         ignored: &ignored,
+        changed: options.changed,
     };
     let manager = Manager::updater(options.manager, options.api_version, options.subresource);
     let (entries, is_changed) = update::update_managers(before, new, ty, &entries, &manager, &request);

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::{ApplyError, ApplyOptions, TypeRef, UpdateOptions, apply, track_update};
-use crate::schema::Schema;
+use crate::schema::{Changed, Schema};
 
 fn schema() -> Schema {
     Schema::parse(&json!({
@@ -90,6 +90,7 @@ impl Bed {
             has_status: true,
             api_version: "t.example/v1",
             now: &now,
+            changed: &Changed::Whole,
         };
         track_update(
             self.live.as_ref(),
@@ -342,6 +343,7 @@ fn labels_and_finalizers_of_creates_are_owned_and_names_are_not() {
         has_status: false,
         api_version: "v1",
         now: "2026-01-01T00:00:00Z",
+        changed: &Changed::Whole,
     };
     track_update(None, &mut new, TypeRef::Builtin("core.v1.ConfigMap"), &options);
     assert_eq!(

@@ -10,7 +10,7 @@ use super::managers::{Manager, Managers, Owned};
 use super::set::{self, FieldSet};
 use super::types::Ty;
 use super::walk::{compare, equal, merge_values, remove};
-use crate::schema::{Cause, reason};
+use crate::schema::{Cause, Changed, reason};
 
 /// The object and managers after `manager` applied `config` onto `live`; the object is `None` if it does not change.
 pub(super) fn apply_configuration(
@@ -82,6 +82,8 @@ pub(super) struct Request<'a> {
     pub now: &'a str,
     /// Fields that the endpoint does not write: no manager gets ownership of them through it.
     pub ignored: &'a FieldSet,
+    /// The parts of the object that may differ.
+    pub changed: &'a Changed,
 }
 
 /// Paths that are never tracked.
@@ -112,7 +114,7 @@ fn take_over(
     manager: Option<&Manager>,
     request: &Request<'_>,
 ) -> Result<FieldSet, ApplyError> {
-    let changes = compare(Some(old), Some(new), ty).without(request.ignored);
+    let changes = compare(Some(old), Some(new), ty, request.changed).without(request.ignored);
     let written = changes.modified.union(&changes.added);
     let mut conflicts: BTreeMap<&Manager, FieldSet> = BTreeMap::new();
     for (other, owned) in managers.iter().filter(|(other, _)| Some(*other) != manager) {

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use crate::meta;
 use crate::resources::Resource;
-use crate::schema::Cause;
+use crate::schema::{Cause, Changed};
 use crate::status::ApiError;
 
 /// The fields of ObjectMeta.
@@ -173,13 +173,16 @@ pub(crate) fn keep(old: &Value, new: &mut Value) {
     }
 }
 
-/// Whether the desired state of the two differs (which increases the generation): for custom resources everything but
-/// metadata and status, for built-in kinds the spec (for webhook configurations the webhooks).
-pub(crate) fn wants_changed(resource: &Resource, old: &Value, new: &Value) -> bool {
+/// Whether the desired state of the two differs (which increases the generation), in one of the `changed` parts: for
+/// custom resources everything but metadata and status, for built-in kinds the spec (for webhook configurations the
+/// webhooks).
+pub(crate) fn wants_changed(resource: &Resource, old: &Value, new: &Value, changed: &Changed) -> bool {
     if resource.custom().is_none() {
         return old["spec"] != new["spec"] || old["webhooks"] != new["webhooks"];
     }
-    let is_wanted = |key: &str| key != "metadata" && !(key == "status" && resource.status);
+    let is_wanted = |key: &str| {
+        key != "metadata" && !(key == "status" && resource.status) && changed.member(key).is_some()
+    };
     let (old, new) = (old.as_object(), new.as_object());
     let [old, new] = [old, new].map(|object| object.into_iter().flatten().filter(|(key, _)| is_wanted(key)));
     !old.eq(new)

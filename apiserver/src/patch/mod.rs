@@ -9,6 +9,7 @@ use json_patch::PatchOperation;
 use serde_json::Value;
 
 use crate::meta::depth;
+use crate::schema::Changed;
 
 /// Maximum number of operations of one JSON patch, as on the real server.
 const MAX_OPERATIONS: usize = 10_000;
@@ -35,10 +36,19 @@ pub enum PatchError {
     TooMany(usize),
 }
 
+fn operations(patch: &Value) -> Result<json_patch::Patch, PatchError> {
+    serde_json::from_value(patch.clone())
+        .map_err(|error| PatchError::Malformed(format!("error decoding patch: {error}")))
+}
+
+/// The parts of an object that a JSON patch may change.
+pub fn changed_by_json(patch: &Value) -> Changed {
+    operations(patch).map_or(Changed::Whole, |operations| Changed::by_json_patch(&operations))
+}
+
 /// JSON patch, RFC 6902.
 pub fn json(object: &Value, patch: &Value) -> Result<Value, PatchError> {
-    let operations: json_patch::Patch = serde_json::from_value(patch.clone())
-        .map_err(|error| PatchError::Malformed(format!("error decoding patch: {error}")))?;
+    let operations = operations(patch)?;
     if operations.len() > MAX_OPERATIONS {
         return Err(PatchError::TooMany(operations.len()));
     }

@@ -130,6 +130,11 @@ impl Resource {
         self.custom().is_some() || builtin::counts_generations(&self.group, &self.kind)
     }
 
+    /// Whether objects are stored in the version that this resource serves.
+    pub(crate) fn is_stored_as_served(&self) -> bool {
+        self.storage_api_version == self.api_version()
+    }
+
     /// Whether this is the built-in `kind` of `group`.
     pub(crate) fn is(&self, group: &str, kind: &str) -> bool {
         self.group == group && self.kind == kind

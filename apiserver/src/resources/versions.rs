@@ -5,6 +5,7 @@ use std::borrow::Cow;
 use serde_json::Value;
 
 use super::{Resource, Typing, events};
+use crate::schema::Changed;
 
 /// A stored object in the version of this resource: without fields that its schema does not declare.
 pub(crate) fn presented(resource: &Resource, mut value: Value) -> Value {
@@ -12,7 +13,7 @@ pub(crate) fn presented(resource: &Resource, mut value: Value) -> Value {
         match &resource.typing {
             Typing::Custom(custom) => {
                 value["apiVersion"] = resource.api_version().into();
-                custom.schema.prune(&mut value);
+                custom.schema.prune(&mut value, &Changed::Whole);
             }
             Typing::Builtin(_) => events::from_core(&mut value),
         }
@@ -43,8 +44,8 @@ pub(crate) fn to_stored(resource: &Resource, value: &mut Value) {
         match &resource.typing {
             Typing::Custom(custom) => {
                 value["apiVersion"] = resource.storage_api_version.clone().into();
-                custom.stored.prune(value);
-                custom.stored.default(value);
+                custom.stored.prune(value, &Changed::Whole);
+                custom.stored.default(value, &Changed::Whole);
             }
             Typing::Builtin(_) => events::to_core(value),
         }

@@ -2,21 +2,29 @@
 
 use serde_json::Value;
 
+use super::changed::Changed;
 use super::node::Node;
 
-/// Drops nulls that are neither nullable nor have a default, then applies defaults.
-pub(super) fn apply_defaults(value: &mut Value, node: &Node) {
-    if has_null(value) {
+/// Drops nulls that are neither nullable nor have a default from the changed parts, then applies defaults to them.
+pub(super) fn apply_defaults(value: &mut Value, node: &Node, changed: &Changed) {
+    if has_null(value, changed) {
         drop_nulls(value, Some(node));
     }
-    fill(value, node);
+    fill(value, node, changed);
 }
 
-fn has_null(value: &Value) -> bool {
+fn has_null(value: &Value, changed: &Changed) -> bool {
+    let has =
+        |value: &Value, changed: Option<&Changed>| changed.is_some_and(|changed| has_null(value, changed));
     match value {
         Value::Null => true,
-        Value::Object(members) => members.values().any(has_null),
-        Value::Array(items) => items.iter().any(has_null),
+        Value::Object(members) => members
+            .iter()
+            .any(|(name, value)| has(value, changed.member(name))),
+        Value::Array(items) => items
+            .iter()
+            .enumerate()
+            .any(|(index, item)| has(item, changed.item(index))),
         _ => false,
     }
 }
@@ -41,8 +49,8 @@ fn drop_nulls(value: &mut Value, node: Option<&Node>) {
     }
 }
 
-/// Applies defaults.
-pub(super) fn fill(value: &mut Value, node: &Node) {
+/// Applies defaults to the changed parts.
+pub(super) fn fill(value: &mut Value, node: &Node, changed: &Changed) {
     if !node.has_defaults {
         return;
     }
@@ -60,17 +68,19 @@ pub(super) fn fill(value: &mut Value, node: &Node) {
                 }
             }
             for (name, value) in members.iter_mut() {
-                if let Some(schema) = node.member(name) {
+                if let (Some(schema), Some(changed)) = (node.member(name), changed.member(name)) {
                     replace_null(value, schema);
-                    fill(value, schema);
+                    fill(value, schema, changed);
                 }
             }
         }
         Value::Array(items) => {
             let Some(schema) = &node.items else { return };
-            for item in items {
-                replace_null(item, schema);
-                fill(item, schema);
+            for (index, item) in items.iter_mut().enumerate() {
+                if let Some(changed) = changed.item(index) {
+                    replace_null(item, schema);
+                    fill(item, schema, changed);
+                }
             }
         }
         _ => {}

@@ -6,22 +6,32 @@ use std::hash::Hash;
 use serde_json::{Map, Value};
 
 use super::cause::Cause;
+use super::changed::Changed;
 use super::node::Node;
 use super::path::Path;
 use super::types::ListType;
 
-/// A cause for the second occurrence of every duplicate.
-pub(super) fn duplicates(value: &Value, node: &Node, path: Path<'_>, causes: &mut Vec<Cause>) {
+/// A cause for the second occurrence of every duplicate in the changed lists.
+pub(super) fn duplicates(
+    value: &Value,
+    node: &Node,
+    path: Path<'_>,
+    changed: &Changed,
+    causes: &mut Vec<Cause>,
+) {
     if !node.has_unique_lists {
         return;
     }
     match value {
         Value::Object(members) => {
             for (name, value) in members {
+                let Some(changed) = changed.member(name) else {
+                    continue;
+                };
                 if let Some(property) = node.properties.get(name) {
-                    duplicates(value, property, Path::Field(&path, name), causes);
+                    duplicates(value, property, Path::Field(&path, name), changed, causes);
                 } else if let Some(schema) = node.additional.schema() {
-                    duplicates(value, schema, Path::Key(&path, name), causes);
+                    duplicates(value, schema, Path::Key(&path, name), changed, causes);
                 }
             }
         }
@@ -33,7 +43,9 @@ pub(super) fn duplicates(value: &Value, node: &Node, path: Path<'_>, causes: &mu
             }
             let Some(schema) = &node.items else { return };
             for (index, item) in items.iter().enumerate() {
-                duplicates(item, schema, Path::Item(&path, index), causes);
+                if let Some(changed) = changed.item(index) {
+                    duplicates(item, schema, Path::Item(&path, index), changed, causes);
+                }
             }
         }
         _ => {}

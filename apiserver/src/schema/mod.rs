@@ -4,6 +4,7 @@
 //! Pure functions over JSON. The rules, their order and their messages are those of kube-apiserver 1.36.
 
 mod cause;
+mod changed;
 mod correlate;
 mod default;
 mod evaluate;
@@ -29,6 +30,7 @@ use serde_json::Value;
 use path::Path;
 
 pub use cause::{Cause, reason};
+pub use changed::Changed;
 pub(crate) use evaluate::Condition;
 pub(crate) use node::Node;
 pub(crate) use rules::member_at;
@@ -76,10 +78,10 @@ impl Schema {
         Ok((text, schema))
     }
 
-    /// Drops undeclared fields and unknown metadata fields; returns their paths (`spec.bogus`, `spec.list[0].x`),
-    /// sorted.
-    pub fn prune(&self, object: &mut Value) -> Vec<String> {
-        let mut dropped = prune::resource(object, &self.root);
+    /// Drops undeclared fields from the changed parts, and unknown metadata fields; returns their paths (`spec.bogus`,
+    /// `spec.list[0].x`), sorted.
+    pub fn prune(&self, object: &mut Value, changed: &Changed) -> Vec<String> {
+        let mut dropped = prune::resource(object, &self.root, changed);
         if let Some(metadata) = object.get_mut("metadata") {
             let unknown = crate::builtin::prune_builtin(crate::builtin::OBJECT_META, metadata);
             dropped.extend(unknown.into_iter().map(|path| format!("metadata.{path}")));
@@ -88,27 +90,31 @@ impl Schema {
         dropped
     }
 
-    /// Drops nulls that the schema does not allow and applies its defaults.
-    pub fn default(&self, object: &mut Value) {
-        default::apply_defaults(object, &self.root);
+    /// Drops nulls that the schema does not allow from the changed parts and applies its defaults to them.
+    pub fn default(&self, object: &mut Value, changed: &Changed) {
+        default::apply_defaults(object, &self.root, changed);
     }
 
     /// Applies defaults and keeps nulls, as for the result of an apply.
     pub fn fill(&self, object: &mut Value) {
-        default::fill(object, &self.root);
+        default::fill(object, &self.root, &Changed::Whole);
     }
 
-    /// All validation errors of `new`, including CEL rules; `old` is the object that it replaces. Existing errors in
-    /// unchanged values are accepted, as on the real server.
-    pub fn validate(&self, new: &Value, old: Option<&Value>) -> Vec<Cause> {
-        self.validate_more(value::check(new, old, &self.root, ""), new, old)
+    /// All validation errors of the changed parts of `new`, including CEL rules; `old` is the object that it replaces.
+    /// Existing errors in unchanged values are accepted, as on the real server.
+    pub fn validate(&self, new: &Value, old: Option<&Value>, changed: &Changed) -> Vec<Cause> {
+        self.validate_more(value::check(new, old, &self.root, "", changed), new, old, changed)
     }
 
     /// Validation errors of `new` after a write to its status: without rules only the status is checked.
-    pub fn validate_status(&self, new: &Value, old: Option<&Value>) -> Vec<Cause> {
+    pub fn validate_status(&self, new: &Value, old: Option<&Value>, changed: &Changed) -> Vec<Cause> {
         let mut causes = Vec::new();
-        if let (Some(status), Some(node)) = (new.get("status"), self.root.properties.get("status")) {
-            causes = value::check(status, old.and_then(|old| old.get("status")), node, "");
+        if let (Some(status), Some(node), Some(changed)) = (
+            new.get("status"),
+            self.root.properties.get("status"),
+            changed.member("status"),
+        ) {
+            causes = value::check(status, old.and_then(|old| old.get("status")), node, "", changed);
         }
         for cause in &mut causes {
             cause.field = if cause.field == "<nil>" {
@@ -117,26 +123,40 @@ impl Schema {
                 format!("status.{}", cause.field)
             };
         }
-        self.validate_more(causes, new, old)
+        self.validate_more(causes, new, old, changed)
+    }
+
+    /// Whether the next version of `new` needs to be checked only where it differs: all of it is valid, and all rules
+    /// hold if nothing changes. `changed` are the parts of `new` of which this is not known yet.
+    pub fn is_settled(&self, new: &Value, changed: &Changed) -> bool {
+        let is_valid = || self.validate(new, None, changed).is_empty();
+        let lasts = || !self.root.has_rules || evaluate::run(new, Some(new), &self.root, changed).is_empty();
+        is_valid() && lasts()
     }
 
     /// Adds the errors of lists and rules.
-    fn validate_more(&self, mut causes: Vec<Cause>, new: &Value, old: Option<&Value>) -> Vec<Cause> {
-        let duplicates = |value: &Value| {
+    fn validate_more(
+        &self,
+        mut causes: Vec<Cause>,
+        new: &Value,
+        old: Option<&Value>,
+        changed: &Changed,
+    ) -> Vec<Cause> {
+        let duplicates = |value: &Value, changed: &Changed| {
             let mut causes = Vec::new();
-            lists::duplicates(value, &self.root, Path::Root(""), &mut causes);
+            lists::duplicates(value, &self.root, Path::Root(""), changed, &mut causes);
             causes
         };
-        let more = duplicates(new);
+        let more = duplicates(new, changed);
         // Duplicates that existed before are not an error of the update.
-        if !more.is_empty() && old.is_none_or(|old| duplicates(old).is_empty()) {
+        if !more.is_empty() && old.is_none_or(|old| duplicates(old, &Changed::Whole).is_empty()) {
             causes.extend(more);
         }
         if self.root.has_rules {
             if causes.iter().any(Cause::blocks_rules) {
                 causes.push(Cause::incomplete_check());
             } else {
-                causes.extend(evaluate::run(new, old, &self.root));
+                causes.extend(evaluate::run(new, old, &self.root, changed));
             }
         }
         causes

@@ -5,6 +5,7 @@ use regex::Regex;
 use serde_json::{Map, Value, json};
 
 use super::cause::Cause;
+use super::changed::Changed;
 use super::node::Node;
 use super::types::Type;
 use super::value;
@@ -315,7 +316,7 @@ fn default(schema: &Schema, level: NodeLevel, path: &str, causes: &mut Vec<Cause
     let mut pruned = value.clone();
     let unknown = super::prune::below(&mut pruned, &read);
     if unknown.is_empty() {
-        causes.extend(value::check(value, None, &read, &field));
+        causes.extend(value::check(value, None, &read, &field, &Changed::Whole));
     } else {
         causes.push(Cause::invalid(field, value, "must not have unknown fields"));
     }

@@ -3,7 +3,7 @@
 
 use serde_json::{Value, json};
 
-use super::{ListType, MapType, Schema};
+use super::{Changed, ListType, MapType, Schema};
 
 fn object(properties: Value) -> Value {
     json!({"type": "object", "properties": {"spec": {"type": "object", "properties": properties}}})
@@ -22,7 +22,7 @@ fn lines(causes: &[super::Cause]) -> Vec<String> {
 
 /// The causes for a `spec` with these properties.
 fn causes(properties: Value, spec: Value) -> Vec<String> {
-    lines(&parsed(&object(properties)).validate(&json!({"spec": spec}), None))
+    lines(&parsed(&object(properties)).validate(&json!({"spec": spec}), None, &Changed::Whole))
 }
 
 fn check(properties: Value, spec: Value, expect: &[&str]) {
@@ -230,7 +230,7 @@ fn unknown_fields_are_pruned_and_named() {
         },
     });
     assert_eq!(
-        schema.prune(&mut object),
+        schema.prune(&mut object, &Changed::Whole),
         [
             "extra",
             "metadata.bogus",
@@ -264,7 +264,7 @@ fn defaults_come_in_from_outside_to_inside_and_nulls_go() {
     })));
     let mut object =
         json!({"spec": {"list": [{}, {"a": "y"}], "nullable": null, "plain": null, "defaulted": null}});
-    schema.default(&mut object);
+    schema.default(&mut object, &Changed::Whole);
     assert_eq!(
         object,
         json!({"spec": {
@@ -273,7 +273,7 @@ fn defaults_come_in_from_outside_to_inside_and_nulls_go() {
     );
     // An absent spec has no defaults below it.
     let mut empty = json!({});
-    schema.default(&mut empty);
+    schema.default(&mut empty, &Changed::Whole);
     assert_eq!(empty, json!({}));
 }
 
@@ -402,9 +402,9 @@ fn rules_and_what_they_say() {
         ]),
     );
     let of = |spec: Value| json!({"spec": spec});
-    let both = |new: Value, old: Value| lines(&widget.validate(&of(new), Some(&of(old))));
+    let both = |new: Value, old: Value| lines(&widget.validate(&of(new), Some(&of(old)), &Changed::Whole));
     assert_eq!(
-        lines(&widget.validate(&of(json!({"num": 11})), None)),
+        lines(&widget.validate(&of(json!({"num": 11})), None, &Changed::Whole)),
         ["FieldValueInvalid spec: Invalid value: num must be at most 10"]
     );
     assert_eq!(
@@ -416,14 +416,14 @@ fn rules_and_what_they_say() {
         Vec::<String>::new()
     );
     assert_eq!(
-        lines(&widget.validate(&of(json!({"num": 11, "text": "ABC"})), None)),
+        lines(&widget.validate(&of(json!({"num": 11, "text": "ABC"})), None, &Changed::Whole)),
         [
             "FieldValueInvalid spec.text: Invalid value: \"ABC\": spec.text in body should match '^[a-z]+$'",
             "FieldValueInvalid spec: Invalid value: num must be at most 10",
         ]
     );
     assert_eq!(
-        lines(&widget.validate(&of(json!({"num": "x"})), None)),
+        lines(&widget.validate(&of(json!({"num": "x"})), None, &Changed::Whole)),
         [
             "FieldValueTypeInvalid spec.num: Invalid value: \"string\": spec.num in body must be of type integer: \"string\"",
             "FieldValueInvalid <nil>: Invalid value: null: some validation rules were not checked because the object was invalid; correct the existing errors to complete validation",
@@ -431,7 +431,7 @@ fn rules_and_what_they_say() {
     );
     // The rule needs an absent field.
     assert_eq!(
-        lines(&widget.validate(&of(json!({})), None)),
+        lines(&widget.validate(&of(json!({})), None, &Changed::Whole)),
         [
             "FieldValueInvalid spec: Invalid value: \"object\": no such key: num evaluating rule: num must be at most 10",
         ]
@@ -448,7 +448,7 @@ fn rules_without_message_name_themselves_and_message_expressions_win() {
         ]),
     );
     assert_eq!(
-        lines(&schema.validate(&json!({"spec": {"n": 0}}), None)),
+        lines(&schema.validate(&json!({"spec": {"n": 0}}), None, &Changed::Whole)),
         [
             "FieldValueInvalid spec: Invalid value: failed rule: self.n > 1",
             "FieldValueInvalid spec: Invalid value: n is 0",
@@ -462,7 +462,7 @@ fn scalars_print_their_value() {
         json!({"n": {"type": "integer", "x-kubernetes-validations": [{"rule": "self > 1"}]}}),
     ));
     assert_eq!(
-        lines(&schema.validate(&json!({"spec": {"n": 0}}), None)),
+        lines(&schema.validate(&json!({"spec": {"n": 0}}), None, &Changed::Whole)),
         ["FieldValueInvalid spec.n: Invalid value: 0: failed rule: self > 1",]
     );
 }
@@ -479,12 +479,12 @@ fn list_maps_are_correlated_by_key() {
     let old = of(json!([{"k": "a", "v": 1}, {"k": "b", "v": 5}]));
     let swapped = of(json!([{"k": "b", "v": 5}, {"k": "a", "v": 1}, {"k": "c", "v": 0}]));
     assert_eq!(
-        lines(&schema.validate(&swapped, Some(&old))),
+        lines(&schema.validate(&swapped, Some(&old), &Changed::Whole)),
         Vec::<String>::new()
     );
     let fallen = of(json!([{"k": "b", "v": 4}, {"k": "a", "v": 2}]));
     assert_eq!(
-        lines(&schema.validate(&fallen, Some(&old))),
+        lines(&schema.validate(&fallen, Some(&old), &Changed::Whole)),
         ["FieldValueInvalid spec.l[0]: Invalid value: v may not fall"]
     );
 }
@@ -500,15 +500,15 @@ fn optional_old_self_runs_on_create() {
     );
     let of = |n: i64| json!({"spec": {"n": n}});
     assert_eq!(
-        lines(&schema.validate(&of(1), None)),
+        lines(&schema.validate(&of(1), None, &Changed::Whole)),
         ["FieldValueInvalid spec: Invalid value: starts at 0"]
     );
     assert_eq!(
-        lines(&schema.validate(&of(1), Some(&of(0)))),
+        lines(&schema.validate(&of(1), Some(&of(0)), &Changed::Whole)),
         Vec::<String>::new()
     );
     assert_eq!(
-        lines(&schema.validate(&of(2), Some(&of(0)))),
+        lines(&schema.validate(&of(2), Some(&of(0)), &Changed::Whole)),
         ["FieldValueInvalid spec: Invalid value: by one"]
     );
 }
@@ -517,9 +517,11 @@ fn optional_old_self_runs_on_create() {
 fn rules_see_types_formats_and_escaped_names() {
     let schema = |properties: Value, rule: &str| ruled(properties, json!([{"rule": rule}]));
     let holds = |properties: Value, rule: &str, spec: Value| {
-        let causes = lines(
-            &schema(properties, rule).validate(&json!({"metadata": {"name": "n"}, "spec": spec}), None),
-        );
+        let causes = lines(&schema(properties, rule).validate(
+            &json!({"metadata": {"name": "n"}, "spec": spec}),
+            None,
+            &Changed::Whole,
+        ));
         assert_eq!(causes, Vec::<String>::new(), "{rule}");
     };
     holds(
@@ -597,7 +599,7 @@ fn rules_at_the_root_see_the_name() {
         json!([{"rule": "self.metadata.name.size() <= 3", "message": "name too long"}]);
     let schema = parsed(&schema);
     assert_eq!(
-        lines(&schema.validate(&json!({"metadata": {"name": "long-name"}}), None)),
+        lines(&schema.validate(&json!({"metadata": {"name": "long-name"}}), None, &Changed::Whole)),
         ["FieldValueInvalid <nil>: Invalid value: name too long",]
     );
 }
@@ -609,10 +611,13 @@ fn what_was_wrong_before_and_did_not_change_is_let_through() {
         json!([{"rule": "self.m < 5", "message": "m too large"}]),
     );
     let old = json!({"spec": {"n": 11, "m": 7}});
-    assert_eq!(lines(&schema.validate(&old, Some(&old))), Vec::<String>::new());
+    assert_eq!(
+        lines(&schema.validate(&old, Some(&old), &Changed::Whole)),
+        Vec::<String>::new()
+    );
     let touched = json!({"spec": {"n": 11, "m": 8}});
     assert_eq!(
-        lines(&schema.validate(&touched, Some(&old))),
+        lines(&schema.validate(&touched, Some(&old), &Changed::Whole)),
         ["FieldValueInvalid spec: Invalid value: m too large"]
     );
 }
@@ -636,4 +641,94 @@ fn list_and_map_types_by_path() {
     );
     assert_eq!(schema.map_type(&["spec"]), Some(MapType::Granular));
     assert_eq!(schema.list_type(&["spec"]), None);
+}
+
+/// For every write to a settled object, the check of the changed parts says what the check of all says.
+#[test]
+fn the_changed_parts_of_a_settled_object_are_enough() {
+    let item = json!({
+        "type": "object", "required": ["name"],
+        "properties": {
+            "name": {"type": "string"}, "size": {"type": "integer", "maximum": 9, "default": 1},
+            "tags": {"type": "array", "items": {"type": "string"}, "x-kubernetes-list-type": "set"},
+        },
+        "x-kubernetes-validations": [{"rule": "self.size >= oldSelf.size"}, {"rule": "self.name != 'none'"}],
+    });
+    let schema = parsed(&object(json!({
+        "items": {
+            "type": "array", "maxItems": 3, "items": item,
+            "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["name"],
+        },
+        "plain": {"type": "array", "items": {"type": "object", "properties": {"n": {"type": "integer", "minimum": 0}}}},
+        "flag": {"type": "boolean"},
+    })));
+    let old = json!({"spec": {
+        "items": [{"name": "a", "size": 2, "tags": ["x"]}, {"name": "b", "size": 1}],
+        "plain": [{"n": 1}, {"n": 2}],
+    }});
+    assert!(schema.is_settled(&old, &Changed::Whole));
+    let at = |path: &str, value: Value| json!([{"op": "replace", "path": path, "value": value}]);
+    let (mut refused, mut accepted) = (0, 0);
+    for patch in [
+        at("/spec/items/0/size", json!(1)),
+        at("/spec/items/0/size", json!(3)),
+        at("/spec/items/0/size", json!(10)),
+        at("/spec/items/0/size", json!(null)),
+        at("/spec/items/1/name", json!("a")),
+        at("/spec/items/1/name", json!("none")),
+        at("/spec/items/1", json!({"name": "c", "unknown": 1})),
+        at("/spec/items/1", json!({"name": "c", "tags": ["y", "y"]})),
+        at("/spec/items/0/tags/0", json!(7)),
+        at("/spec/plain/1/n", json!(-1)),
+        at("/spec/plain/1", json!({"n": 5, "m": 1})),
+        at("/spec", json!({"flag": "no"})),
+        json!([{"op": "add", "path": "/spec/items/-", "value": {"name": "c"}}]),
+        json!([{"op": "add", "path": "/spec/items/0", "value": {"name": "b"}}]),
+        json!([{"op": "add", "path": "/spec/flag", "value": 1}]),
+        json!([{"op": "remove", "path": "/spec/items/0/name"}]),
+        json!([{"op": "remove", "path": "/spec/items/0"}, {"op": "replace", "path": "/spec/plain/0/n", "value": -2}]),
+        json!([
+            {"op": "add", "path": "/spec/items/-", "value": {"name": "c"}},
+            {"op": "add", "path": "/spec/items/-", "value": {"name": "d"}},
+        ]),
+        json!([]),
+    ] {
+        let operations: json_patch::Patch = serde_json::from_value(patch.clone()).unwrap();
+        let write = |changed: &Changed| {
+            let mut new = old.clone();
+            json_patch::patch(&mut new, &operations).unwrap();
+            let dropped = schema.prune(&mut new, changed);
+            schema.default(&mut new, changed);
+            let causes = lines(&schema.validate(&new, Some(&old), changed));
+            (new, dropped, causes)
+        };
+        let whole = write(&Changed::Whole);
+        let changed = Changed::by_json_patch(&operations);
+        assert_eq!(write(&changed), whole, "{patch}");
+        if whole.2.is_empty() {
+            accepted += 1;
+            let settled = |changed| schema.is_settled(&whole.0, changed);
+            assert!(settled(&changed) && settled(&Changed::Whole), "{patch}");
+        } else {
+            refused += 1;
+        }
+    }
+    assert!(
+        accepted >= 5 && refused >= 10,
+        "{accepted} accepted, {refused} refused"
+    );
+}
+
+#[test]
+fn an_object_with_errors_that_were_there_before_is_not_settled() {
+    let schema = |rule: &str| {
+        let mut item = json!({"type": "object", "properties": {"n": {"type": "integer", "maximum": 9}}});
+        item["x-kubernetes-validations"] = json!([{"rule": rule}]);
+        parsed(&object(json!({"one": item})))
+    };
+    let with = |n: i64| json!({"spec": {"one": {"n": n}}});
+    assert!(schema("self.n < 8").is_settled(&with(7), &Changed::Whole));
+    for (rule, n) in [("self.n < 8", 8), ("true", 10), ("self.n > oldSelf.n", 7)] {
+        assert!(!schema(rule).is_settled(&with(n), &Changed::Whole), "{rule}");
+    }
 }

@@ -5,6 +5,7 @@
 use serde_json::{Value, json};
 
 use super::cause::{Cause, go_float};
+use super::changed::Changed;
 use super::node::{Checks, Node};
 use super::path::Path;
 use super::types::Type;
@@ -34,19 +35,32 @@ impl ValidationResult {
     }
 }
 
-/// All validation errors of `new`, which replaces `old`, at `path` (empty for the resource itself).
-pub(super) fn check(new: &Value, old: Option<&Value>, node: &Node, path: &str) -> Vec<Cause> {
-    validate(new, old, node, Path::Root(path)).causes
+/// All validation errors of the changed parts of `new`, which replaces `old`, at `path` (empty for the resource itself).
+pub(super) fn check(
+    new: &Value,
+    old: Option<&Value>,
+    node: &Node,
+    path: &str,
+    changed: &Changed,
+) -> Vec<Cause> {
+    validate(new, old, node, Path::Root(path), Some(changed)).causes
 }
 
-fn validate(new: &Value, old: Option<&Value>, node: &Node, path: Path<'_>) -> ValidationResult {
-    let at = At { path, node };
+fn validate(
+    new: &Value,
+    old: Option<&Value>,
+    node: &Node,
+    path: Path<'_>,
+    changed: Option<&Changed>,
+) -> ValidationResult {
     let mut outcome = ValidationResult::default();
-    if old == Some(new) {
+    let is_same = || old == Some(new);
+    let Some(changed) = changed.filter(|changed| **changed != Changed::Whole || !is_same()) else {
         // Existing errors are accepted.
         outcome.matches = 1;
         return outcome;
-    }
+    };
+    let at = At { path, node, changed };
     let checks = if new.is_null() {
         vec![at.ty(new), at.enumeration(new)]
     } else {
@@ -65,12 +79,16 @@ fn validate(new: &Value, old: Option<&Value>, node: &Node, path: Path<'_>) -> Va
         outcome.merge(check);
     }
     outcome.matches += 1;
+    if *changed != Changed::Whole && !outcome.is_valid() && is_same() {
+        outcome.causes.clear();
+    }
     outcome
 }
 
 struct At<'a> {
     path: Path<'a>,
     node: &'a Node,
+    changed: &'a Changed,
 }
 
 impl At<'_> {
@@ -216,7 +234,14 @@ impl At<'_> {
         if let Some(schema) = &self.node.items {
             for (index, item) in items.iter().enumerate() {
                 let old = correlate::correlated_item(old, self.node, index, item);
-                outcome.merge(validate(item, old, schema, Path::Item(&self.path, index)));
+                let changed = self.changed.item(index);
+                outcome.merge(validate(
+                    item,
+                    old,
+                    schema,
+                    Path::Item(&self.path, index),
+                    changed,
+                ));
             }
         }
         let Checks {
@@ -257,7 +282,7 @@ impl At<'_> {
             };
             let ratchets = !(self.path.is_empty() && matches!(name.as_str(), "apiVersion" | "kind"));
             let old = correlate::member(old, name).filter(|_| ratchets);
-            outcome.merge(validate(value, old, schema, path));
+            outcome.merge(validate(value, old, schema, path, self.changed.member(name)));
         }
         for name in checks.required.iter().filter(|name| !members.contains_key(*name)) {
             let path = Path::Member(&self.path, name).to_string();
@@ -278,7 +303,7 @@ impl At<'_> {
             not,
             ..
         } = &self.node.checks;
-        let branch = |node: &Node| validate(value, old, node, self.path);
+        let branch = |node: &Node| validate(value, old, node, self.path, Some(self.changed));
         if !any_of.is_empty() {
             let results: Vec<ValidationResult> = any_of.iter().map(branch).collect();
             if !results.iter().any(ValidationResult::is_valid) {

@@ -9,6 +9,7 @@ use super::shape::shape;
 use crate::admission::{Attributes, Operation, Remake, TypeName};
 use crate::kinds::defaults;
 use crate::lifecycle::metadata;
+use crate::schema::Changed;
 use crate::status::ApiError;
 
 /// The request for webhooks, without objects. `remake` decodes an object that a webhook has changed; without it the
@@ -73,7 +74,14 @@ pub(super) fn remade(
         validation: FieldValidation::Ignore,
         ..options.clone()
     };
-    shape(&call.resource, &lenient, &mut object, &[], tracking)?;
+    shape(
+        &call.resource,
+        &lenient,
+        &mut object,
+        &Changed::Whole,
+        &[],
+        tracking,
+    )?;
     defaults::fill(&call.resource, &mut object);
     Ok(object)
 }

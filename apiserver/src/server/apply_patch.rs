@@ -12,7 +12,7 @@ use crate::http::Body;
 use crate::lifecycle::metadata;
 use crate::meta;
 use crate::resources::versions;
-use crate::schema::Cause;
+use crate::schema::{Cause, Changed};
 use crate::status::ApiError;
 use crate::store::Object;
 
@@ -47,7 +47,7 @@ pub(super) async fn serve_apply(
         let merged = |live: &Live| {
             let (new, warned) = merged(call, options, &how, live, &decoded)?;
             warnings = warned;
-            Ok(new)
+            Ok((new, Changed::Whole))
         };
         match change::change(call, options, Tracking::Applied, merged).await {
             Err(error) if error.code == 404 && call.live().is_err() => {} // deleted in the meantime: create it
@@ -89,6 +89,7 @@ fn merged(
         &call.resource,
         options,
         &mut new,
+        &Changed::Whole,
         &decoded.duplicates,
         Tracking::Applied,
     )?;

@@ -1,5 +1,7 @@
 //! Changes to existing objects: update, patch, apply and scale.
 
+use std::sync::Arc;
+
 use serde_json::{Map, Value, json};
 
 use super::identity::identify;
@@ -13,27 +15,31 @@ use crate::kinds::defaults;
 use crate::lifecycle::metadata;
 use crate::meta;
 use crate::removal;
-use crate::resources::{names, versions};
+use crate::resources::{Resource, names, versions};
+use crate::schema::{Changed, Schema};
 use crate::status::ApiError;
 use crate::store::{Object, Stored, Write};
 use crate::webhooks::Hooks;
 
-/// Changes an existing object. `wanted` returns the desired object for the current one, in the request's version; it is
-/// called again after a conflict with another writer.
+/// Changes an existing object. `wanted` returns the desired object for the current one, in the request's version, and
+/// the parts of it that may differ; it is called again after a conflict with another writer.
 pub(super) async fn change(
     call: &Call<'_>,
     options: &Options,
     tracking: Tracking,
-    mut wanted: impl FnMut(&Live) -> Result<Value, ApiError> + Send,
+    mut wanted: impl FnMut(&Live) -> Result<(Value, Changed), ApiError> + Send,
 ) -> Result<Object, ApiError> {
     for _ in 0..RACES {
         let live = Live::read(&call.core.store, call.live()?);
-        let new = wanted(&live)?;
-        let new = match call.core.webhooks.hooks(&call.core.store) {
-            Some(hooks) => admitted(call, options, &hooks, &live, new, tracking).await?,
-            None => prepared(call, options, &live, new, tracking)?,
+        let (new, changed) = wanted(&live)?;
+        let (new, changed) = match call.core.webhooks.hooks(&call.core.store) {
+            Some(hooks) => (admitted(call, options, &hooks, &live, new, tracking).await?, None),
+            None => (
+                prepared(call, options, &live, new, tracking, &changed)?,
+                Some(&changed),
+            ),
         };
-        if let Some(object) = commit(call, options, &live, new) {
+        if let Some(object) = commit(call, options, &live, new, changed) {
             return Ok(object);
         }
     }
@@ -65,7 +71,7 @@ async fn admitted(
     } else {
         tracking
     };
-    let stored = prepared(call, options, live, new, tracked)?;
+    let stored = prepared(call, options, live, new, tracked, &Changed::Whole)?;
     attributes.object = Some(versions::presented(&call.resource, stored.clone()));
     hooks.validate(call.core, &attributes, &call.warnings).await?;
     Ok(stored)
@@ -75,17 +81,24 @@ async fn admitted(
 fn track_early(call: &Call<'_>, options: &Options, old: &Value, new: &mut Value) {
     let resource = &*call.resource;
     let mut settled = new.clone();
-    carry_over(call, old, &mut settled);
+    carry_over(call, old, &mut settled, &Changed::Whole);
     defaults::carry_over(resource, old, &mut settled);
     let api_version = resource.api_version();
-    let how = update_options(call, options, &api_version);
+    let how = update_options(call, options, &api_version, &Changed::Whole);
     track_update(Some(old), &mut settled, resource.type_ref(), &how);
     let managers = settled["metadata"]["managedFields"].take();
     meta::set_metadata(new, "managedFields", managers);
 }
 
-/// Stores a new version if it differs from the current one; `None` after a conflict with another writer.
-pub(super) fn commit(call: &Call<'_>, options: &Options, live: &Live, new: Value) -> Option<Object> {
+/// Stores a new version if it differs from the current one; `None` after a conflict with another writer. `changed`: the
+/// parts that may differ, if the object was checked by the schema of this version.
+pub(super) fn commit(
+    call: &Call<'_>,
+    options: &Options,
+    live: &Live,
+    new: Value,
+    changed: Option<&Changed>,
+) -> Option<Object> {
     if new == *live.value {
         return Some(live.object.clone());
     }
@@ -103,27 +116,38 @@ pub(super) fn commit(call: &Call<'_>, options: &Options, live: &Live, new: Value
         .commit(&call.resource.storage, &call.key(), expected, &write)
         .ok()?;
     if let Write::Put(new) = write {
-        store.keep_parsed(live.object.revision, &object, new);
+        let settled = |new: &Value| settled_by(&call.resource, new, changed?);
+        store.keep_parsed(live.object.revision, &object, new, settled);
     }
     Some(object)
 }
 
-/// The last step of every change to an existing object: `new` is the desired object in the request's version. Returns
-/// what to store.
+/// The schema by which all of `new` is settled: its next version needs to be checked only where it differs.
+fn settled_by(resource: &Resource, new: &Value, changed: &Changed) -> Option<Arc<Schema>> {
+    let schema = &resource.custom()?.schema;
+    let is_settled = resource.is_stored_as_served() && schema.is_settled(new, changed);
+    is_settled.then(|| Arc::clone(schema))
+}
+
+/// The last step of every change to an existing object: `new` is the desired object in the request's version, of
+/// which the `changed` parts may differ. Returns what to store.
 pub(super) fn prepared(
     call: &Call<'_>,
     options: &Options,
     live: &Live,
     mut new: Value,
     tracking: Tracking,
+    changed: &Changed,
 ) -> Result<Value, ApiError> {
     let resource = &*call.resource;
+    // This and other steps change metadata, too.
+    let changed = changed.clone().and_member("metadata");
     let old = &*versions::presented_ref(resource, &live.value);
     let version = meta::resource_version(&new);
     if !version.is_empty() && version != "0" && version != meta::resource_version(old) {
         return Err(ApiError::modified(&call.group_resource(), meta::name(old)));
     }
-    carry_over(call, old, &mut new);
+    carry_over(call, old, &mut new, &changed);
     defaults::fill(resource, &mut new);
     defaults::carry_over(resource, old, &mut new);
     let mut causes = metadata::changes_refused(old, &new);
@@ -132,6 +156,7 @@ pub(super) fn prepared(
         resource,
         &new,
         Some(old),
+        &changed,
         call.target.subresource == "status",
     ));
     refuse_invalid(resource, &new, &causes)?;
@@ -139,7 +164,7 @@ pub(super) fn prepared(
     if tracking == Tracking::Applied {
         normalize_applied(resource, Some(old), &mut new);
     }
-    if resource.counts_generations() && metadata::wants_changed(resource, old, &new) {
+    if resource.counts_generations() && metadata::wants_changed(resource, old, &new, &changed) {
         meta::set_metadata(&mut new, "generation", (meta::generation(old) + 1).into());
     }
     if tracking == Tracking::Update {
@@ -148,7 +173,7 @@ pub(super) fn prepared(
             Some(old),
             &mut new,
             resource.type_ref(),
-            &update_options(call, options, &api_version),
+            &update_options(call, options, &api_version, &changed),
         );
     }
     versions::to_stored(resource, &mut new);
@@ -156,8 +181,8 @@ pub(super) fn prepared(
     Ok(new)
 }
 
-/// Copies from the old object what this endpoint does not write.
-fn carry_over(call: &Call<'_>, old: &Value, new: &mut Value) {
+/// Copies from the old object what this endpoint does not write, where it may have changed.
+fn carry_over(call: &Call<'_>, old: &Value, new: &mut Value, changed: &Changed) {
     let copy = |from: &Value, to: &mut Value, field: &str| match from.get(field) {
         Some(value) => to[field] = value.clone(),
         None => {
@@ -167,7 +192,9 @@ fn carry_over(call: &Call<'_>, old: &Value, new: &mut Value) {
         }
     };
     match call.target.subresource.as_str() {
-        "" | "scale" if call.resource.status => copy(old, new, "status"),
+        "" | "scale" if call.resource.status && changed.member("status").is_some() => {
+            copy(old, new, "status");
+        }
         "" | "scale" => {}
         "finalize" => {
             let finalizers = new["spec"]["finalizers"].clone();
@@ -181,7 +208,7 @@ fn carry_over(call: &Call<'_>, old: &Value, new: &mut Value) {
         }
         sub => {
             let written = new["metadata"].take();
-            keep_all_but(sub, old, new);
+            keep_all_but(sub, old, new, changed);
             for field in ["resourceVersion", "managedFields", "uid"] {
                 meta::set_metadata(new, field, written[field].clone());
             }
@@ -193,13 +220,13 @@ fn carry_over(call: &Call<'_>, old: &Value, new: &mut Value) {
 }
 
 /// Sets all fields of `new` but one from `old`. Equal fields are not copied: they are most of a large object.
-fn keep_all_but(kept: &str, old: &Value, new: &mut Value) {
+fn keep_all_but(kept: &str, old: &Value, new: &mut Value, changed: &Changed) {
     let (Some(old), Some(new)) = (old.as_object(), new.as_object_mut()) else {
         return;
     };
     new.retain(|name, _| name == kept || old.contains_key(name));
     for (name, value) in old.iter().filter(|(name, _)| *name != kept) {
-        if new.get(name) != Some(value) {
+        if changed.member(name).is_some() && new.get(name) != Some(value) {
             new.insert(name.clone(), value.clone());
         }
     }

@@ -14,7 +14,7 @@ use crate::kinds::defaults;
 use crate::lifecycle::metadata;
 use crate::meta;
 use crate::resources::{names, versions};
-use crate::schema::Cause;
+use crate::schema::{Cause, Changed};
 use crate::status::{ApiError, GroupResource};
 use crate::store::{Object, ObjectKey, Stored, Write};
 use crate::webhooks::Hooks;
@@ -64,7 +64,14 @@ pub(super) async fn create_object(
         }
         meta::set_metadata(&mut object, "resourceVersion", Value::Null);
     }
-    let mut warnings = shape(resource, options, &mut object, &duplicates, tracking)?;
+    let mut warnings = shape(
+        resource,
+        options,
+        &mut object,
+        &Changed::Whole,
+        &duplicates,
+        tracking,
+    )?;
     warnings.extend(resource.custom().and_then(|custom| custom.deprecation.clone()));
     let hooks = call.core.webhooks.hooks(&call.core.store);
     if let Some(hooks) = &hooks {
@@ -84,7 +91,7 @@ pub(super) async fn create_object(
     defaults::fill(resource, &mut object);
     defaults::set_initial_fields(resource, &mut object, call.core);
     let mut causes = names::check(resource, &object);
-    causes.extend(problems(resource, &object, None, false));
+    causes.extend(problems(resource, &object, None, &Changed::Whole, false));
     refuse_invalid(resource, &object, &causes)?;
     if tracking == Tracking::Applied {
         normalize_applied(resource, None, &mut object);
@@ -94,7 +101,7 @@ pub(super) async fn create_object(
             None,
             &mut object,
             resource.type_ref(),
-            &update_options(call, options, &resource.api_version()),
+            &update_options(call, options, &resource.api_version(), &Changed::Whole),
         );
     }
     if let Some(hooks) = &hooks {
@@ -137,7 +144,7 @@ async fn mutated_creation(
     defaults::fill(resource, &mut object);
     if tracking == Tracking::Update {
         let api_version = resource.api_version();
-        let how = update_options(call, options, &api_version);
+        let how = update_options(call, options, &api_version, &Changed::Whole);
         track_update(None, &mut object, resource.type_ref(), &how);
     }
     let remake = |object| admit::remade(call, options, tracking, object);

@@ -3,6 +3,7 @@
 use super::Call;
 use super::query::FieldValidation;
 use crate::apply::UpdateOptions;
+use crate::schema::Changed;
 use crate::status::ApiError;
 
 /// Options of a write.
@@ -45,6 +46,7 @@ pub(super) fn update_options<'a>(
     call: &'a Call<'_>,
     options: &'a Options,
     api_version: &'a str,
+    changed: &'a Changed,
 ) -> UpdateOptions<'a> {
     let subresource = call.target.subresource.as_str();
     UpdateOptions {
@@ -53,5 +55,6 @@ pub(super) fn update_options<'a>(
         has_status: call.resource.status,
         api_version,
         now: &options.now,
+        changed,
     }
 }

@@ -6,10 +6,11 @@ use super::identity::identify;
 use super::options::{Tracking, options};
 use super::shape::shape;
 use super::{Call, apply_patch, change, decode, respond};
+use crate::core::Live;
 use crate::http::Body;
 use crate::patch::{self, PatchError};
 use crate::resources::{Resource, Typing, versions};
-use crate::schema::Cause;
+use crate::schema::{Cause, Changed};
 use crate::status::{About, ApiError};
 
 pub(super) async fn patch(call: &Call<'_>) -> Result<http::Response<Body>, ApiError> {
@@ -30,15 +31,17 @@ pub(super) async fn patch(call: &Call<'_>) -> Result<http::Response<Body>, ApiEr
     let object = change::change(call, &options, Tracking::Update, |live| {
         let shown = versions::presented_ref(&call.resource, &live.value);
         let mut new = patched(&call.resource, kind, &shown, &decoded.value)?;
+        let changed = changed_parts(&call.resource, kind, live, &decoded.value);
         identify(call, &mut new)?;
         warnings = shape(
             &call.resource,
             &options,
             &mut new,
+            &changed,
             &decoded.duplicates,
             Tracking::Update,
         )?;
-        Ok(new)
+        Ok((new, changed))
     });
     let object = object.await?;
     Ok(respond::with_warnings(
@@ -54,6 +57,15 @@ fn patch_types(resource: &Resource) -> Vec<&'static str> {
     }
     types.push("application/apply-patch+yaml");
     types
+}
+
+/// The parts that a patch may change, if the others need no check.
+fn changed_parts(resource: &Resource, kind: &str, live: &Live, patch: &Value) -> Changed {
+    match kind {
+        _ if !live.is_settled(resource) => Changed::Whole,
+        "application/json-patch+json" => patch::changed_by_json(patch),
+        _ => Changed::by_merge_patch(patch),
+    }
 }
 
 pub(super) fn patched(

@@ -93,7 +93,7 @@ pub(super) fn respond_object(
             return Ok(respond_typed(code, "application/json", object.json().clone()));
         }
         View::Whole => presented(resource, object.value()),
-        View::Metadata => table::partial(&object.value()),
+        View::Metadata => table::partial(&object.metadata()),
         View::Table => {
             let value = presented(resource, object.value());
             let version = object.revision.to_string();
@@ -151,7 +151,7 @@ pub(super) fn respond_list(
         }),
         View::Metadata => json!({
             "kind": "PartialObjectMetadataList", "apiVersion": "meta.k8s.io/v1", "metadata": metadata,
-            "items": page.items.iter().map(|object| table::partial(&object.value())).collect::<Vec<_>>(),
+            "items": page.items.iter().map(|object| table::partial(&object.metadata())).collect::<Vec<_>>(),
         }),
         View::Table => {
             let values: Vec<Value> = page

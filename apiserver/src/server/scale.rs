@@ -10,6 +10,7 @@ use crate::http::Body;
 use crate::http::Verb;
 use crate::meta;
 use crate::resources::{Scale, versions};
+use crate::schema::Changed;
 use crate::status::ApiError;
 use crate::store::Object;
 use crate::webhooks::Hooks;
@@ -44,7 +45,7 @@ async fn change(call: &Call<'_>, scale: &Scale, verb: Verb) -> Result<Object, Ap
             Some(hooks) => admitted(call, scale, &options, &hooks, &live, wanted).await?,
             None => scaled(call, scale, &options, &live, &wanted)?,
         };
-        if let Some(object) = change::commit(call, &options, &live, new) {
+        if let Some(object) = change::commit(call, &options, &live, new, None) {
             return Ok(object);
         }
     }
@@ -69,7 +70,7 @@ fn scaled(
         *slot = replicas.into();
     }
     // The subresource writes the main object; ownership is tracked under the subresource's name.
-    change::prepared(call, options, live, new, Tracking::Update)
+    change::prepared(call, options, live, new, Tracking::Update, &Changed::Whole)
 }
 
 /// The change after the webhooks, which get a Scale.

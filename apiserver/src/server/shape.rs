@@ -9,23 +9,24 @@ use crate::kinds::validate;
 use crate::lifecycle::metadata;
 use crate::meta;
 use crate::resources::{Resource, Typing, types};
-use crate::schema::Cause;
+use crate::schema::{Cause, Changed};
 use crate::status::{About, ApiError};
 
-/// Drops unknown fields and applies defaults. Returns warnings, or an error (Strict).
+/// Drops unknown fields from the changed parts and applies defaults to them. Returns warnings, or an error (Strict).
 pub(super) fn shape(
     resource: &Resource,
     options: &Options,
     object: &mut Value,
+    changed: &Changed,
     duplicates: &[String],
     tracking: Tracking,
 ) -> Result<Vec<String>, ApiError> {
     let mut unknown = metadata::prune_metadata(object);
     match &resource.typing {
         Typing::Custom(custom) => {
-            unknown.extend(custom.schema.prune(object));
+            unknown.extend(custom.schema.prune(object, changed));
             match tracking {
-                Tracking::Update | Tracking::Done => custom.schema.default(object),
+                Tracking::Update | Tracking::Done => custom.schema.default(object, changed),
                 Tracking::Applied => custom.schema.fill(object),
             }
         }
@@ -82,18 +83,24 @@ fn without_nulls(value: &mut Value) {
 /// `old` if nothing else changed.
 pub(super) fn normalize_applied(resource: &Resource, old: Option<&Value>, new: &mut Value) {
     if let Typing::Custom(custom) = &resource.typing {
-        custom.schema.default(new);
+        custom.schema.default(new, &Changed::Whole);
     }
     if let Some(old) = old {
         keep_times(old, new);
     }
 }
 
-/// Validation errors of an object's content.
-pub(super) fn problems(resource: &Resource, new: &Value, old: Option<&Value>, status: bool) -> Vec<Cause> {
+/// Validation errors of the changed parts of an object's content.
+pub(super) fn problems(
+    resource: &Resource,
+    new: &Value,
+    old: Option<&Value>,
+    changed: &Changed,
+    status: bool,
+) -> Vec<Cause> {
     match &resource.typing {
-        Typing::Custom(custom) if status => custom.schema.validate_status(new, old),
-        Typing::Custom(custom) => custom.schema.validate(new, old),
+        Typing::Custom(custom) if status => custom.schema.validate_status(new, old, changed),
+        Typing::Custom(custom) => custom.schema.validate(new, old, changed),
         Typing::Builtin(_) => validate::check(resource, new, old),
     }
 }

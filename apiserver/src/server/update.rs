@@ -10,7 +10,7 @@ use super::{Call, change, decode, respond};
 use crate::http::Body;
 use crate::meta;
 use crate::resources::Resource;
-use crate::schema::Cause;
+use crate::schema::{Cause, Changed};
 use crate::status::ApiError;
 
 /// Kinds that an update creates if absent.
@@ -60,10 +60,11 @@ pub(super) async fn serve_update(call: &Call<'_>) -> Result<http::Response<Body>
             &call.resource,
             &options,
             &mut new,
+            &Changed::Whole,
             &decoded.duplicates,
             Tracking::Update,
         )?;
-        Ok(new)
+        Ok((new, Changed::Whole))
     });
     let object = object.await?;
     Ok(respond::with_warnings(

@@ -302,13 +302,17 @@ impl Watch {
         if self.accept.view == View::Whole && respond::is_stored_so(&self.resource, object) {
             return Ready::Whole(kind, object.clone());
         }
+        if self.accept.view == View::Metadata {
+            let object = table::partial(&object.metadata());
+            return Ready::Text(line(&json!({"type": kind, "object": object})));
+        }
         Ready::Text(self.value_event(kind, object.value()))
     }
 
     fn value_event(&mut self, kind: &str, stored: Value) -> Bytes {
         let object = match self.accept.view {
             View::Whole => versions::presented(&self.resource, stored),
-            View::Metadata => table::partial(&stored),
+            View::Metadata => table::partial(&stored["metadata"]),
             View::Table => {
                 let metadata = json!({"resourceVersion": crate::meta::resource_version(&stored)});
                 let value = versions::presented(&self.resource, stored);
@@ -338,7 +342,7 @@ impl Watch {
         }
         let object = match self.accept.view {
             View::Whole => object,
-            View::Metadata => table::partial(&object),
+            View::Metadata => table::partial(&object["metadata"]),
             View::Table => json!({
                 "kind": "Table", "apiVersion": "meta.k8s.io/v1", "metadata": object["metadata"],
                 "columnDefinitions": null, "rows": [],

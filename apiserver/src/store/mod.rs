@@ -31,6 +31,7 @@ pub(crate) use page::{Page, PageQuery};
 pub(crate) use stored::{Object, Stored};
 
 use crate::meta;
+use crate::schema::Schema;
 use crate::status::GroupResource;
 use history::History;
 use recent::Recent;
@@ -292,15 +293,25 @@ impl Store {
         Ok(object)
     }
 
-    /// Keeps the parsed value of the `object` that replaced the version with the revision `previous`, for the next write.
-    pub(crate) fn keep_parsed(&self, previous: u64, object: &Object, value: Value) {
-        self.recent.keep(previous, object, value);
+    /// Keeps the parsed value of the `object` that replaced the version with the revision `previous`, for the next
+    /// write, and the schema by which it is `settled`, if any. Nothing is kept of a small object.
+    pub(crate) fn keep_parsed(
+        &self,
+        previous: u64,
+        object: &Object,
+        value: Value,
+        settled: impl FnOnce(&Value) -> Option<Arc<Schema>>,
+    ) {
+        if Recent::is_large(object) {
+            let settled = settled(&value);
+            self.recent.keep(previous, object, value, settled);
+        }
     }
 
-    /// The parsed value of an object.
-    pub(crate) fn parsed(&self, object: &Object) -> Arc<Value> {
+    /// The parsed value of an object, and the schema by which it is settled, if that is known.
+    pub(crate) fn parsed(&self, object: &Object) -> (Arc<Value>, Option<Arc<Schema>>) {
         let kept = self.recent.get(object.revision);
-        kept.unwrap_or_else(|| Arc::new(object.value()))
+        kept.unwrap_or_else(|| (Arc::new(object.value()), None))
     }
 
     /// Notifies about changes of the resource; ends when the resource is removed.

@@ -9,6 +9,7 @@ use serde_json::Value;
 
 use super::Object;
 use crate::meta;
+use crate::schema::Schema;
 
 /// How many values are kept.
 const MOST: usize = 4;
@@ -17,28 +18,47 @@ const LARGE: usize = 16 * 1024;
 
 /// Parsed values by revision, the oldest first.
 #[derive(Default)]
-pub(super) struct Recent(Mutex<VecDeque<(u64, Arc<Value>)>>);
+pub(super) struct Recent(Mutex<VecDeque<Kept>>);
+
+struct Kept {
+    revision: u64,
+    value: Arc<Value>,
+    /// The schema by which the value is settled ([`Schema::is_settled`]).
+    settled: Option<Arc<Schema>>,
+}
 
 impl Recent {
+    /// Whether it is worth keeping the value of an object.
+    pub(super) fn is_large(object: &Object) -> bool {
+        object.json().len() >= LARGE
+    }
+
     /// Keeps the value of `object`, which replaces the version with the revision `previous`.
-    pub(super) fn keep(&self, previous: u64, object: &Object, mut value: Value) {
-        if object.json().len() < LARGE {
-            return;
-        }
+    pub(super) fn keep(
+        &self,
+        previous: u64,
+        object: &Object,
+        mut value: Value,
+        settled: Option<Arc<Schema>>,
+    ) {
         meta::set_metadata(&mut value, "resourceVersion", object.revision.to_string().into());
         let mut kept = self.0.lock();
-        kept.retain(|(revision, _)| *revision != previous);
+        kept.retain(|kept| kept.revision != previous);
         if kept.len() == MOST {
             kept.pop_front();
         }
-        kept.push_back((object.revision, Arc::new(value)));
+        kept.push_back(Kept {
+            revision: object.revision,
+            value: Arc::new(value),
+            settled,
+        });
     }
 
-    /// The value of an object with this revision.
-    pub(super) fn get(&self, revision: u64) -> Option<Arc<Value>> {
+    /// The value of an object with this revision, and the schema by which it is settled.
+    pub(super) fn get(&self, revision: u64) -> Option<(Arc<Value>, Option<Arc<Schema>>)> {
         let kept = self.0.lock();
-        let found = kept.iter().find(|(kept, _)| *kept == revision);
-        found.map(|(_, value)| Arc::clone(value))
+        let found = kept.iter().find(|kept| kept.revision == revision);
+        found.map(|kept| (Arc::clone(&kept.value), kept.settled.clone()))
     }
 }
 
@@ -58,20 +78,22 @@ mod tests {
     #[test]
     fn the_last_large_objects_are_kept_as_they_are_stored() {
         let recent = Recent::default();
-        let (small, value) = object(1, 10);
-        recent.keep(0, &small, value);
-        assert_eq!(recent.get(1), None, "a small object is quick to parse");
+        assert!(
+            !Recent::is_large(&object(1, 10).0),
+            "a small object is quick to parse"
+        );
+        assert!(Recent::is_large(&object(1, LARGE).0));
         for revision in 2..=6 {
             let (large, mut value) = object(revision, LARGE);
             // As a writer passes it: with the version that it replaces.
             meta::set_metadata(&mut value, "resourceVersion", "1".into());
-            recent.keep(0, &large, value);
-            assert_eq!(recent.get(revision).as_deref(), Some(&large.value()));
+            recent.keep(0, &large, value, None);
+            assert_eq!(*recent.get(revision).unwrap().0, large.value());
         }
-        assert_eq!(recent.get(2), None, "the oldest is dropped");
+        assert!(recent.get(2).is_none(), "the oldest is dropped");
         let (next, value) = object(7, LARGE);
-        recent.keep(6, &next, value);
-        assert_eq!(recent.get(6), None, "the version that was replaced");
+        recent.keep(6, &next, value, None);
+        assert!(recent.get(6).is_none(), "the version that was replaced");
         assert!(recent.get(3).is_some() && recent.get(7).is_some());
     }
 }

@@ -21,6 +21,8 @@ pub(crate) struct Stored {
     text: Bytes,
     /// Where the text continues after `apiVersion` and `kind`.
     untyped: usize,
+    /// Where `metadata` ends.
+    metadata_end: usize,
     facts: Facts,
 }
 
@@ -63,6 +65,13 @@ impl Stored {
     pub(crate) fn value(&self) -> Value {
         // The text was serialized from a value within `meta::MAX_DEPTH`.
         serde_json::from_slice(&self.text).unwrap_or_default()
+    }
+
+    /// `metadata`, parsed from its part of the text.
+    pub(crate) fn metadata(&self) -> Value {
+        let start = self.untyped + METADATA.len() - 1; // its `{`
+        let text = self.text.get(start..self.metadata_end).unwrap_or_default();
+        serde_json::from_slice(text).unwrap_or_default() // a part of what `value` parses
     }
 
     /// Whether the object was stored in this `apiVersion`.
@@ -148,6 +157,7 @@ impl Facts {
 }
 
 const API_VERSION: &[u8] = b"{\"apiVersion\":\"";
+const METADATA: &[u8] = b"\"metadata\":{";
 
 /// A version without its number yet: its text is serialized before the store is locked.
 pub(super) struct Draft {
@@ -156,6 +166,8 @@ pub(super) struct Draft {
     /// The text after `metadata.resourceVersion`.
     tail: Vec<u8>,
     untyped: usize,
+    /// Where `metadata` ends in the tail.
+    metadata_end: usize,
     facts: Facts,
 }
 
@@ -172,7 +184,7 @@ impl Draft {
             }
         }
         let untyped = head.len();
-        head.extend_from_slice(b"\"metadata\":{");
+        head.extend_from_slice(METADATA);
         let mut tail = Vec::new();
         for (name, value) in metadata.iter().filter(|(name, _)| *name != "resourceVersion") {
             if !tail.is_empty() {
@@ -181,6 +193,7 @@ impl Draft {
             write_field(&mut tail, name, value);
         }
         tail.push(b'}');
+        let metadata_end = tail.len();
         for (name, value) in fields {
             if !matches!(name.as_str(), "apiVersion" | "kind" | "metadata") {
                 tail.push(b',');
@@ -192,6 +205,7 @@ impl Draft {
             head,
             tail,
             untyped,
+            metadata_end,
             facts: Facts::of(object),
         }
     }
@@ -206,6 +220,7 @@ impl Draft {
             head,
             tail,
             untyped,
+            metadata_end,
             facts,
         } = self;
         let mut text = Vec::with_capacity(head.len() + tail.len() + version.len() + 22);
@@ -216,11 +231,13 @@ impl Draft {
                 text.push(b',');
             }
         }
+        let metadata_end = text.len() + metadata_end;
         text.extend_from_slice(&tail);
         Arc::new(Stored {
             revision,
             text: Bytes::from(text.into_boxed_slice()),
             untyped,
+            metadata_end,
             facts,
         })
     }

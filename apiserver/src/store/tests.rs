@@ -136,12 +136,14 @@ fn the_text_says_what_the_value_said() {
         let mut expect = value.clone();
         meta::set_metadata(&mut expect, "resourceVersion", stored.revision.to_string().into());
         assert_eq!(stored.value(), expect);
+        assert_eq!(stored.metadata(), expect["metadata"]);
         assert_eq!(std::str::from_utf8(stored.untyped_fields()).unwrap(), untyped);
         assert!(stored.has_api_version(value["apiVersion"].as_str().unwrap()));
         assert!(!stored.has_api_version("t/v") && !stored.has_api_version(""));
     }
     let unsaved = json!({"apiVersion": "v1", "kind": "T", "metadata": {}});
     assert_eq!(Stored::unsaved(&unsaved).value(), unsaved);
+    assert_eq!(Stored::unsaved(&unsaved).metadata(), json!({}));
     let numbered = json!({"metadata": {"resourceVersion": "7"}});
     assert_eq!(Stored::unsaved(&numbered).value(), numbered);
 }

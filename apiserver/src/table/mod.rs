@@ -57,8 +57,8 @@ impl Column {
 }
 
 /// Only the metadata of an object.
-pub(crate) fn partial(object: &Value) -> Value {
-    json!({"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": object["metadata"]})
+pub(crate) fn partial(metadata: &Value) -> Value {
+    json!({"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": metadata})
 }
 
 /// Objects as a Table.
@@ -75,7 +75,7 @@ pub(crate) fn render(
             let mut row = json!({"cells": cells::row_cells(resource, object, now)});
             match include {
                 Include::None => {}
-                Include::Metadata => row["object"] = partial(object),
+                Include::Metadata => row["object"] = partial(&object["metadata"]),
                 Include::Object => row["object"] = (*object).clone(),
             }
             row

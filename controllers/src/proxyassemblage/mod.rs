@@ -16,6 +16,7 @@ pub mod copy;
 pub mod distribute;
 pub mod mirror;
 mod observe;
+mod plain;
 mod sessions;
 mod status;
 mod values;
@@ -38,6 +39,7 @@ use self::{
     copies::Copies,
     mirror::{Mirror, Proxy},
     observe::Reach,
+    plain::Plain,
     sessions::Sessions,
     values::Rows,
 };
@@ -113,6 +115,8 @@ pub struct Mirroring {
     /// Limits concurrent writes in this cluster.
     writers: Semaphore,
     reports: Reports<AssemblageStatus>,
+    /// The rows that need no resolving.
+    plain: Plain,
     /// Cached Secrets for distribution.
     distributed: distribute::Store,
     /// The uid of this cluster's `kube-system`, read once.
@@ -146,6 +150,7 @@ pub async fn run(context: Context, objects: Arc<Objects>, carriers: Arc<Carriers
         objects,
         writers: Semaphore::new(WRITERS),
         reports: Reports::new(manager::CONTROLLER),
+        plain: Plain::default(),
         distributed: distribute::Store::default(),
         identity: OnceCell::new(),
     });
@@ -308,6 +313,7 @@ impl Mirroring {
             let lives = |key: &Key| present.get(&key.object_ref()).is_some();
             self.sessions.retain(lives);
             self.reports.retain(lives);
+            self.plain.retain(lives);
         }
     }
 

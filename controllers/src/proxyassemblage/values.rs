@@ -10,10 +10,14 @@ use muster_api::{
     schema::{MAX_ASSEMBLAGE, MAX_ROW},
 };
 
-use super::Mirroring;
+use super::{
+    Mirroring,
+    plain::{PlainRows, SizedRow, known_row},
+};
 use crate::{
     bindings::{Values, given, used_by},
     expand::{desired::unsupported, values::bind, view::RowError},
+    runtime::Key,
 };
 
 /// The rows of a proxy.
@@ -28,11 +32,23 @@ pub(super) struct Rows {
 impl Mirroring {
     /// The rows of a proxy with their control-plane bindings evaluated.
     pub(super) async fn rows(&self, proxy: &ProxyAssemblage) -> Rows {
-        let given = self.given(proxy);
-        let mut rows = Vec::new();
-        for row in &proxy.spec.syncs {
-            rows.push((row.name.clone(), self.resolved(row, &given).await));
+        let (key, given) = (Key::of(proxy), self.given(proxy));
+        let known = self.plain.take(&key, &given);
+        let mut plain = PlainRows::with_capacity(proxy.spec.syncs.len());
+        let mut rows = Vec::with_capacity(proxy.spec.syncs.len());
+        for (index, row) in proxy.spec.syncs.iter().enumerate() {
+            let resolved = match known_row(&known, index, row) {
+                Some(known) => Ok(known),
+                None => self.resolved(row, &given).await.map(SizedRow::of),
+            };
+            let same = resolved
+                .as_ref()
+                .ok()
+                .filter(|resolved| Shared::is(&resolved.row, row));
+            plain.push(same.cloned());
+            rows.push((row.name.clone(), resolved));
         }
+        self.plain.keep(key, given, plain);
         within_limits(rows)
     }
 
@@ -105,7 +121,7 @@ impl Rows {
 
 /// The rows that fit: a row that is too large, or would make the assemblage too large, fails alone. By name, so that
 /// the result does not depend on the order of rows.
-pub(super) fn within_limits(mut rows: Vec<(String, Result<Shared<SyncRow>, RowError>)>) -> Rows {
+fn within_limits(mut rows: Vec<(String, Result<SizedRow, RowError>)>) -> Rows {
     rows.sort_by(|a, b| a.0.cmp(&b.0));
     let mut fitting = Rows::default();
     let mut total = 0;
@@ -120,9 +136,7 @@ pub(super) fn within_limits(mut rows: Vec<(String, Result<Shared<SyncRow>, RowEr
     fitting
 }
 
-fn fits(row: Shared<SyncRow>, total: &mut usize) -> Result<Shared<SyncRow>, RowError> {
-    // A row was parsed from JSON, so it serializes.
-    let size = serde_json::to_vec(&row).map_or(0, |text| text.len());
+fn fits(SizedRow { row, size }: SizedRow, total: &mut usize) -> Result<Shared<SyncRow>, RowError> {
     let too_large = |what: &str, size: usize, limit: usize| RowError {
         reason: ObjectReason::TooLarge.into(),
         message: format!("{what} {size} bytes, at most {limit} are allowed"),
@@ -147,16 +161,18 @@ fn fits(row: Shared<SyncRow>, total: &mut usize) -> Result<Shared<SyncRow>, RowE
 mod tests {
     use super::*;
 
-    fn row(name: &str, bytes: usize) -> (String, Result<Shared<SyncRow>, RowError>) {
+    fn row(name: &str, bytes: usize) -> (String, Result<SizedRow, RowError>) {
         let values = Values::from([("A".to_owned(), "x".repeat(bytes))]);
         (
             name.to_owned(),
-            Ok(SyncRow {
-                name: name.to_owned(),
-                values,
-                ..SyncRow::default()
-            }
-            .into()),
+            Ok(SizedRow::of(
+                SyncRow {
+                    name: name.to_owned(),
+                    values,
+                    ..SyncRow::default()
+                }
+                .into(),
+            )),
         )
     }
 

@@ -16,7 +16,7 @@ const FEW: usize = 10;
 
 /// The time to collect changes for each row beyond [`FEW`]: so that 120 modules that all change at once cost a cluster
 /// hardly more for each of them than ten do (`docs/benchmarks.md`).
-const OF_A_ROW: Duration = Duration::from_millis(4);
+const OF_A_ROW: Duration = Duration::from_millis(6);
 
 /// The start of a write.
 #[derive(Clone, Copy, Debug)]
@@ -58,8 +58,9 @@ mod tests {
             (0, 0, 0),
             (10, 0, 0),
             (10, 30, 90),
-            (11, 0, 4),
-            (120, 30, 440),
+            (11, 0, 6),
+            (40, 30, 180),
+            (120, 30, 500),
             (300, 0, 500),
             (1, 400, 500),
         ] {

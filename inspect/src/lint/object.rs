@@ -15,7 +15,7 @@ use muster_api::{
     },
     validate::{self, InsecureSources, Invalid},
 };
-use muster_apiserver::schema::Schema;
+use muster_apiserver::schema::{Changed, Schema};
 use muster_health::Expressions;
 use muster_sync::{health::evidence::is_custom, plan, yaml::Document};
 use muster_windows::Window;
@@ -155,9 +155,9 @@ impl Lens {
     /// unknown.
     pub fn refused(&self, api_version: &str, kind: &str, value: &mut Value) -> Option<Refused> {
         let Definition { schema, text } = self.0.get(&(api_version.to_owned(), kind.to_owned()))?;
-        let unknown = schema.prune(value);
-        schema.default(value);
-        let mut causes = schema.validate(value, None);
+        let unknown = schema.prune(value, &Changed::Whole);
+        schema.default(value, &Changed::Whole);
+        let mut causes = schema.validate(value, None, &Changed::Whole);
         // Its text does not help to fix the others.
         causes.retain(|cause| !cause.is_incomplete_check());
         let unknown = unknown.into_iter().map(|path| Problem::unknown(path, text));

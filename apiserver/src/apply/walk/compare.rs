@@ -7,6 +7,7 @@ use serde_json::{Map, Value};
 use super::super::element;
 use super::super::set::FieldSet;
 use super::super::types::{Atom, Form, ListTy, MapTy, Ty};
+use crate::schema::Changed;
 
 /// The difference between two values of one type.
 #[derive(Debug, Default)]
@@ -27,13 +28,19 @@ impl Comparison {
     }
 }
 
-/// What changed from `old` to `new`; both have been validated (items with the same keys allowed).
-pub(in super::super) fn compare(old: Option<&Value>, new: Option<&Value>, ty: Ty<'_>) -> Comparison {
+/// What changed from `old` to `new`, which may differ only in the `changed` parts; both have been validated (items with
+/// the same keys allowed).
+pub(in super::super) fn compare(
+    old: Option<&Value>,
+    new: Option<&Value>,
+    ty: Ty<'_>,
+    changed: &Changed,
+) -> Comparison {
     let mut walk = Walk {
         path: Vec::new(),
         found: Comparison::default(),
     };
-    walk.values(old, new, ty);
+    walk.values(old, new, ty, changed);
     walk.found
 }
 
@@ -43,15 +50,15 @@ struct Walk {
 }
 
 impl Walk {
-    fn values(&mut self, old: Option<&Value>, new: Option<&Value>, ty: Ty<'_>) {
+    fn values(&mut self, old: Option<&Value>, new: Option<&Value>, ty: Ty<'_>, changed: &Changed) {
         let (was, is) = (ty.atom().fitting(old), ty.atom().fitting(new));
         let leaf = match (old, new) {
-            (_, None) => self.form(&was, old, new),
+            (_, None) => self.form(&was, old, new, changed),
             (Some(_), Some(_)) if !was.same_forms(&is) => {
-                self.form(&was, old, new);
-                self.form(&is, old, new)
+                self.form(&was, old, new, changed);
+                self.form(&is, old, new, changed)
             }
-            _ => self.form(&is, old, new),
+            _ => self.form(&is, old, new, changed),
         };
         if !leaf {
             match (old, new) {
@@ -63,7 +70,7 @@ impl Walk {
     }
 
     /// Whether the value was compared as a whole.
-    fn form(&mut self, atom: &Atom<'_>, old: Option<&Value>, new: Option<&Value>) -> bool {
+    fn form(&mut self, atom: &Atom<'_>, old: Option<&Value>, new: Option<&Value>, changed: &Changed) -> bool {
         match atom.form() {
             Form::Scalar(_) => self.leaf(old, new),
             Form::List(list) => {
@@ -71,7 +78,7 @@ impl Walk {
                 if !list.associative || (empty(old) && empty(new)) {
                     return self.leaf(old, new);
                 }
-                self.lists(old, new, &list);
+                self.lists(old, new, &list, changed);
                 false
             }
             Form::Map(map) => {
@@ -79,7 +86,7 @@ impl Walk {
                 if map.atomic || (empty(old) && empty(new)) {
                     return self.leaf(old, new);
                 }
-                self.maps(old, new, &map);
+                self.maps(old, new, &map, changed);
                 false
             }
         }
@@ -95,7 +102,7 @@ impl Walk {
         true
     }
 
-    fn maps(&mut self, old: Option<&Value>, new: Option<&Value>, map: &MapTy<'_>) {
+    fn maps(&mut self, old: Option<&Value>, new: Option<&Value>, map: &MapTy<'_>, changed: &Changed) {
         let (olds, news) = (old.and_then(Value::as_object), new.and_then(Value::as_object));
         let names: BTreeSet<&String> = olds
             .into_iter()
@@ -103,6 +110,9 @@ impl Walk {
             .chain(news.into_iter().flat_map(Map::keys))
             .collect();
         for name in names {
+            let Some(changed) = changed.member(name) else {
+                continue;
+            };
             let (old, new) = (
                 olds.and_then(|map| map.get(name)),
                 news.and_then(|map| map.get(name)),
@@ -111,13 +121,13 @@ impl Walk {
                 continue;
             }
             self.path.push(element::field(name));
-            self.values(old, new, map.member(name).unwrap_or(Ty::Deduced));
+            self.values(old, new, map.member(name).unwrap_or(Ty::Deduced), changed);
             self.path.pop();
         }
     }
 
-    fn lists(&mut self, old: Option<&Value>, new: Option<&Value>, list: &ListTy<'_>) {
-        let (olds, news) = differing(items(old), items(new), list);
+    fn lists(&mut self, old: Option<&Value>, new: Option<&Value>, list: &ListTy<'_>, changed: &Changed) {
+        let (olds, news) = differing(items(old), items(new), list, changed);
         self.items_by_step(olds, news, list);
     }
 
@@ -130,18 +140,23 @@ impl Walk {
             self.path.push(step.clone());
             match (was.len(), is.len()) {
                 (0 | 1, 0 | 1) if was != is => {
-                    self.values(was.first().copied(), is.first().copied(), list.element);
+                    self.values(
+                        was.first().copied(),
+                        is.first().copied(),
+                        list.element,
+                        &Changed::Whole,
+                    );
                 }
                 (0 | 1, 0 | 1) => {}
                 (0 | 1, _) => {
                     if let Some(was) = was.first() {
-                        self.values(Some(was), None, list.element);
+                        self.values(Some(was), None, list.element, &Changed::Whole);
                     }
                     self.found.added.insert(&self.path);
                 }
                 (_, 0 | 1) => {
                     if let Some(is) = is.first() {
-                        self.values(None, Some(is), list.element);
+                        self.values(None, Some(is), list.element, &Changed::Whole);
                     }
                     self.found.removed.insert(&self.path);
                 }
@@ -159,8 +174,13 @@ fn items(side: Option<&Value>) -> &[Value] {
 
 /// The items without those that are equal at the same index: in a long list of which a few items changed, the others
 /// need no element. All items if an equal one could be the duplicate of another, which only invalid lists have.
-fn differing<'a>(old: &'a [Value], new: &'a [Value], list: &ListTy<'_>) -> (Vec<&'a Value>, Vec<&'a Value>) {
-    let is_equal = |index: usize| old.get(index) == new.get(index);
+fn differing<'a>(
+    old: &'a [Value],
+    new: &'a [Value],
+    list: &ListTy<'_>,
+    changed: &Changed,
+) -> (Vec<&'a Value>, Vec<&'a Value>) {
+    let is_equal = |index: usize| changed.item(index).is_none() || old.get(index) == new.get(index);
     let split = |side: &'a [Value]| -> (Vec<&'a Value>, Vec<&'a Value>) {
         let (mut equal, mut changed) = (Vec::new(), Vec::new());
         for (index, item) in side.iter().enumerate() {
@@ -278,7 +298,7 @@ mod tests {
                         found: Comparison::default(),
                     };
                     let (olds, news) = if filtered {
-                        differing(old, new, &list)
+                        differing(old, new, &list, &Changed::Whole)
                     } else {
                         (old.iter().collect(), new.iter().collect())
                     };

@@ -8,6 +8,7 @@ use kube_cel::cel::{ExecutionError, Value as Cel};
 use serde_json::Value;
 
 use super::super::cause::{Cause, reason};
+use super::super::changed::Changed;
 use super::super::correlate;
 use super::super::node::Node;
 use super::super::path::Path;
@@ -23,8 +24,8 @@ struct Ratchet<'a> {
     old: Option<&'a Value>,
 }
 
-/// Causes for all rules that `new`, which replaces `old`, violates.
-pub(in super::super) fn run(new: &Value, old: Option<&Value>, root: &Node) -> Vec<Cause> {
+/// Causes for all rules that the changed parts of `new`, which replaces `old`, violate.
+pub(in super::super) fn run(new: &Value, old: Option<&Value>, root: &Node, changed: &Changed) -> Vec<Cause> {
     let mut causes = Vec::new();
     if root.has_rules {
         let ratchet = Ratchet { new, old };
@@ -36,6 +37,7 @@ pub(in super::super) fn run(new: &Value, old: Option<&Value>, root: &Node) -> Ve
                 path: Path::Root(""),
                 resource: true,
                 ratchet,
+                changed,
             },
             &mut causes,
         );
@@ -52,6 +54,7 @@ struct ValueLocation<'a> {
     path: Path<'a>,
     resource: bool,
     ratchet: Ratchet<'a>,
+    changed: &'a Changed,
 }
 
 fn visit<'a>(
@@ -71,6 +74,9 @@ fn visit<'a>(
         Value::Array(items) => {
             let Some(schema) = &node.items else { return };
             for (index, item) in items.iter().enumerate() {
+                let Some(changed) = place.changed.item(index) else {
+                    continue;
+                };
                 let old = correlate::correlated_item(old, node, index, item);
                 let print = print(item, old, schema);
                 if print.is_some_and(|print| schema.passed.has(print)) {
@@ -87,6 +93,7 @@ fn visit<'a>(
                         path,
                         resource: schema.embedded,
                         ratchet,
+                        changed,
                     },
                     causes,
                 );
@@ -97,7 +104,9 @@ fn visit<'a>(
         }
         Value::Object(members) => {
             for (name, value) in members {
-                let Some(schema) = node.member(name) else { continue };
+                let (Some(schema), Some(changed)) = (node.member(name), place.changed.member(name)) else {
+                    continue;
+                };
                 let old = correlate::member(old, name);
                 let ratchet = place.ratchet.below(old, value, true);
                 let path = if node.properties.contains_key(name) {
@@ -113,6 +122,7 @@ fn visit<'a>(
                         path,
                         resource: schema.embedded,
                         ratchet,
+                        changed,
                     },
                     causes,
                 );

@@ -64,12 +64,14 @@ async fn all(plan: &Plan) -> anyhow::Result<()> {
 }
 
 /// A new environment, two versions, a restart halfway through the third, and half a minute of rest; the limit is
-/// observed throughout.
+/// observed during the rollouts.
 async fn one(plan: &Plan, modules: usize) -> anyhow::Result<Row> {
     let mut world = World::start(plan).await?;
     let first = rollout::version(&mut world, modules, 1).await?;
     let second = rollout::version(&mut world, modules, 2).await?;
+    world.observer.pause();
     let flips = rollout::flips(&world).await?;
+    world.observer.resume();
     let restart = rollout::restart(&mut world, modules, 3).await?;
     let rest = rollout::rest(&mut world).await?;
     let (most, allowed) = (world.observer.most(), (plan.clusters / 2).max(1));
