@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 use json_patch::PatchOperation;
 use serde_json::Value;
 
-/// The parts of a value that may differ from the value that it replaces. Where it is optional, `None` is a value that does
-/// not differ.
+/// The parts of a value that may differ from the value that it replaces. Where it is optional, `None` is a value that
+/// does not differ.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Changed {
     /// The value as a whole.
